@@ -9,7 +9,9 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -73,9 +75,17 @@ def build(folder: Path, output: str, *words: object, compiler: str = "gcc") -> N
 def stub(folder: Path) -> Path:
     """The driver that runs nothing, as folder/libcuda.so.1; returns its path."""
     library = folder / "libcuda.so.1"
-    run("gcc", "-shared", "-fPIC", "-O1", "-isystem", INCLUDE, HOST / "stub.c",
-        "-Wl,-soname,libcuda.so.1", "-pthread", "-o", library, cwd=folder)
+    library.write_bytes(_stub())
+    library.chmod(0o755)
     return library
+
+
+@cache
+def _stub() -> bytes:
+    with TemporaryDirectory() as folder:
+        run("gcc", "-shared", "-fPIC", "-O1", "-isystem", INCLUDE, HOST / "stub.c",
+            "-Wl,-soname,libcuda.so.1", "-pthread", "-o", "stub.so", cwd=Path(folder))
+        return (Path(folder) / "stub.so").read_bytes()
 
 
 def driver() -> str:

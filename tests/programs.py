@@ -13,7 +13,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -91,34 +91,47 @@ def interpret(setting: Setting) -> list[Outcome]:
 
 
 def compiled(setting: Setting, target: str, kinds: tuple[str, ...] = ("manifest",),
-             every: int = 1) -> Iterator[tuple[driver.Result, Data]]:
+             every: int = 1, make: Callable[..., driver.Result] = driver.compile
+             ) -> Iterator[tuple[driver.Result, Data]]:
     """Each problem's compilation through the backend, and its data.  Of compilations that differ
-    in their macros, the first and every so-manieth after it have the outputs of these kinds."""
+    in their macros, the first and each `every`-th after it have the outputs of these kinds."""
     options, sizes = setting.options(arch=target)
     done: dict[tuple[str, ...], driver.Result] = {}
     for problem in read_problems(setting.source, options, "tc", Diagnostics()):
         own = with_defines(problem, options)
         if own.defines not in done:
-            done[own.defines] = driver.compile(
+            done[own.defines] = make(
                 setting.source, own, ("manifest",) if len(done) % every else kinds)
         result = done[own.defines]
         assert result.module is not None
         yield result, prepare(problem, result.module, kernel_of(problem, result.module), sizes)
 
 
-def simulate(setting: Setting, target: str, scratch: Path | None = None, every: int = 1) -> None:
-    """What the machine's operations compute is as the reference says, and nothing races; with a
-    folder for it, ptxas takes the code, of `every` one of several compilations."""
-    taken: set[str] = set()
-    for result, data in compiled(setting, target, ("manifest",) if scratch is None else ("ptx",),
-                                 every):
+_MADE: dict[str, driver.Result] = {}  # the last few
+
+
+def made(source: SourceFile, options: Options, kinds: tuple[str, ...]) -> driver.Result:
+    """What `driver.compile` gives, for who does not change it: settings that differ in sizes alone
+    follow each other, and share one."""
+    key = repr((source.name, source.text, options, kinds))
+    if key not in _MADE:
+        if len(_MADE) > 3:
+            del _MADE[next(iter(_MADE))]
+        _MADE[key] = driver.compile(source, options, kinds)
+    return _MADE[key]
+
+
+def simulate(setting: Setting, target: str, kinds: tuple[str, ...] = ("manifest",), every: int = 1
+             ) -> list[driver.Result]:
+    """What the machine's operations compute is as the reference says, and nothing races.  Gives
+    the compilations of the problems, which are not to be changed."""
+    results = []
+    for result, data in compiled(setting, target, kinds, every, made):
         assert result.module is not None
         found = differences(data, launch(result.module, data, ALL_OPS, handlers()))
         assert not found, found
-        text = result.outputs.get("ptx")
-        if scratch is not None and text is not None and text not in taken:
-            ptxas(text, target, scratch)
-            taken.add(text)
+        results.append(result)
+    return results
 
 
 def ptxas(text: str, target: str, scratch: Path) -> str:

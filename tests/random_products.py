@@ -29,7 +29,7 @@ from tritonc.source import CompileError, Diagnostics, SourceFile
 _FORCED: dict[str, tuple[int, ...]] = {
     "num_warps": (4, 8), "num_stages": (1, 2, 3, 4), "group": (1, 2, 16), "wgmma": (0, 1),
     "slices": (1, 2, 4), "tensor_copy": (0, 1), "tensor_store": (0, 1), "persistent": (0, 1),
-    "continued": (0, 1), "copier": (0, 1), "cluster_k": (1, 1, 1, 2, 4), "take_turns": (0, 1),
+    "continued": (0, 1), "copier": (0, 1), "cluster_k": (1, 1, 1, 2, 4),
     "min_blocks": (0, 1, 2),
 }  # fmt: skip
 _LIMITS = ("too much", "too many", "does not fit", "more shared memory", "cannot be compiled",

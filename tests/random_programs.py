@@ -67,7 +67,7 @@ class Refused(Exception):
 FORCED: dict[str, tuple[int, ...]] = {
     "num_warps": (1, 2, 4, 8), "num_stages": (1, 2, 3), "group": (1, 2), "min_blocks": (0, 1, 2),
     "wgmma": (0, 1), "slices": (1, 2), "tensor_copy": (0, 1), "tensor_store": (0, 1),
-    "persistent": (0, 1), "continued": (0, 1), "copier": (0, 1), "take_turns": (0, 1),
+    "persistent": (0, 1), "continued": (0, 1), "copier": (0, 1),
 }  # fmt: skip
 
 

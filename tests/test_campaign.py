@@ -20,7 +20,7 @@ FOUND = sorted(campaign.FINDINGS.glob("*.json"))
 
 @pytest.mark.parametrize("name, count", [("programs", 2), ("sources", 30), ("passes", 10),
                                          ("hostile", 4), ("conversions", 12), ("ptxas", 2),
-                                         ("products", 4), ("proofs", 3), ("threads", 4),
+                                         ("products", 2), ("proofs", 3), ("threads", 4),
                                          ("kills", 2)])
 def test_some_inputs(name: str, count: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
                      ) -> None:

@@ -9,15 +9,15 @@ import pytest
 from tritonc.ir.build import Builder
 from tritonc.ir.cfg import (
     Cfg,
-    ensure_latch,
-    ensure_preheader,
     incoming,
     merge_edges,
     remove_unreachable,
     split_edge,
 )
+from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, ParameterInfo, Value
 from tritonc.ir.types import I1, I32
+from tritonc.opt.loops.canonicalize_loops import canonicalize_loops
 
 
 def graph(edges: dict[str, str]) -> tuple[Kernel, dict[str, Block]]:
@@ -64,9 +64,9 @@ def test_one_header_with_two_latches_is_one_loop() -> None:
                            "end": ""})
     (loop,) = Cfg(kernel).loops
     assert loop.latches == [block["b"], block["c"]] and loop.latch is None
-    latch = ensure_latch(kernel, loop)
+    canonicalize_loops(kernel, Context())
     (again,) = Cfg(kernel).loops
-    assert again.latches == [latch]
+    assert again.latch is not None
 
 
 def test_twice_the_same_successor_is_one_predecessor() -> None:
@@ -147,18 +147,17 @@ def kernel_with_phi() -> tuple[Kernel, dict[str, Block], Op]:
 
 def test_preheader_merges_the_entries_of_phis() -> None:
     kernel, block, phi = kernel_with_phi()
-    cfg = Cfg(kernel)
-    (loop,) = cfg.loops
+    (loop,) = Cfg(kernel).loops
     assert loop.preheader is None
-    preheader = ensure_preheader(kernel, cfg, loop)
+    canonicalize_loops(kernel, Context())
+    preheader = Cfg(kernel).loops[0].preheader
+    assert preheader is not None
     assert preheader.phis()[0].blocks == [block["left"], block["right"]]
     assert phi.blocks == [block["body"], preheader]
     assert incoming(phi, preheader) is preheader.phis()[0].result
     assert incoming(phi, block["body"]) is phi.result
-    cfg = Cfg(kernel)
-    assert cfg.loops[0].preheader is preheader
     assert kernel.blocks.index(preheader) == kernel.blocks.index(block["head"]) - 1
-    assert ensure_preheader(kernel, cfg, cfg.loops[0]) is preheader
+    assert not canonicalize_loops(kernel, Context())
 
 
 def test_merge_of_equal_values_makes_no_phi() -> None:

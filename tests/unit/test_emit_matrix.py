@@ -389,8 +389,10 @@ def test_wgmma_fed_through_registers() -> None:
     ((128, 256, 16), 16),  # both
 ])
 @pytest.mark.parametrize("turned", [(False, False), (True, True)])
-def test_parts_of_warpgroups(tile: tuple[int, int, int], warps: int, turned: tuple[bool, bool]
-                             ) -> None:
+def test_parts_of_warpgroups(tile: tuple[int, int, int], warps: int, turned: tuple[bool, bool],
+                             thorough: bool) -> None:
+    if turned[0] == (warps == 8) and not thorough:
+        pytest.skip("needs --thorough")
     rows, columns, depth = tile
     program = matmul(F16, rows, columns, depth, tile, *turned)
     program.kernel.attributes["num_warps"] = warps

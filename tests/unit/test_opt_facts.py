@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import doctest
 import random
 
 import numpy as np
 import pytest
 from rewriting import Kernels, outcome, parse
 
-from tritonc.analysis import facts as facts_module
-from tritonc.analysis import values as values_module
 from tritonc.analysis.axis_info import TOP
 from tritonc.analysis.facts import Facts
 from tritonc.ir.core import Value
 from tritonc.ir.types import I8, I32, I64, Tile
-
-
-def test_doctests() -> None:
-    for module in (facts_module, values_module):
-        result = doctest.testmod(module)
-        assert result.attempted and not result.failed
 
 
 def random_value(e: Kernels, rng: random.Random, depth: int, bits: int) -> Value:

@@ -175,10 +175,8 @@ SAMPLES: list[tuple[Any, Any, str | None]] = [
     (integers.right_one_is_neutral, lambda e: e.sdiv(e.a, e.const(1)), "a"),
     (integers.right_one_is_neutral, lambda e: e.udiv(e.a, e.const(1)), "a"),
     (integers.times_zero, lambda e: e.mul(e.a, e.const(0)), "0"),
-    (integers.times_minus_one, lambda e: e.mul(e.a, e.const(-1)), "sub(0, a)"),
     (integers.remainder_by_one, lambda e: e.srem(e.a, e.const(1)), "0"),
     (integers.remainder_by_one, lambda e: e.srem(e.a, e.const(-1)), "0"),
-    (integers.times_minus_one, lambda e: e.sdiv(e.a, e.const(-1)), "sub(0, a)"),
     (integers.remainder_by_one, lambda e: e.urem(e.a, e.const(1)), "0"),
     (integers.minus_itself, lambda e: e.sub(e.a, e.a), "0"),
     (integers.minus_itself, lambda e: e.xor(e.c, e.c), "False"),
@@ -222,10 +220,8 @@ SAMPLES: list[tuple[Any, Any, str | None]] = [
      "fadd(exp(fadd(fsub(f, fmax(f, g)), fsub(g, fmax(f, g)))), 1.0)"),
     (floats.times_one, lambda e: e.fmul(e.f, e.const(1.0, FTILE)), "f"),
     (floats.times_one, lambda e: e.fdiv(e.f, e.const(1.0, FTILE)), "f"),
-    (floats.times_minus_one, lambda e: e.fmul(e.f, e.const(-1.0, FTILE)), "fneg(f)"),
     (floats.divide_by_power_of_two, lambda e: e.fdiv(e.f, e.const(-8.0, FTILE)),
      "fmul(f, -0.125)"),
-    (floats.zero_minus, lambda e: e.fsub(e.const(-0.0, FTILE), e.f), "fneg(f)"),
     # conversions
     (conversions.extension_of_extension,
      lambda e: e.zext(e.zext(e.c, type=tile(I8, 8)), type=ITILE), "zext(c)"),
@@ -419,7 +415,7 @@ def test_all_rules_make_the_wanted_terms(rule: Any, body: Any, wanted: str | Non
 
 
 def test_each_rule_has_a_sample() -> None:
-    rules = [rule for some in [ANY, *RULES.values()] for rule in some]
+    rules = [rule for some in [[rule for _, rule in ANY], *RULES.values()] for rule in some]
     tried = [sample[0] for sample in SAMPLES]
     missing = [rule.__name__ for rule in rules if rule not in tried]
     assert not missing

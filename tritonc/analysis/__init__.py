@@ -5,7 +5,7 @@ Read in this order: `facts` (ranges of integers, and the power of two that divid
 scalars), `counters` (loops that count) and `affine` (pointers as base, strides and box), `extents`
 (the least and the greatest index of a tile), `signs` and `multiples` (what is not negative, and
 what a multiple; and of which scalars it would have to be known or tested), `aliases` (which
-pointers may reach the same bytes), `pressure` (how many registers live tiles take).
+pointers may reach the same bytes), `weights` and `pressure` (how many registers live tiles take).
 
 An analysis proves; a pass acts on what is proved and falls back where nothing is.
 """

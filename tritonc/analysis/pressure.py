@@ -1,23 +1,9 @@
 """How many registers a thread needs: live values by their layouts, where the most are live.
 
-`pressure(kernel)` walks each block backwards from what is live at its end (`liveness`).  A tile
-costs a thread a register of 32 bits for each element that it holds; the exceptions follow from how
-tiles are emitted:
-
-  - what renumbers or repeats another tile's registers (splat, broadcast, reshape, trans) is that
-    tile; constants, parameters and the numbers of programs cost nothing;
-  - elements of less than 32 bits share a register where they are moved as words: loaded or
-    stored by wide accesses, or on their way to a matrix instruction;
-  - integers and addresses that differ by a constant share a register: of the indices of a range a
-    thread has one.  `_varying` says over which bits of an element's index the rest goes;
-  - of a tile of addresses or masks only the elements count at which a wide access begins;
-  - what a dot loads itself (`late`), or comes piece by piece (`piecewise`), is never whole; of what
-    is computed so PIECE registers are there at once;
-  - an elementwise operation is made register by register: its operands and its result do not count
-    together; a result that one reduction or elementwise operation reads does not count at all
-    where its operands are live until then.
-
-A dot needs two steps of its operands beside, and everything OTHERS.
+`pressure(kernel)` walks each block backwards from what is live at its end (`liveness`); what each
+value takes is what `weights` says.  An elementwise operation is made register by register: its
+operands and its result do not count together; a result that one reduction or elementwise operation
+reads does not count at all where its operands are live until then.  To all of it come OTHERS.
 """
 
 from __future__ import annotations
@@ -27,27 +13,15 @@ from dataclasses import field
 from typing import NamedTuple
 
 from tritonc.analysis.liveness import Liveness
-from tritonc.analysis.values import remembered
-from tritonc.backend.target.matrix import BY_NAME
+from tritonc.analysis.weights import RENAMED, Weights, by_register
 from tritonc.ir.cfg import Cfg
-from tritonc.ir.core import Block, Kernel, Op, Value, uses
-from tritonc.ir.layout import Layout, axis_bases
-from tritonc.ir.types import Buffer, Pointer, Tile, element, is_float, shape
+from tritonc.ir.core import Block, Kernel, Op, Value
+from tritonc.ir.types import Tile
 from tritonc.source import Span
 
 OTHERS = 11  # registers: the thread's place, addresses in shared memory, what is on the way
-_PREDICATES = 7  # masks of a thread that are no register; of more, 16 share one
-_RENAMED = ("splat", "broadcast", "reshape", "trans")
-_FREE = ("constant", "undef", "get_program_id", "get_num_programs", "get_num_multiprocessors",
-         "get_cluster_rank",
-         "constant_table", "alloc_shared", "buffer_stage", "buffer_trans", "buffer_reshape")
-# Registers that a function of an element takes meanwhile: of subroutines and polynomials.
-_BESIDE = dict.fromkeys(("fdiv", "sqrt", "sin", "cos"), 28)
-_MANY = 4  # elements of a thread, for which that is done side by side
 _FEW = 2  # registers that may as well stay, for what can be computed of them anew
-PIECE = 8  # registers of what comes piece by piece that are computed together
 _BY_ELEMENT = ("reduce", "load", "store", "shared_store", "async_copy")
-_WORDS = ("store", "shared_store", "mma_dot", "wgmma")  # what takes narrow elements packed
 
 
 class Pressure(NamedTuple):
@@ -64,24 +38,13 @@ def pressure(kernel: Kernel, blocks: Iterable[Block] | None = None) -> Pressure:
     return Estimate(kernel).pressure(blocks)
 
 
-def made_alone(op: Op) -> bool:
-    """Whether the operation makes a tile of one other, element by element, or renumbers it."""
-    return len(op.results) == 1 and len(op.inputs()) == 1 and (
-        op.name in _RENAMED or op.info.elementwise)
-
-
-def tile_registers(elements: float, bits: int) -> float:
-    """The registers of so many elements of a thread, each by itself."""
-    return elements * max(1.0, bits / 32)
-
-
-class Estimate:
+class Estimate(Weights):
     """What is live where, and how many registers each value takes: a snapshot of the kernel."""
 
     def __init__(self, kernel: Kernel) -> None:
+        super().__init__(kernel)
         self.cfg = Cfg(kernel)
-        self.readers = uses(kernel)
-        self.live = Liveness(self.cfg, self._root)
+        self.live = Liveness(self.cfg, self.root)
         self._peaks: dict[Block, tuple[float, Op | None, set[Value]]] = {}
 
     def pressure(self, blocks: Iterable[Block] | None = None) -> Pressure:
@@ -138,7 +101,7 @@ class Estimate:
                     continue
                 live.add(root)
                 total += 0 if root in passing else self.weight(root) - cut.pop(root, 0)
-            here = max(total, after + self._results(op, passing)) + self._beside(op)
+            here = max(total, after + self._results(op, passing)) + self.beside(op)
             if here > most:
                 most, where, top = here, op, set(live)
         return most, where, top
@@ -160,7 +123,7 @@ class Estimate:
             last[value] = len(block.ops)
         until: dict[Value, int] = {}  # the first place at which something of it may be dead
         for op in block.ops:
-            if not ((_by_register(op) or op.name == "shared_load") and len(op.results) == 1
+            if not ((by_register(op) or op.name == "shared_load") and len(op.results) == 1
                     and isinstance(op.result.type, Tile)) or op.result in at_end:
                 continue
             reader = self._reader(op.result)
@@ -182,191 +145,11 @@ class Estimate:
     def _reader(self, value: Value) -> Op | None:
         """The one operation that reads the tile, if it takes it element by element."""
         found = self.readers.get(value, [])
-        while len(found) == 1 and found[0].name in _RENAMED:
+        while len(found) == 1 and found[0].name in RENAMED:
             found = self.readers.get(found[0].result, [])
-        if len(found) != 1 or not (_by_register(found[0]) or found[0].name in _BY_ELEMENT):
+        if len(found) != 1 or not (by_register(found[0]) or found[0].name in _BY_ELEMENT):
             return None
         return found[0]
-
-    def _root(self, value: Value) -> Value | None:
-        """The value whose registers it has; None if it has none."""
-        while value.op is not None and (value.op.name in _RENAMED or _is_rename(value.op)
-                                        or value.op.name == "assume_multiple"):
-            value = value.op.operands[0]
-        op = value.op
-        if op is None or op.name in _FREE or isinstance(value.type, Buffer):
-            return None
-        return value
-
-    def _loaded_alone(self, value: Value) -> bool:
-        """Whether narrow elements come one by one: converted, they are there twice for a while."""
-        op = self._moved(value).op
-        bits = element(value.type).bits
-        return op is not None and op.name == "load" and bits < 32 and \
-            op.attributes.get("vector", 1) * bits < 32
-
-    def _moved(self, value: Value) -> Value:
-        """What the value repeats."""
-        return self.live.root(value) or value
-
-    @remembered(0.0)
-    def weight(self, value: Value) -> float:
-        """The registers of a value."""
-        op = value.op
-        if op is not None and op.attributes.get("piecewise") and _by_register(op):
-            return min(1.0, PIECE / _count(value)) * self._whole(value)
-        return 0 if op is None or _never_whole(op) else self._whole(value)
-
-    def _whole(self, value: Value) -> float:
-        """The registers of a value, if a thread holds all of it."""
-        t, op = value.type, value.op
-        assert op is not None
-        e = element(t)
-        if not isinstance(t, Tile):
-            return 0.5 if e.bits == 1 else max(1.0, e.bits / 32)
-        if t.layout is None:
-            return 0
-        if is_float(t):
-            held = float(_distinct(t.layout))
-            if e.bits < 32 and self._packed(value, e.bits):
-                return max(1.0, held * e.bits / 32)
-            return tile_registers(held, e.bits)
-        if not isinstance(e, Pointer) and e.bits < 32 and op.name in ("load", "shared_load") and \
-                op.attributes.get("vector", 1) * e.bits >= 32:
-            return max(1.0, _distinct(t.layout) * e.bits / 32)
-        held = _along(t.layout, self._varying(value) & ~self._skipped(value))
-        if e.bits == 1:
-            return held / 16 if held > _PREDICATES else 0
-        return tile_registers(held, e.bits)
-
-    def _packed(self, value: Value, bits: int) -> bool:
-        """Whether narrow elements share registers."""
-        seen: set[Value] = set()
-        stack = [value]
-        while stack:
-            one = stack.pop()
-            if one in seen or one.op is None:
-                continue
-            seen.add(one)
-            op = one.op
-            if op.name == "phi":
-                stack += op.operands
-            elif op.name in ("shared_load", "load_slice") or (
-                    op.name == "convert_layout" and not _is_rename(op)):
-                continue
-            elif op.name in ("load", "shared_gather"):
-                if op.attributes.get("vector", 1) * bits < 32:
-                    return False
-            else:
-                for reader in self.readers.get(one, ()):
-                    if _is_rename(reader) or reader.name == "phi":
-                        stack.append(reader.result)
-                    elif reader.name not in _WORDS and reader.name not in _RENAMED:
-                        return False
-        return True
-
-    @remembered(0)
-    def _varying(self, value: Value) -> int:
-        """The bits of an element's index over which integers differ by more than a constant."""
-        op, t = value.op, value.type
-        if op is None or not isinstance(t, Tile) or op.name in ("constant", "undef", "splat",
-                                                                "range", "get_global_range"):
-            return 0
-        every = t.size - 1
-        if op.name in ("broadcast", "reshape", "trans"):
-            return _moved(op, self._varying(op.operands[0]))
-        if op.name in ("add", "sub", "addptr", "sext", "zext", "assume_multiple", "phi", "cast",
-                       "convert_layout"):
-            return _union(map(self._varying, op.operands)) & every
-        if op.name == "step_pointers":
-            steps = op.operands[2:]
-            return _union(base for axis, step in enumerate(steps)
-                          if step.op is None or step.op.name != "constant"
-                          for base in axis_bases(t.shape, axis))
-        if op.name == "select":
-            return every if any(self._dependent(v) for v in op.operands) else 0
-        if op.info.elementwise:
-            return _union(map(self._dependent, op.operands)) & every
-        return every
-
-    @remembered(0)
-    def _dependent(self, value: Value) -> int:
-        """The bits of an element's index over which integers differ at all."""
-        op, t = value.op, value.type
-        if op is None or not isinstance(t, Tile) or op.name in ("constant", "undef", "splat"):
-            return 0
-        every = t.size - 1
-        if op.name in ("broadcast", "reshape", "trans"):
-            return _moved(op, self._dependent(op.operands[0]))
-        if op.info.elementwise:
-            return _union(map(self._dependent, op.operands)) & every
-        return every
-
-    @remembered(-1)
-    def _skipped(self, value: Value) -> int:
-        """The bits inside of wide accesses, if nothing but such reads the tile."""
-        found: int | None = None
-        for reader in self.readers.get(value, ()):
-            if reader.name == "step_pointers":
-                bits = -1  # it steps from the first
-            elif reader.name in ("load", "store", "async_copy") and (
-                    value is reader.operands[reader.name == "async_copy"]
-                    or value is reader.guard):
-                t = reader.operands[reader.name == "async_copy"].type
-                bits = _inside(reader, t)
-            elif (_by_register(reader) or reader.name == "phi") and len(reader.results) == 1 and (
-                    isinstance(reader.result.type, Tile) and not is_float(reader.result.type)):
-                bits = self._skipped(reader.result)
-            else:
-                return 0
-            found = bits if found is None else found & bits
-        return found or 0
-
-    def _beside(self, op: Op) -> float:
-        """What an operation needs beside its operands and its results."""
-        if op.name in ("scan", "scan_with"):
-            return sum(map(self.weight, op.results))
-        if op.name == "mma_dot":
-            return 2 * _step_words(op)
-        if op.name == "fma_dot":
-            return 2 * _step_rows(op)
-        if op.name == "fpcast" and self._loaded_alone(op.operands[0]):
-            return self.weight(op.result) / 2
-        if op.name not in _BESIDE or self.weight(op.result) < _MANY:
-            return 0
-        if op.name == "fdiv" and self.weight(self._moved(op.operands[1])) < _MANY:
-            return self.weight(op.result)  # quotients by one number are tried, and checked
-        return _BESIDE[op.name]
-
-
-def _count(value: Value) -> int:
-    t = value.type
-    return t.layout.registers if isinstance(t, Tile) and t.layout is not None else 1
-
-
-def _by_register(op: Op) -> bool:
-    """Whether each register of the result is made by itself."""
-    return op.info.elementwise or op.name in ("addptr", "step_pointers")
-
-
-def _never_whole(op: Op | None) -> bool:
-    """Whether what reads the tile takes it in pieces, loading each."""
-    while op is not None:
-        if op.attributes.get("late") or op.attributes.get("piecewise"):
-            return True
-        if not made_alone(op):
-            return False
-        op = op.operands[0].op
-    return False
-
-
-def _is_rename(op: Op) -> bool:
-    """Whether a conversion only gives a thread's registers other numbers."""
-    if op.name != "convert_layout":
-        return False
-    a, b = op.operands[0].type, op.result.type
-    return (isinstance(a, Tile) and isinstance(b, Tile) and a.layout is not None
-            and b.layout is not None and a.layout.thread == b.layout.thread)
 
 
 def _in_flight(op: Op) -> list[Value]:
@@ -375,61 +158,3 @@ def _in_flight(op: Op) -> list[Value]:
         return []
     return [v for value in op.operands if value.op is not None and value.op.name == "wgmma"
             for v in value.op.operands[:2] if isinstance(v.type, Tile)]
-
-
-def _inside(op: Op, t: object) -> int:
-    """The bits of an element's index inside of one access."""
-    width = op.attributes.get("vector", 1)
-    if width <= 1 or not isinstance(t, Tile):
-        return 0
-    axis = op.attributes.get("vector_axis", len(t.shape) - 1)
-    return _union(axis_bases(t.shape, axis)[: width.bit_length() - 1])
-
-
-def _distinct(layout: Layout) -> int:
-    """Registers that are no copies."""
-    return layout.registers >> layout.replicated_registers.bit_count()
-
-
-def _along(layout: Layout, bits: int) -> int:
-    """Registers that differ in those bits of the index."""
-    return 1 << sum(bool(basis & bits) for basis in layout.register)
-
-
-def _union(bits: Iterable[int]) -> int:
-    found = 0
-    for one in bits:
-        found |= one
-    return found
-
-
-def _moved(op: Op, bits: int) -> int:
-    """Bits of the operand's index as bits of the result's."""
-    source, result = shape(op.operands[0].type), shape(op.result.type)
-    if op.name == "reshape" or not bits:
-        return bits
-    axes = op.attributes["permutation"] if op.name == "trans" else range(len(source))
-    return _union(to for d, axis in enumerate(axes)
-                  for to, of in zip(axis_bases(result, d), axis_bases(source, axis), strict=False)
-                  if of & bits)
-
-
-def _step_words(op: Op) -> float:
-    """The registers of both operands' fragments of one step of K, of those that it loads."""
-    row = BY_NAME[op.attributes["instruction"]]
-    found = 0.0
-    for side, value in enumerate(op.operands[:2]):
-        t = value.type
-        if isinstance(t, Tile) and t.layout is not None and _never_whole(value.op):
-            steps = max(1, t.shape[-1 - side] // row.depth)
-            found += t.layout.registers * row.operand.bits / 32 / steps
-    return found
-
-
-def _step_rows(op: Op) -> float:
-    """The registers of the rows of A and columns of B that a thread multiplies at once."""
-    t = op.result.type
-    assert isinstance(t, Tile) and t.layout is not None
-    sides = [sum(basis in axis_bases(t.shape, axis) for basis in t.layout.register)
-             for axis in (len(t.shape) - 2, len(t.shape) - 1)]
-    return sum(1 << bits for bits in sides) * tile_registers(1, element(t).bits)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 from math import prod
+from operator import mul
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -92,6 +93,54 @@ class Product:
     views: list[View]
 
 
+@dataclass(frozen=True)
+class TensorMap:
+    """Extents in elements, strides of axes 1 and more in bytes; axis 0 is the contiguous one."""
+
+    base: int
+    extents: tuple[int, int]
+    stride: int
+    element: Scalar
+    box: tuple[int, int]
+    swizzle: int
+    depth: tuple[int, ...] = ()  # the strides of axes from 2 on
+
+    def piece(self, starts: list[int]) -> tuple[Any, Any]:
+        """The addresses of a box's elements, and which of them are inside."""
+        x = starts[0] + np.arange(self.box[0])
+        y = (starts[1] + np.arange(self.box[1]))[:, np.newaxis]
+        active = (x >= 0) & (x < self.extents[0]) & (y >= 0) & (y < self.extents[1])
+        active &= min([0, *starts[2:]]) >= 0
+        addresses = self.base + x * np.int64(self.element.bytes) + y * np.int64(self.stride)
+        return addresses + sum(map(mul, starts[2:], self.depth)), active
+
+
+@dataclass(eq=False)
+class Stage:
+    """A stage of a ring: how many phases have ended, and what the present one waits for."""
+
+    phases: int = 0
+    expected: int | None = None  # bytes, once a thread has said so
+    copies: list[Copy] = field(default_factory=list)
+    released: int = 0  # when, as the engine counts
+    awaited: int | None = None  # since when: copies that another warp starts come later in the text
+
+
+@dataclass(eq=False)
+class Engine:
+    """What the copy engine knows: maps of slots that are claimed, and rings by their serials."""
+
+    slots: dict[int, dict[int, TensorMap]] = field(default_factory=dict)
+    made: dict[int, TensorMap] = field(default_factory=dict)  # not published yet
+    rings: dict[int, dict[int, Stage]] = field(default_factory=dict)  # by first offset
+    releases: int = 0
+    # in flight: what each reads, and the thread that made it
+    stores: deque[list[tuple[View, int]]] = field(default_factory=deque)
+
+    def stages(self) -> list[Stage]:
+        return [stage for ring in self.rings.values() for stage in ring.values()]
+
+
 @dataclass(eq=False)
 class Machine:
     """The state of one instance.  `check`: whether to report accesses with too few barriers."""
@@ -109,7 +158,7 @@ class Machine:
     memory: dict[int, Hazards] = field(default_factory=dict)  # of global buffers, by base
     others: bool = False  # threads but the first used global memory since the last barrier
     locked: bool = False  # the first thread took a lock since then
-    engine: Any = None  # of tensor copies: see machine_tensor
+    engine: Engine = field(default_factory=Engine)
 
     def spaces(self) -> list[Space]:
         return self.alone if self.shared is None else [self.shared, *self.alone]

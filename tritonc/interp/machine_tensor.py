@@ -16,11 +16,9 @@ barrier only.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from itertools import product as pairs
-from operator import mul
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -37,12 +35,14 @@ from tritonc.interp.machine_state import (
     Extents,
     Machine,
     Product,
+    Stage,
+    TensorMap,
     Undefined,
     View,
 )
 from tritonc.interp.undefined import dot_undefined
 from tritonc.ir.core import Op, Value
-from tritonc.ir.types import SCALARS, Buffer, Scalar
+from tritonc.ir.types import SCALARS, Buffer
 
 
 def _everybody(view: View) -> Threads:
@@ -118,65 +118,10 @@ def _wgmma_wait(machine: Machine, frame: Frame, op: Op) -> None:
 # ---- tensor copies
 
 
-@dataclass(frozen=True)
-class TensorMap:
-    """Extents in elements, strides of axes 1 and more in bytes; axis 0 is the contiguous one."""
-
-    base: int
-    extents: tuple[int, int]
-    stride: int
-    element: Scalar
-    box: tuple[int, int]
-    swizzle: int
-    depth: tuple[int, ...] = ()  # the strides of axes from 2 on
-
-    def piece(self, starts: list[int]) -> tuple[Any, Any]:
-        """The addresses of a box's elements, and which of them are inside."""
-        x = starts[0] + np.arange(self.box[0])
-        y = (starts[1] + np.arange(self.box[1]))[:, np.newaxis]
-        active = (x >= 0) & (x < self.extents[0]) & (y >= 0) & (y < self.extents[1])
-        active &= min([0, *starts[2:]]) >= 0
-        addresses = self.base + x * np.int64(self.element.bytes) + y * np.int64(self.stride)
-        return addresses + sum(map(mul, starts[2:], self.depth)), active
-
-
-@dataclass(eq=False)
-class Stage:
-    """A stage of a ring: how many phases have ended, and what the present one waits for."""
-
-    phases: int = 0
-    expected: int | None = None  # bytes, once a thread has said so
-    copies: list[Copy] = field(default_factory=list)
-    released: int = 0  # when, as the engine counts
-    awaited: int | None = None  # since when: copies that another warp starts come later in the text
-
-
-@dataclass(eq=False)
-class Engine:
-    """What the copy engine knows: maps of slots that are claimed, and rings by their serials."""
-
-    slots: dict[int, dict[int, TensorMap]] = field(default_factory=dict)
-    made: dict[int, TensorMap] = field(default_factory=dict)  # not published yet
-    rings: dict[int, dict[int, Stage]] = field(default_factory=dict)  # by first offset
-    releases: int = 0
-    # in flight: what each reads, and the thread that made it
-    stores: deque[list[tuple[View, int]]] = field(default_factory=deque)
-
-    def stages(self) -> list[Stage]:
-        return [stage for ring in self.rings.values() for stage in ring.values()]
-
-
-def _engine(machine: Machine) -> Engine:
-    if machine.engine is None:
-        machine.engine = Engine()
-    assert isinstance(machine.engine, Engine)
-    return machine.engine
-
-
 def _claim_slot(machine: Machine, frame: Frame, op: Op) -> Any:
     """The cell is written, so that whoever reads it needs a barrier."""
     machine.serial += 1
-    _engine(machine).slots[machine.serial] = {}
+    machine.engine.slots[machine.serial] = {}
     view: View = frame.read(op.operands[0])
     machine.overwrites(frame, op, view, FIRST, view.offsets.shape)
     machine.put(view, np.full(view.offsets.shape, machine.serial), None, FIRST, SEEN)
@@ -184,7 +129,7 @@ def _claim_slot(machine: Machine, frame: Frame, op: Op) -> Any:
 
 
 def _release_slot(machine: Machine, frame: Frame, op: Op) -> None:
-    engine = _engine(machine)
+    engine = machine.engine
     if any(stage.copies for stage in engine.stages()):
         frame.fail(op, "run-race", "a copy that reads a map of this slot is in flight")
     if any(stage.awaited is not None for stage in engine.stages()):
@@ -202,11 +147,11 @@ def _tensor_map(machine: Machine, frame: Frame, op: Op) -> None:
                       int(frame.read(stride)), SCALARS[op.attributes["element"]],
                       tuple(op.attributes["box"]), op.attributes["swizzle"],
                       tuple(int(frame.read(v)) for v in depth))
-    _engine(machine).made[op.attributes["index"]] = found
+    machine.engine.made[op.attributes["index"]] = found
 
 
 def _publish_maps(machine: Machine, frame: Frame, op: Op) -> None:
-    engine, cell = _engine(machine), frame.read(op.operands[2])
+    engine, cell = machine.engine, frame.read(op.operands[2])
     machine.get(frame, op, cell, _everybody(cell), cell.offsets.shape)
     for index in op.attributes["indices"]:
         engine.slots[int(frame.read(op.operands[0]))][index] = engine.made.pop(index)
@@ -228,11 +173,11 @@ def _ring_init(machine: Machine, frame: Frame, op: Op) -> None:
     threads = np.zeros(view.offsets.size, np.int16)
     machine.overwrites(frame, op, view, threads, extents)
     machine.put(view, np.zeros(extents, np.int64), None, threads, SEEN)
-    _engine(machine).rings[view.serial] = {int(first): Stage() for first in view.offsets[:, 0]}
+    machine.engine.rings[view.serial] = {int(first): Stage() for first in view.offsets[:, 0]}
 
 
 def _stage(machine: Machine, view: View) -> Stage:
-    return _engine(machine).rings[view.serial][int(view.offsets[0, 0])]
+    return machine.engine.rings[view.serial][int(view.offsets[0, 0])]
 
 
 def _ring_expect(machine: Machine, frame: Frame, op: Op) -> None:
@@ -264,19 +209,12 @@ def _off(frame: Frame, op: Op) -> bool:
 def _tensor_copy(machine: Machine, frame: Frame, op: Op) -> None:
     if _off(frame, op):
         return
-    buffer, ring, slot = (frame.read(v) for v in op.operands[:3])
-    for value in op.operands[3:]:
-        frame.require(op, value, None, "the start of this copy")
-    start0, *others = (int(frame.read(v)) for v in op.operands[3:])
-    tensor = _engine(machine).slots[int(slot)][op.attributes["index"]]
-    _check_map(frame, op, tensor)
-    box0, box1 = tensor.box
-    size = tensor.element.bytes
+    buffer, ring = (frame.read(v) for v in op.operands[:2])
+    tensor, (start0, *others) = _mapped(machine, frame, op, 2)
     for panel in range(op.attributes["panels"]):
-        addresses, active = tensor.piece([start0 + panel * box0, *others])
+        addresses, active = tensor.piece([start0 + panel * tensor.box[0], *others])
         held, undefined = frame.gather(op, buffer.element, addresses, active)
-        first = buffer.start + (int(buffer.offsets.min()) + panel * box0 * box1) * size
-        view = buffer._replace(start=0, offsets=_rows(first, tensor)[np.newaxis])
+        view = _panel(buffer, panel, tensor)
         machine.overwrites(frame, op, view, np.zeros(held.size, np.int16), held.shape)
         _fenced(machine, frame, op, view, held.shape)
         view.put(view.space.in_flight, True)
@@ -289,12 +227,8 @@ def _tensor_copy(machine: Machine, frame: Frame, op: Op) -> None:
 
 def _tensor_store(machine: Machine, frame: Frame, op: Op) -> None:
     """Stores at once what the buffer holds, and then counts as one that reads it."""
-    buffer, slot = (frame.read(v) for v in op.operands[:2])
-    for value in op.operands[2:]:
-        frame.require(op, value, None, "the start of this store")
-    start0, *others = (int(frame.read(v)) for v in op.operands[2:])
-    tensor = _engine(machine).slots[int(slot)][op.attributes["index"]]
-    _check_map(frame, op, tensor)
+    buffer: View = frame.read(op.operands[0])
+    tensor, (start0, *others) = _mapped(machine, frame, op, 1)
     box0, box1 = tensor.box
     views: list[tuple[View, int]] = []
     groups = op.attributes.get("groups", 1)
@@ -302,9 +236,7 @@ def _tensor_store(machine: Machine, frame: Frame, op: Op) -> None:
         thread = group << GROUP_BITS
         addresses, active = tensor.piece([start0 + panel * box0, others[0] + group * box1,
                                           *others[1:]])
-        first = buffer.start + (int(buffer.offsets.min()) + (panel * groups + group) * box0 * box1
-                                ) * tensor.element.bytes
-        view = buffer._replace(start=0, offsets=_rows(first, tensor)[np.newaxis])
+        view = _panel(buffer, panel * groups + group, tensor)
         _fenced(machine, frame, op, view, active.shape)
         held, *unknown = machine.get(frame, op, view, np.full(active.size, thread, np.int16),
                                      active.shape)
@@ -314,12 +246,12 @@ def _tensor_store(machine: Machine, frame: Frame, op: Op) -> None:
         frame.scatter(op, buffer.element, addresses, held, active)
         view.space.products.reshape(-1, view.element.bytes)[view.places] += 1
         views.append((view, thread))
-    _engine(machine).stores.append(views)
+    machine.engine.stores.append(views)
 
 
 def _store_wait(machine: Machine, frame: Frame, op: Op) -> None:
     """The first thread waits: the others must meet it before they write there."""
-    stores = _engine(machine).stores
+    stores = machine.engine.stores
     while len(stores) > op.attributes["pending"]:
         for view, thread in stores.popleft():
             view.space.products.reshape(-1, view.element.bytes)[view.places] -= 1
@@ -327,13 +259,25 @@ def _store_wait(machine: Machine, frame: Frame, op: Op) -> None:
                                     np.full(view.places.size, thread, np.int16))
 
 
-def _rows(first: int, tensor: TensorMap) -> Any:
-    """Where each element of a box goes, in elements: rows one after the other, swizzled."""
+def _mapped(machine: Machine, frame: Frame, op: Op, slot: int) -> tuple[TensorMap, list[int]]:
+    """The map that an operation names by operand `slot`, and where its box starts."""
+    for value in op.operands[slot + 1 :]:
+        frame.require(op, value, None, "where this box starts")
+    number, *starts = (int(frame.read(v)) for v in op.operands[slot:])
+    tensor = machine.engine.slots[number][op.attributes["index"]]
+    _check_map(frame, op, tensor)
+    return tensor, starts
+
+
+def _panel(buffer: View, number: int, tensor: TensorMap) -> View:
+    """Where each element of a box goes: rows one after the other, swizzled."""
     size = tensor.element.bytes
+    first = buffer.start + (int(buffer.offsets.min()) + number * prod(tensor.box)) * size
     assert first % 128 == 0, "a box begins at a multiple of 128 bytes"
     plain = first + np.arange(tensor.box[0] * tensor.box[1], dtype=np.int64) * size
     mask = max(tensor.swizzle // 16 - 1, 0)
-    return ((plain ^ ((plain >> 7 & mask) << 4)) // size).reshape(tensor.box[::-1])
+    rows = ((plain ^ ((plain >> 7 & mask) << 4)) // size).reshape(tensor.box[::-1])
+    return buffer._replace(start=0, offsets=rows[np.newaxis])
 
 
 def _ring_release(machine: Machine, frame: Frame, op: Op) -> None:
@@ -349,7 +293,7 @@ def _ring_release(machine: Machine, frame: Frame, op: Op) -> None:
                      "reads it")
         readers = buffer.of(buffer.space.hazards.reader)
         buffer.put(buffer.space.hazards.reader, np.where(readers == NOBODY, readers, RELEASED))
-    stage, engine = _stage(machine, view), _engine(machine)
+    stage, engine = _stage(machine, view), machine.engine
     engine.releases += 1
     stage.phases, stage.released = stage.phases + 1, engine.releases
 
@@ -362,7 +306,7 @@ def _ring_acquire(machine: Machine, frame: Frame, op: Op) -> None:
     stage = _stage(machine, view)
     if stage.phases % 2 == int(frame.read(op.operands[1])) or any(
             other.awaited is not None and other.awaited < stage.released
-            for other in _engine(machine).stages()):
+            for other in machine.engine.stages()):
         frame.fail(op, "run-too-long", f"'{op.name}' waits forever: nothing releases this stage")
     for operand in op.operands[2:]:
         buffer: View = frame.read(operand)
@@ -378,7 +322,7 @@ def _ring_wait(machine: Machine, frame: Frame, op: Op) -> None:
     if stage.phases % 2 != parity:
         return  # that phase ended long ago
     if stage.expected is None and "copier_warps" in frame.launch.kernel.attributes:
-        stage.awaited = _engine(machine).releases
+        stage.awaited = machine.engine.releases
         return
     if stage.expected is None or stage.expected != _arriving(stage):
         frame.fail(op, "run-too-long", f"'{op.name}' waits forever: {stage.expected or 0} bytes "

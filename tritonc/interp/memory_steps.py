@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tritonc.interp import arrays
+from tritonc.interp.elementwise import full
 from tritonc.interp.frame import Frame, Launch, Step
 from tritonc.ir.core import Op
 from tritonc.ir.formats import held_dtype
@@ -19,7 +20,7 @@ def load(launch: Launch, op: Op) -> Step:
     e = element(result.type)
     volatile, other = bool(op.attributes.get("volatile")), op.attributes.get("other")
     if other is not None:
-        other = arrays.full(e, other)
+        other = full(e, other)
 
     def step(frame: Frame) -> None:
         if volatile:

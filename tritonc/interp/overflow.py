@@ -25,12 +25,11 @@ if TYPE_CHECKING:
 
 Warn = Callable[..., None]  # name, place, message, notes
 
-_ARITHMETIC: dict[str, tuple[np.ufunc, str, str]] = {
-    "add": (np.add, "sum", "+"), "sub": (np.subtract, "difference", "-"),
-    "mul": (np.multiply, "product", "*"),
+_ARITHMETIC: dict[str, tuple[np.ufunc, Callable[[int, int], int], str, str]] = {
+    "add": (np.add, operator.add, "sum", "+"),
+    "sub": (np.subtract, operator.sub, "difference", "-"),
+    "mul": (np.multiply, operator.mul, "product", "*"),
 }
-_INTS: dict[str, Callable[[int, int], int]] = {
-    "add": operator.add, "sub": operator.sub, "mul": operator.mul}
 _CARRIERS = frozenset(
     "addptr splat broadcast reshape trans sext select psi phi cmpp".split())
 _ACCESSES = ("load", "store", "atomic_rmw", "atomic_cas")
@@ -60,7 +59,7 @@ class Overflow:
         if op not in self.followed or op.name not in _ARITHMETIC:
             return step
         result, extents = op.result, shape(op.result.type)
-        exact = _ARITHMETIC[op.name][0]
+        exact, exact_of_ints, *_ = _ARITHMETIC[op.name]
         first, second = _operands(launch, op)
 
         def note(frame: Frame, a: Any, b: Any, wrong: Any) -> None:
@@ -86,7 +85,6 @@ class Overflow:
             if exact_of_ints(int(a), int(b)) != values[result]:
                 note(frame, a, b, np.True_)
 
-        exact_of_ints = _INTS[op.name]
         return tile if extents else scalar
 
     def _track(self, launch: Launch) -> None:
@@ -125,13 +123,13 @@ class Overflow:
         if cause in self.warned:
             return
         self.warned.add(cause)
-        exact, word, sign = _ARITHMETIC[cause.name]
+        _, exact, word, sign = _ARITHMETIC[cause.name]
         a, b = self.first[cause]
         span: Span | None = cause.span
         index = ", ".join(map(str, frame.instance.index))
         access = op.name if op.name in ("load", "store") else "atomic operation"
         self.warn("index-overflow", span, f"this {word} does not fit in an int: {a} {sign} "
-                  f"{f'({b})' if b < 0 else b} is {exact(a, b, dtype=np.int64)}; an index may not "
+                  f"{f'({b})' if b < 0 else b} is {exact(a, b)}; an index may not "
                   "wrap: compute it as long",
                   Note(f"the {what} of this {access} depends on it", op.span),
                   Note(f"in instance ({index})"))

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tritonc.interp import arrays, clusters
+from tritonc.interp.elementwise import past_width
 from tritonc.interp.frame import Frame, Launch, Step
 from tritonc.interp.memory_steps import atomic, load, store
 from tritonc.interp.printf import formatted
@@ -83,7 +84,7 @@ def _computed(row: OpInfo, op: Op, operands: Sequence[Value]) -> Step:
             cause = next(f[1] for f in found if f)
         if careful:
             active = frame.guard(op)
-            wrong = arrays.past_width(op, inputs[1]) if shifts else None
+            wrong = past_width(op, inputs[1]) if shifts else None
             for extra in (None if active is None else ~active, wrong):
                 if extra is not None and np.any(extra):
                     mask = extra if mask is None else mask | extra

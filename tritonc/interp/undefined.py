@@ -31,7 +31,7 @@ def propagation(row: OpInfo, op: Op) -> Callable[[Masks, Sequence[Any]], Any]:
     if rule in (rules.splat, rules.broadcast, rules.reshape, rules.transpose):
         assert row.meaning is not None
         meaning = row.meaning
-        return lambda masks, inputs: meaning(arrays, op, masks[0])
+        return lambda masks, inputs: meaning(arrays.MEANINGS, op, masks[0])
     if rule is rules.reduce:
         return lambda masks, inputs: np.any(masks[0], axis=tuple(op.attributes["axes"]))
     if rule in (rules.reduce_with, rules.scan_with):
@@ -85,7 +85,7 @@ def _moved(row: OpInfo, op: Op, masks: Masks) -> Any:
     """One operand whose elements only move takes its mask along; else nothing is certain."""
     extents = shape(op.result.type)
     if len(masks) == 1 and row.meaning is not None:
-        mask = row.meaning(arrays, op, masks[0])
+        mask = row.meaning(arrays.MEANINGS, op, masks[0])
         if np.shape(mask) == extents and mask.dtype == np.bool_:
             return mask
     return np.ones(extents, np.bool_)

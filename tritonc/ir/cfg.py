@@ -336,28 +336,6 @@ def merge_edges(kernel: Kernel, sources: list[Block], target: Block, name: str) 
     return middle
 
 
-def ensure_preheader(kernel: Kernel, cfg: Cfg, loop: Loop) -> Block:
-    """The preheader of the loop, made if it has none; then the cfg is out of date."""
-    if loop.preheader is None:
-        outside = [p for p in cfg.predecessors[loop.header]
-                   if cfg.reachable(p) and p not in loop.block_set]
-        name = f"{loop.header.name}.preheader"
-        assert outside, "the entry block is no loop header"
-        if len(outside) == 1:
-            loop.preheader = split_edge(kernel, outside[0], loop.header, name)
-        else:
-            loop.preheader = merge_edges(kernel, outside, loop.header, name)
-    return loop.preheader
-
-
-def ensure_latch(kernel: Kernel, loop: Loop) -> Block:
-    """The only latch of the loop, made if it has several; then the cfg is out of date."""
-    if len(loop.latches) > 1:
-        latch = merge_edges(kernel, loop.latches, loop.header, f"{loop.header.name}.latch")
-        loop.latches = [latch]
-    return loop.latches[0]
-
-
 def incoming(phi: Op, block: Block) -> Value:
     """The operand of a phi for the edge from `block`."""
     return phi.operands[phi.blocks.index(block)]

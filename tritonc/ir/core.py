@@ -205,10 +205,11 @@ class Module:
 def uses(kernel: Kernel) -> dict[Value, list[Op]]:
     """The operations that read each value, guards included, in block order."""
     found: dict[Value, list[Op]] = {}
-    for op in kernel.ops():
-        for value in op.inputs():
-            if value in found:
-                found[value].append(op)
-            else:
-                found[value] = [op]
+    for block in kernel.blocks:
+        for op in block.ops:
+            for value in op.operands if op.guard is None else (*op.operands, op.guard):
+                if value in found:
+                    found[value].append(op)
+                else:
+                    found[value] = [op]
     return found

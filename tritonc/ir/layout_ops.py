@@ -24,7 +24,7 @@ from typing import NamedTuple
 from tritonc.ir.layout import Layout, axis_bases
 
 
-def _axis_table(
+def axis_table(
     old_shape: Sequence[int], new_shape: Sequence[int], old_axes: Iterable[int]
 ) -> dict[int, int]:
     """The renaming of bases when the i-th of `old_axes` becomes axis i."""
@@ -40,7 +40,7 @@ def transpose(layout: Layout, permutation: Sequence[int]) -> Layout:
     if sorted(permutation) != list(range(len(layout.shape))):
         raise ValueError(f"{tuple(permutation)} does not permute the axes of {layout.shape}")
     shape = tuple(layout.shape[axis] for axis in permutation)
-    table = _axis_table(layout.shape, shape, permutation)
+    table = axis_table(layout.shape, shape, permutation)
     return Layout(shape, *(tuple(table.get(basis, 0) for basis in bases)
                            for bases in (layout.register, layout.lane, layout.warp)))
 
@@ -86,7 +86,7 @@ def slice_axes(layout: Layout, axes: Iterable[int]) -> Layout:
     dropped = {_checked_axis(layout, axis) for axis in axes}
     kept = [axis for axis in range(len(layout.shape)) if axis not in dropped]
     shape = tuple(layout.shape[axis] for axis in kept)
-    table = _axis_table(layout.shape, shape, kept)
+    table = axis_table(layout.shape, shape, kept)
     register = tuple(table[basis] for basis in layout.register if basis in table)
     lane = tuple(table.get(basis, 0) for basis in layout.lane)
     warp = tuple(table.get(basis, 0) for basis in layout.warp)

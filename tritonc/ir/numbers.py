@@ -1,9 +1,9 @@
 """Triton-IR's arithmetic on Python numbers: what constant folding computes.
 
-The functions are those of `interp.arrays`, under the same names, so that an operation's `meaning`
-reads either.  A number stands for a scalar or for every element of a tile.  Integers are Python
-integers of the type's signed range (an i1 is a bool), floats are Python floats that the type's
-format can hold.  What cannot be known or is better left to the machine raises `NotFoldable`.
+The functions are those of `interp.elementwise`, under the same names, so that an operation's
+`meaning` reads either.  A number stands for a scalar or for every element of a tile.  Integers are
+Python integers of the type's signed range (an i1 is a bool), floats are Python floats that the
+type's format can hold.  What cannot be known or is better left to the machine raises `NotFoldable`.
 
 Results agree with `interp.arrays` bit for bit.  Sums and products of f32 and narrower formats in
 Python's double precision, rounded to the format once more, are what one rounding gives: 53 bits are

@@ -21,6 +21,7 @@ from math import prod
 
 from tritonc.ir import f2
 from tritonc.ir.layout import SharedLayout, axis_bases, check_shape, log2
+from tritonc.ir.layout_ops import axis_table
 
 BANKS = 32
 BANK_BYTES = 4
@@ -70,11 +71,7 @@ def transpose(layout: SharedLayout, permutation: Sequence[int]) -> SharedLayout:
     True
     """
     shape = tuple(layout.shape[axis] for axis in permutation)
-    table = {
-        old: new
-        for axis, old_axis in enumerate(permutation)
-        for old, new in zip(axis_bases(layout.shape, old_axis), axis_bases(shape, axis))
-    }
+    table = axis_table(layout.shape, shape, permutation)
     offset = tuple(
         sum(new for old, new in table.items() if basis & old) for basis in layout.offset
     )

@@ -121,9 +121,13 @@ def _kernel(kernel: Kernel, table: Mapping[str, OpInfo], legality: Sequence[Lega
                 defined[result] = (block, index)
     for block in kernel.blocks:
         for index, op in enumerate(block.ops):
-            message = (_once(op, table[op.name], known) or _targets(op, block, cfg)
-                       or _uses(op, block, index, cfg, defined)
-                       or next(filter(None, (legal(kernel, op) for legal in legality)), None))
+            message = _once(op, table[op.name], known)
+            if message is None and (op.blocks or op.name == "phi"):
+                message = _targets(op, block, cfg)
+            if message is None:
+                message = _uses(op, block, index, cfg, defined)
+            for legal in legality:
+                message = message or legal(kernel, op)
             if message:
                 yield Problem(kernel, block, op, message)
 

@@ -96,9 +96,13 @@ def run_problems(source: SourceFile, options: Options, language: str, diagnostic
     problems = of_kernel(read_problems(source, options, language, diagnostics), kernel)
     python_reference.load(problems, allow_python)
     if device == "interpreter":
+        results: dict[tuple[str, ...], driver.Result] = {}  # of several kernels, one
         for problem in problems:
-            yield _interpret(problem, source, options, language, sizes or {}, seed, kernel, order,
-                             max_steps, after)
+            own = with_defines(problem, options)
+            if own.defines not in results:
+                results[own.defines] = driver.compile(source, own, ("tir",), language=language)
+            yield _interpret(problem, results[own.defines], options, sizes or {}, seed, kernel,
+                             order, max_steps, after)
         return
     from tritonc.launch.cuda import Device
 
@@ -157,13 +161,12 @@ def kernel_of(problem: Problem, module: Module, wanted: str | None = None) -> Ke
     return module.kernels[names.index(problem.kernel)]
 
 
-def _interpret(problem: Problem, source: SourceFile, options: Options, language: str,
+def _interpret(problem: Problem, result: driver.Result, options: Options,
                sizes: Mapping[str, int], seed: int, wanted: str | None, order: str,
                max_steps: int | None, after: Debugging | None) -> Outcome:
     from tritonc.interp.interpreter import STEP_LIMIT, InterpreterError
     from tritonc.launch.interpreter import Running, launch
 
-    result = driver.compile(source, with_defines(problem, options), ("tir",), language=language)
     assert result.module is not None
     data = prepare(problem, result.module, kernel_of(problem, result.module, wanted), sizes,
                    seed)

@@ -9,7 +9,7 @@ from tritonc.backend.emit.wgmma import WARPGROUP_BITS, warpgroup
 from tritonc.ir.core import Op
 from tritonc.ir.types import Scalar, Tile, element
 
-_GROUPS = 8  # the barrier of the first warpgroup; those before it are for turns (`take_turns`)
+_GROUPS = 8  # the barrier of the first warpgroup
 
 
 def phi(f: FunctionEmitter, op: Op) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from tritonc.analysis.pressure import PIECE, made_alone
+from tritonc.analysis.weights import PIECE, made_alone
 from tritonc.backend.emit.demand import Machine, reads
 from tritonc.backend.emit.function import Emitter, FunctionEmitter, Names
 from tritonc.backend.emit.registers import members

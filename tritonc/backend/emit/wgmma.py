@@ -303,32 +303,6 @@ def wgmma_wait(f: FunctionEmitter, op: Op) -> None:
         f.values[result] = _threaded(f, text, e, len(names), names, held)
 
 
-def take_turns(f: FunctionEmitter, op: Op) -> None:
-    """Barrier 1 + g is that of warpgroup g's turn: it waits there, the one before it arrives.
-
-    The last one opens the first turn, and the first one takes what is left over at the end.
-    """
-    step, size = op.attributes["step"], 1 << WARPGROUP_BITS
-    last = (f.warps >> WARPGROUP_BITS - LANE_BITS) - 1
-    if last < 1:
-        return
-    own = warpgroup(f)
-
-    def act(kind: str, number: str) -> None:
-        f.convergent(f"llvm.nvvm.barrier.cta.{kind}.aligned.count", "void", f"i32 {number}",
-                     f"i32 {2 * size}")
-
-    if step == "wait":
-        act("sync", f.prelude(f"add i32 {own}, 1"))
-    elif step == "give":
-        end = f.prelude(f"icmp eq i32 {own}, {last}")
-        following = f.prelude(f"add i32 {own}, 2")
-        act("arrive", f.prelude(f"select i1 {end}, i32 1, i32 {following}"))
-    else:
-        edge, kind = (last, "arrive") if step == "open" else (0, "sync")
-        f.under(f.prelude(f"icmp eq i32 {own}, {edge}"), step, lambda: act(kind, "1"))
-
-
 EMITTERS: dict[str, Emitter] = {
-    "wgmma": wgmma, "wgmma_wait": wgmma_wait, "take_turns": take_turns,
+    "wgmma": wgmma, "wgmma_wait": wgmma_wait,
 }

@@ -29,7 +29,7 @@ Meta-parameter `persistent`: 0 leaves one block for each instance.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 
 from tritonc.analysis.affine import Affinity, Iteration
 from tritonc.analysis.linear import Linear
@@ -40,7 +40,7 @@ from tritonc.backend.pipeline.tensor_access import split_start
 from tritonc.backend.shared.shared_memory import LEFT
 from tritonc.backend.target.matrix import BY_NAME, WGMMA
 from tritonc.ir.build import Builder
-from tritonc.ir.cfg import Cfg, Loop, add_incoming, make_phi, reached, redirect
+from tritonc.ir.cfg import Cfg, Loop, add_incoming, make_phi, reached, redirect, split_returns
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.ops import READ, WRITE
@@ -160,20 +160,22 @@ def _extents(op: Op, affinity: Affinity, counter: Value) -> list[Linear]:
 def maps_last(part: list[Block]) -> bool:
     """Whether the extents of tensors are the same for all instances: no mask reads what an
     instance loads."""
-    loaded = {r for block in part for op in block.ops if op.name == "load"
-              and not isinstance(op.result.type, Tile) for r in op.results}
-    grown = True
-    while grown:
-        before = len(loaded)
-        for block in part:
-            for op in block.ops:
-                if op.name == "icmp" and isinstance(op.result.type, Tile) \
-                        and not loaded.isdisjoint(op.operands):
-                    return False
-                if op.name != "load" and not loaded.isdisjoint(op.operands):
-                    loaded.update(op.results)
-        grown = len(loaded) > before
-    return True
+    ops = [op for block in part for op in block.ops]
+    loaded = computed_of(ops, {op.result for op in ops if op.name == "load" and not isinstance(
+        op.result.type, Tile)}, ("load",))
+    return not any(op.name == "icmp" and isinstance(op.result.type, Tile)
+                   and not loaded.isdisjoint(op.operands) for op in ops)
+
+
+def computed_of(ops: Iterable[Op], values: set[Value], ends: Container[str] = ()) -> set[Value]:
+    """The values and what operations make of them, around loops too, but for those named `ends`."""
+    found, before = set(values), -1
+    while len(found) > before:
+        before = len(found)
+        for op in ops:
+            if op.name not in ends and not found.isdisjoint(op.inputs()):
+                found.update(op.results)
+    return found
 
 
 def body(kernel: Kernel) -> list[Block]:
@@ -189,7 +191,7 @@ def body(kernel: Kernel) -> list[Block]:
             return found
         going = [block for block in end.blocks if [op.name for op in block.ops] != ["ret"]]
         if len(going) == 1:
-            _return_alone(kernel, start)
+            split_returns(kernel)
         elif start is not kernel.entry:
             return found
         first, second = (going[0], next(to for to in end.blocks if to is not going[0]))
@@ -199,18 +201,6 @@ def body(kernel: Kernel) -> list[Block]:
         if len(inside) + len(others) + 1 != len(found):
             return found
         found, start = inside, first
-
-
-def _return_alone(kernel: Kernel, source: Block) -> None:
-    """Give a branch to a return one of its own, where others go there too."""
-    end = source.terminator
-    for i, target in enumerate(end.blocks):
-        if target.terminator.name == "ret" and len(target.ops) == 1 \
-                and Cfg(kernel).predecessors[target] != [source]:
-            own = Block("return")
-            own.ops.append(Op("ret", [], span=target.terminator.span))
-            kernel.blocks.insert(kernel.blocks.index(source) + 1, own)
-            end.blocks[i] = own
 
 
 def add_loop(kernel: Kernel, part: list[Block], each: int = 1, back: bool = False

@@ -22,11 +22,11 @@ from __future__ import annotations
 from tritonc.analysis.pressure import Estimate, pressure
 from tritonc.backend.pipeline.roles import has_copier
 from tritonc.backend.pipeline.roles import registers as registers_of_roles
-from tritonc.backend.pipeline.staged_loop import DOTS, MOST_REGISTERS
+from tritonc.backend.pipeline.staged_loop import DOTS, MOST_REGISTERS, held_elements
 from tritonc.backend.target.target import Target
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context
-from tritonc.ir.core import Kernel, Op, Value
+from tritonc.ir.core import Kernel, Value
 from tritonc.ir.layout import LANE_BITS
 from tritonc.ir.types import I1, Tile, is_float, scalar
 
@@ -110,15 +110,13 @@ def _product_blocks(kernel: Kernel, target: Target, loops: list[Loop],
 
 def _row_threads(kernel: Kernel, target: Target, loops: list[Loop]) -> int:
     """How many threads of rows shall be resident; 0 for any number, and if there are no rows."""
-    ops = list(kernel.ops())
-    names = {op.name for op in ops if not _votes(op)}
-    if not names & _ROWS or names & set(DOTS):
+    if not _has_rows(kernel):
         return 0
     needed = pressure(kernel).registers
     streaming = any(map(_loads_tiles, loops))
     most, middle, least = (round(share * target.threads_per_multiprocessor) for share in SHARES)
     choices = [middle, least] if streaming else [middle]
-    if not streaming and not any(op.attributes.get("piecewise") for op in ops):
+    if not streaming and not any(op.attributes.get("piecewise") for op in kernel.ops()):
         choices.insert(0, most)
     for threads in choices:
         slack = LOOP_SLACK if streaming else SLACK if threads == most else 1.0
@@ -132,16 +130,15 @@ def _row_threads(kernel: Kernel, target: Target, loops: list[Loop]) -> int:
 def rows_hold_too_much(kernel: Kernel, target: Target) -> bool:
     """Whether rows keep so many of their threads from being resident that it is worth loading
     again what is in a cache."""
-    names = {op.name for op in kernel.ops() if not _votes(op)}
-    if not names & _ROWS or names & set(DOTS):
-        return False
     threads = round(SHARES[1] * target.threads_per_multiprocessor)
-    return pressure(kernel).registers > SLACK * registers_of(threads, target)
+    return _has_rows(kernel) and pressure(kernel).registers > SLACK * registers_of(threads, target)
 
 
-def _votes(op: Op) -> bool:
-    """Whether it is `any` or `all` of a tile, which makes no rows."""
-    return op.name == "reduce" and op.result.type == I1
+def _has_rows(kernel: Kernel) -> bool:
+    """Whether it reduces tiles and multiplies none; `any` or `all` of a tile makes no rows."""
+    names = {op.name for op in kernel.ops()
+             if op.name != "reduce" or op.result.type != I1}
+    return bool(names & _ROWS) and not names & set(DOTS)
 
 
 def _has(loop: Loop, name: str, count: int) -> bool:
@@ -165,6 +162,4 @@ def _in_flight(loop: Loop) -> float:
 def _size(value: Value) -> float:
     """The registers of a tile of numbers, packed."""
     t = value.type
-    if not isinstance(t, Tile) or t.layout is None or not is_float(t):
-        return 0
-    return t.layout.registers * max(scalar(t).bytes, 2) / 4
+    return held_elements(value) * max(scalar(t).bytes, 2) / 4 if is_float(t) else 0

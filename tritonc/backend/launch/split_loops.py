@@ -28,9 +28,10 @@ from math import prod
 from tritonc.analysis.aliases import Roots, may_alias, pointer_roots
 from tritonc.analysis.values import int_of
 from tritonc.backend.launch.shared_loops import SharedLoop, kind_of_sum, shared_loop
-from tritonc.backend.launch.sum_in_memory import add_parameter, add_up
+from tritonc.backend.launch.sum_in_memory import add_parameter, add_up, go_on_alone
+from tritonc.backend.memory.pad_tiles import spread
 from tritonc.ir.build import Builder, make_op
-from tritonc.ir.cfg import Cfg, incoming, split
+from tritonc.ir.cfg import Cfg, incoming
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
@@ -141,7 +142,8 @@ def _split(kernel: Kernel, one: SharedLoop, sums: list[Value], owner: tuple[int,
     for op in behind:
         op.replace_inputs(totals)
     if owner is None and not in_memory:
-        _leave(kernel, after, rank)
+        first = after.value("icmp", rank, after.constant(0, I32), predicate="eq")
+        go_on_alone(kernel, after, first, "first")
     elif owner is not None:
         _guard_stores(kernel, one, after, totals, owner, rank, blocks)
 
@@ -230,20 +232,6 @@ def _start(phi: Op, one: SharedLoop, b: Builder, rank: Value) -> None:
     own = b.value("select", first, start, zero)
     phi.operands = [own if source is one.preheader else value
                     for value, source in zip(phi.operands, phi.blocks, strict=True)]
-
-
-def _leave(kernel: Kernel, b: Builder, rank: Value) -> None:
-    """The first block goes on behind the exchange; the others have done their part."""
-    here = b.block
-    assert b.at is not None
-    rest, left = Block(f"{here.name}.first"), Block(f"{here.name}.others")
-    split(here, b.at, rest)
-    b = Builder(here, None, b.span)
-    first = b.value("icmp", rank, b.constant(0, I32), predicate="eq")
-    b.emit("cond_br", first, blocks=[rest, left])
-    Builder(left, None, b.span).emit("ret")
-    at = kernel.blocks.index(here) + 1
-    kernel.blocks[at:at] = [rest, left]
 
 
 # ---- the parts that blocks own
@@ -345,15 +333,9 @@ def _owned(b: Builder, tile: object, owner: tuple[int, ...], rank: Value, blocks
         first = b.value("mul", part, b.constant(each, I32))
         end = b.value("add", first, b.constant(each, I32))
         index = b.value("range", start=0, stop=extent)
-        inside = b.value("and", *(
+        inside = spread(b, b.value("and", *(
             b.value("icmp", index, b.value("splat", limit, type=index.type), predicate=predicate)
-            for limit, predicate in ((first, "sge"), (end, "slt"))))
-        line = [1] * len(tile.shape)
-        line[axis] = extent
-        whole = Tile(I1, tuple(tile.shape))
-        if len(line) > 1:
-            inside = b.value("reshape", inside, type=Tile(I1, tuple(line)))
-            inside = b.value("broadcast", inside, type=whole)
+            for limit, predicate in ((first, "sge"), (end, "slt")))), axis, tile.shape)
         found = inside if found is None else b.value("and", found, inside)
     assert found is not None
     if 1 << len(owner) < blocks:

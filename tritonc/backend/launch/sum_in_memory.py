@@ -19,13 +19,14 @@ acquires, with a barrier before and after it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import prod
 
 from tritonc.backend.launch.persist import own_number
+from tritonc.backend.launch.shared_loops import kind_of_sum
 from tritonc.ir.build import Builder
-from tritonc.ir.cfg import split
-from tritonc.ir.core import Block, Kernel, Op, ParameterInfo, Value
+from tritonc.ir.cfg import add_incoming, make_phi, split
+from tritonc.ir.core import Block, Kernel, ParameterInfo, Value
 from tritonc.ir.types import F32, I32, I64, Pointer, Tile, scalar, shape
 from tritonc.source import fail
 from tritonc.variants.choice import MOST_IN_MEMORY
@@ -52,65 +53,77 @@ def add_parameter(kernel: Kernel, sums: Sequence[Sequence[Value]]) -> None:
 def add_up(kernel: Kernel, b: Builder, sums: list[Value], rank: Value, blocks: int
            ) -> tuple[dict[Value, Value], Builder]:
     """At `b`, the sums of all blocks in place of each block's own; where its successor goes on."""
-    here, memory = b.block, kernel.parameters[-1]
+    memory = kernel.parameters[-1]
+    program, _ = own_number(b, _AXES)
+    ticket = b.value("addptr", b.value("bitcast", memory, type=Pointer(I32)), program)
+    base = b.value("mul", program, b.constant(blocks, I32))
+    for place, value in zip(_stored(kernel, b, b.value("add", base, rank), sums), sums,
+                            strict=True):
+        b.emit("store", place, value)
+    before = b.value("atomic_rmw", ticket, b.constant(1, I32), kind="add")
+    last = b.value("icmp", before, b.constant(blocks - 1, I32), predicate="eq")
+    b = go_on_alone(kernel, b, last, "last")
+    b.emit("store", ticket, b.constant(0, I32))
+    totals, b = _totals(kernel, b, base, sums, blocks)
+    return dict(zip(sums, totals, strict=True)), b
+
+
+def go_on_alone(kernel: Kernel, b: Builder, condition: Value, name: str) -> Builder:
+    """Where those blocks go on for which the condition, made at `b`, holds; the others end."""
+    here = b.block
     assert b.at is not None
-    rest, left = Block(f"{here.name}.last"), Block(f"{here.name}.others")
+    rest, left = Block(f"{here.name}.{name}"), Block(f"{here.name}.others")
+    split(here, b.at, rest)
+    Builder(here, None, b.span).emit("cond_br", condition, blocks=[rest, left])
+    Builder(left, None, b.span).emit("ret")
+    at = kernel.blocks.index(here) + 1
+    kernel.blocks[at:at] = [rest, left]
+    return Builder(rest, 0, b.span)
+
+
+def _totals(kernel: Kernel, b: Builder, base: Value, sums: list[Value], blocks: int
+            ) -> tuple[list[Value], Builder]:
+    """The sums of a program's blocks, from number `base` on, added up by a loop at `b`; what
+    follows it."""
+    here = b.block
+    assert b.at is not None
     add, after = Block(f"{here.name}.add"), Block(f"{here.name}.rest")
     split(here, b.at, after)
     b = Builder(here, None, b.span)
-    each = kernel.attributes["workspace"] // 4
-    program, _ = own_number(b, _AXES)
-    ticket = b.value("addptr", b.value("bitcast", memory, type=Pointer(I32)), program)
-    own = b.value("add", b.value("mul", program, b.constant(blocks, I32)), rank)
-
-    def start(b: Builder, number: Value) -> Value:
-        place = b.value("mul", b.value("sext", number, type=I64), b.constant(each, I64))
-        return b.value("addptr", memory, b.value("add", place, b.constant(TICKETS, I64)))
-
-    first = start(b, own)
-    offset = 0
-    offsets = []
-    for value in sums:
-        b.emit("store", _places(b, first, offset, value), value)
-        offsets.append(offset)
-        offset += prod(shape(value.type))
-    before = b.value("atomic_rmw", ticket, b.constant(1, I32), kind="add")
-    last = b.value("icmp", before, b.constant(blocks - 1, I32), predicate="eq")
-    b.emit("cond_br", last, blocks=[rest, left])
-    Builder(left, None, b.span).emit("ret")
-    together = max(1, min(_MOST, blocks, _LOADED // max(1, offset)))
+    starts = [b.constant(0, I32)]
+    starts += [b.constant(0.0 if scalar(v.type) == F32 else 0, v.type) for v in sums]
+    b.emit("br", blocks=[add])
+    phis = [make_phi([start], [here]) for start in starts]
+    add.ops += phis
+    b = Builder(add, None, b.span)
+    counter, *totals = (phi.result for phi in phis)
+    together = max(1, min(_MOST, blocks, _LOADED // sum(prod(shape(v.type)) for v in sums)))
     while blocks % together:
         together -= 1
-    b = Builder(rest, None, b.span)
-    zero = b.constant(0, I32)
-    zeros = [b.constant(0.0 if scalar(v.type) == F32 else 0, v.type) for v in sums]
-    base = b.value("mul", program, b.constant(blocks, I32))
-    b.emit("br", blocks=[add])
-    counter = Op("phi", [zero], {}, (I32,), blocks=[rest])
-    totals = [Op("phi", [value], {}, (value.type,), blocks=[rest]) for value in zeros]
-    add.ops += [counter, *totals]
-    b = Builder(add, None, b.span)
-    loaded = []
-    for turn in range(together):
-        number = b.value("add", b.value("add", base, counter.result), b.constant(turn, I32))
-        source = start(b, number)
-        loaded.append([b.value("load", _places(b, source, offset, value))
-                       for offset, value in zip(offsets, sums, strict=True)])
-    found = [phi.result for phi in totals]
-    for row in loaded:
-        found = [b.value("fadd" if scalar(v.type) == F32 else "add", total, v)
-                 for total, v in zip(found, row, strict=True)]
-    following = b.value("add", counter.result, b.constant(together, I32))
-    for phi, value in zip((counter, *totals), (following, *found), strict=True):
-        phi.operands.append(value)
-        phi.blocks.append(add)
+    first = b.value("add", base, counter)
+    rows = [[b.value("load", place) for place in _stored(kernel, b, b.value(
+        "add", first, b.constant(turn, I32)), sums)] for turn in range(together)]
+    for row in rows:
+        totals = [b.value(kind_of_sum(v), total, v) for total, v in zip(totals, row, strict=True)]
+    following = b.value("add", counter, b.constant(together, I32))
+    for phi, value in zip(phis, (following, *totals), strict=True):
+        add_incoming(phi, value, add)
     more = b.value("icmp", following, b.constant(blocks, I32), predicate="slt")
     b.emit("cond_br", more, blocks=[add, after])
     at = kernel.blocks.index(here) + 1
-    kernel.blocks[at:at] = [rest, add, after, left]
-    b = Builder(after, 0, b.span)
-    b.emit("store", ticket, zero)
-    return dict(zip(sums, found, strict=True)), b
+    kernel.blocks[at:at] = [add, after]
+    return totals, Builder(after, 0, b.span)
+
+
+def _stored(kernel: Kernel, b: Builder, number: Value, sums: list[Value]) -> Iterator[Value]:
+    """Where the block of that number has its sums."""
+    each = b.constant(kernel.attributes["workspace"] // 4, I64)
+    place = b.value("add", b.value("mul", b.value("sext", number, type=I64), each),
+                    b.constant(TICKETS, I64))
+    first, offset = b.value("addptr", kernel.parameters[-1], place), 0
+    for value in sums:
+        yield _places(b, first, offset, value)
+        offset += prod(shape(value.type))
 
 
 def _places(b: Builder, first: Value, offset: int, value: Value) -> Value:

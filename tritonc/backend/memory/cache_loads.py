@@ -23,17 +23,12 @@ def cache_loads(kernel: Kernel, context: Context) -> bool:
     if not hinted:
         return False
     roots = pointer_roots(kernel)
-    safe: dict[object, bool] = {}
-    changed = False
-    for op in kernel.ops():
-        if op.name != "load" or op.attributes.get("volatile") or op.attributes.get("cache"):
-            continue
-        root = roots.get(op.operands[0])
-        if root not in hinted:
-            continue
-        if root not in safe:
-            safe[root] = not stores_may_reach(kernel, kernel.blocks, [op], roots)
-        if safe[root]:
+    loads = [op for op in kernel.ops() if op.name == "load" and roots.get(op.operands[0]) in hinted
+             and not op.attributes.get("volatile") and not op.attributes.get("cache")]
+    one = {roots[op.operands[0]]: op for op in loads}  # of each parameter
+    safe = {root for root, op in one.items()
+            if not stores_may_reach(kernel, kernel.blocks, [op], roots)}
+    for op in loads:
+        if roots[op.operands[0]] in safe:
             op.attributes["cache"] = "nc"
-            changed = True
-    return changed
+    return bool(safe)

@@ -20,11 +20,12 @@ Must come after all passes that move or copy operations.
 
 from __future__ import annotations
 
-from tritonc.analysis.pressure import Estimate, made_alone
+from tritonc.analysis.pressure import Estimate
+from tritonc.analysis.weights import made_alone
 from tritonc.backend.dots.together import chained
 from tritonc.backend.launch.register_budget import SLACK, available
 from tritonc.backend.pipeline.spread_late import spreads
-from tritonc.backend.pipeline.staged_loop import DOTS
+from tritonc.backend.pipeline.staged_loop import DOTS, held_elements
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.ops import READ
@@ -92,7 +93,7 @@ def _leading(block: Block, last: Op, readers: dict[Value, list[Op]]) -> set[Op]:
             found.add(op)
             computed.add(op)
         elif own and quiet and op.name == "load" and not op.attributes.get("volatile") and (
-                _registers(op.result) >= _registers((last.results or last.operands[1:])[0])):
+                held_elements(op.result) >= held_elements((last.results or last.operands[1:])[0])):
             found.add(op)
         elif op.effects - {READ}:
             quiet = False
@@ -103,8 +104,3 @@ def _by_register(op: Op) -> bool:
     return len(op.results) == 1 and isinstance(op.result.type, Tile) and op.guard is None and (
         op.info.elementwise or made_alone(op) or op.name == "tile_part"
         or spreads(op)) and op.pure
-
-
-def _registers(value: Value) -> int:
-    t = value.type
-    return t.layout.registers if isinstance(t, Tile) and t.layout is not None else 0

@@ -26,19 +26,19 @@ store as one.
 
 from __future__ import annotations
 
-from tritonc.analysis.pressure import made_alone
 from tritonc.analysis.signs import non_negative
 from tritonc.analysis.values import slice_of
+from tritonc.analysis.weights import made_alone
 from tritonc.backend.launch.register_budget import (
     IN_FLIGHT,
     available,
     rows_hold_too_much,
 )
-from tritonc.backend.pipeline.staged_loop import DOTS
+from tritonc.backend.pipeline.staged_loop import DOTS, held_elements
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.ops import READ, SHARED_READ, SHARED_WRITE
-from tritonc.ir.types import I32, Tile, element, scalar
+from tritonc.ir.types import I32, element, scalar
 
 ENOUGH = 16  # registers of a tile that are worth it
 MANY = 8  # elements that a thread copies one by one: each has its place in a mask
@@ -54,15 +54,15 @@ def delay_loads(kernel: Kernel, context: Context) -> bool:
             for op in [op for op in block.ops if op.name == "load"]:
                 changed |= _spread(block, op, readers)
     for block in kernel.blocks:
-        held = sum(_registers(op.result) * scalar(op.result.type).bytes / 4
+        held = sum(held_elements(op.result) * scalar(op.result.type).bytes / 4
                    for op in block.ops if op.name in DOTS and not _goes_on(op, block))
         for op in block.ops:
             if op.name == "async_copy" and "fma_dot" in names and op.attributes.get(
-                    "vector", 1) == 1 and _registers(op.operands[1]) >= MANY:
+                    "vector", 1) == 1 and held_elements(op.operands[1]) >= MANY:
                 changed |= _compare_distances(op.guard)
         for op in [op for op in block.ops if op.name == "load"]:
             # the elements, and addresses for some of them
-            if held and held + 1.2 * _registers(op.result) > room and \
+            if held and held + 1.2 * held_elements(op.result) > room and \
                     not op.attributes.get("volatile"):
                 changed |= _delay(block, op, readers) or _slice(block, op, readers)
     return changed
@@ -72,11 +72,6 @@ def _goes_on(dot: Op, block: Block) -> bool:
     """Whether it adds to the result of the slice before, in the same registers."""
     before = dot.operands[2].op
     return before is not None and before.name in DOTS and before in block.ops
-
-
-def _registers(value: Value) -> int:
-    t = value.type
-    return t.layout.registers if isinstance(t, Tile) and t.layout is not None else 0
 
 
 def _delay(block: Block, load: Op, readers: dict[Value, list[Op]]) -> bool:
@@ -135,7 +130,7 @@ def _compare_distances(mask: Value | None) -> bool:
 def _spread(block: Block, load: Op, readers: dict[Value, list[Op]]) -> bool:
     """Move a load of what all instances read alike, with what is made of it alone, to its reader,
     if that is in this block, computes element by element, and only loads stand between."""
-    if _registers(load.result) < ENOUGH or load.attributes.get("volatile") or _is_own(load):
+    if held_elements(load.result) < ENOUGH or load.attributes.get("volatile") or _is_own(load):
         return False
     chain = [load]
     while len(found := readers.get(chain[-1].result, [])) == 1 and made_alone(found[0]):

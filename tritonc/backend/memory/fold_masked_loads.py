@@ -34,7 +34,7 @@ def fold_masked_loads(kernel: Kernel, context: Context) -> bool:
         else:
             continue
         for (predicate, value), (_, rest) in (pairs, pairs[::-1]):
-            load, constant = value.op, _constant(rest)
+            load, constant = value.op, constant_of(origin(rest, SHAPES))
             if load is not None and load.name == "fpcast" and constant is not None:
                 e = element(load.operands[0].type)  # the constant may be the cast of another
                 if not (isinstance(e, Scalar) and e.is_float
@@ -96,7 +96,3 @@ def _holds_where(guard: Value, condition: Value) -> bool:
     op = guard.op
     return guard is condition or (op is not None and op.name == "cmpp"
                                   and op.operands[0] is condition and op.results[0] is guard)
-
-
-def _constant(value: Value) -> int | float | None:
-    return constant_of(origin(value, SHAPES))

@@ -26,14 +26,13 @@ Needs layouts.
 
 from __future__ import annotations
 
-from typing import Any
-
 from tritonc.analysis import axis_info
 from tritonc.analysis.aliases import may_alias, pointer_roots
 from tritonc.analysis.facts import Facts
 from tritonc.analysis.values import SPREADS, defined_by, origin
 from tritonc.backend.launch import persist
 from tritonc.backend.layout.layout_choice import spread
+from tritonc.backend.pipeline.staged_loop import buffer_of
 from tritonc.ir.build import Builder, make_op
 from tritonc.ir.cfg import reached
 from tritonc.ir.context import Context
@@ -48,9 +47,9 @@ from tritonc.ir.types import (
     Pointer,
     Scalar,
     Tile,
-    Type,
     element,
     scalar,
+    shape,
     with_element,
 )
 
@@ -79,32 +78,27 @@ def privatize_atomics(kernel: Kernel, context: Context) -> bool:
                        found[0].span, missed=True)
         return False
     facts = Facts(kernel)
-    tables: dict[tuple[Value, str], Value] = {}
+    groups: dict[tuple[Value | None, str], list[Op]] = {}
+    for op in gathered:
+        groups.setdefault((_base(op), op.attributes["kind"]), []).append(op)
+    tables: dict[tuple[Value | None, str], Op] = {}
     counted: dict[Op, list[Op]] = {}
-    sizes: dict[tuple[Value, str], int] = {}
-    for op in gathered:
-        base, kind = _base(op), op.attributes["kind"]
-        assert base is not None
-        sizes[base, kind] = max(sizes.get((base, kind), 0), _entries(op, facts))
-    for op in gathered:
-        base, kind = _base(op), op.attributes["kind"]
-        assert base is not None
-        size = sizes[base, kind]
-        if (base, kind) not in tables:
-            buffer = make_op("alloc_shared", [], Buffer(I32, (size,), 1, row_major((size,))),
-                             span=op.span, pinned=True)
-            buffer.result.name = "table"
-            tables[base, kind] = buffer.result
-        counted[op] = _counted(op, tables[base, kind], size, facts)
+    for key, ops in groups.items():
+        size = max(_entries(op, facts) for op in ops)
+        tables[key] = make_op("alloc_shared", [], Buffer(I32, (size,), 1, row_major((size,))),
+                              span=ops[0].span, pinned=True)
+        tables[key].result.name = "table"
+        counted.update((op, _counted(op, tables[key].result, size, facts)) for op in ops)
     for block in kernel.blocks:
         block.ops = [new for op in block.ops for new in counted.get(op, [op])]
     begin, done = _loop(kernel)
     for (base, kind), table in tables.items():
-        _fill(kernel, begin, table, neutral(kind, I32))
-        _add_up(kernel, done, base, kind, table)
-    assert all(table.op is not None for table in tables.values())
-    kernel.entry.ops[:0] = [table.op for table in tables.values() if table.op is not None]
-    context.remark("privatize_atomics", f"atomics on indices below {max(sizes.values())} are "
+        assert base is not None
+        _fill(kernel, begin, table.result, neutral(kind, I32))
+        _add_up(kernel, done, base, kind, table.result)
+    kernel.entry.ops[:0] = tables.values()
+    most = max(shape(table.result.type)[0] for table in tables.values())
+    context.remark("privatize_atomics", f"atomics on indices below {most} are "
                    "accumulated in shared memory first", found[0].span)
     return True
 
@@ -161,18 +155,14 @@ def _meets(kernel: Kernel, atomic: Op) -> str | None:
     """Why one of the atomics may not happen later, or None.  In another version of the body, where
     more is known, one of the same addresses may: additions have no order among them."""
     roots = pointer_roots(kernel)
-    for op in _after(kernel, atomic):
+    home = next(block for block in kernel.blocks if atomic in block.ops)
+    after = [*home.ops[home.ops.index(atomic) + 1 :],
+             *(op for block in reached(home.successors) for op in block.ops)]
+    for op in after:
         if op.name != "atomic_rmw" and op.effects & {READ, WRITE} and op.operands \
                 and may_alias(kernel, op.operands[0], atomic.operands[0], roots):
             return f"a later {op.name} may access the same memory; `restrict` says that it does not"
     return None
-
-
-def _after(kernel: Kernel, first: Op) -> list[Op]:
-    """The operations that may come after another one in its program."""
-    home = next(block for block in kernel.blocks if first in block.ops)
-    return [*home.ops[home.ops.index(first) + 1 :],
-            *(op for block in reached(home.successors) for op in block.ops)]
 
 
 def _counted(op: Op, table: Value, size: int, facts: Facts) -> list[Op]:
@@ -180,33 +170,21 @@ def _counted(op: Op, table: Value, size: int, facts: Facts) -> list[Op]:
     made = op.operands[0].op
     assert made is not None
     index = made.operands[1]
-    t = index.type
-    assert isinstance(t, Tile)
-    tests = with_element(t, I1)
-    ops: list[Op] = []
-
-    def new(name: str, operands: list[Value], type: Type | None = None, **more: Any) -> Value:
-        ops.append(make_op(name, operands, type, span=op.span, **more))
-        return ops[-1].result
-
+    t, kind = index.type, op.attributes["kind"]
+    b = Builder(Block(""), span=op.span)
     low, high = facts.interval(index)
-    narrow = index
+    narrow, inside, rest = index, op.guard, list[Op]()
     if element(t).bits != I32.bits:
-        narrow = new("truncate" if element(t).bits > I32.bits else "sext", [index],
-                     with_element(t, I32))
-    if low >= 0 and high < size:
-        ops.append(make_op("shared_atomic", [table, narrow, op.operands[1]], guard=op.guard,
-                           span=op.span, kind=op.attributes["kind"]))
-        return ops
-    limit = new("constant", [], t, value=size)
-    inside = new("icmp", [index, limit], predicate="ult")
-    outside = new("xor", [inside, new("constant", [], tests, value=True)])
-    if op.guard is not None:
-        inside, outside = (new("and", [op.guard, test]) for test in (inside, outside))
-    ops.append(make_op("shared_atomic", [table, narrow, op.operands[1]], guard=inside,
-                       span=op.span, kind=op.attributes["kind"]))
-    op.guard = outside
-    return [*ops, op]
+        narrow = b.value("truncate" if element(t).bits > I32.bits else "sext", index,
+                         type=with_element(t, I32))
+    if low < 0 or high >= size:
+        inside = b.value("icmp", index, b.constant(size, t), predicate="ult")
+        outside = b.value("xor", inside, b.constant(True, with_element(t, I1)))
+        if op.guard is not None:
+            inside, outside = (b.value("and", op.guard, test) for test in (inside, outside))
+        op.guard, rest = outside, [op]
+    b.emit("shared_atomic", table, narrow, op.operands[1], guard=inside, kind=kind)
+    return [*b.block.ops, *rest]
 
 
 def _loop(kernel: Kernel) -> tuple[Block, Block]:
@@ -226,9 +204,8 @@ def _loop(kernel: Kernel) -> tuple[Block, Block]:
 
 def _tile(kernel: Kernel, table: Value, e: Scalar | Pointer) -> Tile:
     """A tile of as many elements as the table has, spread over the threads."""
-    t = table.type
-    assert isinstance(t, Buffer)
-    return Tile(e, t.shape, spread(t.shape, (0,), 4, kernel.attributes["num_warps"]))
+    extents = buffer_of(table).shape
+    return Tile(e, extents, spread(extents, (0,), 4, kernel.attributes["num_warps"]))
 
 
 def _fill(kernel: Kernel, begin: Block, table: Value, number: float) -> None:

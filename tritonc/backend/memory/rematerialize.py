@@ -27,7 +27,7 @@ makes room for the elements.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from tritonc.analysis.pressure import Estimate
 from tritonc.analysis.values import int_of, origin
@@ -83,24 +83,29 @@ def _chain(value: Value, quotients: bool) -> list[Op] | None:
     not `quotients`, from those too."""
     if not isinstance(value.type, Tile) or is_float(value.type) or value.op is None:
         return None
+    found = chain_of(value, lambda op: op.name in (*_INDICES, "constant") or (
+        op.name in DIVISIONS and not quotients and not is_number(op.operands[1])),
+        lambda op: (op.info.elementwise or op.name in _SHAPES) and op.guard is None
+        and len(op.results) == 1 and not is_float(op.result.type))
+    return found if found and len(found) <= LONGEST else None
+
+
+def chain_of(value: Value, ends: Callable[[Op], bool], links: Callable[[Op], bool]
+             ) -> list[Op] | None:
+    """The operations that compute a tile from scalars and what ends the chain, operands first; None
+    if one is no link of it."""
     found: dict[Op, None] = {}
 
     def visit(one: Value) -> bool:
         op = one.op
-        if op is None or not isinstance(one.type, Tile) or op in found:
+        if op is None or not isinstance(one.type, Tile) or op in found or ends(op):
             return True
-        if op.name in (*_INDICES, "constant") or (
-                op.name in DIVISIONS and not quotients and not is_number(op.operands[1])):
-            return True
-        if not (op.info.elementwise or op.name in _SHAPES) or op.guard is not None \
-                or is_float(one.type) or len(op.results) != 1:
-            return False
-        if not all(map(visit, op.operands)):
+        if not links(op) or not all(map(visit, op.operands)):
             return False
         found[op] = None
-        return len(found) <= LONGEST
+        return True
 
-    return list(found) if visit(value) and found else None
+    return list(found) if visit(value) else None
 
 
 def is_number(divisor: Value) -> bool:
@@ -154,16 +159,21 @@ def _copy(chain: list[Op]) -> tuple[list[Op], dict[Value, Value]]:
     """The chain again, from scalars that LLVM does not know to be the same."""
     inside = {result for op in chain for result in op.results}
     mapping: dict[Value, Value] = {}
-    first: list[Op] = []
-    for value in dict.fromkeys(v for op in chain for v in op.operands):
-        if value in inside or isinstance(value.type, Tile) or element(value.type).bits < 32 or (
-                value.op is not None and value.op.name == "constant"):
-            continue
-        first.append(make_op("again", [value]))
-        first[-1].result.name = value.name
-        mapping[value] = first[-1].result
+    first = again((v for op in chain for v in op.operands if not (
+        v in inside or isinstance(v.type, Tile) or element(v.type).bits < 32
+        or (v.op is not None and v.op.name == "constant"))), mapping)
     first += _opaque_ranges(chain, mapping)
     return [*first, *copy_ops(chain, mapping)], mapping
+
+
+def again(values: Iterable[Value], mapping: dict[Value, Value]) -> list[Op]:
+    """Scalars that LLVM does not know to be the same as `values`; they join `mapping`."""
+    ops = []
+    for value in dict.fromkeys(values):
+        ops.append(make_op("again", [value]))
+        ops[-1].result.name = value.name
+        mapping[value] = ops[-1].result
+    return ops
 
 
 def _opaque_ranges(chain: list[Op], mapping: dict[Value, Value]) -> list[Op]:

@@ -18,7 +18,8 @@ vectorize: a comparison keeps the width that was found for it.
 from __future__ import annotations
 
 from tritonc.analysis.values import origin
-from tritonc.ir.build import make_op
+from tritonc.backend.memory.rematerialize import again, chain_of
+from tritonc.backend.pipeline.staged_loop import held_elements
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value
@@ -62,23 +63,9 @@ def _masks(op: Op) -> list[Value]:
 def _chain(mask: Value) -> list[Op] | None:
     """The operations that make the mask of ranges and scalars, operands first; None if there is
     anything else in it."""
-    found: dict[Op, None] = {}
-
-    def visit(value: Value) -> bool:
-        op = value.op
-        if op is None or not isinstance(value.type, Tile) or op.name in ("range", "constant"):
-            return True
-        if op in found:
-            return True
-        comparison = op.name == "icmp" and _limit(op) is not None
-        combined = op.name in (*_COMBINED, *_MOVED) and (
-            element(value.type) == I1 or op.name in _MOVED)
-        if not (comparison or combined) or not all(map(visit, op.operands)):
-            return False
-        found[op] = None
-        return True
-
-    return list(found) if visit(mask) else None
+    return chain_of(mask, lambda op: op.name in ("range", "constant"), lambda op: (
+        _limit(op) is not None if op.name == "icmp" else op.name in _MOVED or (
+            op.name in _COMBINED and element(op.results[0].type) == I1)))
 
 
 def _limit(test: Op) -> Value | None:
@@ -91,22 +78,15 @@ def _limit(test: Op) -> Value | None:
 
 def _few(test: Op) -> bool:
     """Whether a thread has few predicates of the comparison."""
-    t = test.result.type
-    assert isinstance(t, Tile) and t.layout is not None
     width: int = test.attributes.get("vector", 1)
-    return t.layout.registers // width < MANY
+    return held_elements(test.result) // width < MANY
 
 
 def _repeat(block: Block, reader: Op, mask: Value, chain: list[Op]) -> None:
     """A copy of the chain before the reader, which reads it instead of the mask."""
     mapping: dict[Value, Value] = {}
-    made: list[Op] = []
-    for limit in {_limit(op): None for op in chain if op.name == "icmp"}:
-        assert limit is not None
-        made.append(make_op("again", [limit]))
-        made[-1].result.name = limit.name
-        mapping[limit] = made[-1].result
-    made += copy_ops(chain, mapping)
+    limits = (limit for op in chain if op.name == "icmp" if (limit := _limit(op)) is not None)
+    made = [*again(limits, mapping), *copy_ops(chain, mapping)]
     reader.replace_inputs({mask: mapping[mask]})
     at = block.ops.index(reader)
     block.ops[at:at] = made

@@ -31,7 +31,6 @@ The constants are left to fold_constants and peephole, which run again.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Hashable
 
 from tritonc.analysis.linear import Linear, emit
@@ -40,7 +39,7 @@ from tritonc.analysis.signs import MOST
 from tritonc.analysis.values import slice_of
 from tritonc.backend.dots.fuse_exponents import MODERATE
 from tritonc.backend.launch.persist import maps_last, wanted
-from tritonc.backend.memory.unwrap_indices import unwrap_indices
+from tritonc.backend.memory.unwrap_indices import polynomial_key, unwrap_indices
 from tritonc.backend.memory.wanted import Wanted
 from tritonc.backend.memory.wanted_apart import apart_tests
 from tritonc.backend.memory.wanted_facts import wanted_facts
@@ -182,7 +181,7 @@ def _before_products(kernel: Kernel, found: Wanted) -> Wanted:
     late = [v for v in found.subjects if v.op is not None and v.op in cfg.block_of and any(
         not cfg.dominates(cfg.block_of[v.op], loop.header) for loop in inner)]
     left = {v for v in late if not bring_up([v], kernel.entry, Cfg(kernel))}
-    return found.without(left) if left else found
+    return found.kept(lambda v: v not in left) if left else found
 
 
 def _place(kernel: Kernel, found: Wanted) -> tuple[Block, int] | None:
@@ -204,19 +203,15 @@ def _gathered(block: Block, wanted: list[Op]) -> int:
     """Move what computes `wanted` before the other operations of the block, as far as memory
     allows; returns the position behind it."""
     needed = {*wanted, *slice_of((v for op in wanted for v in op.inputs()), set(block.ops))}
-    writes = next((i for i, op in enumerate(block.ops) if WRITE in _effects(op)), len(block.ops))
-    movable = all(op.name == "phi" or not _effects(op) or (
-        _effects(op) == {READ} and block.ops.index(op) < writes) for op in needed)
+    writes = next((i for i, op in enumerate(block.ops) if WRITE in op.effects), len(block.ops))
+    movable = all(op.name == "phi" or not op.effects or (
+        op.effects == {READ} and block.ops.index(op) < writes) for op in needed)
     if not movable:
         return max(block.ops.index(op) for op in wanted) + 1
     phis = block.phis()
     first = [op for op in block.ops if op in needed and op.name != "phi"]
     block.ops = [*phis, *first, *(op for op in block.ops[len(phis):] if op not in needed)]
     return len(phis) + len(first)
-
-
-def _effects(op: Op) -> frozenset[str]:
-    return op.effects
 
 
 # ---- the two bodies
@@ -307,8 +302,7 @@ def strongest(pairs: list[tuple[Linear, Linear]]) -> list[tuple[Linear, Linear]]
     for pair in pairs:
         excess = pair[0] - pair[1]
         constant = sum(n for values, n in excess.terms if not values)
-        key = frozenset((frozenset(Counter(values).items()), n)
-                        for values, n in excess.terms if values)
+        key = polynomial_key(Linear(tuple(term for term in excess.terms if term[0])))
         if key not in found or found[key][0] < constant:
             found[key] = constant, pair
     return [pair for _, pair in found.values()]

@@ -79,13 +79,15 @@ def wrapping(kernel: Kernel) -> bool:
 # ---- which elements are needed
 
 
-def _key(polynomial: Linear) -> Hashable:
+def polynomial_key(polynomial: Linear) -> Hashable:
+    """Equal for sums of the same terms, in whatever order."""
     return frozenset((frozenset(Counter(values).items()), n) for values, n in polynomial.terms)
 
 
 def bounds_of(mask: Mask | None) -> Demand:
     """The bounds of a mask, of which any are enough; conditions say nothing."""
-    return frozenset((b.axis, _key(b.limit - b.start)) for b in (mask.bounds if mask else ()))
+    bounds = mask.bounds if mask else ()
+    return frozenset((b.axis, polynomial_key(b.limit - b.start)) for b in bounds)
 
 
 def demand_of(kernel: Kernel, affinity: Affinity) -> dict[Value, Demand]:
@@ -233,7 +235,7 @@ class _Unwrapping:
         if len(moving) != 1 or form.strides[moving[0]].constant != 1:
             return None
         axis = axes[moving[0]]
-        if axis is None or (axis, _key(limit - form.offset)) not in self.wanted:
+        if axis is None or (axis, polynomial_key(limit - form.offset)) not in self.wanted:
             return None
         needs = self.affinity.signs.needs(plain)
         if needs is None:

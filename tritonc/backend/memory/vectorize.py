@@ -24,7 +24,7 @@ from tritonc.analysis import axis_info, ragged
 from tritonc.analysis.values import changes_memory
 from tritonc.analysis.windows import Window, windows
 from tritonc.backend.layout import layout_choice
-from tritonc.backend.pipeline.async_access import copy_width
+from tritonc.backend.pipeline.channel import copy_width
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op
 from tritonc.ir.layout import WARP_SIZE, axis_bases, log2

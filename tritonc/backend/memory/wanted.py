@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from tritonc.analysis.affine import is_counter
 from tritonc.analysis.linear import Linear
 from tritonc.analysis.multiples import Multiples
+from tritonc.analysis.values import slice_of
 from tritonc.backend.memory.wanted_apart import Apart, values_of
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg
+from tritonc.ir.copies import copy_blocks
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.types import I32, element, is_int, shape, with_element
 
 _NUMBERS = ("get_program_id", "get_num_programs")
+_GIVEN = ("load", "phi")
+T = TypeVar("T")
 
 
 class Told(NamedTuple):
@@ -107,52 +111,66 @@ class Wanted:
         """What is the same for all programs, and what must be known of values that differ; all in
         the first if more than signs and multiples is asked of these."""
         def computed(value: Value) -> bool:
-            return value.op is not None and value.op.name not in _NUMBERS and (
-                value.op.name in ("load", "phi") or any(
-                    v.op is not None and (v.op.name in _NUMBERS or computed(v))
-                    for v in value.op.inputs()))
+            return not is_number(value) and any(
+                op.name in (*_NUMBERS, *_GIVEN) for op in slice_of([value], ends=_GIVEN))
 
-        own = Wanted(multiples={v: n for v, n in self.multiples.items() if computed(v)},
-                     signs={v: None for v in self.signs if computed(v)})
-        common = replace(self, multiples={v: n for v, n in self.multiples.items()
-                                          if not computed(v)},
-                         signs={v: None for v in self.signs if not computed(v)})
+        own, common = (replace(base, multiples=_those(self.multiples, keep),
+                               signs=_those(self.signs, keep)) for base, keep in (
+            (Wanted(), computed), (self, lambda v: not computed(v))))
         return (self, Wanted()) if any(map(computed, common.subjects)) else (common, own)
 
-    def renamed(self, mapping: dict[Value, Value]) -> Wanted:
+    def renamed(self, mapping: Mapping[Value, Value]) -> Wanted:
         """The same of other values, but for what is inside."""
-        tests = {op: mapping.get(op.result, op.result).op or op for op in self.full}
-        return Wanted({mapping.get(v, v): None for v in self.units},
-                      {mapping.get(v, v): n for v, n in self.multiples.items()},
-                      {mapping.get(v, v): None for v in self.signs},
-                      {tests[op]: (a.renamed(mapping), b.renamed(mapping))
-                       for op, (a, b) in self.full.items()},
-                      {}, {mapping.get(v, v): None for v in self.positive}, self.hindered)
+        full = {mapping.get(op.result, op.result).op or op: (end.renamed(mapping),
+                                                             limit.renamed(mapping))
+                for op, (end, limit) in self.full.items()}
+        return Wanted(renamed(self.units, mapping), renamed(self.multiples, mapping),
+                      renamed(self.signs, mapping), full, {}, renamed(self.positive, mapping),
+                      self.hindered)
 
-    def without(self, values: Container[Value]) -> Wanted:
-        """What can be tested without reading these values."""
-        def kept(pairs: Iterable[tuple[Linear, Linear]]) -> bool:
-            return not any(v in values for pair in pairs for p in pair for v in p.values())
+    def kept(self, keep: Callable[[Value], bool]) -> Wanted:
+        """What can be tested by reading these values alone."""
+        def tested(pairs: Iterable[tuple[Linear, Linear]]) -> bool:
+            return all(keep(v) for pair in pairs for p in pair for v in p.values())
 
-        return replace(self, units={v: None for v in self.units if v not in values},
-                       multiples={v: n for v, n in self.multiples.items() if v not in values},
-                       signs={v: None for v in self.signs if v not in values},
-                       full={op: pair for op, pair in self.full.items() if kept([pair])},
-                       inside={op: one for op, one in self.inside.items() if kept(one.tests)},
-                       positive={v: None for v in self.positive if v not in values},
-                       apart=Apart() if any(v in values for v in values_of(self.apart))
-                       else self.apart)
+        return replace(self, units=_those(self.units, keep), signs=_those(self.signs, keep),
+                       multiples=_those(self.multiples, keep), positive=_those(self.positive, keep),
+                       full={op: pair for op, pair in self.full.items()
+                             if keep(op.result) and tested([pair])},
+                       inside={op: one for op, one in self.inside.items() if tested(one.tests)},
+                       apart=self.apart if all(map(keep, values_of(self.apart))) else Apart())
 
-    def of_kernel(self, kernel: Kernel) -> Wanted:
-        """Those about the kernel's own values: copies that were looked at have others, of loads
-        that a later pass makes narrow, whose masks it derives from the kernel's."""
-        known = {*kernel.parameters, *(v for op in kernel.ops() for v in op.results)}
-        full = {op: pair for op, pair in self.full.items() if op.result in known and known >= {
-            v for p in pair for v in p.values()}}
-        return replace(self, units={v: None for v in self.units if v in known},
-                       multiples={v: n for v, n in self.multiples.items() if v in known},
-                       signs={v: None for v in self.signs if v in known}, full=full,
-                       positive={v: None for v in self.positive if v in known})
+
+class Text(NamedTuple):
+    """A text of the kernel that is looked at as if something held, and the kernel's values by its
+    own."""
+
+    kernel: Kernel
+    own: Mapping[Value, Value] = {}
+
+    def supposing(self, hints: Mapping[Value, Op]) -> Text:
+        """A copy that reads hints in place of values."""
+        blocks, onward = copy_blocks(self.kernel.blocks)
+        placed = {onward.get(v, v): hint for v, hint in hints.items()}
+        for block in blocks:
+            for op in block.ops:
+                op.replace_inputs({v: hint.result for v, hint in placed.items()})
+        for value, hint in placed.items():
+            hint.replace_inputs(onward)
+            block = next((b for b in blocks if value.op in b.ops), blocks[0])
+            at = block.ops.index(value.op) + 1 if value.op in block.ops else len(block.phis())
+            block.ops.insert(at, hint)
+        return Text(replace(self.kernel, blocks=blocks),
+                    {new: self.own.get(v, v) for v, new in onward.items()})
+
+
+def renamed(values: Mapping[Value, T], mapping: Mapping[Value, Value]) -> dict[Value, T]:
+    """What is said of some values, said of those that they are mapped to."""
+    return {mapping.get(v, v): said for v, said in values.items()}
+
+
+def _those(values: Mapping[Value, T], keep: Callable[[Value], bool]) -> dict[Value, T]:
+    return {v: said for v, said in values.items() if keep(v)}
 
 
 def testable_scalars(cfg: Cfg) -> Callable[[Value], bool]:

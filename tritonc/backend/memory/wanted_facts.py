@@ -34,21 +34,21 @@ from tritonc.backend.memory.drop_selections import steps_of_selections
 from tritonc.backend.memory.unwrap_indices import unwrap, wrapping
 from tritonc.backend.memory.wanted import (
     NOTHING_TOLD,
+    Text,
     Told,
     Wanted,
     is_number,
     known_before_loops,
+    renamed,
     testable_scalars,
 )
 from tritonc.backend.memory.wanted_apart import wanted_apart
-from tritonc.backend.memory.wanted_divisors import ACCESS, Divisors, reach_of, suppose
 from tritonc.backend.memory.wanted_inside import suppose_inside
-from tritonc.backend.memory.wanted_units import Units
+from tritonc.backend.memory.wanted_strides import ACCESS, Divisors, Units, multiples_of, reach_of
 from tritonc.backend.pipeline.tensor_access import split_start
 from tritonc.backend.target.matrix import BY_NAME
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop
-from tritonc.ir.copies import copy_blocks
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import Tile, element, is_int, scalar, shape
@@ -76,68 +76,52 @@ def wanted_facts(kernel: Kernel, tensor: bool, told: Mapping[Value, int] | None 
 
 def _wanted_facts(kernel: Kernel, told: Told) -> Wanted:
     """The same, of which no value of `told.never` need be a multiple."""
-    copy, needs = kernel, None
-    mapping: dict[Value, Value] = {}
+    text, needs = Text(kernel), dict[Value, None]()
     if wrapping(kernel):  # looked at as if their indices were not negative
-        blocks, mapping = copy_blocks(kernel.blocks)
-        copy = replace(kernel, blocks=blocks)
-        signs = known_signs(copy, cfg := Cfg(copy), copy.entry)
+        text = text.supposing({})
+        signs = known_signs(text.kernel, cfg := Cfg(text.kernel), text.kernel.entry)
         signs.testable = testable_scalars(cfg)
-        needs = unwrap(copy, signs, blocks)
+        needs = renamed(unwrap(text.kernel, signs, text.kernel.blocks) or {}, text.own)
     # Looked at as if indices were inside, and what tiles repeat were loaded once.
-    copy, onward, supposed_inside = suppose_inside(copy)
-    mapping = {old: onward.get(new, new) for old, new in mapping.items()} or onward
-    needs = {onward.get(v, v): None for v in needs or {}}
-    back = {new: old for old, new in mapping.items()}
-    inside = {old: plain.renamed(back) for op, plain in supposed_inside.items()
-              for old in [back.get(op.result, op.result).op] if old is not None and old is not op}
-    copy, onward, assumed = _shared(copy, told.never)
-    mapping = {old: onward.get(new, new) for old, new in mapping.items()} or onward
-    needs = {onward.get(v, v): None for v in needs or {}}
-    collector = _Collector(copy, told)
-    not_one = {mapping.get(v, v) for v in told.not_one}
+    text, supposed_inside = suppose_inside(text)
+    inside = {old: plain.renamed(text.own) for op, plain in supposed_inside.items()
+              for old in [text.own.get(op.result, op.result).op]
+              if old is not None and old is not op}
+    text, assumed = _shared(text, told.never)
+    collector = _Collector(text.kernel, told)
+    not_one = {*told.not_one, *(v for v, old in text.own.items() if old in told.not_one)}
     units = Units(collector.infos, collector.testable, not_one).asked(collector.accesses())
+    own = text.own
     if units:  # looked at as if they were 1
-        blocks, onward = copy_blocks(copy.blocks)
-        mapping = {old: onward.get(new, new) for old, new in mapping.items()} or onward
-        ones = {onward.get(v, v): make_op("constant", [], v.type, value=1) for v in units}
-        for block in blocks:
-            for op in block.ops:
-                op.replace_inputs({v: one.result for v, one in ones.items()})
-        blocks[0].ops[:0] = ones.values()
-        copy = replace(kernel, blocks=blocks)
-        collector = _Collector(copy, told)
-        needs = {onward.get(v, v): None for v in needs or {}}
-        units = dict.fromkeys(ones)
+        text = text.supposing({v: make_op("constant", [], v.type, value=1) for v in units})
+        collector = _Collector(text.kernel, told)
     asked = collector.divisors.asked(collector.placed())
     for last in (False, True):  # looked at as if they were multiples; then those that helped
-        divisors = {v: n for some in asked for v, n in some.items()}
-        if not divisors:
+        hints = multiples_of(dict(pair for some in asked for pair in some.items()))
+        if not hints:
             break
-        blocks, onward = copy_blocks(copy.blocks)
-        suppose(blocks, {onward.get(v, v): n for v, n in divisors.items()})
-        supposed = _Collector(replace(copy, blocks=blocks), told)
-        asked = supposed.divisors.helped(supposed.placed(), asked)
+        supposed = text.supposing(hints)
+        helped = _Collector(supposed.kernel, told)
+        asked = helped.divisors.helped(helped.placed(), asked)
         if last:
-            mapping = {old: onward.get(new, new) for old, new in mapping.items()} or onward
-            collector, needs = supposed, {onward.get(v, v): None for v in needs or {}}
-            units = {onward.get(v, v): None for v in units}
-            collector.want({onward.get(v, v): n for v, n in divisors.items()})
-    collector.found.signs.update(needs or {})
-    collector.found.units = units
+            text, collector = supposed, helped
+            collector.want({hint.operands[0]: hint.attributes["n"] for hint in hints.values()})
+    known = {*kernel.parameters, *(v for op in kernel.ops() for v in op.results)}
     collector.want(assumed)
-    found = collector.run().renamed({new: old for old, new in mapping.items()}).of_kernel(kernel)
-    found.inside = inside
-    found.apart = wanted_apart(kernel)
+    found = collector.run().renamed(text.own)
+    found.units, found.signs = renamed(units, own), {**needs, **found.signs}
+    # Copies that were looked at have other values, of loads that a later pass makes narrow, whose
+    # masks it derives from the kernel's.
+    found = found.kept(known.__contains__)
+    found.inside, found.apart = inside, wanted_apart(kernel)
     found.signs.update(found.apart.needs)
     return found
 
 
-def _shared(kernel: Kernel, never: frozenset[Value]
-            ) -> tuple[Kernel, dict[Value, Value], Multiples]:
+def _shared(text: Text, never: frozenset[Value]) -> tuple[Text, Multiples]:
     """The kernel with loads of what their tiles repeat, as far as parameters may be assumed to be
-    multiples of the runs; its values by those of the kernel, and what is assumed."""
-    cfg = Cfg(kernel)
+    multiples of the runs; and what is assumed."""
+    kernel, cfg = text.kernel, Cfg(text.kernel)
     runs = Runs(axis_info.analyze(kernel), known_signs(kernel, cfg, kernel.entry),
                 lambda v: v in kernel.parameters and is_int(v.type) and v not in never)
     repeated = [load for load in loads_of_products(kernel, cfg)
@@ -146,13 +130,12 @@ def _shared(kernel: Kernel, never: frozenset[Value]
         for axis, extent in enumerate(shape(test.result.type)):
             runs.of(test.result, axis, extent, extent)
     if not repeated:
-        return kernel, {}, runs.assumed
-    blocks, mapping = copy_blocks(kernel.blocks)
-    info = [replace(i, multiple_of=lcm(i.multiple_of, runs.assumed.get(v, 1)))
-            for v, i in zip(kernel.parameters, kernel.info, strict=True)]
-    shared = replace(kernel, blocks=blocks, info=info)
-    share_repeats(shared)
-    return shared, mapping, runs.assumed
+        return text, runs.assumed
+    shared = text.supposing({})
+    shared.kernel.info = [replace(i, multiple_of=lcm(i.multiple_of, runs.assumed.get(v, 1)))
+                          for v, i in zip(kernel.parameters, kernel.info, strict=True)]
+    share_repeats(shared.kernel)
+    return shared, runs.assumed
 
 
 def wanted_of(kernel: Kernel, op: Op) -> Multiples:
@@ -167,15 +150,11 @@ def wanted_of(kernel: Kernel, op: Op) -> Multiples:
     divisors = {v: reach for _, v in collector.divisors.remainders(op.operands[0], reach)}
     if not divisors:
         return {}
-    blocks, onward = copy_blocks(kernel.blocks)
-    suppose(blocks, {onward.get(v, v): n for v, n in divisors.items()})
-    supposed = _Collector(replace(kernel, blocks=blocks))
+    text = Text(kernel).supposing(multiples_of(divisors))
+    supposed = _Collector(text.kernel)
     twin, _ = supposed.accesses()[at]
     needs = supposed.divisors.needs(twin)
-    if needs is None:
-        return {}
-    back = {new: old for old, new in onward.items()}
-    return joined(divisors, {back.get(v, v): n for v, n in needs.items()})
+    return {} if needs is None else joined(divisors, renamed(needs, text.own))
 
 
 class _Collector:

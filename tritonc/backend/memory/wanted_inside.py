@@ -14,16 +14,14 @@ programs have several rows.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from tritonc.analysis.affine import Affinity
 from tritonc.analysis.extents import Extent, Extents
 from tritonc.analysis.linear import Linear, number
 from tritonc.analysis.signs import MOST, known_signs
 from tritonc.analysis.values import slice_of
-from tritonc.backend.memory.wanted import Plain, is_number, testable_scalars
+from tritonc.backend.memory.wanted import Plain, Text, is_number, testable_scalars
 from tritonc.ir.cfg import Cfg
-from tritonc.ir.copies import copy_blocks
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.types import element, shape
 
@@ -32,18 +30,17 @@ GREATEST = 3 << 61  # a sum that is tested
 NONE, ONE = Linear(), number(1)
 
 
-def suppose_inside(kernel: Kernel) -> tuple[Kernel, dict[Value, Value], dict[Op, Plain]]:
-    """A copy whose tiles are inside; its values by those of the kernel; what it supposes of which
-    operations of the copy.  The kernel itself if there is nothing to gain."""
-    used = _slice(kernel)
-    if not any(op.name in _RULES for op in used) or any(op.name == "dot" for op in kernel.ops()):
-        return kernel, {}, {}
-    blocks, onward = copy_blocks(kernel.blocks)
-    copy = replace(kernel, blocks=blocks)
-    supposed = _Supposed(copy)
-    supposed.wanted = {onward[op.result].op for op in used if op.name in _RULES}
+def suppose_inside(text: Text) -> tuple[Text, dict[Op, Plain]]:
+    """A copy whose tiles are inside; what it supposes of which operations of the copy.  The text
+    itself if there is nothing to gain."""
+    if not any(op.name in _RULES for op in _slice(text.kernel)) or any(
+            op.name == "dot" for op in text.kernel.ops()):
+        return text, {}
+    copy = text.supposing({})
+    supposed = _Supposed(copy.kernel)
+    supposed.wanted = {op for op in _slice(copy.kernel) if op.name in _RULES}
     supposed.run()
-    return (copy, onward, supposed.found) if supposed.found else (kernel, {}, {})
+    return (copy, supposed.found) if supposed.found else (text, {})
 
 
 def _slice(kernel: Kernel) -> set[Op]:

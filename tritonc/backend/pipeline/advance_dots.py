@@ -30,10 +30,8 @@ What the second product adds to, such as accumulators that are scaled, is comput
 iteration ends (`scale_early`).  With a warp of its own for copies, what the product reads is waited
 for there too, before the wait for the one that runs (`wait_early`).
 
-Where the products take longer than what is computed in between, warpgroups start theirs in turn
-(meta-parameter `take_turns`): each computes beside the products of the next, not beside its own.
-Where a warp of its own makes the copies, none waits for another, and they find their turns alone;
-sums beside the chain then go to the second part too, and are made behind its start (`late_sums`).
+Where a warp of its own makes the copies, warpgroups do not wait for each other; sums beside the
+chain then go to the second part too, and are made behind its start.
 
 Of more than two products, `order_products` says then which starts and waits stand where.
 
@@ -44,19 +42,15 @@ stay as they are.
 from __future__ import annotations
 
 from tritonc.backend.pipeline.chain_parts import Parts, part_loop
+from tritonc.backend.pipeline.iteration_ends import scale_early, wait_early
 from tritonc.backend.pipeline.roles import has_copier
-from tritonc.backend.pipeline.scale_early import scale_early
-from tritonc.backend.pipeline.staged_loop import MOST_REGISTERS
-from tritonc.backend.pipeline.wait_early import wait_early
+from tritonc.backend.pipeline.staged_loop import MOST_REGISTERS, words
 from tritonc.backend.shared.shared_memory import allocations
-from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, incoming, make_phi
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value
-from tritonc.ir.types import Tile, scalar, shape
-
-TURNS = 256  # multiply-adds for an element: as many take longer than a few functions of it
+from tritonc.ir.types import Tile
 
 
 def advance_dots(kernel: Kernel, context: Context) -> bool:
@@ -70,14 +64,7 @@ def advance_dots(kernel: Kernel, context: Context) -> bool:
             context.remark("advance_dots", "products do not overlap: two of them in flight do not "
                            "fit into registers", parts.products[0].span, missed=True)
             continue
-        rotation = _Rotation(kernel, parts)
-        rotation.run()
-        if len(parts.products) == 2 and context.meta.get("take_turns", _long(parts)
-                                                         and not has_copier(kernel)):
-            rotation.take_turns()
-            context.remark("advance_dots", "the warpgroups take turns to start these products "
-                                           "(ping-pong)",
-                           parts.products[0].span)
+        _Rotation(kernel, parts).run()
         context.remark("advance_dots", "the first product runs one iteration ahead of the second"
                        if len(parts.products) == 2 else "products run one iteration ahead of the "
                        "accumulations that use them",
@@ -91,18 +78,7 @@ def _registers(parts: Parts) -> float:
     held = [product.result for product in parts.products] + [
         v for product in parts.products if product in parts.second
         for v in product.operands[:2] if isinstance(v.type, Tile)]
-    total = 0.0
-    for value in held:
-        t = value.type
-        assert isinstance(t, Tile) and t.layout is not None
-        total += t.layout.registers * scalar(t).bytes / 4
-    return total
-
-
-def _long(parts: Parts) -> bool:
-    """Whether two products take longer than what is computed in between."""
-    one, two = parts.products
-    return shape(one.operands[0].type)[1] + shape(two.result.type)[1] >= TURNS
+    return sum(map(words, held))
 
 
 class _Rotation:
@@ -207,18 +183,6 @@ class _Rotation:
         self.parts.waits[0].attributes["pending"] = 1
         self.body.ops[:-1] = [op for pair in zip(first, last, strict=True)
                               for ops in pair for op in ops]
-
-    def take_turns(self) -> None:
-        """One warpgroup after the other starts its products, so that it computes beside those of
-        the next."""
-        def step(name: str) -> Op:
-            return make_op("take_turns", [], step=name)
-
-        ops, (one, two) = self.body.ops, self.parts.products
-        ops.insert(ops.index(one), step("wait"))
-        ops.insert(ops.index(two) + 1, step("give"))
-        self.first.ops.insert(-1, step("open"))
-        self.last.ops.insert(0, step("close"))
 
     def turn_labels(self) -> None:
         """What the first part did before the loop is now one iteration back, seen from the loop."""

@@ -39,7 +39,7 @@ from tritonc.analysis import axis_info
 from tritonc.backend.dots.staged_operand import layout_of
 from tritonc.backend.layout.access import VECTOR_BITS
 from tritonc.backend.layout.layout_choice import fma_operand
-from tritonc.backend.pipeline.async_access import copy_width
+from tritonc.backend.pipeline.channel import copy_width
 from tritonc.backend.pipeline.staged_loop import DOTS
 from tritonc.backend.shared.shared_memory import VIEWS, allocation
 from tritonc.ir.build import make_op
@@ -165,7 +165,7 @@ def _carry(one: _Product) -> None:
         behind.append(make_op("async_wait", [], **wait))
     half, now, ops = depth // 2, first, list[Op]()
     for k in range(depth - 1):
-        later = _load(one, k + 1)
+        later = [_load_slice(one, side, dot.operands[side], k + 1) for side in (0, 1)]
         done, wanted = (max(0, k + i - half) * len(pieces) // (depth - 1 - half) for i in (0, 1))
         ops += [*later, *(op for piece in pieces[done:wanted] for op in piece),
                 _multiply(one, now, total)]
@@ -178,11 +178,6 @@ def _carry(one: _Product) -> None:
 
 def _multiply(one: _Product, fragments: list[Value], total: Value) -> Op:
     return make_op("fma_dot", [*fragments, total], span=one.dot.span)
-
-
-def _load(one: _Product, k: int) -> list[Op]:
-    """Reads of one k of both operands."""
-    return [_load_slice(one, side, one.dot.operands[side], k) for side in (0, 1)]
 
 
 def _load_slice(one: _Product, side: int, buffer: Value, k: int) -> Op:

@@ -15,16 +15,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tritonc.backend.dots.together import chained
-from tritonc.backend.pipeline.late_sums import late_chains, split_lanes
+from tritonc.backend.layout.split_reductions import split_axes
 from tritonc.backend.pipeline.order_products import Chain
 from tritonc.backend.pipeline.roles import COPIES, has_copier
 from tritonc.backend.shared.shared_memory import VIEWS, allocation, allocations
+from tritonc.ir import layout_ops
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Loop
 from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.ops import READ
-from tritonc.ir.types import Buffer
+from tritonc.ir.types import Buffer, Tile, element, make
 
 # What may go with its only reader: the values that wait instead are not larger.  Conversions to
 # narrower types stay: they would stand before the next products start (5 % of attention of d 64).
@@ -262,7 +263,7 @@ def _repeat_views(parts: Parts, shared: set[Op]) -> None:
 
 def _take_sums(kernel: Kernel, parts: Parts, readers: dict[Value, list[Op]]) -> None:
     """Add sums that nothing in the loop waits for, and the lanes' share of what they add up."""
-    for phi in late_chains(parts.loop.header, parts.body, readers):
+    for phi in _late_chains(parts.loop.header, parts.body, readers):
         if phi not in parts.phis:
             parts.phis.add(phi)
             parts.sums.update(readers[phi.result])
@@ -271,7 +272,7 @@ def _take_sums(kernel: Kernel, parts: Parts, readers: dict[Value, list[Op]]) -> 
     parts.sums = parts.second - before
     for op in [op for op in parts.body.ops if op.name == "reduce"]:
         if all(reader in parts.sums for reader in readers.get(op.result, [])):
-            steps = split_lanes(op)
+            steps = _split_lanes(op)
             if len(steps) > 1:
                 at = parts.body.ops.index(op)
                 parts.body.ops[at : at + 1] = steps
@@ -286,3 +287,47 @@ def _take_light(parts: Parts, readers: dict[Value, list[Op]]) -> None:
         if op not in parts.second and op.name in LIGHT and all(
                 reader in parts.second for r in op.results for reader in readers.get(r, [])):
             parts.second.add(op)
+
+
+def _late_chains(header: Block, body: Block, readers: dict[Value, list[Op]]) -> list[Op]:
+    """Phis of the header on which in the loop only operations without effects depend, which it
+    does not need: neither to go on, nor for a product, nor for other phis."""
+    inside = {*header.ops, *body.ops}
+    found = []
+    for phi in header.phis():
+        chain, stack = {phi}, [phi]
+        while stack:
+            for result in stack.pop().results:
+                fresh = {op for op in readers.get(result, []) if op in inside} - chain
+                chain |= fresh
+                stack += fresh
+        if isinstance(phi.result.type, Tile) and len(chain) > 1 and all(
+                op is phi or (op in body.ops and op.name != "phi" and op.pure
+                              and not op.info.terminator) for op in chain):
+            found.append(phi)
+    return found
+
+
+def _split_lanes(op: Op) -> list[Op]:
+    """The reduction in two steps: of what a thread holds, and across lanes.  Alone, if it is one
+    of the two already."""
+    source = op.operands[0]
+    t, axes = source.type, op.attributes["axes"]
+    if not isinstance(t, Tile) or t.layout is None:
+        return [op]
+    shape, inside, across = split_axes(t.layout, axes, (*t.layout.lane, *t.layout.warp))
+    if not inside or not across:
+        return [op]
+    kind, e, split = op.attributes["kind"], element(t), layout_ops.reshape(t.layout, shape)
+    partial = layout_ops.slice_axes(split, inside)
+    left = [d for d in range(len(shape)) if d not in inside]
+    moved = tuple(left.index(d) for d in across)
+    final = layout_ops.slice_axes(partial, moved)
+    if make(e, final.shape, final) != op.result.type:
+        return [op]
+    reshaped = make_op("reshape", [source], Tile(e, shape, split), span=op.span)
+    own = make_op("reduce", [reshaped.result], make(e, partial.shape, partial), span=op.span,
+                  kind=kind, axes=inside)
+    whole = make_op("reduce", [own.result], op.result.type, span=op.span, kind=kind, axes=moved)
+    whole.result.name = op.result.name
+    return [reshaped, own, whole]

@@ -9,6 +9,8 @@ A channel is one store of the loop, and the means by which its data comes ahead 
     REGISTERS  loads where copies would start, stores when the iteration ends
 
 Each channel of a loop has its own means: what hinders one does not hinder the others.
+
+cp.async can copy loads whose elements go to shared memory as they are, in whole pieces.
 """
 
 from __future__ import annotations
@@ -16,9 +18,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum, auto
 
+from tritonc.analysis import axis_info
+from tritonc.backend.layout import layout_choice
+from tritonc.backend.layout.access import shared_accesses
+from tritonc.backend.pipeline.staged_loop import StagedLoop, source_load
 from tritonc.backend.pipeline.tensor_access import Strip
-from tritonc.ir.core import Op
-from tritonc.ir.types import Scalar
+from tritonc.ir.core import Op, Value
+from tritonc.ir.layout_ops import vector_width
+from tritonc.ir.rules import pointee
+from tritonc.ir.types import Buffer, Scalar, Tile, scalar
+
+TURNED = "it is turned on its way, and goes through registers"
 
 
 class Means(Enum):
@@ -63,3 +73,63 @@ class Channel:
     def stored(self) -> bool:
         """Whether threads store it, when the iteration ends."""
         return self.means in (Means.TURNED, Means.REGISTERS)
+
+
+def by_threads(store: Op, staged: StagedLoop, infos: axis_info.Infos) -> Channel:
+    """The best channel that threads can serve."""
+    load = copied_load(store, staged, infos)
+    if isinstance(load, str):
+        return Channel(store, Means.REGISTERS, why=load)
+    return Channel(store, Means.COPIES, load)
+
+
+def copied_load(store: Op, staged: StagedLoop, infos: axis_info.Infos) -> Op | str:
+    """The load whose work and the store's cp.async does as well; if there is no such, why."""
+    load = source_load(store)
+    if load is None:
+        return "the loaded value is changed before the product uses it"
+    if not any(load in block.ops for block in staged.always):
+        return "it is not loaded in every iteration"
+    if store.attributes.get("round"):
+        return "it is rounded to tf32"
+    if load.attributes.get("other", 0) != 0:
+        return "masked elements are not zero"
+    if load.attributes.get("volatile"):
+        return "the load is volatile"
+    pointer = load.operands[0]
+    width = copy_width(pointer, load.guard, store.operands[0], infos)
+    t, info = pointer.type, infos.get(pointer)
+    if width < 4 or info is None or not isinstance(t, Tile) or t.layout is None:
+        return "fewer than 4 bytes are known to be contiguous, aligned and equally masked"
+    # Narrow copies of what is contiguous in memory but not in the buffer ask for the same sectors
+    # again and again.
+    size = scalar(pointee(t)).bytes
+    axis = layout_choice.fastest_axis(info, len(t.shape))
+    guard = infos.get(load.guard) if load.guard is not None else None
+    reach = axis_info.vector_length(info, guard, axis, size, layout_choice.ACCESS_BYTES)
+    loaded = vector_width(t.layout, size * 8, reach, axis)
+    together = min(width // size, loaded)
+    if layout_choice.sector_share(t.layout, axis, size, together) < layout_choice.sector_share(
+            t.layout, axis, size, loaded):
+        return TURNED
+    return load
+
+
+def copy_width(pointer: Value, guard: Value | None, buffer: Value,
+               infos: axis_info.Infos) -> int:
+    """The bytes of each piece: contiguous in a thread's registers, in global and shared memory."""
+    t, b = pointer.type, buffer.type
+    info = infos.get(pointer)
+    assert isinstance(t, Tile) and isinstance(b, Buffer)
+    if t.layout is None or b.layout is None or info is None:
+        return 0
+    size = b.element.bytes
+    accesses = shared_accesses(t.layout, b.layout, size * 8)
+    index = b.layout.at(1) if b.layout.size > 1 else 0  # the neighbour in shared memory
+    axis = next((d for d, n in enumerate(t.layout.coordinates(index)) if n), 0)
+    mask = infos.get(guard) if guard is not None else None
+    reach = axis_info.vector_length(info, mask, axis, size)
+    if any(list(a.registers) != sorted(a.registers) for a in accesses.accesses):
+        return 0  # the buffer has another order inside its words
+    width = min(reach, accesses.vector) * size
+    return width if width in (4, 8, 16) else 0

@@ -31,19 +31,14 @@ from __future__ import annotations
 from tritonc.analysis.aliases import pointer_roots, stores_may_reach
 from tritonc.analysis.row_loops import only_adds, sums_columns, waits_for_itself, walks_rows
 from tritonc.analysis.values import needed
-from tritonc.backend.pipeline.loop_slice import (
-    Slice,
-    advance,
-    copy_slice,
-    find_slice,
-    initial_values,
-)
-from tritonc.backend.pipeline.staged_loop import DOTS, Guards
+from tritonc.backend.pipeline.loop_slice import Slice, advance, find_slice, initial_values
+from tritonc.backend.pipeline.staged_loop import DOTS, Guards, held_elements
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop, make_phi
 from tritonc.ir.context import Context
+from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value
-from tritonc.ir.types import Tile, scalar
+from tritonc.ir.types import scalar
 
 FEW = 8  # registers that may wait, of one load
 # Bytes of a thread that may wait, of all loads of a loop without products, and iterations ahead: of
@@ -110,10 +105,13 @@ def _lead_copies(body: Block) -> set[Op]:
 
 def _times(loop: Loop, room: int, most: int) -> int:
     """How many iterations ahead a loop without products loads, as far as there are registers."""
-    tiles = [op.result.type for op in loop.ops() if op.name == "load"
-             and isinstance(op.result.type, Tile)]
-    held = sum(t.layout.registers * max(scalar(t).bytes, 2) for t in tiles if t.layout is not None)
+    held = sum(_bytes(op.result) for op in loop.ops() if op.name == "load")
     return min(most, room // held) if held else 0
+
+
+def _bytes(value: Value) -> int:
+    """What a thread holds of a tile."""
+    return held_elements(value) * max(scalar(value.type).bytes, 2)
 
 
 def _slice(loop: Loop, loads: list[Op]) -> Slice | None:
@@ -125,9 +123,7 @@ def _slice(loop: Loop, loads: list[Op]) -> Slice | None:
 
 def _may_wait(loop: Loop, load: Op) -> bool:
     """Whether a thread has room for the value of a load, whose address moves with the loop."""
-    t = load.result.type
-    if isinstance(t, Tile) and (t.layout is None
-                                or t.layout.registers * max(scalar(t).bytes, 2) > 4 * FEW):
+    if _bytes(load.result) > 4 * FEW:
         return False
     part = None if load.attributes.get("volatile") else _slice(loop, [load])
     return part is not None and bool(part.phis)
@@ -137,13 +133,15 @@ def _rewrite(kernel: Kernel, loop: Loop, loads: list[Op], part: Slice) -> None:
     header, body, before = loop.header, loop.latch, loop.preheader
     assert body is not None and before is not None
     condition = header.terminator.operands[0]
-    mapping = initial_values(part)
-    ops = copy_slice(part, mapping)
-    first, values = _loads(loads, mapping, mapping.get(condition, condition))
-    before.ops[-1:-1] = [*ops, *first]
+    def loaded(mapping: dict[Value, Value]) -> tuple[list[Op], list[Value]]:
+        ops = copy_ops(part.ops, mapping)
+        made, values = _loads(loads, mapping, mapping.get(condition, condition))
+        return [*ops, *made], values
+
+    first, values = loaded(initial_values(part))
+    before.ops[-1:-1] = first
     steps, mapping = advance(part, {})
-    ops = copy_slice(part, mapping)
-    following, later = _loads(loads, mapping, mapping.get(condition, condition))
+    following, later = loaded(mapping)
     replaced: dict[Value, Value] = {}
     phis: list[Op] = []
     for load, now, then in zip(loads, values, later, strict=True):
@@ -152,7 +150,7 @@ def _rewrite(kernel: Kernel, loop: Loop, loads: list[Op], part: Slice) -> None:
     body.ops = [op for op in body.ops if op not in loads]
     kernel.replace(replaced)
     header.ops[:0] = phis
-    body.ops[:0] = [*steps, *ops, *following]
+    body.ops[:0] = [*steps, *following]
 
 
 def _loads(loads: list[Op], mapping: dict[Value, Value], comes: Value

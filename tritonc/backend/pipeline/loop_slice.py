@@ -82,11 +82,6 @@ def _may_run_early(op: Op) -> bool:
     return op.pure or (op.effects == {READ} and not op.attributes.get("volatile"))
 
 
-def copy_slice(part: Slice, mapping: dict[Value, Value]) -> list[Op]:
-    """Copies of the slice's operations, reading mapped values; results are added to `mapping`."""
-    return copy_ops(part.ops, mapping)
-
-
 def stays_false(condition: Value, part: Slice) -> bool:
     """Whether the loop's condition, once false, is false for the next MOST_AHEAD turns too.
 

@@ -44,12 +44,12 @@ from tritonc.analysis.pressure import Estimate
 from tritonc.backend.dots.together import chained
 from tritonc.backend.launch.register_budget import available
 from tritonc.backend.pipeline.roles import COPIES
+from tritonc.backend.pipeline.staged_loop import held_elements
 from tritonc.backend.shared.shared_memory import accesses, allocations
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
-from tritonc.ir.types import Tile
 
 _RENAMES = ("broadcast", "reshape", "splat", "constant", "range")  # no registers of their own
 _OPERANDS = ("shared_store", "proxy_fence")  # of what makes operands
@@ -277,12 +277,7 @@ class _Order:
 
 def _spreads(op: Op) -> bool:
     """Whether it gives a tile to more lanes than had it: more registers than before."""
-    return op.name == "convert_layout" and _registers(op.result) > _registers(op.operands[0])
-
-
-def _registers(value: Value) -> int:
-    t = value.type
-    return t.layout.registers if isinstance(t, Tile) and t.layout is not None else 0
+    return op.name == "convert_layout" and held_elements(op.result) > held_elements(op.operands[0])
 
 
 def _written(op: Op) -> set[Op]:

@@ -36,8 +36,7 @@ from tritonc.analysis.quotients import of_program
 from tritonc.backend.dots.together import chained
 from tritonc.backend.launch.persist import rare_instances
 from tritonc.backend.layout.access import VECTOR_BITS
-from tritonc.backend.pipeline.async_access import TURNED, by_threads, copy_width
-from tritonc.backend.pipeline.channel import Channel, Means
+from tritonc.backend.pipeline.channel import TURNED, Channel, Means, by_threads, copy_width
 from tritonc.backend.pipeline.loop_slice import find_slice
 from tritonc.backend.pipeline.ring import (
     Rewrite,
@@ -49,6 +48,7 @@ from tritonc.backend.pipeline.roles import has_copier
 from tritonc.backend.pipeline.staged_loop import (
     MOST_REGISTERS,
     StagedLoop,
+    buffer_of,
     registers,
     source_load,
     staged_loops,
@@ -121,7 +121,8 @@ def _pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
     channels = [by_threads(store, staged, infos) for store in staged.stores]
     turned = _turned_buffers(channels, infos) if distance == 1 else {}
     room = context.target.shared_per_block - LEFT
-    if stages_that_fit(staged, room - sum(map(_bytes, turned.values()))) >= stages:
+    if stages_that_fit(staged, room - sum(
+            buffer_of(one.result).bytes for one in turned.values())) >= stages:
         channels = [Channel(one.store, Means.TURNED, source_load(one.store), turned=turned[
             one.store]) if one.store in turned else one for one in channels]
     for one in channels:
@@ -180,9 +181,3 @@ def _turned_buffers(channels: list[Channel], infos: axis_info.Infos) -> dict[Op,
         if copy_width(load.operands[0], load.guard, buffer.result, infos) == VECTOR_BITS // 8:
             raw[store] = buffer
     return raw
-
-
-def _bytes(buffer: Op) -> int:
-    t = buffer.result.type
-    assert isinstance(t, Buffer)
-    return t.bytes

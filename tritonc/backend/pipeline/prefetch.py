@@ -49,25 +49,19 @@ def _overlap(kernel: Kernel, staged: StagedLoop, context: Context) -> bool:
     part = find_slice(staged.loop, [staged.condition, *stored], staged.always)
     loads = part.loads if part else []
     if part is None or not loads:
-        context.remark("prefetch", "loop not pipelined: an operand is not loaded from addresses "
-                       "that the loop's counters determine", staged.stores[0].span,
-                       missed=True)
-        return False
-    if registers(staged, stored) > MOST_REGISTERS:
-        context.remark("prefetch", "loop not pipelined: the next operands do not fit into "
-                       "registers beside this product", loads[0].span, missed=True)
-        return False
-    if stages_that_fit(staged, context.target.shared_per_block) < STAGES:
-        context.remark("prefetch", f"loop not pipelined: {STAGES} stages of the operands do not "
-                       "fit into shared memory", loads[0].span, missed=True)
-        return False
-    if stores_may_reach(kernel, staged.loop.blocks, loads, pointer_roots(kernel)):
-        context.remark("prefetch", "loop not pipelined: a store in the loop may change what it "
-                                   "loads",
-                       loads[0].span, missed=True)
-        return False
-    channels = [Channel(store, Means.REGISTERS) for store in staged.stores]
-    Rewrite(kernel, staged, part, channels, STAGES, STAGES - 1).run()
-    context.remark("prefetch", f"loop pipelined: {len(loads)} loads run one iteration ahead",
-                   loads[0].span)
-    return True
+        why = "an operand is not loaded from addresses that the loop's counters determine"
+    elif registers(staged, stored) > MOST_REGISTERS:
+        why = "the next operands do not fit into registers beside this product"
+    elif stages_that_fit(staged, context.target.shared_per_block) < STAGES:
+        why = f"{STAGES} stages of the operands do not fit into shared memory"
+    elif stores_may_reach(kernel, staged.loop.blocks, loads, pointer_roots(kernel)):
+        why = "a store in the loop may change what it loads"
+    else:
+        channels = [Channel(store, Means.REGISTERS) for store in staged.stores]
+        Rewrite(kernel, staged, part, channels, STAGES, STAGES - 1).run()
+        context.remark("prefetch", f"loop pipelined: {len(loads)} loads run one iteration ahead",
+                       loads[0].span)
+        return True
+    context.remark("prefetch", f"loop not pipelined: {why}", (loads or staged.stores)[0].span,
+                   missed=True)
+    return False

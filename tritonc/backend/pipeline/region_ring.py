@@ -26,11 +26,10 @@ from collections.abc import Sequence
 
 from tritonc.analysis.aliases import pointer_roots, stores_may_reach
 from tritonc.backend.launch.persist import counts_instances, rare_instances
-from tritonc.backend.layout.conversion import Shared, plan_conversion
 from tritonc.backend.pipeline.channel import Boxes
 from tritonc.backend.pipeline.roles import leading_to
 from tritonc.backend.pipeline.specialize_warps import computable, steady_loads
-from tritonc.backend.pipeline.staged_loop import StagedLoop, widen
+from tritonc.backend.pipeline.staged_loop import StagedLoop, buffer_of, exchanged, widen
 from tritonc.backend.pipeline.tensor_access import claim
 from tritonc.backend.pipeline.tensor_ring import TensorRewrite
 from tritonc.backend.shared.shared_memory import accesses
@@ -38,12 +37,9 @@ from tritonc.ir.build import Builder, make_op
 from tritonc.ir.cfg import Cfg, Loop, add_incoming, make_phi
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.ssa import rewire
-from tritonc.ir.types import I1, I32, Buffer, Tile
+from tritonc.ir.types import I1, I32
 
-# What other passes give a buffer.
 EXCHANGE = 16 * 1024  # bytes of a tile that goes between warps at once
-_EXCHANGES = ("reduce", "scan", "reduce_with", "scan_with", "gather", "histogram",
-              "atomic_rmw", "atomic_cas", "dot")
 
 
 def region(kernel: Kernel, loops: list[StagedLoop], place: Block, boxes: list[Boxes]
@@ -82,38 +78,15 @@ def needed_beside(kernel: Kernel, blocks: list[Block], staged: StagedLoop, known
     for block in blocks:
         loop = cfg.innermost.get(block)
         for op in block.ops if block not in staged.loop else ():
-            exchange[loop] = max(exchange.get(loop, 0), min(_exchanged(op, readers), EXCHANGE))
+            exchange[loop] = max(exchange.get(loop, 0), min(exchanged(op, readers), EXCHANGE))
             for access in accesses(op):
                 if access.allocation not in known and not access.allocation.attributes.get(
                         "pinned"):
                     buffers.setdefault(access.allocation, set()).add(loop)
-    own = {loop: size + sum(_stage_bytes(op.result) for op, users in buffers.items()
-                            if users == {loop}) for loop, size in exchange.items()}
-    return max(own.values()) + sum(_stage_bytes(op.result) for op, users in buffers.items()
-                                   if len(users) > 1)
-
-
-def _exchanged(op: Op, readers: dict[Value, list[Op]]) -> int:
-    """The bytes of what the operation sends between warps."""
-    t = op.operands[0].type if op.operands else None
-    if not isinstance(t, Tile) or not any(result in readers for result in op.results):
-        return 0
-    if op.name == "convert_layout":
-        result = op.result.type
-        assert isinstance(result, Tile)
-        assert t.layout is not None and result.layout is not None
-        shared = isinstance(plan_conversion(t.layout, result.layout, t.element.bits), Shared)
-        return t.size * t.element.bytes if shared else 0
-    if op.name == "reduce" and t.layout is not None and not any(
-            t.layout.coordinates(basis)[axis] for basis in t.layout.warp if basis
-            for axis in op.attributes["axes"]):
-        return 0
-    return t.size * t.element.bytes if op.name in _EXCHANGES else 0
-
-
-def _stage_bytes(buffer: Value) -> int:
-    assert isinstance(buffer.type, Buffer)
-    return buffer.type.stage_bytes
+    sizes = {op: buffer_of(op.result).stage_bytes for op in buffers}
+    own = {loop: size + sum(sizes[op] for op, users in buffers.items() if users == {loop})
+           for loop, size in exchange.items()}
+    return max(own.values()) + sum(sizes[op] for op, users in buffers.items() if len(users) > 1)
 
 
 class RegionRewrite(TensorRewrite):
@@ -188,7 +161,7 @@ class RegionRewrite(TensorRewrite):
         comes = make_op("undef", [], I1).result if self.here and self.warm_fixed else None
         b.insert(make_op("ring_acquire", [free, b.value("xor", phase, self.number(1)), *views],
                          guard=comes))
-        b.insert(make_op("ring_expect", [full], guard=comes, bytes=sum(map(self.bytes, stores))))
+        b.insert(make_op("ring_expect", [full], guard=comes, bytes=self.bytes(stores)))
         first = len(self.channels) - len(stores)
         for i, view in enumerate(views, first):
             self.copy(b, i, view, full, self.number(0), comes)

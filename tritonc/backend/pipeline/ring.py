@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from tritonc.analysis.values import slice_of
 from tritonc.backend.pipeline.channel import Channel, Means
-from tritonc.backend.pipeline.loop_slice import Slice, copy_slice, initial_values, stays_false
+from tritonc.backend.pipeline.loop_slice import Slice, initial_values, stays_false
 from tritonc.backend.pipeline.staged_loop import (
     Guards,
     StagedLoop,
@@ -24,13 +24,15 @@ from tritonc.backend.pipeline.staged_loop import (
     guard_loads,
     stages_that_fit,
     widen,
+    words,
 )
 from tritonc.backend.shared.shared_memory import LEFT
 from tritonc.backend.target.target import Target
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop, add_incoming, incoming, make_phi
+from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
-from tritonc.ir.types import I32, Tile, Type, scalar
+from tritonc.ir.types import I32, Tile, scalar
 
 CORE_STAGES = 2  # a product on CUDA cores takes longer than memory needs for the next operands
 MOST_STAGES = 4  # with threads that wait for cp.async
@@ -89,19 +91,10 @@ def _fits_twice(start: Op, body: Block) -> bool:
     """Whether a thread has registers for a product's result, and for two left operands, of words:
     one in flight, the other in the making, in the place of what the body reads from shared memory.
     """
-    left, result = start.operands[0].type, start.result.type
-    if scalar(left).bits not in (8, 16):
-        return False
-    read = [op.result.type for op in body.ops if op.name == "shared_load"]
-    made = max(_words(left), sum(map(_words, read)))
-    return _words(result) + _words(left) + made <= IN_FLIGHT_REGISTERS
-
-
-def _words(t: Type) -> int:
-    """The registers of a thread that a tile fills."""
-    if not isinstance(t, Tile) or t.layout is None:
-        return 1
-    return max(1, t.layout.registers * t.element.bits // 32)
+    left = start.operands[0]
+    made = max(words(left), sum(words(op.result) for op in body.ops if op.name == "shared_load"))
+    return scalar(left.type).bits in (8, 16) and (
+        words(start.result) + words(left) + made <= IN_FLIGHT_REGISTERS)
 
 
 class Rewrite:
@@ -171,7 +164,7 @@ class Rewrite:
 
     def iteration(self, mapping: dict[Value, Value]) -> tuple[list[Op], Value]:
         """The slice for the phis' values in `mapping`, and whether this iteration comes."""
-        ops = copy_slice(self.part, mapping)
+        ops = copy_ops(self.part.ops, mapping)
         test = mapping.get(self.staged.condition, self.staged.condition)
         conjunction: list[Op] = []
         runs = test

@@ -54,9 +54,8 @@ def _stays(kernel: Kernel, op: Op, passed: list[Op]) -> bool:
     if op.name != "load" or op.attributes.get("volatile"):
         return False
     roots = pointer_roots(kernel)
-    effects = {other: other.effects for other in passed}
-    return not any(SYNC in found or (WRITE in found and may_alias(
-        kernel, op.operands[0], other.operands[0], roots)) for other, found in effects.items())
+    return not any(SYNC in other.effects or (WRITE in other.effects and may_alias(
+        kernel, op.operands[0], other.operands[0], roots)) for other in passed)
 
 
 class Slices:

@@ -43,12 +43,13 @@ from tritonc.backend.pipeline.roles import (
     leading_to_copies,
     registers,
 )
+from tritonc.backend.pipeline.staged_loop import buffer_of
 from tritonc.backend.shared.shared_memory import HANDS_OVER, accesses, allocation
 from tritonc.ir.cfg import Cfg, reached
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.ops import WRITE
-from tritonc.ir.types import Buffer, Tile
+from tritonc.ir.types import Tile
 
 
 def specialize_warps(kernel: Kernel, context: Context) -> bool:
@@ -132,9 +133,7 @@ def _waits(kernel: Kernel, start: Op) -> bool:
     cfg = Cfg(kernel)
     home = cfg.block_of[start]
     at = home.ops.index(start)
-    before = [home]
-    for block in before:
-        before += [b for b in cfg.predecessors[block] if b not in before]
+    before = reached([home], cfg.predecessors.__getitem__)
     written = {allocation(op.operands[0])[0] for op in kernel.ops() if op.name == "tensor_copy"}
     warm = any(op.name == "ring_fill" for op in home.ops[at:])
     return any(WRITE in op.effects or _disturbs(op, written)
@@ -190,9 +189,6 @@ def _disturbs(op: Op, written: set[Op]) -> bool:
 
 
 def _overlap(a: Op, b: Op) -> bool:
-    starts = [op.attributes["offset"] for op in (a, b)]
-    ends = []
-    for op, first in zip((a, b), starts, strict=True):
-        assert isinstance(op.result.type, Buffer)
-        ends.append(first + op.result.type.bytes)
-    return bool(starts[0] < ends[1] and starts[1] < ends[0])
+    (start, end), (first, last) = ((op.attributes["offset"], op.attributes["offset"] + buffer_of(
+        op.result).bytes) for op in (a, b))
+    return bool(start < last and first < end)

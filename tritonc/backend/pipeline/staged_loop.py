@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tritonc.analysis.values import slice_of
+from tritonc.analysis.values import needed, slice_of
 from tritonc.backend.dots.together import chained
 from tritonc.backend.layout.conversion import Shared, plan_conversion
 from tritonc.backend.shared.shared_memory import VIEWS, accesses, allocation, body_of
@@ -16,7 +16,7 @@ from tritonc.ir.layout_ops import reduction
 from tritonc.ir.types import F32, I1, I32, TF32, Buffer, Tile, Type, scalar, with_element
 
 DOTS = ("fma_dot", "mma_dot", "wgmma")
-EXCHANGES = ("convert_layout", "reduce", "reduce_with", "gather", "histogram",
+EXCHANGES = ("convert_layout", "reduce", "reduce_with", "scan", "scan_with", "gather", "histogram",
              "atomic_rmw", "atomic_cas")
 MOST_REGISTERS = 200  # of the 255 that a thread can have
 
@@ -63,7 +63,7 @@ class StagedLoop:
     def stage_bytes(self) -> int:
         """Of all operands of an iteration."""
         buffers = dict.fromkeys(allocation(store.operands[0])[0] for store in self.stores)
-        return sum(_buffer(op.result).stage_bytes for op in buffers)
+        return sum(buffer_of(op.result).stage_bytes for op in buffers)
 
 
 def staged_loops(kernel: Kernel) -> list[StagedLoop]:
@@ -93,8 +93,7 @@ def staged_loops(kernel: Kernel) -> list[StagedLoop]:
             fences = [op for block in loop.blocks if block in always for op in block.ops
                       if op.name == "proxy_fence" and all(
                           other in stores for other in block.ops if other.name == "shared_store")]
-            exchange = max(_least_exchange(op) for op in inside
-                           if any(result in readers for result in op.results))
+            exchange = max(_least_exchange(op, readers) for op in inside)
             mailboxes = [allocation(mailbox)[0] for op in kernel.ops()
                          if op.name == "cluster_arrive"
                          and cfg.dominates(cfg.block_of[op], loop.header)
@@ -107,13 +106,12 @@ def staged_loops(kernel: Kernel) -> list[StagedLoop]:
     return found
 
 
-def _least_exchange(op: Op) -> int:
-    """The bytes of shared memory that the operation needs at least: an element for each thread."""
+def exchanged(op: Op, readers: dict[Value, list[Op]]) -> int:
+    """The bytes that the operation sends between warps for its readers."""
     t = op.operands[0].type if op.operands else None
-    if op.name not in EXCHANGES or not isinstance(t, Tile) or t.layout is None:
+    if op.name not in EXCHANGES or not isinstance(t, Tile) or t.layout is None or not any(
+            result in readers for result in op.results):
         return 0
-    if op.name == "histogram":
-        return int(op.attributes["extent"]) * t.element.bytes
     if op.name == "convert_layout":
         result = op.result.type
         assert isinstance(result, Tile) and result.layout is not None
@@ -122,37 +120,52 @@ def _least_exchange(op: Op) -> int:
     elif op.name in ("reduce", "reduce_with") and not reduction(
             t.layout, op.attributes.get("axes") or (op.attributes["axis"],)).warp:
         return 0
-    return min(t.size, t.layout.num_warps * WARP_SIZE) * t.element.bytes
+    return t.size * t.element.bytes
+
+
+def _least_exchange(op: Op, readers: dict[Value, list[Op]]) -> int:
+    """The bytes of shared memory that it needs at least: an element for each thread."""
+    t = op.operands[0].type if op.operands else None
+    size = exchanged(op, readers)
+    if not size or not isinstance(t, Tile) or t.layout is None:
+        return size
+    if op.name == "histogram":
+        return int(op.attributes["extent"]) * t.element.bytes
+    return min(size, t.layout.num_warps * WARP_SIZE * t.element.bytes)
 
 
 def registers(staged: StagedLoop, held: list[Value]) -> int:
     """An estimate of what a thread needs: the accumulators of the loop's products, and for each of
     the values `held`, on their way to shared memory, themselves and their addresses."""
-    total = 0.0
-    for op in staged.loop.ops():
-        t = op.results[0].type if op.name in DOTS else None
-        if isinstance(t, Tile) and t.layout is not None:
-            total += t.layout.registers * scalar(t).bytes / 4
-    for value in held:
-        t = value.type
-        if isinstance(t, Tile) and t.layout is not None:
-            total += t.layout.registers * (scalar(t).bytes / 4 + 1)
-    return round(total)
+    return round(sum(words(op.results[0]) for op in staged.loop.ops() if op.name in DOTS)
+                 + sum(words(v) + held_elements(v) for v in held))
+
+
+def held_elements(value: Value) -> int:
+    """How many elements of a tile a thread holds."""
+    t = value.type
+    return t.layout.registers if isinstance(t, Tile) and t.layout is not None else 0
+
+
+def words(value: Value) -> float:
+    """The registers that these fill."""
+    return held_elements(value) * scalar(value.type).bytes / 4
 
 
 def stages_that_fit(staged: StagedLoop, limit: int) -> int:
     """How many stages of the loop's operands fit into `limit` bytes, beside the other buffers that
     are in use while the loop runs."""
     own = {allocation(store.operands[0])[0] for store in staged.stores}
-    others = {op: _buffer(op.result).bytes for op in staged.pinned}
+    others = {op: buffer_of(op.result).bytes for op in staged.pinned}
     for op in staged.loop.ops():
         for access in accesses(op):
             if access.allocation not in own:
-                others[access.allocation] = _buffer(access.allocation.result).bytes
+                others[access.allocation] = buffer_of(access.allocation.result).bytes
     return (limit - staged.exchange - sum(others.values())) // staged.stage_bytes
 
 
-def _buffer(value: Value) -> Buffer:
+def buffer_of(value: Value) -> Buffer:
+    """The type of a buffer."""
     assert isinstance(value.type, Buffer)
     return value.type
 
@@ -180,10 +193,9 @@ def buffer_users(kernel: Kernel) -> dict[Op, list[Op]]:
 def _feeds_dots(store: Op, users: dict[Op, list[Op]], inside: set[Op]) -> bool:
     """The buffer is one stage, stored once, and read in this loop only, by dots or their loads."""
     root, _ = allocation(store.operands[0])
-    assert isinstance(root.result.type, Buffer)
     if _computed_of_shared(store.operands[1], inside):
         return False  # what is computed of another buffer is no one's to bring
-    return root.result.type.stages == 1 and store.operands[0] is root.result and all(
+    return buffer_of(root.result).stages == 1 and store.operands[0] is root.result and all(
         op is store or (op.name in (*DOTS, "shared_load") and op in inside)
         for op in users[root])
 
@@ -204,10 +216,10 @@ def double_computed(kernel: Kernel, staged: StagedLoop, limit: int) -> None:
     users = buffer_users(kernel)
     own = {allocation(store.operands[0])[0] for store in staged.stores}
     roots = [root for root, ops in users.items() if root not in own
-             and _buffer(root.result).stages == 1 and all(
+             and buffer_of(root.result).stages == 1 and all(
                  op.name in ("wgmma", "shared_store") and op in body.ops for op in ops)]
     if not roots or stages_that_fit(staged, limit - sum(
-            _buffer(root.result).bytes for root in roots)) < 3:
+            buffer_of(root.result).bytes for root in roots)) < 3:
         return
     zero, one = (make_op("constant", [], I32, value=value) for value in (0, 1))
     kernel.entry.ops[:0] = [zero, one]
@@ -229,7 +241,7 @@ def computed_stays(staged: StagedLoop, start: Op) -> bool:
     for v in start.operands:
         if isinstance(v.type, Buffer):
             root = allocation(v)[0]
-            if _buffer(root.result).stages == 1 and any(
+            if buffer_of(root.result).stages == 1 and any(
                     op.name == "shared_store" and allocation(op.operands[0])[0] is root
                     for op in staged.loop.ops()):
                 return False
@@ -238,8 +250,7 @@ def computed_stays(staged: StagedLoop, start: Op) -> bool:
 
 def widen(buffer: Value, stages: int, stage: Value, ahead: int) -> Op:
     """A view of one stage of the buffer, which gets `stages` of them."""
-    t = buffer.type
-    assert isinstance(t, Buffer)
+    t = buffer_of(buffer)
     buffer.type = Buffer(t.element, t.shape, stages, t.layout)
     return make_op("buffer_stage", [buffer, stage], ahead=ahead)
 
@@ -266,12 +277,6 @@ class Guards:
         return ops, ops[-1].result
 
 
-def _condition_first(ops: list[Op], condition: Value) -> tuple[list[Op], list[Op]]:
-    """The operations that `condition` needs, and all others."""
-    first = slice_of([condition], set(ops))
-    return [op for op in ops if op in first], [op for op in ops if op not in first]
-
-
 def guard_loads(ops: list[Op], condition: Value, before: Value | None, conjunction: list[Op],
                 runs: Value) -> list[Op]:
     """An iteration's operations, in an order in which every load comes after its new guard.
@@ -280,8 +285,8 @@ def guard_loads(ops: list[Op], condition: Value, before: Value | None, conjuncti
     are guarded by `before` (whether the iteration before comes) if that is not None.  The others
     are guarded by `runs`, which `conjunction` computes from the condition.
     """
-    first, rest = _condition_first(ops, condition)
-    found: list[Op] = []
+    first, found = needed(ops, [condition]), list[Op]()
+    rest = [op for op in ops if op not in first]
     for part, guard in ((first, before), (conjunction, None), (rest, runs)):
         guards = Guards(guard) if guard is not None else None
         for op in part:

@@ -24,11 +24,9 @@ Needs layouts; must come before pipeline, which gives the rest of shared memory 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from tritonc.analysis import axis_info
 from tritonc.analysis.affine import Affinity
-from tritonc.analysis.aliases import Roots, may_alias, pointer_roots
+from tritonc.analysis.aliases import may_alias, pointer_roots
 from tritonc.analysis.linear import emit
 from tritonc.analysis.signs import known_signs
 from tritonc.analysis.values import slice_of
@@ -315,9 +313,9 @@ def _alone(kernel: Kernel, cfg: Cfg, block: Block, store: Op) -> bool:
     later = [*block.ops[at + 1 :], *(op for b in after for op in b.ops if op is not store)]
     earlier = [op for op in (*block.ops[:at], *(op for b in before for op in b.ops))
                if op not in ended and op is not store]
-    return (not any(map(_signals, kernel.ops()))
-            and not _meets(kernel, later, target, roots, frozenset((READ, WRITE)))
-            and not _meets(kernel, earlier, target, roots, frozenset((READ, WRITE))))
+    return not any(map(_signals, kernel.ops())) and not any(
+        op.operands and op.effects & {READ, WRITE} and SYNC not in op.effects
+        and may_alias(kernel, op.operands[0], target, roots) for op in (*later, *earlier))
 
 
 def _signals(op: Op) -> bool:
@@ -325,12 +323,6 @@ def _signals(op: Op) -> bool:
     effects = op.effects
     return effects >= {READ, WRITE} or op.name == "memory_barrier" or bool(
         op.attributes.get("release") or op.attributes.get("volatile"))
-
-
-def _meets(kernel: Kernel, ops: Iterable[Op], pointer: Value, roots: Roots,
-           effects: frozenset[str]) -> bool:
-    return any(op.operands and op.effects & effects and SYNC not in op.effects
-               and may_alias(kernel, op.operands[0], pointer, roots) for op in ops)
 
 
 def _ended(kernel: Kernel, store: Op) -> set[Op]:

@@ -17,7 +17,7 @@ Before:  as in pipeline.                 After:  preheader: claim_slot, tensor_m
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from tritonc.analysis import axis_info
 from tritonc.analysis.affine import Affinity, Iteration
@@ -27,8 +27,7 @@ from tritonc.backend.dots.together import chained, fed, large
 from tritonc.backend.dots.together import products as products_of
 from tritonc.backend.launch.persist import counts_instances
 from tritonc.backend.launch.register_budget import resident_blocks
-from tritonc.backend.pipeline.async_access import by_threads
-from tritonc.backend.pipeline.channel import Boxes, Channel, Means
+from tritonc.backend.pipeline.channel import Boxes, Channel, Means, by_threads
 from tritonc.backend.pipeline.loop_products import handed_over, products
 from tritonc.backend.pipeline.loop_slice import find_slice
 from tritonc.backend.pipeline.region_ring import RegionRewrite, needed_beside, region
@@ -56,9 +55,9 @@ from tritonc.backend.pipeline.warm_start import all_quick, copyable
 from tritonc.backend.pipeline.warpgroup_stores import spread
 from tritonc.backend.shared.shared_memory import LEFT, allocation, body_of
 from tritonc.backend.target.target import Target
-from tritonc.ir.cfg import Cfg
+from tritonc.ir.cfg import Cfg, reached
 from tritonc.ir.context import Context
-from tritonc.ir.core import Block, Kernel, Op
+from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.ops import WRITE
 from tritonc.ir.shared_layout import ROW_ALIGNMENT, tensor_core, tensor_row
 from tritonc.ir.types import Buffer, Tile, is_pointer
@@ -89,17 +88,15 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
         return [], _all(staged, "whether the loop is reached depends on computed data")
     channels, hindered = _channels(kernel, staged, infos)
     boxes = [one.boxes for one in channels if one.boxes is not None]
-    copied = [one.load for one in channels if one.copied and one.load is not None]
     held = [one.store.operands[1] for one in channels if one.means == Means.REGISTERS]
     if not boxes or (hindered and not mixed):
         return [], hindered
-    cfg = Cfg(kernel)
-    moving = [v for a in boxes for v in a.strip.moving(staged.preheader, cfg)]
-    inputs = [*moving, *(v for load in copied for v in load.inputs())]
-    part = find_slice(staged.loop, [staged.condition, *inputs, *held], staged.always)
+    moving = _moving(channels, staged, Cfg(kernel))
+    inputs = [v for one in channels if one.copied and one.load is not None
+              for v in one.load.inputs()]
+    part = find_slice(staged.loop, [staged.condition, *moving, *inputs, *held], staged.always)
     if part is None:
-        return [], hindered or _all(staged, "whether the loop is reached depends on computed "
-                                               "data")
+        return [], hindered or _all(staged, "whether the loop is reached depends on computed data")
     loads = [one.load for one in channels if one.load is not None]
     if stores_may_reach(
             kernel, staged.loop.blocks, [*loads, *part.loads], pointer_roots(kernel)):
@@ -113,87 +110,105 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
                     len(groups) == 1 and (alone or context.meta.get("copier") == 1)))
                 and registers(kernel.attributes["num_warps"], target) is not None
                 and bool(context.meta.get("copier", _pays(staged))))
-    behind: list[Block] = []  # where one ring goes on, of a warp of its own
-    room = target.shared_per_block - LEFT
-    again = staged.preheader in cfg.innermost
-    followers = _followers(kernel, staged, others, infos, groups) if separate else []
-    fixed = _fixed(kernel, staged, [later.staged for later in followers], infos) if again else []
-    around = [one.boxes for some in (fixed, *(later.channels for later in followers))
-              for one in some if one.boxes is not None]
-    if separate and context.meta.get("continued", 1) and (
-            again or followers or len(groups) == 1 or not fed(staged.body)) and bring_up(
-                [v for a in (*boxes, *around) for v in a.strip.map_values()], place, cfg):
-        cfg = Cfg(kernel)
-        behind = region(kernel, [staged, *(later.staged for later in followers)], place,
-                        [*boxes, *around])
-        buffers = {allocation(store.operands[0])[0] for store in (
-            *(one.store for one in fixed),
-            *(store for later in followers for store in later.staged.stores))}
-        beside = needed_beside(kernel, behind, staged, buffers)
-        wanted = (COPIER_STAGES if len(groups) == 1 and staged.stage_bytes < LARGE_STAGE
-                  else RELEASED_STAGES)
-        twice = sum(TensorRewrite.bytes(one.store) for one in fixed)
-        if stages_that_fit(staged, room - beside - twice) < wanted:
-            twice = 0
-        if stages_that_fit(staged, room - beside) >= wanted:
-            staged.exchange += beside + twice
-        else:
-            behind = []
-    followers = followers if behind else []
+    ring = _region(kernel, staged, others, infos, groups, boxes, place, target) if (
+        separate and context.meta.get("continued", 1)) else None
     # A producer warp starts once, and so does its ring.
-    separate &= bool(behind) or staged.preheader not in cfg.innermost
-    double_computed(kernel, staged, room)
-    if separate and len(groups) == 1:
-        body = body_of(Cfg(kernel), [staged.loop.header])  # others have their own memory
-        staged.pinned += spread(kernel, body, lambda more: stages_that_fit(
-            staged, room - more) >= context.meta.get(
-                "num_stages", COPIER_STAGES + staged.from_registers))
-    stages = context.meta.get("num_stages") or (copied_stages if hindered else most_stages)(
-        kernel, staged, target)
-    if len(groups) > 1 and "num_stages" not in context.meta:
-        stages = min(stages, RELEASED_STAGES)
-    elif not alone and not separate and "num_stages" not in context.meta:
-        stages = min(stages, _half(staged, target))
-    least = 3 if len(groups) == 1 and alone and not (
-        separate and staged.stage_bytes >= LARGE_STAGE) else 2
+    separate &= ring is not None or staged.preheader not in Cfg(kernel).innermost
+    stages, least = _stages(kernel, staged, context, groups, alone, separate, bool(hindered))
     if stages < least:
         return [], _all(staged, f"{least} stages of the operands do not fit into shared memory, "
                            "or are not asked for")
     distance = max(1, stages - 2)
-    outer = staged.loop.parent if behind else None  # whose first turn is known to come
-    rewrite = (RegionRewrite if behind else TensorRewrite)(
-        kernel, staged, part, [*channels, *fixed] if behind else channels, stages,
-        0 if behind else distance)
+    cfg = Cfg(kernel)
+    rewrite = TensorRewrite(kernel, staged, part, channels, stages, distance)
+    followers: list[RegionRewrite] = []
+    if ring is not None:
+        followers, fixed, fixed_stages = ring
+        rewrite = RegionRewrite(kernel, staged, part, [*channels, *fixed], stages, 0)
+        rewrite.followers, rewrite.fixed, rewrite.fixed_stages = followers, fixed, fixed_stages
+        rewrite.outer = staged.loop.parent  # whose first turn is known to come
+    outer = rewrite.outer
     rewrite.place, rewrite.moving = place, moving
-    if behind and fixed:
-        rewrite.fixed, rewrite.fixed_stages = fixed, 2 if twice else 1
-    rewrite.products, rewrite.separate, rewrite.outer = groups, separate, outer
+    rewrite.products, rewrite.separate = groups, separate
     rewrite.warm = separate and (outer is None or (
         counts_instances(outer) and outer.latch is not None
         and cfg.dominates(staged.preheader, outer.latch))) and copyable(
             staged, [staged.stores[i] for i in groups[0]], infos)
     if rewrite.warm and all_quick(rewrite.fixed, infos):
         rewrite.warm_fixed = rewrite.fixed
-    if isinstance(rewrite, RegionRewrite):
-        rewrite.followers = followers
     for later in followers:
         later.stages, later.place, later.products, later.separate = stages, place, groups, True
-        later.moving = [v for one in later.channels if one.boxes is not None
-                        for v in one.boxes.strip.moving(later.staged.preheader, cfg)]
+        later.moving = _moving(later.channels, later.staged, cfg)
         context.remark("pipeline", "loop pipelined: TMA loads share the buffers of the loop "
                        "before", later.span)
     rewrite.run()
     context.remark("pipeline", f"loop pipelined: TMA loads run {distance} iterations ahead",
                    boxes[0].load.span)
-    for one in fixed if behind else ():
-        assert one.load is not None
-        context.remark("pipeline", "brought by the producer warp before the loop that reads it",
-                       one.load.span)
-    for one in channels:
-        if one.boxes is None and one.load is not None:
-            context.remark("pipeline", f"operand copied asynchronously (cp.async), {distance} "
-                           "iterations ahead", one.load.span)
+    for one in (*rewrite.fixed, *channels):
+        if one.load is not None and (one.boxes is None or one in rewrite.fixed):
+            context.remark("pipeline", "brought by the producer warp before the loop that reads it"
+                           if one.boxes is not None else "operand copied asynchronously "
+                           f"(cp.async), {distance} iterations ahead", one.load.span)
     return [staged, *(later.staged for later in followers)], hindered
+
+
+def _moving(channels: Iterable[Channel], staged: StagedLoop, cfg: Cfg) -> list[Value]:
+    """What boxes of the loop begin at that is not there before it."""
+    return [v for one in channels if one.boxes is not None
+            for v in one.boxes.strip.moving(staged.preheader, cfg)]
+
+
+def _stages(kernel: Kernel, staged: StagedLoop, context: Context, groups: list[list[int]],
+            alone: bool, separate: bool, mixed: bool) -> tuple[int, int]:
+    """The stages of the loop's operands, and the fewest that are worth it; buffers of what threads
+    compute and of results take their room before."""
+    room = context.target.shared_per_block - LEFT
+    double_computed(kernel, staged, room)
+    if separate and len(groups) == 1:
+        body = body_of(Cfg(kernel), [staged.loop.header])  # others have their own memory
+        staged.pinned += spread(kernel, body, lambda more: stages_that_fit(
+            staged, room - more) >= context.meta.get(
+                "num_stages", COPIER_STAGES + staged.from_registers))
+    least = 3 if len(groups) == 1 and alone and not (
+        separate and staged.stage_bytes >= LARGE_STAGE) else 2
+    if asked := context.meta.get("num_stages"):
+        return asked, least
+    stages = (copied_stages if mixed else most_stages)(kernel, staged, context.target)
+    if len(groups) > 1:
+        stages = min(stages, RELEASED_STAGES)
+    elif not alone and not separate:
+        stages = min(stages, _half(staged, context.target))
+    return stages, least
+
+
+def _region(kernel: Kernel, staged: StagedLoop, others: Sequence[StagedLoop],
+            infos: axis_info.Infos, groups: list[list[int]], boxes: list[Boxes], place: Block,
+            target: Target) -> tuple[list[RegionRewrite], list[Channel], int] | None:
+    """If a ring can go on behind `place`, whose copies one thread makes, and it fits: the loops
+    behind that it serves, and what is fixed in all of them, with the stages of that."""
+    cfg, room = Cfg(kernel), target.shared_per_block - LEFT
+    again = staged.preheader in cfg.innermost
+    followers = _followers(kernel, staged, others, infos, groups)
+    loops = [staged, *(later.staged for later in followers)]
+    fixed = _fixed(kernel, staged, loops[1:], infos) if again else []
+    every = [*boxes, *(one.boxes for some in (fixed, *(later.channels for later in followers))
+                       for one in some if one.boxes is not None)]
+    if not (again or followers or len(groups) == 1 or not fed(staged.body)) or not bring_up(
+            [v for one in every for v in one.strip.map_values()], place, cfg):
+        return None
+    behind = region(kernel, loops, place, every)
+    buffers = {allocation(store.operands[0])[0] for store in (
+        *(one.store for one in fixed), *(store for later in loops[1:] for store in later.stores))}
+    beside = needed_beside(kernel, behind, staged, buffers)
+    wanted = (COPIER_STAGES if len(groups) == 1 and staged.stage_bytes < LARGE_STAGE
+              else RELEASED_STAGES)
+    if not behind or stages_that_fit(staged, room - beside) < wanted:
+        return None
+    twice = TensorRewrite.bytes(one.store for one in fixed)
+    if stages_that_fit(staged, room - beside - twice) < wanted:
+        twice = 0
+    staged.exchange += beside + twice
+    return followers, fixed, 2 if twice else 1
 
 
 def _channels(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos
@@ -228,8 +243,7 @@ def _followers(kernel: Kernel, staged: StagedLoop, others: Sequence[StagedLoop],
                     v.type for one in staged.stores for v in one.operands[:1]]:
             continue
         channels, hindered = _channels(kernel, other, infos)
-        moving = [v for one in channels if one.boxes is not None
-                  for v in one.boxes.strip.moving(other.preheader, cfg)]
+        moving = _moving(channels, other, cfg)
         part = find_slice(other.loop, [other.condition, *moving], other.always)
         loads = [one.load for one in channels if one.load is not None]
         if not hindered and part is not None and not part.loads and handed_over(kernel, other) \
@@ -281,10 +295,8 @@ def _stored_before(kernel: Kernel, cfg: Cfg, staged: StagedLoop, loads: list[Op]
     """Whether an instance's threads may have stored what it loads, before the loop or in an earlier
     turn of a loop around it: the engine need not see that (PTX ISA, "Async proxy")."""
     starts = [loop.header for loop in cfg.loops if counts_instances(loop)]
-    blocks, roots = [staged.preheader], pointer_roots(kernel)
-    for block in blocks:
-        if block not in starts:
-            blocks += [b for b in cfg.predecessors[block] if b not in blocks]
+    blocks = reached([staged.preheader], lambda b: [] if b in starts else cfg.predecessors[b])
+    roots = pointer_roots(kernel)
     return any(WRITE in op.effects and op.operands and is_pointer(op.operands[0].type)
                and any(may_alias(kernel, op.operands[0], load.operands[0], roots)
                        for load in loads) for block in blocks for op in block.ops)

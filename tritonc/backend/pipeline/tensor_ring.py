@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from tritonc.analysis.linear import Linear, emit
 from tritonc.backend.pipeline.channel import Channel
 from tritonc.backend.pipeline.ring import Rewrite
-from tritonc.backend.pipeline.staged_loop import widen
+from tritonc.backend.pipeline.staged_loop import buffer_of, widen
 from tritonc.backend.pipeline.tensor_access import Claim, available, claim, make_map
 from tritonc.backend.pipeline.warm_start import WarmStart, warm_start
 from tritonc.backend.pipeline.warpgroup_stores import by_warpgroups
 from tritonc.backend.shared.shared_memory import allocation, allocations
 from tritonc.ir.build import Builder, make_op
-from tritonc.ir.cfg import Cfg, Loop, add_incoming, make_phi
+from tritonc.ir.cfg import Cfg, Loop, add_incoming, make_phi, reached
 from tritonc.ir.core import Block, Op, Value
 from tritonc.ir.shared_layout import row_major
 from tritonc.ir.types import I1, I32, I64, Buffer, Tile
@@ -148,11 +148,8 @@ class TensorRewrite(Rewrite):
 
     def stores_before(self) -> bool:
         """Whether threads may have written what the copies overwrite."""
-        cfg = Cfg(self.kernel)
-        found = [self.home]
-        for block in found:
-            found += [b for b in cfg.predecessors[block] if b not in found]
-        return any(op.name == "shared_store" for block in found for op in block.ops)
+        before = reached([self.home], Cfg(self.kernel).predecessors.__getitem__)
+        return any(op.name == "shared_store" for block in before for op in block.ops)
 
     @property
     def home(self) -> Block:
@@ -222,7 +219,7 @@ class TensorRewrite(Rewrite):
             b.insert(make_op("ring_acquire", [released.result, before, *(v.result for v in views)],
                              guard=runs))
         b.insert(make_op("ring_expect", [barrier.result], guard=runs,
-                         bytes=sum(map(self.bytes, stores))))
+                         bytes=self.bytes(stores)))
         for i, view in zip(members, views, strict=True):
             self.copy(b, i, view.result, barrier.result, turn, runs)
         return block.ops
@@ -249,11 +246,9 @@ class TensorRewrite(Rewrite):
                          panels=access.panels, box=access.box))
 
     @staticmethod
-    def bytes(store: Op) -> int:
-        """The bytes of one operand of one iteration."""
-        t = store.operands[0].type
-        assert isinstance(t, Buffer)
-        return t.stage_bytes
+    def bytes(stores: Iterable[Op]) -> int:
+        """The bytes of operands of one iteration."""
+        return sum(buffer_of(store.operands[0]).stage_bytes for store in stores)
 
     def phis(self, ahead: dict[Value, Value]) -> dict[Value, Value]:
         lead = super().phis(ahead)

@@ -20,13 +20,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tritonc.analysis.axis_info import Infos
-from tritonc.backend.pipeline.async_access import copied_load, copy_width
-from tritonc.backend.pipeline.channel import Channel, Means
-from tritonc.backend.pipeline.loop_slice import Slice, copy_slice, find_slice, initial_values
+from tritonc.backend.pipeline.channel import Channel, Means, copied_load, copy_width
+from tritonc.backend.pipeline.loop_slice import Slice, find_slice, initial_values
 from tritonc.backend.pipeline.ring import Rewrite
 from tritonc.backend.pipeline.staged_loop import StagedLoop, widen
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop
+from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.types import Buffer
 
@@ -103,7 +103,7 @@ def warm_start(kernel: Kernel, staged: StagedLoop, channels: Sequence[Channel], 
     if whole is None or test is None or test.phis:
         return None
     values = initial_values(whole)
-    before = copy_slice(whole, values)
+    before = copy_ops(whole.ops, values)
     for op in ops:
         op.replace_inputs(values)
     return WarmStart([*before, *ops], values.get(rewrite.runs, rewrite.runs))

@@ -19,12 +19,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tritonc.backend.pipeline.staged_loop import buffer_of
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.layout import axis_bases, log2
 from tritonc.ir.shared_layout import tensor_core
-from tritonc.ir.types import Buffer, Tile
+from tritonc.ir.types import Tile
 
 _GROUP_BITS = 2  # of a warp's number, below that of its warpgroup
 _SWIZZLED_ROWS = 8  # a swizzle repeats after
@@ -43,7 +44,7 @@ def spread(kernel: Kernel, body: set[Block], fits: Callable[[int], bool]) -> lis
         writes = [op for op in block.ops if op.name == "shared_store" and op.operands[0] in buffers]
         more = [op for i, op in enumerate(sends) if op.operands[0] in buffers[:i]]
         if not more or buffers != [op.operands[0] for op in writes] \
-                or not fits(sum(_buffer(v).bytes for v in (
+                or not fits(sum(buffer_of(v).bytes for v in (
                     *(op.result for op in found), *(op.operands[0] for op in more)))):
             continue
         for write, send in zip(writes, sends, strict=True):
@@ -114,7 +115,7 @@ def by_warpgroups(kernel: Kernel, home: Block, slot: Value, own: Value) -> None:
 def _groups(kernel: Kernel, send: Op) -> int:
     """How many warpgroups hold the rows of a part, each a run of them; 1 if it is not so."""
     buffer = send.operands[0]
-    b, (columns, rows) = _buffer(buffer), send.attributes["box"]
+    b, (columns, rows) = buffer_of(buffer), send.attributes["box"]
     inner = next((i for i in (1, 0) if b.layout == tensor_core(
         b.shape, (i, 1 - i), b.element.bytes, columns * b.element.bytes)), None)
     if buffer.op is None or buffer.op.name != "alloc_shared" or inner is None:
@@ -136,8 +137,3 @@ def _groups(kernel: Kernel, send: Op) -> int:
             or bits != axis_bases(b.shape, 1 - inner)[log2(rows // groups):]:
         return 1
     return groups
-
-
-def _buffer(value: Value) -> Buffer:
-    assert isinstance(value.type, Buffer)
-    return value.type

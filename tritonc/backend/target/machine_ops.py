@@ -318,10 +318,6 @@ _ROWS: list[OpInfo] = [
     OpInfo("spread_halves", ("a",), rules.same_int,
            "Each half of a word with all bits as its highest one.",
            lambda m, op, a: (m.halves(a).view("i2") >> 15).view(a.dtype), elementwise=True),
-    OpInfo("take_turns", (), rules.nothing,
-           "Warpgroups pass `step` one after the other: \"open\" before a loop, \"wait\" for the "
-           "own turn, \"give\" it on, \"close\" behind the loop.", None, ("step",),
-           effects=frozenset({OUTPUT})),
     OpInfo("proxy_fence", (), rules.nothing,
            "This thread's writes of shared memory are seen by wgmma and tensor copies that come "
            "after the next barrier.", effects=frozenset({SHARED_WRITE})),

@@ -81,7 +81,6 @@ class _Split(MovedOps):
     def __init__(self, cfg: Cfg, facts: Facts, loop: Loop, preheader: Block, op: Op) -> None:
         super().__init__(cfg, loop, preheader, op)
         self.facts = facts
-        self.now: dict[Op, int] = {}  # tile elements that the loop computes now, by operation
 
     def run(self) -> Value | None:
         """The new address; None if there is nothing to gain."""
@@ -94,8 +93,7 @@ class _Split(MovedOps):
         if address.scalar is not None:
             shaped = with_element(self.op.result.type, I64)
             found = self.make("addptr", found, self.make("splat", address.scalar, type=shaped))
-        left = sum(_work(op) for op in self.inside)
-        return found if left < sum(self.now.values()) else None
+        return found if self.gains() else None
 
     def moved(self, op: Op, operand: Value) -> Value:
         """A reshape, broadcast, transposition or splat of another operand."""
@@ -124,7 +122,7 @@ class _Split(MovedOps):
         base = self.pointer(op.operands[0])
         if base is None:
             return None
-        self.now[op] = _work(op)
+        self.replaces(op)
         return self.plus(base, op.operands[1])
 
     def offset_like(self, op: Op, offset: Value) -> Value:
@@ -181,7 +179,7 @@ class _Split(MovedOps):
             return _Parts(self.moved(op, parts.tile), parts.scalar)
         if op.name not in ("add", "sub", "mul", "sext", "zext"):
             return None
-        self.now[op] = _work(op)
+        self.replaces(op)
         found = [self.integer(x) for x in op.operands]
         if None in found:
             return None
@@ -225,11 +223,3 @@ class _Split(MovedOps):
         wide_tile = self.make(op.name, tile, type=op.result.type) if tile is not None else None
         wide = self.make(op.name, scalar, type=to) if scalar is not None else None
         return _Parts(wide_tile, wide)
-
-
-def _work(op: Op) -> int:
-    """Elements that an operation computes; those that only move them are free."""
-    type = op.result.type
-    if not isinstance(type, Tile) or op.name in _SHAPES or op.name in ("splat", "range"):
-        return 0
-    return type.size

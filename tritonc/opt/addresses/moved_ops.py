@@ -10,7 +10,9 @@ from typing import Any
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Block, Op, Value
-from tritonc.ir.types import Type
+from tritonc.ir.types import Tile, Type
+
+_MOVES = ("broadcast", "reshape", "trans", "splat", "range", "constant")
 
 
 class MovedOps:
@@ -21,6 +23,7 @@ class MovedOps:
         self.cfg, self.loop, self.preheader, self.op = cfg, loop, preheader, op
         self.outside: list[Op] = []
         self.inside: list[Op] = []
+        self.now: dict[Op, int] = {}  # tile elements that the loop computes now, by operation
 
     def make(self, name: str, *operands: Value, type: Type | None = None,
              **attributes: Any) -> Value:
@@ -28,6 +31,14 @@ class MovedOps:
         op = make_op(name, list(operands), type, span=self.op.span, **attributes)
         (self.outside if all(map(self.invariant, operands)) else self.inside).append(op)
         return op.result
+
+    def replaces(self, op: Op) -> None:
+        """`op` is one that the new operations may make needless."""
+        self.now[op] = _work(op)
+
+    def gains(self, less: float = 1) -> bool:
+        """Whether the loop then computes fewer elements of tiles; so much less."""
+        return sum(map(_work, self.inside)) * less < sum(self.now.values())
 
     def invariant(self, value: Value) -> bool:
         """Whether the loop does not change the value."""
@@ -42,3 +53,9 @@ class MovedOps:
         block.ops[at:at] = self.inside
         self.cfg.block_of.update(dict.fromkeys(self.outside, self.preheader))
         self.cfg.block_of.update(dict.fromkeys(self.inside, block))
+
+
+def _work(op: Op) -> int:
+    """Elements that an operation computes; those that only move them are free."""
+    t = op.result.type
+    return t.size if isinstance(t, Tile) and op.name not in _MOVES else 0

@@ -25,6 +25,7 @@ Here only loops with products are served, whose operands have 32 bits or more.  
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import prod
 
 from tritonc.analysis.affine import Affinity
 from tritonc.analysis.values import int_of, origin
@@ -47,7 +48,6 @@ from tritonc.ir.types import (
 from tritonc.opt.addresses.moved_ops import MovedOps
 
 Shape = tuple[int, ...]
-_MOVES = ("broadcast", "reshape", "splat", "range", "constant")
 LEAST_BITS = 32  # of an element: of narrower ones a thread has more than it can hold 64 bits for
 LESS = 1.33  # so much less work must be left: 64 bits take twice the registers
 _ENOUGH = 12  # terms of one address
@@ -107,7 +107,6 @@ class _Separation(MovedOps):
         e = element(value.type)
         self.width = e if isinstance(e, Scalar) else I64  # of the terms
         self.made: dict[Value, Value] = {}  # a value in that width
-        self.now: dict[Op, int] = {}  # tile elements that the loop computes now, by operation
 
     def run(self) -> Value | None:
         """The new address; None if there is nothing to gain."""
@@ -119,23 +118,22 @@ class _Separation(MovedOps):
             except _NoSum:
                 return None
             found = self.address(base, total)
-        left = sum(_work(op) for op in self.inside)
-        return found if left * LESS < sum(self.now.values()) else None
+        return found if self.gains(LESS) else None
 
     # ---- the sum put together
 
     def address(self, base: Value, total: _Sum) -> Value:
         """The pointer, from a scalar or a tile and the terms."""
         whole = shape(self.op.result.type)
-        rows = max((s for s in total.fixed if s), key=_size, default=(1,) * self.rank)
-        pointer = self.shaped(base, rows) if _size(shape(base.type)) < _size(rows) else base
+        rows = max((s for s in total.fixed if s), key=prod, default=(1,) * self.rank)
+        pointer = self.shaped(base, rows) if prod(shape(base.type)) < prod(rows) else base
         rows = shape(pointer.type)
         for s in ((), rows):
             if s in total.fixed:
                 term = self.shaped(total.fixed.pop(s), rows, s)
                 pointer = self.make("addptr", pointer, term)
         scalar = total.moving.pop((), None)
-        if not total.moving and self.affine(pointer):  # `step_addresses` knows what to do
+        if not total.moving and Affinity().of(pointer) is not None:  # `step_addresses` steps it
             pointer = self.shaped(pointer, whole)
             for s, value in total.fixed.items():
                 pointer = self.make("addptr", pointer, self.shaped(value, whole, s))
@@ -143,7 +141,7 @@ class _Separation(MovedOps):
                 "addptr", pointer, self.shaped(scalar, whole))
         others = self.added(_Sum({}, total.moving), _Sum({}, total.fixed), "add").moving
         if scalar is not None:
-            at = min(others, key=_size, default=whole)
+            at = min(others, key=prod, default=whole)
             others = self.added(_Sum({}, others), _Sum({}, {at: self.shaped(
                 scalar, shape(others[at].type) if at in others else at)}), "add").moving
         pointer = self.shaped(pointer, whole)
@@ -157,7 +155,7 @@ class _Separation(MovedOps):
         for parts in (total.fixed, total.moving):  # a scalar joins the thinnest term of its kind
             others = [s for s in parts if s]
             if () in parts and others:
-                at = min(others, key=_size)
+                at = min(others, key=prod)
                 scalar = self.shaped(parts.pop(()), shape(parts[at].type))
                 parts[at] = self.make("add", parts[at], scalar)
         for s in dict.fromkeys([*total.fixed, *total.moving]):
@@ -167,11 +165,6 @@ class _Separation(MovedOps):
             term = self.shaped(term, whole, s)
             found = term if found is None else self.make("add", found, term)
         return found if found is not None else self.shaped(self.number(0, ()), whole)
-
-    @staticmethod
-    def affine(pointer: Value) -> bool:
-        """Whether rows are a stride apart."""
-        return Affinity().of(pointer) is not None
 
     def shaped(self, value: Value, extents: Shape, key: Shape | None = None) -> Value:
         """The value in a larger shape; `key`: what its own becomes first."""
@@ -196,7 +189,7 @@ class _Separation(MovedOps):
         if op is None or op.name != "addptr" or op.guard is not None:
             raise _NoSum
         base, total = self.pointer(op.operands[0])
-        self.now[op] = _work(op)
+        self.replaces(op)
         found = self.added(total, self.integer(op.operands[1]), "add")
         if len(found.fixed) + len(found.moving) > _ENOUGH:
             raise _NoSum
@@ -244,17 +237,17 @@ class _Separation(MovedOps):
             return self.term(v, s)
         if op.name in ("add", "sub"):
             a, b = map(self.integer, op.operands)
-            self.now[op] = _work(op)
+            self.replaces(op)
             return self.added(a, b, op.name)
         if op.name == "sext" and element(op.operands[0].type).bits > 1 \
                 and self.op.name == "addptr":
-            self.now[op] = _work(op)
+            self.replaces(op)
             return self.integer(op.operands[0])
         if op.name == "mul":
             for one, other in (op.operands, op.operands[::-1]):
                 factor = self.uniform(other)
                 if factor is not None:
-                    self.now[op] = _work(op)
+                    self.replaces(op)
                     return self.scaled(self.integer(one), factor)
         return self.term(v, s)
 
@@ -301,16 +294,3 @@ class _Separation(MovedOps):
         if v not in self.made:
             self.made[v] = self.make("sext", v, type=with_element(v.type, I64))
         return self.made[v]
-
-
-def _size(s: Shape) -> int:
-    size = 1
-    for n in s:
-        size *= n
-    return size
-
-
-def _work(op: Op) -> int:
-    """Elements that an operation computes; those that only move them are free."""
-    t = op.result.type
-    return t.size if isinstance(t, Tile) and op.name not in _MOVES else 0

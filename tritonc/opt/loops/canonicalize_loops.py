@@ -9,7 +9,7 @@ the next iteration begins.  Phis of the header are split between the new blocks.
 
 from __future__ import annotations
 
-from tritonc.ir.cfg import Cfg, ensure_latch, ensure_preheader
+from tritonc.ir.cfg import Cfg, merge_edges
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op
 
@@ -30,10 +30,12 @@ def canonicalize_loops(kernel: Kernel, context: Context) -> bool:
 def _one_more(kernel: Kernel) -> bool:
     cfg = Cfg(kernel)
     for loop in cfg.loops:
+        name = loop.header.name
+        outside = [p for p in cfg.predecessors[loop.header] if cfg.reachable(p) and p not in loop]
         if loop.preheader is None:
-            ensure_preheader(kernel, cfg, loop)
+            merge_edges(kernel, outside, loop.header, f"{name}.preheader")
             return True
         if loop.latch is None:
-            ensure_latch(kernel, loop)
+            merge_edges(kernel, loop.latches, loop.header, f"{name}.latch")
             return True
     return False

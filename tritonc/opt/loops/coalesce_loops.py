@@ -89,8 +89,7 @@ class _Pair:
         for loop in (outer, inner):
             test = loop.header.terminator
             if loop.preheader is None or loop.latch is None or test.name != "cond_br" \
-                    or [block for block, _ in loop.exits] != [loop.header] \
-                    or test.blocks[0] not in loop or test.blocks[1] in loop \
+                    or not loop.one_exit or test.blocks[0] not in loop or test.blocks[1] in loop \
                     or loop.latch is loop.header:
                 return False
         assert outer.latch is not None and inner.preheader is not None

@@ -31,22 +31,11 @@ from tritonc.opt.peephole import (
 )
 from tritonc.opt.peephole.rewrite import Rewriter, Rule
 
-_FILES: list[dict[str, list[Rule]]] = [
-    uniform.RULES, integers.RULES, floats.RULES, conversions.RULES, predicates.RULES,
-    shapes.RULES, pointers.RULES, dots.RULES,
-]
-
-
-def _by_name(files: list[dict[str, list[Rule]]]) -> dict[str, list[Rule]]:
-    found: dict[str, list[Rule]] = {}
-    for rules in files:
-        for name, some in rules.items():
-            found.setdefault(name, []).extend(some)
-    return found
-
-
-RULES: dict[str, list[Rule]] = _by_name(_FILES)
-ANY: list[Rule] = [*predicates.ANY, *uniform.ANY]
+RULES: dict[str, list[Rule]] = {}
+for file in (uniform, integers, floats, conversions, predicates, shapes, pointers, dots):
+    for name, some in file.RULES.items():
+        RULES.setdefault(name, []).extend(some)
+ANY = [*predicates.ANY, *uniform.ANY]
 
 _MAX_SWEEPS = 20  # more would mean that two rules undo each other; a test watches for that
 
@@ -134,9 +123,6 @@ class _Sweep:
 
 
 def rules_for(op: Op, r: Rewriter, only: Rule | None) -> list[Rule]:
-    """The rules to try on operations of that name; those of one kind of row only where it is so."""
-    info = op.info
-    general = [rule for rule in ANY if uniform.applies(rule, info) and
-               (info.guardable or rule not in predicates.ANY)]
-    rules = [*general, *RULES.get(op.name, [])]
+    """The rules to try on operations of that name."""
+    rules = [*(rule for applies, rule in ANY if applies(op.info)), *RULES.get(op.name, [])]
     return rules if only is None else [rule for rule in rules if rule is only]

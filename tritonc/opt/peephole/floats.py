@@ -43,11 +43,6 @@ def times_one(op: Op, r: Rewriter) -> Value | None:
     return op.operands[0] if _is(op.operands[1], 1.0) else None
 
 
-def times_minus_one(op: Op, r: Rewriter) -> Value | None:
-    """x * -1 = x / -1 = -x."""
-    return r.value("fneg", op.operands[0]) if _is(op.operands[1], -1.0) else None
-
-
 def divide_by_power_of_two(op: Op, r: Rewriter) -> Value | None:
     """x / c = x * (1 / c) for a power of two c whose reciprocal is a normal number.
 
@@ -62,11 +57,6 @@ def divide_by_power_of_two(op: Op, r: Rewriter) -> Value | None:
     if not 1 - bias <= -exponent <= bias:
         return None
     return r.value("fmul", a, r.constant(1.0 / number, b.type))
-
-
-def zero_minus(op: Op, r: Rewriter) -> Value | None:
-    """-0.0 - x = -x."""
-    return r.value("fneg", op.operands[1]) if _is(op.operands[0], -0.0) else None
 
 
 def sum_of_two_exponentials(op: Op, r: Rewriter) -> Value | None:
@@ -130,7 +120,7 @@ def _distance(value: Value) -> tuple[Value, Value, float] | None:
 
 RULES: dict[str, list[Rule]] = {
     "fadd": [plus_minus_zero, sum_of_two_exponentials],
-    "fsub": [minus_zero, zero_minus],
-    "fmul": [times_one, times_minus_one],
-    "fdiv": [times_one, times_minus_one, divide_by_power_of_two],
+    "fsub": [minus_zero],
+    "fmul": [times_one],
+    "fdiv": [times_one, divide_by_power_of_two],
 }

@@ -33,14 +33,6 @@ def times_zero(op: Op, r: Rewriter) -> Value | None:
     return op.operands[1] if int_of(op.operands[1]) == 0 else None
 
 
-def times_minus_one(op: Op, r: Rewriter) -> Value | None:
-    """x * -1 = x sdiv -1 = 0 - x; also for the least integer, whose quotient LLVM leaves open."""
-    a, b = op.operands
-    if int_of(b) != -1:
-        return None
-    return r.value("sub", r.constant(0, a.type), a)
-
-
 def remainder_by_one(op: Op, r: Rewriter) -> Value | None:
     """x % 1 = 0, and x srem -1 = 0."""
     units = (1, -1) if op.name == "srem" else (1,)
@@ -201,8 +193,8 @@ _MINIMA: list[Rule] = [same_operands, minimum_by_bounds]
 RULES: dict[str, list[Rule]] = {
     "add": [right_zero_is_neutral],
     "sub": [right_zero_is_neutral, minus_itself, minus_constant, remainder_by_hand],
-    "mul": [times_zero, right_one_is_neutral, times_minus_one],
-    "sdiv": [right_one_is_neutral, times_minus_one, signed_division_of_naturals,
+    "mul": [times_zero, right_one_is_neutral],
+    "sdiv": [right_one_is_neutral, signed_division_of_naturals,
              quotient_of_block],
     "udiv": [right_one_is_neutral, quotient_of_less, quotient_of_block],
     "srem": [remainder_by_one, signed_division_of_naturals, remainder_of_block],

@@ -12,7 +12,7 @@ from tritonc.analysis.values import constant_of, defined_by, int_of, speculatabl
 from tritonc.ir.core import Op, Value
 from tritonc.ir.ops import OPPOSITE, SWAPPED
 from tritonc.ir.types import I1, element
-from tritonc.opt.peephole.rewrite import Rewriter, Rule
+from tritonc.opt.peephole.rewrite import General, Rewriter, Rule
 
 _STRICT = {"sle": ("slt", 1), "sge": ("sgt", -1), "ule": ("ult", 1), "uge": ("ugt", -1)}
 
@@ -282,7 +282,8 @@ def needless_guard(op: Op, r: Rewriter) -> Value | None:
     return r.again(op, *op.operands).result
 
 
-ANY: list[Rule] = [constant_guard, needless_guard]
+ANY: list[General] = [(lambda row: row.guardable, constant_guard),
+                      (lambda row: row.guardable, needless_guard)]
 
 RULES: dict[str, list[Rule]] = {
     "icmp": [compare_constant_on_the_right, compare_with_itself, compare_by_bounds,

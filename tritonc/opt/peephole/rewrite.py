@@ -10,6 +10,7 @@ from tritonc.analysis.values import Number, constant_of
 from tritonc.ir.build import make_op
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.numbers import fit
+from tritonc.ir.ops import OpInfo
 from tritonc.ir.types import Tile, Type
 
 
@@ -81,3 +82,4 @@ class Rewriter:
 # A rule gives what stands for the operation's result (or results); None where it does not apply.
 # The empty list stands for an operation with no result that is to go.
 Rule = Callable[[Op, Rewriter], Value | list[Value] | None]
+General = tuple[Callable[[OpInfo], bool], Rule]  # of which operations a rule may hold, and the rule

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from tritonc.analysis.values import constant_of, defined_by, is_uniform
 from tritonc.ir.core import Op, Value
-from tritonc.ir.ops import OpInfo
 from tritonc.ir.types import Tile, Type, with_element
 from tritonc.ir.types import element as element_type
-from tritonc.opt.peephole.rewrite import Rewriter, Rule
+from tritonc.opt.peephole.rewrite import General, Rewriter, Rule
 
 
 def _rank(value: Value) -> int:
@@ -85,15 +84,9 @@ def reassociate_uniform(op: Op, r: Rewriter) -> Value | None:
 ASSOCIATIVE = ("add", "mul", "and", "or", "xor", "smin", "smax", "umin", "umax")
 
 
-def applies(rule: Rule, info: OpInfo) -> bool:
-    """Whether a rule of ANY can ever apply to operations of that row."""
-    if rule is uniform_on_the_right:
-        return info.commutative
-    if rule in (elementwise_of_uniform, elementwise_of_broadcast):
-        return info.elementwise and info.name != "cmpp"
-    return True
-
-
-ANY: list[Rule] = [uniform_on_the_right, elementwise_of_uniform, elementwise_of_broadcast]
-
+ANY: list[General] = [
+    (lambda row: row.commutative, uniform_on_the_right),
+    (lambda row: row.elementwise and row.name != "cmpp", elementwise_of_uniform),
+    (lambda row: row.elementwise and row.name != "cmpp", elementwise_of_broadcast),
+]
 RULES: dict[str, list[Rule]] = {name: [reassociate_uniform] for name in ASSOCIATIVE}

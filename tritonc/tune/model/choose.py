@@ -52,9 +52,17 @@ def choose(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
     if all(len(space[name]) == 1 for name in names):
         return first
     for candidate in ranked(space, lower, target, extents)[:MAX_LOWERED]:
-        if candidate.cost < inf and _profile(lower, candidate.binding) is not None:
+        if candidate.cost < inf and _lowered(lower, candidate.binding) is not None:
             return candidate.binding
     return first
+
+
+def _lowered(lower: Lower, binding: Binding) -> Module | None:
+    """The Triton-IR of a combination; None if it is not legal."""
+    try:
+        return lower(binding)
+    except CompileError:
+        return None
 
 
 def middle(space: Mapping[str, Sequence[int]]) -> Binding:
@@ -134,9 +142,7 @@ def _combinations(space: Mapping[str, Sequence[int]], names: list[str]) -> Itera
 
 def _profile(lower: Lower, binding: Binding) -> Profile | None:
     """What the model reads of a combination; None if it is not legal."""
-    try:
-        module = lower(binding)
-    except CompileError:
+    if (module := _lowered(lower, binding)) is None:
         return None
     return tuple(feature._replace(place=(number, feature.place[1]))
                  for number, kernel in enumerate(module.kernels) for feature in features(kernel))

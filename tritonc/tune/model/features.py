@@ -7,6 +7,7 @@ extents: those of other combinations can be predicted (`choose`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from math import prod
 from typing import NamedTuple
 
@@ -73,6 +74,7 @@ def features(kernel: Kernel) -> Iterator[Feature]:
     else:
         blocks = kernel.blocks
     readers = uses(kernel)
+    infos = cache(lambda: axis_info.analyze(kernel))
     yield Feature("kernel", (), 0, form=_form_of(kernel, cfg))
     for block in blocks:
         dots = [op for op in block.ops if op.name == "dot"]
@@ -87,11 +89,10 @@ def features(kernel: Kernel) -> Iterator[Feature]:
                     continue  # more steps of another one's sum
                 a, b = shape(op.operands[0].type), shape(op.operands[1].type)
                 e = element(op.operands[0].type)
-                if e.bytes == 1 and wants_halves(op, axis_info.analyze(kernel)):
+                if e.bytes == 1 and wants_halves(op, infos()):
                     e = F16
                 yield Feature("dot", (*a[:-1], b[-1], a[-1]), e.bytes, (), str(e),
-                              (True, True) if e.bytes == 2 else inner_first(
-                                  op, axis_info.analyze(kernel)), beside,
+                              (True, True) if e.bytes == 2 else inner_first(op, infos()), beside,
                               (0, cfg.order.index(block)), scaled=_scaled(op, readers),
                               raw=_raw_bytes(kernel, cfg, op), left=_left(op, block),
                               again=_again(op, dots), added=max((

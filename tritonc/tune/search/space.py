@@ -146,8 +146,6 @@ def facts(module: Module, target: Target) -> frozenset[str]:
         names = [op.name for op in kernel.ops()]
         if "cluster" in target.features:
             found.add("clusters")
-        if names.count("dot") > 1:
-            found.add("several dots")
         if ("reduce" in names or "reduce_with" in names) and "dot" not in names:
             found.add("dot on CUDA cores, or reductions alone")
         for block in kernel.blocks:

@@ -30,6 +30,7 @@ class Accesses:
             if not window.aligned:  # aligned accesses bring it
                 self.infos[load.operands[0]] = window.info
         self.staged = _staged_loads(kernel)
+        self.copied = {op.operands[0].op for op in ops if op.name == "channel"}
         reductions = [op for op in ops if op.name in ("reduce", "reduce_with")]
         self.reductions = [] if any(op.name in ("dot", "scan", "scan_with") for op in ops) \
             else reductions
@@ -52,7 +53,8 @@ class Accesses:
         if gathered and info is not None and max(info.constancy) >= SHARED and (
                 wide := self.wide_layout(op, moved)) is not None:
             return wide
-        best = coalesced(access, self.warps, self.likely(op) if gathered else None)
+        best = coalesced(access, self.warps, self.likely(op) if gathered else None,
+                         op in self.copied)
         if op.name == "load" and self.is_reduced(op, access.axis):
             best = folded(best, access.axis, access.element_bytes)
         if op in self.staged:

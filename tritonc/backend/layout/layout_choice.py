@@ -25,6 +25,7 @@ from tritonc.ir.shared_layout import BANK_BYTES, BANKS
 
 PIECE_BYTES = 64  # that lanes side by side move, where others are elsewhere
 SECTOR_BYTES = 32  # what global memory moves at the least
+LEAST_COPY = 4  # bytes of cp.async
 ACCESS_BYTES = 16  # what one instruction moves at the most
 
 
@@ -132,17 +133,21 @@ class Access(NamedTuple):
         return sector_share(layout, self.axis, self.element_bytes, width)
 
 
-def coalesced(access: Access, warps: int, first: int | None = None) -> Layout:
+def coalesced(access: Access, warps: int, first: int | None = None, copied: bool = False
+              ) -> Layout:
     """The layout of a load or store: wide accesses on the contiguous axis, lanes side by side.
 
-    `first`: the axis for lanes, where another order is not known to be better.
+    `first`: the axis for lanes, where another order is not known to be better; `copied`: copies
+    make it, of which none moves less than a word, so that few threads have all of a small tile.
     """
     shape = access.shape
     order = axis_order(access.pointer, len(shape))
     if first is not None:
         order = (first, *(axis for axis in order if axis != first))
-    per_thread = max(1, prod(shape) // (warps * WARP_SIZE))
-    return spread(shape, order, min(access.vector(order[0]), per_thread), warps)
+    vector, per_thread = access.vector(order[0]), max(1, prod(shape) // (warps * WARP_SIZE))
+    if copied and per_thread * access.element_bytes < LEAST_COPY:
+        per_thread = vector
+    return spread(shape, order, min(vector, per_thread), warps)
 
 
 def folded(layout: Layout, axis: int, element_bytes: int) -> Layout:

@@ -19,9 +19,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from tritonc.analysis.linear import LIMIT, Linear, equal, number, symbol
+from tritonc.analysis.linear import LIMIT, Linear, number, symbol
 from tritonc.analysis.signs import Needs, Signs
-from tritonc.analysis.values import axes_before, slice_of
+from tritonc.analysis.values import axes_before
 from tritonc.ir.cfg import Loop
 from tritonc.ir.core import Op, Value
 from tritonc.ir.types import I32, element, is_pointer, same_axes, shape
@@ -206,8 +206,6 @@ class Affinity:
             return None
         start = self.of(loop.first(op))
         step = self._step(op.result, loop.next(op))
-        if start is not None and step is None:
-            step = self._followed(op, loop.next(op), start)
         if start is None or step is None:
             return None
         return Affine(start.offset + step * symbol(iteration.counter), start.strides, start.base)
@@ -228,20 +226,6 @@ class Affinity:
             total = total + step.offset.scaled(-1 if op.name == "sub" else 1)
             after = a
         return total
-
-    def _followed(self, phi: Op, after: Value, start: Affine) -> Linear | None:
-        """The step of a phi that another counter makes, as `k = i * 64` at the end of the loop:
-        what it is next has a form, which one iteration before the first is where it begins."""
-        counter = self.iteration.counter if self.iteration is not None else None
-        if counter is None or phi in slice_of([after], masks=False):
-            return None
-        form = self.of(after)
-        parts = form.offset.split(counter) if form is not None else None
-        if form is None or parts is None or form.strides != start.strides \
-                or form.base is not start.base or not self._invariant(parts[1]) \
-                or not equal(parts[0] - parts[1], start.offset):
-            return None
-        return parts[1]
 
     def _leads_to(self, value: Value, phi: Value) -> bool:
         while value is not phi:

@@ -42,7 +42,7 @@ types: $(INSTALLED)  ## mypy --strict
 test: $(INSTALLED)  ## pytest
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
-thorough: $(INSTALLED)  ## pytest with all combinations, of which `make check` takes some: an hour
+thorough: $(INSTALLED)  ## pytest with all combinations, of which `make check` takes some
 	$(BIN)/python -m pytest --thorough -n $(JOBS) --dist worksteal
 
 bless: $(INSTALLED)  ## rewrite golden files and generated documents; then read the difference

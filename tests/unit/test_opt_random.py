@@ -24,7 +24,7 @@ def prepared(seed: int) -> Kernel:
     return RandomKernel(seed).kernel
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(60))
 def test_all_passes_in_line(seed: int) -> None:
     kernel = prepared(seed)
     hooks = pass_manager.Hooks(verify=lambda k, _: verify(k))

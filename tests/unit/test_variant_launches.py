@@ -114,7 +114,7 @@ def test_the_choice_in_machine_code_is_the_definition_s(
         return rng.choice((*edges, int(2 ** rng.uniform(0, 13)), int(2 ** rng.uniform(13, 31)),
                            rng.choice((64, 4096)) * rng.randrange(1, 50)))
 
-    for _ in range(2000):
+    for _ in range(5000):
         arguments = tuple([
             FakeTensor(4 * number()) if parameter.pointer else
             number(0, 1, 2**31 - 1, *((2**32 - 1, 2**31) if never else (-1, -(2**31))))

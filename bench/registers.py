@@ -27,7 +27,7 @@ from time import process_time
 from typing import Any
 
 from tritonc import driver, ptxas
-from tritonc.analysis.pressure import pressure
+from tritonc.analysis.registers.pressure import pressure
 from tritonc.launch.run_problems import read_problems, with_defines
 from tritonc.options import Options
 from tritonc.source import CompileError, Diagnostics, SourceFile

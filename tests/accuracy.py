@@ -32,7 +32,7 @@ sys.path.insert(0, str(ROOT))  # so that the program runs where nothing is insta
 
 from tritonc import driver  # noqa: E402
 from tritonc.ir.core import Module  # noqa: E402
-from tritonc.ir.numbers import largest, round_to  # noqa: E402
+from tritonc.ir.numeric.numbers import largest, round_to  # noqa: E402
 from tritonc.ir.types import BF16, F16, F32, F64, Scalar  # noqa: E402
 from tritonc.launch.cuda import Device  # noqa: E402
 from tritonc.launch.data import Data, prepare  # noqa: E402

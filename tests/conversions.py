@@ -15,7 +15,7 @@ from damage import Input
 from tritonc import driver
 from tritonc.interp.interpreter import Memory
 from tritonc.interp.interpreter import run as interpret
-from tritonc.ir.formats import from_memory, memory_dtype
+from tritonc.ir.numeric.formats import from_memory, memory_dtype
 from tritonc.ir.types import Pointer
 from tritonc.options import Options
 from tritonc.source import SourceFile

@@ -20,7 +20,7 @@ from typing import Any
 
 from tritonc import driver
 from tritonc.backend.target.machine_ops import ALL_OPS
-from tritonc.interp.machine import handlers
+from tritonc.interp.simulator.machine import handlers
 from tritonc.launch.compare import differences
 from tritonc.launch.data import Data, prepare
 from tritonc.launch.interpreter import launch

@@ -17,7 +17,7 @@ from pathlib import Path
 from tritonc import driver
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.backend.target.target import TARGETS
-from tritonc.interp.machine import handlers
+from tritonc.interp.simulator.machine import handlers
 from tritonc.launch.compare import differences
 from tritonc.launch.data import prepare
 from tritonc.launch.interpreter import launch

@@ -37,11 +37,11 @@ from random_statements import program  # noqa: E402
 from tritonc import driver, pass_manager, passes  # noqa: E402
 from tritonc.backend.target.machine_ops import ALL_OPS  # noqa: E402
 from tritonc.backend.target.target import find  # noqa: E402
-from tritonc.interp import machine as simulate  # noqa: E402
 from tritonc.interp.interpreter import InterpreterError  # noqa: E402
+from tritonc.interp.simulator import machine as simulate  # noqa: E402
 from tritonc.ir.context import Context  # noqa: E402
 from tritonc.ir.core import Module  # noqa: E402
-from tritonc.ir.text import print_kernel  # noqa: E402
+from tritonc.ir.syntax.text import print_kernel  # noqa: E402
 from tritonc.ir.verify import verify  # noqa: E402
 from tritonc.launch.data import Data, prepare  # noqa: E402
 from tritonc.launch.interpreter import launch  # noqa: E402

@@ -12,7 +12,7 @@ from programs import ROOT, Setting, compiled, simulate
 from tritonc import driver
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.interp.interpreter import InterpreterError
-from tritonc.interp.machine import handlers
+from tritonc.interp.simulator.machine import handlers
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Kernel, Op
 from tritonc.ir.types import Buffer

@@ -15,7 +15,7 @@ from programs import PTXAS, ROOT, Setting, ptxas
 from tritonc import driver
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.backend.target.target import TARGETS
-from tritonc.interp.machine import handlers
+from tritonc.interp.simulator.machine import handlers
 from tritonc.ir.types import F32
 from tritonc.launch.compare import differences
 from tritonc.launch.cuda import Device

@@ -9,7 +9,7 @@ from programs import PTXAS, ROOT, Setting, compiled, ptxas, simulate
 
 from tritonc import driver
 from tritonc.backend.target.machine_ops import ALL_OPS
-from tritonc.interp.machine import handlers
+from tritonc.interp.simulator.machine import handlers
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.types import I32
 from tritonc.launch.compare import differences

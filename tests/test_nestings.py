@@ -8,7 +8,7 @@ from programs import ROOT
 from tritonc import driver
 from tritonc.backend.layout.dot_layouts import DEFAULT, Nesting, fma_layout, nestings
 from tritonc.backend.target.machine_ops import ALL_OPS
-from tritonc.interp.machine import handlers
+from tritonc.interp.simulator.machine import handlers
 from tritonc.launch.compare import differences
 from tritonc.launch.data import prepare
 from tritonc.launch.interpreter import launch

@@ -11,7 +11,7 @@ from random_programs import Difference, Settings, check, check_on_gpu, program, 
 
 from tritonc import passes
 from tritonc.backend.target.machine_ops import ALL_OPS
-from tritonc.interp import machine as simulate
+from tritonc.interp.simulator import machine as simulate
 from tritonc.ir.core import Kernel, Module
 from tritonc.ir.ops import OPS
 from tritonc.launch.data import Data

@@ -14,7 +14,7 @@ from programs import PTXAS, ROOT, Setting, ptxas
 
 from tritonc import driver
 from tritonc.backend.target.machine_ops import ALL_OPS
-from tritonc.interp.machine import handlers
+from tritonc.interp.simulator.machine import handlers
 from tritonc.ir.types import shape
 from tritonc.launch.compare import differences
 from tritonc.launch.cuda import Device

@@ -193,7 +193,7 @@ class _Compilation:
     def _read_ir(self) -> Module | None:
         with self._stage("import ir"):
             from tritonc.backend.target.machine_ops import ALL_OPS
-            from tritonc.ir.parse import parse_module
+            from tritonc.ir.syntax.parse import parse_module
             from tritonc.ir.verify import check
 
         for kind in ("i", "ast"):
@@ -414,7 +414,7 @@ class _Compilation:
     # text
 
     def _print_ir(self, module: Module) -> None:
-        from tritonc.ir.text import print_module
+        from tritonc.ir.syntax.text import print_module
 
         self.result.outputs["tir"] = print_module(module)
 
@@ -424,7 +424,7 @@ class _Compilation:
         asked = "all" in wanted or name in wanted or (changed and self.options.print_changed)
         if self.dump is None or not asked:
             return
-        from tritonc.ir.text import print_kernel
+        from tritonc.ir.syntax.text import print_kernel
 
         for kernel in kernels:
             self.dump(f"{when} {name}, kernel {kernel.name}", print_kernel(kernel))

@@ -82,24 +82,25 @@ BACKEND: list[Pass] = [
          "warps, on layouts.", 0),
     _row("backend.memory.merge_stores", "A merged store may be wide, where the next pass makes its "
          "address aligned."),
-    _row("backend.memory.unwrap_indices", "Rows are strides apart again, which the next pass needs "
-         "to know.", 2),
-    _row("backend.memory.specialize", "Addresses and masks still have the form of the source.", 2),
-    _row("backend.memory.specialize_stores", "The facts still missing concern stores only; each "
-         "block still computes one program.", 2),
+    _row("backend.memory.masks.unwrap_indices", "Rows are strides apart again, which the next pass "
+         "needs to know.", 2),
+    _row("backend.memory.versions.specialize", "Addresses and masks still have the form of the "
+         "source.", 2),
+    _row("backend.memory.versions.specialize_stores", "The facts still missing concern stores "
+         "only; each block still computes one program.", 2),
     _row("backend.launch.group_instances", "Program ids are no longer looked at, only their "
          "values.", 2),
     _row("opt.fold_constants", "In the backend: removes the masks that hold in the fast body."),
     _row("opt.peephole", "In the backend: removes what depended on those masks."),
-    _row("backend.memory.drop_selections", "Facts are known; where loads stand has nothing to do "
-         "with it.", 2),
-    _row("backend.memory.fold_masked_loads", "After all masks that can go have gone."),
+    _row("backend.memory.masks.drop_selections", "Facts are known; where loads stand has nothing "
+         "to do with it.", 2),
+    _row("backend.memory.masks.fold_masked_loads", "After all masks that can go have gone."),
     _row("backend.dots.fuse_exponents", "Which factors are above 0 is known.", 2),
     _row("backend.dots.fuse_tanh", "What is left of tanh goes in the next pass.", 2),
     _row("opt.dce", "In the backend: layouts are chosen for what is used."),
     _row("backend.memory.load_early", "Nothing stands yet between a reduction and what reads it."),
-    _row("backend.memory.pad_tiles", "Masks have been read in the extents of the source; layouts "
-         "need powers of two.", 0),
+    _row("backend.memory.masks.pad_tiles", "Masks have been read in the extents of the source; "
+         "layouts need powers of two.", 0),
     _row("backend.memory.lower_take", "Row-major numbers are those of the padded tiles.", 0),
     _row("backend.dots.select_dots", "Again: products of tiles whose extents are powers of two "
          "only now.", 0),
@@ -126,26 +127,26 @@ BACKEND: list[Pass] = [
     _row("backend.dots.halve_products", "What is made of a product still stands behind it.", 2),
     _row("backend.dots.join_waits", "Each product stands beside its wait still, and no pipeline "
          "counts waits yet.", 2),
-    _row("backend.pipeline.store_tensors", "Its buffers have their place before the ring takes the "
-         "rest; stores still have their conversions."),
+    _row("backend.pipeline.tensors.store_tensors", "Its buffers have their place before the ring "
+         "takes the rest; stores still have their conversions."),
     _row("backend.pipeline.pipeline", "While the stores to shared memory stand beside their "
          "loads."),
     _row("backend.pipeline.prefetch", "The loops that the pass before could not serve."),
     _row("backend.pipeline.carry_fragments", "Loops on rings are still one block.", 2),
-    _row("backend.pipeline.advance_dots", "After pipeline: what the copies need runs ahead "
+    _row("backend.pipeline.chains.advance_dots", "After pipeline: what the copies need runs ahead "
          "already.", 2),
     _row("backend.pipeline.load_ahead", "The loop's operations have their order.", 2),
     _row("opt.cse", "In the backend: two readers in one layout share what was computed for each."),
     _row("opt.dce", "After prefetch, which leaves the loads that it replaced."),
-    _row("backend.pipeline.order_products", "Rings wait and release, loads have gone ahead, and a "
-         "loop is one block yet.", 2),
+    _row("backend.pipeline.chains.order_products", "Rings wait and release, loads have gone ahead, "
+         "and a loop is one block yet.", 2),
     _row("backend.pipeline.spread_late", "Products and what is loaded ahead have their places; "
          "equal conversions are one.", 2),
     _row("backend.memory.step_addresses", "After the passes that copy slices of loops, and cse, "
          "which makes equal offsets one."),
-    _row("backend.memory.skip_masks", "Loops need not be one block any more; equal masks are "
+    _row("backend.memory.masks.skip_masks", "Loops need not be one block any more; equal masks are "
          "one.", 2),
-    _row("backend.memory.join_bounds", "No pass looks at masks as bounds any more.", 2),
+    _row("backend.memory.masks.join_bounds", "No pass looks at masks as bounds any more.", 2),
     _row("backend.layout.split_reductions", "Makes layout conversions.", 0),
     _row("backend.layout.compute_once", "Makes layout conversions, of what the passes before have "
          "not merged.", 2),
@@ -159,7 +160,7 @@ BACKEND: list[Pass] = [
     _row("backend.memory.delay_loads", "Nothing moves loads and stores any more."),
     _row("backend.memory.rematerialize", "What is still live is known; copies are made before "
          "masks are."),
-    _row("backend.memory.repeat_masks", "The width of comparisons is known."),
+    _row("backend.memory.masks.repeat_masks", "The width of comparisons is known."),
     _row("backend.layout.detach_results", "The width of stores is known.", 2),
     _row("backend.memory.compute_pieces", "Nothing is moved any more, and what is still live is "
          "known."),
@@ -167,14 +168,14 @@ BACKEND: list[Pass] = [
          "more.", 2),
     _row("backend.shared.allocate_shared", "All buffers are there.", 0),
     _row("backend.launch.limit_registers", "Shared memory says how many blocks can be resident."),
-    _row("backend.pipeline.specialize_warps", "What uses which bytes is known, and where copies "
-         "stand."),
+    _row("backend.pipeline.tensors.specialize_warps", "What uses which bytes is known, and where "
+         "copies stand."),
     _row("backend.shared.insert_barriers", "All accesses of memory stand in their order, and "
          "buffers have their places.", 0),
-    _row("backend.pipeline.alternate_registers", "Last: all earlier passes expect a loop body to "
-         "be one iteration.", 2),
-    _row("backend.pipeline.overlap_sums", "Also last, for loops that the previous pass does not "
-         "change.", 2),
+    _row("backend.pipeline.chains.alternate_registers", "Last: all earlier passes expect a loop "
+         "body to be one iteration.", 2),
+    _row("backend.pipeline.chains.overlap_sums", "Also last, for loops that the previous pass does "
+         "not change.", 2),
     _row("backend.launch.coarsen", "Both bodies went through all other passes, each by itself.", 2),
 ]
 

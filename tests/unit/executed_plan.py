@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from tritonc.backend.layout.access import SharedAccesses
 from tritonc.backend.layout.conversion import Plan, Rename, part_holders, part_registers
 from tritonc.backend.layout.shuffle import Shuffle
-from tritonc.ir import f2
-from tritonc.ir.layout import WARP_SIZE
+from tritonc.ir.layouts import f2
+from tritonc.ir.layouts.layout import WARP_SIZE
 
 
 def simulate(plan: Plan, values: Sequence[Sequence[int]]) -> list[list[int]]:

@@ -11,7 +11,7 @@ from sketch import Program
 from tritonc.backend import llvm
 from tritonc.backend.target.target import find
 from tritonc.interp.memory import Memory
-from tritonc.ir.formats import memory_dtype, to_memory
+from tritonc.ir.numeric.formats import memory_dtype, to_memory
 from tritonc.ir.types import Pointer, is_pointer
 from tritonc.options import Options
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sketch import Program, Sketch
 
-from tritonc.ir.formats import round_to_tf32, to_memory
+from tritonc.ir.numeric.formats import round_to_tf32, to_memory
 from tritonc.ir.types import F16, F32, F64, I32, Scalar
 
 ALONE = {"no_alias": True, "multiple_of": 16}

@@ -6,7 +6,7 @@ from typing import Any
 
 from rewriting import CONTEXT, body_text, check_same_meaning, parse
 
-from tritonc.ir.text import print_kernel
+from tritonc.ir.syntax.text import print_kernel
 from tritonc.ir.verify import verify
 
 

@@ -11,9 +11,9 @@ from tritonc.interp.interpreter import InterpreterError, Memory, run
 from tritonc.ir.build import Builder
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Module, ParameterInfo, Value
-from tritonc.ir.formats import memory_dtype
-from tritonc.ir.parse import parse_module
-from tritonc.ir.text import print_kernel
+from tritonc.ir.numeric.formats import memory_dtype
+from tritonc.ir.syntax.parse import parse_module
+from tritonc.ir.syntax.text import print_kernel
 from tritonc.ir.types import (
     F32,
     I1,

@@ -13,8 +13,8 @@ from tritonc.frontend.preprocess import PreprocessOptions, preprocess
 from tritonc.frontend.syntax import Program
 from tritonc.interp.interpreter import Memory, run
 from tritonc.ir.core import Kernel, Module
-from tritonc.ir.parse import parse_module
-from tritonc.ir.text import print_module
+from tritonc.ir.syntax.parse import parse_module
+from tritonc.ir.syntax.text import print_module
 from tritonc.ir.verify import verify
 from tritonc.options import Options
 from tritonc.sema import analyze

@@ -17,8 +17,8 @@ import numpy as np
 from simt import SHARED, Lanes, Machine, split, typed
 from simt_functions import places
 
-from tritonc.ir.formats import from_memory, memory_dtype, round_to_tf32
-from tritonc.ir.fragment import a_fragment, accumulator_fragment
+from tritonc.ir.layouts.fragment import a_fragment, accumulator_fragment
+from tritonc.ir.numeric.formats import from_memory, memory_dtype, round_to_tf32
 from tritonc.ir.types import BF16, F8E4M3, F8E5M2, F16, F32, I8, Scalar
 
 OPERANDS = {"f16": F16, "bf16": BF16, "tf32": F32, "e4m3": F8E4M3, "e5m2": F8E5M2, "s8": I8}

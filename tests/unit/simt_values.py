@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from simt_functions import numpy_type, raw, unraw
 
-from tritonc.ir.formats import round_to
+from tritonc.ir.numeric.formats import round_to
 from tritonc.ir.types import BF16
 
 np.seterr(all="ignore")

@@ -11,14 +11,14 @@ import numpy as np
 
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.backend.target.target import find
-from tritonc.interp import machine as simulate
 from tritonc.interp.interpreter import Frame, Handler, Memory, run
+from tritonc.interp.simulator import machine as simulate
 from tritonc.ir.build import Builder
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Module, Op, ParameterInfo, Value
-from tritonc.ir.formats import held_dtype, memory_dtype, to_memory
-from tritonc.ir.parse import parse_module
-from tritonc.ir.text import print_kernel
+from tritonc.ir.numeric.formats import held_dtype, memory_dtype, to_memory
+from tritonc.ir.syntax.parse import parse_module
+from tritonc.ir.syntax.text import print_kernel
 from tritonc.ir.types import I32, Element, Pointer, Scalar, Type, element, is_pointer, make, shape
 from tritonc.ir.verify import verify
 from tritonc.source import Diagnostics, SourceFile

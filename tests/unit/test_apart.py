@@ -10,9 +10,9 @@ from command import tritonc
 from sketch import parse
 
 from tritonc.backend.target.machine_ops import ALL_OPS
-from tritonc.interp import machine as simulate
 from tritonc.interp.interpreter import run
 from tritonc.interp.memory import Memory
+from tritonc.interp.simulator import machine as simulate
 
 SHIFTED = """
 kernel void shifted(const float* x, float* y, int N) {

@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tritonc.interp import arrays, elementwise
-from tritonc.ir import numbers
 from tritonc.ir.build import make_op
 from tritonc.ir.core import Op, Value
-from tritonc.ir.formats import (
+from tritonc.ir.numeric import numbers
+from tritonc.ir.numeric.formats import (
     float_of_int,
     from_memory,
     held_dtype,

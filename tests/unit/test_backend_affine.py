@@ -16,7 +16,7 @@ from tritonc.interp import arrays
 from tritonc.ir.build import Builder
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Block, Op, Value
-from tritonc.ir.formats import held_dtype
+from tritonc.ir.numeric.formats import held_dtype
 from tritonc.ir.ops import OPS
 from tritonc.ir.types import F32, I32, I64, Pointer, element, is_int, is_pointer, make, shape
 from tritonc.ir.verify import verify

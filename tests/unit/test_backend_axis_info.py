@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sketch import Sketch
 
-from tritonc.analysis.axis_info import AxisInfo, analyze, vector_length
+from tritonc.analysis.axis.axis_info import AxisInfo, analyze, vector_length
 from tritonc.interp import arrays
 from tritonc.ir.core import Kernel, Op, Value
-from tritonc.ir.formats import held_dtype
+from tritonc.ir.numeric.formats import held_dtype
 from tritonc.ir.ops import OPS
 from tritonc.ir.types import (
     F32,

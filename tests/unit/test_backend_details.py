@@ -12,8 +12,8 @@ from test_backend_passes import lowered
 
 from tritonc.analysis.aliases import may_alias, pointer_roots
 from tritonc.backend.launch.choose_warps import choose_warps
-from tritonc.backend.memory.fold_masked_loads import fold_masked_loads
 from tritonc.backend.memory.lower_atomics import lower_atomics
+from tritonc.backend.memory.masks.fold_masked_loads import fold_masked_loads
 from tritonc.backend.shared.allocate_shared import allocate_shared, live_ranges
 from tritonc.interp.interpreter import InterpreterError
 from tritonc.ir.core import Op

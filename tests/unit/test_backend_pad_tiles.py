@@ -11,7 +11,7 @@ from backend_programs import data, matmul, reduce_axis, softmax_like, transpose,
 from sketch import Program, Sketch, context, same
 from test_backend_passes import lowered
 
-from tritonc.backend.memory.pad_tiles import keeps_numbers, legal, pad_tiles, padded
+from tritonc.backend.memory.masks.pad_tiles import keeps_numbers, legal, pad_tiles, padded
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.interp.interpreter import InterpreterError
 from tritonc.ir.rules import neutral

@@ -10,7 +10,7 @@ from sketch import Program, parse
 
 from tritonc.backend.target.machine_ops import ALL_OPS, MACHINE_OPS
 from tritonc.interp.interpreter import InterpreterError
-from tritonc.interp.machine import handlers
+from tritonc.interp.simulator.machine import handlers
 
 # Two warps: `row` has a thread for each of 64 elements, `turned` another thread for each, `copies`
 # all 64 elements in both warps, two per thread.

@@ -10,7 +10,7 @@ from tritonc import driver
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Kernel, Op
-from tritonc.ir.parse import parse_module
+from tritonc.ir.syntax.parse import parse_module
 from tritonc.options import Options
 from tritonc.source import Diagnostics, SourceFile
 

@@ -291,7 +291,7 @@ def test_make_reads_the_rule(tmp_path: Path) -> None:
 
 
 def test_a_bug_exits_70_and_names_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tritonc.ir import parse
+    from tritonc.ir.syntax import parse
 
     def broken(*arguments: object) -> None:
         raise ZeroDivisionError("deep inside")
@@ -367,7 +367,7 @@ def test_a_broken_pass_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_interrupts_exit_130(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tritonc.ir import parse
+    from tritonc.ir.syntax import parse
 
     def interrupted(*arguments: object) -> None:
         raise KeyboardInterrupt

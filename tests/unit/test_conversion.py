@@ -18,10 +18,10 @@ from tritonc.backend.layout.access import (
 from tritonc.backend.layout.conversion import Rename, Shared, plan_conversion, plan_shared
 from tritonc.backend.layout.shuffle import Shuffle, plan_shuffle
 from tritonc.backend.layout.swizzle import conversion_buffer
-from tritonc.ir import f2, layout_ops
-from tritonc.ir.fragment import mma_accumulator, wgmma_a, wgmma_accumulator
-from tritonc.ir.layout import Layout, SharedLayout, blocked
-from tritonc.ir.shared_layout import row_major, tensor_core
+from tritonc.ir.layouts import f2, layout_ops
+from tritonc.ir.layouts.fragment import mma_accumulator, wgmma_a, wgmma_accumulator
+from tritonc.ir.layouts.layout import Layout, SharedLayout, blocked
+from tritonc.ir.layouts.shared_layout import row_major, tensor_core
 
 
 @pytest.mark.parametrize("name", ["access", "swizzle", "conversion"])

@@ -11,7 +11,7 @@ from sketch import Program, Sketch, parse
 from test_backend_passes import lowered
 
 from tritonc.ir.build import make_op
-from tritonc.ir.formats import held_dtype, round_to
+from tritonc.ir.numeric.formats import held_dtype, round_to
 from tritonc.ir.types import (
     BF16,
     F8E4M3,

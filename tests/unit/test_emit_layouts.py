@@ -16,8 +16,8 @@ from tritonc.backend.layout.conversion import Rename, Shared, plan_conversion
 from tritonc.backend.layout.lower_conversions import lower_conversions
 from tritonc.backend.shared.allocate_shared import allocate_shared
 from tritonc.backend.shared.insert_barriers import insert_barriers
-from tritonc.ir.formats import held_dtype
-from tritonc.ir.layout import Layout
+from tritonc.ir.layouts.layout import Layout
+from tritonc.ir.numeric.formats import held_dtype
 from tritonc.ir.types import (
     BF16,
     F8E4M3,

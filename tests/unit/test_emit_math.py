@@ -16,9 +16,9 @@ from sketch import Sketch
 from test_backend_passes import lowered
 from test_emit_elementwise import program
 
-from tritonc.backend.emit import math_f32, math_f64
-from tritonc.backend.emit.math import BOUNDS
-from tritonc.backend.emit.math_reduction import two_over_pi
+from tritonc.backend.emit.floats import math_f32, math_f64
+from tritonc.backend.emit.floats.math import BOUNDS
+from tritonc.backend.emit.floats.math_reduction import two_over_pi
 from tritonc.ir.types import BF16, F16, F32, F64
 
 wide = np.longdouble

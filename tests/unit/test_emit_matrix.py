@@ -20,18 +20,18 @@ from test_backend_passes import lowered
 
 from tritonc import driver, pass_manager, passes
 from tritonc.backend import llvm
-from tritonc.backend.emit.wgmma import shared_operand
+from tritonc.backend.emit.products.wgmma import shared_operand
 from tritonc.backend.layout.matrix_access import MatrixAccesses, matrix_accesses
 from tritonc.backend.layout.select_matrix_loads import select_matrix_loads
-from tritonc.backend.pipeline.specialize_warps import specialize_warps
+from tritonc.backend.pipeline.tensors.specialize_warps import specialize_warps
 from tritonc.backend.target import matrix
 from tritonc.backend.target.target import find
-from tritonc.ir import f2, fragment
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Kernel
-from tritonc.ir.layout import Layout, SharedLayout
-from tritonc.ir.shared_layout import row_major, tensor_core
+from tritonc.ir.layouts import f2, fragment
+from tritonc.ir.layouts.layout import Layout, SharedLayout
+from tritonc.ir.layouts.shared_layout import row_major, tensor_core
 from tritonc.ir.types import BF16, F8E4M3, F8E5M2, F16, F32, F64, I8, I16, I32, TF32, Buffer, Scalar
 from tritonc.options import Options
 from tritonc.source import CompileError, SourceFile

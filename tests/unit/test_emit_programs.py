@@ -14,9 +14,9 @@ from sketch import Program, Sketch, same
 from test_backend_passes import THIN, lowered
 from test_emit_elementwise import numbers
 
-from tritonc.backend.emit.access import STORE_POLICIES
-from tritonc.ir.formats import held_dtype
-from tritonc.ir.layout import blocked
+from tritonc.backend.emit.accesses.access import STORE_POLICIES
+from tritonc.ir.layouts.layout import blocked
+from tritonc.ir.numeric.formats import held_dtype
 from tritonc.ir.types import (
     BF16,
     F8E4M3,

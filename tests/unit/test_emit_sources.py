@@ -12,7 +12,7 @@ from simt_matrix import MatrixMachine
 
 from tritonc import driver
 from tritonc.interp.memory import Memory
-from tritonc.ir.formats import from_memory, memory_dtype, to_memory
+from tritonc.ir.numeric.formats import from_memory, memory_dtype, to_memory
 from tritonc.launch.compare import differences
 from tritonc.launch.data import Data
 from tritonc.options import Options

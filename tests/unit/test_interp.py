@@ -12,7 +12,7 @@ from tritonc.interp.spread import Spread
 from tritonc.ir import rules
 from tritonc.ir.core import Module
 from tritonc.ir.ops import OPS, SYNC, OpInfo
-from tritonc.ir.parse import parse_module
+from tritonc.ir.syntax.parse import parse_module
 from tritonc.ir.verify import check
 from tritonc.source import CompileError, Diagnostics, SourceFile
 

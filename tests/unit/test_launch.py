@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tritonc.ir.core import Module
-from tritonc.ir.parse import parse_module
+from tritonc.ir.syntax.parse import parse_module
 from tritonc.launch.compare import _PORTION, _norms, differences
 from tritonc.launch.data import Data, prepare
 from tritonc.launch.interpreter import launch

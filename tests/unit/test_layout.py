@@ -9,8 +9,8 @@ from hypothesis import given as hypothesis_given
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from tritonc.ir import f2, layout_ops
-from tritonc.ir.fragment import (
+from tritonc.ir.layouts import f2, layout_ops
+from tritonc.ir.layouts.fragment import (
     a_fragment,
     accumulator_fragment,
     b_fragment,
@@ -22,7 +22,7 @@ from tritonc.ir.fragment import (
     wgmma_a,
     wgmma_accumulator,
 )
-from tritonc.ir.layout import (
+from tritonc.ir.layouts.layout import (
     Layout,
     SharedLayout,
     blocked,
@@ -30,7 +30,7 @@ from tritonc.ir.layout import (
     parse_layout,
     parse_shared_layout,
 )
-from tritonc.ir.shared_layout import row_major, tensor_core
+from tritonc.ir.layouts.shared_layout import row_major, tensor_core
 
 
 @pytest.mark.parametrize("name", ["f2", "layout", "layout_ops", "fragment", "shared_layout"])

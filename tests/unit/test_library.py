@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from accuracy import FUNCTIONS, OPERATIONS, TYPES, evaluate, measure
 
-from tritonc.backend.emit.math import BOUNDS
+from tritonc.backend.emit.floats.math import BOUNDS
 
 
 def stated() -> dict[str, list[float]]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from rewriting import Kernels, outcome, parse
 
-from tritonc.analysis.axis_info import TOP
+from tritonc.analysis.axis.axis_info import TOP
 from tritonc.analysis.facts import Facts
 from tritonc.ir.core import Value
 from tritonc.ir.types import I8, I32, I64, Tile

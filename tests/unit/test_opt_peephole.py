@@ -19,7 +19,7 @@ from rewriting import (
 )
 
 from tritonc.ir.cfg import Cfg
-from tritonc.ir.text import print_kernel
+from tritonc.ir.syntax.text import print_kernel
 from tritonc.ir.types import (
     BF16,
     F8E4M3,

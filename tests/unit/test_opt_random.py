@@ -13,7 +13,7 @@ from rewriting import CONTEXT, check_same_meaning, outcome, parse, same
 
 from tritonc import pass_manager, passes
 from tritonc.ir.core import Kernel
-from tritonc.ir.text import print_kernel
+from tritonc.ir.syntax.text import print_kernel
 from tritonc.ir.verify import verify
 from tritonc.opt.loops.canonicalize_loops import canonicalize_loops
 
@@ -78,7 +78,7 @@ _PRINT = """
 from random_kernels import RandomKernel
 from tritonc import pass_manager, passes
 from tritonc.ir.context import Context
-from tritonc.ir.text import print_kernel
+from tritonc.ir.syntax.text import print_kernel
 for seed in range(400, 410):
     kernel = RandomKernel(seed).kernel
     pass_manager.run(kernel, Context(), passes.OPT)

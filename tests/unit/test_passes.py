@@ -15,7 +15,7 @@ from test_opt_passes import COUNT
 
 from tritonc import backend, driver, opt, pass_manager, passes
 from tritonc.ir.core import Kernel
-from tritonc.ir.text import print_kernel
+from tritonc.ir.syntax.text import print_kernel
 from tritonc.options import Options
 from tritonc.pass_manager import Hooks, Pass, PassError, check, labels, run
 from tritonc.source import CompileError, SourceFile, fail

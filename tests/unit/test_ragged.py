@@ -9,7 +9,7 @@ from machine_programs import execute
 from sketch import Program, Sketch
 from test_backend_passes import lowered
 
-from tritonc.analysis import axis_info
+from tritonc.analysis.axis import axis_info
 from tritonc.analysis.ragged import falling
 from tritonc.ir.types import BF16, F16, F32, F64, I8, I32, Scalar
 

@@ -12,9 +12,9 @@ from sketch import Program, Sketch
 from test_backend_passes import lowered
 
 from tritonc import driver
-from tritonc.analysis.pressure import Estimate, pressure
+from tritonc.analysis.registers.pressure import Estimate, pressure
 from tritonc.backend.target.machine_ops import ALL_OPS
-from tritonc.interp.machine import handlers
+from tritonc.interp.simulator.machine import handlers
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.types import BF16, F32, Tile
 from tritonc.launch.compare import differences

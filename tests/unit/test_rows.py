@@ -15,7 +15,7 @@ from test_backend_passes import lowered
 
 from tritonc import driver
 from tritonc.analysis import row_loops
-from tritonc.analysis.pressure import pressure
+from tritonc.analysis.registers.pressure import pressure
 from tritonc.backend.launch.register_budget import rows_hold_too_much
 from tritonc.backend.target.target import TARGETS
 from tritonc.ir.cfg import Cfg

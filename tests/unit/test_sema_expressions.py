@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sema_programs import computed, execute, program_of, same, text_of
 
-from tritonc.ir.text import print_module
+from tritonc.ir.syntax.text import print_module
 from tritonc.options import Options
 from tritonc.sema import analyze
 from tritonc.sema.types.ctypes import HALF

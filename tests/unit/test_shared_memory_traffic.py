@@ -17,8 +17,8 @@ from tritonc.backend.shared.shared_memory import allocation
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Kernel, Op, Value
-from tritonc.ir.layout import Layout
-from tritonc.ir.parse import parse_module
+from tritonc.ir.layouts.layout import Layout
+from tritonc.ir.syntax.parse import parse_module
 from tritonc.ir.types import Buffer, Tile, shape
 from tritonc.options import Options
 from tritonc.source import Diagnostics, SourceFile

@@ -13,11 +13,11 @@ from ir_samples import HEADER, SAMPLES, kernel_text
 from tritonc.ir import rules
 from tritonc.ir.build import Builder
 from tritonc.ir.core import Block, ConstantTable, Kernel, Module, Op, ParameterInfo, Value
-from tritonc.ir.layout import Layout, SharedLayout
+from tritonc.ir.layouts.layout import Layout, SharedLayout
 from tritonc.ir.ops import OPS, OpInfo
-from tritonc.ir.parse import _Actions, language, parse_module
-from tritonc.ir.parse_types import TypeActions
-from tritonc.ir.text import print_kernel, print_module
+from tritonc.ir.syntax.parse import _Actions, language, parse_module
+from tritonc.ir.syntax.parse_types import TypeActions
+from tritonc.ir.syntax.text import print_kernel, print_module
 from tritonc.ir.types import F32, I1, I32, Buffer, Pointer, Tile
 from tritonc.ir.verify import check, verify
 from tritonc.source import CompileError, Diagnostics, SourceFile, Span

@@ -10,7 +10,7 @@ from ir_samples import HEADER, SAMPLES, kernel_text
 from tritonc.ir import rules
 from tritonc.ir.core import Block, Kernel, Module, Op, ParameterInfo, Value
 from tritonc.ir.ops import OPS, OpInfo
-from tritonc.ir.parse import parse_module
+from tritonc.ir.syntax.parse import parse_module
 from tritonc.ir.types import F32, I1, I32, Tile
 from tritonc.ir.verify import Known, VerifyError, check, verify
 from tritonc.source import CompileError, Diagnostics, SourceFile

@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 from tritonc.ir.core import Op, Value
-from tritonc.ir.layout import coordinates
-from tritonc.ir.numbers import NotFoldable, evaluate
+from tritonc.ir.layouts.layout import coordinates
+from tritonc.ir.numeric.numbers import NotFoldable, evaluate
 from tritonc.ir.ops import OPS
 from tritonc.ir.types import is_int, shape
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property
 
-from tritonc.analysis import axis_info
+from tritonc.analysis.axis import axis_info
 from tritonc.analysis.counters import counter_of
 from tritonc.analysis.values import int_of
 from tritonc.ir.cfg import Cfg, Loop

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from tritonc.analysis.axis_info import AxisInfo, Infos, low_bit
+from tritonc.analysis.axis.axis_info import AxisInfo, Infos, low_bit
 from tritonc.analysis.values import axes_before, int_of
 from tritonc.ir.core import Op, Value
 from tritonc.ir.types import Pointer, element, is_int, shape

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from math import gcd
 
-from tritonc.analysis.axis_info import Infos
-from tritonc.analysis.axis_lattice import AxisInfo, extents_of
+from tritonc.analysis.axis.axis_info import Infos
+from tritonc.analysis.axis.axis_lattice import AxisInfo, extents_of
 from tritonc.analysis.values import axes_before
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.rules import pointee

@@ -6,7 +6,7 @@ from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Se
 from typing import Any, TypeVar
 
 from tritonc.ir.core import Op, Value
-from tritonc.ir.numbers import fit
+from tritonc.ir.numeric.numbers import fit
 from tritonc.ir.ops import READ, SHARED_READ, SYNC, WRITE
 from tritonc.ir.types import element, is_float, is_int, same_axes, shape
 

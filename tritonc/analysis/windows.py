@@ -13,7 +13,7 @@ from math import gcd
 from typing import NamedTuple
 
 from tritonc.analysis.affine import Affine, Affinity
-from tritonc.analysis.axis_info import AxisInfo, Infos
+from tritonc.analysis.axis.axis_info import AxisInfo, Infos
 from tritonc.analysis.linear import Linear, symbol
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.rules import pointee

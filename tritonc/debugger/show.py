@@ -9,7 +9,7 @@ import numpy as np
 
 from tritonc.interp.frame import Frame
 from tritonc.ir.core import Value
-from tritonc.ir.formats import from_memory, held_dtype, memory_dtype
+from tritonc.ir.numeric.formats import from_memory, held_dtype, memory_dtype
 from tritonc.ir.stops import Seen, Stop
 from tritonc.ir.types import I1, Element, Pointer, element, is_float, is_int
 

@@ -24,7 +24,7 @@ from tritonc.interp.elementwise import fmax, fmin, unsigned
 from tritonc.ir import combiner, rules
 from tritonc.ir.combiner import Combiner
 from tritonc.ir.core import Op, Value
-from tritonc.ir.formats import (
+from tritonc.ir.numeric.formats import (
     UNSIGNED,
     fit,
     held_dtype,

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from tritonc.ir import numbers
 from tritonc.ir.core import Op
-from tritonc.ir.exact import add_to_odd, fma64
-from tritonc.ir.formats import (
+from tritonc.ir.numeric import numbers
+from tritonc.ir.numeric.exact import add_to_odd, fma64
+from tritonc.ir.numeric.formats import (
     UNSIGNED,
     float_of_int,
     from_memory,
@@ -156,7 +156,7 @@ def fma(op: Op, a: Any, b: Any, c: Any) -> Any:
     """a * b + c, rounded once to the result's format.
 
     A product of two numbers of up to 24 bits is exact in float64; its sum with c is rounded to odd
-    and then by the caller.  For float64 itself see `ir.exact`.
+    and then by the caller.  For float64 itself see `ir.numeric.exact`.
     """
     if element(op.result.type) == F64:
         return fma64(a, b, c)

@@ -16,7 +16,7 @@ from tritonc.interp.overflow import Overflow, Warn
 from tritonc.interp.races import Races
 from tritonc.interp.spread import Spread
 from tritonc.ir.core import Block, Kernel, Op, Value
-from tritonc.ir.formats import from_memory, held_dtype, memory_dtype, to_memory
+from tritonc.ir.numeric.formats import from_memory, held_dtype, memory_dtype, to_memory
 from tritonc.ir.ops import OpInfo
 from tritonc.ir.types import Element
 from tritonc.source import CompileError, Diagnostic, Note

@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tritonc.ir.layout import Layout, SharedLayout
-from tritonc.ir.layout_ops import slice_axes
+from tritonc.ir.layouts.layout import Layout, SharedLayout
+from tritonc.ir.layouts.layout_ops import slice_axes
 
 # Beside the numbers of threads; RELEASED: all who read it have said that they are done.
 NOBODY, MANY, RELEASED = -1, -2, -3

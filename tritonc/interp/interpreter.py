@@ -51,9 +51,9 @@ from tritonc.interp.memory import Memory
 from tritonc.interp.overflow import Warn
 from tritonc.interp.races import Races
 from tritonc.interp.steps import step_of
-from tritonc.ir import numbers
 from tritonc.ir.core import Block, Kernel, Module, Op, ParameterInfo, Value
-from tritonc.ir.formats import held_dtype
+from tritonc.ir.numeric import numbers
+from tritonc.ir.numeric.formats import held_dtype
 from tritonc.ir.ops import OPS, OpInfo
 from tritonc.ir.types import element, is_float, is_pointer
 from tritonc.source import fail

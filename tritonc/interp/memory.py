@@ -15,9 +15,9 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from tritonc.ir import numbers
 from tritonc.ir.core import ConstantTable
-from tritonc.ir.formats import held_dtype, memory_dtype, to_memory
+from tritonc.ir.numeric import numbers
+from tritonc.ir.numeric.formats import held_dtype, memory_dtype, to_memory
 
 _ORIGIN = 0x7000_0000_0000
 _ROOM_BITS = 36  # log2 of the bytes between two buffers

@@ -11,7 +11,7 @@ from tritonc.interp import arrays
 from tritonc.interp.elementwise import full
 from tritonc.interp.frame import Frame, Launch, Step
 from tritonc.ir.core import Op
-from tritonc.ir.formats import held_dtype
+from tritonc.ir.numeric.formats import held_dtype
 from tritonc.ir.types import Element, element, shape
 
 

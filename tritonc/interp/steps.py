@@ -20,7 +20,7 @@ from tritonc.interp.printf import formatted
 from tritonc.interp.undefined import propagation
 from tritonc.ir import rules
 from tritonc.ir.core import Op, Value
-from tritonc.ir.formats import held_dtype
+from tritonc.ir.numeric.formats import held_dtype
 from tritonc.ir.ops import OpInfo
 from tritonc.ir.types import element, shape
 

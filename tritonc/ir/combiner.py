@@ -27,7 +27,7 @@ from tritonc.ir.build import Builder
 from tritonc.ir.core import Block, Kernel, Op, ParameterInfo, Value
 from tritonc.ir.ops import OPS
 from tritonc.ir.rules import REDUCTIONS
-from tritonc.ir.text import print_kernel
+from tritonc.ir.syntax.text import print_kernel
 from tritonc.ir.types import I1, Scalar, element
 from tritonc.source import CompileError, Diagnostics, SourceFile
 
@@ -126,7 +126,7 @@ def with_presence(text: str) -> str:
 @lru_cache(256)
 def read(text: str) -> Combiner:
     """The combiner of a text.  Raises ValueError if it is none."""
-    from tritonc.ir.parse import parse_module  # it loads lark, which -E does without
+    from tritonc.ir.syntax.parse import parse_module  # it loads lark, which -E does without
 
     head, *lines = (part.strip() for part in text.split(";"))
     commutes = head.startswith("commutes ")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from math import prod
 
-from tritonc.ir.layout import Layout, SharedLayout, hashed_once
+from tritonc.ir.layouts.layout import Layout, SharedLayout, hashed_once
 
 GLOBAL, CONSTANT = "global", "constant"  # address spaces of pointers
 

@@ -23,12 +23,13 @@ from itertools import pairwise
 from math import prod
 from typing import Any, NamedTuple
 
-from tritonc.ir import combiner, layout_ops, rules
+from tritonc.ir import combiner, rules
 from tritonc.ir.attributes import KINDS
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Block, Kernel, Module, Op, Value
+from tritonc.ir.layouts import layout_ops
 from tritonc.ir.ops import CONTROL, FCMP, ICMP, OPS, ORDERS, SCOPES, OpInfo
-from tritonc.ir.text import print_op
+from tritonc.ir.syntax.text import print_op
 from tritonc.ir.types import CONSTANT, I1, Buffer, Pointer, Scalar, Tile, element, with_element
 from tritonc.source import Diagnostics, Span
 

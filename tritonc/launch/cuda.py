@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tritonc.ir.core import Module
-from tritonc.ir.formats import from_memory, memory_dtype, to_memory
+from tritonc.ir.numeric.formats import from_memory, memory_dtype, to_memory
 from tritonc.launch import cuda_driver
 from tritonc.launch.data import Data, Value
 from tritonc.launch.packing import FORMATS, POINTER, Block, number, packed

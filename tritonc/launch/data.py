@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tritonc.frontend.parser_types import PREDECLARED_TYPES, scalar_type
-from tritonc.ir import numbers
 from tritonc.ir.core import Kernel, Module, ParameterInfo
-from tritonc.ir.formats import held_dtype, round_to
+from tritonc.ir.numeric import numbers
+from tritonc.ir.numeric.formats import held_dtype, round_to
 from tritonc.ir.types import I1, SCALARS, Pointer, Scalar, Type
 from tritonc.problem.evaluate import Expression, evaluate, generators, integer, parse_expression
 from tritonc.problem.lines import Argument, Named, Problem

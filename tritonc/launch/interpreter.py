@@ -13,7 +13,7 @@ from tritonc.interp.frame import Step
 from tritonc.interp.interpreter import FORWARD, STEP_LIMIT, Handler, Memory, run
 from tritonc.interp.overflow import Warn
 from tritonc.ir.core import Block, Module, Op
-from tritonc.ir.formats import from_memory, to_memory
+from tritonc.ir.numeric.formats import from_memory, to_memory
 from tritonc.ir.ops import OPS, OpInfo
 from tritonc.launch.data import Data
 from tritonc.source import fail

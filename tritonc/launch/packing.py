@@ -13,7 +13,7 @@ from struct import Struct, calcsize
 
 import numpy as np
 
-from tritonc.ir.formats import to_memory
+from tritonc.ir.numeric.formats import to_memory
 from tritonc.ir.types import Scalar
 
 # How a scalar of each type of Triton-IR is packed; bfloat16 and float8 by their bits.
@@ -58,7 +58,7 @@ def packed(formats: Sequence[str], values: Sequence[int | float]) -> Block:
 
 
 def number(element: Scalar, held: int | float) -> int | float:
-    """What is packed for a scalar in held form (`ir.formats`): short floats by their bits.
+    """What is packed for a scalar in held form (`ir.numeric.formats`): short floats by their bits.
 
     >>> from tritonc.ir.types import BF16, F32
     >>> number(BF16, 1.0) == 0x3F80, number(F32, 1.0)

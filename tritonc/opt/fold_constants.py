@@ -19,7 +19,7 @@ from tritonc.analysis.values import Number, attributes_key, constant_of
 from tritonc.ir.cfg import remove_edge, remove_unreachable
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value
-from tritonc.ir.numbers import NotFoldable, evaluate, fit
+from tritonc.ir.numeric.numbers import NotFoldable, evaluate, fit
 
 
 def fold_constants(kernel: Kernel, context: Context) -> bool:

@@ -20,7 +20,7 @@ from tritonc.interp.interpreter import InterpreterError
 from tritonc.interp.memory import Memory
 from tritonc.interp.memory_steps import atomic, load, store
 from tritonc.ir.core import Kernel, Module, Op
-from tritonc.ir.formats import held_dtype, memory_dtype
+from tritonc.ir.numeric.formats import held_dtype, memory_dtype
 from tritonc.ir.ops import OPS
 from tritonc.ir.types import Scalar, element
 from tritonc.launch.data import Data, prepare, size_values

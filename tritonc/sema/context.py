@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tritonc.frontend import syntax
-from tritonc.ir import numbers
 from tritonc.ir.build import Builder, make_op
 from tritonc.ir.core import Block, Kernel, Op, Value
+from tritonc.ir.numeric import numbers
 from tritonc.ir.ops import OPS
 from tritonc.sema.scope import Entity, FunctionEntity, Scope, Variable
 from tritonc.sema.ssa import Ssa

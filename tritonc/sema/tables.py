@@ -14,8 +14,8 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from tritonc.frontend import syntax
-from tritonc.ir import numbers
 from tritonc.ir.core import Block, Op, Value
+from tritonc.ir.numeric import numbers
 from tritonc.ir.ops import OPS
 from tritonc.ir.types import Tile
 from tritonc.sema.context import Context

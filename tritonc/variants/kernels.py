@@ -116,7 +116,7 @@ class Variants:
         """
         if not renumber or not self.added:
             return {name: {**own} for name, own in meta.items()}
-        from tritonc.ir.text import print_kernel
+        from tritonc.ir.syntax.text import print_kernel
         from tritonc.variants.variant import entry_name
 
         found: dict[str, dict[str, int]] = {}

@@ -9,7 +9,7 @@ Before:  %s = fpcast %h : f32<64, 8>              After:  %x = sitofp %n {bounds
 
 What an f32 holds exactly is rounded once on its way through one.  Integers of seven bits and their
 sign need no conversion at all: they are fractions of a 16-bit float whose exponent is known (see
-`emit/packed`).  Weights of four bits are such.
+`emit/elements/packed`).  Weights of four bits are such.
 
 The product of two 16-bit floats, or of one and an integer of as many digits, has at most 22 bits,
 and none that counts below f32's last: f32 has it exactly, so it is rounded once, as the short one
@@ -28,7 +28,7 @@ from tritonc.backend.target.target import Target
 from tritonc.ir.build import make_op
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value, uses
-from tritonc.ir.numbers import round_to
+from tritonc.ir.numeric.numbers import round_to
 from tritonc.ir.types import BF16, F16, F32, I16, Scalar, Tile, scalar, with_element
 
 EXACT = 1 << 24  # all integers up to here are numbers of f32

@@ -52,7 +52,7 @@ from tritonc.backend.dots.exponentials import (
 from tritonc.ir.build import Builder
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value
-from tritonc.ir.numbers import round_to
+from tritonc.ir.numeric.numbers import round_to
 from tritonc.ir.types import F32, Tile
 
 LEAST = -(2 - 2.0**-23) * 2.0**127

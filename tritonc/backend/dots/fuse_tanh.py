@@ -19,7 +19,7 @@ from tritonc.backend.dots.exponentials import LOG2_E
 from tritonc.ir.build import Builder
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
-from tritonc.ir.numbers import round_to
+from tritonc.ir.numeric.numbers import round_to
 from tritonc.ir.types import F32, element
 
 _LARGEST = 2.0**100  # a factor: twice its product with log2(e) is finite, too

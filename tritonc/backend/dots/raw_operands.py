@@ -26,7 +26,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from tritonc.analysis import axis_info
+from tritonc.analysis.axis import axis_info
 from tritonc.analysis.values import origin, slice_of
 from tritonc.backend.dots.promote import is_zero
 from tritonc.backend.dots.share_repeats import share_repeats

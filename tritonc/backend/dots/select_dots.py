@@ -13,7 +13,7 @@ fewer bits than a float has: results are promoted every 128 products (see emit).
 
 from __future__ import annotations
 
-from tritonc.analysis import axis_info
+from tritonc.analysis.axis import axis_info
 from tritonc.analysis.values import computed_from
 from tritonc.backend.dots.turn_dots import inner_first, turn_dots
 from tritonc.backend.target.matrix import WGMMA, MatrixInstruction, candidates

@@ -18,8 +18,8 @@ from collections.abc import Callable
 from math import gcd, prod
 from typing import Any
 
-from tritonc.analysis import axis_info
-from tritonc.analysis.axis_info import Infos
+from tritonc.analysis.axis import axis_info
+from tritonc.analysis.axis.axis_info import Infos
 from tritonc.analysis.counters import step_of
 from tritonc.analysis.facts import Facts, scalar_of
 from tritonc.analysis.multiples import Multiples
@@ -31,7 +31,7 @@ from tritonc.backend.target import matrix
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop, add_incoming, make_phi
 from tritonc.ir.core import Kernel, Op, Value
-from tritonc.ir.layout import WARP_SIZE
+from tritonc.ir.layouts.layout import WARP_SIZE
 from tritonc.ir.types import I32, Tile, Type, same_axes, scalar, shape
 
 OF_A_WARP = ACCUMULATORS * WARP_SIZE  # elements of a product

@@ -31,7 +31,7 @@ from tritonc.backend.target.matrix import BY_NAME, WGMMA, MatrixInstruction
 from tritonc.ir.build import Builder
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value
-from tritonc.ir.layout import WARP_SIZE
+from tritonc.ir.layouts.layout import WARP_SIZE
 from tritonc.ir.types import Tile, element, is_float, scalar, shape
 
 FEW = 4  # warps; a product that has as many is not split

@@ -64,8 +64,8 @@ from tritonc.backend.target.target import Target
 from tritonc.ir.build import make_op
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value
-from tritonc.ir.layout import Layout, SharedLayout, axis_bases
-from tritonc.ir.shared_layout import BANK_BYTES, tensor_row, transpose
+from tritonc.ir.layouts.layout import Layout, SharedLayout, axis_bases
+from tritonc.ir.layouts.shared_layout import BANK_BYTES, tensor_row, transpose
 from tritonc.ir.types import F8E4M3, F8E5M2, TF32, Buffer, Tile, scalar, shape
 
 RARE = 16 * 1024  # bytes of the operands of a body that few instances take

@@ -11,8 +11,8 @@ from typing import Any
 from tritonc.backend.layout.lower_conversions import part_type
 from tritonc.ir.build import make_op
 from tritonc.ir.core import Op, Value
-from tritonc.ir.layout import Layout, SharedLayout, axis_bases
-from tritonc.ir.shared_layout import transpose
+from tritonc.ir.layouts.layout import Layout, SharedLayout, axis_bases
+from tritonc.ir.layouts.shared_layout import transpose
 from tritonc.ir.types import Buffer, Tile, scalar, shape, with_layout
 from tritonc.source import Span
 

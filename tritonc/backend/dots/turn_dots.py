@@ -23,7 +23,7 @@ become factors of columns.  Done where wgmma can read both operands so.
 
 from __future__ import annotations
 
-from tritonc.analysis import axis_info
+from tritonc.analysis.axis import axis_info
 from tritonc.backend.dots.raw_operands import computed_operand, is_plain
 from tritonc.backend.dots.summed_dots import SummedDot, summed_dots
 from tritonc.backend.target.matrix import WGMMA, MatrixInstruction, candidates

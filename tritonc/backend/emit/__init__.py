@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-from tritonc.backend.emit import (
-    arithmetic,
-    casts,
-    clusters,
-    control,
-    debug,
-    dots,
-    halves,
+from tritonc.backend.emit import clusters, control, debug, reductions, shapes
+from tritonc.backend.emit.accesses import (
     indices,
-    math,
-    matrix_loads,
     memory,
     pieces,
     pointers,
-    reductions,
-    shapes,
     shared,
     tensor,
     tensor_maps,
-    wgmma,
 )
 from tritonc.backend.emit.demand import Machine
+from tritonc.backend.emit.elements import arithmetic, casts, halves
+from tritonc.backend.emit.floats import math
 from tritonc.backend.emit.function import Emitter, FunctionEmitter
+from tritonc.backend.emit.products import dots, matrix_loads, wgmma
 from tritonc.ir.core import Op
 
 EMITTERS: dict[str, Emitter] = {

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tritonc.backend.emit.literals import SUFFIX, float_literal
-from tritonc.ir.numbers import round_to
+from tritonc.ir.numeric.numbers import round_to
 from tritonc.ir.types import F32
 
 if TYPE_CHECKING:

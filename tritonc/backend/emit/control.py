@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from tritonc.backend.emit.accesses.memory import FENCE
 from tritonc.backend.emit.function import Emitter, FunctionEmitter
-from tritonc.backend.emit.memory import FENCE
+from tritonc.backend.emit.products.wgmma import WARPGROUP_BITS, warpgroup
 from tritonc.backend.emit.registers import members
-from tritonc.backend.emit.wgmma import WARPGROUP_BITS, warpgroup
 from tritonc.ir.core import Op
 from tritonc.ir.types import Scalar, Tile, element
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from functools import partial
 
-from tritonc.backend.emit.casts import convert_float
+from tritonc.backend.emit.elements.casts import convert_float
 from tritonc.backend.emit.function import Emitter, FunctionEmitter
 from tritonc.backend.emit.literals import llvm_type
 from tritonc.backend.emit.registers import owned, scalar_layout
 from tritonc.ir.core import Op
-from tritonc.ir.layout import log2
+from tritonc.ir.layouts.layout import log2
 from tritonc.ir.types import F64, Element, Pointer, Tile, element
 from tritonc.options import mapped_path
 

@@ -10,13 +10,13 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from tritonc.backend.emit.demand import Machine, demand, is_root
+from tritonc.backend.emit.floats.negations import compared_negations
 from tritonc.backend.emit.instructions import Instructions
 from tritonc.backend.emit.linear_map import linear_map
 from tritonc.backend.emit.literals import SHARED_SPACE, llvm_type
 from tritonc.backend.emit.module import ModuleEmitter
-from tritonc.backend.emit.negations import compared_negations
 from tritonc.backend.emit.registers import layout_of, registers
-from tritonc.backend.pipeline.roles import (
+from tritonc.backend.pipeline.tensors.roles import (
     COPIER,
     READERS,
     chooses,
@@ -25,7 +25,7 @@ from tritonc.backend.pipeline.roles import (
 )
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Block, Kernel, Op, Value
-from tritonc.ir.layout import LANE_BITS, Layout
+from tritonc.ir.layouts.layout import LANE_BITS, Layout
 from tritonc.ir.types import BF16, Type, element
 
 Names = list[str]

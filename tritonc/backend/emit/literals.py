@@ -9,7 +9,7 @@ import math
 import struct
 from functools import cache
 
-from tritonc.ir.numbers import fit, largest
+from tritonc.ir.numeric.numbers import fit, largest
 from tritonc.ir.types import CONSTANT, F8E4M3, F8E5M2, Element, Pointer, Scalar
 
 GLOBAL_SPACE, SHARED_SPACE, CONSTANT_SPACE = 1, 3, 4  # LLVM's address spaces for NVPTX

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tritonc.analysis.values import defined_by, int_of, origin
-from tritonc.backend.emit.arithmetic import combine
-from tritonc.backend.emit.casts import convert_float
+from tritonc.backend.emit.elements.arithmetic import combine
+from tritonc.backend.emit.elements.casts import convert_float
 from tritonc.backend.emit.function import Emitter, FunctionEmitter
 from tritonc.backend.emit.literals import llvm_type
 from tritonc.backend.emit.registers import (
@@ -27,8 +27,8 @@ from tritonc.backend.layout.split_reductions import by_vote, reduced_axes
 from tritonc.ir import combiner
 from tritonc.ir.combiner import Combiner
 from tritonc.ir.core import Op
-from tritonc.ir.layout import LANE_BITS, Layout, axis_bases
-from tritonc.ir.layout_ops import Reduction
+from tritonc.ir.layouts.layout import LANE_BITS, Layout, axis_bases
+from tritonc.ir.layouts.layout_ops import Reduction
 from tritonc.ir.types import F32, I1, I32, Scalar, scalar, shape
 
 _REDUX = {"add": "add", "smin": "min", "smax": "max", "umin": "umin", "umax": "umax",

@@ -16,9 +16,9 @@ from tritonc.backend.layout.access import (
 )
 from tritonc.backend.layout.conversion import Rename, plan_conversion
 from tritonc.backend.layout.split_reductions import reduced_axes
-from tritonc.ir import layout_ops
 from tritonc.ir.core import Op
-from tritonc.ir.layout import LANE_BITS, Layout, axis_bases, log2
+from tritonc.ir.layouts import layout_ops
+from tritonc.ir.layouts.layout import LANE_BITS, Layout, axis_bases, log2
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import Buffer, Tile, Type, element
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tritonc.backend.emit.arithmetic import choose
+from tritonc.backend.emit.elements.arithmetic import choose
 from tritonc.backend.emit.function import Emitter, FunctionEmitter
 from tritonc.backend.emit.registers import members, sources
 from tritonc.backend.emit.warps import from_words, shuffle_index, to_words

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tritonc.backend.emit.casts import as_bits, from_bits
+from tritonc.backend.emit.elements.casts import as_bits, from_bits
+from tritonc.backend.emit.elements.packed import whole_word
 from tritonc.backend.emit.function import FunctionEmitter
-from tritonc.backend.emit.packed import whole_word
-from tritonc.ir.layout import WARP_SIZE
+from tritonc.ir.layouts.layout import WARP_SIZE
 from tritonc.ir.types import Element
 
 FULL_WARP = "i32 -1"

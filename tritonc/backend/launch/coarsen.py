@@ -33,7 +33,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tritonc.backend.launch.persist import axes, own_number, supersede
-from tritonc.backend.pipeline.roles import COPIES, SETUP
+from tritonc.backend.pipeline.tensors.roles import COPIES, SETUP
 from tritonc.ir.build import Builder
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value

@@ -17,7 +17,7 @@ Needs allocate_shared.
 
 from __future__ import annotations
 
-from tritonc.analysis.pressure import Estimate
+from tritonc.analysis.registers.pressure import Estimate
 from tritonc.backend.launch.register_budget import OVER, SLACK, available, resident_blocks
 from tritonc.backend.pipeline.staged_loop import DOTS
 from tritonc.ir.context import Context

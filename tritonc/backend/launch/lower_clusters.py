@@ -19,8 +19,8 @@ from tritonc.ir.build import Builder
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op
-from tritonc.ir.layout import Layout
-from tritonc.ir.shared_layout import row_major
+from tritonc.ir.layouts.layout import Layout
+from tritonc.ir.layouts.shared_layout import row_major
 from tritonc.ir.types import Buffer, Scalar, Tile, element
 
 WORD = 16  # bytes that a thread sends at once

@@ -36,7 +36,7 @@ from tritonc.analysis.linear import Linear
 from tritonc.analysis.values import computed_from, slice_of
 from tritonc.backend.dots.raw_operands import is_plain
 from tritonc.backend.dots.together import fed, large, products
-from tritonc.backend.pipeline.tensor_access import split_start
+from tritonc.backend.pipeline.tensors.tensor_access import split_start
 from tritonc.backend.shared.shared_memory import LEFT
 from tritonc.backend.target.matrix import BY_NAME, WGMMA
 from tritonc.ir.build import Builder

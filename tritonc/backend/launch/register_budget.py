@@ -1,7 +1,7 @@
 """How many registers a thread can have, and how many blocks shall share a multiprocessor.
 
 A multiprocessor's registers are divided among its threads, so blocks that are resident at once
-and registers of a thread are one choice.  It is made here, from `analysis.pressure`:
+and registers of a thread are one choice.  It is made here, from `analysis.registers.pressure`:
 
   - products on CUDA cores wait at a barrier in each step of k, which only another block's warps
     can fill: as many blocks as their loops leave room for, up to ENOUGH warps;
@@ -19,15 +19,15 @@ the rest by the tables of docs/performance.md.
 
 from __future__ import annotations
 
-from tritonc.analysis.pressure import Estimate, pressure
-from tritonc.backend.pipeline.roles import has_copier
-from tritonc.backend.pipeline.roles import registers as registers_of_roles
+from tritonc.analysis.registers.pressure import Estimate, pressure
 from tritonc.backend.pipeline.staged_loop import DOTS, MOST_REGISTERS, held_elements
+from tritonc.backend.pipeline.tensors.roles import has_copier
+from tritonc.backend.pipeline.tensors.roles import registers as registers_of_roles
 from tritonc.backend.target.target import Target
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Value
-from tritonc.ir.layout import LANE_BITS
+from tritonc.ir.layouts.layout import LANE_BITS
 from tritonc.ir.types import I1, Tile, is_float, scalar
 
 STEP = 8  # registers are given in groups of so many

@@ -29,13 +29,13 @@ from tritonc.analysis.aliases import Roots, may_alias, pointer_roots
 from tritonc.analysis.values import int_of
 from tritonc.backend.launch.shared_loops import SharedLoop, kind_of_sum, shared_loop
 from tritonc.backend.launch.sum_in_memory import add_parameter, add_up, go_on_alone
-from tritonc.backend.memory.pad_tiles import spread
+from tritonc.backend.memory.masks.pad_tiles import spread
 from tritonc.ir.build import Builder, make_op
 from tritonc.ir.cfg import Cfg, incoming
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
-from tritonc.ir.layout import axis_bases, log2
+from tritonc.ir.layouts.layout import axis_bases, log2
 from tritonc.ir.ops import READ
 from tritonc.ir.types import I1, I32, I64, Tile, element, is_float, scalar, shape
 from tritonc.source import Span, fail

@@ -5,8 +5,8 @@ The offset of a thread's element in shared memory is a linear function of regist
 (the inverse of the shared layout after the register layout), so the offset of an access is the XOR
 of a part that depends on the thread and a constant that depends on the registers:
 
-    >>> from tritonc.ir.layout import Layout
-    >>> from tritonc.ir.shared_layout import row_major
+    >>> from tritonc.ir.layouts.layout import Layout
+    >>> from tritonc.ir.layouts.shared_layout import row_major
     >>> tile = Layout((4, 32), register=(1, 2), lane=(4, 8, 16, 32, 64), warp=())
     >>> shared_accesses(tile, row_major((4, 32)), 32).accesses       # one access of 16 bytes
     (SharedAccess(registers=(0, 1, 2, 3), flip=0, add=0),)
@@ -18,9 +18,9 @@ from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
-from tritonc.ir import f2
-from tritonc.ir.layout import LANE_BITS, Layout, SharedLayout, axis_bases, log2
-from tritonc.ir.shared_layout import BANK_BYTES, BANKS
+from tritonc.ir.layouts import f2
+from tritonc.ir.layouts.layout import LANE_BITS, Layout, SharedLayout, axis_bases, log2
+from tritonc.ir.layouts.shared_layout import BANK_BYTES, BANKS
 
 VECTOR_BITS = 128
 
@@ -85,7 +85,7 @@ def shared_accesses(
 
     Where the buffer permutes the elements of a word by its place, so do the access's `registers`:
 
-    >>> from tritonc.ir.layout import Layout, SharedLayout
+    >>> from tritonc.ir.layouts.layout import Layout, SharedLayout
     >>> rows = Layout((2, 2), register=(1, 2), lane=(0,) * 5, warp=())
     >>> swapped = SharedLayout((2, 2), offset=(1, 3), alignment=16)      # (1, 0) after (1, 1)
     >>> shared_accesses(rows, swapped, 64).accesses[1].registers

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from tritonc.analysis import axis_info, ragged
+from tritonc.analysis import ragged
+from tritonc.analysis.axis import axis_info
 from tritonc.analysis.windows import windows
 from tritonc.backend.layout.layout_choice import Access, coalesced, folded, turned
 from tritonc.backend.layout.split_reductions import reduced_axes
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Kernel, Op, Value, uses
-from tritonc.ir.layout import Layout
+from tritonc.ir.layouts.layout import Layout
+from tritonc.ir.layouts.shared_layout import BANK_BYTES
 from tritonc.ir.rules import pointee
-from tritonc.ir.shared_layout import BANK_BYTES
 from tritonc.ir.types import Type, same_axes, scalar, shape
 
 _SUMS = ("addptr", "add", "sub", "sext", "zext", "assume_multiple", "broadcast")

@@ -33,11 +33,12 @@ from tritonc.backend.layout.rewrite_layouts import rewrite_layouts
 from tritonc.backend.layout.split_reductions import reduced_axes
 from tritonc.backend.target import matrix
 from tritonc.backend.target.machine_ops import ALL_OPS
-from tritonc.ir import combiner, layout_ops
+from tritonc.ir import combiner
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value, uses
-from tritonc.ir.layout import Layout
+from tritonc.ir.layouts import layout_ops
+from tritonc.ir.layouts.layout import Layout
 from tritonc.ir.types import Tile, Type, same_axes, scalar, shape
 
 DIVISIONS = ("sdiv", "udiv", "srem", "urem")

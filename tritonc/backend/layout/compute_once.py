@@ -17,7 +17,7 @@ from tritonc.backend.layout.shuffle import Shuffle
 from tritonc.ir.build import Builder
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value
-from tritonc.ir.layout import Layout
+from tritonc.ir.layouts.layout import Layout
 from tritonc.ir.types import F64, Tile, scalar, with_layout
 
 # Instructions on the shortest way through a function of an f32, by ptxas 13.0 for sm_90.

@@ -4,7 +4,7 @@ Both layouts put each bit of an element's index into one bit of the place.  Comp
 
 * Every lane and warp bit agrees: a thread already has what it needs, in other registers.  `Rename`.
 
-      >>> from tritonc.ir.layout import Layout
+      >>> from tritonc.ir.layouts.layout import Layout
       >>> lanes = (4, 8, 16, 32, 64)
       >>> plan_conversion(Layout((128,), (1, 2), lanes, ()), Layout((128,), (2, 1), lanes, ()), 32)
       Rename(sources=(0, 2, 1, 3))
@@ -33,8 +33,8 @@ from tritonc.backend.layout.access import (
 )
 from tritonc.backend.layout.shuffle import Shuffle, plan_shuffle
 from tritonc.backend.layout.swizzle import conversion_buffer
-from tritonc.ir import f2
-from tritonc.ir.layout import LANE_BITS, WARP_SIZE, Layout, SharedLayout, axis_bases
+from tritonc.ir.layouts import f2
+from tritonc.ir.layouts.layout import LANE_BITS, WARP_SIZE, Layout, SharedLayout, axis_bases
 
 BARRIERS_COST = 40
 """Two barriers and the latency of a load, in passes over the banks: an estimate, not measured."""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from tritonc.backend.target import matrix
 from tritonc.ir.core import Op
-from tritonc.ir.layout import (
+from tritonc.ir.layouts.layout import (
     LANE_BITS,
     WARP_SIZE,
     Layout,

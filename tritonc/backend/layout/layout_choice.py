@@ -9,8 +9,8 @@ from dataclasses import replace
 from math import prod
 from typing import NamedTuple
 
-from tritonc.analysis.axis_info import AxisInfo, vector_length
-from tritonc.ir.layout import (
+from tritonc.analysis.axis.axis_info import AxisInfo, vector_length
+from tritonc.ir.layouts.layout import (
     LANE_BITS,
     WARP_SIZE,
     Layout,
@@ -20,8 +20,8 @@ from tritonc.ir.layout import (
     from_steps,
     log2,
 )
-from tritonc.ir.layout_ops import vector_width
-from tritonc.ir.shared_layout import BANK_BYTES, BANKS
+from tritonc.ir.layouts.layout_ops import vector_width
+from tritonc.ir.layouts.shared_layout import BANK_BYTES, BANKS
 
 PIECE_BYTES = 64  # that lanes side by side move, where others are elsewhere
 SECTOR_BYTES = 32  # what global memory moves at the least

@@ -22,8 +22,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tritonc.analysis import axis_info
-from tritonc.analysis.axis_info import AxisInfo
+from tritonc.analysis.axis import axis_info
+from tritonc.analysis.axis.axis_info import AxisInfo
 from tritonc.backend.layout.conversion import Shared, part_layout, plan_conversion, plan_shared
 from tritonc.backend.shared.allocate_shared import fits
 from tritonc.backend.shared.shared_memory import LEFT
@@ -31,8 +31,8 @@ from tritonc.backend.target.target import Target
 from tritonc.ir.build import make_op
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value
-from tritonc.ir.layout import SharedLayout, log2
-from tritonc.ir.shared_layout import row_major
+from tritonc.ir.layouts.layout import SharedLayout, log2
+from tritonc.ir.layouts.shared_layout import row_major
 from tritonc.ir.types import I64, Buffer, Tile, Type, is_int, is_pointer, scalar, with_element
 
 

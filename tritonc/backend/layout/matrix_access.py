@@ -12,8 +12,8 @@ of the place (register, lane, warp) moves the address.  The bits inside a row mu
 instruction moves, and no other bit may reach inside a row.  Whatever the other bits do, the lanes
 can be given the addresses: lane bits 0 to 2 number the rows of a matrix, 3 and 4 the matrices.
 
-    >>> from tritonc.ir.fragment import mma_a
-    >>> from tritonc.ir.shared_layout import tensor_core
+    >>> from tritonc.ir.layouts.fragment import mma_a
+    >>> from tritonc.ir.layouts.shared_layout import tensor_core
     >>> a = mma_a((16, 64), (1, 1), 16, 16)
     >>> moves = matrix_accesses(a, tensor_core((16, 64), (1, 0), 2, 128), 2)
     >>> moves.transposed, moves.count, [access.registers for access in moves.accesses][:1]
@@ -28,9 +28,9 @@ from dataclasses import dataclass
 from functools import cache
 
 from tritonc.backend.layout.access import SharedAccess, SharedAccesses, grouped
-from tritonc.ir import f2
-from tritonc.ir.layout import Layout, SharedLayout, log2
-from tritonc.ir.shared_layout import BANK_BYTES, BANKS
+from tritonc.ir.layouts import f2
+from tritonc.ir.layouts.layout import Layout, SharedLayout, log2
+from tritonc.ir.layouts.shared_layout import BANK_BYTES, BANKS
 
 ROW_BYTES = 16
 WORD_BYTES = 4

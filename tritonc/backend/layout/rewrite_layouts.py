@@ -10,7 +10,7 @@ from typing import Protocol
 
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Block, Kernel, Op, Value
-from tritonc.ir.layout import Layout
+from tritonc.ir.layouts.layout import Layout
 from tritonc.ir.types import Tile, with_layout
 
 

@@ -22,7 +22,7 @@ from tritonc.backend.layout.matrix_access import matrix_accesses
 from tritonc.backend.target.target import Target
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value, uses
-from tritonc.ir.layout import WARP_SIZE
+from tritonc.ir.layouts.layout import WARP_SIZE
 from tritonc.ir.ops import SHARED_WRITE, SYNC
 from tritonc.ir.types import Buffer, Tile
 

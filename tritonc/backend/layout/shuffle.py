@@ -18,8 +18,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tritonc.ir import f2
-from tritonc.ir.layout import LANE_BITS, Layout, log2
+from tritonc.ir.layouts import f2
+from tritonc.ir.layouts.layout import LANE_BITS, Layout, log2
 
 
 class Shuffle(NamedTuple):

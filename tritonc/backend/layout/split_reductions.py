@@ -31,11 +31,12 @@ from collections.abc import Collection
 from math import prod
 from typing import Any
 
-from tritonc.ir import combiner, layout_ops
+from tritonc.ir import combiner
 from tritonc.ir.build import make_op
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value
-from tritonc.ir.layout import Layout, axis_bases
+from tritonc.ir.layouts import layout_ops
+from tritonc.ir.layouts.layout import Layout, axis_bases
 from tritonc.ir.types import I1, Tile, element, make, shape
 
 

@@ -36,7 +36,7 @@ from tritonc.ir import combiner
 from tritonc.ir.build import Builder
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value
-from tritonc.ir.layout import WARP_SIZE
+from tritonc.ir.layouts.layout import WARP_SIZE
 from tritonc.ir.rules import neutral
 from tritonc.ir.types import F32, I32, SCALARS, Tile, element, make, scalar, shape
 

@@ -7,9 +7,9 @@ ldmatrix and wgmma read panels with the 128-byte swizzle (`panel_layout`).
 from __future__ import annotations
 
 from tritonc.backend.layout.access import bank_conflicts
-from tritonc.ir import f2
-from tritonc.ir.layout import Layout, SharedLayout, axis_bases, log2
-from tritonc.ir.shared_layout import BANK_BYTES, BANKS, row_major, tensor_core
+from tritonc.ir.layouts import f2
+from tritonc.ir.layouts.layout import Layout, SharedLayout, axis_bases, log2
+from tritonc.ir.layouts.shared_layout import BANK_BYTES, BANKS, row_major, tensor_core
 
 
 def contiguous_axis(layout: Layout) -> int:
@@ -46,7 +46,7 @@ def staging_layout(layout: Layout, axis: int, element_bytes: int) -> SharedLayou
     a way known to the compiler.  The bank bits that no lane reaches by its steps along
     `axis` are given, by XOR, to lanes that step along the other axes.
 
-    >>> from tritonc.ir.layout import Layout
+    >>> from tritonc.ir.layouts.layout import Layout
     >>> k_contiguous = Layout((32, 16), (1, 2), (4, 8, 16, 32, 64), (128, 256))
     >>> staging_layout(k_contiguous, 0, 4).index[:4]      # k steps 1, 2 as they are; 4, 8 swizzled
     (32, 64, 136, 272)

@@ -28,7 +28,7 @@ columns in its lanes, the side that reads the opposite.  Rows 1 and 2 make the v
 write, and lanes of the side that reads); then banks by column, and further rows in the segment, of
 which three are XORed with a column.
 
-    >>> from tritonc.ir.layout import Layout
+    >>> from tritonc.ir.layouts.layout import Layout
     >>> stores = Layout((32, 32), (32, 64, 128, 256, 512), (1, 2, 4, 8, 16), ())
     >>> loads = Layout((32, 32), (1, 2, 4, 8, 16), (32, 64, 128, 256, 512), ())
     >>> conversion_buffer(stores, loads, 32).offset
@@ -38,9 +38,9 @@ which three are XORed with a column.
 from __future__ import annotations
 
 from tritonc.backend.layout.access import VECTOR_BITS, phase_lanes
-from tritonc.ir import f2
-from tritonc.ir.layout import Layout, SharedLayout, log2
-from tritonc.ir.shared_layout import BANK_BYTES, BANKS
+from tritonc.ir.layouts import f2
+from tritonc.ir.layouts.layout import Layout, SharedLayout, log2
+from tritonc.ir.layouts.shared_layout import BANK_BYTES, BANKS
 
 WORD_BITS = 8 * BANK_BYTES
 

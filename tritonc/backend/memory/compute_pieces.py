@@ -20,8 +20,8 @@ Must come after all passes that move or copy operations.
 
 from __future__ import annotations
 
-from tritonc.analysis.pressure import Estimate
-from tritonc.analysis.weights import made_alone
+from tritonc.analysis.registers.pressure import Estimate
+from tritonc.analysis.registers.weights import made_alone
 from tritonc.backend.dots.together import chained
 from tritonc.backend.launch.register_budget import SLACK, available
 from tritonc.backend.pipeline.spread_late import spreads

@@ -26,9 +26,9 @@ store as one.
 
 from __future__ import annotations
 
+from tritonc.analysis.registers.weights import made_alone
 from tritonc.analysis.signs import non_negative
 from tritonc.analysis.values import slice_of
-from tritonc.analysis.weights import made_alone
 from tritonc.backend.launch.register_budget import (
     IN_FLIGHT,
     available,

@@ -20,8 +20,8 @@ from __future__ import annotations
 from tritonc.ir.build import follow_each, make_op
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, uses
-from tritonc.ir.layout import LANE_BITS, Layout, log2
-from tritonc.ir.shared_layout import row_major
+from tritonc.ir.layouts.layout import LANE_BITS, Layout, log2
+from tritonc.ir.layouts.shared_layout import row_major
 from tritonc.ir.types import Buffer, Tile, scalar
 
 ATOMICS = ("atomic_rmw", "atomic_cas")

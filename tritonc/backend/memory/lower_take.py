@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from math import prod
 
-from tritonc.backend.memory.pad_tiles import spread
+from tritonc.backend.memory.masks.pad_tiles import spread
 from tritonc.ir.build import Builder, replace_each
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value

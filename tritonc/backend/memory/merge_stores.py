@@ -14,7 +14,7 @@ Guards are taken as conjunctions of predicates that must differ in one, which is
 
 from __future__ import annotations
 
-from tritonc.analysis import axis_info
+from tritonc.analysis.axis import axis_info
 from tritonc.ir.build import make_op
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value

@@ -26,8 +26,8 @@ Needs layouts.
 
 from __future__ import annotations
 
-from tritonc.analysis import axis_info
 from tritonc.analysis.aliases import may_alias, pointer_roots
+from tritonc.analysis.axis import axis_info
 from tritonc.analysis.facts import Facts
 from tritonc.analysis.values import SPREADS, defined_by, origin
 from tritonc.backend.launch import persist
@@ -37,9 +37,9 @@ from tritonc.ir.build import Builder, make_op
 from tritonc.ir.cfg import reached
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
+from tritonc.ir.layouts.shared_layout import row_major
 from tritonc.ir.ops import READ, SYNC, WRITE
 from tritonc.ir.rules import REDUCTIONS, neutral
-from tritonc.ir.shared_layout import row_major
 from tritonc.ir.types import (
     I1,
     I32,

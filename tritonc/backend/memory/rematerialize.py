@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from tritonc.analysis.pressure import Estimate
+from tritonc.analysis.registers.pressure import Estimate
 from tritonc.analysis.values import int_of, origin
 from tritonc.backend.launch.register_budget import SURE, available
 from tritonc.ir.build import make_op

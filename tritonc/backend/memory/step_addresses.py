@@ -29,7 +29,7 @@ from tritonc.ir.build import Builder, make_op
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Value
-from tritonc.ir.layout import coordinates
+from tritonc.ir.layouts.layout import coordinates
 from tritonc.ir.types import I64, Tile, scalar, with_element
 
 

@@ -20,15 +20,16 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 
-from tritonc.analysis import axis_info, ragged
+from tritonc.analysis import ragged
+from tritonc.analysis.axis import axis_info
 from tritonc.analysis.values import changes_memory
 from tritonc.analysis.windows import Window, windows
 from tritonc.backend.layout import layout_choice
 from tritonc.backend.pipeline.channel import copy_width
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op
-from tritonc.ir.layout import WARP_SIZE, axis_bases, log2
-from tritonc.ir.layout_ops import vector_width
+from tritonc.ir.layouts.layout import WARP_SIZE, axis_bases, log2
+from tritonc.ir.layouts.layout_ops import vector_width
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import Tile, scalar
 from tritonc.source import Span

@@ -35,7 +35,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tritonc.analysis import axis_info
+from tritonc.analysis.axis import axis_info
 from tritonc.backend.dots.staged_operand import layout_of
 from tritonc.backend.layout.access import VECTOR_BITS
 from tritonc.backend.layout.dot_layouts import fma_operand
@@ -47,7 +47,7 @@ from tritonc.ir.cfg import Cfg, Loop, incoming, make_phi
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
-from tritonc.ir.layout import Layout, log2
+from tritonc.ir.layouts.layout import Layout, log2
 from tritonc.ir.types import Tile, scalar, shape
 
 MANY = 8  # addresses or masks of elements that a thread copies one by one

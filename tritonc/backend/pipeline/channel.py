@@ -18,13 +18,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from tritonc.analysis import axis_info
+from tritonc.analysis.axis import axis_info
 from tritonc.backend.layout import layout_choice
 from tritonc.backend.layout.access import shared_accesses
 from tritonc.backend.pipeline.staged_loop import StagedLoop, source_load
-from tritonc.backend.pipeline.tensor_access import Strip
+from tritonc.backend.pipeline.tensors.tensor_access import Strip
 from tritonc.ir.core import Op, Value
-from tritonc.ir.layout_ops import vector_width
+from tritonc.ir.layouts.layout_ops import vector_width
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import Buffer, Scalar, Tile, scalar
 

@@ -30,8 +30,8 @@ Otherwise it goes through registers, in the same pipeline, if another one is cop
 
 from __future__ import annotations
 
-from tritonc.analysis import axis_info
 from tritonc.analysis.aliases import pointer_roots, stores_may_reach
+from tritonc.analysis.axis import axis_info
 from tritonc.analysis.quotients import of_program
 from tritonc.backend.dots.together import chained
 from tritonc.backend.launch.persist import rare_instances
@@ -44,7 +44,6 @@ from tritonc.backend.pipeline.ring import (
     copied_stages,
     stages_beside,
 )
-from tritonc.backend.pipeline.roles import has_copier
 from tritonc.backend.pipeline.staged_loop import (
     MOST_REGISTERS,
     StagedLoop,
@@ -54,7 +53,8 @@ from tritonc.backend.pipeline.staged_loop import (
     staged_loops,
     stages_that_fit,
 )
-from tritonc.backend.pipeline.tensor_pipeline import (
+from tritonc.backend.pipeline.tensors.roles import has_copier
+from tritonc.backend.pipeline.tensors.tensor_pipeline import (
     RELEASED_STAGES,
     others_beside,
     tensor_pipeline,
@@ -64,7 +64,7 @@ from tritonc.backend.target.target import Target
 from tritonc.ir.build import make_op
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op
-from tritonc.ir.layout import SharedLayout, log2
+from tritonc.ir.layouts.layout import SharedLayout, log2
 from tritonc.ir.types import Buffer, Tile, scalar
 from tritonc.source import Span
 

@@ -14,7 +14,7 @@ Only in loops with products, which are those that pipelines serve.  Needs prehea
 
 from __future__ import annotations
 
-from tritonc.analysis import axis_info
+from tritonc.analysis.axis import axis_info
 from tritonc.analysis.values import int_of, origin
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop

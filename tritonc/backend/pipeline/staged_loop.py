@@ -11,8 +11,8 @@ from tritonc.backend.shared.shared_memory import VIEWS, accesses, allocation, bo
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop, add_incoming, make_phi
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
-from tritonc.ir.layout import WARP_SIZE
-from tritonc.ir.layout_ops import reduction
+from tritonc.ir.layouts.layout import WARP_SIZE
+from tritonc.ir.layouts.layout_ops import reduction
 from tritonc.ir.types import F32, I1, I32, TF32, Buffer, Tile, Type, scalar, with_element
 
 DOTS = ("fma_dot", "mma_dot", "wgmma")

@@ -28,8 +28,8 @@ from functools import cached_property
 from math import gcd
 from typing import NamedTuple
 
-from tritonc.analysis import axis_info
 from tritonc.analysis.aliases import apart, pointer_roots
+from tritonc.analysis.axis import axis_info
 from tritonc.analysis.moving import addresses_modulo, meets_itself
 from tritonc.backend.launch.persist import counts_instances
 from tritonc.backend.shared.shared_memory import HANDS_OVER, accesses, allocation

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from math import prod
 
 from tritonc.ir import rules
-from tritonc.ir.layout import Layout, log2
+from tritonc.ir.layouts.layout import Layout, log2
 from tritonc.ir.ops import OPS, OUTPUT, READ, ROWS, SHARED_READ, SHARED_WRITE, SYNC, OpInfo
 from tritonc.ir.rules import Attributes, TypeMismatch, Types
 from tritonc.ir.types import (

@@ -11,8 +11,8 @@ from collections.abc import Collection
 from math import prod
 from typing import NamedTuple
 
-from tritonc.ir import fragment
-from tritonc.ir.layout import Layout
+from tritonc.ir.layouts import fragment
+from tritonc.ir.layouts.layout import Layout
 from tritonc.ir.types import (
     BF16,
     F8E4M3,

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tritonc.ir.formats import round_to
+from tritonc.ir.numeric.formats import round_to
 from tritonc.ir.types import SCALARS
 from tritonc.launch import packing
 from tritonc.launch.packing import FORMATS, POINTER

@@ -31,7 +31,7 @@ from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
-from tritonc.ir.numbers import fit
+from tritonc.ir.numeric.numbers import fit
 from tritonc.ir.types import I64, Scalar, Tile, element, is_int, is_pointer, scalar, with_element
 
 Shared = dict[Hashable, Value]  # header, step -> the offset's phi

@@ -26,7 +26,7 @@ from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
-from tritonc.ir.numbers import NotFoldable, evaluate
+from tritonc.ir.numeric.numbers import NotFoldable, evaluate
 from tritonc.ir.types import Tile, is_int
 
 _MOST, _MOST_OF_COUNTER = 32, 4  # operations of an expression

@@ -23,7 +23,7 @@ from tritonc.ir.cfg import Cfg, Loop, incoming, redirect
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value
-from tritonc.ir.numbers import fit, holds
+from tritonc.ir.numeric.numbers import fit, holds
 from tritonc.ir.types import scalar
 from tritonc.opt.cse import cse
 from tritonc.opt.dce import dce

@@ -9,7 +9,7 @@ from tritonc.analysis.facts import Facts
 from tritonc.analysis.values import Number, constant_of
 from tritonc.ir.build import make_op
 from tritonc.ir.core import Kernel, Op, Value
-from tritonc.ir.numbers import fit
+from tritonc.ir.numeric.numbers import fit
 from tritonc.ir.ops import OpInfo
 from tritonc.ir.types import Tile, Type
 

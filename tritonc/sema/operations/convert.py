@@ -8,7 +8,7 @@ conversions, with their messages, are in `implicit`, explicit ones in `casts`, t
 
 from __future__ import annotations
 
-from tritonc.ir.numbers import round_to
+from tritonc.ir.numeric.numbers import round_to
 from tritonc.sema.context import Context, is_poisoned
 from tritonc.sema.types import exact, shapes
 from tritonc.sema.types.ctypes import (

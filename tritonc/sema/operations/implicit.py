@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from math import isfinite
 
-from tritonc.ir.numbers import largest
+from tritonc.ir.numeric.numbers import largest
 from tritonc.sema.context import Context, decayed
 from tritonc.sema.operations import convert
 from tritonc.sema.types import exact, shapes

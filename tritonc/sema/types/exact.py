@@ -13,7 +13,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-from tritonc.ir.numbers import divide, round_dyadic, round_to
+from tritonc.ir.numeric.numbers import divide, round_dyadic, round_to
 from tritonc.ir.types import F64, Scalar
 
 Exact = Fraction

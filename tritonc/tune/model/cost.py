@@ -9,7 +9,7 @@ from math import inf, prod, sqrt
 
 from tritonc.backend.launch.choose_warps import ACCUMULATORS, LEGAL
 from tritonc.backend.pipeline.ring import IN_FLIGHT_REGISTERS, blocks_beside
-from tritonc.backend.pipeline.tensor_pipeline import LARGE_STAGE, RELEASED_STAGES
+from tritonc.backend.pipeline.tensors.tensor_pipeline import LARGE_STAGE, RELEASED_STAGES
 from tritonc.backend.target.matrix import ACCUMULATORS as MATRIX_ACCUMULATORS
 from tritonc.backend.target.matrix import INSTRUCTIONS, WGMMA, MatrixInstruction
 from tritonc.backend.target.target import Target

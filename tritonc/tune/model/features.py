@@ -11,7 +11,8 @@ from functools import cache
 from math import prod
 from typing import NamedTuple
 
-from tritonc.analysis import axis_info, row_loops
+from tritonc.analysis import row_loops
+from tritonc.analysis.axis import axis_info
 from tritonc.analysis.quotients import of_program
 from tritonc.analysis.signs import known_signs
 from tritonc.analysis.values import origin, slice_of

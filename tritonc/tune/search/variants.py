@@ -25,7 +25,7 @@ from typing import NamedTuple
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_kernel
 from tritonc.ir.core import Kernel
-from tritonc.ir.text import print_kernel
+from tritonc.ir.syntax.text import print_kernel
 from tritonc.meta_parameters import META_PARAMETERS
 from tritonc.pass_manager import Pass, PassError, run
 from tritonc.source import CompileError

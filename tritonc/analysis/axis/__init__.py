@@ -1,0 +1,1 @@
+"""Axis information: contiguity, divisibility and constancy of tiles along each axis."""

@@ -1,0 +1,137 @@
+"""Axis information: how integers and pointers run along each axis of a tile.
+
+For each integer or pointer tile and each axis, three powers of two:
+
+- *contiguity* c: along the axis, elements fall into runs of c whose values rise by one (for
+  pointers: by one element), except that narrow integers may wrap within a run, at multiples of
+  its divisibility;
+- *divisibility* d: the value at the start of every such run, wherever along the other axes, is a
+  multiple of d (for pointers: of d bytes);
+- *constancy* k: elements fall into runs of k equal values.
+
+Runs start at multiples of their length.  From these follow the width of memory accesses and the
+choice of layouts.  It is the lattice of Triton's AxisInfo and of the `align` pass of 2021; the meet
+is the greatest common divisor, and loops are solved by iteration from the top.
+
+For `base + row[:, newaxis] * stride + column[newaxis, :]` of f32, with column a range of 64 and
+stride a multiple of 4: along axis 1 contiguity is 64 and divisibility 16 bytes, so four elements
+may be accessed at once.
+"""
+
+from __future__ import annotations
+
+from math import gcd
+
+from tritonc.analysis.axis.axis_lattice import (
+    TOP,
+    AxisInfo,
+    low_bit,
+    meet,
+    start_of,
+    uniform,
+    unknown,
+)
+from tritonc.analysis.axis.axis_rules import RULES, information
+from tritonc.analysis.signs import Signs
+from tritonc.ir.core import Kernel, Op, Value
+from tritonc.ir.types import Pointer, element, is_int, is_pointer
+
+__all__ = ["TOP", "AxisInfo", "Infos", "analyze", "known", "low_bit", "meet", "uniform", "unknown",
+           "vector_length"]
+
+_MOST_DEPTH = 100  # operations that an answer about a new value looks through
+
+Infos = dict[Value, AxisInfo]
+
+
+def analyze(kernel: Kernel) -> Infos:
+    """Axis information of every integer and pointer value of the kernel."""
+    infos: Infos = {}
+    signs = Signs()
+    for value, info in zip(kernel.parameters, kernel.info, strict=True):
+        if is_pointer(value.type):
+            natural = element(value.type)
+            assert isinstance(natural, Pointer)
+            align = low_bit(info.multiple_of) if info.multiple_of > 1 else natural.element.bytes
+            infos[value] = unknown(value.type, max(align, natural.element.bytes))
+        elif is_int(value.type):
+            infos[value] = unknown(value.type, low_bit(info.multiple_of))
+    ops = [(op, [r for r in op.results if is_int(r.type) or is_pointer(r.type)])
+           for op in kernel.ops()]
+    stale: set[Value] | None = None  # what changed in the round before
+    while stale is None or stale:
+        changed: set[Value] = set()
+        for op, results in ops:
+            if not results or (stale is not None and stale.isdisjoint(op.inputs())
+                               and changed.isdisjoint(op.inputs())):
+                continue
+            for result in results:
+                new = _transfer(op, result, infos, signs)
+                old = infos.get(result)
+                if new is not None and new != old:
+                    infos[result] = new if old is None else meet(old, new)
+                    if infos[result] != old:
+                        changed.add(result)
+        stale = changed
+    return infos
+
+
+def known(infos: Infos, value: Value) -> AxisInfo:
+    """The information of a value, which may have been made since `analyze`; `infos` grows."""
+    pending = [value]
+    while pending:
+        op = pending[-1].op
+        missing = [v for v in op.inputs() if v not in infos and (
+            is_int(v.type) or is_pointer(v.type))] if op is not None and op.name != "phi" else []
+        if missing and len(pending) < _MOST_DEPTH:
+            pending += missing
+            continue
+        top = pending.pop()
+        if top not in infos:
+            found = None if op is None or op.name == "phi" else _transfer(op, top, infos, Signs())
+            infos[top] = found or unknown(top.type)
+    return infos[value]
+
+
+def _transfer(op: Op, result: Value, infos: Infos, signs: Signs) -> AxisInfo | None:
+    if op.name == "phi":
+        known = [infos[v] for v in op.operands if v in infos]
+        if not known:
+            return None
+        info = known[0]
+        for other in known[1:]:
+            info = meet(info, other)
+        return info
+    if op.name in ("load", "atomic_rmw", "atomic_cas"):
+        return _load(op, result, infos)
+    if op.name not in RULES and op.name != "constant":
+        return unknown(result.type)
+    operands = [infos.get(v) for v in op.operands]
+    if None in operands and any(i is None for i, v in zip(operands, op.operands, strict=True)
+                                if is_int(v.type) or is_pointer(v.type)):
+        return None  # not reached yet
+    return information(op, result.type, operands, signs)
+
+
+def _load(op: Op, result: Value, infos: Infos) -> AxisInfo:
+    """A load through equal pointers under equal guards gives equal values."""
+    pointer = infos.get(op.operands[0])
+    guard = infos.get(op.guard) if op.guard is not None else None
+    if pointer is None or op.name != "load":
+        return unknown(result.type)
+    constancy = pointer.constancy
+    if guard is not None:
+        constancy = tuple(map(gcd, constancy, guard.constancy))
+    ones = (1,) * len(constancy)
+    return AxisInfo(ones, ones, constancy)
+
+
+def vector_length(pointer: AxisInfo, guard: AxisInfo | None, axis: int, element_bytes: int,
+                  limit_bytes: int = 16) -> int:
+    """How many neighbours along `axis` one access may cover, from the meaning of the addresses."""
+    run = min(pointer.contiguity[axis], limit_bytes // element_bytes)
+    if guard is not None:
+        run = min(run, guard.constancy[axis])
+    while run > 1 and start_of(pointer, axis, run, element_bytes) < run * element_bytes:
+        run //= 2
+    return run

@@ -1,0 +1,1 @@
+"""How many registers a thread needs: what is live where, and what it takes."""

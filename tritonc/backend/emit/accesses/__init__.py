@@ -1,0 +1,1 @@
+"""Accesses of global, constant and shared memory, by threads and by the tensor copy engine."""

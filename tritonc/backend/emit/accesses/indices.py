@@ -1,0 +1,101 @@
+"""Constants, and the indices from which addresses are made: of threads, instances and tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tritonc.backend.emit.function import Emitter, FunctionEmitter
+from tritonc.backend.emit.literals import literal
+from tritonc.backend.emit.registers import members, registers
+from tritonc.backend.emit.warps import from_words, shuffle_index, to_words
+from tritonc.ir.core import Op
+from tritonc.ir.layouts.layout import log2
+from tritonc.ir.types import element, scalar
+
+_AXES = "xyz"
+
+
+def make_range(f: FunctionEmitter, op: Op) -> None:
+    layout, start = f.layout(op.result), op.attributes["start"]
+    base, disjoint = f.linear(layout.thread), "or disjoint"
+    if start:
+        base = f.prelude(f"add nsw i32 {base}, {start}")
+        disjoint = "add nsw"
+    f.values[op.result] = _from_base(f, op, base, disjoint)
+    if start >= 0:
+        for name in f.values[op.result]:
+            f.ranges[name] = f.constant_parts.get(name, (name, 0))
+
+
+def _from_base(f: FunctionEmitter, op: Op, base: str, combine: str) -> list[str]:
+    """The index of each register: the thread's part and a constant."""
+    layout = f.layout(op.result)
+    found = f.blank(op.result.type)
+    for r in members(f.wanted(op.result)):
+        step = layout.at(register=r)
+        found[r] = base if not step else f.prelude(f"{combine} i32 {base}, {step}")
+        if step:
+            f.constant_parts[found[r]] = base, step
+    return found
+
+
+def special_register(f: FunctionEmitter, name: str, axis: int) -> str:
+    return f.prelude_call(f"llvm.nvvm.read.ptx.sreg.{name}.{_AXES[axis]}")
+
+
+def program_id(f: FunctionEmitter, axis: int) -> str:
+    """The blocks of a cluster, which lie along z, are one program."""
+    return _of_programs(f, "ctaid", axis)
+
+
+def _of_programs(f: FunctionEmitter, name: str, axis: int) -> str:
+    blocks = f.kernel.attributes.get("cluster", 1) if axis == 2 else 1
+    if blocks > 1 and "workspace" in f.kernel.attributes:  # blocks that share a program, no cluster
+        return f.prelude(f"udiv i32 {special_register(f, name, axis)}, {blocks}")
+    return special_register(f, name.replace("cta", "cluster") if blocks > 1 else name, axis)
+
+
+def from_first_lane(f: FunctionEmitter, op: Op) -> None:
+    e = scalar(op.result.type)
+    words = to_words(f, e, [f.values[op.operands[0]][0]])
+    f.values[op.result] = from_words(f, e, [shuffle_index(f, word, "0") for word in words], 1)
+
+
+def get_global_range(f: FunctionEmitter, op: Op) -> None:
+    instance = program_id(f, op.attributes["axis"])
+    bits = log2(op.attributes["extent"])
+    base = f.prelude(f"shl i32 {instance}, {bits}") if bits else instance
+    thread = f.linear(f.layout(op.result).thread)
+    if thread != "0":
+        base = f.prelude(f"or disjoint i32 {base}, {thread}")
+    f.values[op.result] = _from_base(f, op, base, "or disjoint")
+
+
+def again(f: FunctionEmitter, op: Op) -> None:
+    """Marked as writing memory, lest LLVM merge it with another one of the same number."""
+    t, bits = f.type(op.result), element(op.result.type).bits
+    constraint, name = "l" if bits == 64 else "r", f.scalar(op.operands[0])
+    f.values[op.result] = [f.asm(t, f"mov.b{bits} $0, $1;", [f"={constraint}"],
+                                 [(constraint, f"{t} {name}")], memory=False)]
+
+
+def _each(name: Callable[[FunctionEmitter, Op], str]) -> Emitter:
+    """The emitter of a result whose registers all have one name."""
+    def emit(f: FunctionEmitter, op: Op) -> None:
+        f.values[op.result] = [name(f, op)] * registers(op.result.type)
+
+    return emit
+
+
+EMITTERS: dict[str, Emitter] = {
+    "constant": _each(lambda f, op: literal(element(op.result.type), op.attributes["value"])),
+    "undef": _each(lambda f, op: "poison"),
+    "constant_table": _each(lambda f, op: f"@{op.attributes['symbol']}"),
+    "get_program_id": _each(lambda f, op: program_id(f, op.attributes["axis"])),
+    "get_num_programs": _each(lambda f, op: _of_programs(f, "nctaid", op.attributes["axis"])),
+    "get_num_multiprocessors": _each(
+        lambda f, op: f.prelude_call("llvm.nvvm.read.ptx.sreg.nsmid")),
+    "first_warp": _each(lambda f, op: f.prelude(f"icmp ult i32 {f.thread}, 32")),
+    "from_first_lane": from_first_lane, "again": again,
+    "range": make_range, "get_global_range": get_global_range,
+}

@@ -1,0 +1,51 @@
+"""Tiles that come piece by piece: what `delay_loads` marks `piecewise`, and what is made of it.
+
+The load and what is made of its tile alone are emitted where another operation reads them: for
+each few registers of that, the accesses that bring them, then what is computed.  So a thread holds
+one piece of the tile and not the whole.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from tritonc.analysis.registers.weights import PIECE, made_alone
+from tritonc.backend.emit.demand import Machine, reads
+from tritonc.backend.emit.function import Emitter, FunctionEmitter, Names
+from tritonc.backend.emit.registers import members
+from tritonc.ir.core import Op
+
+
+def emit_op(f: FunctionEmitter, emitter: Emitter, op: Op, machine: Machine) -> None:
+    """Emit an operation, now or, for a part of a tile that comes piece by piece, on use."""
+    mine = bool(op.attributes.get("piecewise")) and op.pure
+    if op.name == "shared_store" or not (mine or any(v in f.fetch for v in op.operands)):
+        emitter(f, op)
+        return
+    f.values[op.result] = found = f.blank(op.result.type)
+    compute = partial(_compute, f, emitter, op, machine, found)
+    if mine or made_alone(op):
+        f.fetch[op.result] = compute
+        return
+    wanted = members(f.wanted(op.result))
+    for i in range(0, len(wanted), PIECE):
+        compute(sum(1 << r for r in wanted[i : i + PIECE]))
+
+
+def _compute(f: FunctionEmitter, emitter: Emitter, op: Op, machine: Machine, found: Names,
+             now: int) -> None:
+    """Those of the registers `now` that are not in `found` yet, as if no others were wanted."""
+    missing = sum(1 << r for r in members(now) if not found[r])
+    if not missing:
+        return
+    for value, needed in reads(op, missing, machine):
+        if value in f.fetch:
+            f.fetch[value](needed)
+    wanted = f.wanted(op.result)
+    f.demand[op.result] = missing
+    emitter(f, op)
+    f.demand[op.result] = wanted
+    made = f.values[op.result]
+    for r in members(missing):
+        found[r] = made[r]
+    f.values[op.result] = found

@@ -1,0 +1,1 @@
+"""Operations on elements, register by register, and elements that share a register."""

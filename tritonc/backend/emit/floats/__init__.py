@@ -1,0 +1,1 @@
+"""Functions of floats, and division by one number."""

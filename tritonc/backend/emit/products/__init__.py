@@ -1,0 +1,1 @@
+"""Matrix products: multiply-adds, mma.sync, wgmma, and the loads of their operands."""

@@ -1,0 +1,201 @@
+"""Matrix products: scalar multiply-adds on operands in shared memory, and matrix instructions.
+
+fma_dot.  A thread holds some rows m and columns n of the accumulator.  For each k in turn it needs
+its rows' elements of column k of A and its columns' elements of row k of B.  Seen as a tile, the
+part of A that a thread reads over all k has a layout (`layout_choice.fma_operand`).  So
+`shared_accesses` says how wide its accesses can be and where they
+lie, whichever axis is contiguous in the buffer.  The accesses for k + 1 are issued before the
+multiply-adds of k.  Those go through the accumulators in a snake, row by row, so that one operand
+stays in the register cache from each to the next.
+"""
+
+from __future__ import annotations
+
+from tritonc.backend.emit.accesses.shared import SharedTile
+from tritonc.backend.emit.elements.casts import convert_float, round_to_tf32
+from tritonc.backend.emit.function import Emitter, FunctionEmitter
+from tritonc.backend.emit.literals import llvm_type
+from tritonc.backend.emit.warps import to_words
+from tritonc.backend.layout.access import SharedAccess
+from tritonc.backend.layout.dot_layouts import fma_operand
+from tritonc.backend.target.matrix import BY_NAME, MatrixInstruction
+from tritonc.ir.core import Op, Value
+from tritonc.ir.layouts.fragment import a_fragment, accumulator_fragment, b_fragment, instances
+from tritonc.ir.layouts.layout import Layout
+from tritonc.ir.types import F16, F64, TF32, Scalar, Tile, scalar, shape
+
+
+class _Operand:
+    """One operand of an fma_dot: a tile in registers, or a buffer and its accesses by the k at
+    which they are first needed."""
+
+    def __init__(self, f: FunctionEmitter, value: Value, to: Scalar, c: Layout, depth: int,
+                 left: bool) -> None:
+        self.f, self.to, self.element = f, to, scalar(value.type)
+        *_, rows, columns = c.shape
+        # Bits of the accumulator's register that step along this operand's rows, or the batch.
+        self.row_bits = [bit for bit, b in enumerate(c.register) if b and (
+            b >= rows * columns or (b >= columns) == left)]
+        self.names: dict[int, str] = {}  # (k, row register) -> operand
+        self.by_k: dict[int, list[SharedAccess]] = {}
+        if isinstance(value.type, Tile):
+            self.names = {r: self._widened(name) for r, name in enumerate(f.values[value])}
+            return
+        self.tile = SharedTile(f, value, fma_operand(c, depth, left))
+        for access in self.tile.moves.accesses:
+            k = min(r >> len(self.row_bits) for r in access.registers)
+            self.by_k.setdefault(k, []).append(access)
+
+    def row(self, register: int) -> int:
+        """The row register that a register of the accumulator reads."""
+        return sum((register >> bit & 1) << i for i, bit in enumerate(self.row_bits))
+
+    def fetch(self, k: int) -> None:
+        """Issue the loads that k is the first to need."""
+        for one in self.by_k.get(k, ()):
+            for r, name in self.tile.load(one).items():
+                self.names[r] = self._widened(name)
+
+    def _widened(self, name: str) -> str:
+        f, e, to = self.f, self.element, self.to
+        if e == TF32:
+            helper = f.module.helper("round.tf32", "float", ("float",), round_to_tf32)
+            return f.op(f"call float @{helper}(float {name})")
+        if e.is_float:
+            return convert_float(f, e, to, name)
+        if e.bits < to.bits:
+            return f.op(f"sext {llvm_type(e)} {name} to {llvm_type(to)}")
+        return name
+
+    def take(self, k: int) -> list[str]:
+        """The operands of step k, by row register, which are needed no more."""
+        bits = len(self.row_bits)
+        return [self.names.pop(k << bits | row) for row in range(1 << bits)]
+
+
+def fma_dot(f: FunctionEmitter, op: Op) -> None:
+    a, b, c = op.operands
+    to, layout = scalar(c.type), f.layout(c)
+    depth = shape(a.type)[-1]
+    left = _Operand(f, a, to, layout, depth, True)
+    right = _Operand(f, b, to, layout, depth, False)
+    order = _snake(left, right, f.wanted(op.result))
+    total = list(f.values[c])
+    left.fetch(0)
+    right.fetch(0)
+    for k in range(depth):
+        if k + 1 < depth:
+            left.fetch(k + 1)
+            right.fetch(k + 1)
+        _multiply_add(f, to, order, left.take(k), right.take(k), total)
+    f.values[op.result] = total
+
+
+def _snake(left: _Operand, right: _Operand, wanted: int) -> list[tuple[int, int, int]]:
+    """(register, row of A, column of B), row by row, every other row backwards."""
+    rows: dict[int, list[tuple[int, int, int]]] = {}
+    for r in range(wanted.bit_length()):
+        if wanted >> r & 1:
+            row = left.row(r)
+            rows.setdefault(row, []).append((r, row, right.row(r)))
+    found = []
+    for i, row in enumerate(sorted(rows)):
+        found += sorted(rows[row], key=lambda entry: entry[2], reverse=bool(i % 2))
+    return found
+
+
+def _multiply_add(f: FunctionEmitter, to: Scalar, order: list[tuple[int, int, int]],
+                  left: list[str], right: list[str], total: list[str]) -> None:
+    t = llvm_type(to)
+    if not to.is_float:
+        for r, row, column in order:
+            product = f.op(f"mul {t} {left[row]}, {right[column]}")
+            total[r] = f.op(f"add {t} {total[r]}, {product}")
+        return
+    name = "llvm.fma.f32" if t == "float" else "llvm.fma.f64"
+    f.module.declare(name, f"{t} ({t}, {t}, {t})")
+    count, lines = f.count, f.lines  # thousands of lines: no call for each
+    for r, row, column in order:
+        lines.append(f"  %{count} = call {t} @{name}({t} {left[row]}, {t} {right[column]}, "
+                     f"{t} {total[r]})")
+        total[r] = f"%{count}"
+        count += 1
+    f.count = count
+
+
+# ---- matrix instructions -------------------------------------------------------------------------
+
+
+def mma_dot(f: FunctionEmitter, op: Op) -> None:
+    """One instruction for each step of k, ascending, and fragment of the accumulator.
+
+    Neighbouring instructions have different accumulators, so that none waits for the one before.
+    The fragments of a step are fetched before the instructions of the step before it.
+    """
+    row = BY_NAME[op.attributes["instruction"]]
+    f.target.require(row.feature, op.span)
+    a, b, c = op.operands
+    bits = row.operand.bits
+    left = _Fragments(f, a, row, a_fragment(row.rows, row.depth, bits), -1)
+    right = _Fragments(f, b, row, b_fragment(row.depth, bits), -2)
+    blocks = instances(f.layout(c), accumulator_fragment(row.rows, row.columns))
+    names = list(f.values[c])
+    steps = sorted(left.by_k)
+    for k, after in zip(steps, [*steps[1:], None], strict=True):
+        for needed in (k, after):
+            if needed is not None:
+                left.fetch(needed)
+                right.fetch(needed)
+        for (*batch, m, n), registers in blocks:
+            outcome = _issue(f, row, left.words[*batch, m, k], right.words[*batch, k, n],
+                             [names[r] for r in registers])
+            for r, name in zip(registers, outcome, strict=True):
+                names[r] = name
+    f.values[op.result] = names
+
+
+class _Fragments:
+    """The operand registers of each instruction, by the origin of its fragment."""
+
+    def __init__(self, f: FunctionEmitter, value: Value, row: MatrixInstruction, fragment: Layout,
+                 axis: int) -> None:
+        self.f, self.row = f, row
+        self.words: dict[tuple[int, ...], list[str]] = {}
+        self.by_k: dict[int, list[tuple[tuple[int, ...], tuple[int, ...]]]] = {}
+        for origin, registers in instances(f.layout(value), fragment):
+            self.by_k.setdefault(origin[axis], []).append((origin, registers))
+        self.register = f.late.get(value) or f.values[value].__getitem__
+
+    def fetch(self, k: int) -> None:
+        """Have the words of step k, loading them if they are not there."""
+        each = max(1, 32 // self.row.operand.bits)
+        for origin, registers in self.by_k.pop(k, ()):
+            names = [self.register(r) for r in registers]
+            self.words[origin] = [_register(self.f, self.row, names[i : i + each])
+                                  for i in range(0, len(names), each)]
+
+
+def _register(f: FunctionEmitter, row: MatrixInstruction, names: list[str]) -> str:
+    """Elements packed as one operand register; a tf32 rounds."""
+    if row.operand == TF32:
+        return f.call("llvm.nvvm.f2tf32.rna", "i32", f"float {names[0]}")
+    if row.operand == F64:
+        return names[0]
+    word = to_words(f, row.operand, names)[0]
+    return f.op(f"bitcast i32 {word} to <2 x half>") if row.operand == F16 else word
+
+
+def _issue(f: FunctionEmitter, row: MatrixInstruction, a: list[str], b: list[str], c: list[str]
+           ) -> list[str]:
+    t = llvm_type(row.accumulator)
+    register = "<2 x half>" if row.operand == F16 else "double" if row.operand == F64 else "i32"
+    result = f"{{ {', '.join([t] * len(c))} }}"
+    operands = [f"{register} {name}" for name in (*a, *b)]
+    intrinsic = f"llvm.nvvm.mma.m{row.rows}n{row.columns}k{row.depth}.row.col.{row.ptx}"
+    name = f.call(intrinsic, result, *operands, *(f"{t} {total}" for total in c))
+    return [f.op(f"extractvalue {result} {name}, {i}") for i in range(len(c))]
+
+
+EMITTERS: dict[str, Emitter] = {
+    "fma_dot": fma_dot, "mma_dot": mma_dot,
+}

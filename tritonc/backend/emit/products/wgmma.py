@@ -1,0 +1,304 @@
+"""Matrix products of warpgroups: wgmma, which reads B, and mostly A, from shared memory.
+
+An instruction multiplies 64 rows of A by up to 256 columns of B, 32 bytes deep, asynchronously.
+All instructions of a dot are one piece of inline assembly, so that nothing comes between them:
+
+    wgmma.fence                       registers written before are seen
+    wgmma.mma_async ...               for each step of k, each block of the accumulator
+    wgmma.commit_group                the group that a wait counts
+
+and a wait is another, through which all values in flight are threaded: their registers are not
+touched in between, which no attribute of an intrinsic could say.
+
+An operand in shared memory is named by a 64-bit descriptor (PTX ISA, "Matrix descriptor format"):
+
+    bits 0-13   address / 16             bits 32-45  stride byte offset / 16
+    bits 16-29  leading byte offset / 16 bits 62-63  swizzle: 0 none, 1 128, 2 64, 3 32 bytes
+
+Its layout is one of `tensor_core`: panels of S bytes along the contiguous axis.  Eight rows of a
+panel are the pattern that repeats: 8 S bytes on come the next eight (the stride byte offset), and
+one panel further the next S bytes of the contiguous axis (the leading byte offset, which is read
+only where the contiguous axis is not k, for 32 bytes of k never leave a panel).  With no swizzle a
+panel is 16 bytes, so k does go on in the next panel, and the two offsets change places where the
+contiguous axis is m or n.  A step of k or another block is another address, because the hardware
+swizzles the address that it has computed, like the layout does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import NamedTuple
+
+from tritonc.backend.emit.accesses.shared import buffer_layout
+from tritonc.backend.emit.elements.casts import as_bits
+from tritonc.backend.emit.function import BufferAddress, Emitter, FunctionEmitter, Names
+from tritonc.backend.emit.literals import SHARED_SPACE, literal, llvm_type
+from tritonc.backend.emit.module import CONVERGENT
+from tritonc.backend.emit.warps import to_words
+from tritonc.backend.target.matrix import BY_NAME, MatrixInstruction
+from tritonc.ir.core import Op, Value
+from tritonc.ir.layouts.fragment import a_fragment, accumulator_fragment, instances
+from tritonc.ir.layouts.layout import LANE_BITS, SharedLayout
+from tritonc.ir.layouts.shared_layout import tensor_core, transpose
+from tritonc.ir.types import Buffer, Scalar, Tile, scalar, shape
+
+WARPGROUP_BITS = LANE_BITS + 2  # of a thread's number, below that of its warpgroup
+ROWS = 64  # of one instruction
+_MODES = {0: 0, 128: 1, 64: 2, 32: 3}
+_ADDRESS_BITS = (1 << 18) - 1
+_LOW = (1 << 32) - 1
+
+
+class SharedOperand(NamedTuple):
+    """How an operand lies in shared memory.
+
+    `rows`: the axis of m or n; `transposed`: that axis is contiguous, not k; `swizzle` in bytes.
+    """
+
+    layout: SharedLayout
+    element_bytes: int
+    rows: int
+    transposed: bool
+    swizzle: int
+
+    @property
+    def high(self) -> int:
+        """The descriptor without its address."""
+        panel = max(16, self.swizzle)
+        lines = self.layout.shape[1 - self.rows if self.transposed else self.rows]
+        next_panel, next_lines = lines * panel, 8 * panel  # in bytes
+        if self.swizzle == 0 and self.transposed:
+            next_panel, next_lines = next_lines, next_panel
+        return _MODES[self.swizzle] << 62 | next_lines >> 4 << 32 | next_panel >> 4 << 16
+
+    def offset(self, row: int, k: int) -> int:
+        """The byte at which a block begins, from the buffer's start."""
+        columns = self.layout.shape[1]
+        index = row * columns + k if self.rows == 0 else k * columns + row
+        return self.layout.offset_of(index) * self.element_bytes
+
+
+@cache
+def shared_operand(layout: SharedLayout, element_bytes: int, rows: int) -> SharedOperand:
+    """What the layout of a buffer says to wgmma.  Raises AssertionError if it cannot be read.
+
+    >>> a = tensor_core((128, 64), (1, 0), 2, 128)
+    >>> operand = shared_operand(a, 2, 0)
+    >>> operand.transposed, operand.swizzle, operand.offset(64, 16), hex(operand.high)
+    (False, 128, 8224, '0x4000004004000000')
+    """
+    for transposed in (False, True):
+        inner = rows if transposed else 1 - rows
+        for swizzle in (128, 64, 32, 0):
+            if layout.shape[inner] * element_bytes >= max(16, swizzle) and layout == tensor_core(
+                    layout.shape, (inner, 1 - inner), element_bytes, swizzle):
+                return SharedOperand(layout, element_bytes, rows, transposed, swizzle)
+    raise AssertionError(f"no descriptor describes {layout}")
+
+
+def shared_address(f: FunctionEmitter, buffer: BufferAddress, offset: int = 0) -> str:
+    """The i32 address of a byte of a buffer in shared memory."""
+    base = f.prelude(f"ptrtoint ptr addrspace({SHARED_SPACE}) {f.shared} to i32")
+    if buffer.offset + offset:
+        base = f.prelude(f"add i32 {base}, {buffer.offset + offset}")
+    return f.op(f"add i32 {base}, {buffer.dynamic}") if buffer.dynamic else base
+
+
+def warpgroup(f: FunctionEmitter) -> str:
+    """The number of this thread's warpgroup, known to be the same in all lanes."""
+    name = "llvm.nvvm.shfl.sync.idx.i32"
+    f.module.declare(name, "i32 (i32, i32, i32, i32)")
+    own = f.prelude(f"lshr i32 {f.thread}, {WARPGROUP_BITS}")
+    return f.prelude(f"call i32 @{name}(i32 -1, i32 {own}, i32 0, i32 31) {CONVERGENT}")
+
+
+class _Product:
+    """One dot in the making."""
+
+    def __init__(self, f: FunctionEmitter, op: Op) -> None:
+        self.f, self.op = f, op
+        self.row: MatrixInstruction = BY_NAME[op.attributes["instruction"]]
+        f.target.require(self.row.feature, op.span)
+        a, b, _ = op.operands
+        self.layout = f.layout(op.result)
+        self.groups: list[tuple[int, int, int]] = []  # slice of k, m, n of each bit
+        for basis in self.layout.warp[2:]:
+            *piece, m, n = self.layout.coordinates(basis) if basis else (0, 0)
+            self.groups.append((sum(piece), m, n))
+        along = sum(1 for _, _, n in self.groups if n)
+        self.columns = min(256, shape(op.result.type)[-1] >> along)
+        self.inputs: list[tuple[str, str]] = []  # operands after the accumulators: constraint, text
+        self.outputs = self.layout.registers
+        first, last = op.attributes.get("inner") or (0, shape(a.type)[-1])
+        self.steps = range(first, last, self.row.depth)
+        whole = shape(op.result.type)[-1]
+        self.asked = whole if along else op.attributes.get("asked", whole)  # the rest is padding
+        self.zero = self._starts_from_zero() and self.asked == whole
+        self.transposed = [False, False]  # A, B
+        # Each a function of the block's origin and k, which gives lines and the text.
+        self.left = self._registers(a) if isinstance(a.type, Tile) else self._shared(a, 0)
+        self.right = self._shared(b, 1)
+
+    def _starts_from_zero(self) -> bool:
+        zero = literal(self.row.accumulator, 0)
+        return all(name == zero for name in self.f.values[self.op.operands[2]])
+
+    def _input(self, constraint: str, text: str) -> str:
+        """Add an operand of the assembly; its number there."""
+        self.inputs.append((constraint, text))
+        before = self.outputs if self.zero else 2 * self.outputs
+        return f"${before + len(self.inputs) - 1}"
+
+    def _registers(self, a: Value) -> Callable[[int, int], tuple[str, str]]:
+        """A in registers: four to an instruction."""
+        f, bits = self.f, self.row.operand.bits
+        each = max(1, 32 // bits)
+        names = f.values[a]
+        texts: dict[tuple[int, ...], str] = {}
+        for origin, registers in instances(f.layout(a), a_fragment(ROWS, self.row.depth, bits)):
+            words = [self._word([names[r] for r in registers[i : i + each]])
+                     for i in range(0, len(registers), each)]
+            f.held.setdefault(self.op.result, []).extend(words)
+            texts[origin[-2:]] = f"{{{', '.join(self._input('r', f'i32 {w}') for w in words)}}}"
+        return lambda row, k: ("", texts[row, k])
+
+    def _word(self, names: Sequence[str]) -> str:
+        e = self.row.operand
+        if e.name == "tf32":
+            return self.f.call("llvm.nvvm.f2tf32.rna", "i32", f"float {names[0]}")
+        return to_words(self.f, e, names)[0] if e.bits < 32 else as_bits(self.f, e, names[0])
+
+    def _shared(self, buffer: Value, rows: int) -> Callable[[int, int], tuple[str, str]]:
+        """An operand in shared memory: a descriptor for each warpgroup, constants for the rest."""
+        f, size = self.f, scalar(buffer.type).bytes
+        first = self.op.attributes.get("columns", (0,))[0] if rows else 0
+        operand = shared_operand(_together(buffer_layout(buffer.type), rows), size, rows)
+        assert self.row.transposes or not operand.transposed, "k must be the contiguous axis"
+        address = shared_address(f, f.buffers[buffer])
+        depth = shape(buffer.type)[-1 if rows == 0 else -2]
+        moves = [operand.offset(origin[1 + rows], origin[0] * depth) for origin in self.groups]
+        for bit, move in enumerate(moves):
+            if move:
+                part = f.prelude(f"and i32 {warpgroup(f)}, {1 << bit}")
+                part = f.prelude(f"mul i32 {part}, {move >> bit}")
+                address = f.op(f"add i32 {address}, {part}")
+        masked = f.op(f"and i32 {address}, {_ADDRESS_BITS}")
+        low = f.op(f"zext i32 {f.op(f'lshr i32 {masked}, 4')} to i64")
+        high = operand.high
+        register = "db" if rows else "da"
+        self.transposed[rows] = operand.transposed
+        if isinstance(self.op.operands[0].type, Tile):
+            return self._by_halves(operand, first, masked, register)
+        name = self._input("l", f"i64 {f.op(f'or i64 {low}, {_signed(high)}')}")
+
+        def at(row: int, k: int) -> tuple[str, str]:
+            offset = operand.offset(first + row, k)
+            if not offset:
+                return "", name
+            return f"add.s64 {register}, {name}, {offset >> 4};", register
+
+        return at
+
+    def _by_halves(self, operand: SharedOperand, first: int, address: str, register: str
+                   ) -> Callable[[int, int], tuple[str, str]]:
+        """The same with additions of 32 bits: where threads compute the other operand, as here,
+        ptxas may keep descriptors in registers of threads, for which 64 bits are four moves."""
+        f = self.f
+        low = f.op(f"lshr i32 {address}, 4")
+        if operand.high & _LOW:
+            low = f.op(f"or i32 {low}, {operand.high & _LOW}")
+        name, high = self._input("r", f"i32 {low}"), operand.high >> 32
+
+        def at(row: int, k: int) -> tuple[str, str]:
+            offset = operand.offset(first + row, k) >> 4
+            part = f"add.u32 low, {name}, {offset};" if offset else f"mov.b32 low, {name};"
+            return f"{part} mov.b64 {register}, {{low, {high}}};", register
+
+        return at
+
+    # the assembly
+
+    def _instruction(self, origin: tuple[int, ...], first_register: int, count: int, k: int) -> str:
+        row = self.row
+        m, n = origin[-2:]
+        columns = min(self.columns, self.asked - n)
+        count = count * columns // self.columns
+        before_a, a = self.left(m, k)
+        before_b, b = self.right(n, k)
+        total = ", ".join(f"${first_register + i}" for i in range(count))
+        kind = f"{'s32' if row.accumulator.is_int else 'f32'}.{row.ptx}.{row.ptx}"
+        text = (f"wgmma.mma_async.sync.aligned.m64n{columns}k{row.depth}.{kind} "
+                f"{{{total}}}, {a}, {b}, {0 if self.zero and k == self.steps[0] else 1}")
+        if row.operand.is_float:
+            text += ", 1, 1"
+        if row.transposes:
+            if isinstance(self.op.operands[0].type, Buffer):
+                text += f", {int(self.transposed[0])}"
+            text += f", {int(self.transposed[1])}"
+        return " ".join(part for part in (before_a, before_b, f"{text};") if part)
+
+    def emit(self) -> Names:
+        """Write the assembly; the registers of the result."""
+        lines = ["{", ".reg .b64 da, db; .reg .b32 low;", "wgmma.fence.sync.aligned;"]
+        blocks = instances(self.layout, accumulator_fragment(ROWS, self.columns))
+        for k in self.steps:
+            for origin, registers in blocks:
+                if origin[-1] < self.asked:
+                    lines.append(self._instruction(origin, registers[0], len(registers), k))
+        lines.append("wgmma.commit_group.sync.aligned;")
+        lines.append("}")
+        names = [] if self.zero else self.f.values[self.op.operands[2]]
+        return _threaded(self.f, "\\0A".join(lines), self.row.accumulator, self.outputs, names,
+                         self.inputs)
+
+
+def _together(layout: SharedLayout, rows: int) -> SharedLayout:
+    """A buffer of slices of k as the matrix that they are of."""
+    if len(layout.shape) == 2:
+        return layout
+    count, first, second = layout.shape
+    if rows == 1:
+        return SharedLayout((count * first, second), layout.offset, layout.alignment)
+    turned = transpose(layout, (1, 0, 2))
+    return SharedLayout((first, count * second), turned.offset, turned.alignment)
+
+
+def _signed(word: int) -> int:
+    """A 64-bit word as LLVM writes it."""
+    return word - (1 << 64) if word >> 63 else word
+
+
+def _threaded(f: FunctionEmitter, text: str, e: Scalar, count: int, names: Sequence[str],
+              inputs: Sequence[tuple[str, str]]) -> Names:
+    """Assembly with `count` results, which are also its first operands if there are `names`."""
+    t = llvm_type(e)
+    letter = "r" if e.is_int else "f"
+    tied = [(str(i), f"{t} {name}") for i, name in enumerate(names)]
+    result = f"{{ {', '.join([t] * count)} }}" if count > 1 else t
+    name = f.asm(result, text, [f"={letter}" if names else f"=&{letter}"] * count,
+                 [*tied, *inputs], CONVERGENT)
+    if count == 1:
+        return [name]
+    return [f.op(f"extractvalue {result} {name}, {i}") for i in range(count)]
+
+
+def wgmma(f: FunctionEmitter, op: Op) -> None:
+    f.values[op.result] = _Product(f, op).emit()
+
+
+def wgmma_wait(f: FunctionEmitter, op: Op) -> None:
+    """One wait; every register of every value goes in and comes out."""
+    text = f"wgmma.wait_group.sync.aligned {op.attributes['pending']};"
+    count = len(op.results)
+    kept = [("r", f"i32 {word}") for value in op.operands[count:] for word in f.values[value]]
+    for value, result in zip(op.operands, op.results, strict=False):
+        names, e = f.values[value], scalar(value.type)
+        # Registers that a product reads must not change before it has ended.
+        held = kept or [("r", f"i32 {word}") for word in f.held.get(value, [])]
+        f.values[result] = _threaded(f, text, e, len(names), names, held)
+
+
+EMITTERS: dict[str, Emitter] = {
+    "wgmma": wgmma, "wgmma_wait": wgmma_wait,
+}

@@ -1,0 +1,1 @@
+"""Masks of accesses: simpler, tested once, or made where indices wrap."""

@@ -1,0 +1,120 @@
+"""drop_selections: removes the value of masked elements if nobody reads it or no element is
+masked.
+
+Before:  %m = and (%k + r < %K), (%n < %N)       After:  %d = dot %a, %x, %c
+         %b = select %m, %x, 0                           @(%n < %N) store ... %d
+         %d = dot %a, %b, %c
+         @(%n < %N) store ... %d
+
+What a source computes of operands it masks again.  Rows and columns of a product that no store
+needs may be anything (`unwrap_indices` finds out which those are); and a step of K is whole where
+the steps' length divides K, which `specialize` tests: then the loop's own test says that its mask
+holds.  Each part of a conjunction may go by itself.
+
+After specialize, whose facts it uses; before layouts, which selections of a product's operand in
+registers would multiply.
+"""
+
+from __future__ import annotations
+
+from tritonc.analysis.affine import Affinity
+from tritonc.analysis.facts import Facts
+from tritonc.analysis.values import defined_by, origin
+from tritonc.backend.dots.raw_operands import computed_operand
+from tritonc.backend.memory.masks.unwrap_indices import Demand, bounds_of, demand_of
+from tritonc.ir.build import make_op
+from tritonc.ir.cfg import Cfg, Loop
+from tritonc.ir.context import Context
+from tritonc.ir.core import Kernel, Op, Value
+from tritonc.ir.types import shape
+
+
+def drop_selections(kernel: Kernel, context: Context) -> bool:
+    """Do it for the selections of tiles in loops around products."""
+    cfg = Cfg(kernel)
+    loops = {cfg.innermost.get(cfg.block_of[op]) for op in kernel.ops() if op.name == "dot"}
+    selections = [op for op in kernel.ops() if op.name == "select" and shape(op.operands[0].type)
+                  and cfg.innermost.get(cfg.block_of[op]) in loops
+                  and cfg.innermost.get(cfg.block_of[op]) is not None]
+    if not selections:
+        return False
+    affinity, replaced = Affinity(), dict[Value, Value]()
+    demand, facts = demand_of(kernel, affinity), Facts(kernel)
+    for op in selections:
+        loop = cfg.innermost[cfg.block_of[op]]
+        parts = conjuncts(op.operands[0])
+        left = [part for part in parts if not _unread(part, demand.get(op.result), affinity)
+                and not whole(part, loop, facts)]
+        if len(left) == len(parts):
+            continue
+        if not left:
+            replaced[op.result] = op.operands[1]
+            continue
+        block = cfg.block_of[op]
+        mask = left[0]
+        for part in left[1:]:
+            both = make_op("and", [mask, part], span=op.span)
+            block.ops.insert(block.ops.index(op), both)
+            mask = both.result
+        op.operands[0] = mask
+    kernel.replace(replaced)
+    return bool(replaced)
+
+
+def conjuncts(mask: Value) -> list[Value]:
+    """The conditions of the mask's shape of which it is the conjunction."""
+    op = mask.op
+    if op is not None and op.name == "and" and op.guard is None:
+        return [part for v in op.operands for part in conjuncts(v)]
+    return [mask]
+
+
+def _unread(mask: Value, wanted: Demand | None, affinity: Affinity) -> bool:
+    """Whether the mask holds for all elements that anybody needs."""
+    bounds = bounds_of(affinity.mask(mask, len(shape(mask.type))))
+    return bool(bounds) and wanted is not None and bounds <= wanted
+
+
+def whole(mask: Value, loop: Loop, facts: Facts) -> bool:
+    """Whether the loop's test says that the mask, of one step of its counter, holds everywhere."""
+    op, test = _compared(mask), loop.header.terminator
+    end = test.operands[0].op if test.name == "cond_br" and test.blocks[0] in loop else None
+    if op is None or end is None or end.name != "icmp" \
+            or op.attributes["predicate"] != "slt" or end.attributes["predicate"] != "slt":
+        return False
+    index, limit = op.operands[0].op, scalar_of(op.operands[1])
+    if index is None or index.name != "add" or limit is not end.operands[1]:
+        return False
+    for a, b in (index.operands, index.operands[::-1]):
+        if scalar_of(a) is end.operands[0] and scalar_of(a) is not None:
+            least, most = facts.interval(b)
+            steps = min(facts.factor(end.operands[0]), facts.factor(limit))
+            return least >= 0 and most < steps
+    return False
+
+
+def scalar_of(value: Value) -> Value | None:
+    """The scalar that all elements of a tile are."""
+    value = origin(value)
+    return None if shape(value.type) else value
+
+
+def steps_of_selections(kernel: Kernel, cfg: Cfg) -> list[Op]:
+    """Comparisons in the masks of what is computed for products' operands of loads, with indices
+    that the loop moves."""
+    found: dict[Op, None] = {}
+    for dot in [op for op in kernel.ops() if op.name == "dot"]:
+        loop = cfg.innermost.get(cfg.block_of[dot])
+        inside = set(loop.ops()) if loop is not None else set()
+        for operand in dot.operands[:2]:
+            made = computed_operand(operand, inside)
+            for op in made.ops if made is not None else []:
+                if op.name == "select" and shape(op.operands[0].type):
+                    found.update((test, None) for part in conjuncts(op.operands[0])
+                                 if (test := _compared(part)) in inside and test is not None)
+    return list(found)
+
+
+def _compared(mask: Value) -> Op | None:
+    """The comparison that a mask is, in other shapes."""
+    return defined_by(origin(mask), "icmp")

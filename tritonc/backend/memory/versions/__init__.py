@@ -1,0 +1,1 @@
+"""Bodies of a kernel for facts that are tested once: which facts, and where."""

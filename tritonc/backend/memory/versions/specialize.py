@@ -1,0 +1,358 @@
+"""specialize: versioning: facts are tested once, and a second body of the kernel relies on them.
+
+Before:  entry: ...                      After:  entry: %ok = (a | b | 4 * lda) % 16 == 0
+                                                              and stride == 1 and z * M >= 0 and ...
+                                                        cond_br %ok, fast, general
+                                                 fast:    the kernel, where the facts hold
+                                                 general: the kernel as it was
+
+A source rarely says that a pointer is aligned to 16 bytes, that a stride is 1 or that a size is not
+negative, and masks its tiles everywhere although all but the last ones are full.  `wanted_facts`
+collects what the accesses lack; all of it is about scalars, so the threads of a program agree.
+
+The branch stands at entry where the facts are about parameters and program ids alone, and else
+behind the last value that is loaded or computed: from there on there are two bodies.  What is known
+of a value in the fast body is said by hints (`assume_multiple`), strides of 1 are constants, masks
+of full tiles are true.  This is the only pass that makes versions of a body.
+
+Blocks of a product that go from program to program (`persist`) make maps and rings once: what is
+the same for all programs is tested at entry, and in that body once more, for each program, what
+differs.  Where it fails, which is rare, a product does with little shared memory.
+
+Where TMA brings operands it masks them at no cost: then masks stay and edge tiles run in the fast
+body too, which assumes that strides and offsets are not negative.
+
+Where a compilation is told sizes, the fast body asks for no multiple that they are not: of a
+product with rows of 7133 elements, one operand is copied by 16 bytes at least.
+
+Nothing is done where no access would get wider and no mask would go.  Needs loops with preheaders.
+The constants are left to fold_constants and peephole, which run again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+
+from tritonc.analysis.linear import Linear, emit
+from tritonc.analysis.moving import mark_moving
+from tritonc.analysis.signs import MOST
+from tritonc.analysis.values import slice_of
+from tritonc.backend.dots.exponentials import MODERATE
+from tritonc.backend.launch.persist import maps_last, wanted
+from tritonc.backend.memory.masks.unwrap_indices import polynomial_key, unwrap_indices
+from tritonc.backend.memory.versions.wanted import Wanted
+from tritonc.backend.memory.versions.wanted_apart import apart_tests
+from tritonc.backend.memory.versions.wanted_facts import wanted_facts
+from tritonc.backend.pipeline.tensors.tensor_access import bring_up
+from tritonc.backend.target.matrix import BY_NAME, WGMMA
+from tritonc.backend.target.target import Target
+from tritonc.ir.build import Builder, make_op
+from tritonc.ir.cfg import Cfg, add_incoming, split
+from tritonc.ir.context import Context
+from tritonc.ir.copies import copy_blocks
+from tritonc.ir.core import Block, Kernel, Op, Value
+from tritonc.ir.ops import READ, WRITE
+from tritonc.ir.types import I1, I64, is_pointer, scalar, with_element
+
+_SMALL = 200  # operations of a kernel that may get further bodies
+_ANYWHERE = ("get_program_id", "get_num_programs")  # the same wherever it is asked for
+
+
+def specialize(kernel: Kernel, context: Context) -> bool:
+    """Add the fast body, if there is something to gain."""
+    mark_moving(kernel)  # whose masks may go
+    told = {value: context.told[value.name] for value in kernel.parameters
+            if value.name in context.told}
+    tensor = _copies_tensors(kernel, context)
+    found = wanted_facts(kernel, tensor, told)
+    for op, why in found.hindered:
+        context.remark("specialize", f"access not vectorised: {why}", op.span, missed=True)
+    _drop_promised(kernel, found)
+    found = _before_products(kernel, found)
+    place = _place(kernel, found) if found.subjects else None
+    if place is None:
+        return False
+    others = _turned(kernel, found, lambda units: wanted_facts(kernel, tensor, told, units))
+    for body in (found, *others):
+        context.remark("specialize", promise(body), kernel.span)
+    common, own = found.parted() if wanted(kernel, context) and maps_last(
+        kernel.blocks) else (found, Wanted())
+    first = _place(kernel, common) if common.subjects and own.subjects else None
+    general = place
+    if first is not None:  # one body in another, for what is the same for all programs
+        mapping, general = add_body(kernel, common, first)
+        found = own.renamed(mapping)
+        place = _place(kernel, found)
+        assert place is not None
+        add_body(kernel, found, place)
+    else:
+        _, general = add_body(kernel, found, place)
+    for body in others:
+        _, general = add_body(kernel, body, general)
+    unwrap_indices(kernel, context)  # those that the fast body knows not to be negative
+    return True
+
+
+def _drop_promised(kernel: Kernel, found: Wanted) -> None:
+    for value, info in zip(kernel.parameters, kernel.info, strict=True):
+        if value in found.multiples and info.multiple_of % found.multiples[value] == 0:
+            del found.multiples[value]
+
+
+def _turned(kernel: Kernel, found: Wanted, facts: Callable[[frozenset[Value]], Wanted]
+            ) -> list[Wanted]:
+    """The bodies for operands of products that lie the other way: where both strides are scalars,
+    either may be 1.  `facts`: what is wanted where strides are not 1.  Of two operands one may be
+    turned or both, and the kernel must be small, since each body is one more of its code."""
+    cfg = Cfg(kernel)
+    inner = {cfg.innermost.get(cfg.block_of[op]) for op in kernel.ops() if op.name == "dot"}
+    read = {v for op in kernel.ops() if op.name == "load" and cfg.innermost.get(
+        cfg.block_of[op]) in inner for one in slice_of(op.operands[:1]) for v in one.operands}
+    if None in inner or sum(len(block.ops) for block in kernel.blocks) > _SMALL:
+        return []
+    units = [unit for unit in found.units if unit in read]
+    ways = [frozenset({unit}) for unit in units]
+    bodies = [facts(way) for way in (*ways, *([frozenset(units)] if len(units) == 2 else []))]
+    for body in bodies:
+        _drop_promised(kernel, body)
+    return [body for body in bodies if len(body.units) == len(found.units) and all(
+        v.op is None or v.op.name in _ANYWHERE for v in body.subjects)]
+
+
+def _copies_tensors(kernel: Kernel, context: Context) -> bool:
+    """Whether TMA brings the operands, which masks them at no cost."""
+    target: Target = context.target
+    names = [op.attributes.get("instruction") for op in kernel.ops() if op.name == "dot"]
+    return "tensor_map" in target.features and bool(names) and all(
+        name is not None and BY_NAME[name].kind == WGMMA for name in names)
+
+
+# ---- the remark
+
+
+def promise(found: Wanted) -> str:
+    """What the fast body assumes, in words."""
+    parts = ["the tile is full"] if found.full else []
+    if found.inside:
+        parts.append("no index of the tile wraps or is clamped")
+    if found.units:
+        parts.append(f"{_all([spoken(v) for v in found.units])} == 1")
+    by_unit: dict[str, list[str]] = {}
+    for value, n in found.multiples.items():
+        unit = f"{n}{' bytes' if is_pointer(value.type) else ''}"
+        by_unit.setdefault(unit, []).append(spoken(value))
+    for unit, names in by_unit.items():
+        parts.append(f"{_all(names)} {'is a multiple' if len(names) < 2 else 'are multiples'} "
+                     f"of {unit}")
+    if found.signs:
+        parts.append(f"{_all([spoken(v) for v in found.signs])} >= 0")
+    if found.positive:
+        parts.append(f"{_all([spoken(v) for v in found.positive])} > 0")
+    if coordinates := [spoken(v) for v in filter(found.coordinate, found.signs)]:
+        parts.append(f"{_all(coordinates)} < 2**31")
+    if found.apart.pairs:
+        parts.append(f"the accessed parts of {_all([spoken(v) for v in found.apart.ranges])} do "
+                     "not overlap")
+    return (f"fast path when {'; '.join(parts)} (checked at run time; assume(...) or "
+            "multiple_of(...) drops a check)")
+
+
+def _all(names: list[str]) -> str:
+    return " and ".join(names if len(names) < 2 else [", ".join(names[:-1]), names[-1]])
+
+
+def spoken(value: Value) -> str:
+    """A value as the source calls it."""
+    if value.name or value.op is None or value.op.span is None:
+        return f"'{value.name}'"
+    span = value.op.span
+    text = " ".join(span.file.text[span.start : span.end].split())
+    return f"'{text}'" if len(text) <= 40 else "a computed value"
+
+
+# ---- where it begins
+
+
+def _before_products(kernel: Kernel, found: Wanted) -> Wanted:
+    """What can be tested before the products: what numbers are computed from parameters behind
+    their loops is computed at entry, and what only these stores would gain from is given up."""
+    cfg = Cfg(kernel)
+    inner = [loop for loop in cfg.loops if any(op.name == "dot" for op in loop.ops())]
+    late = [v for v in found.subjects if v.op is not None and v.op in cfg.block_of and any(
+        not cfg.dominates(cfg.block_of[v.op], loop.header) for loop in inner)]
+    left = {v for v in late if not bring_up([v], kernel.entry, Cfg(kernel))}
+    return found.kept(lambda v: v not in left) if left else found
+
+
+def _place(kernel: Kernel, found: Wanted) -> tuple[Block, int] | None:
+    """Behind which operation of which block the bodies part: (entry, 0) if nothing need be
+    computed before.  What cannot be known there is given up; None if nothing is left."""
+    cfg = Cfg(kernel)
+    computed = [v.op for v in found.subjects
+                if v.op is not None and v.op.name not in _ANYWHERE and v.op in cfg.block_of]
+    if not computed:
+        return kernel.entry, 0
+    blocks = list(dict.fromkeys(cfg.block_of[op] for op in computed))
+    last = max(blocks, key=cfg.order.index)
+    if not all(cfg.dominates(block, last) for block in blocks):
+        return None
+    return last, _gathered(last, [op for op in computed if cfg.block_of[op] is last])
+
+
+def _gathered(block: Block, wanted: list[Op]) -> int:
+    """Move what computes `wanted` before the other operations of the block, as far as memory
+    allows; returns the position behind it."""
+    needed = {*wanted, *slice_of((v for op in wanted for v in op.inputs()), set(block.ops))}
+    writes = next((i for i, op in enumerate(block.ops) if WRITE in op.effects), len(block.ops))
+    movable = all(op.name == "phi" or not op.effects or (
+        op.effects == {READ} and block.ops.index(op) < writes) for op in needed)
+    if not movable:
+        return max(block.ops.index(op) for op in wanted) + 1
+    phis = block.phis()
+    first = [op for op in block.ops if op in needed and op.name != "phi"]
+    block.ops = [*phis, *first, *(op for op in block.ops[len(phis):] if op not in needed)]
+    return len(phis) + len(first)
+
+
+# ---- the two bodies
+
+
+def add_body(kernel: Kernel, found: Wanted, place: tuple[Block, int]
+             ) -> tuple[dict[Value, Value], tuple[Block, int]]:
+    """Split the kernel at the place, and let the facts decide between two bodies from there on.
+
+    Returns what stands for each value in the body of the facts, and where the other one begins.
+    """
+    block, at = place
+    if block is kernel.entry and at == 0:
+        first, dispatch = block, Block("dispatch")
+        kernel.blocks.insert(0, dispatch)
+    else:
+        first, dispatch = Block(f"{block.name}.rest"), block
+        split(block, at, first)
+        kernel.blocks.insert(kernel.blocks.index(block) + 1, first)
+    Builder(dispatch).emit("br", blocks=[first])
+    cfg = Cfg(kernel)
+    region = [first, *(b for b in kernel.blocks if b is not first and b is not dispatch
+                       and cfg.dominates(first, b))]
+    dispatch.ops.pop()
+    fast, mapping = copy_blocks(region, ".fast")
+    copies = dict(zip(region, fast, strict=True))
+    for outside in kernel.blocks:
+        if outside not in copies:
+            for phi in outside.phis():
+                for value, source in list(zip(phi.operands, phi.blocks, strict=True)):
+                    if source in copies:
+                        add_incoming(phi, mapping.get(value, value), copies[source])
+    _assume(fast, mapping, found)
+    kernel.blocks += fast
+    _test(dispatch, found, fast[0], first)
+    return mapping, (first, 0)
+
+
+def _test(block: Block, found: Wanted, fast: Block, general: Block) -> None:
+    """The conditions, and the branch, at the end of a block."""
+    b = Builder(block)
+    ok: Value | None = None
+
+    def both(test: Value) -> None:
+        nonlocal ok
+        ok = test if ok is None else b.value("and", ok, test)
+
+    zero = b.constant(0, I64)
+    for value in found.units:
+        both(b.value("icmp", value, b.constant(1, value.type), predicate="eq"))
+    for value, n in found.multiples.items():
+        low = b.value("and", _wide(b, value), b.constant(n - 1, I64))
+        both(b.value("icmp", low, zero, predicate="eq"))
+    if found.signs:
+        wide = [_wide(b, value) for value in found.signs]
+        together = wide[0]
+        for value in wide[1:]:
+            together = b.value("or", together, value)
+        both(b.value("icmp", together, zero, predicate="sge"))
+    for value in filter(found.coordinate, found.signs):
+        both(b.value("icmp", value, b.constant(MOST, I64), predicate="sle"))
+    for value in found.positive:
+        for predicate, edge in (("oge", 2.0**-MODERATE), ("ole", 2.0**MODERATE)):
+            both(b.value("fcmp", value, b.constant(edge, value.type), predicate=predicate))
+    ids: dict[tuple[str, int], Value] = {}
+
+    def here(value: Value) -> Value:
+        """A program id as this block computes it."""
+        if value.op is None or value.op.name not in _ANYWHERE:
+            return value
+        key = value.op.name, value.op.attributes["axis"]
+        if key not in ids:
+            ids[key] = b.value(key[0], axis=key[1])
+        return ids[key]
+
+    for end, limit in strongest(found.pairs):
+        both(b.value("icmp", emit(b, end, I64, here), emit(b, limit, I64, here),
+                     predicate="sle"))
+    for separate in apart_tests(b, found.apart, here):
+        both(separate)
+    assert ok is not None
+    b.emit("cond_br", ok, blocks=[fast, general], facts=True)
+
+
+def strongest(pairs: list[tuple[Linear, Linear]]) -> list[tuple[Linear, Linear]]:
+    """Of sums that differ by a number those that imply the others."""
+    found: dict[Hashable, tuple[int, tuple[Linear, Linear]]] = {}
+    for pair in pairs:
+        excess = pair[0] - pair[1]
+        constant = sum(n for values, n in excess.terms if not values)
+        key = polynomial_key(Linear(tuple(term for term in excess.terms if term[0])))
+        if key not in found or found[key][0] < constant:
+            found[key] = constant, pair
+    return [pair for _, pair in found.values()]
+
+
+def _wide(b: Builder, value: Value) -> Value:
+    """A scalar as a signed number of 64 bits."""
+    if is_pointer(value.type):
+        return b.value("ptrtoint", value, type=I64)
+    return b.value("sext", value, type=I64) if scalar(value.type).bits < 64 else value
+
+
+def _assume(fast: list[Block], mapping: dict[Value, Value], found: Wanted) -> None:
+    """Put what the conditions promise into the copy."""
+    known: dict[Value, Value] = {}
+    first: list[Op] = []
+    for value in found.units:
+        one = make_op("constant", [], value.type, value=1)
+        known[value] = one.result
+        first.append(one)
+    for value in {**found.multiples, **found.signs, **found.apart.all}:
+        if value in found.units:
+            continue
+        hint = make_op("assume_multiple", [value], n=found.multiples.get(value, 1))
+        if value in found.signs:
+            hint.attributes["least"] = 0
+        if found.coordinate(value):
+            hint.attributes["greatest"] = MOST
+        if value in found.apart.all:
+            hint.attributes["apart"] = True
+        hint.result.name = value.name
+        known[value] = hint.result
+        first.append(hint)
+    for value in found.positive:
+        hint = make_op("assume_positive", [value])
+        hint.result.name = value.name
+        known[value] = hint.result
+        first.append(hint)
+    for test in found.full:
+        true = make_op("constant", [], with_element(test.result.type, I1), value=True)
+        known[mapping.get(test.result, test.result)] = true.result
+        first.append(true)
+    for op, plain in found.inside.items():
+        twin = mapping.get(op.result, op.result).op or op
+        home = next((block.ops for block in fast if twin in block.ops), first)
+        at = home.index(twin) if twin in home else len(home)
+        home[at:at] = new = plain.ops(twin)
+        known[twin.result] = new[-1].result
+    for block in fast:
+        for op in block.ops:
+            op.replace_inputs(known)
+    at = len(fast[0].phis())
+    fast[0].ops[at:at] = first

@@ -1,0 +1,76 @@
+"""specialize_stores: versioning of a store behind a loop, if it can be wide.
+
+Before:  exit: store %q, %sum            After:  exit: %ok = (%Q | ..) % 4 == 0
+                                                       cond_br %ok, fast, general
+                                                 fast:    store of 16 bytes each
+                                                 general: the store as it was
+
+Whether the pixels of an image lie in runs of four depends on its width, and a body that assumes so
+from the start is lost for all others, with the copies of its loops.  So what is wanted for stores
+alone is tested where they stand.  Their addresses are computed anew there, of what is assumed; the
+assembler's compiler finds what is the same.
+
+After specialize, for addresses whose runs are remainders: what else they want, it has asked for.
+"""
+
+from __future__ import annotations
+
+from tritonc.backend.memory.versions.specialize import add_body, promise
+from tritonc.backend.memory.versions.wanted import Wanted
+from tritonc.backend.memory.versions.wanted_facts import wanted_of
+from tritonc.ir.cfg import Cfg
+from tritonc.ir.context import Context
+from tritonc.ir.copies import copy_ops
+from tritonc.ir.core import Block, Kernel, Op, Value
+
+_ROOTS = ("phi", "assume_multiple", "get_program_id")
+
+
+def specialize_stores(kernel: Kernel, context: Context) -> bool:
+    """Do it for the stores behind loops, one to a block."""
+    cfg = Cfg(kernel)
+    if not cfg.loops:
+        return False
+    behind = [block for block in kernel.blocks if block not in cfg.innermost and any(
+        cfg.dominates(loop.header, block) for loop in cfg.loops)]
+    changed = False
+    for block in behind:
+        stores = [op for op in block.ops if op.name == "store"]
+        if len(stores) != 1 or block.terminator.name != "ret":
+            continue
+        found = Wanted(multiples=wanted_of(kernel, stores[0]))
+        available = all(v.op is None or cfg.dominates(cfg.block_of[v.op], block)
+                        for v in found.multiples)
+        if found.multiples and available:
+            at = _addressed_here(cfg, block, stores[0], found)
+            context.remark("specialize", promise(found), stores[0].span)
+            add_body(kernel, found, (block, at))
+            changed = True
+    return changed
+
+
+def _addressed_here(cfg: Cfg, block: Block, store: Op, found: Wanted) -> int:
+    """Compute the store's address and mask in its block, from what is wanted and what loops or
+    memory give; the place where that begins."""
+    needed: list[Op] = []
+    seen: set[Op] = set()
+    stack = [(v.op, False) for v in (*store.operands[:1], *([store.guard] if store.guard else []))]
+    while stack:
+        op, done = stack.pop()
+        if op is None or any(result in found.multiples for result in op.results):
+            continue
+        if done:
+            needed.append(op)
+        elif op not in seen and op.name not in _ROOTS and op.pure \
+                and cfg.block_of[op] not in cfg.innermost:
+            seen.add(op)
+            stack.append((op, True))
+            stack += [(v.op, False) for v in op.inputs()]
+    at = len(block.phis())
+    mapping: dict[Value, Value] = {}
+    made = copy_ops(needed, mapping)
+    store.operands[0] = mapping.get(store.operands[0], store.operands[0])
+    if store.guard is not None:
+        store.guard = mapping.get(store.guard, store.guard)
+    block.ops[at:at] = made
+    return at

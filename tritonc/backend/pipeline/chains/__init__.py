@@ -1,0 +1,1 @@
+"""Several products in a loop: which start early, and which iteration they belong to."""

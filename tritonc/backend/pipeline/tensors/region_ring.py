@@ -1,0 +1,230 @@
+"""A ring of tensor copies for a region of the control-flow graph, with a producer warp.
+
+Before:  place:  ...                      After:  place:  ring_init; start_copier
+         outer:  ...                              outer:  %s = phi [0], [..]   stage
+                                                          %p = phi [0], [..]   phase
+         loop:   shared_store %a, load ..         loop:   ring_acquire %a[%s]; tensor_copy %a[%s]
+                 wgmma %a, %b                             ring_wait %a[%s], %p; wgmma %a[%s], ...
+                                                          ring_release %a[%s]
+                 br loop                                  stage and phase after these; br loop
+
+Each iteration copies its own operands: the text has no run-ahead, no prologue, no slices.  The
+producer warp runs the region's control flow, addresses and copies, and no computation; it waits for
+stages that are free, and is so ahead of the consumers by as many as there are, over whatever
+branches and loops lie between.  Stage and phase go through the region like any other value.
+
+Loops behind each other whose operands have the same buffers share the ring (`followers`).  What all
+iterations of a loop read has one of its own, around the loop (`fixed`).
+
+Only for kernels whose copies are programs of their own (`specialize_warps` has the conditions):
+otherwise every iteration would wait for its operands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tritonc.analysis.aliases import pointer_roots, stores_may_reach
+from tritonc.backend.launch.persist import counts_instances, rare_instances
+from tritonc.backend.pipeline.channel import Boxes
+from tritonc.backend.pipeline.staged_loop import StagedLoop, buffer_of, exchanged, widen
+from tritonc.backend.pipeline.tensors.roles import leading_to
+from tritonc.backend.pipeline.tensors.specialize_warps import computable, steady_loads
+from tritonc.backend.pipeline.tensors.tensor_access import claim
+from tritonc.backend.pipeline.tensors.tensor_ring import TensorRewrite
+from tritonc.backend.shared.shared_memory import accesses
+from tritonc.ir.build import Builder, make_op
+from tritonc.ir.cfg import Cfg, Loop, add_incoming, make_phi
+from tritonc.ir.core import Block, Kernel, Op, Value, uses
+from tritonc.ir.ssa import rewire
+from tritonc.ir.types import I1, I32
+
+EXCHANGE = 16 * 1024  # bytes of a tile that goes between warps at once
+
+
+def region(kernel: Kernel, loops: list[StagedLoop], place: Block, boxes: list[Boxes]
+           ) -> list[Block]:
+    """The blocks behind `place`, if one thread can run what leads to the loops' copies by itself;
+    none if it cannot."""
+    cfg = Cfg(kernel)
+    found = [block for block in cfg.order if cfg.dominates(place, block)]
+    values = [v for one in boxes for v in one.strip.values()]
+    values += [block.terminator.operands[0]
+               for block in leading_to(found, [one.body for one in loops])
+               if block.terminator.name == "cond_br"]
+    rare = rare_instances(kernel)
+    if any(op.name == "wgmma" for block in found if block not in rare
+           and not any(block in one.loop for one in loops) for op in block.ops):
+        return []  # two that start producers on one path have none
+    if not computable(values, None, steady_loads(kernel, cfg)):
+        return []
+    loads, roots = [one.load for one in boxes], pointer_roots(kernel)
+    loop = loops[0].loop.parent
+    while loop is not None:  # copies overtake what earlier turns store
+        if not counts_instances(loop) and stores_may_reach(kernel, loop.blocks, loads, roots):
+            return []
+        loop = loop.parent
+    return found
+
+
+def needed_beside(kernel: Kernel, blocks: list[Block], staged: StagedLoop, known: set[Op]) -> int:
+    """Bytes of shared memory that other operations of the blocks want: buffers that are not set
+    apart yet, nor `known`, nor of the loop, and one for the largest exchange, which may go in parts
+    of EXCHANGE bytes.  What only an inner loop uses, others may use when it does not run."""
+    readers, cfg = uses(kernel), Cfg(kernel)
+    known |= {access.allocation for op in staged.loop.ops() for access in accesses(op)}
+    buffers: dict[Op, set[Loop | None]] = {}
+    exchange: dict[Loop | None, int] = {None: 0}
+    for block in blocks:
+        loop = cfg.innermost.get(block)
+        for op in block.ops if block not in staged.loop else ():
+            exchange[loop] = max(exchange.get(loop, 0), min(exchanged(op, readers), EXCHANGE))
+            for access in accesses(op):
+                if access.allocation not in known and not access.allocation.attributes.get(
+                        "pinned"):
+                    buffers.setdefault(access.allocation, set()).add(loop)
+    sizes = {op: buffer_of(op.result).stage_bytes for op in buffers}
+    own = {loop: size + sum(sizes[op] for op, users in buffers.items() if users == {loop})
+           for loop, size in exchange.items()}
+    return max(own.values()) + sum(sizes[op] for op, users in buffers.items() if len(users) > 1)
+
+
+class RegionRewrite(TensorRewrite):
+    """A pipeline whose ring begins in `place` and goes on through all that follows, `followers`
+    included: loops of their own."""
+
+    followers: Sequence[RegionRewrite] = ()
+
+    @property
+    def home(self) -> Block:
+        return self.place
+
+    def run(self) -> None:
+        """Rewrite the loop."""
+        fixed = {one.store for one in self.fixed}
+        before = self.staged.preheader
+        before.ops = [op for op in before.ops if op not in fixed]
+        self.prologue()
+        self.rewrite()
+        for one in self.followers:
+            one.follow(self)
+        for phis in zip(*((one.ring[0], one.phase) for one in (self, *self.followers)),
+                        strict=True):
+            self.thread(phis)
+        for phi in self.brings:
+            self.thread([phi])
+        if self.fixed:
+            self.bring_fixed()
+        if self.staged.asynchronous:
+            self.keep_in_flight()
+
+    def rewrite(self) -> None:
+        """What happens in the loop."""
+        self.phis({})
+        self.hand_over()
+        latch = self.staged.latch
+        stage = self.turn(self.ring[0].result)
+        phase = self.turn_phase(stage[-1].result, self.phase.result)
+        step = make_op("add", [self.turns.result, self.number(1)])
+        latch.ops[-1:-1] = [*stage, *phase, step]
+        yes = make_op("constant", [], I1, value=True)
+        self.kernel.entry.ops.insert(0, yes)
+        turned = ((self.ring[0], stage[-1]), (self.phase, phase[-1]), (self.turns, step),
+                  *((phi, yes) for phi in self.brings))
+        for phi, after in turned:
+            add_incoming(phi, after.result, latch)
+        self.use_stage()
+
+    def follow(self, leader: RegionRewrite) -> None:
+        """Rewrite a loop that comes later, on the same ring."""
+        self.slot, self.rings, self.released = leader.slot, leader.rings, leader.released
+        self.now = {}
+        self.kernel.replace({own.operands[0]: other.operands[0] for own, other in zip(
+            self.staged.stores, leader.staged.stores, strict=True)})
+        self.staged.preheader.ops[-1:-1] = self.describe(claim(self.kernel, self.place))
+        leader.begin.attributes["indices"] += tuple(self.maps.values())
+        self.rewrite()
+
+    def bring_fixed(self) -> None:
+        """Around the loops: what all iterations read is there; they have read it."""
+        loops = [one.staged for one in (self, *self.followers)]
+        before, leave, kernel = self.staged.preheader, loops[-1].exit, self.kernel
+        stores = [one.store for one in self.fixed]
+        stage, phase = (make_op("undef", [], I32).result for _ in range(2))
+        opened = [widen(v, self.fixed_stages, stage, 0) for v in (
+            self.rings[-1], self.released[-1], *(store.operands[0] for store in stores))]
+        full, free, *views = (op.result for op in opened)
+        block = Block("")
+        block.ops += opened
+        b = Builder(block, span=self.span)
+        # The first is there already, where the threads have brought it.
+        comes = make_op("undef", [], I1).result if self.here and self.warm_fixed else None
+        b.insert(make_op("ring_acquire", [free, b.value("xor", phase, self.number(1)), *views],
+                         guard=comes))
+        b.insert(make_op("ring_expect", [full], guard=comes, bytes=self.bytes(stores)))
+        first = len(self.channels) - len(stores)
+        for i, view in enumerate(views, first):
+            self.copy(b, i, view, full, self.number(0), comes)
+        b.insert(make_op("ring_wait", [full, phase]))
+        buffers = [store.operands[0] for store in stores]
+        for op in (op for one in loops for op in one.loop.ops()):
+            op.replace_inputs(dict(zip(buffers, views, strict=True)))
+        before.ops[-1:-1] = block.ops
+        next_stage = self.turn(stage, self.fixed_stages)
+        next_phase = self.turn_phase(next_stage[-1].result, phase)
+        leave.ops[len(leave.phis()):len(leave.phis())] = [
+            make_op("ring_release", [free, *views]), *next_stage, *next_phase]
+        turned = [(stage, self.number(0), next_stage[-1].result),
+                  (phase, self.number(0), next_phase[-1].result)]
+        if comes is not None:
+            no, yes = (make_op("constant", [], I1, value=value) for value in (False, True))
+            kernel.entry.ops[:0] = [no, yes]
+            turned.append((comes, no.result, yes.result))
+        for old, initial, new in turned:
+            rewire(kernel, Cfg(kernel), old, {self.place: initial, leave: new},
+                   [(op, before) for op in (*block.ops, *next_stage, *next_phase)
+                    if old in op.inputs()])
+
+    def start_ring(self, ops: list[Op]) -> None:
+        super().start_ring(ops)
+        for store in (*self.staged.stores, *(one.store for one in self.fixed)):
+            assert store.operands[0].op is not None
+            store.operands[0].op.attributes["continues"] = True
+
+    def first_copies(self) -> dict[Value, Value]:
+        """There are none."""
+        self.now = {}
+        return {}
+
+    def phis(self, ahead: dict[Value, Value]) -> dict[Value, Value]:
+        """The stage, its phase, and the number of the iteration."""
+        self.turns, self.phase, read = (
+            make_phi([self.number(0)], [self.staged.preheader], name)
+            for name in ("turn", "phase", "stage"))
+        self.staged.loop.header.ops[:0] = [self.turns, self.phase, read]
+        self.ring, self.next_phase = [read, read], self.phase
+        self.brings = [self.bring()] if self.here else []
+        return ahead
+
+    def bring(self) -> Op:
+        """Whether an iteration copies: the threads have brought the first one's operands."""
+        b = Builder(self.place, at=len(self.place.ops) - 1)
+        first = b.value("xor", self.filled, b.constant(True, I1))
+        phi = make_phi([first], [self.staged.preheader], "bring")
+        self.staged.loop.header.ops.insert(0, phi)
+        return phi
+
+    def fill(self, product: int, stage: Value, ahead: int) -> list[Op]:
+        self.coming = self.brings[product].result if product < self.here else None
+        return super().fill(product, stage, ahead)
+
+    def thread(self, phis: Sequence[Op]) -> None:
+        """Let each loop begin with what the one left that ran last, or 0."""
+        zero = phis[0].operands[0]
+        headers = [one.staged.loop.header for one in (self, *self.followers)][:len(phis)]
+        before = make_op("undef", [], phis[0].result.type).result
+        for phi in phis:
+            phi.operands[0] = before
+        rewire(self.kernel, Cfg(self.kernel), before, {self.place: zero, **{
+            header: phi.result for header, phi in zip(headers, phis, strict=True)}},
+               list(zip(phis, headers, strict=True)))

@@ -1,0 +1,85 @@
+"""Roles of a block's threads: a producer warp that makes the TMA loads, consumer warpgroups.
+
+The *readers* hold the tiles and compute; the *copier*, one thread of warps beside theirs, runs what
+brings them operands.  `specialize_warps` proves that the two may part; the emitter writes the
+kernel twice, for each role without what the other one does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tritonc.backend.target.target import Target
+from tritonc.ir.cfg import Cfg
+from tritonc.ir.core import Block, Kernel
+from tritonc.ir.layouts.layout import LANE_BITS
+from tritonc.ir.types import Tile
+
+READERS, COPIER = "readers", "copier"
+COPIES = ("ring_acquire", "ring_expect", "tensor_copy")  # what the copier does
+SETUP = ("ring_init", "claim_slot", "tensor_map", "publish_maps")  # what its warps do before
+START = "start_copier"  # where it begins, and the readers meet them
+COPIER_WARPS = 4  # registers are given to groups of four warps
+COPIER_REGISTERS = 24  # of a thread: the least that setmaxnreg knows
+LEAST = 232  # registers of a reader that computes a large product
+
+
+def registers(warps: int, target: Target) -> tuple[int, int] | None:
+    """Registers of a thread of the copier's warps and of so many readers'; (0, 0) if those that all
+    get at the start do, None if readers would have too few."""
+    total = target.registers_per_multiprocessor >> LANE_BITS
+    first = total // (warps + COPIER_WARPS) // 8 * 8
+    if first >= LEAST:
+        return 0, 0
+    readers = (first * (warps + COPIER_WARPS) - COPIER_REGISTERS * COPIER_WARPS) // warps // 8 * 8
+    return (COPIER_REGISTERS, readers) if readers >= LEAST else None
+
+
+def has_copier(kernel: Kernel) -> bool:
+    """Whether a warp of its own makes the copies."""
+    return any(op.name == START for op in kernel.ops())
+
+
+def leading_to_copies(blocks: Iterable[Block]) -> list[Block]:
+    """The blocks from which an operation of the copier can be reached, in the given order."""
+    order = list(blocks)
+    return leading_to(order, [block for block in order if any(
+        op.name in (*COPIES, START) for op in block.ops)])
+
+
+def leading_to(blocks: Iterable[Block], ends: Iterable[Block]) -> list[Block]:
+    """The blocks from which one of `ends`, which are among them, can be reached, in their order."""
+    order, found = list(blocks), set(ends)
+    changed = True
+    while changed:
+        more = {block for block in order if found.intersection(block.successors)} - found
+        found |= more
+        changed = bool(more)
+    return [block for block in order if block in found]
+
+
+def first_work(kernel: Kernel) -> set[Block]:
+    """The blocks in which threads take the registers of their role: the first on each way from the
+    entry that do more than choose a body by scalars, or end."""
+    cfg = Cfg(kernel)
+    choices: set[Block] = set()
+    pending = [kernel.entry]
+    while pending:
+        block = pending.pop()
+        if block in choices or not chooses(block) or not choices.issuperset(
+                cfg.predecessors[block]):
+            continue
+        choices.add(block)
+        pending += block.successors
+    found = {to for block in choices for to in block.successors} - choices
+    if all(choices.issuperset(cfg.predecessors[block]) for block in found):
+        return found if choices else {kernel.entry}
+    return {kernel.entry}
+
+
+def chooses(block: Block) -> bool:
+    """Whether a block computes scalars only, and branches or returns."""
+    return all(op.name in ("cond_br", "br", "ret") or (
+        op.pure and op.name != "phi"
+        and not any(isinstance(v.type, Tile) for v in (*op.results, *op.operands)))
+        for op in block.ops)

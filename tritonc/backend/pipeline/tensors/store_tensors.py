@@ -1,0 +1,352 @@
+"""store_tensors: TMA stores the result of a product, while the threads go on.
+
+Before:  %x = convert_layout %y             After:  for each part of the tile, in turn two buffers:
+         @%m store %p, %x                              store_wait {pending = 1}
+                                                       %z = tile_part %y
+                                                       shared_store %s, %z
+                                                       proxy_fence
+                                                       tensor_store %s, %slot, %column, %row
+
+A result lies in the threads as the matrix instruction left it, in pairs of elements, so it goes
+through shared memory anyway.  From there the engine brings it to global memory on its own, with
+whole rows and the mask at no cost: the next instance's products need not wait for it.  The parts
+are small, so that their buffers fit beside the ring of operands.  What is computed between product
+and store is computed for each part where it is stored (`slices`).
+
+Done for large products, where the store is an access of a tensor (`tensor_access`) that begins
+inside of it, and the mask is exactly its box.  The engine's writes have an order only where threads
+wait for them: so nothing else that an instance does may touch the same memory before or after, but
+for loads that have ended because the stored value, or shared memory, depends on them; and the
+kernel has no atomics, which other instances could take for a sign that the result is there.
+
+Needs layouts; must come before pipeline, which gives the rest of shared memory to its ring.
+"""
+
+from __future__ import annotations
+
+from tritonc.analysis.affine import Affinity
+from tritonc.analysis.aliases import may_alias, pointer_roots
+from tritonc.analysis.axis import axis_info
+from tritonc.analysis.linear import emit
+from tritonc.analysis.signs import known_signs
+from tritonc.analysis.values import slice_of
+from tritonc.backend.launch.persist import counts_instances, rare_instances
+from tritonc.backend.layout.conversion import Shared, plan_conversion
+from tritonc.backend.pipeline.slices import slices
+from tritonc.backend.pipeline.tensors.tensor_access import (
+    MOST_BOX,
+    Strip,
+    available,
+    claim,
+    claim_place,
+    forward,
+    make_map,
+    recognize,
+)
+from tritonc.backend.pipeline.tensors.warpgroup_stores import send_together
+from tritonc.backend.shared.allocate_shared import fits
+from tritonc.backend.shared.shared_memory import LEFT
+from tritonc.backend.target.matrix import LARGE
+from tritonc.backend.target.target import Target
+from tritonc.ir.build import Builder, make_op
+from tritonc.ir.cfg import Cfg, incoming, reached, split_returns
+from tritonc.ir.context import Context
+from tritonc.ir.core import Block, Kernel, Op, Value, uses
+from tritonc.ir.layouts.layout import Layout, axis_bases, log2
+from tritonc.ir.layouts.layout_ops import transpose
+from tritonc.ir.layouts.shared_layout import tensor_core
+from tritonc.ir.ops import READ, SYNC, WRITE
+from tritonc.ir.types import I32, Buffer, Tile, scalar
+from tritonc.source import Span
+
+PART = 16 * 1024  # bytes of a part, where the layout allows
+BUFFERS = 2
+FEW = 16  # registers of a part that the threads store themselves
+
+
+def store_tensors(kernel: Kernel, context: Context) -> bool:
+    """Let the copy engine make the stores of kernels whose products run on wgmma."""
+    target: Target = context.target
+    if not ({"tensor_map", "tensor_copy"} <= target.features
+            and any(op.name == "wgmma" for op in kernel.ops())):
+        return False
+    changed = split_returns(kernel)
+    infos = axis_info.analyze(kernel)
+    changed |= _passed_on(kernel)
+    hindered: dict[Span | None, str] = {}  # the body made for aligned addresses comes last
+    served: set[Span | None] = set()  # places where the engine stores in one of the bodies
+    rare = rare_instances(kernel)
+    for block in kernel.blocks:
+        for op in list(block.ops):
+            if op.name == "store":
+                why = "" if block in rare else _store(kernel, block, op, infos, context)
+                if why is None:
+                    served.add(op.span)
+                    continue
+                if why:
+                    hindered[op.span] = why
+                changed |= _in_parts(kernel, block, op, _source(kernel, op))
+    for span, reason in hindered.items():
+        if span not in served:
+            context.remark("store_tensors", f"not stored by TMA: {reason}", span,
+                           missed=True)
+    return changed or bool(served)
+
+
+def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context: Context
+           ) -> str | None:
+    """Let the engine make one store; if it cannot, why, "" where it is of no use."""
+    value = _source(kernel, op)
+    t = value.type if value is not None else None
+    if value is None or not isinstance(t, Tile) or t.layout is None or len(t.shape) != 2 \
+            or not context.meta.get("tensor_store", t.size > LARGE or (
+                t.size == LARGE and _persistent(kernel))):
+        return ""
+    e = scalar(t)
+    cfg = Cfg(kernel)
+    known = known_signs(kernel, cfg, block)
+    strip = recognize(op, e.bytes, Affinity(signs=known), None, infos)
+    if isinstance(strip, str):
+        return strip
+    if not forward(strip, known):
+        return "its stride or its start may be negative"
+    place = _place(kernel, cfg, block, strip)
+    if place is None:
+        return "its mask or its addresses depend on computed data"
+    inner, outer = strip.axes
+    bits, extents = _parts(t.layout, inner, e.bytes)
+    swizzle = next((s for s in (128, 64, 32) if extents[inner] * e.bytes >= s), None)
+    size = e.bytes * extents[0] * extents[1]
+    if swizzle is None or extents[outer] > MOST_BOX or size > 2 * PART:
+        return "TMA does not support tiles of these extents"
+    again = _again(cfg, block)
+    if (again and not _parted(strip, t.shape)) or not _alone(kernel, cfg, block, op):
+        return "other accesses of the program may overlap it"
+    room = context.target.shared_per_block - LEFT
+    sliced = slices(kernel, block, op, value, bits, stored=True)
+    together = slices(kernel, block, op, value, bits, stored=False)
+    at_once = len(together.inside) > len(sliced.inside) and fits(kernel, room, size << len(bits))
+    count = 1 << len(bits) if at_once else min(BUFFERS, 1 << len(bits))
+    sliced = together if at_once else sliced
+    if not fits(kernel, room, count * size):
+        return "its buffers do not fit into shared memory"
+    claimed = claim(kernel, place)
+    columns = swizzle // e.bytes
+    box = (columns, extents[outer])
+    index, outside = make_map(claimed, None, strip, e, box, swizzle)
+    layout = tensor_core(extents, strip.axes, e.bytes, swizzle)
+    allocations = [make_op("alloc_shared", [], Buffer(e, extents, 1, layout), span=op.span,
+                           pinned=True) for _ in range(count)]
+    kernel.entry.ops[:0] = allocations
+    buffers = [allocation.result for allocation in allocations]
+    for buffer in buffers:
+        buffer.name = "leaving"
+    made = Block("")
+    b = Builder(made, span=op.span)
+    starts = [emit(b, start, I32) for start in strip.starts]
+    starts = [b.value("add", v, outside[i]) if i in outside else v for i, v in enumerate(starts)]
+    writes: list[Op] = []
+    sends: list[Op] = []
+    for number in range(1 << len(bits)):
+        buffer = buffers[number % len(buffers)]
+        if not (at_once and number):
+            b.insert(make_op("store_wait", [], pending=0 if at_once else len(buffers) - 1))
+            if again:
+                made.ops[-1].attributes["written"] = True
+        part = value
+        if bits:
+            part = sliced.part(made.ops, number)
+        writes.append(make_op("shared_store", [buffer, part], span=op.span))
+        b.insert(writes[-1])
+        b.insert(make_op("proxy_fence", []))
+        first = sum(bit for i, bit in enumerate(bits) if number >> i & 1)
+        corner = divmod(first, t.shape[1])
+        here = [b.value("add", v, b.constant(corner[axis], I32)) if corner[axis] else v
+                for v, axis in zip(starts, strip.axes, strict=True)]
+        here += [emit(b, start, I32) for start, _ in strip.depth]
+        sends.append(make_op("tensor_store", [buffer, claimed.slot.result, *here],
+                             span=op.span, index=index, panels=extents[inner] // columns, box=box))
+        b.insert(sends[-1])
+    if at_once:  # all loads before the first store
+        send_together(made, writes, sends)
+    at = block.ops.index(op)
+    block.ops[at : at + 1] = made.ops
+    _wait_at_end(kernel, claimed.slot.result)
+    context.remark("store_tensors", "stored by TMA, while the block goes on", op.span)
+    return None
+
+
+def _place(kernel: Kernel, cfg: Cfg, block: Block, strip: Strip) -> Block | None:
+    """Where the map is made: before the loop of the product, so that the maps of its operands are
+    made there too, or else before the block."""
+    loops = [loop.header for loop in cfg.loops if block not in loop and cfg.dominates(
+        loop.header, block) and any(op.name == "wgmma" for op in loop.ops())]
+    for later in (*loops, block):
+        before = cfg.immediate_dominator.get(later)
+        place = claim_place(kernel, before) if before is not None else None
+        if place is not None and all(available(v, place, cfg) for v in strip.map_values()):
+            return place
+    return None
+
+
+def _in_parts(kernel: Kernel, block: Block, op: Op, value: Value | None) -> bool:
+    """Let what the threads store themselves, or pass on to a phi behind the block, be computed in
+    parts too, as far as it lies as the product left it."""
+    t = value.type if value is not None else None
+    if value is None or not isinstance(t, Tile) or t.layout is None:
+        return False
+    bits = _columns(t.layout)
+    sliced = slices(kernel, block, op, value, bits, stored=False)
+    loads = any(made.name == "load" for made in sliced.inside)
+    if not bits or value.op not in sliced.inside or not (loads or op.name == "store"):
+        return False
+    ops: list[Op] = []
+    parts: list[Value] = []
+    for number in range(1 << len(bits)):
+        parts.append(sliced.part(ops, number))
+        if loads:  # or the assembler loads all parts before it computes the first one
+            ops.append(make_op("group_barrier", []))
+    ops.append(make_op("join_parts", parts, t, span=op.span, bits=bits))
+    ops[-1].result.name = value.name
+    at = block.ops.index(value.op) + 1
+    block.ops[at:at] = ops
+    for other in [*block.ops[at + len(ops) :], op]:
+        other.replace_inputs({value: ops[-1].result})
+    return True
+
+
+def _passed_on(kernel: Kernel) -> bool:
+    """What blocks pass on to phis, of products and tiles that they load, in parts."""
+    products = {r.type for op in kernel.ops() if op.name == "wgmma" for r in op.results}
+    loops, changed = {loop.header for loop in Cfg(kernel).loops}, False
+    for block in kernel.blocks:
+        if block not in loops and len(block.successors) == 1:
+            (after,) = block.successors
+            for phi in after.phis() if after not in loops else ():
+                value = incoming(phi, block)
+                if value.type in products and value.op in block.ops:
+                    changed |= _in_parts(kernel, block, phi, value)
+    return changed
+
+
+def _source(kernel: Kernel, op: Op) -> Value | None:
+    """What a store stores, if it lies as a product left it or came through shared memory; as it
+    was before that."""
+    value, t = op.operands[1], op.operands[1].type
+    if op.attributes.get("cache") or not isinstance(t, Tile) or len(t.shape) != 2 \
+            or t.layout is None or scalar(t).bits < 8:
+        return None
+    made = value.op
+    if made is not None and made.name == "convert_layout":
+        source = made.operands[0].type
+        assert isinstance(source, Tile) and source.layout is not None
+        plan = plan_conversion(source.layout, t.layout, scalar(t).bits)
+        return made.operands[0] if isinstance(plan, Shared) else None
+    products = [r.type.layout for other in kernel.ops() if other.name == "wgmma"
+                for r in other.results if isinstance(r.type, Tile) and len(r.type.shape) == 2]
+    return value if any(layout is not None and t.layout in (layout, transpose(layout, (1, 0)))
+                        for layout in products) else None
+
+
+def _persistent(kernel: Kernel) -> bool:
+    """Whether a block goes on to another instance, whose products run beside the store."""
+    return any(map(counts_instances, Cfg(kernel).loops))
+
+
+def _columns(layout: Layout) -> tuple[int, ...]:
+    """The bits that number parts of FEW registers, of columns that stand side by side."""
+    columns = [basis for basis in axis_bases(layout.shape, 1) if basis in layout.register]
+    return tuple(columns[len(columns) - max(0, log2(layout.registers // FEW)) :])
+
+
+def _parts(layout: Layout, inner: int, size: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The bits of the index that number the parts, and the extents of a part.
+
+    Rows of 128 bytes are enough; then fewer rows.  A part is what threads hold of each other's
+    neighbours: its number must be in the registers.
+
+    >>> from tritonc.ir.layouts.fragment import wgmma_accumulator
+    >>> _parts(wgmma_accumulator((128, 256), (2, 1), 256), 1, 2)
+    ((64, 128), (128, 64))
+    """
+    extents = list(layout.shape)
+    bits: list[int] = []
+    for axis in (inner, 1 - inner):
+        bases = axis_bases(layout.shape, axis)
+        while size * extents[0] * extents[1] > PART and extents[axis] > 1:
+            top = bases[log2(extents[axis]) - 1]
+            if top not in layout.register or (axis == inner and extents[axis] * size <= 128):
+                break
+            bits.insert(0, top)
+            extents[axis] //= 2
+    return tuple(bits), tuple(extents)
+
+
+def _again(cfg: Cfg, block: Block) -> bool:
+    """Whether an instance may come to the block more than once."""
+    start = _instances(cfg, block)
+    return block in reached(block.successors, stop=[start] if start else ())
+
+
+def _instances(cfg: Cfg, block: Block) -> Block | None:
+    """Where the next instance begins."""
+    return next((loop.header for loop in cfg.loops if block in loop and counts_instances(loop)),
+                None)
+
+
+def _parted(strip: Strip, extents: tuple[int, ...]) -> bool:
+    """Whether tiles of two turns of a loop are the same or meet nowhere: they begin at multiples
+    of their extents.  Then each thread that stores part of a tile knows what it stored before."""
+    return all(n % extents[axis] == 0 for axis, start in zip(strip.axes, strip.starts, strict=True)
+               for _, n in start.terms)
+
+
+def _alone(kernel: Kernel, cfg: Cfg, block: Block, store: Op) -> bool:
+    """Whether nothing else of an instance can meet with what the engine writes."""
+    roots, target = pointer_roots(kernel), store.operands[0]
+    start = _instances(cfg, block)
+    at = block.ops.index(store)
+    after = reached(block.successors, stop=[start] if start else ())
+    before = reached(cfg.predecessors[block] if block is not start else [],
+                     lambda b: cfg.predecessors[b] if b is not start else [])
+    ended = _ended(kernel, store)
+    later = [*block.ops[at + 1 :], *(op for b in after for op in b.ops if op is not store)]
+    earlier = [op for op in (*block.ops[:at], *(op for b in before for op in b.ops))
+               if op not in ended and op is not store]
+    return not any(map(_signals, kernel.ops())) and not any(
+        op.operands and op.effects & {READ, WRITE} and SYNC not in op.effects
+        and may_alias(kernel, op.operands[0], target, roots) for op in (*later, *earlier))
+
+
+def _signals(op: Op) -> bool:
+    """Whether other instances may learn from it how far this one is."""
+    effects = op.effects
+    return effects >= {READ, WRITE} or op.name == "memory_barrier" or bool(
+        op.attributes.get("release") or op.attributes.get("volatile"))
+
+
+def _ended(kernel: Kernel, store: Op) -> set[Op]:
+    """Loads that have ended when the value is stored to shared memory: it depends on them, or
+    shared memory does that was written before."""
+    readers = uses(kernel)
+    seen: set[Value] = set()
+
+    def staged(value: Value) -> bool:
+        if value in seen:
+            return True
+        seen.add(value)
+        return all(op.name == "shared_store" or (op.pure and all(
+            map(staged, op.results))) for op in readers.get(value, ()))
+
+    loaded = [op.result for op in kernel.ops() if op.name == "load" and staged(op.result)]
+    return slice_of([store.operands[1], *loaded])  # with those that tell them where to load
+
+
+def _wait_at_end(kernel: Kernel, slot: Value) -> None:
+    """Shared memory and maps stay until all has been read."""
+    for block in kernel.blocks:
+        for at, op in enumerate(block.ops):
+            if op.name == "release_slot" and op.operands[0] is slot and (
+                    at == 0 or block.ops[at - 1].name != "store_wait"):
+                block.ops.insert(at, make_op("store_wait", [], pending=0))
+                break

@@ -1,0 +1,360 @@
+"""Tensor accesses: loads and stores as boxes of tensors, and the maps that describe those.
+
+A tensor map gives base, extents and the stride of a two-dimensional tensor, with the box and the
+swizzle.  A kernel has plain pointers, so the maps are made by the kernel itself, in a slot of
+global memory that the block claims and releases (`claim`).  The base is the parameter, and the
+offset of the first tile is split into columns and rows, so that one map serves all the instances
+that a persistent block computes; iterations move the start of the box.  A mask `index + i < limit`
+gives the extent; an axis without one extends as far as coordinates can.
+
+Affine analysis proves what is legal: the pointer tile is base + i * 1 + j * stride, moves by a
+multiple of either per iteration, its mask is a box of the same axes; every row begins at a multiple
+of 16 bytes (axis information), and neither where boxes begin nor a stride is negative (`forward`);
+specialize makes a body in which that is known.  A tile that begins past its mask must touch nothing
+although an extent of 0 is no tensor: its boxes start outside an extent of 1.
+
+A batch of tensors, `base + number * stride + ...` with the number from the program's ids or loaded,
+is one tensor with further axes, of boxes of extent 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from tritonc.analysis.affine import Affine, Affinity, Bound, Iteration, Mask
+from tritonc.analysis.axis import axis_info
+from tritonc.analysis.axis.axis_info import TOP, low_bit
+from tritonc.analysis.linear import Linear, emit, equal, number, symbol
+from tritonc.analysis.signs import Signs
+from tritonc.analysis.values import speculatable
+from tritonc.ir.build import Builder, make_op
+from tritonc.ir.cfg import Cfg, reached
+from tritonc.ir.core import Block, Kernel, Op, Value
+from tritonc.ir.layouts.shared_layout import row_major
+from tritonc.ir.types import I8, I32, I64, Buffer, Pointer, Scalar, Tile, scalar
+
+ALIGNMENT = 16  # bytes, of bases, strides and box starts
+MOST_BOX = 256  # elements along one axis of a box
+ENDLESS = (1 << 31) - 1  # the extent of an axis without a mask
+MAP = 128  # bytes of a tensor map
+MOST_DEPTH = 3  # axes of a tensor beyond two
+OUTSIDE = 64  # a start outside an extent of 1, a multiple of 16 bytes for all elements
+
+
+@dataclass
+class Strip:
+    """A load or a store as a strip of a tensor.  Axis 0 of the tensor is the contiguous one.
+
+    `axes[i]`: the tile's axis that is the tensor's axis i; `starts`: of the tile, in the first
+    iteration; `extents`: from the tensor's own start, None where unmasked; `steps`: how far the
+    tile moves in each iteration.
+    """
+
+    op: Op
+    form: Affine
+    axes: tuple[int, int]
+    starts: tuple[Linear, Linear]
+    stride: Linear  # of axis 1, in elements
+    extents: tuple[Linear | None, Linear | None]
+    steps: tuple[Linear, Linear]
+    depth: tuple[tuple[Linear, Linear], ...] = ()  # of each further axis the start and the stride
+    origin: Linear = field(default_factory=Linear)  # from the base, in elements
+
+    @property
+    def all_starts(self) -> list[Linear]:
+        """Where the first box begins, on each axis of the tensor."""
+        return [*self.starts, *(start for start, _ in self.depth)]
+
+    def values(self) -> list[Value]:
+        """What the map, the starts and the steps are computed from."""
+        return [*self.map_values(), *(v for p in (*self.all_starts, *self.steps)
+                                      for v in p.values())]
+
+    def moving(self, place: Block, cfg: Cfg) -> list[Value]:
+        """What the starts are computed from that is not there before the loop behind `place`."""
+        return [v for start in self.all_starts for v in start.values()
+                if not available(v, place, cfg)]
+
+    def map_values(self) -> list[Value]:
+        """What the tensor's map is computed from."""
+        polynomials = [self.stride, self.origin, *(e for e in self.extents if e is not None),
+                       *(stride for _, stride in self.depth)]
+        return [v for p in polynomials for v in p.values()]
+
+
+def recognize(op: Op, size: int, affinity: Affinity, iteration: Iteration | None,
+              infos: axis_info.Infos) -> Strip | str:
+    """The access of `size`-byte elements as a strip of a tensor; if it is not such, why.
+
+    `iteration`: of the loop around it that moves it, as in `affinity`.
+    """
+    pointer = op.operands[0]
+    t, info, form = pointer.type, infos.get(pointer), affinity.of(pointer)
+    if not isinstance(t, Tile) or len(t.shape) not in (1, 2):
+        return "its tile does not have one or two axes"
+    if info is None or form is None or form.base is None or (
+            iteration is not None and iteration.counter.op is not None):
+        return "its addresses may not be of the form base + row * stride + column"
+    inner = next((d for d in (1, 0)[-len(t.shape):] if form.strides[d].constant == 1), None)
+    if inner is None or info.contiguity[inner] < t.shape[inner]:
+        return "neighbours in the tile may not be neighbours in memory"
+    if info.divisibility[inner] % ALIGNMENT:
+        return f"its rows may not be aligned to {ALIGNMENT} bytes"
+    mask = affinity.mask(op.guard, len(t.shape))
+    if mask is None or mask.conditions:
+        return "its mask is not a bound on each axis"
+    row = len(t.shape) == 1  # a tensor whose other axis has one element
+    stride = number(ALIGNMENT // size) if row else form.strides[1 - inner]
+    split = form.offset.split(iteration.counter) if iteration else (form.offset, Linear())
+    if split is None:
+        return "its step differs between iterations"
+    first, step = split
+    starts = (first, Linear()) if row else split_start(first, stride)
+    for steps in _steps(step, Linear() if row else stride, affinity.signs):
+        extents = _extents(mask, inner, starts, steps, iteration)
+        if extents is not None and _divisor(steps[0], affinity.signs) * size % ALIGNMENT == 0:
+            return _deepened(Strip(op, form, (inner, 1 - inner), starts, stride, extents, steps),
+                             size, affinity)
+    return "its step is not along its mask, by whole rows, or by multiples of 16 bytes"
+
+
+def forward(strip: Strip, signs: Signs) -> bool:
+    """Whether strides and all that boxes begin with are not negative: before the base of a tensor
+    there is nothing, and it has no negative strides.
+
+    A value that is an extent is as good as known: where it is negative, nothing is accessed.
+    """
+    extents = {monomial[0] for start, extent in zip(strip.starts, strip.extents, strict=True)
+               if extent is not None and len(extent.terms) == 1 and signs.positive(start)
+               for monomial, n in extent.terms if len(monomial) == 1 and n > 0}
+    known = Signs(signs.known | extents, below=signs.below) if extents else signs
+    return all(known.positive(polynomial) for polynomial in (
+        *strip.steps, *strip.all_starts, strip.stride, *(stride for _, stride in strip.depth)))
+
+
+def _deepened(strip: Strip, size: int, affinity: Affinity) -> Strip | str:
+    """The strip with starts that are coordinates, which have 32 bits: numbers of a row, a column or
+    a tensor.  Offsets that are the same for all programs move the base; what a number of the
+    program adds, times parameters, counts along a further axis.
+
+    So the extent of the rows is the same for all programs, too.
+    """
+    depth: list[tuple[Linear, Linear]] = []
+    origin, signs = Linear(), affinity.signs
+    starts, extents = list(strip.starts), list(strip.extents)
+    for axis, unit in ((1, strip.stride), (0, number(1))):
+        for monomial, n in starts[axis].terms:
+            numbers = [v for v in monomial if v.op is not None]
+            others = tuple(v for v in monomial if v.op is None)
+            term = Linear(((monomial, n),))
+            small = all(map(signs.fits, monomial)) and (len(monomial) < 2 or (
+                axis == 1 and extents[axis] is None and len(others) < 2))
+            if not monomial or (small and numbers):
+                continue
+            if not numbers:
+                if _divisor(term * unit, signs) * size % ALIGNMENT:
+                    if small:
+                        continue
+                    return "its first offset may not be a multiple of 16 bytes"
+                origin = origin + term * unit
+            else:
+                step = Linear(((tuple(v for v in monomial if v is not numbers[0]), n),)) * unit
+                if n < 0 or not signs.holds(numbers[0]) or not signs.fits(numbers[0]) \
+                        or _divisor(step, signs) * size % ALIGNMENT:
+                    return "its first offset may not be a row and a column"
+                depth.append((symbol(numbers[0]), step))
+            starts[axis] = starts[axis] - term
+            limit = extents[axis]
+            extents[axis] = limit - term if limit is not None else None
+    if len(depth) > MOST_DEPTH:
+        return f"its first offset is a sum of more than {MOST_DEPTH} products"
+    return replace(strip, starts=(starts[0], starts[1]), extents=(extents[0], extents[1]),
+                   depth=tuple(depth), origin=origin)
+
+
+def _divisor(polynomial: Linear, signs: Signs) -> int:
+    """A power of two that divides the polynomial."""
+    found = TOP
+    for values, n in polynomial.terms:
+        known = low_bit(n)
+        for value in values:
+            known *= signs.multiples.get(value, 1)
+        found = min(found, known)
+    return found
+
+
+def _steps(step: Linear, stride: Linear, signs: Signs) -> list[tuple[Linear, Linear]]:
+    """How far the box may be said to move on both axes; two ways where the stride is a number.
+    Steps are numbers of 32 bits times constants, as coordinates are."""
+    rows, found = step.divided(stride), [(step, Linear())]
+    if rows is not None:
+        found.insert(0, (Linear(), rows))
+    return [steps for steps in found if all(
+        len(values) < 2 and all(map(signs.fits, values)) for s in steps for values, _ in s.terms)]
+
+
+def _extents(mask: Mask, inner: int, starts: tuple[Linear, Linear], steps: tuple[Linear, Linear],
+             iteration: Iteration | None) -> tuple[Linear | None, Linear | None] | None:
+    """The extents that the mask's bounds give both axes; None if they do not move with the box."""
+    extents: list[Linear | None] = [None, None]
+    for bound in mask.bounds:
+        axis = 0 if bound.axis == inner else 1
+        extent = _extent(bound, steps[axis], iteration)
+        if extent is None or extents[axis] is not None:
+            return None
+        extents[axis] = extent + starts[axis]
+    return extents[0], extents[1]
+
+
+def split_start(first: Linear, stride: Linear) -> tuple[Linear, Linear]:
+    """The offset as columns and rows: terms with the stride in them count rows."""
+    columns, rows = Linear(), Linear()
+    for term in first.terms:
+        part = Linear((term,))
+        row = part.divided(stride)
+        if row is None:
+            columns = columns + part
+        else:
+            rows = rows + row
+    return columns, rows
+
+
+def _extent(bound: Bound, step: Linear, iteration: Iteration | None) -> Linear | None:
+    """How many elements from the first tile's start are inside the bound."""
+    inside = bound.limit - bound.start
+    if iteration is None:
+        return inside
+    left = inside.split(iteration.counter)
+    if left is None or not equal(left[1], step.scaled(-1)):
+        return None
+    return left[0]
+
+
+def available(value: Value, place: Block, cfg: Cfg) -> bool:
+    """Whether the value can be read at the end of a block."""
+    if value.op is None:
+        return True
+    home = cfg.block_of.get(value.op)
+    return home is not None and cfg.dominates(home, place)
+
+
+def bring_up(values: Iterable[Value], place: Block, cfg: Cfg) -> bool:
+    """Move the numbers that `values` are computed from to the end of a block that comes before, if
+    they can be computed there.  Whether that is so; the graph is to be read again then."""
+    moved: list[Op] = []
+
+    def reach(value: Value) -> bool:
+        op = value.op
+        if available(value, place, cfg) or op in moved:
+            return True
+        if op is None or op.name == "phi" or isinstance(value.type, Tile | Buffer) \
+                or not speculatable(op) or not all(map(reach, op.inputs())):
+            return False
+        moved.append(op)
+        return True
+
+    if not all(map(reach, values)):
+        return False
+    for op in moved:
+        cfg.block_of[op].ops.remove(op)
+    slots = [i for i, op in enumerate(place.ops) if op.name == "claim_slot"]
+    at = slots[0] if slots else len(place.ops) - 1  # where maps are made
+    place.ops[at:at] = moved
+    return True
+
+
+def claim_place(kernel: Kernel, user: Block) -> Block | None:
+    """A block outside all loops that runs before `user`, on every path to each return behind it.
+
+    None if a return could be reached both with and without it.
+    """
+    cfg = Cfg(kernel)
+    place: Block | None = user
+    while place is not None and place in cfg.innermost:
+        place = cfg.immediate_dominator[place]
+    if place is None:
+        return None
+    for block in reached([place]):
+        if block.terminator.name == "ret" and not cfg.dominates(place, block):
+            return None
+    return place
+
+
+@dataclass
+class Claim:
+    """A slot for maps, and what publishes those that are made where it is claimed."""
+
+    place: Block
+    slot: Op
+    publish: Op
+    scratch: Value
+
+
+def claim(kernel: Kernel, place: Block) -> Claim:
+    """The claim of a slot at the end of `place`, made if there is none."""
+    for op in place.ops:
+        if op.name == "publish_maps":
+            slot = op.operands[0].op
+            assert slot is not None
+            return Claim(place, slot, op, op.operands[1])
+    buffers = [make_op("alloc_shared", [], Buffer(e, (extent,), 1, row_major((extent,))),
+                       pinned=True) for e, extent in ((I8, MAP), (I64, 1))]
+    kernel.entry.ops[:0] = buffers
+    scratch, cell = (buffer.result for buffer in buffers)
+    scratch.name, cell.name = "scratch", "cell"
+    slot = make_op("claim_slot", [cell], Pointer(I8), maps=0)
+    slot.result.name = "slot"
+    publish = make_op("publish_maps", [slot.result, scratch, cell], indices=())
+    place.ops[-1:-1] = [slot, publish]
+    cfg = Cfg(kernel)
+    for block in cfg.order:
+        if block.terminator.name == "ret" and cfg.dominates(place, block):
+            block.ops.insert(-1, make_op("release_slot", [slot.result]))
+    return Claim(place, slot, publish, scratch)
+
+
+def _narrowed(b: Builder, extent: Linear) -> Value:
+    """An extent in 32 bits; no box begins past the greatest that they hold."""
+    values = extent.values()
+    if equal(extent, symbol(values[0]) if len(values) == 1 else number(0)) and all(
+            scalar(v.type).bits <= 32 for v in values):
+        return emit(b, extent, I32)
+    wide = b.value("smin", emit(b, extent, I64), b.constant(ENDLESS, I64))
+    return b.value("truncate", b.value("smax", wide, b.constant(0, I64)), type=I32)
+
+
+def make_map(claimed: Claim, builder: Builder | None, strip: Strip, element: Scalar,
+             box: tuple[int, int], swizzle: int) -> tuple[int, dict[int, Value]]:
+    """The tensor map of an access, and where its axes have a mask what to add to their starts.
+
+    `builder`: where it is made, if that is not where the slot is claimed.
+    """
+    form, index = strip.form, claimed.slot.attributes["maps"]
+    assert form.base is not None
+    claimed.slot.attributes["maps"] += 1
+    claimed.scratch.type = Buffer(I8, (MAP,), index + 1, row_major((MAP,)))
+    b = builder or Builder(claimed.place, claimed.place.ops.index(claimed.slot))
+    extents, outside = [], {}
+    for axis, extent in enumerate(strip.extents):
+        if extent is None:
+            extents.append(b.constant(ENDLESS, I32))
+            continue
+        found = _narrowed(b, extent)
+        one = b.constant(1, I32)
+        inside = b.value("icmp", found, one, predicate="sge")
+        extents.append(b.value("smax", found, one))
+        outside[axis] = b.value("select", inside, b.constant(0, I32), b.constant(OUTSIDE, I32))
+    stride = emit(b, strip.stride.scaled(element.bytes), I64)
+    strides = [stride]
+    strides += [emit(b, step.scaled(element.bytes), I64) for _, step in strip.depth]
+    base = form.base
+    if strip.origin.terms:
+        base = b.value("addptr", base, emit(b, strip.origin, I64))
+    b.insert(make_op("tensor_map", [claimed.scratch, base, *extents, *strides], span=strip.op.span,
+                     index=index, element=str(element), box=box, swizzle=swizzle))
+    if builder is None:
+        claimed.publish.attributes["indices"] += (index,)
+    else:
+        b.insert(make_op("publish_maps", claimed.publish.operands, indices=(index,)))
+    return index, outside

@@ -1,0 +1,355 @@
+"""Pipelines whose operands the tensor copy engine (TMA) brings to shared memory.
+
+One thread asks for a whole box of a tensor; the engine computes the addresses, applies the swizzle,
+fills with zeros what lies outside, and counts the bytes at a barrier in shared memory that the
+readers wait for.  No registers, no address arithmetic, no masks: this is what feeds wgmma at full
+speed.
+
+Used where the operands are accesses of tensors (`tensor_access`), masked elements are zero, and the
+buffer's layout is one that the engine writes.
+
+Before:  as in pipeline.                 After:  preheader: claim_slot, tensor_map ..., ring_init
+                                                            tensor_copy ... for the first D
+                                                            iterations
+                                                 body:      ring_wait %ring[i % S], %phase
+                                                            tensor_copy %s[(i + D) % S], ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tritonc.analysis.affine import Affinity, Iteration
+from tritonc.analysis.aliases import may_alias, pointer_roots, stores_may_reach
+from tritonc.analysis.axis import axis_info
+from tritonc.analysis.signs import Signs, known_signs, loop_order
+from tritonc.backend.dots.together import chained, fed, large
+from tritonc.backend.dots.together import products as products_of
+from tritonc.backend.launch.persist import counts_instances
+from tritonc.backend.launch.register_budget import resident_blocks
+from tritonc.backend.pipeline.channel import Boxes, Channel, Means, by_threads
+from tritonc.backend.pipeline.loop_products import handed_over, products
+from tritonc.backend.pipeline.loop_slice import find_slice
+from tritonc.backend.pipeline.ring import copied_stages, most_stages
+from tritonc.backend.pipeline.staged_loop import (
+    MOST_REGISTERS,
+    StagedLoop,
+    buffer_users,
+    double_computed,
+    source_load,
+    stages_that_fit,
+)
+from tritonc.backend.pipeline.staged_loop import registers as staged_registers
+from tritonc.backend.pipeline.tensors.region_ring import RegionRewrite, needed_beside, region
+from tritonc.backend.pipeline.tensors.roles import registers
+from tritonc.backend.pipeline.tensors.tensor_access import (
+    MOST_BOX,
+    available,
+    bring_up,
+    claim_place,
+    forward,
+    recognize,
+)
+from tritonc.backend.pipeline.tensors.tensor_ring import TensorRewrite
+from tritonc.backend.pipeline.tensors.warm_start import all_quick, copyable
+from tritonc.backend.pipeline.tensors.warpgroup_stores import spread
+from tritonc.backend.shared.shared_memory import LEFT, allocation, body_of
+from tritonc.backend.target.target import Target
+from tritonc.ir.cfg import Cfg, reached
+from tritonc.ir.context import Context
+from tritonc.ir.core import Block, Kernel, Op, Value
+from tritonc.ir.layouts.shared_layout import ROW_ALIGNMENT, tensor_core, tensor_row
+from tritonc.ir.ops import WRITE
+from tritonc.ir.types import Buffer, Tile, is_pointer
+
+Hindered = list[tuple[Op, str]]  # loads that are not made by the engine, and why
+WARPGROUP = 4  # warps: with one, several products have other blocks beside them, and no copier
+COPIER_STAGES = 3  # with a copier, enough: more were no faster, and results want memory too
+RELEASED_STAGES = 2  # where warps release them one by one: more were not faster
+LARGE_STAGE = 80 << 10  # bytes: of such, a copier needs no third one
+
+
+def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
+                    context: Context, mixed: bool, others: Sequence[StagedLoop] = ()
+                    ) -> tuple[list[StagedLoop], Hindered]:
+    """Pipeline one loop with tensor copies of all its operands, and those of the `others` that its
+    ring can serve; `mixed`: with copies of some operands, too.
+
+    The loops for which that is done, and what hinders copies.
+    """
+    target: Target = context.target
+    if not {"tensor_map", "tensor_copy"} <= target.features or not staged.asynchronous:
+        return [], []
+    if not context.meta.get("tensor_copy", _pays(staged)):
+        return [], [] if "tensor_copy" in context.meta else _all(
+            staged, "this product is so small that the threads' own copies are faster")
+    place = claim_place(kernel, staged.preheader)
+    if place is None:
+        return [], _all(staged, "whether the loop is reached depends on computed data")
+    channels, hindered = _channels(kernel, staged, infos)
+    boxes = [one.boxes for one in channels if one.boxes is not None]
+    held = [one.store.operands[1] for one in channels if one.means == Means.REGISTERS]
+    if not boxes or (hindered and not mixed):
+        return [], hindered
+    moving = _moving(channels, staged, Cfg(kernel))
+    inputs = [v for one in channels if one.copied and one.load is not None
+              for v in one.load.inputs()]
+    part = find_slice(staged.loop, [staged.condition, *moving, *inputs, *held], staged.always)
+    if part is None:
+        return [], hindered or _all(staged, "whether the loop is reached depends on computed data")
+    loads = [one.load for one in channels if one.load is not None]
+    if stores_may_reach(
+            kernel, staged.loop.blocks, [*loads, *part.loads], pointer_roots(kernel)):
+        return [], _all(staged, "a store in the loop may change what it loads")
+    if held and staged_registers(staged, held) > MOST_REGISTERS:
+        return [], hindered
+    groups = products(kernel, staged) if not hindered else [list(range(len(channels)))]
+    alone = not others_beside(kernel, staged, target)
+    separate = (not hindered and not part.loads and handed_over(kernel, staged)
+                and (kernel.attributes["num_warps"] > WARPGROUP or (
+                    len(groups) == 1 and (alone or context.meta.get("copier") == 1)))
+                and registers(kernel.attributes["num_warps"], target) is not None
+                and bool(context.meta.get("copier", _pays(staged))))
+    ring = _region(kernel, staged, others, infos, groups, boxes, place, target) if (
+        separate and context.meta.get("continued", 1)) else None
+    # A producer warp starts once, and so does its ring.
+    separate &= ring is not None or staged.preheader not in Cfg(kernel).innermost
+    stages, least = _stages(kernel, staged, context, groups, alone, separate, bool(hindered))
+    if stages < least:
+        return [], _all(staged, f"{least} stages of the operands do not fit into shared memory, "
+                           "or are not asked for")
+    distance = max(1, stages - 2)
+    cfg = Cfg(kernel)
+    rewrite = TensorRewrite(kernel, staged, part, channels, stages, distance)
+    followers: list[RegionRewrite] = []
+    if ring is not None:
+        followers, fixed, fixed_stages = ring
+        rewrite = RegionRewrite(kernel, staged, part, [*channels, *fixed], stages, 0)
+        rewrite.followers, rewrite.fixed, rewrite.fixed_stages = followers, fixed, fixed_stages
+        rewrite.outer = staged.loop.parent  # whose first turn is known to come
+    outer = rewrite.outer
+    rewrite.place, rewrite.moving = place, moving
+    rewrite.products, rewrite.separate = groups, separate
+    rewrite.warm = separate and (outer is None or (
+        counts_instances(outer) and outer.latch is not None
+        and cfg.dominates(staged.preheader, outer.latch))) and copyable(
+            staged, [staged.stores[i] for i in groups[0]], infos)
+    if rewrite.warm and all_quick(rewrite.fixed, infos):
+        rewrite.warm_fixed = rewrite.fixed
+    for later in followers:
+        later.stages, later.place, later.products, later.separate = stages, place, groups, True
+        later.moving = _moving(later.channels, later.staged, cfg)
+        context.remark("pipeline", "loop pipelined: TMA loads share the buffers of the loop "
+                       "before", later.span)
+    rewrite.run()
+    context.remark("pipeline", f"loop pipelined: TMA loads run {distance} iterations ahead",
+                   boxes[0].load.span)
+    for one in (*rewrite.fixed, *channels):
+        if one.load is not None and (one.boxes is None or one in rewrite.fixed):
+            context.remark("pipeline", "brought by the producer warp before the loop that reads it"
+                           if one.boxes is not None else "operand copied asynchronously "
+                           f"(cp.async), {distance} iterations ahead", one.load.span)
+    return [staged, *(later.staged for later in followers)], hindered
+
+
+def _moving(channels: Iterable[Channel], staged: StagedLoop, cfg: Cfg) -> list[Value]:
+    """What boxes of the loop begin at that is not there before it."""
+    return [v for one in channels if one.boxes is not None
+            for v in one.boxes.strip.moving(staged.preheader, cfg)]
+
+
+def _stages(kernel: Kernel, staged: StagedLoop, context: Context, groups: list[list[int]],
+            alone: bool, separate: bool, mixed: bool) -> tuple[int, int]:
+    """The stages of the loop's operands, and the fewest that are worth it; buffers of what threads
+    compute and of results take their room before."""
+    room = context.target.shared_per_block - LEFT
+    double_computed(kernel, staged, room)
+    if separate and len(groups) == 1:
+        body = body_of(Cfg(kernel), [staged.loop.header])  # others have their own memory
+        staged.pinned += spread(kernel, body, lambda more: stages_that_fit(
+            staged, room - more) >= context.meta.get(
+                "num_stages", COPIER_STAGES + staged.from_registers))
+    least = 3 if len(groups) == 1 and alone and not (
+        separate and staged.stage_bytes >= LARGE_STAGE) else 2
+    if asked := context.meta.get("num_stages"):
+        return asked, least
+    stages = (copied_stages if mixed else most_stages)(kernel, staged, context.target)
+    if len(groups) > 1:
+        stages = min(stages, RELEASED_STAGES)
+    elif not alone and not separate:
+        stages = min(stages, _half(staged, context.target))
+    return stages, least
+
+
+def _region(kernel: Kernel, staged: StagedLoop, others: Sequence[StagedLoop],
+            infos: axis_info.Infos, groups: list[list[int]], boxes: list[Boxes], place: Block,
+            target: Target) -> tuple[list[RegionRewrite], list[Channel], int] | None:
+    """If a ring can go on behind `place`, whose copies one thread makes, and it fits: the loops
+    behind that it serves, and what is fixed in all of them, with the stages of that."""
+    cfg, room = Cfg(kernel), target.shared_per_block - LEFT
+    again = staged.preheader in cfg.innermost
+    followers = _followers(kernel, staged, others, infos, groups)
+    loops = [staged, *(later.staged for later in followers)]
+    fixed = _fixed(kernel, staged, loops[1:], infos) if again else []
+    every = [*boxes, *(one.boxes for some in (fixed, *(later.channels for later in followers))
+                       for one in some if one.boxes is not None)]
+    if not (again or followers or len(groups) == 1 or not fed(staged.body)) or not bring_up(
+            [v for one in every for v in one.strip.map_values()], place, cfg):
+        return None
+    behind = region(kernel, loops, place, every)
+    buffers = {allocation(store.operands[0])[0] for store in (
+        *(one.store for one in fixed), *(store for later in loops[1:] for store in later.stores))}
+    beside = needed_beside(kernel, behind, staged, buffers)
+    wanted = (COPIER_STAGES if len(groups) == 1 and staged.stage_bytes < LARGE_STAGE
+              else RELEASED_STAGES)
+    if not behind or stages_that_fit(staged, room - beside) < wanted:
+        return None
+    twice = TensorRewrite.bytes(one.store for one in fixed)
+    if stages_that_fit(staged, room - beside - twice) < wanted:
+        twice = 0
+    staged.exchange += beside + twice
+    return followers, fixed, 2 if twice else 1
+
+
+def _channels(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos
+              ) -> tuple[list[Channel], Hindered]:
+    """The channels of the loop, by boxes where that can be; where not, why."""
+    iteration = Iteration(staged.loop)
+    cfg = Cfg(kernel)
+    known = known_signs(kernel, cfg, staged.preheader, loop_order(staged.loop))
+    affinity = Affinity(iteration, known)
+    channels: list[Channel] = []
+    hindered: Hindered = []
+    for store in staged.stores:
+        found = _recognize(store, affinity, iteration, infos)
+        if not isinstance(found, str):
+            found = _hinders(kernel, cfg, staged, found, known) or found
+        if isinstance(found, str):
+            hindered.append((source_load(store) or store, found))
+            channels.append(by_threads(store, staged, infos))
+        else:
+            channels.append(Channel(store, Means.BOXES, found.load, found))
+    return channels, hindered
+
+
+def _followers(kernel: Kernel, staged: StagedLoop, others: Sequence[StagedLoop],
+               infos: axis_info.Infos, groups: list[list[int]]) -> list[RegionRewrite]:
+    """The rewriting of the loops behind this one that a ring of the same buffers can serve."""
+    cfg, roots = Cfg(kernel), pointer_roots(kernel)
+    found = []
+    for other in others:
+        if other is staged or not cfg.dominates(staged.loop.header, other.preheader) \
+                or [v.type for one in other.stores for v in one.operands[:1]] != [
+                    v.type for one in staged.stores for v in one.operands[:1]]:
+            continue
+        channels, hindered = _channels(kernel, other, infos)
+        moving = _moving(channels, other, cfg)
+        part = find_slice(other.loop, [other.condition, *moving], other.always)
+        loads = [one.load for one in channels if one.load is not None]
+        if not hindered and part is not None and not part.loads and handed_over(kernel, other) \
+                and products(kernel, other) == groups \
+                and not stores_may_reach(kernel, other.loop.blocks, loads, roots):
+            found.append(RegionRewrite(kernel, other, part, channels, 0, 0))
+    return found
+
+
+def _fixed(kernel: Kernel, staged: StagedLoop, later: list[StagedLoop], infos: axis_info.Infos
+           ) -> list[Channel]:
+    """What the block before the loop loads by boxes and stores for its products alone, and those of
+    the later loops, the last of which all turns of the loop around them run."""
+    cfg, users = Cfg(kernel), buffer_users(kernel)
+    outer = staged.loop.parent
+    if later and (outer is None or outer.latch is None
+                  or not cfg.dominates(later[-1].exit, outer.latch)):
+        return []
+    products = {op for one in (staged, *later) for op in one.body.ops if op.name == "wgmma"}
+    known = known_signs(kernel, cfg, staged.preheader)
+    found = []
+    for store in [op for op in staged.preheader.ops if op.name == "shared_store"]:
+        root = allocation(store.operands[0])[0]
+        if store.operands[0] is not root.result or root.attributes.get("pinned") or any(
+                op is not store and op not in products for op in users[root]):
+            continue
+        one = _recognize(store, Affinity(signs=known), None, infos)
+        if not isinstance(one, str) and forward(one.strip, known) \
+                and not one.strip.moving(staged.preheader, cfg) \
+                and not _stored_before(kernel, cfg, staged, [one.load]):
+            found.append(Channel(store, Means.BOXES, one.load, one))
+    return found
+
+
+def _hinders(kernel: Kernel, cfg: Cfg, staged: StagedLoop, boxes: Boxes, known: Signs) -> str:
+    """Why the engine cannot bring what looks like boxes; "" if it can."""
+    if _stored_before(kernel, cfg, staged, [boxes.load]):
+        return "an earlier store, not by TMA, may have written what it loads"
+    moving = boxes.strip.moving(staged.preheader, cfg)
+    if not all(available(v, staged.preheader, cfg) for v in boxes.strip.map_values()) \
+            or find_slice(staged.loop, moving, staged.always) is None:
+        return "its addresses depend on results of the loop"
+    if not forward(boxes.strip, known):
+        return "its strides or its start may be negative"
+    return ""
+
+
+def _stored_before(kernel: Kernel, cfg: Cfg, staged: StagedLoop, loads: list[Op]) -> bool:
+    """Whether an instance's threads may have stored what it loads, before the loop or in an earlier
+    turn of a loop around it: the engine need not see that (PTX ISA, "Async proxy")."""
+    starts = [loop.header for loop in cfg.loops if counts_instances(loop)]
+    blocks = reached([staged.preheader], lambda b: [] if b in starts else cfg.predecessors[b])
+    roots = pointer_roots(kernel)
+    return any(WRITE in op.effects and op.operands and is_pointer(op.operands[0].type)
+               and any(may_alias(kernel, op.operands[0], load.operands[0], roots)
+                       for load in loads) for block in blocks for op in block.ops)
+
+
+def _all(staged: StagedLoop, why: str) -> Hindered:
+    """One reason for all operands of the loop, at the first."""
+    return [(source_load(store) or store, why) for store in staged.stores[:1]]
+
+
+def others_beside(kernel: Kernel, staged: StagedLoop, target: Target) -> bool:
+    """Whether other blocks have room beside one of a warpgroup, whose products wait for each other:
+    they fill its time, and need its shared memory and the registers of a producer warp."""
+    return (kernel.attributes["num_warps"] == WARPGROUP and chained(staged.body)
+            and resident_blocks(kernel, target) > 1 and _half(staged, target) >= 2)
+
+
+def _half(staged: StagedLoop, target: Target) -> int:
+    """The stages that fit into half of a multiprocessor's shared memory."""
+    return stages_that_fit(staged, target.shared_per_multiprocessor // 2 - target.shared_reserved
+                           - LEFT)
+
+
+def _pays(staged: StagedLoop) -> bool:
+    """A small product alone does not: making maps takes longer than the threads' own copies."""
+    blocks = [block for block in staged.loop.blocks if products_of(block.ops)]
+    return len(blocks) > 1 or any(chained(block) or large(block) for block in blocks)
+
+
+def _recognize(store: Op, affinity: Affinity, iteration: Iteration | None,
+               infos: axis_info.Infos) -> Boxes | str:
+    """The load that the store stores, as boxes of a tensor; if it is not such, why."""
+    load, buffer = source_load(store), store.operands[0].type
+    if load is None:
+        return "the loaded value is changed before the product uses it"
+    if load.attributes.get("other", 0) != 0:
+        return "masked elements are not zero"
+    assert isinstance(buffer, Buffer)
+    size, t = buffer.element.bytes, load.operands[0].type
+    strip = recognize(load, size, affinity, iteration, infos)
+    if isinstance(strip, str):
+        return strip
+    assert isinstance(t, Tile)
+    if len(t.shape) == 1:
+        if t.size > MOST_BOX or t.size * size % ROW_ALIGNMENT \
+                or buffer.layout != tensor_row(t.size):
+            return "TMA does not support rows of this extent"
+        return Boxes(load, buffer.element, strip, 0, (t.size, 1), 1)
+    inner, outer = strip.axes
+    swizzle = next((s for s in (128, 64, 32) if t.shape[inner] * size >= s), None)
+    if swizzle is None or t.shape[outer] > MOST_BOX or buffer.layout != tensor_core(
+            t.shape, (inner, outer), size, swizzle):
+        return "TMA does not support tiles of these extents in the layout that the product reads"
+    columns = swizzle // size
+    return Boxes(load, buffer.element, strip, swizzle, (columns, t.shape[outer]),
+                   t.shape[inner] // columns)

@@ -1,0 +1,375 @@
+"""The rewriting of a staged loop into a pipeline with tensor copies (see `tensor_pipeline`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tritonc.analysis.linear import Linear, emit
+from tritonc.backend.pipeline.channel import Channel
+from tritonc.backend.pipeline.ring import Rewrite
+from tritonc.backend.pipeline.staged_loop import buffer_of, widen
+from tritonc.backend.pipeline.tensors.tensor_access import Claim, available, claim, make_map
+from tritonc.backend.pipeline.tensors.warm_start import WarmStart, warm_start
+from tritonc.backend.pipeline.tensors.warpgroup_stores import by_warpgroups
+from tritonc.backend.shared.shared_memory import allocation, allocations
+from tritonc.ir.build import Builder, make_op
+from tritonc.ir.cfg import Cfg, Loop, add_incoming, make_phi, reached
+from tritonc.ir.core import Block, Op, Value
+from tritonc.ir.layouts.shared_layout import row_major
+from tritonc.ir.types import I1, I32, I64, Buffer, Tile
+
+
+class TensorRewrite(Rewrite):
+    """The pipeline with tensor copies and a ring of barriers that count bytes.
+
+    With several products in an iteration, each has a ring of its own, and a second one on which
+    the warps say that they have read a stage: what feeds a product is waited for just before it,
+    and no warp waits for the others but the one that makes the copies.  So has a single product
+    where a warp of its own shall make the copies (`separate`); then the threads may bring the first
+    product's first operands themselves (`warm`).
+    """
+
+    place: Block
+    products: list[list[int]]
+    separate = False
+    warm = False
+    outer: Loop | None = None  # before which it begins
+    coming: Value | None = None  # whether the iteration comes that is being copied
+    here = 0  # products whose operands of the first iteration are there
+    filled: Value  # whether they are
+    fixed: Sequence[Channel] = ()  # of what all iterations read, at the end of `channels`
+    fixed_stages = 1
+    warm_fixed: Sequence[Channel] = ()  # as `fixed`, if a warm start brings it too
+
+    def prologue(self) -> dict[Value, Value]:
+        """Maps and barriers, then the first copies."""
+        staged = self.staged
+        stores = self.take_stores()
+        first = [self.channels[i] for i in self.products[0]] if self.warm else []
+        warm = warm_start(self.kernel, staged, first, self.stages, self.outer, self.warm_fixed,
+                          self.fixed_stages) if first else None
+        claimed = claim(self.kernel, self.place)
+        self.slot = claimed.slot.result
+        self.rings = [self.new_ring("ring") for _ in self.products]
+        self.released = [self.new_ring("released") for _ in self.products if self.apart]
+        if self.fixed:
+            for rings, name in ((self.rings, "ring"), (self.released, "released")):
+                rings.append(self.new_ring(name, self.fixed_stages))
+        before = self.describe(claimed)
+        at = len(staged.preheader.ops) - 1
+        staged.preheader.ops[-1:-1] = before
+        inits = [*(make_op("ring_init", [ring]) for ring in self.rings),
+                 *(make_op("ring_init", [ring], released=True) for ring in self.released)]
+        fence = make_op("proxy_fence", [])
+        if self.separate:  # the rings first: who computes may wait for them alone
+            ops = self.place.ops
+            ops.remove(claimed.slot)
+            where = next(i for i, op in enumerate(ops) if op is claimed.publish or (
+                op.name == "tensor_map" and op.operands[0] is claimed.scratch))
+            ops[where:where] = [*inits, claimed.slot]
+            begin = make_op("start_copier", [self.slot, claimed.publish.operands[2]],
+                            indices=tuple(self.maps.values()))
+            self.begin, self.slot = begin, begin.result
+            self.slot.name = "own_slot"
+            by_warpgroups(self.kernel, self.home, claimed.slot.result, self.slot)
+            self.start_ring([fence, begin] if self.stores_before() else [begin])
+            if warm is not None:
+                self.start_warm(warm, begin, stores)
+                stores = []
+                at += len(warm.copies) if self.home is staged.preheader else 0
+        else:
+            self.start_ring([fence, *inits])
+        ahead = self.first_copies()
+        self.hoist(at)
+        if stores:  # products may read it
+            staged.preheader.ops[-1:-1] = [*stores, make_op("proxy_fence", [])]
+        if self.apart and (not self.separate or (self.stores_before() and not self.here)):
+            # the loop has no barrier of its own, nor has a warm start made one
+            staged.preheader.ops.insert(-1, make_op("barrier", []))
+        return ahead
+
+    def describe(self, claimed: Claim) -> list[Op]:
+        """Make the maps.  Returns what computes where boxes begin."""
+        before = Block("")
+        b = Builder(before, span=self.span)
+        cfg = Cfg(self.kernel)
+        self.maps: dict[int, int] = {}
+        self.outside: dict[tuple[int, int], Value] = {}
+        self.starts: dict[tuple[int, int], Value] = {}
+        self.later: dict[tuple[int, int], Linear] = {}  # what moves in the loop, but for its turn
+        for i, one in enumerate(self.channels):
+            access = one.boxes
+            if access is None:
+                continue
+            once = all(available(v, self.place, cfg) for v in access.strip.map_values())
+            number, outside = make_map(claimed, None if once else b, access.strip,
+                                       access.element, access.box, access.swizzle)
+            self.maps[i] = number
+            self.outside.update(((i, axis), value) for axis, value in outside.items())
+            for axis, start in enumerate(access.strip.all_starts):
+                fixed, self.later[i, axis] = start.parted(lambda v: v in self.moving)
+                if fixed.terms:
+                    self.starts[i, axis] = emit(b, fixed, I32)
+        return before.ops
+
+    def take_stores(self) -> list[Op]:
+        """Take the stores to shared memory at the end of the preheader, of what threads load there:
+        while it is on its way, they make maps and barriers, and the first copies start."""
+        block = self.staged.preheader
+        taken: list[Op] = []
+        if self.home is not block or self.place is not block:
+            return taken
+        for op in reversed(block.ops[:-1]):
+            if op.name == "shared_store":
+                taken.insert(0, op)
+            elif op.name == "phi" or not (op.pure or op.name == "load"):
+                break
+        block.ops = [op for op in block.ops if op not in taken]
+        return taken
+
+    def start_warm(self, warm: WarmStart, begin: Op, stores: list[Op]) -> None:
+        """The copies before all loads and stores of the block, or else before the first map; the
+        stage, with `stores` of what products read beside it, when the copier begins."""
+        ops = self.home.ops
+        at = next(i for i, op in enumerate(ops)
+                  if op.name in ("ring_init", "claim_slot", "tensor_map") or op is begin)
+        needed = {v for op in warm.copies for v in op.inputs()}
+        at = max([at, *(i + 1 for i, op in enumerate(ops) if needed & set(op.results))])
+        ops[:at] = _hoisted(ops[:at], warm.copies)[0]
+        stage = widen(self.rings[0], self.stages, self.number(0), 0)
+        ops[-1:-1] = [
+            *stores, make_op("async_wait", [], pending=0),
+            *(make_op(name, []) for name in ("proxy_fence", "barrier")),
+            stage, make_op("ring_fill", [stage.result], guard=warm.runs)]
+        if self.warm_fixed:
+            stage = widen(self.rings[-1], self.fixed_stages, self.number(0), 0)
+            ops[-1:-1] = [stage, make_op("ring_fill", [stage.result])]
+        self.here, self.filled = 1, warm.runs
+
+    def stores_before(self) -> bool:
+        """Whether threads may have written what the copies overwrite."""
+        before = reached([self.home], Cfg(self.kernel).predecessors.__getitem__)
+        return any(op.name == "shared_store" for block in before for op in block.ops)
+
+    @property
+    def home(self) -> Block:
+        """The block at whose end the ring starts."""
+        return self.staged.preheader
+
+    def start_ring(self, ops: list[Op]) -> None:
+        """Place what makes the ring's barriers."""
+        self.home.ops[-1:-1] = ops
+
+    def first_copies(self) -> dict[Value, Value]:
+        """Start those before the loop.  Returns each phi's value `distance` turns on."""
+        return super().prologue()
+
+    def hoist(self, at: int) -> None:
+        """Move what the prologue has put at position `at` of the preheader before the loads and
+        stores there: the first copies are under way while threads load what the loop needs too."""
+        ops = self.staged.preheader.ops
+        ops[:-1], passed = _hoisted(ops[:at], ops[at:-1])
+        if any(op.name == "shared_store" for op in passed):  # products may read it, as before
+            ops.insert(-1, make_op("proxy_fence", []))
+
+    @property
+    def apart(self) -> bool:
+        """Whether each product has its own ring, and warps release its stages."""
+        return self.separate or len(self.products) > 1
+
+    def new_ring(self, name: str, stages: int = 0) -> Value:
+        """Barriers for the stages, at the entry."""
+        t = Buffer(I64, (1,), stages or self.stages, row_major((1,)))
+        ring = make_op("alloc_shared", [], t, pinned=True)
+        ring.result.name = name
+        self.kernel.entry.ops.insert(0, ring)
+        return ring.result
+
+    def copies(self, mapping: dict[Value, Value], stage: Value, ahead: int) -> list[Op]:
+        """One iteration's copies: the box of its turn."""
+        self.now = mapping
+        if self.by_threads:
+            ops = super().copies(mapping, stage, ahead)
+            assert self.runs is not None
+            self.coming = self.runs
+        else:
+            ops, self.coming = self.iteration(mapping)
+        if self.apart and self.ring:
+            return ops  # the copies stand before the products
+        there = self.here if ahead == 0 else 0
+        return [*ops, *(op for i in range(there, len(self.products))
+                        for op in self.fill(i, stage, ahead))]
+
+    def fill(self, product: int, stage: Value, ahead: int) -> list[Op]:
+        """The copies of what one product reads, once all warps have read what was there."""
+        members = [i for i in self.products[product] if self.channels[i].boxes is not None]
+        runs, stores = self.coming, [self.channels[i].store for i in members]
+        block = Block("")
+        b = Builder(block, span=self.span)
+        turn = self.turns.result if self.ring else self.number(ahead)
+        barrier = widen(self.rings[product], self.stages, stage, ahead)
+        views = [widen(store.operands[0], self.stages, stage, ahead) for store in stores]
+        for op in (barrier, *views):
+            b.insert(op)
+        if self.separate or (self.apart and self.ring):
+            released = widen(self.released[product], self.stages, stage, ahead)
+            b.insert(released)
+            phase = self.next_phase.result if self.ring else self.number(0)
+            before = b.value("xor", phase, self.number(1))
+            b.insert(make_op("ring_acquire", [released.result, before, *(v.result for v in views)],
+                             guard=runs))
+        b.insert(make_op("ring_expect", [barrier.result], guard=runs,
+                         bytes=self.bytes(stores)))
+        for i, view in zip(members, views, strict=True):
+            self.copy(b, i, view.result, barrier.result, turn, runs)
+        return block.ops
+
+    def copy(self, b: Builder, i: int, view: Value, barrier: Value, turn: Value,
+             runs: Value | None) -> None:
+        """The copy of one operand in the loop's iteration `turn`."""
+        access = self.channels[i].boxes
+        assert access is not None
+        starts = []
+        for axis in range(len(access.strip.all_starts)):
+            parts = [self.starts.get((i, axis)), self.outside.get((i, axis))]
+            if axis < 2 and access.strip.steps[axis].terms:
+                step = emit(b, access.strip.steps[axis], I32)
+                parts.insert(0, b.value("mul", turn, step))
+            if self.later[i, axis].terms:
+                parts.append(emit(b, self.later[i, axis], I32, lambda v: self.now.get(v, v)))
+            start, *others = [part for part in parts if part is not None] or [self.number(0)]
+            for part in others:
+                start = b.value("add", start, part)
+            starts.append(start)
+        b.insert(make_op("tensor_copy", [view, barrier, self.slot, *starts], guard=runs,
+                         span=access.load.span, index=self.maps[i],
+                         panels=access.panels, box=access.box))
+
+    @staticmethod
+    def bytes(stores: Iterable[Op]) -> int:
+        """The bytes of operands of one iteration."""
+        return sum(buffer_of(store.operands[0]).stage_bytes for store in stores)
+
+    def phis(self, ahead: dict[Value, Value]) -> dict[Value, Value]:
+        lead = super().phis(ahead)
+        header, preheader = self.staged.loop.header, self.staged.preheader
+        self.phase = make_phi([self.number(0)], [preheader], "phase")
+        self.turns = make_phi([self.number(self.distance)], [preheader], "turn_ahead")
+        self.next_phase = make_phi([self.number(0)], [preheader], "next_phase")
+        header.ops[:0] = [self.phase, self.turns, *([self.next_phase] if self.apart else [])]
+        return lead
+
+    def wait(self) -> list[Op]:
+        return [] if self.apart else [*self.arrival(0), *super().wait()]
+
+    def arrival(self, product: int) -> list[Op]:
+        """What makes this iteration's operands of one product be there."""
+        view = widen(self.rings[product], self.stages, self.ring[0].result, 0)
+        return [view, make_op("ring_wait", [view.result, self.phase.result])]
+
+    def copies_place(self) -> int:
+        """Behind the start of a product: tensor cores need not wait for the first warp."""
+        for at, op in enumerate(self.staged.body.ops):
+            if op.name == "wgmma" and not self.apart and not isinstance(op.operands[0].type, Tile):
+                return at + 1
+        return super().copies_place()
+
+    def hand_over(self) -> None:
+        """Around each product: its operands are there; a later one's are copied; it has read."""
+        body, (read, write) = self.staged.body, self.ring
+        roots = [allocation(store.operands[0])[0] for store in self.staged.stores]
+        for i, members in enumerate(self.products):
+            own = [roots[m] for m in members]
+            readers = [op for op in body.ops if op.name in ("wgmma", "shared_load")
+                       and not allocations(op).isdisjoint(own)]
+            starts = [op for op in readers if op.name == "wgmma"]
+            for start in starts[1:]:
+                # A half that begins when the one before is done with: the wait is over at once,
+                # and the assembler moves no instruction over it, which would take registers.
+                at = body.ops.index(start)
+                if any(op.name == "wgmma_wait" for op in body.ops[body.ops.index(starts[0]) : at]):
+                    body.ops[at:at] = self.arrival(i)
+            ends = [op for op in body.ops if op in readers or (op.name == "wgmma_wait" and any(
+                start.result in op.operands for start in readers))]
+            arrival, at = self.arrival(i), body.ops.index(readers[0])
+            body.ops[at:at] = arrival
+            at = body.ops.index(arrival[0]) if not self.distance else 1 + body.ops.index(
+                next((op for op in readers if op.name == "wgmma"), readers[-1]))
+            body.ops[at:at] = self.fill(i, write.result, self.distance)
+            view = widen(self.released[i], self.stages, read.result, 0)
+            at = body.ops.index(ends[-1]) + 1
+            body.ops[at:at] = [view, make_op("ring_release", [
+                view.result, *(root.result for root in own)])]
+
+    def body(self, lead: dict[Value, Value]) -> None:
+        super().body(lead)
+        if self.apart:
+            self.hand_over()
+        latch = self.staged.latch
+        step = make_op("add", [self.turns.result, self.number(1)])
+        phase = self.turn_phase(self.ring[0].operands[-1], self.phase.result)
+        latch.ops[-1:-1] = [step, *phase]
+        turned = [(self.turns, step.result), (self.phase, phase[-1].result)]
+        if self.apart:
+            phase = self.turn_phase(self.ring[1].operands[-1], self.next_phase.result)
+            latch.ops[-1:-1] = phase
+            turned.append((self.next_phase, phase[-1].result))
+        for phi, value in turned:
+            add_incoming(phi, value, latch)
+
+    def turn_phase(self, stage: Value, phase: Value) -> list[Op]:
+        """The phase of `stage`, which follows one in `phase`: it turns with stage 0."""
+        wraps = make_op("icmp", [stage, self.number(0)], predicate="eq")
+        other = make_op("xor", [phase, self.number(1)])
+        return [wraps, other, make_op("select", [wraps.result, other.result, phase])]
+
+    def keep_in_flight(self) -> bool:
+        """Where warps release stages, which they do when a product has ended, other warps' products
+        fill the time until the next one starts, unless threads compute its operand meanwhile."""
+        if not self.separate:
+            return super().keep_in_flight()
+        loaded = any(op.name == "shared_load" for op in self.staged.body.ops)
+        if not loaded or self.distance > self.stages - 2 or not super().keep_in_flight():
+            return False
+        self.release_later()
+        return True
+
+    def release_later(self) -> None:
+        """Stages are released when the products that read them have ended, an iteration later."""
+        staged, (read, _) = self.staged, self.ring
+        no, yes = (make_op("constant", [], I1, value=value) for value in (False, True))
+        self.kernel.entry.ops[:0] = [no, yes]
+        before = make_phi([self.number(0), read.result], [staged.preheader, staged.latch],
+                          "stage_in_flight")
+        ran = make_phi([no.result, yes.result], [staged.preheader, staged.latch], "ran")
+        staged.loop.header.ops[:0] = [before, ran]
+        places = [staged.body, staged.exit]
+        for release in [op for op in staged.body.ops if op.name == "ring_release"]:
+            for block in places:
+                views = [make_op("buffer_stage", [allocation(v)[0].result, before.result],
+                                 ahead=-1) for v in release.operands]
+                later = make_op("ring_release", [view.result for view in views], guard=ran.result)
+                at = block.ops.index(next(op for op in block.ops if op.name == "wgmma_wait")) + 1
+                block.ops[at:at] = [*views, later]
+            staged.body.ops.remove(release)
+
+
+def _hoisted(ops: list[Op], new: list[Op]) -> tuple[list[Op], list[Op]]:
+    """`ops` with `new` in them, before the loads and stores to shared memory that end them, and
+    those that it passes."""
+    at, first = len(ops), list(new)
+    rest: list[Op] = []
+    needed = {v for op in new for v in op.inputs()}
+    while at:
+        op = ops[at - 1]
+        pure = op.pure and op.name != "phi"
+        if not pure and (op.name not in ("load", "shared_store")
+                         or op.attributes.get("volatile") or needed & set(op.results)):
+            break
+        if needed & set(op.results):
+            first.insert(0, op)
+            needed.update(op.inputs())
+        else:
+            rest.insert(0, op)
+        at -= 1
+    return [*ops[:at], *first, *rest], rest

@@ -1,0 +1,1 @@
+"""The text form of Triton-IR: printed by `text`, read by `parse`."""

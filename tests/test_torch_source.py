@@ -54,6 +54,12 @@ def test_roles(lines: tuple[str, ...], wanted: str) -> None:
     assert schemas(stated(*lines)) == [wanted]
 
 
+def test_scratch_memory() -> None:
+    """Its extent is rounded up: `-(-N // 128)` blocks."""
+    assert schemas((HOST / "operators.tc").read_text())[1] == (
+        "step(Tensor(a0!) y, Tensor x, bool flag, SymInt shift, float half_scale) -> Tensor")
+
+
 def test_without_a_problem() -> None:
     assert schemas(COPY) == ["f(Tensor x, Tensor(a1!) y, SymInt N, SymInt range0) -> ()"]
 

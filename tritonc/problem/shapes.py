@@ -124,7 +124,8 @@ def _extents(nodes: Sequence[ast.expr]) -> Shape | None:
     """`zeros(2, 3)` and `zeros((2, 3))` both; -1 in a reshape is what is left."""
     if len(nodes) == 1 and isinstance(nodes[0], ast.Tuple | ast.List):
         nodes = nodes[0].elts
-    return None if any(isinstance(node, ast.UnaryOp) for node in nodes) else nodes
+    return None if any(isinstance(node, ast.UnaryOp) and isinstance(node.operand, ast.Constant)
+                       for node in nodes) else nodes
 
 
 def _is_one(node: ast.expr) -> bool:

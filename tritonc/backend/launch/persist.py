@@ -84,7 +84,7 @@ def _ahead(kernel: Kernel, context: Context) -> bool:
     operands = [v for dot in dots for v in dot.operands[:2]]
     if any(_types(block) != _types(blocks[0]) for block in blocks) or len(dots) != 2 \
             or shape(dots[0].result.type)[0] < ROWS \
-            or not all(isinstance(op.result.type, Tile) for op in loads) \
+            or not all(isinstance(op.result.type, Tile) or op.guard is None for op in loads) \
             or sum(is_plain(v, masked=True) for v in operands) < 3:
         return False
     loops = map(Cfg(kernel).innermost.get, blocks)

@@ -232,13 +232,13 @@ def _deepened(strip: Strip, size: int, affinity: Affinity) -> Strip | str:
 def _from_table(offset: Linear, numbers: list[Value], size: int, affinity: Affinity) -> Linear:
     """The stride of an offset that is one number from the loop, of any sign, times what is so
     large that memory holds fewer than BEFORE of it, or 0; no stride if it is not that."""
-    (monomial, n), *more = offset.terms
-    others = tuple(v for v in monomial if v not in numbers)
-    if more or len(numbers) != 1 or numbers[0] not in affinity.inside \
-            or affinity.signs.holds(numbers[0]) or n * size * BEFORE < LARGEST \
-            or not all(map(affinity.signs.holds, others)):
+    if len(offset.terms) != 1 or len(numbers) != 1:
         return Linear()
-    return Linear(((others, n),))
+    (monomial, n), = offset.terms
+    others = tuple(v for v in monomial if v is not numbers[0])
+    unsure = numbers[0] in affinity.inside and not affinity.signs.holds(numbers[0])
+    known = n * size * BEFORE >= LARGEST and all(map(affinity.signs.holds, others))
+    return Linear(((others, n),)) if unsure and known else Linear()
 
 
 def _divisor(polynomial: Linear, signs: Signs) -> int:

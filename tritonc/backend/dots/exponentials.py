@@ -22,6 +22,7 @@ SPREADS = ("broadcast", "reshape")
 _RELATIVE = frozenset({"fmul", "fdiv", "fneg", "fabs", "select", "psi", "broadcast", "reshape",
                        "trans", "convert_layout"})
 _NARROW = 11  # bits of a significand
+_LOW, _HIGH = ("eq", "le", "lt"), ("ne", "ge", "gt")  # comparisons
 
 
 @dataclass
@@ -41,6 +42,7 @@ class Exponential:
     any_sign: bool = False  # of the factors, since no greatest element is looked for
     great: bool = False  # whether elements may be beyond GREAT
     great_row: bool = False  # whether m may be
+    outer: bool = False  # exp((x - m) * factor): the one of `factors`, which z has not got
 
     @property
     def unit(self) -> float:
@@ -119,12 +121,18 @@ def only_rounded(value: Value, readers: dict[Value, list[Op]], summed: bool = Tr
 
 
 def _match(op: Op, readers: dict[Value, list[Op]]) -> Exponential | None:
-    difference = defined_by(op.operands[0], "fsub")
+    difference, factors = difference_of(op)
     if difference is None:
         return None
     x, row = difference.operands[0], origin(difference.operands[1], SPREADS)
     if not shape(row.type) or row.op is None:
         return None
+    if factors:
+        made = {x, *(step.z for step in _steps(op, x, row) if not step.masks)}
+        great = _may_be_great(x)
+        return Exponential(op, x, row, None, x, factors, [], great=great, outer=True) if any(
+            peak.operands[0] in made for peak in _peaks(row)) and (
+                op.name == "exp" or not great) else None
     great = _may_be_great(x)
     steps = [Exponential(op, x, row, None, x, [], [], great=great), *_steps(op, x, row)]
     for step in steps:
@@ -140,11 +148,30 @@ def _match(op: Op, readers: dict[Value, list[Op]]) -> Exponential | None:
         for step in steps if op.name == "exp" else ():
             if reduced is step.z and not step.masks:
                 return step
+        if op.name == "exp" and _hidden_alike(reduced, op, x, readers):
+            return steps[0]
     if only_rounded(op.result, readers, summed=False):
         best = max(steps, key=lambda step: len(step.factors))
         best.any_sign = True
         return best if op.name == "exp" or best.masks else None
     return None
+
+
+def _hidden_alike(reduced: Value, op: Op, x: Value, readers: dict[Value, list[Op]]) -> bool:
+    """Whether the greatest of the x's is that under a mask, under which alone op is read."""
+    mask = defined_by(reduced, "select")
+    return mask is not None and mask.operands[1] is x and all(
+        reader.name == "select" and reader.operands[:2] == [mask.operands[0], op.result]
+        for reader in readers.get(op.result, ()))
+
+
+def difference_of(op: Op) -> tuple[Op | None, list[Value]]:
+    """The difference of which, or of a product of which with a scalar, it is the exponential."""
+    product = defined_by(op.operands[0], "fmul")
+    found = _uniform_last(product.operands) if product is not None else None
+    if found is None:
+        return defined_by(op.operands[0], "fsub"), []
+    return defined_by(found[0], "fsub"), [found[1]]
 
 
 def _may_be_great(value: Value, is_row: bool = False) -> bool:
@@ -216,3 +243,19 @@ def _peaks(row: Value) -> Iterator[Op]:
             stack += op.operands
         elif op is not None and op.name == "fmul":
             stack += (_uniform_last(op.operands) or ())[:1]
+        elif op is not None and op.name == "select":
+            stack += _guarded(op)
+
+
+def _guarded(op: Op) -> list[Value]:
+    """The row of `row == -inf ? 0 : row`, or of another selection that gives no less than it."""
+    test = defined_by(op.operands[0], "fcmp")
+    limit = constant_of(test.operands[1]) if test is not None else None
+    predicate = test.attributes["predicate"][1:] if test is not None else ""
+    if test is None or limit is None or predicate not in (*_LOW, *_HIGH):
+        return []
+    other, row = op.operands[1:] if predicate in _LOW else op.operands[:0:-1]
+    number = constant_of(other)
+    scaled = defined_by(row, "fmul") if limit == HIDDEN else None
+    compared = [row, *((_uniform_last(scaled.operands) or ())[:1] if scaled is not None else ())]
+    return [row] if test.operands[0] in compared and number is not None and number >= limit else []

@@ -11,6 +11,8 @@ Before:  %x = fmul %s, splat %c           After:  %r = reduce %s {kind = fmax}
 An element then takes a multiply-add and the hardware's exp2, where the product, the difference and
 exp take ten instructions.  What stands on rows is of no account.
 
+exp((s - m) * c) is made exp(s * c - m * c) first.
+
 Done where the exponentials e^(x - m) are those of a softmax: m is at least the greatest x of its
 row, and what they are for is sums and floats of at most 16 bits (`only_rounded`).  Where they go
 into such floats alone, as in a softmax's gradient, m may be any row.
@@ -46,6 +48,7 @@ from tritonc.backend.dots.exponentials import (
     HIDDEN,
     SPREADS,
     Exponential,
+    difference_of,
     exponentials,
     positive,
 )
@@ -68,6 +71,10 @@ def fuse_exponents(kernel: Kernel, context: Context) -> bool:
         if found is None:
             return bool(done)
         done.add(found.op)
+        if found.outer:
+            if all(map(positive, found.factors)):
+                _Rewrite(kernel, found).distribute()
+            continue
         if not found.any_sign and not all(map(positive, found.factors)):
             found.factors, found.masks, found.z = [], [], found.x
         _Rewrite(kernel, found).run()
@@ -109,6 +116,18 @@ class _Rewrite:
         if found.op.name == "exp":
             self.rows(scaled)
         self.kernel.replace(self.replaced)
+
+    def distribute(self) -> None:
+        """exp((x - m) * c) is exp(x * c - m * c), which may be fused in its turn."""
+        found, b = self.found, self.before(self.found.op)
+        (factor,) = found.factors
+        row = b.value("fmul", found.row, self.uniform(b, factor, found.row))
+        scale = self.uniform(b, factor, found.x)
+        if found.op.name == "exp":
+            exponent = b.value("fsub", b.value("fmul", found.x, scale), self.spread(b, row))
+        else:
+            exponent = b.value("fma", found.x, scale, self.spread(b, b.value("fneg", row)))
+        self.kernel.replace({found.op.result: b.value(found.op.name, exponent)})
 
     def before(self, op: Op) -> Builder:
         block = self.home[op]
@@ -196,7 +215,7 @@ class _Rewrite:
 
     def spread(self, b: Builder, value: Value) -> Value:
         """A row as x - m has it."""
-        difference = self.found.op.operands[0].op
+        difference, _ = difference_of(self.found.op)
         assert difference is not None
         steps, row = list[Op](), difference.operands[1]
         while row.op is not None and row.op.name in SPREADS:

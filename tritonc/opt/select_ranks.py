@@ -35,7 +35,7 @@ class Node(NamedTuple):
 def select_ranks(kernel: Kernel, context: Context) -> bool:
     """Replace selections by rank that take more operations than they need, or as many."""
     changed = False
-    for name in ("smin", "smax", "umin", "umax"):
+    for name in sorted({op.name for op in kernel.ops()} & {"smin", "smax", "umin", "umax"}):
         places = {op: (block, i) for block in kernel.blocks for i, op in enumerate(block.ops)}
         changed |= replace_each(kernel, name, partial(_selected, uses(kernel), places))
     return changed

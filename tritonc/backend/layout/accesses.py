@@ -27,9 +27,10 @@ class Accesses:
     def __init__(self, kernel: Kernel, cfg: Cfg, warps: int) -> None:
         self.cfg, self.warps, ops = cfg, warps, list(kernel.ops())
         self.infos, self.ragged = axis_info.analyze(kernel), ragged.may_be_ragged(kernel)
+        self.masks: dict[Op, axis_info.AxisInfo | None] = {}
         for load, window in windows(kernel, self.infos).items():
             if not window.aligned:  # aligned accesses bring it
-                self.infos[load.operands[0]] = window.info
+                self.infos[load.operands[0]], self.masks[load] = window.info, window.guard
         self.staged = _staged_loads(kernel)
         self.copied = {op.operands[0].op for op in ops if op.name == "channel"}
         reductions = [op for op in ops if op.name in ("reduce", "reduce_with")]
@@ -39,8 +40,9 @@ class Accesses:
     def of(self, op: Op) -> Access:
         """What is known of an operation's addresses and guard."""
         pointer = op.operands[0]
-        return Access(shape(pointer.type), self.infos.get(pointer),
-                      ragged.edge(op, self.infos, self.ragged), scalar(pointee(pointer.type)).bytes)
+        guard = self.masks[op] if op in self.masks else ragged.edge(op, self.infos, self.ragged)
+        return Access(shape(pointer.type), self.infos.get(pointer), guard,
+                      scalar(pointee(pointer.type)).bytes)
 
     def is_gathered(self, pointer: Value) -> bool:
         """Whether no two neighbours are known to be neighbours in memory."""

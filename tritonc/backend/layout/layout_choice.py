@@ -202,6 +202,20 @@ def folded(layout: Layout, axis: int, element_bytes: int) -> Layout:
                    lane=tuple(swap.get(b, b) for b in layout.lane))
 
 
+def stacked(layout: Layout, axis: int) -> Layout:
+    """The layout of tiles that overlap along an axis: what a thread holds of it are neighbours, so
+    that it loads for several tiles at once what they share.
+
+    >>> print(stacked(spread((32, 64), (1, 0), 4, 4), 0))
+    #layout<shape=[32,64], register=[1,2,64,128], lane=[4,8,16,32,256], warp=[512,1024]>
+    """
+    bits = axis_bases(layout.shape, axis)
+    places = [b for part in (layout.register, layout.lane, layout.warp) for b in part if b in bits]
+    new = dict(zip(places, bits))
+    return replace(layout, **{part: tuple(new.get(b, b) for b in getattr(layout, part))
+                              for part in ("register", "lane", "warp")})
+
+
 def turned(access: Access, warps: int, across: int) -> Layout | None:
     """The layout of a load whose tile goes to shared memory with another axis contiguous.
 

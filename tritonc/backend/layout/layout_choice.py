@@ -91,13 +91,17 @@ def plain(shape: tuple[int, ...], warps: int) -> Layout:
     return spread(shape, tuple(reversed(range(len(shape)))), min(4, per_thread), warps)
 
 
-def scanned(shape: tuple[int, ...], axis: int, warps: int) -> Layout:
-    """The scanned axis inside one warp: in lanes and registers, in this order; of columns that
-    fill the lanes, in registers alone."""
+def scanned(shape: tuple[int, ...], axis: int, warps: int, element_bytes: int) -> Layout:
+    """The scanned axis inside one warp: as many neighbours in a thread as memory moves at once,
+    lanes, and registers; of columns that fill the lanes, in registers alone.
+
+    >>> print(scanned((2, 512), 1, 2, 4))
+    #layout<shape=[2,512], register=[1,2,128,256], lane=[4,8,16,32,64], warp=[512]>
+    """
     order = (axis, *(d for d in reversed(range(len(shape))) if d != axis))
     size, lanes, across = ([1] * len(shape) for _ in range(3))
     lanes[axis] = 1 if columns_fill_lanes(shape, axis) else min(WARP_SIZE, shape[axis])
-    size[axis] = shape[axis] // lanes[axis]
+    size[axis] = min(shape[axis] // lanes[axis], ACCESS_BYTES // min(element_bytes, ACCESS_BYTES))
     left = WARP_SIZE // lanes[axis]
     for d in order[1:]:
         lanes[d] = min(left, shape[d])

@@ -156,10 +156,11 @@ def coalesced(access: Access, warps: int, first: int | None = None, copied: bool
 
 def folded(layout: Layout, axis: int, element_bytes: int) -> Layout:
     """The layout of rows that are reduced: instead of other rows a thread holds more of its own,
-    as long as lanes side by side move whole pieces of memory.
+    as long as lanes side by side move whole pieces of memory.  Of the other axes, lanes have the
+    lowest bits, then warps: what the rows are reduced to is stored side by side.
 
     >>> print(folded(spread((16, 64), (1, 0), 4, 2), 1, 4))
-    #layout<shape=[16,64], register=[1,2,16,32], lane=[4,8,256,512,64], warp=[128]>
+    #layout<shape=[16,64], register=[1,2,16,32], lane=[4,8,64,128,256], warp=[512]>
     """
     own = axis_bases(layout.shape, axis)
     held = prod(2 for basis in layout.register if basis in own) * element_bytes
@@ -168,8 +169,12 @@ def folded(layout: Layout, axis: int, element_bytes: int) -> Layout:
     others = [basis for basis in layout.register if basis not in own]
     swap = dict(zip(lanes, others))
     swap |= {other: basis for basis, other in swap.items()}
-    return replace(layout, register=tuple(swap.get(b, b) for b in layout.register),
-                   lane=tuple(swap.get(b, b) for b in layout.lane))
+    register, lane, warp = (tuple(swap.get(b, b) for b in bases)
+                            for bases in (layout.register, layout.lane, layout.warp))
+    rest = [b for b in (*lane, *warp, *register) if b not in own and b]
+    order = dict(zip(rest, sorted(rest)))
+    return Layout(layout.shape, *(tuple(order.get(b, b) for b in bases)
+                                  for bases in (register, lane, warp)))
 
 
 def turned(access: Access, warps: int, across: int) -> Layout | None:

@@ -7,7 +7,14 @@ from collections.abc import Container
 from tritonc.analysis import ragged
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.windows import windows
-from tritonc.backend.layout.layout_choice import Access, coalesced, folded, scanned, turned
+from tritonc.backend.layout.layout_choice import (
+    ACCESS_BYTES,
+    Access,
+    coalesced,
+    folded,
+    scanned,
+    turned,
+)
 from tritonc.backend.layout.split_reductions import reduced_axes
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Kernel, Op, Value, uses
@@ -40,9 +47,11 @@ class Accesses:
 
     def of(self, op: Op) -> Access:
         """What is known of an operation's addresses and guard."""
-        pointer = op.operands[0]
-        return Access(shape(pointer.type), self.infos.get(pointer),
-                      ragged.edge(op, self.infos, self.ragged), scalar(pointee(pointer.type)).bytes)
+        pointer, guard = op.operands[0], ragged.edge(op, self.infos, self.ragged)
+        one = op.name in ("atomic_rmw", "atomic_cas") and "wide" not in op.attributes
+        size = scalar(pointee(pointer.type)).bytes
+        return Access(shape(pointer.type), self.infos.get(pointer), guard, size,
+                      size if one else ACCESS_BYTES)
 
     def is_gathered(self, pointer: Value) -> bool:
         """Whether no two neighbours are known to be neighbours in memory."""

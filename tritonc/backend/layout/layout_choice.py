@@ -120,6 +120,7 @@ class Access(NamedTuple):
     pointer: AxisInfo | None
     guard: AxisInfo | None
     element_bytes: int
+    most: int = ACCESS_BYTES  # that one instruction moves
 
     @property
     def axis(self) -> int:
@@ -129,7 +130,7 @@ class Access(NamedTuple):
     def vector(self, axis: int) -> int:
         """How many neighbours along an axis one access may cover."""
         return 1 if self.pointer is None else vector_length(
-            self.pointer, self.guard, axis, self.element_bytes, ACCESS_BYTES)
+            self.pointer, self.guard, axis, self.element_bytes, self.most)
 
     def share(self, layout: Layout) -> float:
         """The part of each memory sector that the access uses in a layout."""

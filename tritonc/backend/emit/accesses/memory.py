@@ -172,6 +172,10 @@ def atomic_rmw(f: FunctionEmitter, op: Op) -> None:
     wanted, scope = bool(f.wanted(op.result)), op.attributes.get("scope", "gpu")
     order = _order(f, op) if native is not None and (wanted or kind == "xchg") else ""
     at = f".{order}.{_NAMES[scope]}" if order else _SUFFIXES[scope]
+    if "vector" in op.attributes:
+        assert native is not None
+        _add_vectors(f, op, f"{at}.global", *native[::2])
+        return
 
     def one(address: str, value: str, guard: str) -> str:
         if native is not None:
@@ -265,6 +269,25 @@ def _native(f: FunctionEmitter, native: tuple[str, str, str], t: str, address: s
     start = f"mov.b{bits} $0, 0; @$3 " if guard else ""
     old = f.asm(register, f"{start}atom{at}.{suffix} $0, [$1], $2;", [f"=&{constraint}"], inputs)
     return old if register == t else f.op(f"bitcast {register} {old} to {t}")
+
+
+def _add_vectors(f: FunctionEmitter, op: Op, at: str, suffix: str, constraint: str) -> None:
+    """Additions of neighbours by one instruction each; nobody reads what was there before."""
+    e, owner = _pointer(op).element, f.owner(f.layout(op.operands[0]))
+    t, (addition, _, kind) = "i16" if constraint == "h" else llvm_type(e), suffix.rpartition(".")
+    addresses, values = (f.values[v] for v in op.operands)
+    for chunk in access_chunks(op, f.warps, f.target.access_bytes):
+        guard, n = f.both(owner, f.guard(op, chunk[0])), len(chunk)
+        if guard == "false":
+            continue
+        words = [as_bits(f, e, values[r]) if t == "i16" else values[r] for r in chunk]
+        inputs = [("l", f"ptr addrspace(1) {addresses[chunk[0]]}"),
+                  *((constraint, f"{t} {word}") for word in words),
+                  *([("b", f"i1 {guard}")] if guard and guard != "true" else [])]
+        places = ", ".join(f"${i + 1}" for i in range(n))
+        f.asm("void", f"{f'@${n + 1} ' if len(inputs) > n + 1 else ''}red{at}.{addition}.v{n}."
+              f"{kind} [$0], {{{places}}};", [], inputs)
+    f.values[op.result] = ["poison"] * f.layout(op.operands[0]).registers
 
 
 def _guarded(f: FunctionEmitter, e: Scalar, guard: str, emit: Callable[[], str]) -> str:

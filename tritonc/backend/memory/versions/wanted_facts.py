@@ -182,6 +182,8 @@ class _Collector:
                                  any(op.name == "dot" for op in kernel.ops()))
         self.found = Wanted(multiples=self.multiples.wanted)
         self.least = _least_rows(kernel)
+        self.held = max((r.type.size for op in kernel.ops() for r in op.results
+                         if isinstance(r.type, Tile)), default=1) // WARP_SIZE  # by a thread
         dots = [op for op in kernel.ops() if op.name == "dot"]
         # Products on CUDA cores, and additions to memory, take so long that masks of whole accesses
         # cost nothing, and an edge tile without wide accesses is what all others wait for.
@@ -237,7 +239,7 @@ class _Collector:
         if info.contiguity[axis] == 1 and op.name != "atomic_rmw":
             self.interleaved(op, affinity)
         bounds, _, others = affinity.parts(op.guard, len(t.shape))
-        reach = min(ACCESS // size, info.contiguity[axis], t.size // WARP_SIZE)  # of a thread
+        reach = min(ACCESS // size, info.contiguity[axis], self.held)
         if axis_info.vector_length(info, guard, axis, size) < reach:
             needs = self.multiples.of_pointer(pointer, axis, reach, op.name == "load")
             if needs is None:

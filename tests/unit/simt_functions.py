@@ -327,6 +327,7 @@ _BY_PREFIX: list[tuple[str, Callable[..., Lanes]]] = [
     ("llvm.nvvm.read.ptx.sreg", _special),
     ("llvm.nvvm.barrier.cta.red", _vote),
     ("llvm.nvvm.barrier", _together),
+    ("llvm.nvvm.bar.warp.sync", _whole_warps),
     ("llvm.nvvm.setmaxnreg", _whole_groups),
     ("llvm.nvvm.cp.async.commit.group", lambda m, name, types, v, active: None),
     ("llvm.nvvm.cp.async.wait.group", lambda m, name, types, v, active: None),

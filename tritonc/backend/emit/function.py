@@ -241,7 +241,10 @@ class FunctionEmitter(Instructions):
 
     def barrier(self) -> None:
         """Wait for all threads of the role.  Orders their accesses of memory, too."""
-        self._meet("sync", "void")
+        if self.warps == 1 and not self.role:
+            self.convergent("llvm.nvvm.bar.warp.sync", "void", "i32 -1")
+        else:
+            self._meet("sync", "void")
 
     def vote(self, kind: str, name: str) -> str:
         """A truth value of each thread, combined by `or` or `and` over all threads of the role, who

@@ -9,14 +9,23 @@ from tritonc.analysis.affine import Affinity
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.linear import Linear, number
 from tritonc.analysis.windows import windows
-from tritonc.backend.layout.layout_choice import Access, coalesced, folded, stacked, turned
+from tritonc.backend.layout.layout_choice import (
+    ACCESS_BYTES,
+    Access,
+    coalesced,
+    folded,
+    scanned,
+    stacked,
+    turned,
+)
 from tritonc.backend.layout.split_reductions import reduced_axes
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Kernel, Op, Value, uses
 from tritonc.ir.layouts.layout import Layout
+from tritonc.ir.layouts.layout_ops import reshape
 from tritonc.ir.layouts.shared_layout import BANK_BYTES
 from tritonc.ir.rules import pointee
-from tritonc.ir.types import Type, same_axes, scalar, shape
+from tritonc.ir.types import Type, element, same_axes, scalar, shape
 
 _SUMS = ("addptr", "add", "sub", "sext", "zext", "assume_multiple", "broadcast")
 _MOST = 200  # values looked at
@@ -36,15 +45,18 @@ class Accesses:
         self.staged, self.overlapping = _staged_loads(kernel), _overlapping_loads(kernel)
         self.copied = {op.operands[0].op for op in ops if op.name == "channel"}
         reductions = [op for op in ops if op.name in ("reduce", "reduce_with")]
-        self.reductions = [] if any(op.name in ("dot", "scan", "scan_with") for op in ops) \
-            else reductions
+        scans = [op for op in ops if op.name in ("scan", "scan_with")]
+        self.reductions = [] if scans or any(op.name == "dot" for op in ops) else reductions
+        self.scanned = {layout.size: layout for op in scans for layout in [scan_layout(op, warps)]}
 
     def of(self, op: Op) -> Access:
         """What is known of an operation's addresses and guard."""
         pointer = op.operands[0]
         guard = self.masks[op] if op in self.masks else ragged.edge(op, self.infos, self.ragged)
-        return Access(shape(pointer.type), self.infos.get(pointer), guard,
-                      scalar(pointee(pointer.type)).bytes)
+        one = op.name in ("atomic_rmw", "atomic_cas") and "wide" not in op.attributes
+        size = scalar(pointee(pointer.type)).bytes
+        return Access(shape(pointer.type), self.infos.get(pointer), guard, size,
+                      size if one else ACCESS_BYTES)
 
     def is_gathered(self, pointer: Value) -> bool:
         """Whether no two neighbours are known to be neighbours in memory."""
@@ -66,6 +78,9 @@ class Accesses:
             best = stacked(best, self.overlapping[op])
         if op in self.staged:
             best = turned(access, self.warps, self.staged[op]) or best
+        if best.size in self.scanned:  # nothing is exchanged then
+            other = reshape(self.scanned[best.size], access.shape)
+            best = other if access.share(other) >= access.share(best) else best
         return best
 
     def is_reduced(self, op: Op, axis: int) -> bool:
@@ -123,6 +138,12 @@ def _multiple(distance: Linear, stride: Linear) -> int | None:
             and stride.constant else None
     times = (distance - number(rest)).divided(stride)
     return None if times is None else times.constant
+
+
+def scan_layout(op: Op, warps: int) -> Layout:
+    """The layout in which a scan runs."""
+    t = op.results[0].type
+    return scanned(shape(t), op.attributes["axis"], warps, element(t).bytes)
 
 
 def _staged_loads(kernel: Kernel) -> dict[Op, int]:

@@ -125,13 +125,17 @@ def computed(shape: tuple[int, ...], axes: tuple[int, ...], warps: int) -> Layou
                    order)
 
 
-def scanned(shape: tuple[int, ...], axis: int, warps: int) -> Layout:
-    """The scanned axis inside one warp: in lanes and registers, in this order; of columns that
-    fill the lanes, in registers alone."""
+def scanned(shape: tuple[int, ...], axis: int, warps: int, element_bytes: int) -> Layout:
+    """The scanned axis inside one warp: as many neighbours in a thread as memory moves at once,
+    lanes, and registers; of columns that fill the lanes, in registers alone.
+
+    >>> print(scanned((2, 512), 1, 2, 4))
+    #layout<shape=[2,512], register=[1,2,128,256], lane=[4,8,16,32,64], warp=[512]>
+    """
     order = (axis, *(d for d in reversed(range(len(shape))) if d != axis))
     size, lanes, across = ([1] * len(shape) for _ in range(3))
     lanes[axis] = 1 if columns_fill_lanes(shape, axis) else min(WARP_SIZE, shape[axis])
-    size[axis] = shape[axis] // lanes[axis]
+    size[axis] = min(shape[axis] // lanes[axis], ACCESS_BYTES // min(element_bytes, ACCESS_BYTES))
     left = WARP_SIZE // lanes[axis]
     for d in order[1:]:
         lanes[d] = min(left, shape[d])
@@ -150,6 +154,7 @@ class Access(NamedTuple):
     pointer: AxisInfo | None
     guard: AxisInfo | None
     element_bytes: int
+    most: int = ACCESS_BYTES  # that one instruction moves
 
     @property
     def axis(self) -> int:
@@ -159,7 +164,7 @@ class Access(NamedTuple):
     def vector(self, axis: int) -> int:
         """How many neighbours along an axis one access may cover."""
         return 1 if self.pointer is None else vector_length(
-            self.pointer, self.guard, axis, self.element_bytes, ACCESS_BYTES)
+            self.pointer, self.guard, axis, self.element_bytes, self.most)
 
     def share(self, layout: Layout) -> float:
         """The part of each memory sector that the access uses in a layout."""
@@ -186,10 +191,11 @@ def coalesced(access: Access, warps: int, first: int | None = None, copied: bool
 
 def folded(layout: Layout, axis: int, element_bytes: int) -> Layout:
     """The layout of rows that are reduced: instead of other rows a thread holds more of its own,
-    as long as lanes side by side move whole pieces of memory.
+    as long as lanes side by side move whole pieces of memory.  Of the other axes, lanes have the
+    lowest bits, then warps: what the rows are reduced to is stored side by side.
 
     >>> print(folded(spread((16, 64), (1, 0), 4, 2), 1, 4))
-    #layout<shape=[16,64], register=[1,2,16,32], lane=[4,8,256,512,64], warp=[128]>
+    #layout<shape=[16,64], register=[1,2,16,32], lane=[4,8,64,128,256], warp=[512]>
     """
     own = axis_bases(layout.shape, axis)
     held = prod(2 for basis in layout.register if basis in own) * element_bytes
@@ -198,8 +204,12 @@ def folded(layout: Layout, axis: int, element_bytes: int) -> Layout:
     others = [basis for basis in layout.register if basis not in own]
     swap = dict(zip(lanes, others))
     swap |= {other: basis for basis, other in swap.items()}
-    return replace(layout, register=tuple(swap.get(b, b) for b in layout.register),
-                   lane=tuple(swap.get(b, b) for b in layout.lane))
+    register, lane, warp = (tuple(swap.get(b, b) for b in bases)
+                            for bases in (layout.register, layout.lane, layout.warp))
+    rest = [b for b in (*lane, *warp, *register) if b not in own and b]
+    order = dict(zip(rest, sorted(rest)))
+    return Layout(layout.shape, *(tuple(order.get(b, b) for b in bases)
+                                  for bases in (register, lane, warp)))
 
 
 def stacked(layout: Layout, axis: int) -> Layout:

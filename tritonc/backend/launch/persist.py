@@ -87,8 +87,8 @@ def _ahead(kernel: Kernel, context: Context) -> bool:
     operands = [v for dot in dots for v in dot.operands[:2]]
     fixed = [v for v in operands if v.op not in most.ops]
     computed = [v for v in operands if v not in fixed and not is_plain(v, masked=True)]
-    if any(not _types(block) <= _types(most) for block in blocks) or len(computed) > 1 \
-            or shape(dots[0].result.type)[0] < ROWS \
+    if any(not _types(block) <= _types(most) for block in blocks) or len(dots) != 2 \
+            or len(computed) > 1 or shape(dots[0].result.type)[0] < ROWS \
             or not all(isinstance(op.result.type, Tile) or op.guard is None for op in loads):
         return False
     stored = [op.operands[1] for block in part if block not in general for op in block.ops

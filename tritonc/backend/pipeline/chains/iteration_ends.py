@@ -38,7 +38,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tritonc.analysis.values import defined_by, origin, slice_of
+from tritonc.analysis.values import origin, slice_of
 from tritonc.backend.dots.exponentials import difference_of
 from tritonc.backend.shared.shared_memory import allocation
 from tritonc.ir.build import make_op

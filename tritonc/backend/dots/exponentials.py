@@ -140,7 +140,7 @@ def _match(op: Op, readers: dict[Value, list[Op]]) -> Exponential | None:
         step.great_row = great or _may_be_great(row, is_row=True)
     for peak in _peaks(row):
         (reduced,) = peak.operands
-        if reduced is x:
+        if _alike(reduced, x):
             own = [step for step in steps if _alone(step, (difference, peak), readers)]
             best = max(own, key=lambda step: len(step.factors), default=steps[0])
             best.peak = peak
@@ -157,10 +157,33 @@ def _match(op: Op, readers: dict[Value, list[Op]]) -> Exponential | None:
     return None
 
 
+def _alike(a: Value, b: Value) -> bool:
+    """Whether two values are one, or the same product, of which one may be contracted."""
+    one, two = defined_by(a, "fmul"), defined_by(b, "fmul")
+    return a is b or (one is not None and two is not None and one.operands == two.operands)
+
+
+def divisions(found: Exponential, readers: dict[Value, list[Op]]) -> list[Op]:
+    """The divisions by constants on the way to x, of which all is read for the exponential alone:
+    by it, by the greatest element's reduction, or by what is on the way."""
+    chain, value = list[Op](), found.x
+    while (step := value.op) is not None and (
+            (step.name == "select" and constant_of(step.operands[2]) is not None)
+            or (step.name == "fmul" and is_uniform(step.operands[1]))
+            or (step.name == "fdiv" and _moderate(step.operands[1]))):
+        chain.append(step)
+        value = step.operands[1 if step.name == "select" else 0]
+    difference, _ = difference_of(found.op)
+    peaks = [peak for peak in _peaks(found.row) if peak.operands[0] is found.x]
+    own = {*chain, difference, *peaks}
+    return [op for op in chain if op.name == "fdiv"] if all(
+        own.issuperset(readers[step.result]) for step in chain) else []
+
+
 def _hidden_alike(reduced: Value, op: Op, x: Value, readers: dict[Value, list[Op]]) -> bool:
     """Whether the greatest of the x's is that under a mask, under which alone op is read."""
     mask = defined_by(reduced, "select")
-    return mask is not None and mask.operands[1] is x and all(
+    return mask is not None and _alike(mask.operands[1], x) and all(
         reader.name == "select" and reader.operands[:2] == [mask.operands[0], op.result]
         for reader in readers.get(op.result, ()))
 
@@ -255,7 +278,11 @@ def _guarded(op: Op) -> list[Value]:
     if test is None or limit is None or predicate not in (*_LOW, *_HIGH):
         return []
     other, row = op.operands[1:] if predicate in _LOW else op.operands[:0:-1]
-    number = constant_of(other)
+    inner = defined_by(test.operands[0], "fabs")
+    if inner is not None and limit == -HIDDEN and predicate in ("eq", "ne"):
+        limit = HIDDEN  # of a row of infinity, the differences are infinite too
+    number, tested = constant_of(other), (inner.operands if inner is not None and limit == HIDDEN
+                                          else test.operands)[0]
     scaled = defined_by(row, "fmul") if limit == HIDDEN else None
     compared = [row, *((_uniform_last(scaled.operands) or ())[:1] if scaled is not None else ())]
-    return [row] if test.operands[0] in compared and number is not None and number >= limit else []
+    return [row] if tested in compared and number is not None and number >= limit else []

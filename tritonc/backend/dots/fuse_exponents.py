@@ -11,7 +11,7 @@ Before:  %x = fmul %s, splat %c           After:  %r = reduce %s {kind = fmax}
 An element then takes a multiply-add and the hardware's exp2, where the product, the difference and
 exp take ten instructions.  What stands on rows is of no account.
 
-exp((s - m) * c) is made exp(s * c - m * c) first.
+exp((s - m) * c) is made exp(s * c - m * c) first, and s / c, of a constant, s * (1 / c).
 
 Done where the exponentials e^(x - m) are those of a softmax: m is at least the greatest x of its
 row, and what they are for is sums and floats of at most 16 bits (`only_rounded`).  Where they go
@@ -49,12 +49,13 @@ from tritonc.backend.dots.exponentials import (
     SPREADS,
     Exponential,
     difference_of,
+    divisions,
     exponentials,
     positive,
 )
 from tritonc.ir.build import Builder
 from tritonc.ir.context import Context
-from tritonc.ir.core import Kernel, Op, Value
+from tritonc.ir.core import Kernel, Op, Value, uses
 from tritonc.ir.numeric.numbers import round_to
 from tritonc.ir.types import F32, Tile
 
@@ -70,6 +71,9 @@ def fuse_exponents(kernel: Kernel, context: Context) -> bool:
         found = next((one for one in exponentials(kernel) if one.op not in done), None)
         if found is None:
             return bool(done)
+        if divided := divisions(found, uses(kernel)):
+            _multiply(kernel, divided)
+            continue
         done.add(found.op)
         if found.outer:
             if all(map(positive, found.factors)):
@@ -78,6 +82,17 @@ def fuse_exponents(kernel: Kernel, context: Context) -> bool:
         if not found.any_sign and not all(map(positive, found.factors)):
             found.factors, found.masks, found.z = [], [], found.x
         _Rewrite(kernel, found).run()
+
+
+def _multiply(kernel: Kernel, divided: list[Op]) -> None:
+    """Make divisions by constants products with what is one divided by them."""
+    home = {op: block for block in kernel.blocks for op in block.ops}
+    for op in divided:
+        b = Builder(home[op], home[op].ops.index(op), op.span)
+        inverse = float(round_to(F32, 1 / float(constant_of(op.operands[1]) or 1)))
+        kernel.replace({op.result: b.value("fmul", op.operands[0], b.constant(
+            inverse, op.result.type))})
+        home[op].ops.remove(op)
 
 
 class _Rewrite:

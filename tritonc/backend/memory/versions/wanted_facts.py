@@ -24,11 +24,13 @@ from tritonc.analysis.affine import Affine, Affinity, Bound, Iteration, is_count
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.linear import Linear, number
 from tritonc.analysis.multiples import Multiples, MultiplesNeeded, joined
+from tritonc.analysis.row_loops import windows_of_bytes
 from tritonc.analysis.signs import Signs, known_signs, loop_order
 from tritonc.analysis.values import computed_from
 from tritonc.backend.dots.exponentials import wanted_factors
 from tritonc.backend.dots.share_repeats import Runs, loads_of_products, share_repeats
 from tritonc.backend.dots.together import large
+from tritonc.backend.launch.choose_warps import WINDOW_ELEMENTS
 from tritonc.backend.layout import layout_choice
 from tritonc.backend.memory.masks.drop_selections import steps_of_selections
 from tritonc.backend.memory.masks.unwrap_indices import unwrap, wrapping
@@ -181,6 +183,7 @@ class _Collector:
                                  any(op.name == "dot" for op in kernel.ops()))
         self.found = Wanted(multiples=self.multiples.wanted)
         self.least = _least_rows(kernel)
+        self.held = WINDOW_ELEMENTS if windows_of_bytes(kernel, cfg) else ACCESS
         dots = [op for op in kernel.ops() if op.name == "dot"]
         self.cores = bool(dots) and all("instruction" not in op.attributes for op in dots)
 
@@ -233,7 +236,7 @@ class _Collector:
         if info.contiguity[axis] == 1:
             self.interleaved(op, affinity)
         bounds, _, others = affinity.parts(op.guard, len(t.shape))
-        reach = min(ACCESS // size, info.contiguity[axis])
+        reach = min(ACCESS // size, info.contiguity[axis], self.held)
         if axis_info.vector_length(info, guard, axis, size) < reach:
             needs = self.multiples.of_pointer(pointer, axis, reach, op.name == "load")
             if needs is None:

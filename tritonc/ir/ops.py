@@ -271,8 +271,10 @@ _ROWS: list[OpInfo] = [
             "Combines memory with value by `kind` atomically; gives the old value.  `kind` load: "
             "changes nothing; store: value replaces what was there.  `order` is relaxed, acquire, "
             "release or acq_rel, without one acq_rel of a scalar and relaxed of a tile; `scope` is "
-            "block, gpu (without one) or system; `volatile`: no other access stands for it.",
-            {READ, WRITE}, ("kind",), ("order", "scope", "volatile")),
+            "block, gpu (without one) or system; `volatile`: no other access stands for it; "
+            "`wide`: one instruction may combine neighbours; `line`: `word_of_line` loads it.",
+            {READ, WRITE}, ("kind",),
+            ("order", "scope", "volatile", "wide", "vector", "vector_axis", "line")),
     _memory("atomic_cas", "p compare value", rules.atomic,
             "Writes value where memory equals compare, atomically; gives the old value.  `order` "
             "and `scope` as of atomic_rmw.", {READ, WRITE}, (), ("order", "scope")),

@@ -51,6 +51,7 @@ def demand(blocks: list[Block], machine: Machine) -> dict[Value, int]:
     `blocks`: the reachable ones in reverse postorder.
     """
     found: dict[Value, int] = {}
+    seen: dict[Op, int] = {}  # for which of its results' registers an operation has been looked at
     changed = True
     while changed:
         changed = False
@@ -59,8 +60,9 @@ def demand(blocks: list[Block], machine: Machine) -> dict[Value, int]:
                 mask = 0
                 for result in op.results:
                     mask |= found.get(result, 0)
-                if not mask and not is_root(op, machine):
+                if seen.get(op) == mask or not (mask or is_root(op, machine)):
                     continue
+                seen[op] = mask
                 for value, wanted in reads(op, mask, machine):
                     old = found.get(value, 0)
                     if wanted & ~old:

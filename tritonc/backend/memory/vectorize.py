@@ -28,13 +28,14 @@ from tritonc.analysis.values import changes_memory
 from tritonc.analysis.windows import Window, windows
 from tritonc.backend.layout import layout_choice
 from tritonc.backend.pipeline.channel import copy_width
+from tritonc.backend.target.target import Target
 from tritonc.ir.context import Context
-from tritonc.ir.core import Kernel, Op
+from tritonc.ir.core import Kernel, Op, uses
 from tritonc.ir.layouts.layout import WARP_SIZE, axis_bases, log2
 from tritonc.ir.layouts.layout_ops import vector_width
 from tritonc.ir.ops import DIVISIONS
 from tritonc.ir.rules import pointee
-from tritonc.ir.types import Tile, scalar
+from tritonc.ir.types import BF16, F16, F32, Tile, scalar
 from tritonc.source import Span
 
 _ALIKE = ("vector", "vector_axis", "cache", "other", "ragged", "late", "piecewise")
@@ -43,8 +44,8 @@ _ALIKE = ("vector", "vector_axis", "cache", "other", "ragged", "late", "piecewis
 def vectorize(kernel: Kernel, context: Context) -> bool:
     """Set `vector` and `vector_axis` on accesses of tiles, and on comparisons and divisions: those
     of masks give one result for each access, those of indices one for neighbours in a row."""
-    accesses = [op for op in kernel.ops() if op.name in ("load", "store")
-                and isinstance(op.operands[0].type, Tile)]
+    accesses = [op for op in kernel.ops() if "wide" in op.attributes or (
+        op.name in ("load", "store") and isinstance(op.operands[0].type, Tile))]
     copies = [op for op in kernel.ops() if op.name == "async_copy"]
     comparisons = [op for op in kernel.ops() if op.name in ("icmp", *DIVISIONS)]
     if not (accesses or copies or comparisons):
@@ -78,7 +79,7 @@ def vectorize(kernel: Kernel, context: Context) -> bool:
             if op.guard is not None and infos[op.guard].constancy[axis] < width and not (
                     op in places and any(places[op].ends)):
                 op.attributes["ragged"] = True
-        elif info.every > size:  # others may access what lies between
+        elif info.every > size and op.name != "atomic_rmw":  # others may access what lies between
             op.attributes["align"] = min(info.every, layout_choice.ACCESS_BYTES)
         if width == 1 and op.name == "load" and not op.attributes.get("volatile"):
             axis = max(range(len(info.constancy)), key=lambda d: info.constancy[d])
@@ -108,6 +109,17 @@ def vectorize(kernel: Kernel, context: Context) -> bool:
         if "" not in reasons:  # one body may have what another lacks
             context.remark("vectorize", reasons[-1], span, missed=True)
     return True
+
+
+def mark_wide(kernel: Kernel, target: Target) -> None:
+    """Mark the additions of floats to memory that the target makes for neighbours at once: those
+    whose old values nobody reads."""
+    readers = uses(kernel)
+    for op in kernel.ops():
+        if op.name == "atomic_rmw" and op.attributes["kind"] == "fadd" and not readers.get(
+                op.result) and isinstance(op.result.type, Tile) and scalar(
+                op.result.type) in (F32, F16, BF16) and "atomic_vector" in target.features:
+            op.attributes["wide"] = True
 
 
 def _share_windows(kernel: Kernel, places: Mapping[Op, Window]) -> None:

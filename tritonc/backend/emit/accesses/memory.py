@@ -21,10 +21,13 @@ from tritonc.backend.emit.elements.casts import as_bits, from_bits
 from tritonc.backend.emit.function import Emitter, FunctionEmitter
 from tritonc.backend.emit.literals import address_space, literal, llvm_type, memory_type
 from tritonc.backend.emit.registers import access_chunks, addressed, alike_registers, owned
+from tritonc.backend.emit.warps import from_words, shuffle_index, to_words
 from tritonc.ir.core import Op
-from tritonc.ir.types import I1, Pointer, Scalar, Tile, element
+from tritonc.ir.layouts.layout import log2
+from tritonc.ir.types import I1, Pointer, Scalar, Tile, element, scalar
 
 _SCOPES = {"block": 'syncscope("block") ', "gpu": 'syncscope("device") ', "system": ""}
+LINE = 128  # bytes
 FENCE = f"fence {_SCOPES['gpu']}acq_rel"
 _NAMES = {"block": "cta", "gpu": "gpu", "system": "sys"}
 _SUFFIXES = {"block": ".relaxed.cta", "gpu": "", "system": ".relaxed.sys"}  # of instructions
@@ -168,6 +171,9 @@ _NATIVE: dict[tuple[str, str], tuple[str, str, str]] = {
 
 def atomic_rmw(f: FunctionEmitter, op: Op) -> None:
     kind, e = op.attributes["kind"], _pointer(op).element
+    if "line" in op.attributes:  # `word_of_line` loads it
+        f.values[op.result] = ["poison"]
+        return
     if kind in ("load", "store"):
         _atomics(f, op, partial(_load_or_store, f, op))
         return
@@ -177,6 +183,10 @@ def atomic_rmw(f: FunctionEmitter, op: Op) -> None:
     wanted, scope = bool(f.wanted(op.result)), op.attributes.get("scope", "gpu")
     order = _order(f, op) if native is not None and (wanted or kind == "xchg") else ""
     at = f".{order}.{_NAMES[scope]}" if order else _SUFFIXES[scope]
+    if "vector" in op.attributes:
+        assert native is not None
+        _add_vectors(f, op, f"{at}.global", *native[::2])
+        return
 
     def one(address: str, value: str, guard: str) -> str:
         if native is not None:
@@ -186,6 +196,37 @@ def atomic_rmw(f: FunctionEmitter, op: Op) -> None:
             scope))
 
     _atomics(f, op, one, fenced=not order)
+
+
+def word_of_line(f: FunctionEmitter, op: Op) -> None:
+    """A load by all lanes up to p's, where its word is not kept; and the word, from its lane."""
+    p, kept, line, used = (f.values[v][0] for v in op.operands[1:])
+    e, atomic, word = scalar(op.results[0].type), op.operands[0].op, scalar(op.results[1].type)
+    assert atomic is not None
+    scope, bits = _NAMES[atomic.attributes.get("scope", "gpu")], word.bits
+    place = f.op(f"ptrtoint ptr addrspace(1) {p} to i64")
+    own = f.op(f"and i64 {place}, {-LINE}")
+    lane = f.op(f"lshr i64 {f.op(f'and i64 {place}, {LINE - 1}')}, {log2(word.bytes)}")
+    lane = f.op(f"trunc i64 {lane} to i32")
+    bit = f.op(f"shl i32 1, {lane}")
+    same = f.op(f"icmp eq i64 {own}, {line}")
+    known = f.op(f"select i1 {same}, i32 {used}, i32 0")
+    fresh = f.op(f"icmp eq i32 {f.op(f'and i32 {known}, {bit}')}, 0")
+    hit = f.both(same, fresh)
+    part = f.prelude(f"and i32 {f.thread}, {LINE // word.bytes - 1}")
+    offset = f.prelude(f"zext i32 {f.prelude(f'shl i32 {part}, {log2(word.bytes)}')} to i64")
+    at = f.op(f"or disjoint i64 {own}, {offset}")
+    loads = f.op(f"select i1 {hit}, i1 false, i1 {f.op(f'icmp ule i32 {part}, {lane}')}")
+    register = "l" if bits == 64 else "r"
+    load = f"mov.b{bits} $0, $1; @$3 ld.relaxed.{scope}.global.b{bits} $0, [$2];"
+    kept = f.asm(f"i{bits}", load, [f"=&{register}"], [
+        (register, f"i{bits} {kept}"), ("l", f"i64 {at}"), ("b", f"i1 {loads}")])
+    found = from_words(f, word, [shuffle_index(f, one, lane) for one in to_words(f, word, [kept])],
+                       1)[0]
+    behind = f.op(f"sub i32 0, {bit}")  # are not loaded
+    now = f.op(f"select i1 {hit}, i32 {f.op(f'or i32 {known}, {bit}')}, i32 {behind}")
+    for result, name in zip(op.results, (from_bits(f, e, found), kept, own, now), strict=True):
+        f.values[result] = [name]
 
 
 def _order(f: FunctionEmitter, op: Op) -> str:
@@ -272,6 +313,25 @@ def _native(f: FunctionEmitter, native: tuple[str, str, str], t: str, address: s
     return old if register == t else f.op(f"bitcast {register} {old} to {t}")
 
 
+def _add_vectors(f: FunctionEmitter, op: Op, at: str, suffix: str, constraint: str) -> None:
+    """Additions of neighbours by one instruction each; nobody reads what was there before."""
+    e, owner = _pointer(op).element, f.owner(f.layout(op.operands[0]))
+    t, (addition, _, kind) = "i16" if constraint == "h" else llvm_type(e), suffix.rpartition(".")
+    addresses, values = (f.values[v] for v in op.operands)
+    for chunk in access_chunks(op, f.warps, f.target.access_bytes):
+        guard, n = f.both(owner, f.guard(op, chunk[0])), len(chunk)
+        if guard == "false":
+            continue
+        words = [as_bits(f, e, values[r]) if t == "i16" else values[r] for r in chunk]
+        inputs = [("l", f"ptr addrspace(1) {addresses[chunk[0]]}"),
+                  *((constraint, f"{t} {word}") for word in words),
+                  *([("b", f"i1 {guard}")] if guard and guard != "true" else [])]
+        places = ", ".join(f"${i + 1}" for i in range(n))
+        f.asm("void", f"{f'@${n + 1} ' if len(inputs) > n + 1 else ''}red{at}.{addition}.v{n}."
+              f"{kind} [$0], {{{places}}};", [], inputs)
+    f.values[op.result] = ["poison"] * f.layout(op.operands[0]).registers
+
+
 def _guarded(f: FunctionEmitter, e: Scalar, guard: str, emit: Callable[[], str]) -> str:
     """The result of `emit`, which runs under the guard; zero elsewhere."""
     return f.where(guard, "atomic", llvm_type(e), "zeroinitializer", emit)
@@ -317,4 +377,5 @@ def _from_memory(f: FunctionEmitter, e: Scalar, a: str) -> str:
 
 EMITTERS: dict[str, Emitter] = {
     "load": emit_load, "store": emit_store, "atomic_rmw": atomic_rmw, "atomic_cas": atomic_cas,
+    "word_of_line": word_of_line,
 }

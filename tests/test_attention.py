@@ -45,7 +45,7 @@ def setting(path: Path, values: str) -> Setting:
     *((BACKWARD, f"D=64,BH=1,{values}") for values in (
         "TM=64,TN=128,S=300", "TM=128,TN=64,S=260", "TM=64,TN=64,S=20")),
     (FLOAT8, "D=64,BH=1,TM=128,TN=64,S=200"),
-    (LATENT, "H=1,TM=64,TN=64,S=130"),
+    (LATENT, "H=1,TM=64,TN=64,S=130"), (LATENT, "H=2,TM=128,TN=128,S=130"),
     (PAGES, "H=2,S=200,TM=64,TN=32"), (PAGES, "H=2,S=300,D=128,TM=128,TN=128"),
     *((path, f"H=2,S={count},D=128,TM=128,TN=128") for path, count in (
         (LENGTHS, 300), (BLOCKS, 512), (SCALED, 130), (PASSES, 300))),

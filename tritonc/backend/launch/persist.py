@@ -84,10 +84,11 @@ def _ahead(kernel: Kernel, context: Context) -> bool:
         return False  # products that no ring feeds
     most = max(blocks, key=lambda block: _types(block).total())
     dots, loads = products(most.ops), [op for op in most.ops if op.name == "load"]
+    sums = [dot for dot in dots if dot.operands[2].op not in dots]
     operands = [v for dot in dots for v in dot.operands[:2]]
     fixed = [v for v in operands if v.op not in most.ops]
     computed = [v for v in operands if v not in fixed and not is_plain(v, masked=True)]
-    if any(not _types(block) <= _types(most) for block in blocks) or len(dots) != 2 \
+    if any(not _types(block) <= _types(most) for block in blocks) or len(sums) != 2 \
             or len(computed) > 1 or shape(dots[0].result.type)[0] < ROWS \
             or not all(isinstance(op.result.type, Tile) or op.guard is None for op in loads):
         return False

@@ -48,6 +48,8 @@ OPT: list[Pass] = [
     _row("opt.loops.canonicalize_loops", "The passes below need preheaders and single latches, the "
          "backend too.", 0),
     _row("opt.loops.unroll_loops", "Constants that it makes may leave the loops around it."),
+    _row("opt.select_ranks", "Loops over a window's elements are straight code; equal things are "
+         "made equal again below."),
     _row("opt.loops.licm", "Addresses and masks leave the loops; steps of pointers too, for the "
          "next pass."),
     _row("opt.loops.unify_exits", "After licm, which may take loads out of a loop whose first "

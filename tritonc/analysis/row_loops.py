@@ -198,9 +198,12 @@ def adds_to_few(kernel: Kernel, cfg: Cfg) -> bool:
 def windows_of_bytes(kernel: Kernel, cfg: Cfg) -> bool:
     """Whether tiles of bytes are loaded several times, as of a window of pixels: what is computed
     of them takes a register for each."""
-    loads = [op for op in kernel.ops() if op.name == "load" and len(shape(op.result.type)) > 1]
+    loads = [op for op in kernel.ops() if op.name == "load" and shape(op.result.type)]
     if not loads or any(element(op.result.type).bytes > 1 for op in loads):
         return False
+    if all(len(shape(op.result.type)) == 1 for op in loads):  # not the channels of a pixel
+        roots = pointer_roots(kernel)
+        return len(loads) > 1 + _FEW_LOADS and len({roots[op.operands[0]] for op in loads}) == 1
     return len(loads) > _FEW_LOADS or any(cfg.block_of[op] in cfg.innermost for op in loads)
 
 

@@ -35,9 +35,10 @@ class Accesses:
     def __init__(self, kernel: Kernel, cfg: Cfg, warps: int) -> None:
         self.cfg, self.warps, ops = cfg, warps, list(kernel.ops())
         self.infos, self.ragged = axis_info.analyze(kernel), ragged.may_be_ragged(kernel)
+        self.masks: dict[Op, axis_info.AxisInfo | None] = {}
         for load, window in windows(kernel, self.infos).items():
             if not window.aligned:  # aligned accesses bring it
-                self.infos[load.operands[0]] = window.info
+                self.infos[load.operands[0]], self.masks[load] = window.info, window.guard
         self.staged = _staged_loads(kernel)
         self.copied = {op.operands[0].op for op in ops if op.name == "channel"}
         reductions = [op for op in ops if op.name in ("reduce", "reduce_with")]
@@ -47,7 +48,8 @@ class Accesses:
 
     def of(self, op: Op) -> Access:
         """What is known of an operation's addresses and guard."""
-        pointer, guard = op.operands[0], ragged.edge(op, self.infos, self.ragged)
+        pointer = op.operands[0]
+        guard = self.masks[op] if op in self.masks else ragged.edge(op, self.infos, self.ragged)
         one = op.name in ("atomic_rmw", "atomic_cas") and "wide" not in op.attributes
         size = scalar(pointee(pointer.type)).bytes
         return Access(shape(pointer.type), self.infos.get(pointer), guard, size,

@@ -39,9 +39,9 @@ from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value, uses
 from tritonc.ir.layouts import layout_ops
 from tritonc.ir.layouts.layout import Layout
+from tritonc.ir.ops import DIVISIONS
 from tritonc.ir.types import Tile, Type, same_axes, scalar, shape
 
-DIVISIONS = ("sdiv", "udiv", "srem", "urem")
 # Registers that a row may take beside products; more are shared out to lanes: of what is combined
 # with a result, which waits for the shuffles, and of what an operand is made of.
 FEW, FEW_OF_OPERAND = 8, 3

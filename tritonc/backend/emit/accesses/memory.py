@@ -20,7 +20,7 @@ from tritonc.backend.emit.elements.arithmetic import combine
 from tritonc.backend.emit.elements.casts import as_bits, from_bits
 from tritonc.backend.emit.function import Emitter, FunctionEmitter
 from tritonc.backend.emit.literals import address_space, literal, llvm_type, memory_type
-from tritonc.backend.emit.registers import access_chunks, alike_registers, owned
+from tritonc.backend.emit.registers import access_chunks, addressed, alike_registers, owned
 from tritonc.backend.emit.warps import from_words, shuffle_index, to_words
 from tritonc.ir.core import Op
 from tritonc.ir.layouts.layout import log2
@@ -47,12 +47,13 @@ def emit_load(f: FunctionEmitter, op: Op) -> None:
         _load(f, op, found, f.wanted(op.result))
 
 
-def _access(f: FunctionEmitter, op: Op, chunk: tuple[int, ...], guard: str) -> Access:
-    """The access of neighbouring registers, of which the first one has the address."""
+def _access(f: FunctionEmitter, op: Op, chunk: tuple[int, ...], guard: str, at: int = -1) -> Access:
+    """The access of neighbouring registers, at the address of the first one or of `at`."""
     pointer, more = _pointer(op), op.attributes
-    return Access(f.values[op.operands[0]][chunk[0]], address_space(pointer), pointer.element,
-                  len(chunk), "" if guard == "true" else guard, more.get("cache") or "",
-                  bool(more.get("volatile")), op.span, more.get("align", 0))
+    return Access(f.values[op.operands[0]][chunk[0] if at < 0 else at], address_space(pointer),
+                  pointer.element, len(chunk), "" if guard == "true" else guard,
+                  more.get("cache") or "", bool(more.get("volatile")), op.span,
+                  more.get("align", 0))
 
 
 def _load(f: FunctionEmitter, op: Op, found: list[str], now: int) -> None:
@@ -67,7 +68,8 @@ def _load(f: FunctionEmitter, op: Op, found: list[str], now: int) -> None:
     edges: dict[tuple[int, ...], Vector] = {}
     for chunk in access_chunks(op, f.warps, f.target.access_bytes):
         picked = [i for i, r in enumerate(chunk) if wanted >> r & 1] or [0]
-        access = _access(f, op, chunk, f.guard(op, chunk[0]))
+        at = addressed(op, chunk)[0]
+        access = _access(f, op, chunk, f.guard(op, at), at)
         if not access.volatile and all(found[r] or not now >> r & 1 for r in chunk):
             continue
         if guards is not None:
@@ -87,21 +89,24 @@ def _of_window(f: FunctionEmitter, op: Op, access: Access, chunk: tuple[int, ...
                picked: list[int]) -> dict[int, str]:
     """Elements that aligned accesses bring, of which neighbouring loads take others.  Nothing is
     read that none of these loads asks for."""
-    number, begin, low, high = op.attributes["window"]
-    found, width = {}, access.width
+    number, begin, low, high, first, last = op.attributes["window"]
+    found, width, other = {}, access.width, op.attributes.get("other")
     for i in picked:
+        if not first <= i < width - last:
+            alone = _access(f, op, chunk[i : i + 1], f.guard(op, chunk[i]))
+            found[i] = load(f, alone, [0], other)[0]
+            continue
         run, place = divmod(begin + i, width)
         known = f.windows.setdefault((f.label, number, chunk, run), {})
         if place not in known:
-            first, last = max(low - run * width, 0), min(high - run * width, width)
+            least, end = max(low - run * width, 0), min(high - run * width, width)
             at, part = place, 1  # the widest access that holds it
-            while (wider := at & -2 * part) >= first and wider + 2 * part <= last:
+            while (wider := at & -2 * part) >= least and wider + 2 * part <= end:
                 at, part = wider, 2 * part
-            distance = (run * width + at - begin) * access.element.bytes
+            distance = (run * width + at - begin - first) * access.element.bytes
             t = f"ptr addrspace({access.space})"
             pointer = f.op(f"getelementptr i8, {t} {access.pointer}, i64 {distance}")
-            loaded = load(f, access._replace(pointer=pointer, width=part), range(part),
-                          op.attributes.get("other"))
+            loaded = load(f, access._replace(pointer=pointer, width=part), range(part), other)
             known.update((at + j, name) for j, name in loaded.items())
         found[i] = known[place]
     return found

@@ -101,6 +101,7 @@ BACKEND: list[Pass] = [
     _row("backend.dots.fuse_tanh", "What is left of tanh goes in the next pass.", 2),
     _row("opt.dce", "In the backend: layouts are chosen for what is used."),
     _row("backend.memory.load_early", "Nothing stands yet between a reduction and what reads it."),
+    _row("backend.memory.compute_early", "Each body has its loops."),
     _row("backend.memory.masks.pad_tiles", "Masks have been read in the extents of the source; "
          "layouts need powers of two.", 0),
     _row("backend.memory.lower_take", "Row-major numbers are those of the padded tiles.", 0),
@@ -218,6 +219,7 @@ ORDER: list[tuple[str, str, str]] = [
     ("pad_tiles", "lower_take", "it numbers the elements of padded tiles"),
     ("lower_take", "assign_layouts", "a gather needs a layout of its own"),
     ("load_early", "split_reductions", "loads move over reductions, not over exchanges"),
+    ("compute_early", "split_scans", "a scan is one operation"),
     ("specialize", "safe_divisors", "divisors are values in both bodies"),
     ("safe_divisors", "pipeline", "what addresses need may run ahead"),
     ("choose_warps", "split_scans", "parts are warps"),

@@ -233,13 +233,17 @@ def ends_by_tile(kernel: Kernel, cfg: Cfg) -> bool:
 
 
 def waits_for_itself(kernel: Kernel, cfg: Cfg) -> bool:
-    """Whether a loop carries tiles of numbers and stores in each iteration, or is a recurrence."""
+    """Whether a loop stores in each iteration what it makes of tiles of numbers that it carries, or
+    is a recurrence."""
     if recurrence(kernel, cfg):
         return True
     for loop in cfg.loops:
-        carried = any(isinstance(phi.result.type, Tile) and is_float(phi.result.type)
-                      for phi in loop.header.phis())
-        if carried and any(op.name == "store" and isinstance(op.operands[0].type, Tile)
-                           for op in loop.ops()):
-            return True
+        made = {phi.result for phi in loop.header.phis()
+                if isinstance(phi.result.type, Tile) and is_float(phi.result.type)}
+        for op in loop.ops():
+            if op.name == "store" and isinstance(op.operands[0].type, Tile) \
+                    and op.operands[1] in made:
+                return True
+            if op.name != "phi" and not made.isdisjoint(op.operands):
+                made.update(op.results)
     return False

@@ -33,6 +33,7 @@ from tritonc.ir.layouts.layout_ops import Reduction
 from tritonc.ir.rules import neutral
 from tritonc.ir.types import F32, I1, I32, Scalar, scalar, shape
 
+COUNTERS = 4  # chains of additions beside each other, each of which waits for the one before
 _REDUX = {"add": "add", "smin": "min", "smax": "max", "umin": "umin", "umax": "umax",
           "and": "and", "or": "or", "xor": "xor"}
 
@@ -58,6 +59,7 @@ def reduce(f: FunctionEmitter, op: Op) -> None:
     names, picked = f.values[operand], reduced_registers(op, f.warps)
     done: dict[int, str] = {}
     one = _picks_one(op) if len(lanes) == 1 else None
+    counts = operand.op if kind == "add" and e == I32 and _or_nothing(operand.op) else None
     for i in sorted({picked[r] for r in members(f.wanted(op.result))}):
         if one is not None:
             (r,) = groups[i]
@@ -66,12 +68,31 @@ def reduce(f: FunctionEmitter, op: Op) -> None:
                            f"{exchange(f, e, own, 1 << lanes[0])}")
             continue
         items = [convert_float(f, e, wide, names[r]) for r in groups[i]]
+        if counts is not None and len(items) > COUNTERS:
+            items = _counted(f, counts, items, groups[i])
         total = tree(items, lambda a, b: combine(f, kind, wide, a, b))
         done[i] = convert_float(f, wide, e, _across_lanes(f, kind, wide, total, lanes))
     found = f.blank(op.result.type)
     for r in members(f.wanted(op.result)):
         found[r] = done[picked[r]]
     f.values[op.result] = found
+
+
+def _or_nothing(op: Op | None) -> bool:
+    """Whether an operation chooses, for each element, a value or 0."""
+    return op is not None and op.name == "select" and int_of(op.operands[2]) == 0
+
+
+def _counted(f: FunctionEmitter, choice: Op, items: list[str], group: Sequence[int]) -> list[str]:
+    """The sums of items that are 0 where a condition does not hold: there nothing is added, which
+    takes one instruction for each, and no register for a choice."""
+    conditions, values = f.values[choice.operands[0]], f.values[choice.operands[1]]
+    sums = items[:COUNTERS]
+    for at, r in enumerate(group[COUNTERS:]):
+        sums[at % COUNTERS] = f.op(
+            f'call i32 asm "@$2 add.s32 $0, $0, $3;", "=r,0,b,r"(i32 {sums[at % COUNTERS]}, '
+            f"i1 {conditions[r]}, i32 {values[r]})")
+    return sums
 
 
 def _picks_one(op: Op) -> Op | None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Hashable
 
 from tritonc.analysis import ragged
+from tritonc.analysis.affine import Affinity
 from tritonc.analysis.axis import axis_info
+from tritonc.analysis.linear import Linear, number
 from tritonc.analysis.windows import windows
 from tritonc.backend.layout.layout_choice import (
     ACCESS_BYTES,
@@ -13,6 +15,7 @@ from tritonc.backend.layout.layout_choice import (
     coalesced,
     folded,
     scanned,
+    stacked,
     turned,
 )
 from tritonc.backend.layout.split_reductions import reduced_axes
@@ -39,7 +42,7 @@ class Accesses:
         for load, window in windows(kernel, self.infos).items():
             if not window.aligned:  # aligned accesses bring it
                 self.infos[load.operands[0]], self.masks[load] = window.info, window.guard
-        self.staged = _staged_loads(kernel)
+        self.staged, self.overlapping = _staged_loads(kernel), _overlapping_loads(kernel)
         self.copied = {op.operands[0].op for op in ops if op.name == "channel"}
         reductions = [op for op in ops if op.name in ("reduce", "reduce_with")]
         scans = [op for op in ops if op.name in ("scan", "scan_with")]
@@ -71,6 +74,8 @@ class Accesses:
                          op in self.copied)
         if op.name == "load" and self.is_reduced(op, access.axis):
             best = folded(best, access.axis, access.element_bytes)
+        if op in self.overlapping:
+            best = stacked(best, self.overlapping[op])
         if op in self.staged:
             best = turned(access, self.warps, self.staged[op]) or best
         if best.size in self.scanned:  # nothing is exchanged then
@@ -103,6 +108,36 @@ class Accesses:
         if not axes:
             return None
         return self.staged[op] if self.staged.get(op) in axes else max(axes)
+
+
+def _overlapping_loads(kernel: Kernel) -> dict[Op, int]:
+    """Loads of rows of which another one in their block loads some too, rows of its tile or of the
+    next; with the axis of the rows.  So it is with the taps of a filter."""
+    affinity, found = Affinity(), dict[Op, int]()
+    for block in kernel.blocks:
+        before: dict[Hashable, list[tuple[Op, Linear]]] = {}
+        for op in block.ops:
+            form = affinity.of(op.operands[0]) if op.name == "load" else None
+            if form is None or len(form.strides) < 2 or form.base is None:
+                continue
+            group = before.setdefault((form.base, form.strides, shape(op.result.type)), [])
+            for other, offset in group:
+                for axis, stride in enumerate(form.strides[:-1]):
+                    rows = _multiple(form.offset - offset, stride)
+                    if rows and abs(rows) < shape(op.result.type)[axis]:
+                        found[op] = found[other] = axis
+            group.append((op, form.offset))
+    return found
+
+
+def _multiple(distance: Linear, stride: Linear) -> int | None:
+    """How often a distance has a stride in it, but for a number of elements."""
+    rest = sum(n for values, n in distance.terms if not values)
+    if stride.constant is not None:
+        return round(rest / stride.constant) if len(distance.terms) == (rest != 0) \
+            and stride.constant else None
+    times = (distance - number(rest)).divided(stride)
+    return None if times is None else times.constant
 
 
 def scan_layout(op: Op, warps: int) -> Layout:

@@ -1,7 +1,8 @@
 """assign_layouts: every tile gets a layout; conversions stand where two choices meet.
 
 Anchors are the operations whose speed depends on the layout: memory accesses (coalesced), dots (as
-the instruction wants), and, where nothing else decides, a plain blocked layout.  From the anchors,
+the instruction wants), and, where nothing else decides, a plain blocked layout, or for what is
+reduced one in which threads have most of each slice (`computed`).  From the anchors,
 
 1. *Primary* layouts flow forward: an elementwise operation takes the layout of its operands (a
    dot's before a load's), a reduction the sliced layout of its source, a phi that of its operands.
@@ -251,7 +252,11 @@ class _Assignment:
 
     def reduced_layout(self, op: Op) -> Layout:
         """The layout in which a reduction reads its operand."""
-        own = self.own_layout(max(op.operands, key=lambda v: self.primary.get(v, (0, None))[0]))
+        value = max(op.operands, key=lambda v: self.primary.get(v, (0, None))[0])
+        if value not in self.primary and op.name == "reduce" and value.op is not None \
+                and value.op.name != "phi":  # which a loop adds up: it reads rows more often
+            return layout_choice.computed(shape(value.type), op.attributes["axes"], self.warps)
+        own = self.own_layout(value)
         if op.name == "reduce_with":
             commutes = combiner.read(op.attributes["function"]).commutative
             return own if commutes else layout_choice.warps_last(own, op.attributes["axis"])

@@ -27,6 +27,7 @@ PIECE_BYTES = 64  # that lanes side by side move, where others are elsewhere
 SECTOR_BYTES = 32  # what global memory moves at the least
 LEAST_COPY = 4  # bytes of cp.async
 ACCESS_BYTES = 16  # what one instruction moves at the most
+NEIGHBOURS = 4  # words of shared memory that one access reads
 
 
 def fastest_axis(info: AxisInfo | None, rank: int) -> int:
@@ -89,6 +90,39 @@ def plain(shape: tuple[int, ...], warps: int) -> Layout:
     """A layout for a tile about which nothing is known."""
     per_thread = max(1, prod(shape) // (warps * WARP_SIZE))
     return spread(shape, tuple(reversed(range(len(shape)))), min(4, per_thread), warps)
+
+
+def computed(shape: tuple[int, ...], axes: tuple[int, ...], warps: int) -> Layout:
+    """The layout of a tile that is computed, element by element, to be reduced along `axes`.
+
+    Threads stand along the other axes as far as these reach, so that they add up most of a slice by
+    themselves.  A slice that lies in 2^n lanes takes n exchanges; in few lanes a thread needs more
+    elements along `axes` of what is spread over the tile, and those are loaded.
+
+    >>> print(computed((64, 64), (1,), 1))
+    #layout<shape=[64,64], register=[1,2,16,32,512,1024,2048], lane=[4,8,64,128,256], warp=[]>
+    """
+    inner, kept = max(axes), prod(n for d, n in enumerate(shape) if d not in axes)
+    threads, size = warps * WARP_SIZE, min(NEIGHBOURS, shape[inner])
+    least = log2(max(1, threads // kept))
+    most = min(LANE_BITS, log2(shape[inner] // size))
+    if least > most:
+        return plain(shape, warps)
+
+    def steps(bit: int) -> float:
+        return (kept << bit) // threads * bit + prod(shape) / kept / (1 << bit)
+
+    bit = min(range(least, most + 1), key=steps)
+    others = [d for d in reversed(range(len(shape))) if d not in axes]
+    order = (*(d for d in reversed(range(len(shape))) if d in axes), *others)
+    lanes, across = ([1] * len(shape) for _ in range(2))
+    lanes[inner], left, more = 1 << bit, WARP_SIZE >> bit, warps
+    for d in others:
+        lanes[d] = min(left, shape[d])
+        across[d] = min(more, shape[d] // lanes[d])
+        left, more = left // lanes[d], more // across[d]
+    return blocked(shape, [size if d == inner else 1 for d in range(len(shape))], lanes, across,
+                   order)
 
 
 def scanned(shape: tuple[int, ...], axis: int, warps: int, element_bytes: int) -> Layout:
@@ -176,6 +210,20 @@ def folded(layout: Layout, axis: int, element_bytes: int) -> Layout:
     order = dict(zip(rest, sorted(rest)))
     return Layout(layout.shape, *(tuple(order.get(b, b) for b in bases)
                                   for bases in (register, lane, warp)))
+
+
+def stacked(layout: Layout, axis: int) -> Layout:
+    """The layout of tiles that overlap along an axis: what a thread holds of it are neighbours, so
+    that it loads for several tiles at once what they share.
+
+    >>> print(stacked(spread((32, 64), (1, 0), 4, 4), 0))
+    #layout<shape=[32,64], register=[1,2,64,128], lane=[4,8,16,32,256], warp=[512,1024]>
+    """
+    bits = axis_bases(layout.shape, axis)
+    places = [b for part in (layout.register, layout.lane, layout.warp) for b in part if b in bits]
+    new = dict(zip(places, bits))
+    return replace(layout, **{part: tuple(new.get(b, b) for b in getattr(layout, part))
+                              for part in ("register", "lane", "warp")})
 
 
 def turned(access: Access, warps: int, across: int) -> Layout | None:

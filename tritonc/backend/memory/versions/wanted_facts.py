@@ -185,9 +185,9 @@ class _Collector:
         self.held = max((r.type.size for op in kernel.ops() for r in op.results
                          if isinstance(r.type, Tile)), default=1) // WARP_SIZE  # by a thread
         dots = [op for op in kernel.ops() if op.name == "dot"]
-        # Products on CUDA cores take so long, and additions to memory where there are no loops, that
-        # masks of whole accesses cost nothing, and an edge tile without wide accesses is what all
-        # others wait for.
+        # Products on CUDA cores take so long, and additions to memory where there are no loops,
+        # that masks of whole accesses cost nothing, and an edge tile without wide accesses is what
+        # all others wait for.
         self.slow = all("instruction" not in op.attributes for op in dots) if dots else (
             not cfg.loops and any("wide" in op.attributes for op in kernel.ops()))
 

@@ -101,7 +101,6 @@ BACKEND: list[Pass] = [
     _row("backend.dots.fuse_tanh", "What is left of tanh goes in the next pass.", 2),
     _row("opt.dce", "In the backend: layouts are chosen for what is used."),
     _row("backend.memory.load_early", "Nothing stands yet between a reduction and what reads it."),
-    _row("backend.memory.compute_early", "Each body has its loops."),
     _row("backend.memory.masks.pad_tiles", "Masks have been read in the extents of the source; "
          "layouts need powers of two.", 0),
     _row("backend.memory.lower_take", "Row-major numbers are those of the padded tiles.", 0),
@@ -157,7 +156,6 @@ BACKEND: list[Pass] = [
     _row("backend.memory.narrow_loops", "Before each atomic goes through shared memory by "
          "itself.", 2),
     _row("backend.memory.lower_atomics", "Makes buffers.", 0),
-    _row("backend.memory.look_ahead", "Which answers a warp alone reads is known."),
     _row("backend.layout.select_matrix_loads", "Tiles and buffers have their final layouts."),
     _row("backend.memory.cache_loads", "Every load from global memory to registers is final."),
     _row("backend.memory.vectorize", "Guards have their final form.", 0),
@@ -219,7 +217,6 @@ ORDER: list[tuple[str, str, str]] = [
     ("pad_tiles", "lower_take", "it numbers the elements of padded tiles"),
     ("lower_take", "assign_layouts", "a gather needs a layout of its own"),
     ("load_early", "split_reductions", "loads move over reductions, not over exchanges"),
-    ("compute_early", "split_scans", "a scan is one operation"),
     ("specialize", "safe_divisors", "divisors are values in both bodies"),
     ("safe_divisors", "pipeline", "what addresses need may run ahead"),
     ("choose_warps", "split_scans", "parts are warps"),
@@ -275,7 +272,6 @@ ORDER: list[tuple[str, str, str]] = [
     ("vectorize", "repeat_masks", "a copied limit hides how many neighbours compare alike"),
     ("lower_conversions", "allocate_shared", "conversions have buffers"),
     ("narrow_loops", "lower_atomics", "it keeps in one warp what would otherwise go to all warps"),
-    ("lower_atomics", "look_ahead", "answers that all warps read go through shared memory"),
     ("lower_atomics", "allocate_shared", "results of atomics have buffers"),
     ("vectorize", "detach_results", "narrow stores take any register"),
     ("allocate_shared", "limit_registers", "residency depends on the bytes of shared memory"),

@@ -17,8 +17,10 @@
                      long it takes is up to them, so there had better be many programs
     columns_alone    loops go from row to row, by a stride that only parameters know, with a line of
                      columns: there are as many programs as pieces of columns
-    adds_to_few      a program adds something to one address, or to those that loaded numbers name,
-                     and asks for no old value of these: the fewer programs, the fewer additions
+    adds_to_few      a program adds what it found to one address, or to those that loaded numbers
+                     name, and asks for no old value: the fewer programs, the fewer additions
+    takes_turns      a program asks for the old value at an address that is the same for all: they
+                     take turns, some nanoseconds each, and wait for the answer
     ends_by_tile     a loop goes on until a condition has come true in all elements of a tile: small
                      tiles wait for fewer
     windows_of_bytes the same bytes are loaded at several distances, and computed as words
@@ -140,16 +142,14 @@ def recurrence(kernel: Kernel, cfg: Cfg) -> bool:
 
 
 def asks_programs(kernel: Kernel, cfg: Cfg) -> bool:
-    """Whether a loop asks what other programs have told."""
-    return any(map(asks, cfg.loops))
-
-
-def asks(loop: Loop) -> bool:
     """Whether a loop without tiles has atomics on scalars, or loads that are volatile."""
-    ops = list(loop.ops())
-    return any(op.name in ("atomic_rmw", "atomic_cas") or op.attributes.get("volatile")
+    for loop in cfg.loops:
+        ops = list(loop.ops())
+        if any(op.name in ("atomic_rmw", "atomic_cas") or op.attributes.get("volatile")
                for op in ops) and not any(isinstance(v.type, Tile)
-                                          for op in ops for v in (*op.results, *op.inputs()))
+                                          for op in ops for v in (*op.results, *op.inputs())):
+            return True
+    return False
 
 
 def columns_alone(kernel: Kernel, cfg: Cfg) -> bool:
@@ -188,17 +188,21 @@ def only_adds(loop: Loop) -> bool:
 
 
 def adds_to_few(kernel: Kernel, cfg: Cfg) -> bool:
-    """Whether there are atomics that no loop makes, on one address for all programs, some
-    nanoseconds each; or none of them read, on addresses of which programs have many in common."""
+    """Whether there are atomics that no loop makes, none of them read, on addresses of which
+    programs have many in common."""
     readers = uses(kernel)
     found = [op for op in kernel.ops() if op.name == "atomic_rmw"]
-    once = [op for op in found if cfg.block_of[op] not in cfg.innermost]
-    if any(not isinstance(op.operands[0].type, Tile) and not slice_of(op.operands[:1])
-           for op in once):
-        return True
-    return bool(found) and once == found and not any(readers.get(op.result) for op in found) \
-        and any(not isinstance(op.operands[0].type, Tile) or _loaded(op.operands[0])
-                for op in found)
+    return bool(found) and not any(readers.get(op.result) or cfg.block_of[op] in cfg.innermost
+                                   for op in found) and any(
+        not isinstance(op.operands[0].type, Tile) or _loaded(op.operands[0]) for op in found)
+
+
+def takes_turns(kernel: Kernel, cfg: Cfg) -> bool:
+    """Whether an atomic that no loop makes has a parameter for its address, and is read."""
+    readers = uses(kernel)
+    return any(op.name == "atomic_rmw" and op.operands[0] in kernel.parameters
+               and readers.get(op.result) and cfg.block_of[op] not in cfg.innermost
+               for op in kernel.ops())
 
 
 def windows_of_bytes(kernel: Kernel, cfg: Cfg) -> bool:

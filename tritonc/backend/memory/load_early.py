@@ -36,7 +36,7 @@ def _single(value: Value) -> bool:
     return not isinstance(value.type, Tile) or value.type.size == 1
 
 
-COMBINING = ("reduce", "scan", "reduce_with", "scan_with")
+_COMBINING = ("reduce", "scan", "reduce_with", "scan_with")
 
 
 def _passes(op: Op) -> bool:
@@ -50,11 +50,11 @@ def _move(block: Block, load: Op) -> bool:
     while first and _passes(block.ops[first - 1]):
         first -= 1
     span = block.ops[first : last + 1]
-    reduced = next((i for i, op in enumerate(span) if op.name in COMBINING), None)
+    reduced = next((i for i, op in enumerate(span) if op.name in _COMBINING), None)
     if reduced is None or not _passes(load):
         return False
     moved = needed(span[reduced:], load.results)
-    if any(op.name in COMBINING or not all(map(_single, op.results)) for op in moved):
+    if any(op.name in _COMBINING or not all(map(_single, op.results)) for op in moved):
         return False
     block.ops[first : last + 1] = [*span[:reduced], *moved,
                                    *(op for op in span[reduced:] if op not in moved)]

@@ -14,6 +14,7 @@ from programs import PTXAS, ROOT, Setting, ptxas
 
 from tritonc import driver
 from tritonc.backend.target.machine_ops import ALL_OPS
+from tritonc.interp.simulator import machine
 from tritonc.interp.simulator.machine import handlers
 from tritonc.ir.types import shape
 from tritonc.launch.compare import differences
@@ -123,6 +124,24 @@ def test_narrow_matrices(worth: int, monkeypatch: pytest.MonkeyPatch) -> None:
     for rows, columns in ((5, 1), (1, 5), (3, 2), (4, 4))[:4 if worth == 2 else 2]:
         simulated(result, problem, M=rows * tile(result)[0] - 3, N=columns * tile(result)[1],
                   B=1, K=40)
+
+
+def test_last_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of persistent blocks: small tiles compute it where they are no more than there are blocks."""
+    choose = coarse.bodies
+
+    def chosen(*arguments: Any) -> tuple[coarse.Small | None, None]:
+        small, _ = choose(*arguments)
+        return small and small._replace(most=1, worth=2), None
+
+    monkeypatch.setattr(coarse, "bodies", chosen)
+    monkeypatch.setattr(machine, "MULTIPROCESSORS", 5)
+    result, problem = built(bench("linear_bf16"))
+    assert result.module is not None
+    assert "cut" in [block.name for block in result.module.kernels[0].blocks]
+    # One large tile beyond a round, at the edge or not; two, which are too many; without facts.
+    for rows, columns, depth in ((6, 1, 64), (2, 3, 72), (7, 1, 64), (11, 1, 72), (6, 1, 63)):
+        simulated(result, problem, M=128 * rows - 5, N=256 * columns - 72, K=depth)
 
 
 def entries(result: driver.Result) -> list[dict[str, Any]]:

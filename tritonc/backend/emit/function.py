@@ -203,12 +203,13 @@ class FunctionEmitter(Instructions):
         takes = first_work(self.kernel) if role else set()
         for block in blocks:
             self.start_block(self._labels[block])
-            if block in takes:
-                self._take_registers()
             for op in block.ops:
                 if op.name != "phi" and self._after_phis:
                     self.lines += self._after_phis
                     self._after_phis = []
+                if op.name != "phi" and block in takes:
+                    takes.remove(block)
+                    self._take_registers()
                 start = self._terminators[block] = len(self.lines)
                 if is_root(op, machine) or any(map(self.wanted, op.results)):
                     self._emit_op(self, op, machine)

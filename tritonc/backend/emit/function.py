@@ -20,7 +20,7 @@ from tritonc.backend.pipeline.tensors.roles import (
     COPIER,
     READERS,
     chooses,
-    first_work,
+    first_choices,
     leading_to_copies,
 )
 from tritonc.ir.cfg import Cfg
@@ -200,7 +200,9 @@ class FunctionEmitter(Instructions):
         machine = Machine(self.warps, self.target.access_bytes, self.options.device_assert, role)
         self._machine = machine
         self.demand = demand(blocks, machine)
-        takes = first_work(self.kernel) if role else set()
+        choices = first_choices(self.kernel) if role else set()
+        takes = {to for block in choices for to in block.successors} - choices
+        takes = takes or ({self.kernel.entry} if role else set())
         for block in blocks:
             self.start_block(self._labels[block])
             for op in block.ops:
@@ -220,7 +222,7 @@ class FunctionEmitter(Instructions):
         for block in self._labels:
             if role == COPIER and block not in self._ends:
                 self.start_block(self._labels[block])
-                if block in takes:
+                if block in takes or block in choices:
                     self._take_registers()
                 self.line("ret void")
 

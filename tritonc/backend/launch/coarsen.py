@@ -15,7 +15,8 @@ The host launches a block for each *small* tile.  Where these are few, each comp
 that more multiprocessors have work; also where large tiles would be empty for the most part, as
 those of a narrow matrix are.  Else the tiles of the other body are larger by a whole factor along
 each axis, the first blocks compute one each, and the blocks beyond them end at once.  They come
-last in the order in which the hardware starts blocks.
+last in the order in which the hardware starts blocks.  The last round of persistent blocks is
+computed in small tiles where that is faster (`last_round`).
 
 The programs of the large body are numbered as if the host had launched it alone: what reads the
 number of a program, or of programs, reads numbers of large tiles.

@@ -45,8 +45,8 @@ LEAST, LEAST_WGMMA = 32, 64
 # Of a step, where the large body has more warps than the small tile would get: they share its
 # inner axis (measured with 4 and 8 warps: convolutions by 64 x 64 1.25, products 1.0 to 1.15).
 _SHARED_OUT = 1.05
-# The same where the large body has a producer warp: half products of 1024 in cube and of 2048 x 512
-# x 512 by 128 x 64 beside 128 x 256, and by 64 x 128 alone (0.0081 and 0.0074 ms, 0.0064 and 0.0061).
+# The same where the large body has a producer warp: half products of 1024 in cube, 2048 x 512
+# x 512 by 128 x 64 beside 128 x 256, and by 64 x 128 alone.
 _PRODUCER = 1.08
 # Clock cycles that a block takes which ends at once, of those of a multiprocessor: alone on it, or
 # beside others.  H200: 0.14 us and 0.04 us of an empty one, 0.16 us in products.

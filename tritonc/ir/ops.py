@@ -272,9 +272,9 @@ _ROWS: list[OpInfo] = [
             "changes nothing; store: value replaces what was there.  `order` is relaxed, acquire, "
             "release or acq_rel, without one acq_rel of a scalar and relaxed of a tile; `scope` is "
             "block, gpu (without one) or system; `volatile`: no other access stands for it; "
-            "`wide`: one instruction may combine neighbours; `line`: `word_of_line` loads it.",
+            "`wide`: one instruction may combine neighbours.",
             {READ, WRITE}, ("kind",),
-            ("order", "scope", "volatile", "wide", "vector", "vector_axis", "line")),
+            ("order", "scope", "volatile", "wide", "vector", "vector_axis")),
     _memory("atomic_cas", "p compare value", rules.atomic,
             "Writes value where memory equals compare, atomically; gives the old value.  `order` "
             "and `scope` as of atomic_rmw.", {READ, WRITE}, (), ("order", "scope")),

@@ -89,15 +89,18 @@ def fma_dot(f: FunctionEmitter, op: Op) -> None:
                 found[value, first] = _Operand(f, value, to, layout, depth, first)
         total = totals[one.result] = totals[c] if c in totals else list(f.values[c])
         left, right = found[a, True], found[b, False]
-        steps.append((left, right, _snake(left, right, f.wanted(one.result)), total))
+        steps.append((one, left, right, _snake(left, right, f.wanted(one.result)), total))
     for k in range(-1, depth):
         if k + 1 < depth:
             for operand in found.values():
                 operand.fetch(k + 1)
         if k >= 0:
             taken = {operand: operand.take(k) for operand in found.values()}
-            for left, right, order, total in steps:
-                _multiply_add(f, to, order, taken[left], taken[right], total)
+            for one, left, right, order, total in steps:
+                factors = taken[left]
+                if one.attributes.get("minus"):
+                    factors = [f.op(f"fneg {llvm_type(to)} {name}") for name in factors]
+                _multiply_add(f, to, order, factors, taken[right], total)
     f.values |= totals
 
 

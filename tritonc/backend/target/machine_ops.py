@@ -283,7 +283,8 @@ _ROWS: list[OpInfo] = [
            ("pending",), effects=frozenset({SHARED_WRITE, SYNC})),
     OpInfo("fma_dot", ("a", "b", "c"), _machine_dot,
            "dot by scalar multiply-adds, operands read from buffers, or tiles in the layout in "
-           "which it reads them.", effects=frozenset({SHARED_READ})),
+           "which it reads them.  `minus`: the products are taken away.", optional=("minus",),
+           effects=frozenset({SHARED_READ})),
     OpInfo("mma_dot", ("a", "b", "c"), _machine_dot,
            "dot by `instruction` (mma.sync), operands in its fragment layouts.", None,
            ("instruction",)),

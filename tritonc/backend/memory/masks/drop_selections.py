@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from tritonc.analysis.affine import Affinity
 from tritonc.analysis.facts import Facts
-from tritonc.analysis.values import defined_by, origin
+from tritonc.analysis.values import defined_by, origin, sides
 from tritonc.backend.dots.raw_operands import computed_operand
 from tritonc.backend.memory.masks.unwrap_indices import Demand, bounds_of, demand_of
 from tritonc.ir.build import make_op
@@ -42,7 +42,7 @@ def drop_selections(kernel: Kernel, context: Context) -> bool:
     demand, facts = demand_of(kernel, affinity), Facts(kernel)
     for op in selections:
         loop = cfg.innermost[cfg.block_of[op]]
-        parts = conjuncts(op.operands[0])
+        parts = sides(op.operands[0], "and")
         left = [part for part in parts if not _unread(part, demand.get(op.result), affinity)
                 and not whole(part, loop, facts)]
         if len(left) == len(parts):
@@ -59,14 +59,6 @@ def drop_selections(kernel: Kernel, context: Context) -> bool:
         op.operands[0] = mask
     kernel.replace(replaced)
     return bool(replaced)
-
-
-def conjuncts(mask: Value) -> list[Value]:
-    """The conditions of the mask's shape of which it is the conjunction."""
-    op = mask.op
-    if op is not None and op.name == "and" and op.guard is None:
-        return [part for v in op.operands for part in conjuncts(v)]
-    return [mask]
 
 
 def _unread(mask: Value, wanted: Demand | None, affinity: Affinity) -> bool:
@@ -110,7 +102,7 @@ def steps_of_selections(kernel: Kernel, cfg: Cfg) -> list[Op]:
             made = computed_operand(operand, inside)
             for op in made.ops if made is not None else []:
                 if op.name == "select" and shape(op.operands[0].type):
-                    found.update((test, None) for part in conjuncts(op.operands[0])
+                    found.update((test, None) for part in sides(op.operands[0], "and")
                                  if (test := _compared(part)) in inside and test is not None)
     return list(found)
 

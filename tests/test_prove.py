@@ -189,7 +189,7 @@ kernel void gather(const int* table, const float* x, float* y, int T) {
 def test_sizes_that_the_problem_does_not_allow() -> None:
     text = ADD.replace("//! range", "//! where: N >= 20, N % 4 == 0\n//! range")
     source = SourceFile("test.tc", text.replace("N % 4", "N % 3"))
-    with pytest.raises(CompileError, match="this does not hold of N = 100"):
+    with pytest.raises(CompileError, match="this does not hold for N = 100"):
         list(run_problems(source, OPTIONS, "tc", driver.new_diagnostics(OPTIONS)))
 
 

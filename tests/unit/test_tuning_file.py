@@ -76,10 +76,10 @@ def test_new_entries_replace_what_they_measure_again() -> None:
 
 
 @pytest.mark.parametrize("text, message", [
-    ("{", "no tuning file"), ("[]", "format 1"), ('{"format": 1}', "no list"),
+    ("{", "not a tuning file"), ("[]", "format 1"), ('{"format": 1}', "no list"),
     ('{"format": 1, "entries": [{}]}', "entry 1 has no valid 'kernel'"),
     (render([ENTRY]).replace("32", "1.5"), "'tunables' holds integers"),
-    ("[" * 100000, "no tuning"),
+    ("[" * 100000, "not a tuning file"),
 ])
 def test_wrong_files(text: str, message: str) -> None:
     with pytest.raises(CompileError) as caught:
@@ -140,7 +140,7 @@ def test_a_stale_file_is_told() -> None:
     (["--tune=num_warps=3"], "num_warps (choose_warps) can be 1, 2, 4, 8 or 16"),
     (["--tune=warps=4"], "meta-parameters are num_warps, "),
     (["--tuning=missing.json"], "cannot read 'missing.json'"),
-    (["--tuning=add.tc"], "'add.tc' is no tuning file"),
+    (["--tuning=add.tc"], "'add.tc' is not a tuning file"),
 ])
 def test_wrong_use(arguments: list[str], message: str) -> None:
     done = tritonc("add.tc", "-o", "add.ptx", *arguments)

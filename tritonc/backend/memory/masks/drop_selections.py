@@ -18,7 +18,7 @@ registers would multiply.
 from __future__ import annotations
 
 from tritonc.analysis.affine import Affinity
-from tritonc.analysis.facts import Facts
+from tritonc.analysis.facts import Facts, scalar_of
 from tritonc.analysis.values import defined_by, origin, sides
 from tritonc.backend.dots.raw_operands import computed_operand
 from tritonc.backend.memory.masks.unwrap_indices import Demand, bounds_of, demand_of
@@ -74,21 +74,15 @@ def whole(mask: Value, loop: Loop, facts: Facts) -> bool:
     if op is None or end is None or end.name != "icmp" \
             or op.attributes["predicate"] != "slt" or end.attributes["predicate"] != "slt":
         return False
-    index, limit = op.operands[0].op, scalar_of(op.operands[1])
+    index, limit = op.operands[0].op, scalar_of(op.operands[1], facts)
     if index is None or index.name != "add" or limit is not end.operands[1]:
         return False
     for a, b in (index.operands, index.operands[::-1]):
-        if scalar_of(a) is end.operands[0] and scalar_of(a) is not None:
+        if scalar_of(a, facts) is end.operands[0]:
             least, most = facts.interval(b)
             steps = min(facts.factor(end.operands[0]), facts.factor(limit))
             return least >= 0 and most < steps
     return False
-
-
-def scalar_of(value: Value) -> Value | None:
-    """The scalar that all elements of a tile are."""
-    value = origin(value)
-    return None if shape(value.type) else value
 
 
 def steps_of_selections(kernel: Kernel, cfg: Cfg) -> list[Op]:

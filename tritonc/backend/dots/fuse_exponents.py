@@ -123,11 +123,11 @@ class _Rewrite:
         """z under the masks of x; of factors of any sign the exponents are masked."""
         value = self.found.z
         for mask, number in () if self.found.any_sign else self.found.masks:
-            b, other = self.before(mask), mask.operands[2]
+            other = mask.operands[2]
             if number != HIDDEN and self.found.factors:
                 self.hidden = number, self.quotient(mask, number)
-                other = b.value("splat", self.hidden[1], type=other.type)
-            value = b.value("select", mask.operands[0], value, other)
+                other = self.uniform(self.before(mask), self.hidden[1], other)
+            value = self.before(mask).value("select", mask.operands[0], value, other)
         return value
 
     def quotient(self, mask: Op, number: float) -> Value:

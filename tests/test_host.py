@@ -12,7 +12,7 @@ import pytest
 from command import tritonc
 from host_tools import HOST, INCLUDE, ROOT, TRITONC, build, need, run, stub, write_program
 
-from tritonc import driver
+from tritonc import stages
 from tritonc.options import Options
 from tritonc.source import Diagnostics, SourceFile
 from tritonc.tune.tuning_file import Entry, beside, render, source_hash
@@ -186,7 +186,7 @@ def times(*paths: Path) -> list[int]:
 def write_tuning(source: Path, kernel: str, **tunables: int) -> None:
     """The tuning file beside a source, as if those values had been measured."""
     text = SourceFile(str(source), source.read_text())
-    tokens = driver.preprocess(text, Options(), Diagnostics()).tokens
+    tokens = stages.preprocess(text, Options(), Diagnostics()).tokens
     entry = Entry(kernel, "sm_80", {}, (), source_hash(tokens), "GPU", 1.0, tunables)
     Path(beside(str(source))).write_text(render([entry]))
 

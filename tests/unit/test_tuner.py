@@ -163,7 +163,7 @@ def test_grids(line: str, sizes: list[int]) -> None:
 
 
 @pytest.mark.parametrize("line, why", [
-    ("N", "none of them"), ("N=", "none of them"), ("N=1..", "none of them"), ("N=a", "not an integer"),
+    ("N", "none of them"), ("N=", "none of them"), ("N=1..", "none of them"), ("N=a", "not an"),
     ("N=8..1:x2", "less than"), ("N=0..8:x2", "the first value 1"), ("N=1..8:x1", "at least 2"),
     ("N=1..8:+0", "at least 1"), ("N=1,N=2", "twice"), ("N=1..100000:+1", "the limit is"),
     ("N=1..4000:+1,M=1..4000:+1", "the limit is"), ("N=1..2..3", "none of them")])
@@ -180,7 +180,7 @@ def test_files_of_sizes(no_gpu: None) -> None:
     Path("binary").write_bytes(b"\xff\xfe")
     for words, why in ((["--sizes=empty"], "has no size"), (["--sizes=none"], "cannot read 'none'"),
                        (["--sizes=binary"], "not text"), (["--within=-1"], "a percentage"),
-                       (["--within=nan"], "a percentage"), (["--set", "N=1..5000:+1"], "the limit is")):
+                       (["--within=nan"], "a percentage"), (["--set", "N=1..5000:+1"], "limit")):
         done = tritonc("tune", "add.tc", *words)
         assert done.code == 2 and why in done.err, done.err
 

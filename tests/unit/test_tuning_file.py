@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from command import tritonc
 
-from tritonc import driver
+from tritonc import stages
 from tritonc.options import Options
 from tritonc.source import CompileError, Diagnostics, SourceFile
 from tritonc.tune.tuning_file import (
@@ -32,7 +32,7 @@ kernel void add(float* x, float* y, int n) {
 
 
 def hash_of(text: str, **options: tuple[str, ...]) -> str:
-    done = driver.preprocess(SourceFile("add.tc", text), Options(**options), Diagnostics())
+    done = stages.preprocess(SourceFile("add.tc", text), Options(**options), Diagnostics())
     return source_hash(done.tokens)
 
 

@@ -18,7 +18,6 @@ from tritonc.backend.dots.together import chained
 from tritonc.backend.launch.coarsen import AXES, MOST, ratios
 from tritonc.backend.target.target import Target
 from tritonc.tune.model.choose import Binding, Lower, ranked
-from tritonc.tune.model.cluster_blocks import cluster_sizes, priced
 from tritonc.tune.model.features import Profile
 from tritonc.tune.model.loops import Around
 from tritonc.tune.model.portfolio import (
@@ -30,7 +29,7 @@ from tritonc.tune.model.portfolio import (
     form_of,
     slower,
 )
-from tritonc.tune.model.times import computing, formula
+from tritonc.tune.model.times import cluster_sizes, computing, formula, priced
 from tritonc.variants import choice
 from tritonc.variants.choice import Cost
 

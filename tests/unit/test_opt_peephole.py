@@ -76,6 +76,13 @@ def dot_plus(e: Kernels, zero: float = 0.0, first: bool = True) -> Any:
     return e.fadd(product, c) if first else e.fadd(c, product)
 
 
+def dots_with(e: Kernels, op: str) -> Any:
+    """Two products, then a third operand."""
+    a, b, c = dot_tiles(e)
+    product = e.dot(a, b, e.dot(a, b, e.const(0.0, tile(F32, 2, 2))))
+    return getattr(e, op)(c, product)
+
+
 def both(e: Kernels, op: str = "cmpp", *operands: Any) -> list[Any]:
     """The results of an operation with two."""
     return e.build.emit(op, *operands).results
@@ -381,11 +388,14 @@ SAMPLES: list[tuple[Any, Any, str | None]] = [
     # dots
     (dots.add_of_dot, dot_plus, None),
     (dots.add_of_dot, lambda e: dot_plus(e, -0.0, first=False), None),
+    (dots.add_of_dot, lambda e: dots_with(e, "fadd"), None),
+    (dots.sub_of_dot, lambda e: dots_with(e, "fsub"), None),
 ]
 
 
 # A sum may begin with 0.0, which turns a lone -0.0 into 0.0; a dot rounds where the compiler says.
-UP_TO_ROUNDING = (shapes.reduce_of_unit_axes, shapes.scan_of_unit_axis, dots.add_of_dot)
+UP_TO_ROUNDING = (shapes.reduce_of_unit_axes, shapes.scan_of_unit_axis, dots.add_of_dot,
+                  dots.sub_of_dot)
 
 
 def sample_id(sample: Any) -> str:

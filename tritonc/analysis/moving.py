@@ -54,22 +54,23 @@ def meets_itself(kernel: Kernel, cfg: Cfg, loop: Loop, op: Op) -> bool:
         if stride <= span:
             return True
         span += (extent - 1) * stride
-    if not others:
-        return step.constant is None or abs(step.constant) <= span
-    if len(others) > 1:
+    if not others and step.constant is not None:
+        return abs(step.constant) <= span
+    if len(others) > 1 or len(numbers) != 1 or numbers[0][0] != 1:
         return True
-    extent, row = others[0]
-    many = step.divided(row)
-    mask = affinity.mask(op.guard, len(extents))
-    return many is None or many.constant is None or abs(many.constant) < extent or mask is None \
-        or len(numbers) != 1 or numbers[0][0] != 1 \
-        or not _within(affinity, mask, form.strides, row)
+    count, between = others[0] if others else (1, step)
+    for row in _rows(affinity, affinity.mask(op.guard, len(extents)), form.strides):
+        many = step.divided(row)
+        if many is not None and abs(many.constant or 0) >= count and (
+                not others or equal(between, row)):
+            return False
+    return True
 
 
-def _within(affinity: Affinity, mask: Mask, strides: tuple[Linear, ...], row: Linear) -> bool:
-    """Whether the axis of stride 1 stays within a row: 0 <= start, start + i < row."""
-    return any(strides[b.axis].constant == 1 and equal(b.limit, row)
-               and affinity.signs.positive(b.start) for b in mask.bounds)
+def _rows(affinity: Affinity, mask: Mask | None, strides: tuple[Linear, ...]) -> list[Linear]:
+    """Extents of rows within which the axis of stride 1 stays: 0 <= start, start + i < row."""
+    return [b.limit for b in (mask.bounds if mask else ())
+            if strides[b.axis].constant == 1 and affinity.signs.positive(b.start)]
 
 
 def addresses_modulo(op: Op, loop: Loop | None) -> tuple[int, int]:

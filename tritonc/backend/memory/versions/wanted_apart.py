@@ -186,22 +186,28 @@ class _Ranges:
 
     def first(self, loop: Loop, low: Linear) -> Linear | None:
         """The least address over all iterations of a loop, of the least in one."""
-        affinity = self.affinity(loop)
-        assert affinity.iteration is not None
-        parts = affinity.seen(low).split(affinity.iteration.counter)
-        rises = parts is not None and self.not_negative(parts[1], affinity.signs)
-        return parts[0] if parts is not None and rises else None
+        parts = self.parts(loop, low)
+        if parts is None:
+            return None
+        rises = self.not_negative(parts[1], self.affinity(loop).signs)
+        return parts[0] if rises else self.by_test(loop, parts[0], parts[1], -1)
 
     def last(self, loop: Loop, ends: list[Linear]) -> list[Linear]:
         """Bounds of the address over all iterations, of those in one: masks in a row bound it by
-        themselves, others by how often the loop runs."""
+        themselves, and so does the first iteration where addresses fall; others by how often the
+        loop runs."""
+        split = [parts for end in ends if (parts := self.parts(loop, end)) is not None]
+        found = [start for start, step in split if not step.terms]
+        falls = [start for start, step in split if step.terms
+                 and self.not_negative(step.scaled(-1), self.affinity(loop).signs)]
+        return found + falls + [tested for start, step in split if step.terms
+                                and (tested := self.by_test(loop, start, step, 1)) is not None]
+
+    def parts(self, loop: Loop, address: Linear) -> tuple[Linear, Linear] | None:
+        """An address in the first iteration, and how it moves from one to the next."""
         affinity = self.affinity(loop)
         assert affinity.iteration is not None
-        counter = affinity.iteration.counter
-        seen = [affinity.seen(end) for end in ends]
-        found = [end for end in seen if counter not in end.values()]
-        return found + [tested for end in seen if counter in end.values()
-                        and (tested := self.by_test(affinity, end, counter)) is not None]
+        return affinity.seen(address).split(affinity.iteration.counter)
 
     def masked(self, op: Op, affinity: Affinity, form: Affine, offset: Linear
                ) -> Iterator[Linear]:
@@ -216,24 +222,26 @@ class _Ranges:
             yield sum((n * s for n, s in zip(own, form.strides, strict=True)), offset)
         yield sum((n * s for n, s in zip(every, form.strides, strict=True)), offset)
 
-    def by_test(self, affinity: Affinity, end: Linear, counter: Value) -> Linear | None:
-        """The loop's header tests `start + step * counter < limit`."""
-        assert affinity.iteration is not None
-        loop, parts = affinity.iteration.loop, end.split(counter)
-        test = loop.header.terminator
+    def by_test(self, loop: Loop, start: Linear, step: Linear, sign: int) -> Linear | None:
+        """A bound of an address that rises (sign 1) or falls (-1): the loop's header tests
+        `room - shrinks * counter > 0`."""
+        affinity, test = self.affinity(loop), loop.header.terminator
         compare = test.operands[0].op if test.name == "cond_br" else None
-        if parts is None or compare is None or compare.name != "icmp" or compare.attributes[
-                "predicate"] != "slt" or test.blocks[0] not in loop or test.blocks[1] in loop:
+        if compare is None or compare.name != "icmp" or test.blocks[0] not in loop \
+                or test.blocks[1] in loop:
             return None
-        value, limit = (affinity.of(v) for v in compare.operands)
-        moved = value.offset.split(counter) if value is not None else None
-        if moved is None or limit is None or counter in limit.offset.values():
+        predicate = compare.attributes["predicate"]
+        a, b = (affinity.of(v) for v in compare.operands)
+        if a is None or b is None or predicate not in ("slt", "sle", "sgt", "sge"):
             return None
-        turns = parts[1].divided(moved[1])
-        if turns is None or not all(self.not_negative(each, affinity.signs)
-                                    for each in (moved[1], turns)):
+        more = b.offset - a.offset if predicate in ("slt", "sle") else a.offset - b.offset
+        moved = self.parts(loop, more + number(predicate in ("sle", "sge")))
+        shrinks = moved[1].scaled(-1) if moved is not None else Linear()
+        turns = step.divided(shrinks)
+        if moved is None or turns is None or not all(
+                self.not_negative(each, affinity.signs) for each in (shrinks, turns.scaled(sign))):
             return None
-        return parts[0] + turns * (limit.offset - number(1) - moved[0])
+        return start + turns * (moved[0] - number(1))
 
     def not_negative(self, polynomial: Linear, signs: Signs) -> bool:
         """Whether no term is negative, or none would be after a test."""

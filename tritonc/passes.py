@@ -48,6 +48,8 @@ OPT: list[Pass] = [
     _row("opt.loops.canonicalize_loops", "The passes below need preheaders and single latches, the "
          "backend too.", 0),
     _row("opt.loops.unroll_loops", "Constants that it makes may leave the loops around it."),
+    _row("opt.select_ranks", "Loops over a window's elements are straight code; equal things are "
+         "made equal again below."),
     _row("opt.loops.licm", "Addresses and masks leave the loops; steps of pointers too, for the "
          "next pass."),
     _row("opt.loops.unify_exits", "After licm, which may take loads out of a loop whose first "
@@ -154,6 +156,7 @@ BACKEND: list[Pass] = [
     _row("backend.memory.narrow_loops", "Before each atomic goes through shared memory by "
          "itself.", 2),
     _row("backend.memory.lower_atomics", "Makes buffers.", 0),
+    _row("backend.memory.look_ahead", "Which answers a warp alone reads is known."),
     _row("backend.layout.select_matrix_loads", "Tiles and buffers have their final layouts."),
     _row("backend.memory.cache_loads", "Every load from global memory to registers is final."),
     _row("backend.memory.vectorize", "Guards have their final form.", 0),
@@ -270,6 +273,7 @@ ORDER: list[tuple[str, str, str]] = [
     ("vectorize", "repeat_masks", "a copied limit hides how many neighbours compare alike"),
     ("lower_conversions", "allocate_shared", "conversions have buffers"),
     ("narrow_loops", "lower_atomics", "it keeps in one warp what would otherwise go to all warps"),
+    ("lower_atomics", "look_ahead", "answers that all warps read go through shared memory"),
     ("lower_atomics", "allocate_shared", "results of atomics have buffers"),
     ("vectorize", "detach_results", "narrow stores take any register"),
     ("allocate_shared", "limit_registers", "residency depends on the bytes of shared memory"),

@@ -327,6 +327,7 @@ _BY_PREFIX: list[tuple[str, Callable[..., Lanes]]] = [
     ("llvm.nvvm.read.ptx.sreg", _special),
     ("llvm.nvvm.barrier.cta.red", _vote),
     ("llvm.nvvm.barrier", _together),
+    ("llvm.nvvm.bar.warp.sync", _whole_warps),
     ("llvm.nvvm.setmaxnreg", _whole_groups),
     ("llvm.nvvm.cp.async.commit.group", lambda m, name, types, v, active: None),
     ("llvm.nvvm.cp.async.wait.group", lambda m, name, types, v, active: None),
@@ -460,8 +461,8 @@ def _statement(m: Any, op: str, operands: str, registers: list[Any], mask: Any) 
             value = m.read(source + at, 1, "global", mask & (filled > i))
             m.write(address + at, value, 1, "shared", mask)
         return
-    if parts[0] == "atom":  # one thread after the other: all orders are kept
-        parts = [part for part in parts if part not in ("acquire", "acq_rel", "gpu")]
+    # One thread after the other: all orders are kept.
+    parts = [part for part in parts if part not in ("acquire", "acq_rel", "relaxed", "gpu")]
     space = parts[1] if parts[1] in ("global", "shared", "const") else parts[2]
     inside = operands[operands.index("[") : operands.index("]")]
     address = registers[_numbers(inside)[0]].astype(np.uint64)
@@ -475,7 +476,10 @@ def _statement(m: Any, op: str, operands: str, registers: list[Any], mask: Any) 
             continue
         old, new = registers[number], m.read(at, size, space, mask)
         registers[number] = new if old is None else np.where(mask, new, old)
-    if parts[0] in ("atom", "red"):
+    if parts[0] == "red":
+        for i, number in enumerate(data):
+            _atomic(m, op, parts, address + np.uint64(i * size), [number], registers, mask)
+    elif parts[0] == "atom":
         _atomic(m, op, parts, address, data, registers, mask)
 
 

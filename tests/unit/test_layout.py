@@ -35,7 +35,7 @@ from tritonc.ir.layouts.shared_layout import row_major, tensor_core
 
 @pytest.mark.parametrize("name", ["f2", "layout", "layout_ops", "fragment", "shared_layout"])
 def test_doctests(name):
-    result = doctest.testmod(importlib.import_module(f"tritonc.ir.{name}"))
+    result = doctest.testmod(importlib.import_module(f"tritonc.ir.layouts.{name}"))
     assert result.attempted > 0
     assert result.failed == 0
 

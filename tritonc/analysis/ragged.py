@@ -30,7 +30,8 @@ def edge(op: Op, infos: Infos, ragged: bool) -> AxisInfo | None:
     if op.guard is None or op.guard not in infos:
         return None
     info = infos[op.guard]
-    if not ragged or op.attributes.get("volatile") or scalar(pointee(op.operands[0].type)).bits < 8:
+    if not ragged or op.attributes.get("volatile") or op.name == "atomic_rmw" \
+            or scalar(pointee(op.operands[0].type)).bits < 8:
         return info
     runs = tuple(max(k, falling(op.guard, d, infos)) for d, k in enumerate(info.constancy))
     return AxisInfo(info.contiguity, info.divisibility, runs, info.value)

@@ -198,9 +198,12 @@ def adds_to_few(kernel: Kernel, cfg: Cfg) -> bool:
 def windows_of_bytes(kernel: Kernel, cfg: Cfg) -> bool:
     """Whether tiles of bytes are loaded several times, as of a window of pixels: what is computed
     of them takes a register for each."""
-    loads = [op for op in kernel.ops() if op.name == "load" and len(shape(op.result.type)) > 1]
+    loads = [op for op in kernel.ops() if op.name == "load" and shape(op.result.type)]
     if not loads or any(element(op.result.type).bytes > 1 for op in loads):
         return False
+    if all(len(shape(op.result.type)) == 1 for op in loads):  # not the channels of a pixel
+        roots = pointer_roots(kernel)
+        return len(loads) > 1 + _FEW_LOADS and len({roots[op.operands[0]] for op in loads}) == 1
     return len(loads) > _FEW_LOADS or any(cfg.block_of[op] in cfg.innermost for op in loads)
 
 
@@ -224,13 +227,17 @@ def ends_by_tile(kernel: Kernel, cfg: Cfg) -> bool:
 
 
 def waits_for_itself(kernel: Kernel, cfg: Cfg) -> bool:
-    """Whether a loop carries tiles of numbers and stores in each iteration, or is a recurrence."""
+    """Whether a loop stores in each iteration what it makes of tiles of numbers that it carries, or
+    is a recurrence."""
     if recurrence(kernel, cfg):
         return True
     for loop in cfg.loops:
-        carried = any(isinstance(phi.result.type, Tile) and is_float(phi.result.type)
-                      for phi in loop.header.phis())
-        if carried and any(op.name == "store" and isinstance(op.operands[0].type, Tile)
-                           for op in loop.ops()):
-            return True
+        made = {phi.result for phi in loop.header.phis()
+                if isinstance(phi.result.type, Tile) and is_float(phi.result.type)}
+        for op in loop.ops():
+            if op.name == "store" and isinstance(op.operands[0].type, Tile) \
+                    and op.operands[1] in made:
+                return True
+            if op.name != "phi" and not made.isdisjoint(op.operands):
+                made.update(op.results)
     return False

@@ -23,8 +23,12 @@ def remembered(start: T) -> Callable[[Callable[[S, Value], T]], Callable[[S, Val
     """Let a method remember what it says of each value: values form a graph.  `start` is what it
     says of one on a cycle of phis while it looks at that."""
     def decorate(method: Callable[[S, Value], T]) -> Callable[[S, Value], T]:
+        name = f"{method.__name__} known"
+
         def ask(self: S, value: Value) -> T:
-            known: dict[Value, T] = self.__dict__.setdefault(f"{method.__name__} known", {})
+            known: dict[Value, T] | None = self.__dict__.get(name)
+            if known is None:
+                known = self.__dict__[name] = {}
             if value not in known:
                 known[value] = start
                 known[value] = method(self, value)

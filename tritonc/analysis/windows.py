@@ -3,7 +3,11 @@
     x + row * W + (w - 1), where W is a multiple of 16 and x is aligned: runs of 16 bytes begin at
     byte 15 of aligned ones
 
-Aligned accesses bring what such a load wants, and neighbouring loads want the same ones.
+Aligned accesses bring what such a load wants, and neighbouring loads want the same ones.  Of a flat
+index i, where w is `i % W`, no run of neighbours crosses the end of a row: what wraps, is clamped
+or masked there is the first element of a run, or the last one, and has an access of its own.
+
+    x + i / W * W + (w + W - 1) % W: each run but its first element lies one element behind w's
 """
 
 from __future__ import annotations
@@ -14,27 +18,54 @@ from typing import NamedTuple
 
 from tritonc.analysis.affine import Affine, Affinity
 from tritonc.analysis.axis.axis_info import AxisInfo, Infos
-from tritonc.analysis.linear import Linear, symbol
+from tritonc.analysis.linear import Linear, number, symbol
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import Tile, is_pointer, scalar, shape
 
 ACCESS_BYTES = 16
+_LOOSE = {"sge": (True, False), "slt": (True, False), "sgt": (False, True), "sle": (False, True),
+          "eq": (False, False), "ne": (False, False)}
+_ABOVE, _BELOW = ("sgt", "sge", "ne"), ("slt", "sle", "ne")
 
 
 class Window(NamedTuple):
     """Where a load begins: `begin` elements behind a place of which `info` says what is known of
     addresses, `aligned` if that is no less known of its own.  Loads of one `place` begin `begin`
-    elements behind the same address."""
+    elements behind the same address, under the same mask of which `guard` is known.  `ends`: so
+    many elements at the begin and at the end of each run have other addresses or another mask."""
 
     place: Hashable
     begin: int
     aligned: bool
     info: AxisInfo
+    guard: AxisInfo | None
+    ends: tuple[int, int]
+
+
+class _Ends(NamedTuple):
+    """Elements of each run along an axis, at its begin or its end, that a form is not of."""
+
+    axis: int
+    run: int
+    first: int = 0
+    last: int = 0
 
 
 class _Known(Affinity):
-    """Forms in values of which it is known what they are multiples of."""
+    """Forms of the runs of neighbours in a tile.  A tile without a form of its own is a symbol,
+    which stands for the number that a run begins with; a term of `ends` is nothing but a mark."""
+
+    def __init__(self, infos: Infos) -> None:
+        super().__init__()
+        self.infos = infos
+        self.ends: dict[Value, _Ends] = {}
+
+    def _opaque(self, value: Value) -> Affine | None:
+        info = self.infos.get(value)
+        if not shape(value.type) or is_pointer(value.type) or info is None:
+            return super()._opaque(value)
+        return Affine(symbol(value), tuple(number(int(c > 1)) for c in info.contiguity))
 
     def _assume_multiple(self, op: Op) -> Affine | None:
         if shape(op.result.type):
@@ -43,41 +74,159 @@ class _Known(Affinity):
             return Affine(Linear(), (), op.result)
         return Affine(symbol(op.result), ())
 
+    def _splat(self, op: Op) -> Affine | None:
+        found = super()._splat(op)  # axes of symbols are those of the whole tile
+        return None if found is None or any(shape(v.type) for v in found.offset.values()) else found
+
+    _broadcast = _reshape = _trans = _splat
+
+    def side(self, difference: Affine, loose: tuple[bool, bool]) -> tuple[bool, _Ends] | None:
+        """Whether u + e, or u + e - n, for a remainder u by n, is above 0 or below, and where in a
+        run that is not known; `loose` allows for 0 above and below."""
+        for u in difference.offset.values():
+            if u.op is None or u.op.name != "urem" or not shape(u.type):
+                continue
+            rest, info, n = difference - self.of_value(u), self.infos[u], u.op.operands[1]
+            axis = max(range(len(info.contiguity)), key=lambda d: info.contiguity[d])
+            run, by = info.contiguity[axis], self.of(n)
+            if not rest.uniform or by is None or run < 2 or gcd(
+                    info.divisibility[axis], self.infos[n].every) % run:
+                continue
+            if (e := rest.offset.constant) is not None:
+                ends = _Ends(axis, run, first=max(0, (not loose[0]) - e))
+            elif (e := (rest.offset + by.offset).constant) is not None and e >= 0:
+                ends = _Ends(axis, run, last=max(0, e - loose[1]))
+            else:
+                continue
+            if ends.first + ends.last < run:
+                return rest.offset.constant is not None, ends
+        return None
+
+    def of_value(self, value: Value) -> Affine:
+        found = self.of(value)
+        assert found is not None
+        return found
+
+    def compared(self, value: Value) -> tuple[bool, _Ends] | None:
+        """Whether a comparison holds, and where in a run that is not known."""
+        op = value.op
+        if op is not None and op.name == "cmpp" and value is op.results[0]:
+            return self.compared(op.operands[0])
+        if op is None or op.name != "icmp" or op.attributes["predicate"] not in _LOOSE:
+            return None
+        predicate, forms = op.attributes["predicate"], [self.of(v) for v in op.operands]
+        if None in forms or scalar(op.operands[0].type).bits < 32:
+            return None
+        a, b = (form for form in forms if form is not None)
+        found = self.side(a - b, _LOOSE[predicate])
+        return found and (predicate in (_ABOVE if found[0] else _BELOW), found[1])
+
+    def _select(self, op: Op) -> Affine | None:
+        return self._one(op, self.compared(op.operands[0]), *op.operands[1:])
+
+    def _one(self, op: Op, known: tuple[bool, _Ends] | None, a: Value, b: Value) -> Affine | None:
+        """The form of a where that is known to be the result, or of b."""
+        form = None if known is None else self.of(a if known[0] else b)
+        if form is None or known is None:
+            return None
+        self.ends[op.result] = known[1]
+        return form._replace(offset=form.offset + symbol(op.result))
+
+    def _extreme(self, op: Op) -> Affine | None:
+        a, b = (self.of(v) for v in op.operands)
+        if a is None or b is None or scalar(op.result.type).bits < 32:
+            return None
+        known = self.side(a - b, (True, True))
+        return self._one(op, known and (known[0] == (op.name == "smax"), known[1]), *op.operands)
+
+    _smin = _smax = _extreme
+
+    def _umin(self, op: Op) -> Affine | None:
+        """umin(a, a - n) of an a below 2 n: the remainder."""
+        less = op.operands[1].op
+        a, n = self.of(op.operands[0]), less and less.name == "sub" and self.of(less.operands[1])
+        if less is None or a is None or not n or less.operands[0] is not op.operands[0]:
+            return None
+        known = self.side(a - n, _LOOSE["slt"])
+        return self._one(op, known and (not known[0], known[1]), *op.operands)
+
 
 def windows(kernel: Kernel, infos: Infos) -> dict[Op, Window]:
     """The loads of tiles whose addresses go on along an axis from a known place."""
-    affinity, found = _Known(), {}
-    for op in kernel.ops():
-        if op.name != "load" or not isinstance(op.result.type, Tile) or op.attributes.get(
-                "volatile"):
-            continue
-        pointer = op.operands[0]
-        info, form = infos.get(pointer), affinity.of(pointer)
-        if info is None or form is None or form.base is None:
-            continue
-        size = scalar(pointee(pointer.type)).bytes
-        axis = max(range(len(info.contiguity)), key=lambda d: (info.contiguity[d], d))
-        if info.contiguity[axis] < 2 or form.strides[axis].constant != 1:
-            continue
-        run = gcd(ACCESS_BYTES, infos[form.base].every) // size
-        rest = [form.offset, *(s for d, s in enumerate(form.strides) if d != axis)]
-        for term in (term for polynomial in rest for term in polynomial.terms if term[0]):
-            run = gcd(run, _divides(term, infos))
-        for number in (n for s in rest[1:] for values, n in s.terms if not values):
-            run = gcd(run, number)
-        if run > 1:
-            begin = sum(n for values, n in form.offset.terms if not values)
-            terms = frozenset(term for term in form.offset.terms if term[0])
-            aligned = list(info.divisibility)
-            aligned[axis] = max(aligned[axis], run * size)
-            found[op] = Window((form.base, terms, form.strides), begin, begin % run == 0,
-                               info._replace(divisibility=tuple(aligned)))
-    return found
+    known = _Known(infos)
+    return {op: window for op in kernel.ops() if op.name == "load" and isinstance(
+        op.result.type, Tile) and not op.attributes.get("volatile")
+        if (window := _window(op, known)) is not None}
 
 
-def _divides(term: tuple[tuple[Value, ...], int], infos: Infos) -> int:
-    """What divides a product of values."""
-    values, n = term
+def _window(op: Op, known: _Known) -> Window | None:
+    pointer, infos = op.operands[0], known.infos
+    info, form = infos.get(pointer), known.of(pointer)
+    if info is None or form is None or form.base is None:
+        return None
+    size = scalar(pointee(pointer.type)).bytes
+    axis = max(range(len(form.strides)), key=lambda d: (
+        form.strides[d].constant == 1, info.contiguity[d], d))
+    if form.strides[axis].constant != 1:
+        return None
+    marks = [term for term in form.offset.terms if any(v in known.ends for v in term[0])]
+    conjuncts, ends = _conjuncts(op, known)
+    for values, n in marks:
+        if len(values) > 1 or n != 1:
+            return None
+        ends.append(known.ends[values[0]])
+    if any(end.axis != axis for end in ends) or (not marks and info.contiguity[axis] < 2):
+        return None
+    terms = frozenset(term for term in form.offset.terms if term[0] and term not in marks)
+    run = gcd(ACCESS_BYTES, infos[form.base].every) // size
+    others = [s for d, s in enumerate(form.strides) if d != axis]
+    for values, n in (*terms, *(term for s in others for term in s.terms)):
+        run = gcd(run, _divides(values, n, axis, infos))
+    run = gcd(run, *(end.run for end in ends))
+    first, last = (max((end[i] for end in ends), default=0) for i in (2, 3))
+    if run <= first + last or run < 2:
+        return None
+    begin = sum(n for values, n in form.offset.terms if not values)
+    wide = [list(entry) for entry in (info.contiguity, info.divisibility)]
+    wide[0][axis], wide[1][axis] = max(wide[0][axis], run), max(wide[1][axis], run * size)
+    guard = None if op.guard is None else infos.get(op.guard)
+    if guard is not None and ends:
+        same = gcd(*(infos[v].constancy[axis] for v in conjuncts), run)
+        guard = guard._replace(constancy=tuple(
+            same if d == axis else k for d, k in enumerate(guard.constancy)))
+    return Window((form.base, terms, form.strides, conjuncts), begin,
+                  begin % run == 0 and not first + last,
+                  info._replace(contiguity=tuple(wide[0]), divisibility=tuple(wide[1])), guard,
+                  (first, last))
+
+
+def _conjuncts(op: Op, known: _Known) -> tuple[frozenset[Value], list[_Ends]]:
+    """What a load's mask is a conjunction of, but for what holds everywhere in a run except at an
+    end; and these ends."""
+    stack, found, ends = [op.guard] if op.guard is not None else [], set(), []
+    for value in stack:  # which grows
+        made = value.op
+        if made is not None and (made.name == "and" or (
+                made.name == "cmpp" and value is made.results[0])):
+            stack += made.operands
+        elif (truth := known.compared(value)) is not None and truth[0]:
+            ends.append(truth[1])
+        else:
+            found.add(value)
+    return frozenset(found), ends
+
+
+def _divides(values: tuple[Value, ...], n: int, axis: int, infos: Infos) -> int:
+    """What divides a product of values, and how far they stay the same or go on."""
+    run = 0
     for value in values:
-        n *= infos[value].every if value in infos else 1
-    return n
+        info = infos.get(value)
+        if info is None:
+            run = gcd(run, 1) if shape(value.type) else run
+            continue
+        if shape(value.type):
+            reach = max(info.contiguity[axis], info.constancy[axis])
+            run, n = gcd(run, reach), n * info.start_divisibility(axis, info.contiguity[axis])
+        else:
+            n *= info.every
+    return gcd(run, n)

@@ -43,16 +43,16 @@ def are_powers(value: Any) -> bool:
 
 
 def is_window(value: Any) -> bool:
-    """A number, and three places of a run of elements."""
-    return are_integers(value) and len(value) == 4
+    """A number, three places of a run of elements, and how many are apart at either end."""
+    return are_integers(value) and len(value) == 6
 
 
 KINDS: dict[str, Kind] = {
     **dict.fromkeys((
         "apart", "approximate", "based", "contiguous", "continues", "contract", "early",
-        "exact", "facts", "late", "moves", "pairs", "piecewise", "pinned", "private", "ragged",
-        "release", "released", "reverse", "round", "stored", "swapped", "volatile", "waits",
-        "written"), is_flag),
+        "exact", "facts", "late", "line", "moves", "pairs", "piecewise", "pinned", "private",
+        "ragged", "release", "released", "reverse", "rises", "round", "stored", "swapped",
+        "volatile", "waits", "wide", "written"), is_flag),
     **dict.fromkeys(("ahead", "least", "greatest"), is_integer),
     **dict.fromkeys((
         "alike", "asked", "axis", "bytes", "groups", "held", "index", "maps", "offset", "panels",

@@ -83,6 +83,10 @@ def _elementwise(name: str, operands: str, rule: Rule, doc: str,
                   guardable=flags.get("may_trap", False), **flags)
 
 
+DIVISIONS = ("sdiv", "udiv", "srem", "urem")
+_RUNS = ("vector", "vector_axis", "rises")  # neighbours of which one result is computed
+
+
 def _memory(name: str, operands: str, rule: Rule, doc: str, effects: set[str],
             attributes: tuple[str, ...] = (), optional: tuple[str, ...] = ()) -> OpInfo:
     return OpInfo(name, tuple(operands.split()), rule, doc, None, attributes, optional,
@@ -156,13 +160,16 @@ _ROWS: list[OpInfo] = [
     _elementwise("mul", "a b", rules.same_int, "Product, wrapping.", lambda m, op, a, b: a * b,
                  commutative=True),
     _elementwise("sdiv", "a b", rules.same_int, "Signed quotient, truncated towards zero.",
-                 lambda m, op, a, b: m.truncated_quotient(a, b), may_trap=True),
+                 lambda m, op, a, b: m.truncated_quotient(a, b), may_trap=True, optional=_RUNS),
     _elementwise("udiv", "a b", rules.same_int, "Unsigned quotient.",
-                 lambda m, op, a, b: m.unsigned(op, a) // m.unsigned(op, b), may_trap=True),
+                 lambda m, op, a, b: m.unsigned(op, a) // m.unsigned(op, b), may_trap=True,
+                 optional=_RUNS),
     _elementwise("srem", "a b", rules.same_int, "Signed remainder, of the dividend's sign.",
-                 lambda m, op, a, b: a - b * m.truncated_quotient(a, b), may_trap=True),
+                 lambda m, op, a, b: a - b * m.truncated_quotient(a, b), may_trap=True,
+                 optional=_RUNS),
     _elementwise("urem", "a b", rules.same_int, "Unsigned remainder.",
-                 lambda m, op, a, b: m.unsigned(op, a) % m.unsigned(op, b), may_trap=True),
+                 lambda m, op, a, b: m.unsigned(op, a) % m.unsigned(op, b), may_trap=True,
+                 optional=_RUNS),
     _elementwise("and", "a b", rules.same_int, "Bitwise and.", lambda m, op, a, b: a & b,
                  commutative=True),
     _elementwise("or", "a b", rules.same_int, "Bitwise or.", lambda m, op, a, b: a | b,
@@ -230,8 +237,7 @@ _ROWS: list[OpInfo] = [
     OpInfo("icmp", ("a", "b"), rules.compare_int, "Integer comparison.  `vector` neighbours along "
            "`vector_axis` are known to compare alike; `based`: a is not negative, and may be "
            "compared by its distance from another element.",
-           _compare_int, ("predicate",),
-           ("vector", "vector_axis", "based"), elementwise=True),
+           _compare_int, ("predicate",), (*_RUNS[:2], "based"), elementwise=True),
     OpInfo("fcmp", ("a", "b"), rules.compare_float, "Float comparison, IEEE.",
            _compare_float, ("predicate",), elementwise=True),
     _elementwise("cmpp", "c", rules.predicates,
@@ -278,7 +284,8 @@ _ROWS: list[OpInfo] = [
             "iteration of a loop others; `align`: addresses are multiples of so many bytes; "
             "`ragged`: the guard may hold for the first elements of a vector alone; `window`: a "
             "number that neighbouring loads share, where each run of `vector` begins among aligned "
-            "ones, and from where to where all of them reach.",
+            "ones, from where to where all of them reach, and how many elements at its begin and "
+            "end have accesses of their own.",
             {READ}, optional=("cache", "volatile", "other", "vector", "vector_axis", "alike",
                               "late", "piecewise", "moves", "align", "ragged", "window")),
     _memory("store", "p value", rules.store, "Writes value to p, where the guard holds.",
@@ -288,8 +295,10 @@ _ROWS: list[OpInfo] = [
             "Combines memory with value by `kind` atomically; gives the old value.  `kind` load: "
             "changes nothing; store: value replaces what was there.  `order` is relaxed, acquire, "
             "release or acq_rel, without one acq_rel of a scalar and relaxed of a tile; `scope` is "
-            "block, gpu (without one) or system; `volatile`: no other access stands for it.",
-            {READ, WRITE}, ("kind",), ("order", "scope", "volatile")),
+            "block, gpu (without one) or system; `volatile`: no other access stands for it; "
+            "`wide`: one instruction may combine neighbours; `line`: `word_of_line` loads it.",
+            {READ, WRITE}, ("kind",),
+            ("order", "scope", "volatile", "wide", "vector", "vector_axis", "line")),
     _memory("atomic_cas", "p compare value", rules.atomic,
             "Writes value where memory equals compare, atomically; gives the old value.  `order` "
             "and `scope` as of atomic_rmw.", {READ, WRITE}, (), ("order", "scope")),

@@ -21,6 +21,7 @@ may be accessed at once.
 from __future__ import annotations
 
 from math import gcd
+from weakref import WeakKeyDictionary
 
 from tritonc.analysis.axis.axis_lattice import (
     TOP,
@@ -34,7 +35,7 @@ from tritonc.analysis.axis.axis_lattice import (
 from tritonc.analysis.axis.axis_rules import RULES, information
 from tritonc.analysis.signs import Signs
 from tritonc.ir.core import Kernel, Op, Value
-from tritonc.ir.types import Pointer, element, is_int, is_pointer
+from tritonc.ir.types import Pointer, Type, element, is_int, is_pointer
 
 __all__ = ["TOP", "AxisInfo", "Infos", "analyze", "known", "low_bit", "meet", "uniform", "unknown",
            "vector_length"]
@@ -44,8 +45,31 @@ _MOST_DEPTH = 100  # operations that an answer about a new value looks through
 Infos = dict[Value, AxisInfo]
 
 
+_last: WeakKeyDictionary[Kernel, tuple[list[object], Infos]] = WeakKeyDictionary()
+
+
 def analyze(kernel: Kernel) -> Infos:
-    """Axis information of every integer and pointer value of the kernel."""
+    """Axis information of every integer and pointer value of the kernel; the last answer, if the
+    kernel has not changed since: few passes find something to do."""
+    now, known = _snapshot(kernel), _last.get(kernel)
+    if known is None or known[0] != now:
+        known = _last[kernel] = now, _solve(kernel)
+    return dict(known[1])
+
+
+def _snapshot(kernel: Kernel) -> list[object]:
+    """All of the kernel that an answer depends on; operations are equal to themselves alone."""
+    found: list[object] = [info.multiple_of for info in kernel.info]
+    for op in kernel.ops():
+        found += (op, op.name, op.guard, *op.operands)
+        if op.attributes or op.blocks:
+            found += (*op.attributes.values(), *op.blocks)
+        for result in op.results:
+            found.append(result.type)
+    return found
+
+
+def _solve(kernel: Kernel) -> Infos:
     infos: Infos = {}
     signs = Signs()
     for value, info in zip(kernel.parameters, kernel.info, strict=True):
@@ -56,14 +80,17 @@ def analyze(kernel: Kernel) -> Infos:
             infos[value] = unknown(value.type, max(align, natural.element.bytes))
         elif is_int(value.type):
             infos[value] = unknown(value.type, low_bit(info.multiple_of))
-    ops = [(op, [r for r in op.results if is_int(r.type) or is_pointer(r.type)])
-           for op in kernel.ops()]
-    stale: set[Value] | None = None  # what changed in the round before
+    ops = [(op, results) for op in kernel.ops()
+           if (results := [r for r in op.results if _has_info(r.type)])]
+    stale: set[Value] | None = None  # what changed in the round before, behind what reads it
+    ahead: set[Value] = set()  # what is read before it is made: around loops
     while stale is None or stale:
         changed: set[Value] = set()
         for op, results in ops:
-            if not results or (stale is not None and stale.isdisjoint(op.inputs())
-                               and changed.isdisjoint(op.inputs())):
+            inputs = op.inputs()
+            if stale is None:
+                ahead.update(set(inputs).difference(infos))
+            elif stale.isdisjoint(inputs) and changed.isdisjoint(inputs):
                 continue
             for result in results:
                 new = _transfer(op, result, infos, signs)
@@ -72,8 +99,13 @@ def analyze(kernel: Kernel) -> Infos:
                     infos[result] = new if old is None else meet(old, new)
                     if infos[result] != old:
                         changed.add(result)
-        stale = changed
+        stale = changed & ahead
     return infos
+
+
+def _has_info(t: Type) -> bool:
+    e = element(t)
+    return e.is_int or isinstance(e, Pointer)
 
 
 def known(infos: Infos, value: Value) -> AxisInfo:
@@ -81,8 +113,8 @@ def known(infos: Infos, value: Value) -> AxisInfo:
     pending = [value]
     while pending:
         op = pending[-1].op
-        missing = [v for v in op.inputs() if v not in infos and (
-            is_int(v.type) or is_pointer(v.type))] if op is not None and op.name != "phi" else []
+        missing = [v for v in op.inputs() if v not in infos and _has_info(v.type)] if (
+            op is not None and op.name != "phi") else []
         if missing and len(pending) < _MOST_DEPTH:
             pending += missing
             continue
@@ -107,8 +139,8 @@ def _transfer(op: Op, result: Value, infos: Infos, signs: Signs) -> AxisInfo | N
     if op.name not in RULES and op.name != "constant":
         return unknown(result.type)
     operands = [infos.get(v) for v in op.operands]
-    if None in operands and any(i is None for i, v in zip(operands, op.operands, strict=True)
-                                if is_int(v.type) or is_pointer(v.type)):
+    if None in operands and any(i is None and _has_info(v.type)
+                                for i, v in zip(operands, op.operands, strict=True)):
         return None  # not reached yet
     return information(op, result.type, operands, signs)
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from tritonc.backend.emit.registers import (
     access_chunks,
+    addressed,
     alike_registers,
     copied,
     layout_of,
@@ -29,7 +30,7 @@ from tritonc.backend.layout.conversion import part_registers
 from tritonc.backend.layout.split_reductions import reduced_axes
 from tritonc.backend.pipeline.tensors.roles import COPIER, COPIES, READERS, SETUP, START
 from tritonc.ir.core import Block, Op, Value
-from tritonc.ir.ops import READ, SHARED_READ
+from tritonc.ir.ops import DIVISIONS, READ, SHARED_READ
 from tritonc.ir.types import Buffer, Tile, scalar
 
 Wanted = list[tuple[Value, int]]
@@ -50,6 +51,7 @@ def demand(blocks: list[Block], machine: Machine) -> dict[Value, int]:
     `blocks`: the reachable ones in reverse postorder.
     """
     found: dict[Value, int] = {}
+    seen: dict[Op, int] = {}  # for which of its results' registers an operation has been looked at
     changed = True
     while changed:
         changed = False
@@ -58,8 +60,9 @@ def demand(blocks: list[Block], machine: Machine) -> dict[Value, int]:
                 mask = 0
                 for result in op.results:
                     mask |= found.get(result, 0)
-                if not mask and not is_root(op, machine):
+                if seen.get(op) == mask or not (mask or is_root(op, machine)):
                     continue
+                seen[op] = mask
                 for value, wanted in reads(op, mask, machine):
                     old = found.get(value, 0)
                     if wanted & ~old:
@@ -112,13 +115,14 @@ def _load(op: Op, mask: int, machine: Machine) -> Wanted:
     chunks = access_chunks(op, machine.warps, machine.access_bytes)
     volatile = op.attributes.get("volatile")
     made = [chunk for chunk in chunks if volatile or mask & _mask(chunk)]
-    first = _mask(chunk[0] for chunk in made)
+    first = _mask(r for chunk in made for r in addressed(op, chunk))
     return [(value, _guarded(op, made) if value is op.guard else first) for value in op.inputs()]
 
 
 def _guarded(op: Op, chunks: Iterable[tuple[int, ...]]) -> int:
     """The registers of the guard: of each access one, or all where elements may differ."""
-    return _mask(r for chunk in chunks for r in (chunk if "ragged" in op.attributes else chunk[:1]))
+    return _mask(r for chunk in chunks for r in (
+        chunk if "ragged" in op.attributes else addressed(op, chunk)))
 
 
 def _store(op: Op, mask: int, machine: Machine) -> Wanted:
@@ -134,7 +138,7 @@ def _async_copy(op: Op, mask: int, machine: Machine) -> Wanted:
 
 
 def _compare(op: Op, mask: int, machine: Machine) -> Wanted:
-    inside = run_bits(op, machine.warps)
+    inside = sum(run_bits(op, machine.warps))
     first = _mask(r & ~inside for r in members(mask))
     return [(value, first) for value in op.inputs()]
 
@@ -190,7 +194,8 @@ def _reduce(op: Op, mask: int, machine: Machine) -> Wanted:
 
 
 _RULES: dict[str, Callable[[Op, int, Machine], Wanted]] = {
-    "icmp": _compare, "load": _load, "store": _store, "async_copy": _async_copy,
+    **dict.fromkeys(("icmp", *DIVISIONS), _compare),
+    "load": _load, "store": _store, "async_copy": _async_copy,
     "atomic_rmw": _once, "atomic_cas": _once, "shared_atomic": _once, "shared_store": _shared_store,
     "splat": _renaming, "broadcast": _renaming, "reshape": _renaming, "trans": _renaming,
     "convert_layout": _renaming,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from tritonc.analysis.elements import Elements
 from tritonc.backend.emit.demand import Machine, demand, is_root
 from tritonc.backend.emit.floats.negations import compared_negations
 from tritonc.backend.emit.instructions import Instructions
@@ -77,6 +78,7 @@ class FunctionEmitter(Instructions):
         self.exchanged: dict[tuple[str, str, int], str] = {}  # between lanes: see `exchange`
         # name -> (base, c): an index of a range, which is base + c, both from 0
         self.ranges: dict[str, tuple[str, int]] = {}
+        self.elements = Elements()  # that are known: none changes any more
         self.demand: dict[Value, int] = {}
         self._machine = Machine(self.warps, self.target.access_bytes, False)
         self._early = 0  # of its lines, those that stand before the first branch
@@ -239,7 +241,10 @@ class FunctionEmitter(Instructions):
 
     def barrier(self) -> None:
         """Wait for all threads of the role.  Orders their accesses of memory, too."""
-        self._meet("sync", "void")
+        if self.warps == 1 and not self.role:
+            self.convergent("llvm.nvvm.bar.warp.sync", "void", "i32 -1")
+        else:
+            self._meet("sync", "void")
 
     def vote(self, kind: str, name: str) -> str:
         """A truth value of each thread, combined by `or` or `and` over all threads of the role, who

@@ -10,12 +10,13 @@ whole. The order is fixed.  Sums and products of floats narrower than f32 accumu
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import groupby
 
 from tritonc.analysis.values import defined_by, int_of, origin
 from tritonc.backend.emit.elements.arithmetic import combine
 from tritonc.backend.emit.elements.casts import convert_float
 from tritonc.backend.emit.function import Emitter, FunctionEmitter
-from tritonc.backend.emit.literals import llvm_type
+from tritonc.backend.emit.literals import literal, llvm_type
 from tritonc.backend.emit.registers import (
     members,
     plan_reduction,
@@ -29,8 +30,10 @@ from tritonc.ir.combiner import Combiner
 from tritonc.ir.core import Op
 from tritonc.ir.layouts.layout import LANE_BITS, Layout, axis_bases
 from tritonc.ir.layouts.layout_ops import Reduction
+from tritonc.ir.rules import neutral
 from tritonc.ir.types import F32, I1, I32, Scalar, scalar, shape
 
+COUNTERS = 4  # chains of additions beside each other, each of which waits for the one before
 _REDUX = {"add": "add", "smin": "min", "smax": "max", "umin": "umin", "umax": "umax",
           "and": "and", "or": "or", "xor": "xor"}
 
@@ -56,6 +59,7 @@ def reduce(f: FunctionEmitter, op: Op) -> None:
     names, picked = f.values[operand], reduced_registers(op, f.warps)
     done: dict[int, str] = {}
     one = _picks_one(op) if len(lanes) == 1 else None
+    counts = operand.op if kind == "add" and e == I32 and _or_nothing(operand.op) else None
     for i in sorted({picked[r] for r in members(f.wanted(op.result))}):
         if one is not None:
             (r,) = groups[i]
@@ -64,12 +68,31 @@ def reduce(f: FunctionEmitter, op: Op) -> None:
                            f"{exchange(f, e, own, 1 << lanes[0])}")
             continue
         items = [convert_float(f, e, wide, names[r]) for r in groups[i]]
+        if counts is not None and len(items) > COUNTERS:
+            items = _counted(f, counts, items, groups[i])
         total = tree(items, lambda a, b: combine(f, kind, wide, a, b))
         done[i] = convert_float(f, wide, e, _across_lanes(f, kind, wide, total, lanes))
     found = f.blank(op.result.type)
     for r in members(f.wanted(op.result)):
         found[r] = done[picked[r]]
     f.values[op.result] = found
+
+
+def _or_nothing(op: Op | None) -> bool:
+    """Whether an operation chooses, for each element, a value or 0."""
+    return op is not None and op.name == "select" and int_of(op.operands[2]) == 0
+
+
+def _counted(f: FunctionEmitter, choice: Op, items: list[str], group: Sequence[int]) -> list[str]:
+    """The sums of items that are 0 where a condition does not hold: there nothing is added, which
+    takes one instruction for each, and no register for a choice."""
+    conditions, values = f.values[choice.operands[0]], f.values[choice.operands[1]]
+    sums = items[:COUNTERS]
+    for at, r in enumerate(group[COUNTERS:]):
+        sums[at % COUNTERS] = f.op(
+            f'call i32 asm "@$2 add.s32 $0, $0, $3;", "=r,0,b,r"(i32 {sums[at % COUNTERS]}, '
+            f"i1 {conditions[r]}, i32 {values[r]})")
+    return sums
 
 
 def _picks_one(op: Op) -> Op | None:
@@ -209,76 +232,122 @@ def _select(f: FunctionEmitter, condition: str, types: Sequence[Scalar], a: Name
 # ---- scans ---------------------------------------------------------------------------------------
 
 
+Part = tuple[Names, str]  # neighbours combined, and an i1: there are some; "" is always
+
+
 def scan(f: FunctionEmitter, op: Op) -> None:
     """A scan by a kind of reduction."""
     kind, e = op.attributes["kind"], scalar(op.operands[0].type)
     wide = _accumulator(kind, e)
-    (operand,) = op.operands
-    items: list[Names] = [(convert_float(f, e, wide, name),) for name in f.values[operand]]
-    done = _scan(f, op, [wide], items, lambda a, b: (combine(f, kind, wide, a[0], b[0]),), True)
+    items: list[Names] = [(convert_float(f, e, wide, name),) for name in f.values[op.operands[0]]]
+    done = _Scan(f, [wide], lambda a, b: (combine(f, kind, wide, a[0], b[0]),),
+                 (literal(wide, neutral(kind, wide)),)).run(op, items)
     f.values[op.result] = [convert_float(f, wide, e, name) for (name,) in done]
 
 
 def scan_with(f: FunctionEmitter, op: Op) -> None:
     """A scan by a function."""
-    function = combiner.read(op.attributes["function"])
+    join = _joined(f, combiner.read(op.attributes["function"]))
     items = list(zip(*(f.values[v] for v in op.operands), strict=True))
-    done = _scan(f, op, [scalar(v.type) for v in op.operands], items, _joined(f, function), False)
+    done = _Scan(f, [scalar(v.type) for v in op.operands], join, None).run(op, items)
     for at, result in enumerate(op.results):
         f.values[result] = [names[at] for names in done]
 
 
-def _scan(f: FunctionEmitter, op: Op, types: Sequence[Scalar], items: list[Names], join: Join,
-          commutes: bool) -> list[Names]:
-    """Inclusive, by doubling: blocks of 1, 2, 4, ... along the axis, from its lowest bit.
+class _Scan:
+    """An inclusive scan.  `nothing` changes no element that it is joined with, and what joins
+    commutes then; without it, lanes that have none before them keep what they have.
 
-    For each element two results are kept: of the elements up to it in its block, and of its whole
-    block.  When two blocks join, the upper one's elements take the lower one's whole before theirs.
-    A scan from the end is the same with upper and lower exchanged.
+    Runs of the axis's bits, from the lowest on, lie in registers or in lanes.  Of each register
+    three things are known: what the elements up to it combine to, in its block of those that differ
+    in the bits so far, but for what comes before in other lanes; that; and the whole block.  A scan
+    from the end goes the other way.
     """
-    layout = f.layout(op.operands[0])
-    _plan(layout, op)
-    reverse = bool(op.attributes.get("reverse"))
-    prefix, whole = list(items), list(items)
-    for basis in axis_bases(layout.shape, op.attributes["axis"]):
-        if basis in layout.register:
-            _join_registers(prefix, whole, 1 << layout.register.index(basis), join, reverse)
-        else:
-            _join_lanes(f, prefix, whole, types, layout.lane.index(basis), join, reverse,
-                        commutes)
-    return prefix
 
+    def __init__(self, f: FunctionEmitter, types: Sequence[Scalar], join: Join,
+                 nothing: Names | None) -> None:
+        self.f, self.types, self.join, self.nothing = f, types, join, nothing
+        self.known: dict[tuple[Part, Part], Part] = {}
 
-def _join_registers(prefix: list[Names], whole: list[Names], bit: int, join: Join, reverse: bool
-                    ) -> None:
-    joined: dict[tuple[Names, Names], Names] = {}
-    for low in range(len(prefix)):
-        if low & bit:
-            continue
-        first, second = (low | bit, low) if reverse else (low, low | bit)
-        before = whole[first]
-        prefix[second] = join(before, prefix[second])
-        key = (before, whole[second])
-        if key not in joined:
-            joined[key] = join(*key)
-        whole[low] = whole[low | bit] = joined[key]
+    def run(self, op: Op, items: list[Names]) -> list[Names]:
+        layout, self.reverse = self.f.layout(op.operands[0]), bool(op.attributes.get("reverse"))
+        _plan(layout, op)
+        self.prefix, self.whole = list(items), list(items)
+        self.before: list[Part | None] = [None] * len(items)
+        bases = axis_bases(layout.shape, op.attributes["axis"])
+        for in_lanes, run in groupby(bases, lambda basis: basis in layout.lane):
+            if in_lanes:
+                self.across_lanes([layout.lane.index(basis) for basis in run])
+            else:
+                self.across_registers([1 << layout.register.index(basis) for basis in run])
+        self.join_before()
+        return self.prefix
 
+    def join_before(self) -> None:
+        self.prefix = [self.both(before, (own, ""))[0]
+                       for before, own in zip(self.before, self.prefix, strict=True)]
+        self.before = [None] * len(self.before)
 
-def _join_lanes(f: FunctionEmitter, prefix: list[Names], whole: list[Names],
-                types: Sequence[Scalar], bit: int, join: Join, reverse: bool, commutes: bool
-                ) -> None:
-    upper = f.thread_bit(bit)
-    known: dict[Names, tuple[Names, Names]] = {}
-    for r, own in enumerate(whole):
-        if own not in known:
-            other = _exchanged(f, types, own, bit)
-            low, high = (own, other) if commutes else _ordered(f, types, own, other, upper)
-            known[own] = (other, join(high, low) if reverse else join(low, high))
-        other, both = known[own]
-        after = join(other, prefix[r])
-        later, earlier = (prefix[r], after) if reverse else (after, prefix[r])
-        prefix[r] = _select(f, upper, types, later, earlier)
-        whole[r] = both
+    def both(self, first: Part | None, second: Part | None) -> Part:
+        """Two parts, one behind the other."""
+        if first is None or second is None:
+            found = first or second
+            assert found is not None
+            return found
+        if (first, second) not in self.known:
+            (a, some), (b, others) = first, second
+            joined = self.join(a, b)
+            if others:
+                joined = _select(self.f, others, self.types, joined, a)
+            if some:
+                joined = _select(self.f, some, self.types, joined, b)
+            self.known[first, second] = joined, (
+                self.f.op(f"or i1 {some}, {others}") if some and others else "")
+        return self.known[first, second]
+
+    def across_registers(self, bits: list[int]) -> None:
+        places = [0]
+        for bit in bits:
+            places += [place | bit for place in places]
+        for low in range(len(self.whole)):
+            if low & sum(bits):
+                continue
+            sofar: Part | None = None
+            for r in [low | place for place in (places[::-1] if self.reverse else places)]:
+                if sofar is not None:
+                    self.before[r] = self.both(sofar, self.before[r])
+                sofar = self.both(sofar, (self.whole[r], ""))
+            assert sofar is not None
+            for place in places:
+                self.whole[low | place] = sofar[0]
+        self.join_before()
+
+    def across_lanes(self, bits: list[int]) -> None:
+        known: dict[Names, tuple[Part, Names]] = {}
+        for r, own in enumerate(self.whole):
+            if own not in known:
+                known[own] = self.before_lane(own, bits)
+            part, self.whole[r] = known[own]
+            self.before[r] = self.both(part, self.before[r])
+
+    def before_lane(self, own: Names, bits: list[int]) -> tuple[Part, Names]:
+        """What the lanes before combine to, and all lanes."""
+        f, whole = self.f, own
+        part = (self.nothing, "") if self.nothing else None
+        for bit in bits:
+            upper = f.thread_bit(bit)
+            behind = f.op(f"xor i1 {upper}, true") if self.reverse else upper
+            other = _exchanged(f, self.types, whole, bit)
+            longer, _ = self.both((other, ""), part)
+            shorter, some = part or (other, "")
+            if not self.nothing:
+                some = f.op(f"or i1 {some}, {behind}") if some else behind
+            part = _select(f, behind, self.types, longer, shorter), some
+            low, high = (whole, other) if self.nothing else _ordered(
+                f, self.types, whole, other, upper)
+            whole = self.join(high, low) if self.reverse else self.join(low, high)
+        assert part is not None
+        return part, whole
 
 
 EMITTERS: dict[str, Emitter] = {

@@ -109,6 +109,13 @@ def access_chunks(op: Op, warps: int, access_bytes: int) -> tuple[tuple[int, ...
     return vector_chunks(layout, width, axis, op.name != "load")
 
 
+def addressed(op: Op, chunk: tuple[int, ...]) -> tuple[int, ...]:
+    """The registers whose addresses a load asks for: that of the access, and those at either end
+    that have accesses of their own."""
+    first, last = op.attributes.get("window", (0, 0))[-2:]
+    return chunk[first], *chunk[:first], *chunk[len(chunk) - last:]
+
+
 def alike_registers(op: Op, warps: int) -> tuple[tuple[int, ...], ...]:
     """The registers of a load that one access fills: in runs of `alike` neighbours along
     `vector_axis`, which all have one address."""
@@ -120,13 +127,15 @@ def alike_registers(op: Op, warps: int) -> tuple[tuple[int, ...], ...]:
                  for r in range(layout.registers) if not r & bits)
 
 
-def run_bits(op: Op, warps: int) -> int:
-    """The bits of a comparison's register number that step inside its `vector` alike neighbours."""
+def run_bits(op: Op, warps: int) -> dict[int, int]:
+    """The bits of a register's number that step inside the `vector` neighbours of which one result
+    is computed; with each, how many neighbours it steps over."""
     layout, width = layout_of(op.result.type, warps), op.attributes.get("vector", 1)
     if width == 1:
-        return 0
+        return {}
     inside = axis_bases(layout.shape, op.attributes["vector_axis"])[: log2(width)]
-    return sum(1 << bit for bit, basis in enumerate(layout.register) if basis in inside)
+    return {1 << bit: 1 << inside.index(basis)
+            for bit, basis in enumerate(layout.register) if basis in inside}
 
 
 def copied(op: Op, warps: int) -> tuple[SharedAccess, ...]:

@@ -33,7 +33,7 @@ from collections.abc import Callable, Container, Iterable, Mapping
 
 from tritonc.analysis.affine import Affinity, Iteration
 from tritonc.analysis.linear import Linear
-from tritonc.analysis.values import computed_from, slice_of
+from tritonc.analysis.values import computed_from
 from tritonc.backend.dots.raw_operands import is_plain
 from tritonc.backend.dots.together import fed, large, products
 from tritonc.backend.pipeline.tensors.tensor_access import split_start
@@ -73,25 +73,22 @@ def wanted(kernel: Kernel, context: Context) -> bool:
 
 def _ahead(kernel: Kernel, context: Context) -> bool:
     """Whether shared memory holds what a producer warp brings for chained products: two stages of
-    an iteration's tiles, what all iterations read, and a result that leaves meanwhile.  Nor may the
-    warp wait for a number from memory to know how often the loop runs."""
+    an iteration's tiles, what all iterations read, and a result that leaves meanwhile."""
     part = body(kernel)
     general = rare(kernel, part)
     blocks = [block for block in part if block not in general and products(block.ops)]
     if not any(map(fed, blocks)):
         return True
+    if None in map(Cfg(kernel).innermost.get, blocks):
+        return False  # products that no ring feeds
     dots, loads = products(blocks[0].ops), [op for op in blocks[0].ops if op.name == "load"]
     operands = [v for dot in dots for v in dot.operands[:2]]
+    fixed = [v for v in operands if v.op not in blocks[0].ops]
     if any(_types(block) != _types(blocks[0]) for block in blocks) or len(dots) != 2 \
             or shape(dots[0].result.type)[0] < ROWS \
-            or not all(isinstance(op.result.type, Tile) for op in loads) \
-            or sum(is_plain(v, masked=True) for v in operands) < 3:
+            or not all(isinstance(op.result.type, Tile) or op.guard is None for op in loads) \
+            or sum(is_plain(v, masked=True) for v in operands if v not in fixed) < 2:
         return False
-    loops = map(Cfg(kernel).innermost.get, blocks)
-    if any(op.name == "load" for loop in loops if loop is not None for op in slice_of(
-            loop.header.terminator.operands[:1], None, ("load",), False)):
-        return False
-    fixed = [v for v in operands if v.op not in blocks[0].ops]
     stored = [op.operands[1] for block in part if block not in general for op in block.ops
               if op.name == "store"]
     total = sum(times * v.type.size * v.type.element.bytes for times, values in (
@@ -125,7 +122,7 @@ def rare(kernel: Kernel, part: list[Block]) -> list[Block]:
 
 
 def _maps_differ(kernel: Kernel) -> bool:
-    """Whether instances have other extents of tensors, where masks of a product's operands end at
+    """Whether instances have rows of other lengths, where masks of a product's operands end at
     what an instance's number says, as at the end of its part of K: each would make maps."""
     for loop in Cfg(kernel).loops:
         iteration = Iteration(loop)
@@ -140,16 +137,16 @@ def _maps_differ(kernel: Kernel) -> bool:
 
 def _extents(op: Op, affinity: Affinity, counter: Value) -> list[Linear]:
     """Those of the tensor that a loop's load reads, as far as masks say them, less what its tiles
-    begin with: a number times a stride counts along an axis of its own (`tensor_access`)."""
+    begin with: a number times a stride counts along an axis of its own (`tensor_access`).  Rows are
+    counted."""
     form, mask = affinity.of(op.operands[0]), affinity.mask(op.guard, 2)
     parts = form.offset.split(counter) if form is not None else None
     if form is None or mask is None or parts is None:
         return []
     found = []
     for inner in (axis for axis in (0, 1) if form.strides[axis].constant == 1):
-        starts = split_start(parts[0], form.strides[1 - inner])
-        for bound in mask.bounds:
-            start = starts[bound.axis != inner]
+        start = split_start(parts[0], form.strides[1 - inner])[0]
+        for bound in (bound for bound in mask.bounds if bound.axis == inner):
             inside = (bound.limit - bound.start).split(counter)
             begins = {values for values, _ in start.terms}
             found += [Linear(tuple(term for term in (inside[0] + start).terms

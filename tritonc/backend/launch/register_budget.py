@@ -76,9 +76,10 @@ def resident_blocks(kernel: Kernel, target: Target, estimate: Estimate | None = 
     warps: int = kernel.attributes["num_warps"]
     threads, loops = warps << LANE_BITS, Cfg(kernel).loops
     wanted = _product_blocks(kernel, target, loops, estimate) or _row_threads(
-        kernel, target, loops) // threads
+        kernel, target, loops, estimate) // threads
     if wanted > 1 and warps == WARPGROUP and any(_has(loop, "wgmma", 2) for loop in loops):
-        needed = pressure(kernel).registers / OVER  # beside the products, what is loaded, too
+        # Beside the products, what is loaded, too.
+        needed = (estimate or Estimate(kernel)).pressure().registers / OVER
         while wanted > 1 and needed > (now := registers_of(wanted * threads, target)) and (
                 registers_of((wanted - 1) * threads, target) > now):
             wanted -= 1
@@ -108,11 +109,12 @@ def _product_blocks(kernel: Kernel, target: Target, loops: list[Loop],
     return found
 
 
-def _row_threads(kernel: Kernel, target: Target, loops: list[Loop]) -> int:
+def _row_threads(kernel: Kernel, target: Target, loops: list[Loop], estimate: Estimate | None
+                 ) -> int:
     """How many threads of rows shall be resident; 0 for any number, and if there are no rows."""
     if not _has_rows(kernel):
         return 0
-    needed = pressure(kernel).registers
+    needed = (estimate or Estimate(kernel)).pressure().registers
     streaming = any(map(_loads_tiles, loops))
     most, middle, least = (round(share * target.threads_per_multiprocessor) for share in SHARES)
     choices = [middle, least] if streaming else [middle]

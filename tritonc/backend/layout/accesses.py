@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Hashable
 
 from tritonc.analysis import ragged
+from tritonc.analysis.affine import Affinity
 from tritonc.analysis.axis import axis_info
+from tritonc.analysis.linear import Linear, number
 from tritonc.analysis.windows import windows
-from tritonc.backend.layout.layout_choice import Access, coalesced, folded, turned
+from tritonc.backend.layout.layout_choice import (
+    ACCESS_BYTES,
+    Access,
+    coalesced,
+    folded,
+    scanned,
+    stacked,
+    turned,
+)
 from tritonc.backend.layout.split_reductions import reduced_axes
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Kernel, Op, Value, uses
 from tritonc.ir.layouts.layout import Layout
+from tritonc.ir.layouts.layout_ops import reshape
 from tritonc.ir.layouts.shared_layout import BANK_BYTES
 from tritonc.ir.rules import pointee
-from tritonc.ir.types import Type, same_axes, scalar, shape
+from tritonc.ir.types import Type, element, same_axes, scalar, shape
 
 _SUMS = ("addptr", "add", "sub", "sext", "zext", "assume_multiple", "broadcast")
 _MOST = 200  # values looked at
@@ -27,20 +38,25 @@ class Accesses:
     def __init__(self, kernel: Kernel, cfg: Cfg, warps: int) -> None:
         self.cfg, self.warps, ops = cfg, warps, list(kernel.ops())
         self.infos, self.ragged = axis_info.analyze(kernel), ragged.may_be_ragged(kernel)
+        self.masks: dict[Op, axis_info.AxisInfo | None] = {}
         for load, window in windows(kernel, self.infos).items():
             if not window.aligned:  # aligned accesses bring it
-                self.infos[load.operands[0]] = window.info
-        self.staged = _staged_loads(kernel)
+                self.infos[load.operands[0]], self.masks[load] = window.info, window.guard
+        self.staged, self.overlapping = _staged_loads(kernel), _overlapping_loads(kernel)
         self.copied = {op.operands[0].op for op in ops if op.name == "channel"}
         reductions = [op for op in ops if op.name in ("reduce", "reduce_with")]
-        self.reductions = [] if any(op.name in ("dot", "scan", "scan_with") for op in ops) \
-            else reductions
+        scans = [op for op in ops if op.name in ("scan", "scan_with")]
+        self.reductions = [] if scans or any(op.name == "dot" for op in ops) else reductions
+        self.scanned = {layout.size: layout for op in scans for layout in [scan_layout(op, warps)]}
 
     def of(self, op: Op) -> Access:
         """What is known of an operation's addresses and guard."""
         pointer = op.operands[0]
-        return Access(shape(pointer.type), self.infos.get(pointer),
-                      ragged.edge(op, self.infos, self.ragged), scalar(pointee(pointer.type)).bytes)
+        guard = self.masks[op] if op in self.masks else ragged.edge(op, self.infos, self.ragged)
+        one = op.name in ("atomic_rmw", "atomic_cas") and "wide" not in op.attributes
+        size = scalar(pointee(pointer.type)).bytes
+        return Access(shape(pointer.type), self.infos.get(pointer), guard, size,
+                      size if one else ACCESS_BYTES)
 
     def is_gathered(self, pointer: Value) -> bool:
         """Whether no two neighbours are known to be neighbours in memory."""
@@ -58,8 +74,13 @@ class Accesses:
                          op in self.copied)
         if op.name == "load" and self.is_reduced(op, access.axis):
             best = folded(best, access.axis, access.element_bytes)
+        if op in self.overlapping:
+            best = stacked(best, self.overlapping[op])
         if op in self.staged:
             best = turned(access, self.warps, self.staged[op]) or best
+        if best.size in self.scanned:  # nothing is exchanged then
+            other = reshape(self.scanned[best.size], access.shape)
+            best = other if access.share(other) >= access.share(best) else best
         return best
 
     def is_reduced(self, op: Op, axis: int) -> bool:
@@ -87,6 +108,42 @@ class Accesses:
         if not axes:
             return None
         return self.staged[op] if self.staged.get(op) in axes else max(axes)
+
+
+def _overlapping_loads(kernel: Kernel) -> dict[Op, int]:
+    """Loads of rows of which another one in their block loads some too, rows of its tile or of the
+    next; with the axis of the rows.  So it is with the taps of a filter."""
+    affinity, found = Affinity(), dict[Op, int]()
+    for block in kernel.blocks:
+        before: dict[Hashable, list[tuple[Op, Linear]]] = {}
+        for op in block.ops:
+            form = affinity.of(op.operands[0]) if op.name == "load" else None
+            if form is None or len(form.strides) < 2 or form.base is None:
+                continue
+            group = before.setdefault((form.base, form.strides, shape(op.result.type)), [])
+            for other, offset in group:
+                for axis, stride in enumerate(form.strides[:-1]):
+                    rows = _multiple(form.offset - offset, stride)
+                    if rows and abs(rows) < shape(op.result.type)[axis]:
+                        found[op] = found[other] = axis
+            group.append((op, form.offset))
+    return found
+
+
+def _multiple(distance: Linear, stride: Linear) -> int | None:
+    """How often a distance has a stride in it, but for a number of elements."""
+    rest = sum(n for values, n in distance.terms if not values)
+    if stride.constant is not None:
+        return round(rest / stride.constant) if len(distance.terms) == (rest != 0) \
+            and stride.constant else None
+    times = (distance - number(rest)).divided(stride)
+    return None if times is None else times.constant
+
+
+def scan_layout(op: Op, warps: int) -> Layout:
+    """The layout in which a scan runs."""
+    t = op.results[0].type
+    return scanned(shape(t), op.attributes["axis"], warps, element(t).bytes)
 
 
 def _staged_loads(kernel: Kernel) -> dict[Op, int]:

@@ -1,7 +1,8 @@
 """assign_layouts: every tile gets a layout; conversions stand where two choices meet.
 
 Anchors are the operations whose speed depends on the layout: memory accesses (coalesced), dots (as
-the instruction wants), and, where nothing else decides, a plain blocked layout.  From the anchors,
+the instruction wants), and, where nothing else decides, a plain blocked layout, or for what is
+reduced one in which threads have most of each slice (`computed`).  From the anchors,
 
 1. *Primary* layouts flow forward: an elementwise operation takes the layout of its operands (a
    dot's before a load's), a reduction the sliced layout of its source, a phi that of its operands.
@@ -28,7 +29,7 @@ from functools import cached_property
 
 from tritonc.analysis.values import int_of
 from tritonc.backend.layout import dot_layouts, layout_choice
-from tritonc.backend.layout.accesses import Accesses
+from tritonc.backend.layout.accesses import Accesses, scan_layout
 from tritonc.backend.layout.rewrite_layouts import rewrite_layouts
 from tritonc.backend.layout.split_reductions import reduced_axes
 from tritonc.backend.target import matrix
@@ -39,9 +40,9 @@ from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value, uses
 from tritonc.ir.layouts import layout_ops
 from tritonc.ir.layouts.layout import Layout
+from tritonc.ir.ops import DIVISIONS
 from tritonc.ir.types import Tile, Type, same_axes, scalar, shape
 
-DIVISIONS = ("sdiv", "udiv", "srem", "urem")
 # Registers that a row may take beside products; more are shared out to lanes: of what is combined
 # with a result, which waits for the shuffles, and of what an operand is made of.
 FEW, FEW_OF_OPERAND = 8, 3
@@ -128,7 +129,7 @@ class _Assignment:
         if name == "cluster_reduce":
             return self.primary.get(op.operands[0])
         if name in ("scan", "scan_with"):
-            return 2, layout_choice.scanned(extents, op.attributes["axis"], self.warps)
+            return 2, scan_layout(op, self.warps)
         if name in DIVISIONS and self.handed_around(op):
             return 0, layout_choice.in_each_warp(extents, self.warps)
         if name == "phi" or ALL_OPS[name].elementwise:
@@ -251,7 +252,11 @@ class _Assignment:
 
     def reduced_layout(self, op: Op) -> Layout:
         """The layout in which a reduction reads its operand."""
-        own = self.own_layout(max(op.operands, key=lambda v: self.primary.get(v, (0, None))[0]))
+        value = max(op.operands, key=lambda v: self.primary.get(v, (0, None))[0])
+        if value not in self.primary and op.name == "reduce" and value.op is not None \
+                and value.op.name != "phi":  # which a loop adds up: it reads rows more often
+            return layout_choice.computed(shape(value.type), op.attributes["axes"], self.warps)
+        own = self.own_layout(value)
         if op.name == "reduce_with":
             commutes = combiner.read(op.attributes["function"]).commutative
             return own if commutes else layout_choice.warps_last(own, op.attributes["axis"])

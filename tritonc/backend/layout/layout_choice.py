@@ -27,6 +27,7 @@ PIECE_BYTES = 64  # that lanes side by side move, where others are elsewhere
 SECTOR_BYTES = 32  # what global memory moves at the least
 LEAST_COPY = 4  # bytes of cp.async
 ACCESS_BYTES = 16  # what one instruction moves at the most
+NEIGHBOURS = 4  # words of shared memory that one access reads
 
 
 def fastest_axis(info: AxisInfo | None, rank: int) -> int:
@@ -91,13 +92,50 @@ def plain(shape: tuple[int, ...], warps: int) -> Layout:
     return spread(shape, tuple(reversed(range(len(shape)))), min(4, per_thread), warps)
 
 
-def scanned(shape: tuple[int, ...], axis: int, warps: int) -> Layout:
-    """The scanned axis inside one warp: in lanes and registers, in this order; of columns that
-    fill the lanes, in registers alone."""
+def computed(shape: tuple[int, ...], axes: tuple[int, ...], warps: int) -> Layout:
+    """The layout of a tile that is computed, element by element, to be reduced along `axes`.
+
+    Threads stand along the other axes as far as these reach, so that they add up most of a slice by
+    themselves.  A slice that lies in 2^n lanes takes n exchanges; in few lanes a thread needs more
+    elements along `axes` of what is spread over the tile, and those are loaded.
+
+    >>> print(computed((64, 64), (1,), 1))
+    #layout<shape=[64,64], register=[1,2,16,32,512,1024,2048], lane=[4,8,64,128,256], warp=[]>
+    """
+    inner, kept = max(axes), prod(n for d, n in enumerate(shape) if d not in axes)
+    threads, size = warps * WARP_SIZE, min(NEIGHBOURS, shape[inner])
+    least = log2(max(1, threads // kept))
+    most = min(LANE_BITS, log2(shape[inner] // size))
+    if least > most:
+        return plain(shape, warps)
+
+    def steps(bit: int) -> float:
+        return (kept << bit) // threads * bit + prod(shape) / kept / (1 << bit)
+
+    bit = min(range(least, most + 1), key=steps)
+    others = [d for d in reversed(range(len(shape))) if d not in axes]
+    order = (*(d for d in reversed(range(len(shape))) if d in axes), *others)
+    lanes, across = ([1] * len(shape) for _ in range(2))
+    lanes[inner], left, more = 1 << bit, WARP_SIZE >> bit, warps
+    for d in others:
+        lanes[d] = min(left, shape[d])
+        across[d] = min(more, shape[d] // lanes[d])
+        left, more = left // lanes[d], more // across[d]
+    return blocked(shape, [size if d == inner else 1 for d in range(len(shape))], lanes, across,
+                   order)
+
+
+def scanned(shape: tuple[int, ...], axis: int, warps: int, element_bytes: int) -> Layout:
+    """The scanned axis inside one warp: as many neighbours in a thread as memory moves at once,
+    lanes, and registers; of columns that fill the lanes, in registers alone.
+
+    >>> print(scanned((2, 512), 1, 2, 4))
+    #layout<shape=[2,512], register=[1,2,128,256], lane=[4,8,16,32,64], warp=[512]>
+    """
     order = (axis, *(d for d in reversed(range(len(shape))) if d != axis))
     size, lanes, across = ([1] * len(shape) for _ in range(3))
     lanes[axis] = 1 if columns_fill_lanes(shape, axis) else min(WARP_SIZE, shape[axis])
-    size[axis] = shape[axis] // lanes[axis]
+    size[axis] = min(shape[axis] // lanes[axis], ACCESS_BYTES // min(element_bytes, ACCESS_BYTES))
     left = WARP_SIZE // lanes[axis]
     for d in order[1:]:
         lanes[d] = min(left, shape[d])
@@ -116,6 +154,7 @@ class Access(NamedTuple):
     pointer: AxisInfo | None
     guard: AxisInfo | None
     element_bytes: int
+    most: int = ACCESS_BYTES  # that one instruction moves
 
     @property
     def axis(self) -> int:
@@ -125,7 +164,7 @@ class Access(NamedTuple):
     def vector(self, axis: int) -> int:
         """How many neighbours along an axis one access may cover."""
         return 1 if self.pointer is None else vector_length(
-            self.pointer, self.guard, axis, self.element_bytes, ACCESS_BYTES)
+            self.pointer, self.guard, axis, self.element_bytes, self.most)
 
     def share(self, layout: Layout) -> float:
         """The part of each memory sector that the access uses in a layout."""
@@ -152,10 +191,11 @@ def coalesced(access: Access, warps: int, first: int | None = None, copied: bool
 
 def folded(layout: Layout, axis: int, element_bytes: int) -> Layout:
     """The layout of rows that are reduced: instead of other rows a thread holds more of its own,
-    as long as lanes side by side move whole pieces of memory.
+    as long as lanes side by side move whole pieces of memory.  Of the other axes, lanes have the
+    lowest bits, then warps: what the rows are reduced to is stored side by side.
 
     >>> print(folded(spread((16, 64), (1, 0), 4, 2), 1, 4))
-    #layout<shape=[16,64], register=[1,2,16,32], lane=[4,8,256,512,64], warp=[128]>
+    #layout<shape=[16,64], register=[1,2,16,32], lane=[4,8,64,128,256], warp=[512]>
     """
     own = axis_bases(layout.shape, axis)
     held = prod(2 for basis in layout.register if basis in own) * element_bytes
@@ -164,8 +204,26 @@ def folded(layout: Layout, axis: int, element_bytes: int) -> Layout:
     others = [basis for basis in layout.register if basis not in own]
     swap = dict(zip(lanes, others))
     swap |= {other: basis for basis, other in swap.items()}
-    return replace(layout, register=tuple(swap.get(b, b) for b in layout.register),
-                   lane=tuple(swap.get(b, b) for b in layout.lane))
+    register, lane, warp = (tuple(swap.get(b, b) for b in bases)
+                            for bases in (layout.register, layout.lane, layout.warp))
+    rest = [b for b in (*lane, *warp, *register) if b not in own and b]
+    order = dict(zip(rest, sorted(rest)))
+    return Layout(layout.shape, *(tuple(order.get(b, b) for b in bases)
+                                  for bases in (register, lane, warp)))
+
+
+def stacked(layout: Layout, axis: int) -> Layout:
+    """The layout of tiles that overlap along an axis: what a thread holds of it are neighbours, so
+    that it loads for several tiles at once what they share.
+
+    >>> print(stacked(spread((32, 64), (1, 0), 4, 4), 0))
+    #layout<shape=[32,64], register=[1,2,64,128], lane=[4,8,16,32,256], warp=[512,1024]>
+    """
+    bits = axis_bases(layout.shape, axis)
+    places = [b for part in (layout.register, layout.lane, layout.warp) for b in part if b in bits]
+    new = dict(zip(places, bits))
+    return replace(layout, **{part: tuple(new.get(b, b) for b in getattr(layout, part))
+                              for part in ("register", "lane", "warp")})
 
 
 def turned(access: Access, warps: int, across: int) -> Layout | None:

@@ -11,7 +11,7 @@ from typing import Protocol
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.layouts.layout import Layout
-from tritonc.ir.types import Tile, with_layout
+from tritonc.ir.types import Tile, element, with_layout
 
 
 class Choice(Protocol):
@@ -41,6 +41,7 @@ class _Rewrite:
         self.home = {result: block for block in kernel.blocks for op in block.ops
                      for result in op.results}
         self.placed: dict[Op, list[Op]] = {}
+        self.sources: dict[Op, list[Value]] = {}  # what anchored operations read before
         self.block_start: dict[Block, list[Op]] = {}
         self.versions: dict[tuple[Value, Layout], Value] = {}
         self.converted: dict[tuple[Value, Layout, Block], Value] = {}
@@ -68,6 +69,7 @@ class _Rewrite:
         """Give the operation its layout and its operands in the layouts that it wants."""
         layout = self.choice.layout_of(op)
         self.placed[op] = [op]
+        self.sources[op] = list(op.operands)
         for result in op.results:
             if isinstance(result.type, Tile):
                 assert layout is not None
@@ -92,20 +94,30 @@ class _Rewrite:
         if found is not None:
             return found
         assert value.op is not None, "no parameter is a tile"
-        if self.choice.is_free(value.op):
+        if self.choice.is_free(value.op) or self.follows(value.op):
             self.recompute(value.op, layout)
             return self.versions[value, layout]
         return self.convert(value, layout, reader)
 
+    def follows(self, op: Op) -> bool:
+        """Whether to convert what an operation reads instead, for others may read it converted too:
+        of another shape, or words of which pointers or doubles are made."""
+        if op.name == "reshape":
+            return True
+        fixed = [element(v.type).bits for v in self.sources.get(op, op.operands)
+                 if isinstance(v.type, Tile) and not (v.op and self.choice.is_free(v.op))]
+        return op.pure and op.info.elementwise and len(op.results) == 1 and fixed == [32] and (
+            element(op.result.type).bits > 32)
+
     def recompute(self, op: Op, layout: Layout) -> None:
-        """A free operation anew, in another layout, at its own place."""
+        """An operation anew, in another layout, at its own place."""
         types = tuple(with_layout(r.type, layout) for r in op.results)
-        new = Op(op.name, list(op.operands), dict(op.attributes), types, op.guard, op.span,
-                 op.blocks)
+        sources = self.sources.get(op, op.operands)
+        new = Op(op.name, list(sources), dict(op.attributes), types, op.guard, op.span, op.blocks)
         for old_result, result in zip(op.results, new.results, strict=True):
             result.name = old_result.name
             self.versions[old_result, layout] = result
-        self.read(op, new, layout, self.home[op.results[0]])
+        self.read(new, new, layout, self.home[op.results[0]])
         self.placed.setdefault(op, []).append(new)
 
     def convert(self, value: Value, layout: Layout, reader: Block) -> Value:

@@ -22,7 +22,7 @@ from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, uses
 from tritonc.ir.layouts.layout import LANE_BITS, Layout, log2
 from tritonc.ir.layouts.shared_layout import row_major
-from tritonc.ir.types import Buffer, Tile, scalar
+from tritonc.ir.types import Buffer, Tile, is_pointer, scalar
 
 ATOMICS = ("atomic_rmw", "atomic_cas")
 
@@ -41,6 +41,8 @@ def lower_atomics(kernel: Kernel, context: Context) -> bool:
             return []
         t = op.result.type
         own = isinstance(t, Tile) and t.layout is not None and all(t.layout.thread)
+        if kernel.attributes["num_warps"] == 1 and not isinstance(t, Tile) and not is_pointer(t):
+            return [make_op("from_first_lane", [op.result], span=op.span)]
         return [] if own else share(kernel, op)
 
     return follow_each(kernel, kernel.blocks, shared)

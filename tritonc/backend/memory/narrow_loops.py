@@ -98,11 +98,13 @@ def _narrow(kernel: Kernel, loop: Loop) -> None:
         phi.blocks = [enter if block is before else block for block in phi.blocks]
     redirect(last, behind, leave)
     asking = [op for op in loop.ops() if _asks(op)]
-    if all(map(_changes_nothing, asking)):
+    releasing = [op for op in asking if op.attributes.get("order", "acq_rel") in (
+        "acq_rel", "release") and op.name != "load"]
+    if releasing and all(map(_changes_nothing, asking)):
         Builder(enter).emit("device_fence")
-        for op in asking:
-            if op.attributes.get("order", "acq_rel") == "acq_rel":
-                op.attributes["order"] = "acquire"
+        for op in releasing:
+            op.attributes["order"] = {"acq_rel": "acquire", "release": "relaxed"}[
+                op.attributes.get("order", "acq_rel")]
     for block, target in ((enter, loop.header), (leave, join)):
         Builder(block).emit("br", blocks=[target])
     before.ops.pop()

@@ -36,11 +36,11 @@ from tritonc.ir.build import make_op
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value
+from tritonc.ir.ops import DIVISIONS
 from tritonc.ir.types import I32, Tile, element, is_float
 
 LEAST = 4.0  # registers that one step is to save
 MOST_STEPS = 24  # tiles
-DIVISIONS = ("sdiv", "udiv", "srem", "urem")
 _INDICES = ("range", "get_global_range")
 LONGEST = 24  # operations that compute a tile
 _SHAPES = ("splat", "broadcast", "reshape", "trans", "step_pointers")

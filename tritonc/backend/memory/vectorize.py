@@ -9,16 +9,18 @@ attribute means one element at a time.  A load of which neighbours have one addr
 each thread that holds several of them (`alike`).
 
 Before:  %v = load %p; %w = load %q  where %p is aligned, and %q one element behind
-After:   %v = load %p {vector = 4, window = [0, 0, 0, 5], ...}
-         %w = load %q {vector = 4, window = [0, 1, 0, 5], ...}
+After:   %v = load %p {vector = 4, window = [0, 0, 0, 5, 0, 0], ...}
+         %w = load %q {vector = 4, window = [0, 1, 0, 5, 0, 0], ...}
 
 Loads of one window, in which nothing is written between, take their elements of the same aligned
-accesses: of window 0, places 0 to 5, `%w` begins at place 1.
+accesses: of window 0, places 0 to 5, `%w` begins at place 1.  The last two numbers say how many
+elements at either end of a run have addresses of their own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
+from math import gcd
 
 from tritonc.analysis import ragged
 from tritonc.analysis.axis import axis_info
@@ -26,24 +28,26 @@ from tritonc.analysis.values import changes_memory
 from tritonc.analysis.windows import Window, windows
 from tritonc.backend.layout import layout_choice
 from tritonc.backend.pipeline.channel import copy_width
+from tritonc.backend.target.target import Target
 from tritonc.ir.context import Context
-from tritonc.ir.core import Kernel, Op
+from tritonc.ir.core import Kernel, Op, uses
 from tritonc.ir.layouts.layout import WARP_SIZE, axis_bases, log2
 from tritonc.ir.layouts.layout_ops import vector_width
+from tritonc.ir.ops import DIVISIONS
 from tritonc.ir.rules import pointee
-from tritonc.ir.types import Tile, scalar
+from tritonc.ir.types import BF16, F16, F32, Tile, scalar
 from tritonc.source import Span
 
 _ALIKE = ("vector", "vector_axis", "cache", "other", "ragged", "late", "piecewise")
 
 
 def vectorize(kernel: Kernel, context: Context) -> bool:
-    """Set `vector` and `vector_axis` on accesses of tiles, and on comparisons: those of masks give
-    one result for each access."""
-    accesses = [op for op in kernel.ops() if op.name in ("load", "store")
-                and isinstance(op.operands[0].type, Tile)]
+    """Set `vector` and `vector_axis` on accesses of tiles, and on comparisons and divisions: those
+    of masks give one result for each access, those of indices one for neighbours in a row."""
+    accesses = [op for op in kernel.ops() if "wide" in op.attributes or (
+        op.name in ("load", "store") and isinstance(op.operands[0].type, Tile))]
     copies = [op for op in kernel.ops() if op.name == "async_copy"]
-    comparisons = [op for op in kernel.ops() if op.name == "icmp"]
+    comparisons = [op for op in kernel.ops() if op.name in ("icmp", *DIVISIONS)]
     if not (accesses or copies or comparisons):
         return False
     infos, apart = axis_info.analyze(kernel), ragged.may_be_ragged(kernel)
@@ -61,7 +65,7 @@ def vectorize(kernel: Kernel, context: Context) -> bool:
         assert isinstance(pointer.type, Tile) and pointer.type.layout is not None
         info, guard = infos.get(pointer), ragged.edge(op, infos, apart)
         if op in places and not places[op].aligned:
-            info, guard = places[op].info, ragged.edge(op, infos, False)
+            info, guard = places[op].info, places[op].guard
         if info is None:
             continue
         size = scalar(pointee(pointer.type)).bytes
@@ -70,9 +74,10 @@ def vectorize(kernel: Kernel, context: Context) -> bool:
         width = vector_width(pointer.type.layout, size * 8, reach, axis)
         if width > 1:
             op.attributes.update(vector=width, vector_axis=axis)
-            if op.guard is not None and infos[op.guard].constancy[axis] < width:
+            if op.guard is not None and infos[op.guard].constancy[axis] < width and not (
+                    op in places and any(places[op].ends)):
                 op.attributes["ragged"] = True
-        elif info.every > size:  # others may access what lies between
+        elif info.every > size and op.name != "atomic_rmw":  # others may access what lies between
             op.attributes["align"] = min(info.every, layout_choice.ACCESS_BYTES)
         if width == 1 and op.name == "load" and not op.attributes.get("volatile"):
             axis = max(range(len(info.constancy)), key=lambda d: info.constancy[d])
@@ -89,14 +94,30 @@ def vectorize(kernel: Kernel, context: Context) -> bool:
     for op in comparisons:
         runs, t = infos.get(op.result), op.result.type
         if runs is not None and isinstance(t, Tile):
-            axis = max(range(len(t.shape)), key=lambda d: runs.constancy[d])
-            if runs.constancy[axis] > 1:
-                op.attributes.update(vector=min(runs.constancy[axis], t.shape[axis]),
-                                     vector_axis=axis)
+            rises = op.name != "icmp" and max(runs.constancy) == 1
+            alike = runs.contiguity if rises else runs.constancy
+            if op.guard is not None:
+                alike = tuple(map(gcd, alike, infos[op.guard].constancy))
+            axis = max(range(len(t.shape)), key=alike.__getitem__)
+            if alike[axis] > 1:
+                op.attributes.update(vector=min(alike[axis], t.shape[axis]), vector_axis=axis)
+                if rises:
+                    op.attributes["rises"] = True
     for span, reasons in narrow.items():
         if "" not in reasons:  # one body may have what another lacks
             context.remark("vectorize", reasons[-1], span, missed=True)
     return True
+
+
+def mark_wide(kernel: Kernel, target: Target) -> None:
+    """Mark the additions of floats to memory that the target makes for neighbours at once: those
+    whose old values nobody reads."""
+    readers = uses(kernel)
+    for op in kernel.ops():
+        if op.name == "atomic_rmw" and op.attributes["kind"] == "fadd" and not readers.get(
+                op.result) and isinstance(op.result.type, Tile) and scalar(
+                op.result.type) in (F32, F16, BF16) and "atomic_vector" in target.features:
+            op.attributes["wide"] = True
 
 
 def _share_windows(kernel: Kernel, places: Mapping[Op, Window]) -> None:
@@ -107,19 +128,23 @@ def _share_windows(kernel: Kernel, places: Mapping[Op, Window]) -> None:
         for op in block.ops:
             written += changes_memory(op)
             if op in places and op.attributes.get("vector", 1) > 1:
-                key = (block, written, places[op].place, op.guard, op.operands[0].type,
+                key = (block, written, places[op].place, op.operands[0].type,
                        *map(op.attributes.get, _ALIKE))
                 groups.setdefault(key, []).append(op)
     count = 0
     for loads in groups.values():
         width = loads[0].attributes["vector"]
-        loads.sort(key=lambda op: places[op].begin)
-        begins = [places[op].begin for op in loads]
-        ends = [i for i in range(1, len(loads)) if begins[i] > begins[i - 1] + width]
+        reach = {op: (begin + ends[0], begin + width - ends[1])
+                 for op in loads for begin, ends in [(places[op].begin, places[op].ends)]}
+        loads.sort(key=reach.__getitem__)
+        ends = [i for i, op in enumerate(loads) if i and reach[op][0] > max(
+            reach[other][1] for other in loads[:i])]
         for i, j in zip([0, *ends], [*ends, len(loads)], strict=True):
-            if any(begin % width for begin in begins[i:j]):
-                for op, begin in zip(loads[i:j], begins[i:j], strict=True):
-                    op.attributes["window"] = [count, begin, begins[i], begins[j - 1] + width]
+            if any(places[op].begin % width or any(places[op].ends) for op in loads[i:j]):
+                low, high = reach[loads[i]][0], max(reach[op][1] for op in loads[i:j])
+                for op in loads[i:j]:
+                    op.attributes["window"] = [count, places[op].begin, low, high,
+                                               *places[op].ends]
                 count += 1
 
 

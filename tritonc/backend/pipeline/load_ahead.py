@@ -33,6 +33,7 @@ from tritonc.analysis.row_loops import only_adds, sums_columns, waits_for_itself
 from tritonc.analysis.values import needed
 from tritonc.backend.pipeline.loop_slice import Slice, advance, find_slice, initial_values
 from tritonc.backend.pipeline.staged_loop import DOTS, Guards, held_elements
+from tritonc.backend.pipeline.tensors.roles import has_copier
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop, make_phi
 from tritonc.ir.context import Context
@@ -65,6 +66,7 @@ def load_ahead(kernel: Kernel, context: Context) -> bool:
             continue
         beside = any(op.name == "wgmma" for op in latch.ops)
         lead = set() if beside or waiting else _lead_copies(latch)
+        copier = _lead_copies(latch, "tensor_copy") if has_copier(kernel) else set()  # is ahead
         if beside or lead:
             times = 1
         elif waiting:
@@ -77,7 +79,7 @@ def load_ahead(kernel: Kernel, context: Context) -> bool:
             times = 0
         for done in range(times):
             loads = [op for op in latch.ops if op.name == "load" and _may_wait(loop, op)
-                     and (op in lead or not lead)]
+                     and (op in lead or not lead) and op not in copier]
             if stores_may_reach(kernel, loop.blocks, loads, pointer_roots(kernel)):
                 break
             part = _slice(loop, loads)
@@ -97,9 +99,9 @@ def _said(times: int, lead: set[Op], products: bool) -> str:
             else f"loaded {times} iterations ahead")
 
 
-def _lead_copies(body: Block) -> set[Op]:
+def _lead_copies(body: Block, name: str = "async_copy") -> set[Op]:
     """The loads from which addresses of asynchronous copies follow, by pure operations."""
-    addresses = (op.operands[1] for op in body.ops if op.name == "async_copy")
+    addresses = (v for op in body.ops if op.name == name for v in op.operands[1:])
     return {op for op in needed(body.ops, addresses) if op.name == "load"}
 
 

@@ -20,10 +20,10 @@ from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value
+from tritonc.ir.ops import DIVISIONS
 from tritonc.ir.types import Tile
 
 MOST_FACTOR = 64  # more than which no access asks for
-DIVISIONS = ("sdiv", "udiv", "srem", "urem")
 
 
 def safe_divisors(kernel: Kernel, context: Context) -> bool:

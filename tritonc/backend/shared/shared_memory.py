@@ -18,6 +18,7 @@ LEFT = 1024
 OWN_WARP = {"ring_expect": 0, "tensor_copy": 1, "tensor_map": 0, "publish_maps": 1}
 # Operations that hand buffers, which stand from this operand on, from one user to the next.
 HANDS_OVER = {"ring_release": 1, "ring_acquire": 2}
+_SHARED = frozenset({SHARED_READ, SHARED_WRITE})
 
 
 class Access(NamedTuple):
@@ -49,7 +50,7 @@ def allocations(op: Op) -> set[Op]:
 def accesses(op: Op) -> list[Access]:
     """The uses of buffers that an operation makes; none for views and allocations."""
     effects = op.effects
-    if op.name in VIEWS or op.name == "alloc_shared":
+    if _SHARED.isdisjoint(effects) or op.name in VIEWS or op.name == "alloc_shared":
         return []
     found = []
     for i, value in enumerate(op.operands):

@@ -199,6 +199,11 @@ _ROWS: list[OpInfo] = [
            "writes from here on.", None, effects=frozenset({SYNC})),
     OpInfo("from_first_lane", ("a",), _same_types,
            "The number that the first thread of the warp has.", lambda m, op, a: a),
+    OpInfo("word_of_line", ("a", "p", "kept", "line", "used"),
+           lambda types, attributes, stated: (types[0], *types[2:]),
+           "What lies at p, as an atomic load of it gives; the lanes of the warp load the words of "
+           "its 128 bytes up to p, unless they have `kept` them of that `line`, and p's was not "
+           "`used` since.", lambda m, op, a, p, kept, line, used: (a, kept, line, used)),
     OpInfo("again", ("a",), _same_types,
            "The same number, hidden from later passes: what is computed from it is computed again.",
            lambda m, op, a: a),

@@ -43,6 +43,7 @@ FEATURES: dict[str, Feature] = {
     "atomic_order": Feature(70, 60, "atomics that acquire and release"),
     "atomic_f16": Feature(70, 63, "atomic addition of f16"),
     "atomic_bf16": Feature(90, 78, "atomic addition of bf16"),
+    "atomic_vector": Feature(90, 81, "atomic additions of several floats"),
     # matrix instructions
     "ldmatrix": Feature(75, 65, "ldmatrix"),
     "stmatrix": Feature(90, 78, "stmatrix"),

@@ -21,6 +21,7 @@ from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.rules import REDUCTIONS, neutral
 from tritonc.ir.types import Tile, Type, element, scalar
+from tritonc.opt.loops.late_merges import merge_late
 
 _LARGEST = 8192  # elements: a thread of 256 keeps 32 of them
 
@@ -31,7 +32,7 @@ def late_sums(kernel: Kernel, context: Context) -> bool:
     while again:
         again, cfg = False, Cfg(kernel)
         for loop in sorted(cfg.loops, key=lambda loop: -loop.depth):
-            again |= _loop(kernel, cfg, loop, context)
+            again |= _loop(kernel, cfg, loop, context) or merge_late(kernel, cfg, loop, _LARGEST)
             if again:
                 break  # the graph may have a block more
         changed |= again

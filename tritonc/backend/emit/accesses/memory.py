@@ -20,11 +20,14 @@ from tritonc.backend.emit.elements.arithmetic import combine
 from tritonc.backend.emit.elements.casts import as_bits, from_bits
 from tritonc.backend.emit.function import Emitter, FunctionEmitter
 from tritonc.backend.emit.literals import address_space, literal, llvm_type, memory_type
-from tritonc.backend.emit.registers import access_chunks, alike_registers, owned
+from tritonc.backend.emit.registers import access_chunks, addressed, alike_registers, owned
+from tritonc.backend.emit.warps import from_words, shuffle_index, to_words
 from tritonc.ir.core import Op
-from tritonc.ir.types import I1, Pointer, Scalar, Tile, element
+from tritonc.ir.layouts.layout import log2
+from tritonc.ir.types import I1, Pointer, Scalar, Tile, element, scalar
 
 _SCOPES = {"block": 'syncscope("block") ', "gpu": 'syncscope("device") ', "system": ""}
+LINE = 128  # bytes
 FENCE = f"fence {_SCOPES['gpu']}acq_rel"
 _NAMES = {"block": "cta", "gpu": "gpu", "system": "sys"}
 _SUFFIXES = {"block": ".relaxed.cta", "gpu": "", "system": ".relaxed.sys"}  # of instructions
@@ -44,12 +47,13 @@ def emit_load(f: FunctionEmitter, op: Op) -> None:
         _load(f, op, found, f.wanted(op.result))
 
 
-def _access(f: FunctionEmitter, op: Op, chunk: tuple[int, ...], guard: str) -> Access:
-    """The access of neighbouring registers, of which the first one has the address."""
+def _access(f: FunctionEmitter, op: Op, chunk: tuple[int, ...], guard: str, at: int = -1) -> Access:
+    """The access of neighbouring registers, at the address of the first one or of `at`."""
     pointer, more = _pointer(op), op.attributes
-    return Access(f.values[op.operands[0]][chunk[0]], address_space(pointer), pointer.element,
-                  len(chunk), "" if guard == "true" else guard, more.get("cache") or "",
-                  bool(more.get("volatile")), op.span, more.get("align", 0))
+    return Access(f.values[op.operands[0]][chunk[0] if at < 0 else at], address_space(pointer),
+                  pointer.element, len(chunk), "" if guard == "true" else guard,
+                  more.get("cache") or "", bool(more.get("volatile")), op.span,
+                  more.get("align", 0))
 
 
 def _load(f: FunctionEmitter, op: Op, found: list[str], now: int) -> None:
@@ -64,7 +68,8 @@ def _load(f: FunctionEmitter, op: Op, found: list[str], now: int) -> None:
     edges: dict[tuple[int, ...], Vector] = {}
     for chunk in access_chunks(op, f.warps, f.target.access_bytes):
         picked = [i for i, r in enumerate(chunk) if wanted >> r & 1] or [0]
-        access = _access(f, op, chunk, f.guard(op, chunk[0]))
+        at = addressed(op, chunk)[0]
+        access = _access(f, op, chunk, f.guard(op, at), at)
         if not access.volatile and all(found[r] or not now >> r & 1 for r in chunk):
             continue
         if guards is not None:
@@ -84,21 +89,24 @@ def _of_window(f: FunctionEmitter, op: Op, access: Access, chunk: tuple[int, ...
                picked: list[int]) -> dict[int, str]:
     """Elements that aligned accesses bring, of which neighbouring loads take others.  Nothing is
     read that none of these loads asks for."""
-    number, begin, low, high = op.attributes["window"]
-    found, width = {}, access.width
+    number, begin, low, high, first, last = op.attributes["window"]
+    found, width, other = {}, access.width, op.attributes.get("other")
     for i in picked:
+        if not first <= i < width - last:
+            alone = _access(f, op, chunk[i : i + 1], f.guard(op, chunk[i]))
+            found[i] = load(f, alone, [0], other)[0]
+            continue
         run, place = divmod(begin + i, width)
         known = f.windows.setdefault((f.label, number, chunk, run), {})
         if place not in known:
-            first, last = max(low - run * width, 0), min(high - run * width, width)
+            least, end = max(low - run * width, 0), min(high - run * width, width)
             at, part = place, 1  # the widest access that holds it
-            while (wider := at & -2 * part) >= first and wider + 2 * part <= last:
+            while (wider := at & -2 * part) >= least and wider + 2 * part <= end:
                 at, part = wider, 2 * part
-            distance = (run * width + at - begin) * access.element.bytes
+            distance = (run * width + at - begin - first) * access.element.bytes
             t = f"ptr addrspace({access.space})"
             pointer = f.op(f"getelementptr i8, {t} {access.pointer}, i64 {distance}")
-            loaded = load(f, access._replace(pointer=pointer, width=part), range(part),
-                          op.attributes.get("other"))
+            loaded = load(f, access._replace(pointer=pointer, width=part), range(part), other)
             known.update((at + j, name) for j, name in loaded.items())
         found[i] = known[place]
     return found
@@ -163,6 +171,9 @@ _NATIVE: dict[tuple[str, str], tuple[str, str, str]] = {
 
 def atomic_rmw(f: FunctionEmitter, op: Op) -> None:
     kind, e = op.attributes["kind"], _pointer(op).element
+    if "line" in op.attributes:  # `word_of_line` loads it
+        f.values[op.result] = ["poison"]
+        return
     if kind in ("load", "store"):
         _atomics(f, op, partial(_load_or_store, f, op))
         return
@@ -172,6 +183,10 @@ def atomic_rmw(f: FunctionEmitter, op: Op) -> None:
     wanted, scope = bool(f.wanted(op.result)), op.attributes.get("scope", "gpu")
     order = _order(f, op) if native is not None and (wanted or kind == "xchg") else ""
     at = f".{order}.{_NAMES[scope]}" if order else _SUFFIXES[scope]
+    if "vector" in op.attributes:
+        assert native is not None
+        _add_vectors(f, op, f"{at}.global", *native[::2])
+        return
 
     def one(address: str, value: str, guard: str) -> str:
         if native is not None:
@@ -181,6 +196,37 @@ def atomic_rmw(f: FunctionEmitter, op: Op) -> None:
             scope))
 
     _atomics(f, op, one, fenced=not order)
+
+
+def word_of_line(f: FunctionEmitter, op: Op) -> None:
+    """A load by all lanes up to p's, where its word is not kept; and the word, from its lane."""
+    p, kept, line, used = (f.values[v][0] for v in op.operands[1:])
+    e, atomic, word = scalar(op.results[0].type), op.operands[0].op, scalar(op.results[1].type)
+    assert atomic is not None
+    scope, bits = _NAMES[atomic.attributes.get("scope", "gpu")], word.bits
+    place = f.op(f"ptrtoint ptr addrspace(1) {p} to i64")
+    own = f.op(f"and i64 {place}, {-LINE}")
+    lane = f.op(f"lshr i64 {f.op(f'and i64 {place}, {LINE - 1}')}, {log2(word.bytes)}")
+    lane = f.op(f"trunc i64 {lane} to i32")
+    bit = f.op(f"shl i32 1, {lane}")
+    same = f.op(f"icmp eq i64 {own}, {line}")
+    known = f.op(f"select i1 {same}, i32 {used}, i32 0")
+    fresh = f.op(f"icmp eq i32 {f.op(f'and i32 {known}, {bit}')}, 0")
+    hit = f.both(same, fresh)
+    part = f.prelude(f"and i32 {f.thread}, {LINE // word.bytes - 1}")
+    offset = f.prelude(f"zext i32 {f.prelude(f'shl i32 {part}, {log2(word.bytes)}')} to i64")
+    at = f.op(f"or disjoint i64 {own}, {offset}")
+    loads = f.op(f"select i1 {hit}, i1 false, i1 {f.op(f'icmp ule i32 {part}, {lane}')}")
+    register = "l" if bits == 64 else "r"
+    load = f"mov.b{bits} $0, $1; @$3 ld.relaxed.{scope}.global.b{bits} $0, [$2];"
+    kept = f.asm(f"i{bits}", load, [f"=&{register}"], [
+        (register, f"i{bits} {kept}"), ("l", f"i64 {at}"), ("b", f"i1 {loads}")])
+    found = from_words(f, word, [shuffle_index(f, one, lane) for one in to_words(f, word, [kept])],
+                       1)[0]
+    behind = f.op(f"sub i32 0, {bit}")  # are not loaded
+    now = f.op(f"select i1 {hit}, i32 {f.op(f'or i32 {known}, {bit}')}, i32 {behind}")
+    for result, name in zip(op.results, (from_bits(f, e, found), kept, own, now), strict=True):
+        f.values[result] = [name]
 
 
 def _order(f: FunctionEmitter, op: Op) -> str:
@@ -267,6 +313,25 @@ def _native(f: FunctionEmitter, native: tuple[str, str, str], t: str, address: s
     return old if register == t else f.op(f"bitcast {register} {old} to {t}")
 
 
+def _add_vectors(f: FunctionEmitter, op: Op, at: str, suffix: str, constraint: str) -> None:
+    """Additions of neighbours by one instruction each; nobody reads what was there before."""
+    e, owner = _pointer(op).element, f.owner(f.layout(op.operands[0]))
+    t, (addition, _, kind) = "i16" if constraint == "h" else llvm_type(e), suffix.rpartition(".")
+    addresses, values = (f.values[v] for v in op.operands)
+    for chunk in access_chunks(op, f.warps, f.target.access_bytes):
+        guard, n = f.both(owner, f.guard(op, chunk[0])), len(chunk)
+        if guard == "false":
+            continue
+        words = [as_bits(f, e, values[r]) if t == "i16" else values[r] for r in chunk]
+        inputs = [("l", f"ptr addrspace(1) {addresses[chunk[0]]}"),
+                  *((constraint, f"{t} {word}") for word in words),
+                  *([("b", f"i1 {guard}")] if guard and guard != "true" else [])]
+        places = ", ".join(f"${i + 1}" for i in range(n))
+        f.asm("void", f"{f'@${n + 1} ' if len(inputs) > n + 1 else ''}red{at}.{addition}.v{n}."
+              f"{kind} [$0], {{{places}}};", [], inputs)
+    f.values[op.result] = ["poison"] * f.layout(op.operands[0]).registers
+
+
 def _guarded(f: FunctionEmitter, e: Scalar, guard: str, emit: Callable[[], str]) -> str:
     """The result of `emit`, which runs under the guard; zero elsewhere."""
     return f.where(guard, "atomic", llvm_type(e), "zeroinitializer", emit)
@@ -312,4 +377,5 @@ def _from_memory(f: FunctionEmitter, e: Scalar, a: str) -> str:
 
 EMITTERS: dict[str, Emitter] = {
     "load": emit_load, "store": emit_store, "atomic_rmw": atomic_rmw, "atomic_cas": atomic_cas,
+    "word_of_line": word_of_line,
 }

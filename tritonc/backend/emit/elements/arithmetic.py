@@ -20,6 +20,7 @@ from tritonc.backend.emit.literals import SUFFIX, is_eight_bit_float, literal, l
 from tritonc.backend.emit.registers import members, run_bits
 from tritonc.backend.emit.warps import FULL_WARP
 from tritonc.ir.core import Op
+from tritonc.ir.ops import DIVISIONS
 from tritonc.ir.types import BF16, F32, F64, Scalar, element, scalar
 
 FAST = "reassoc nsz arcp contract afn "  # the flags of -ffast-math
@@ -114,16 +115,32 @@ def high_product(f: FunctionEmitter, op: Op) -> None:
 
 def division(f: FunctionEmitter, op: Op) -> None:
     """Where the guard does not hold the divisor may be 0, which LLVM must not see."""
-    if divide_integers_by_one(f, op):
-        return
-    t, name = f.type(op.result), op.name
+    t, name, first = f.type(op.result), op.name, first_of_runs(f, op)
 
     def divide(a: str, b: str, guard: str = "true") -> str:
         if guard != "true":
             b = f.op(f"select i1 {guard}, {t} {b}, {t} 1")
         return f.op(f"{name} {t} {a}, {b}")
 
-    each_register(f, op, divide)
+    fill_runs(f, op, divide_integers_by_one(f, op, members(first)) or map_registers(
+        f, first, op.result, op.inputs(), divide))
+
+
+def first_of_runs(f: FunctionEmitter, op: Op) -> int:
+    """The registers of which results are computed: of each run of `vector` the first."""
+    inside = sum(run_bits(op, f.warps))
+    return sum({1 << (r & ~inside) for r in members(f.wanted(op.result))})
+
+
+def fill_runs(f: FunctionEmitter, op: Op, found: list[str]) -> None:
+    """The results of whole runs: the first one, or what follows it."""
+    steps, t = run_bits(op, f.warps), f.type(op.result)
+    for r in members(f.wanted(op.result)):
+        first = found[r & ~sum(steps)]
+        further = sum(step for bit, step in steps.items() if r & bit)
+        found[r] = f.op(f"add {t} {first}, {further}") if (
+            further and op.attributes.get("rises")) else first
+    f.values[op.result] = found
 
 
 def extreme(f: FunctionEmitter, op: Op) -> None:
@@ -261,8 +278,7 @@ def icmp(f: FunctionEmitter, op: Op) -> None:
     No index is negative, so a limit below -1 does as -1 does, and the difference does not wrap.
     """
     t, predicate, emit = f.type(op.operands[0]), op.attributes["predicate"], f.op
-    mask, inside = f.wanted(op.result), run_bits(op, f.warps)
-    first = sum({1 << (r & ~inside) for r in members(mask)})
+    first = first_of_runs(f, op)
     mirrored = _MIRRORED.get(predicate, "") if first.bit_count() >= SHARED_LIMIT else ""
     left: dict[tuple[str, str], str] = {}  # base of indices, limit -> from the one to the other
 
@@ -280,10 +296,7 @@ def icmp(f: FunctionEmitter, op: Op) -> None:
             left[base, b] = emit(f"sub nsw {t} {limit}, {base}")
         return emit(f"icmp {mirrored} {t} {left[base, b]}, {step}")
 
-    found = map_registers(f, first, op.result, op.inputs(), compare)
-    for r in members(mask):
-        found[r] = found[r & ~inside]
-    f.values[op.result] = found
+    fill_runs(f, op, map_registers(f, first, op.result, op.inputs(), compare))
 
 
 def fcmp(f: FunctionEmitter, op: Op) -> None:
@@ -337,7 +350,7 @@ def psi(f: FunctionEmitter, op: Op) -> None:
 EMITTERS: dict[str, Emitter] = {
     **dict.fromkeys(_INTEGER, integer_binary),
     **dict.fromkeys(("sub", "mul", "xor"), negation),
-    **dict.fromkeys(("sdiv", "udiv", "srem", "urem"), division),
+    **dict.fromkeys(DIVISIONS, division),
     **dict.fromkeys(_CALLS, extreme),
     **dict.fromkeys(_BITS, bit_function),
     **dict.fromkeys(("umulhi", "smulhi"), high_product),

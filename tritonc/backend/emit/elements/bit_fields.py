@@ -12,7 +12,6 @@ of a number of few bits: `Elements` says by how much registers shift.
 
 from __future__ import annotations
 
-from tritonc.analysis.elements import Elements
 from tritonc.analysis.values import SPREADS, int_of, origin
 from tritonc.backend.emit.function import FunctionEmitter
 from tritonc.ir.core import Value
@@ -82,17 +81,19 @@ def most(value: Value) -> int:
 
 
 def _shifts(f: FunctionEmitter, by: Value, register: int) -> list[int]:
-    """What a register of a tile holds in each thread; nothing if that is not known."""
-    layout, known = f.layout(by), Elements()
+    """What a register of a tile holds in each thread, once for those that differ along axes of a
+    broadcast alone; nothing if that is not known."""
+    layout = f.layout(by)
+    extents = shape(by.op.operands[0].type if by.op is not None and by.op.name == "broadcast"
+                    else by.type)  # along other axes all is the same
     places = [layout.at(register)]
-    for basis in filter(None, layout.thread):
-        places += [place ^ basis for place in places]
-    extents = shape(by.type)
-    found = {}
+    for basis in layout.thread:
+        if any(i and n > 1 for i, n in zip(layout.coordinates(basis), extents, strict=True)):
+            places += [place ^ basis for place in places]
+    found = []
     for place in places:
-        index = layout.coordinates(place) if extents else ()
-        number = known.at(by, index)
+        number = f.elements.at(by, layout.coordinates(place) if extents else ())
         if number is None:
             return []
-        found[place] = number
-    return list(found.values())
+        found.append(number)
+    return found

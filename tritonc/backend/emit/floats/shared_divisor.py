@@ -179,14 +179,14 @@ def _all(f: FunctionEmitter, tests: list[str]) -> str:
 # ---- integers ----------------------------------------------------------------------------------
 
 
-def divide_integers_by_one(f: FunctionEmitter, op: Op) -> bool:
-    """Emit a division or remainder, if a thread has one divisor, not a constant, for enough."""
-    wanted = members(f.wanted(op.result))
+def divide_integers_by_one(f: FunctionEmitter, op: Op, wanted: tuple[int, ...]) -> list[str]:
+    """The wanted registers of a division or remainder, if a thread has one divisor, not a constant,
+    for enough; else none."""
     dividends, divisors = (f.values[v] for v in op.operands)
     different = list(dict.fromkeys(dividends[r] for r in wanted))
     if scalar(op.result.type) != I32 or len(different) < ENOUGH_INTEGERS or (
             len({divisors[r] for r in wanted}) > 1) or not divisors[wanted[0]].startswith("%"):
-        return False
+        return []
     d = divisors[wanted[0]]
     signed, quotient = op.name[0] == "s", op.name.endswith("div")
     size = _absolute(f, d) if signed else d
@@ -203,8 +203,7 @@ def divide_integers_by_one(f: FunctionEmitter, op: Op) -> bool:
     found = f.blank(op.result.type)
     for r in wanted:
         found[r] = results[dividends[r]]
-    f.values[op.result] = found
-    return True
+    return found
 
 
 def _absolute(f: FunctionEmitter, name: str) -> str:

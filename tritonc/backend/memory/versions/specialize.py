@@ -40,6 +40,7 @@ from tritonc.analysis.values import slice_of
 from tritonc.backend.dots.exponentials import MODERATE
 from tritonc.backend.launch.persist import maps_last, wanted
 from tritonc.backend.memory.masks.unwrap_indices import polynomial_key, unwrap_indices
+from tritonc.backend.memory.vectorize import mark_wide
 from tritonc.backend.memory.versions.wanted import Wanted
 from tritonc.backend.memory.versions.wanted_apart import apart_tests
 from tritonc.backend.memory.versions.wanted_facts import wanted_facts
@@ -61,6 +62,7 @@ _ANYWHERE = ("get_program_id", "get_num_programs")  # the same wherever it is as
 def specialize(kernel: Kernel, context: Context) -> bool:
     """Add the fast body, if there is something to gain."""
     mark_moving(kernel)  # whose masks may go
+    mark_wide(kernel, context.target)
     told = {value: context.told[value.name] for value in kernel.parameters
             if value.name in context.told}
     tensor = _copies_tensors(kernel, context)

@@ -56,6 +56,7 @@ from tritonc.backend.target.matrix import BY_NAME
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Kernel, Op, Value
+from tritonc.ir.layouts.layout import WARP_SIZE
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import Tile, element, is_int, scalar, shape
 
@@ -181,8 +182,13 @@ class _Collector:
                                  any(op.name == "dot" for op in kernel.ops()))
         self.found = Wanted(multiples=self.multiples.wanted)
         self.least = _least_rows(kernel)
+        self.held = max((r.type.size for op in kernel.ops() for r in op.results
+                         if isinstance(r.type, Tile)), default=1) // WARP_SIZE  # by a thread
         dots = [op for op in kernel.ops() if op.name == "dot"]
-        self.cores = bool(dots) and all("instruction" not in op.attributes for op in dots)
+        # Products on CUDA cores, and additions to memory, take so long that masks of whole accesses
+        # cost nothing, and an edge tile without wide accesses is what all others wait for.
+        self.slow = any("wide" in op.attributes for op in kernel.ops()) if not dots else all(
+            "instruction" not in op.attributes for op in dots)
 
     def divisible(self, value: Value) -> bool:
         """Whether a value may be tested to be a multiple."""
@@ -198,7 +204,7 @@ class _Collector:
         """Loads and stores of tiles, with the forms of values where they stand."""
         return [(op, self.outside if loop is None else self.affinities[loop])
                 for block in self.cfg.order for loop in [self.cfg.innermost.get(block)]
-                for op in block.ops if op.name in ("load", "store")
+                for op in block.ops if (op.name in ("load", "store") or "wide" in op.attributes)
                 and isinstance(op.operands[0].type, Tile) and op.operands[0].type.size >= SMALL]
 
     def placed(self) -> list[tuple[Op, bool]]:
@@ -230,10 +236,10 @@ class _Collector:
         axis = layout_choice.fastest_axis(info, len(t.shape))
         size = scalar(pointee(t)).bytes
         guard = self.infos.get(op.guard) if op.guard is not None else None
-        if info.contiguity[axis] == 1:
+        if info.contiguity[axis] == 1 and op.name != "atomic_rmw":
             self.interleaved(op, affinity)
         bounds, _, others = affinity.parts(op.guard, len(t.shape))
-        reach = min(ACCESS // size, info.contiguity[axis])
+        reach = min(ACCESS // size, info.contiguity[axis], self.held)
         if axis_info.vector_length(info, guard, axis, size) < reach:
             needs = self.multiples.of_pointer(pointer, axis, reach, op.name == "load")
             if needs is None:
@@ -286,15 +292,13 @@ class _Collector:
         # accesses.
         somewhere = any(v.op is not None for v in values) or not contiguous or limit is None
         few = not contiguous and extent in self.least
-        # On CUDA cores a step multiplies for so long that masks of whole accesses cost nothing,
-        # and an edge tile without wide accesses is what all others wait for.
         # If all tiles are known to be full, none is an edge.
         edges = limit is None or limit not in self.told.values or self.told.values[limit] % extent
-        cheap = self.cores and reach > 1 and (limit is not None or not contiguous) and edges
+        cheap = self.slow and reach > 1 and (limit is not None or not contiguous) and edges
         if known and somewhere and not self.tensor and not few and not cheap:
             self.found.full[bound.test] = end, bound.limit
         elif contiguous and not self.whole_accesses(bound, reach) and not self.boxes and (
-                reach > ACCESS // 4 or (self.cores and reach > 1)):
+                reach > ACCESS // 4 or (self.slow and reach > 1)):
             self.steps(bound, reach)
 
     def limit(self, bound: Bound) -> Value | None:

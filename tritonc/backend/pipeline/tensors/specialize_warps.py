@@ -138,7 +138,8 @@ def _waits(kernel: Kernel, start: Op) -> bool:
     warm = any(op.name == "ring_fill" for op in home.ops[at:])
     return any(WRITE in op.effects or _disturbs(op, written)
                for block in before for op in (home.ops[:at] if block is home else block.ops)
-               if op.name not in SETUP and not (warm and op.name == "async_copy"))
+               if op.name not in SETUP and not (warm and op.name == "async_copy"
+                                                and allocation(op.operands[0])[0] in written))
 
 
 def _maps_for_copies(kernel: Kernel, start: Op) -> bool:

@@ -14,15 +14,20 @@ specialize makes a body in which that is known.  A tile that begins past its mas
 although an extent of 0 is no tensor: its boxes start outside an extent of 1.
 
 A batch of tensors, `base + number * stride + ...` with the number from the program's ids or loaded,
-is one tensor with further axes, of boxes of extent 1.
+is one tensor with further axes, of boxes of extent 1.  A number that the loop loads, as from a
+table of pages, may be negative: its axis begins BEFORE numbers earlier, and so does the base.
+
+Where the mask does not move as the tile does (rows of a page, of a sequence that ends at S), axis 1
+counts the tile's rows alone and a further one, of the same stride, where the tile begins: a box
+that starts `rows - inside` rows down axis 1, whose extent is `rows`, has as many rows inside.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from tritonc.analysis.affine import Affine, Affinity, Bound, Iteration, Mask
+from tritonc.analysis.affine import Affine, Affinity, Bound, Iteration
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.axis.axis_info import TOP, low_bit
 from tritonc.analysis.linear import Linear, emit, equal, number, symbol
@@ -32,13 +37,15 @@ from tritonc.ir.build import Builder, make_op
 from tritonc.ir.cfg import Cfg, reached
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.layouts.shared_layout import row_major
-from tritonc.ir.types import I8, I32, I64, Buffer, Pointer, Scalar, Tile, scalar
+from tritonc.ir.types import I8, I32, I64, Buffer, Pointer, Scalar, Tile, scalar, shape
 
 ALIGNMENT = 16  # bytes, of bases, strides and box starts
 MOST_BOX = 256  # elements along one axis of a box
 ENDLESS = (1 << 31) - 1  # the extent of an axis without a mask
 MAP = 128  # bytes of a tensor map
 MOST_DEPTH = 3  # axes of a tensor beyond two
+BEFORE = 1 << 30  # numbers of a table that may be negative: no fewer than its tensors have,
+LARGEST = 1 << 40  # as memory has no more bytes
 OUTSIDE = 64  # a start outside an extent of 1, a multiple of 16 bytes for all elements
 
 
@@ -48,7 +55,9 @@ class Strip:
 
     `axes[i]`: the tile's axis that is the tensor's axis i; `starts`: of the tile, in the first
     iteration; `extents`: from the tensor's own start, None where unmasked; `steps`: how far the
-    tile moves in each iteration.
+    tile moves in each iteration.  `inside`: where the mask does not move with the tile, how many
+    rows it leaves in the first iteration, and how many more in each; the first of `depth` then is
+    where the tile begins.  `before`: the axes whose numbers may be negative.
     """
 
     op: Op
@@ -57,23 +66,29 @@ class Strip:
     starts: tuple[Linear, Linear]
     stride: Linear  # of axis 1, in elements
     extents: tuple[Linear | None, Linear | None]
-    steps: tuple[Linear, Linear]
+    steps: tuple[Linear, ...]
     depth: tuple[tuple[Linear, Linear], ...] = ()  # of each further axis the start and the stride
     origin: Linear = field(default_factory=Linear)  # from the base, in elements
+    inside: tuple[Linear, Linear] | None = None
+    before: frozenset[int] = frozenset()
 
     @property
     def all_starts(self) -> list[Linear]:
         """Where the first box begins, on each axis of the tensor."""
         return [*self.starts, *(start for start, _ in self.depth)]
 
+    @property
+    def places(self) -> list[Linear]:
+        """What the places of boxes are computed from, but for the turn of the loop."""
+        return [*self.all_starts, *(self.inside or ())]
+
     def values(self) -> list[Value]:
         """What the map, the starts and the steps are computed from."""
-        return [*self.map_values(), *(v for p in (*self.all_starts, *self.steps)
-                                      for v in p.values())]
+        return [*self.map_values(), *(v for p in (*self.places, *self.steps) for v in p.values())]
 
     def moving(self, place: Block, cfg: Cfg) -> list[Value]:
         """What the starts are computed from that is not there before the loop behind `place`."""
-        return [v for start in self.all_starts for v in start.values()
+        return [v for start in self.places for v in start.values()
                 if not available(v, place, cfg)]
 
     def map_values(self) -> list[Value]:
@@ -112,11 +127,45 @@ def recognize(op: Op, size: int, affinity: Affinity, iteration: Iteration | None
     first, step = split
     starts = (first, Linear()) if row else split_start(first, stride)
     for steps in _steps(step, Linear() if row else stride, affinity.signs):
-        extents = _extents(mask, inner, starts, steps, iteration)
-        if extents is not None and _divisor(steps[0], affinity.signs) * size % ALIGNMENT == 0:
-            return _deepened(Strip(op, form, (inner, 1 - inner), starts, stride, extents, steps),
-                             size, affinity)
+        if _divisor(steps[0], affinity.signs) * size % ALIGNMENT:
+            continue
+        strip = Strip(op, form, (inner, 1 - inner), starts, stride, (None, None), steps)
+        extents = _extents(mask.bounds, inner, starts, steps, iteration)
+        if extents is not None:
+            return _deepened(replace(strip, extents=extents), size, affinity)
+        found = _counted(strip, mask.bounds, iteration, size, affinity) if not row else None
+        if found is not None:
+            return found
     return "its step is not along its mask, by whole rows, or by multiples of 16 bytes"
+
+
+def _counted(strip: Strip, bounds: Sequence[Bound], iteration: Iteration | None, size: int,
+             affinity: Affinity) -> Strip | str | None:
+    """The strip where one bound of its rows does not move with them; None if that is not all."""
+    inner, outer = strip.axes
+    own = [bound for bound in bounds if bound.axis == outer]
+    extents = _extents([bound for bound in bounds if bound.axis == inner], inner, strip.starts,
+                       strip.steps, iteration)
+    if iteration is None or len(own) != 1 or extents is None:
+        return None
+    inside = (own[0].limit - own[0].start).split(iteration.counter)
+    found = _deepened(replace(strip, extents=extents), size, affinity)
+    return None if inside is None or isinstance(found, str) else count_rows(found, inside)
+
+
+def count_rows(strip: Strip, inside: tuple[Linear, Linear] | None = None) -> Strip | None:
+    """The strip with an axis for the rows of its tile alone, of which `inside`, or as many as its
+    extent says, are loaded; None if that is an axis too many."""
+    extent, rows = strip.extents[1], shape(strip.op.operands[0].type)[strip.axes[1]]
+    if inside is None:
+        assert extent is not None
+        inside = extent - strip.starts[1], strip.steps[1].scaled(-1)
+    return None if len(strip.depth) == MOST_DEPTH else replace(
+        strip, starts=(strip.starts[0], Linear()), extents=(strip.extents[0], number(rows)),
+        steps=(strip.steps[0], Linear(), strip.steps[1]), inside=inside,
+        depth=((strip.starts[1], strip.stride), *strip.depth),
+        origin=strip.origin - strip.stride.scaled(rows),
+        before=frozenset(axis + 1 for axis in strip.before))
 
 
 def forward(strip: Strip, signs: Signs) -> bool:
@@ -130,7 +179,8 @@ def forward(strip: Strip, signs: Signs) -> bool:
                for monomial, n in extent.terms if len(monomial) == 1 and n > 0}
     known = Signs(signs.known | extents, below=signs.below) if extents else signs
     return all(known.positive(polynomial) for polynomial in (
-        *strip.steps, *strip.all_starts, strip.stride, *(stride for _, stride in strip.depth)))
+        *strip.steps, strip.stride, *(stride for _, stride in strip.depth),
+        *(start for axis, start in enumerate(strip.all_starts) if axis not in strip.before)))
 
 
 def _deepened(strip: Strip, size: int, affinity: Affinity) -> Strip | str:
@@ -141,6 +191,7 @@ def _deepened(strip: Strip, size: int, affinity: Affinity) -> Strip | str:
     So the extent of the rows is the same for all programs, too.
     """
     depth: list[tuple[Linear, Linear]] = []
+    before: set[int] = set()
     origin, signs = Linear(), affinity.signs
     starts, extents = list(strip.starts), list(strip.extents)
     for axis, unit in ((1, strip.stride), (0, number(1))):
@@ -150,7 +201,8 @@ def _deepened(strip: Strip, size: int, affinity: Affinity) -> Strip | str:
             term = Linear(((monomial, n),))
             small = all(map(signs.fits, monomial)) and (len(monomial) < 2 or (
                 axis == 1 and extents[axis] is None and len(others) < 2))
-            if not monomial or (small and numbers):
+            earlier = _from_table(term * unit, numbers, size, affinity)
+            if not monomial or (small and numbers and not earlier.terms):
                 continue
             if not numbers:
                 if _divisor(term * unit, signs) * size % ALIGNMENT:
@@ -159,18 +211,34 @@ def _deepened(strip: Strip, size: int, affinity: Affinity) -> Strip | str:
                     return "its first offset may not be a multiple of 16 bytes"
                 origin = origin + term * unit
             else:
-                step = Linear(((tuple(v for v in monomial if v is not numbers[0]), n),)) * unit
-                if n < 0 or not signs.holds(numbers[0]) or not signs.fits(numbers[0]) \
-                        or _divisor(step, signs) * size % ALIGNMENT:
+                step = earlier if earlier.terms else Linear(
+                    ((tuple(v for v in monomial if v is not numbers[0]), n),)) * unit
+                if n < 0 or not (earlier.terms or signs.holds(numbers[0])) \
+                        or not signs.fits(numbers[0]) or _divisor(step, signs) * size % ALIGNMENT:
                     return "its first offset may not be a row and a column"
                 depth.append((symbol(numbers[0]), step))
+                if earlier.terms:
+                    before.add(1 + len(depth))
+                    origin = origin - step.scaled(BEFORE)
             starts[axis] = starts[axis] - term
             limit = extents[axis]
             extents[axis] = limit - term if limit is not None else None
     if len(depth) > MOST_DEPTH:
         return f"its first offset is a sum of more than {MOST_DEPTH} products"
     return replace(strip, starts=(starts[0], starts[1]), extents=(extents[0], extents[1]),
-                   depth=tuple(depth), origin=origin)
+                   depth=tuple(depth), origin=origin, before=frozenset(before))
+
+
+def _from_table(offset: Linear, numbers: list[Value], size: int, affinity: Affinity) -> Linear:
+    """The stride of an offset that is one number from the loop, of any sign, times what is so
+    large that memory holds fewer than BEFORE of it, or 0; no stride if it is not that."""
+    if len(offset.terms) != 1 or len(numbers) != 1:
+        return Linear()
+    (monomial, n), = offset.terms
+    others = tuple(v for v in monomial if v is not numbers[0])
+    unsure = numbers[0] in affinity.inside and not affinity.signs.holds(numbers[0])
+    known = n * size * BEFORE >= LARGEST and all(map(affinity.signs.holds, others))
+    return Linear(((others, n),)) if unsure and known else Linear()
 
 
 def _divisor(polynomial: Linear, signs: Signs) -> int:
@@ -194,11 +262,12 @@ def _steps(step: Linear, stride: Linear, signs: Signs) -> list[tuple[Linear, Lin
         len(values) < 2 and all(map(signs.fits, values)) for s in steps for values, _ in s.terms)]
 
 
-def _extents(mask: Mask, inner: int, starts: tuple[Linear, Linear], steps: tuple[Linear, Linear],
-             iteration: Iteration | None) -> tuple[Linear | None, Linear | None] | None:
+def _extents(bounds: Sequence[Bound], inner: int, starts: tuple[Linear, Linear],
+             steps: Sequence[Linear], iteration: Iteration | None
+             ) -> tuple[Linear | None, Linear | None] | None:
     """The extents that the mask's bounds give both axes; None if they do not move with the box."""
     extents: list[Linear | None] = [None, None]
-    for bound in mask.bounds:
+    for bound in bounds:
         axis = 0 if bound.axis == inner else 1
         extent = _extent(bound, steps[axis], iteration)
         if extent is None or extents[axis] is not None:
@@ -242,19 +311,8 @@ def available(value: Value, place: Block, cfg: Cfg) -> bool:
 def bring_up(values: Iterable[Value], place: Block, cfg: Cfg) -> bool:
     """Move the numbers that `values` are computed from to the end of a block that comes before, if
     they can be computed there.  Whether that is so; the graph is to be read again then."""
-    moved: list[Op] = []
-
-    def reach(value: Value) -> bool:
-        op = value.op
-        if available(value, place, cfg) or op in moved:
-            return True
-        if op is None or op.name == "phi" or isinstance(value.type, Tile | Buffer) \
-                or not speculatable(op) or not all(map(reach, op.inputs())):
-            return False
-        moved.append(op)
-        return True
-
-    if not all(map(reach, values)):
+    moved = _below(values, place, cfg)
+    if moved is None:
         return False
     for op in moved:
         cfg.block_of[op].ops.remove(op)
@@ -262,6 +320,28 @@ def bring_up(values: Iterable[Value], place: Block, cfg: Cfg) -> bool:
     at = slots[0] if slots else len(place.ops) - 1  # where maps are made
     place.ops[at:at] = moved
     return True
+
+
+def computed_at(values: Iterable[Value], place: Block, cfg: Cfg) -> bool:
+    """Whether the values are there at the end of a block, or can be brought up."""
+    return _below(values, place, cfg) is not None
+
+
+def _below(values: Iterable[Value], place: Block, cfg: Cfg) -> list[Op] | None:
+    """What computes the values behind a block and could at its end; None if not all of it could."""
+    found: list[Op] = []
+
+    def reach(value: Value) -> bool:
+        op = value.op
+        if available(value, place, cfg) or op in found:
+            return True
+        if op is None or op.name == "phi" or isinstance(value.type, Tile | Buffer) \
+                or not speculatable(op) or not all(map(reach, op.inputs())):
+            return False
+        found.append(op)
+        return True
+
+    return found if all(map(reach, values)) else None
 
 
 def claim_place(kernel: Kernel, user: Block) -> Block | None:

@@ -18,6 +18,7 @@ Before:  as in pipeline.                 After:  preheader: claim_slot, tensor_m
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from tritonc.analysis.affine import Affinity, Iteration
 from tritonc.analysis.aliases import may_alias, pointer_roots, stores_may_reach
@@ -47,6 +48,8 @@ from tritonc.backend.pipeline.tensors.tensor_access import (
     available,
     bring_up,
     claim_place,
+    computed_at,
+    count_rows,
     forward,
     recognize,
 )
@@ -86,7 +89,7 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
     place = claim_place(kernel, staged.preheader)
     if place is None:
         return [], _all(staged, "whether the loop is reached depends on computed data")
-    channels, hindered = _channels(kernel, staged, infos)
+    channels, hindered = _channels(kernel, staged, infos, place)
     boxes = [one.boxes for one in channels if one.boxes is not None]
     held = [one.store.operands[1] for one in channels if one.means == Means.REGISTERS]
     if not boxes or (hindered and not mixed):
@@ -105,15 +108,16 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
         return [], hindered
     groups = products(kernel, staged) if not hindered else [list(range(len(channels)))]
     alone = not others_beside(kernel, staged, target)
-    separate = (not hindered and not part.loads and handed_over(kernel, staged)
+    separate = (not hindered and handed_over(kernel, staged)
                 and (kernel.attributes["num_warps"] > WARPGROUP or (
                     len(groups) == 1 and (alone or context.meta.get("copier") == 1)))
                 and registers(kernel.attributes["num_warps"], target) is not None
                 and bool(context.meta.get("copier", _pays(staged))))
-    ring = _region(kernel, staged, others, infos, groups, boxes, place, target) if (
-        separate and context.meta.get("continued", 1)) else None
-    # A producer warp starts once, and so does its ring.
-    separate &= ring is not None or staged.preheader not in Cfg(kernel).innermost
+    ring = _region(kernel, staged, others, infos, groups, boxes, place, target, bool(
+        part.loads)) if separate and context.meta.get("continued", 1) else None
+    # A producer warp starts once, and so does its ring, in which alone it loads numbers.
+    separate &= ring is not None or (
+        not part.loads and staged.preheader not in Cfg(kernel).innermost)
     stages, least = _stages(kernel, staged, context, groups, alone, separate, bool(hindered))
     if stages < least:
         return [], _all(staged, f"{least} stages of the operands do not fit into shared memory, "
@@ -183,18 +187,18 @@ def _stages(kernel: Kernel, staged: StagedLoop, context: Context, groups: list[l
 
 def _region(kernel: Kernel, staged: StagedLoop, others: Sequence[StagedLoop],
             infos: axis_info.Infos, groups: list[list[int]], boxes: list[Boxes], place: Block,
-            target: Target) -> tuple[list[RegionRewrite], list[Channel], int] | None:
+            target: Target, loads: bool) -> tuple[list[RegionRewrite], list[Channel], int] | None:
     """If a ring can go on behind `place`, whose copies one thread makes, and it fits: the loops
     behind that it serves, and what is fixed in all of them, with the stages of that."""
     cfg, room = Cfg(kernel), target.shared_per_block - LEFT
     again = staged.preheader in cfg.innermost
-    followers = _followers(kernel, staged, others, infos, groups)
+    followers = _followers(kernel, staged, others, infos, groups, place)
     loops = [staged, *(later.staged for later in followers)]
     fixed = _fixed(kernel, staged, loops[1:], infos) if again else []
     every = [*boxes, *(one.boxes for some in (fixed, *(later.channels for later in followers))
                        for one in some if one.boxes is not None)]
-    if not (again or followers or len(groups) == 1 or not fed(staged.body)) or not bring_up(
-            [v for one in every for v in one.strip.map_values()], place, cfg):
+    if not (again or followers or loads or len(groups) == 1 or not fed(staged.body)) \
+            or not bring_up([v for one in every for v in one.strip.map_values()], place, cfg):
         return None
     behind = region(kernel, loops, place, every)
     buffers = {allocation(store.operands[0])[0] for store in (
@@ -211,9 +215,10 @@ def _region(kernel: Kernel, staged: StagedLoop, others: Sequence[StagedLoop],
     return followers, fixed, 2 if twice else 1
 
 
-def _channels(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos
+def _channels(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos, place: Block
               ) -> tuple[list[Channel], Hindered]:
-    """The channels of the loop, by boxes where that can be; where not, why."""
+    """The channels of the loop, by boxes where that can be; where not, why.  One map serves all
+    programs of a persistent block, whose rows may end anywhere."""
     iteration = Iteration(staged.loop)
     cfg = Cfg(kernel)
     known = known_signs(kernel, cfg, staged.preheader, loop_order(staged.loop))
@@ -228,12 +233,17 @@ def _channels(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos
             hindered.append((source_load(store) or store, found))
             channels.append(by_threads(store, staged, infos))
         else:
+            extent = found.strip.extents[1]
+            if staged.preheader in cfg.innermost and extent is not None \
+                    and not computed_at(extent.values(), place, cfg):
+                found = replace(found, strip=count_rows(found.strip) or found.strip)
             channels.append(Channel(store, Means.BOXES, found.load, found))
     return channels, hindered
 
 
 def _followers(kernel: Kernel, staged: StagedLoop, others: Sequence[StagedLoop],
-               infos: axis_info.Infos, groups: list[list[int]]) -> list[RegionRewrite]:
+               infos: axis_info.Infos, groups: list[list[int]], place: Block
+               ) -> list[RegionRewrite]:
     """The rewriting of the loops behind this one that a ring of the same buffers can serve."""
     cfg, roots = Cfg(kernel), pointer_roots(kernel)
     found = []
@@ -242,7 +252,7 @@ def _followers(kernel: Kernel, staged: StagedLoop, others: Sequence[StagedLoop],
                 or [v.type for one in other.stores for v in one.operands[:1]] != [
                     v.type for one in staged.stores for v in one.operands[:1]]:
             continue
-        channels, hindered = _channels(kernel, other, infos)
+        channels, hindered = _channels(kernel, other, infos, place)
         moving = _moving(channels, other, cfg)
         part = find_slice(other.loop, [other.condition, *moving], other.always)
         loads = [one.load for one in channels if one.load is not None]

@@ -8,7 +8,15 @@ from tritonc.analysis.linear import Linear, emit
 from tritonc.backend.pipeline.channel import Channel
 from tritonc.backend.pipeline.ring import Rewrite
 from tritonc.backend.pipeline.staged_loop import buffer_of, widen
-from tritonc.backend.pipeline.tensors.tensor_access import Claim, available, claim, make_map
+from tritonc.backend.pipeline.tensors.tensor_access import (
+    BEFORE,
+    ENDLESS,
+    Claim,
+    Strip,
+    available,
+    claim,
+    make_map,
+)
 from tritonc.backend.pipeline.tensors.warm_start import WarmStart, warm_start
 from tritonc.backend.pipeline.tensors.warpgroup_stores import by_warpgroups
 from tritonc.backend.shared.shared_memory import allocation, allocations
@@ -229,21 +237,34 @@ class TensorRewrite(Rewrite):
         """The copy of one operand in the loop's iteration `turn`."""
         access = self.channels[i].boxes
         assert access is not None
-        starts = []
-        for axis in range(len(access.strip.all_starts)):
-            parts = [self.starts.get((i, axis)), self.outside.get((i, axis))]
-            if axis < 2 and access.strip.steps[axis].terms:
-                step = emit(b, access.strip.steps[axis], I32)
+        strip, starts = access.strip, []
+        counted = self.inside(b, strip, access.box[1], turn)
+        for axis in range(len(strip.all_starts)):
+            parts = [self.starts.get((i, axis)), self.outside.get((i, axis)), counted.get(axis)]
+            if axis < len(strip.steps) and strip.steps[axis].terms:
+                step = emit(b, strip.steps[axis], I32)
                 parts.insert(0, b.value("mul", turn, step))
             if self.later[i, axis].terms:
                 parts.append(emit(b, self.later[i, axis], I32, lambda v: self.now.get(v, v)))
             start, *others = [part for part in parts if part is not None] or [self.number(0)]
             for part in others:
                 start = b.value("add", start, part)
+            if axis in strip.before:  # where strides are 0, too, it is in the tensor
+                start = b.value("and", b.value("add", start, self.number(BEFORE)),
+                                self.number(ENDLESS))
             starts.append(start)
         b.insert(make_op("tensor_copy", [view, barrier, self.slot, *starts], guard=runs,
                          span=access.load.span, index=self.maps[i],
                          panels=access.panels, box=access.box))
+
+    def inside(self, b: Builder, strip: Strip, rows: int, turn: Value) -> dict[int, Value]:
+        """What the number of rows inside its mask adds to where a box of the iteration starts."""
+        if strip.inside is None:
+            return {}
+        first, step = (emit(b, part, I32, lambda v: self.now.get(v, v)) for part in strip.inside)
+        left = b.value("add", first, b.value("mul", turn, step))
+        some = b.value("smin", b.value("smax", left, self.number(0)), self.number(rows))
+        return {1: b.value("sub", self.number(rows), some), 2: some}
 
     @staticmethod
     def bytes(stores: Iterable[Op]) -> int:

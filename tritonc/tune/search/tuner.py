@@ -205,8 +205,8 @@ def summary(task: Task, choices: Sequence[Choice], search: Search) -> list[str]:
     if search.slowed:
         lines.append(f"  the GPU was slowed during {search.slowed} measurements")
     if search.done < search.total:
-        lines.append(f"  {search.total - search.done} of {search.total} were not measured; the "
-                     "same command goes on")
+        lines.append(f"  {search.total - search.done} of {search.total} were not measured; run "
+                     "the same command again to continue")
     return lines
 
 

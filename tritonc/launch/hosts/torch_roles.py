@@ -214,8 +214,8 @@ class _Resolver:
                 self.known.add(name)
             elif not self.is_known([name]) and name not in {**self.roles.given,
                                                             **self.roles.scalars}:
-                raise fail("problem-expression", line.span, f"'{name}' is no size, and no number "
-                           "that the operator knows")
+                raise fail("problem-expression", line.span, f"'{name}' is neither a size nor a "
+                           "number that the operator knows")
 
 
 def names_in(node: ast.expr) -> set[str]:

@@ -229,8 +229,8 @@ def _channel(op: Op, buffers: list[Op]) -> list[Op]:
 def _on_cores(op: Op, bits: int, buffers: list[Op]) -> tuple[Operands, Product]:
     a, b, _ = op.operands
     taken = defined_by(a, "fneg")  # what is loaded crosses as it is
-    signs: dict[str, Any] = {} if taken is None else {"minus": True}
-    a = a if taken is None else taken.operands[0]
+    a = taken.operands[0] if taken is not None else a
+    signs: dict[str, Any] = {"minus": True} if taken is not None else {}
     result, depth = layout_of(op.result), shape(a.type)[-1] >> bits
     staged = []
     for operand, axis in ((a, -2), (b, -1)):

@@ -63,7 +63,8 @@ def vectorize(kernel: Kernel, context: Context) -> bool:
     for op in accesses:
         pointer = op.operands[0]
         assert isinstance(pointer.type, Tile) and pointer.type.layout is not None
-        info, guard = infos.get(pointer), ragged.edge(op, infos, apart)
+        fine = apart or ragged.too_fine(op, infos)
+        info, guard = infos.get(pointer), ragged.edge(op, infos, fine)
         if op in places and not places[op].aligned:
             info, guard = places[op].info, places[op].guard
         if info is None:

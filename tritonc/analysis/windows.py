@@ -25,6 +25,9 @@ from tritonc.ir.rules import pointee
 from tritonc.ir.types import Tile, is_pointer, scalar, shape
 
 ACCESS_BYTES = 16
+# One element of so many may have an access of its own, by its address or by its mask: heat flow on
+# a grid by a flat index took 0.213 ms with two of four floats masked so, 0.205 without.
+_MOVED, _MASKED = 2, 4
 _Conjuncts = frozenset[tuple[Value, bool]]
 _LOOSE = {"sge": (True, False), "slt": (True, False), "sgt": (False, True), "sle": (False, True),
           "eq": (False, False), "ne": (False, False)}
@@ -177,7 +180,8 @@ def _ragged(op: Op, known: _Known) -> Window | None:
     if info is None or not ends or scalar(pointee(op.operands[0].type)).bits < 8:
         return None
     axis = max(range(len(info.contiguity)), key=lambda d: (info.contiguity[d], d))
-    if any(end.axis != axis for end in ends):
+    run = gcd(ACCESS_BYTES // scalar(pointee(op.operands[0].type)).bytes, *(e.run for e in ends))
+    if any(end.axis != axis for end in ends) or run < _MASKED * sum(_most(ends)):
         return None
     return Window(op, 0, False, info, _masked(op, known, axis, conjuncts, ends), _most(ends))
 
@@ -209,6 +213,7 @@ def _window(op: Op, known: _Known) -> Window | None:
         return None
     marks = [term for term in form.offset.terms if any(v in known.ends for v in term[0])]
     conjuncts, ends = _conjuncts(op, known)
+    share = _MASKED if ends else _MOVED
     for values, n in marks:
         if len(values) > 1 or n != 1:
             return None
@@ -222,7 +227,7 @@ def _window(op: Op, known: _Known) -> Window | None:
         run = gcd(run, _divides(values, n, axis, infos))
     run = gcd(run, *(end.run for end in ends))
     first, last = _most(ends)
-    if run <= first + last or run < 2:
+    if run < max(2, share * (first + last)):
         return None
     begin = sum(n for values, n in form.offset.terms if not values)
     wide = [list(entry) for entry in (info.contiguity, info.divisibility)]

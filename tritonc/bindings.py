@@ -200,7 +200,7 @@ class Bindings:
         if found is None or by_hand:
             return self._rows(kernel)
         return VariantSet([Variant(member.binding, cost=member.cost) for member in found.members],
-                          found.general, _listed(found.loops))
+                          found.general, found.large, _listed(found.loops))
 
     def _rows(self, kernel: Kernel) -> VariantSet:
         """Entries for lengths of rows, where nobody chose a tile or a number of warps."""
@@ -264,7 +264,7 @@ class Bindings:
             return VariantSet(given)
         loops, (general, *costs) = found
         return VariantSet([variant._replace(cost=cost) for variant, cost
-                           in zip(given, costs, strict=True)], general, _listed(loops))
+                           in zip(given, costs, strict=True)], general, loops=_listed(loops))
 
     def _tuned(self, kernel: Kernel, entries: Sequence[Entry], tunables: Mapping[str, int],
                sizes: Sizes) -> VariantSet:

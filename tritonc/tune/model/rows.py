@@ -27,9 +27,10 @@ _COLUMNS = 128  # of columns alone: one warp
 # whose threads have 64.  The nearest of 4096 points on an H200: 0.579 ms, 0.690 by 16 x 64.
 _PAIRS, _SLICES = 2048, 2
 _ADDING = 4096  # of atomics on few addresses, which take turns
+_TURNS = 2048  # of one on one address that is read: programs wait for it, and should be many
 _WANTED = {"several_passes": _PASSES, "reducing_passes": _PASSES, "sums_columns": _PASSES,
            "ends_by_tile": _WAITING, "recurrence": _RECURRENCE, "adds_to_few": _ADDING,
-           "columns_alone": _COLUMNS}
+           "columns_alone": _COLUMNS, "takes_turns": _TURNS}
 # Threads of a block whose row is loaded again, by the bytes of that: H200, four kernels of rows.
 _ROW_THREADS = {64: 6 << 10, 128: 12 << 10, 256: 56 << 10, 512: None}
 _FLAT_BYTES, _FLAT_ASPECT = 4096, 8  # of a tile of two axes, both contiguous along the last

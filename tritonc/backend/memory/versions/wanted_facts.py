@@ -189,10 +189,11 @@ class _Collector:
         if windows_of_bytes(kernel, cfg):
             self.held = min(self.held, WINDOW_ELEMENTS)
         dots = [op for op in kernel.ops() if op.name == "dot"]
-        # Products on CUDA cores, and additions to memory, take so long that masks of whole accesses
-        # cost nothing, and an edge tile without wide accesses is what all others wait for.
-        self.slow = any("wide" in op.attributes for op in kernel.ops()) if not dots else all(
-            "instruction" not in op.attributes for op in dots)
+        # Products on CUDA cores take so long, and additions to memory where there are no loops,
+        # that masks of whole accesses cost nothing, and an edge tile without wide accesses is what
+        # all others wait for.
+        self.slow = all("instruction" not in op.attributes for op in dots) if dots else (
+            not cfg.loops and any("wide" in op.attributes for op in kernel.ops()))
 
     def divisible(self, value: Value) -> bool:
         """Whether a value may be tested to be a multiple."""

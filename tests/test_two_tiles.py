@@ -11,18 +11,13 @@ from typing import Any
 
 import pytest
 from command import tritonc
-from programs import PTXAS, ROOT, Setting, ptxas
+from programs import PTXAS, ROOT, Setting, ptxas, simulated
 
 from tritonc import driver
-from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.interp.simulator import machine
-from tritonc.interp.simulator.machine import handlers
 from tritonc.ir.types import shape
-from tritonc.launch.compare import differences
 from tritonc.launch.cuda import Device
-from tritonc.launch.data import prepare
-from tritonc.launch.interpreter import launch
-from tritonc.launch.run_problems import kernel_of, launch_compiled, read_problems, with_defines
+from tritonc.launch.run_problems import launch_compiled, read_problems, with_defines
 from tritonc.options import Options
 from tritonc.source import Diagnostics
 from tritonc.tune.model import coarse
@@ -57,14 +52,6 @@ def tile(result: driver.Result) -> list[int]:
 
 def said(result: driver.Result) -> str:
     return "".join(r.message for r in result.remarks if r.pass_name == "coarsen")
-
-
-def simulated(result: driver.Result, problem: Any, **sizes: int) -> None:
-    """What both bodies compute is as the reference says, and nothing races."""
-    assert result.module is not None
-    data = prepare(problem, result.module, kernel_of(problem, result.module), sizes)
-    found = differences(data, launch(result.module, data, ALL_OPS, handlers()))
-    assert not found, found
 
 
 @pytest.mark.parametrize("number, element, target", [
@@ -184,9 +171,7 @@ def test_entries_of_launches(stem: str) -> None:
     assert any(taken) and not taken[-1]
     for entry in entries(result):
         kernel = next(k for k in result.module.kernels if k.name == entry["entry"])
-        data = prepare(problem, result.module, kernel, {})
-        found = differences(data, launch(result.module, data, ALL_OPS, handlers()))
-        assert not found, found
+        simulated(result, problem, kernel)
 
 
 def test_a_ptx_by_itself_has_one_entry(tmp_path: Path) -> None:

@@ -103,8 +103,8 @@ def parse(text: str) -> Variant:
     for part in rest.split(","):
         found = _PART.match(part)
         if found is None:
-            raise fail("variant", None, f"variant '{text}': '{part.strip()}' is no NAME=VALUE, and "
-                       "no fact such as N%8, stride==1, K>=1 or K<=64")
+            raise fail("variant", None, f"variant '{text}': '{part.strip()}' is neither "
+                       "NAME=VALUE nor a fact such as N%8, stride==1, K>=1 or K<=64")
         name, relation, value = found[1], found[2], int(found[3])
         if relation == "=":
             binding[name] = value

@@ -20,7 +20,6 @@ from tritonc.backend.launch.coarsen import AXES, MOST, ratios
 from tritonc.backend.target.matrix import LARGE
 from tritonc.backend.target.target import Target
 from tritonc.tune.model.choose import Binding, Lower, ranked
-from tritonc.tune.model.cluster_blocks import cluster_sizes, priced
 from tritonc.tune.model.features import Profile
 from tritonc.tune.model.loops import Around
 from tritonc.tune.model.portfolio import (
@@ -33,7 +32,7 @@ from tritonc.tune.model.portfolio import (
     form_of,
     slower,
 )
-from tritonc.tune.model.times import computing, formula
+from tritonc.tune.model.times import cluster_sizes, computing, formula, priced
 from tritonc.variants import choice
 from tritonc.variants.choice import Cost
 

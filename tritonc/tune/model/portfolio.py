@@ -21,10 +21,10 @@ from tritonc.backend.dots.together import chained
 from tritonc.backend.target.target import Target
 from tritonc.source import CompileError
 from tritonc.tune.model.choose import Binding, Lower, Ranked, middle, multiples, neighbours, ranked
-from tritonc.tune.model.cluster_blocks import IN_MEMORY, cluster_sizes
-from tritonc.tune.model.cluster_blocks import priced as cost_of
 from tritonc.tune.model.features import features
 from tritonc.tune.model.loops import Around, forms, loops_around
+from tritonc.tune.model.times import IN_MEMORY, cluster_sizes
+from tritonc.tune.model.times import priced as cost_of
 from tritonc.variants import choice
 from tritonc.variants.choice import Cost
 from tritonc.variants.variant import tile_of

@@ -80,7 +80,8 @@ def _ahead(kernel: Kernel, context: Context) -> bool:
     blocks = [block for block in part if block not in general and products(block.ops)]
     if not any(map(fed, blocks)):
         return True
-    if None in map(Cfg(kernel).innermost.get, blocks):
+    if None in map(Cfg(kernel).innermost.get, blocks) or not all(
+            fed(block) or large(block) for block in blocks):
         return False  # products that no ring feeds
     most = max(blocks, key=lambda block: _types(block).total())
     dots, loads = products(most.ops), [op for op in most.ops if op.name == "load"]

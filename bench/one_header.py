@@ -35,7 +35,7 @@ import suite_support
 from suite_support import Workload
 from suite_worker import Job, commit, do_all
 
-from tritonc import driver, manifest
+from tritonc import driver, manifest, stages
 from tritonc.launch.python.parameters import Parameter
 from tritonc.options import Options
 from tritonc.source import Diagnostics, SourceFile
@@ -304,7 +304,7 @@ def tuning_files(rows: Sequence[Job], folder: Path) -> dict[str, Path]:
         members = [names[i] for i in sorted({first, *chosen})]
         path = suite_support.source(stem)
         text = SourceFile(str(path), path.read_text())
-        digest = tuning_file.source_hash(driver.preprocess(text, Options(), Diagnostics()).tokens)
+        digest = tuning_file.source_hash(stages.preprocess(text, Options(), Diagnostics()).tokens)
         entries = []
         for row, of in zip(mine, times, strict=True):
             name = min(members, key=lambda n: of.get(n, math.inf))

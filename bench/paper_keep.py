@@ -9,7 +9,7 @@ from typing import Any
 from paper_points import Point
 from suite_support import Workload
 
-from tritonc import driver
+from tritonc import stages
 from tritonc.options import Options
 from tritonc.source import Diagnostics, SourceFile
 from tritonc.tune import tuning_file
@@ -35,7 +35,7 @@ def values_of(workload: Workload) -> dict[str, int] | None:
 
 def _add(workload: Workload, best: Mapping[str, Any], made: Mapping[str, Any], arch: str) -> None:
     source = SourceFile(str(workload.path), workload.path.read_text(encoding="utf-8"))
-    tokens = driver.preprocess(source, Options(defines=workload.defines), Diagnostics()).tokens
+    tokens = stages.preprocess(source, Options(defines=workload.defines), Diagnostics()).tokens
     entry = Entry(made["kernels"][0]["name"], arch, dict(workload.sizes), workload.defines,
                   tuning_file.source_hash(tokens), best["gpu"], float(best["milliseconds"]),
                   {name: value for name, value in {**made["tunables"], **made["meta"]}.items()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from suite_support import Kind, Launches, power, tiles, with_triton
+from suite_support import Kind, Launches, beside, power, tiles, with_triton
 
 try:
     import torch
@@ -39,12 +39,6 @@ def peers_of(kernel: str, grid: Callable[[Any, Any], Any],
         return with_triton(launches)
 
     return make
-
-
-def beside(name: str, run: Callable[[Any], Any], more: Callable[[Any], Launches]
-           ) -> Callable[[Any], Launches]:
-    """A peer of torch and others."""
-    return lambda t: {name: lambda: run(t), **more(t)}
 
 
 def _counts(t: Any) -> Mapping[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from suite_support import Kind, Launches, tiles, with_triton
+from suite_support import Kind, Launches, beside, tiles, with_triton
 
 try:
     import torch
@@ -36,12 +36,6 @@ def peers_of(kernel: str, grid: Callable[[Any, Any], Any], names: str,
         return with_triton(launches)
 
     return make
-
-
-def beside(name: str, run: Callable[[Any], Any], more: Callable[[Any], Launches]
-           ) -> Callable[[Any], Launches]:
-    """A peer of torch and others."""
-    return lambda t: {name: lambda: run(t), **more(t)}
 
 
 def _planes(t: Any, c: Any) -> Any:

@@ -231,6 +231,12 @@ def with_triton(make: Callable[[Any], Launches]) -> dict[str, Callable[[], Any]]
         return {}
 
 
+def beside(name: str, run: Callable[[Any], Any], more: Callable[[Any], Launches]
+           ) -> Callable[[Any], Launches]:
+    """A peer of torch and others."""
+    return lambda t: {name: lambda: run(t), **more(t)}
+
+
 def power(number: int, least: int = 16) -> int:
     """The least power of two that is not below a number."""
     return max(least, 1 << (number - 1).bit_length())

@@ -41,7 +41,7 @@ sys.path.insert(0, str(ROOT))  # so that the program runs where nothing is insta
 
 from damage import Input, damaged  # noqa: E402
 
-from tritonc import driver  # noqa: E402
+from tritonc import driver, stages  # noqa: E402
 from tritonc.diagnostics import DIAGNOSTICS  # noqa: E402
 from tritonc.frontend.preprocess.options import load_source  # noqa: E402
 from tritonc.options import Options  # noqa: E402
@@ -113,7 +113,7 @@ def check(given: Input, rng: random.Random, backend: float = 0.15) -> str:
         _command_line(given, options)
         return "cli"
     try:
-        diagnostics = driver.new_diagnostics(options)
+        diagnostics = stages.new_diagnostics(options)
         source = load_source("input", diagnostics, read_file=lambda path: given.data)
         diagnostics.raise_if_errors()
         assert source is not None

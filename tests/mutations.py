@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from pathlib import Path
 
-from tritonc import driver
+from tritonc import stages
 from tritonc.options import Options
 from tritonc.prove.report import prove
 from tritonc.source import CompileError, SourceFile
@@ -65,7 +65,7 @@ def doubted(text: str, seconds: float = 3.0) -> Counter[str]:
     count: Counter[str] = Counter()
     try:
         for proof in prove(SourceFile("mutated.tc", text), _OPTIONS, "tc",
-                           driver.new_diagnostics(_OPTIONS), seconds=seconds, doubt=True):
+                           stages.new_diagnostics(_OPTIONS), seconds=seconds, doubt=True):
             count.update(proof.verdicts())
     except CompileError:
         count["wrong"] += 1

@@ -28,7 +28,7 @@ from oracle_values import (
     value,
 )
 
-from tritonc import driver
+from tritonc import stages
 from tritonc.frontend import syntax
 from tritonc.frontend.parser import parse
 from tritonc.options import Options
@@ -88,7 +88,7 @@ def run(text: str, kernel: str, memory: dict[str, Any], instances: int) -> dict[
     """What the buffers hold after the kernel: `memory` has an array for each pointer and a number
     for each scalar, by the parameter's name."""
     source = SourceFile("oracle.tc", text)
-    done = driver.preprocess(source, Options(), Diagnostics())
+    done = stages.preprocess(source, Options(), Diagnostics())
     program = parse(done.tokens, Diagnostics())
     return Oracle(program, kernel, memory).run(instances)
 

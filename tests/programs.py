@@ -22,6 +22,7 @@ from unittest.mock import patch
 from tritonc import driver
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.interp.simulator.machine import handlers
+from tritonc.ir.core import Kernel
 from tritonc.launch.compare import differences
 from tritonc.launch.data import Data, prepare
 from tritonc.launch.interpreter import launch
@@ -33,6 +34,7 @@ from tritonc.launch.run_problems import (
     with_defines,
 )
 from tritonc.options import Options
+from tritonc.problem.lines import Problem
 from tritonc.source import Diagnostics, SourceFile
 
 ROOT = Path(__file__).parent.parent
@@ -136,11 +138,23 @@ def simulate(setting: Setting, target: str, kinds: tuple[str, ...] = ("manifest"
     the compilations of the problems, which are not to be changed."""
     results = []
     for result, data in compiled(setting, target, kinds, every, made):
-        assert result.module is not None
-        found = differences(data, launch(result.module, data, ALL_OPS, handlers()))
-        assert not found, found
+        check(result, data)
         results.append(result)
     return results
+
+
+def simulated(result: driver.Result, problem: Problem, kernel: Kernel | None = None, **sizes: int
+              ) -> None:
+    """What the machine's operations compute is as the reference says, and nothing races."""
+    assert result.module is not None
+    data = prepare(problem, result.module, kernel or kernel_of(problem, result.module), sizes)
+    check(result, data)
+
+
+def check(result: driver.Result, data: Data) -> None:
+    assert result.module is not None
+    found = differences(data, launch(result.module, data, ALL_OPS, handlers()))
+    assert not found, found
 
 
 def ptxas(text: str, target: str, scratch: Path) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from programs import PTXAS, ROOT, Setting, ptxas
+from programs import PTXAS, ROOT, Setting, ptxas, simulated
 
 from tritonc import driver
 from tritonc.backend.target.machine_ops import ALL_OPS
@@ -25,7 +25,6 @@ from tritonc.launch.hosts.products import Settings, make
 from tritonc.launch.interpreter import launch
 from tritonc.launch.python.kernel import Module
 from tritonc.launch.run_problems import (
-    kernel_of,
     launch_compiled,
     read_problems,
     with_defines,
@@ -52,14 +51,6 @@ def built(way: int, cluster: int, path: Path = PATH, target: str = "sm_90a",
     source = SourceFile(path.name, path.read_text(encoding="utf-8"))
     (problem,) = read_problems(source, options, "tc", Diagnostics())
     return driver.compile(source, options, (kind,)), problem
-
-
-def simulated(result: driver.Result, problem: Any, **sizes: int) -> None:
-    """What the blocks compute is as the reference says, and nothing races."""
-    assert result.module is not None
-    data = prepare(problem, result.module, kernel_of(problem, result.module), sizes)
-    found = differences(data, launch(result.module, data, ALL_OPS, handlers()))
-    assert not found, found
 
 
 def exchanges(result: driver.Result) -> list[Any]:

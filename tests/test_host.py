@@ -12,7 +12,7 @@ import pytest
 from command import tritonc
 from host_tools import HOST, INCLUDE, ROOT, TRITONC, build, need, run, stub, write_program
 
-from tritonc import driver
+from tritonc import stages
 from tritonc.options import Options
 from tritonc.source import Diagnostics, SourceFile
 from tritonc.tune.tuning_file import Entry, beside, render, source_hash
@@ -155,7 +155,7 @@ def test_machine_code_for_several_targets() -> None:
     Path("h.tc").write_text(Path(matmul).read_text().replace("float*", "half*").replace(
         "float A", "half A").replace("float B", "half B"))
     done = tritonc("h.tc", "--arch=sm_80,sm_90a", "-o", "k.fatbin")
-    assert done.code == 1 and "is not launched alike: threads is" in done.err
+    assert done.code == 1 and "is launched differently for the targets: threads is" in done.err
     assert tritonc("k.tc", "--arch=sm_80,sm_90a", "-S").code == 2
     assert tritonc("k.tc", "--arch=sm_80,sm_1", "-o", "k.fatbin").code == 2
 
@@ -186,7 +186,7 @@ def times(*paths: Path) -> list[int]:
 def write_tuning(source: Path, kernel: str, **tunables: int) -> None:
     """The tuning file beside a source, as if those values had been measured."""
     text = SourceFile(str(source), source.read_text())
-    tokens = driver.preprocess(text, Options(), Diagnostics()).tokens
+    tokens = stages.preprocess(text, Options(), Diagnostics()).tokens
     entry = Entry(kernel, "sm_80", {}, (), source_hash(tokens), "GPU", 1.0, tunables)
     Path(beside(str(source))).write_text(render([entry]))
 

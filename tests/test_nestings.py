@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from programs import ROOT
+from programs import ROOT, simulated
 
 from tritonc import driver
 from tritonc.backend.layout.dot_layouts import DEFAULT, Nesting, fma_layout, nestings
-from tritonc.backend.target.machine_ops import ALL_OPS
-from tritonc.interp.simulator.machine import handlers
-from tritonc.launch.compare import differences
-from tritonc.launch.data import prepare
-from tritonc.launch.interpreter import launch
-from tritonc.launch.run_problems import kernel_of, read_problems
+from tritonc.launch.run_problems import read_problems
 from tritonc.options import Options
 from tritonc.source import Diagnostics, SourceFile
 from tritonc.tune.search.space import search_space
@@ -30,9 +25,7 @@ def test_the_result_is_the_same(nesting: Nesting) -> None:
                       verify_each=True)
     result = driver.compile(SOURCE, options, ("manifest", "ptx"))
     problem, = read_problems(SOURCE, options, "tc", Diagnostics())
-    assert result.module is not None
-    data = prepare(problem, result.module, kernel_of(problem, result.module), {"K": 9})
-    assert not differences(data, launch(result.module, data, ALL_OPS, handlers()))
+    simulated(result, problem, K=9)
     plain = driver.compile(SOURCE, Options(arch="sm_90a", tune={
         "TM": 32, "TN": 32, "TK": 8, "num_warps": 2}), ("ptx",))
     assert result.outputs["ptx"] != plain.outputs["ptx"]

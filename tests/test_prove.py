@@ -10,7 +10,7 @@ import pytest
 from command import tritonc
 from mutations import SAMPLES, doubted, mutated
 
-from tritonc import driver
+from tritonc import stages
 from tritonc.launch.run_problems import run_problems
 from tritonc.options import Options
 from tritonc.prove import report
@@ -24,7 +24,7 @@ OPEN = {"attention_lengths": 1, "conv_nchw": 4}
 
 
 def proofs(text: str, seconds: float = 5.0) -> list[Proof]:
-    return list(prove(SourceFile("test.tc", text), OPTIONS, "tc", driver.new_diagnostics(OPTIONS),
+    return list(prove(SourceFile("test.tc", text), OPTIONS, "tc", stages.new_diagnostics(OPTIONS),
                       seconds=seconds))
 
 
@@ -102,7 +102,7 @@ def test_every_choice_of_tunables() -> None:
     def found(every: bool, **tune: int) -> list[tuple[int, list[str]]]:
         options = replace(OPTIONS, tune=tune)
         return [(proof.tunables["T"], proof.verdicts()) for proof in prove(
-            source, options, "tc", driver.new_diagnostics(options), every=every)]
+            source, options, "tc", stages.new_diagnostics(options), every=every)]
 
     good, bad = (16, [PROVED] * 3), (32, [REFUTED, REFUTED, UNKNOWN])
     assert found(False, T=16) == found(True, T=16) == [good] and sorted(found(True)) == [good, bad]
@@ -189,8 +189,8 @@ kernel void gather(const int* table, const float* x, float* y, int T) {
 def test_sizes_that_the_problem_does_not_allow() -> None:
     text = ADD.replace("//! range", "//! where: N >= 20, N % 4 == 0\n//! range")
     source = SourceFile("test.tc", text.replace("N % 4", "N % 3"))
-    with pytest.raises(CompileError, match="this does not hold of N = 100"):
-        list(run_problems(source, OPTIONS, "tc", driver.new_diagnostics(OPTIONS)))
+    with pytest.raises(CompileError, match="this does not hold for N = 100"):
+        list(run_problems(source, OPTIONS, "tc", stages.new_diagnostics(OPTIONS)))
 
 
 @pytest.mark.parametrize("seed", range(6))

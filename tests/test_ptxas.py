@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from programs import PTXAS, ptxas
 
-from tritonc import driver, sema
+from tritonc import driver, sema, stages
 from tritonc.frontend.parser import parse
 from tritonc.options import DEFAULT_ARCH, Options
 from tritonc.source import CompileError, Diagnostics, SourceFile
@@ -106,7 +106,7 @@ def test_products_on_tensor_cores_assemble_as_they_are(operand: str, name: str, 
 def combinations(path: Path) -> list[dict[str, int]]:
     diagnostics = Diagnostics()
     source = SourceFile(path.name, path.read_text(encoding="utf-8"))
-    program = parse(driver.preprocess(source, Options(), diagnostics).tokens, diagnostics)
+    program = parse(stages.preprocess(source, Options(), diagnostics).tokens, diagnostics)
     tunables = sema.tunables(program, diagnostics)
     return [dict(zip([t.name for t in tunables], values, strict=True))
             for values in itertools.product(*(t.values or () for t in tunables))]

@@ -126,7 +126,7 @@ def test_triton_ir(tmp_path: Path) -> None:
     (["reduce", "p.tc", "no-such-program"], 1, "cannot run 'no-such-program'"),
     (["reduce", "p.tc", "--timeout=0.1", "--", "sh", "-c", "sleep 9"], 1, "takes longer than 0.1"),
     (["reduce", "p.tc", "--timeout=x", "--", "true"], 2, "--timeout takes a number of seconds"),
-    (["reduce", "p.tc", "--matching=(", "--", "true"], 2, "no regular expression"),
+    (["reduce", "p.tc", "--matching=(", "--", "true"], 2, "not a regular expression"),
     (["reduce", "p.tc", "-o", "p.tc", "--", "true"], 2, "is the source itself"),
     (["reduce", "p.tc", "-o", "none/p.tc", "--", "true"], 1, "cannot write 'none/p.tc'"),
     (["bug"], 2, "no input file"),

@@ -84,7 +84,7 @@ def test_macros_are_those_of_the_command_line() -> None:
 
 @pytest.mark.parametrize("line, message", [
     ("range: 2 ** N", "an operator of torch computes sizes with + - * // % << >>"),
-    ("range: P", "'P' is no size, and no number that the operator knows"),
+    ("range: P", "'P' is neither a size nor a number that the operator knows"),
     ("range: N +", "not an expression"),
 ])
 def test_mistakes(line: str, message: str) -> None:
@@ -100,7 +100,7 @@ def test_arguments_that_are_not_the_kernels() -> None:
     text = stated("size: N = 8", "range: N", "arg: x = randn(N)", "arg: y = empty(N)", "arg: N = N",
                   kernel=COPY.replace("range(0)", "range(1)"))
     done = tritonc("-", "--emit=torch", "-o", "-", stdin=text.encode())
-    assert done.code == 1 and "kernel 'f' divides 2 axes, the range states 1" in done.err
+    assert done.code == 1 and "kernel 'f' divides 2 axes, but the range states 1" in done.err
 
 
 def test_what_no_operator_can_do() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from math import prod
 from pathlib import Path
@@ -10,17 +11,13 @@ from typing import Any
 
 import pytest
 from command import tritonc
-from programs import PTXAS, ROOT, Setting, ptxas
+from programs import PTXAS, ROOT, Setting, ptxas, simulated
 
 from tritonc import driver
-from tritonc.backend.target.machine_ops import ALL_OPS
-from tritonc.interp.simulator.machine import handlers
+from tritonc.interp.simulator import machine
 from tritonc.ir.types import shape
-from tritonc.launch.compare import differences
 from tritonc.launch.cuda import Device
-from tritonc.launch.data import prepare
-from tritonc.launch.interpreter import launch
-from tritonc.launch.run_problems import kernel_of, launch_compiled, read_problems, with_defines
+from tritonc.launch.run_problems import launch_compiled, read_problems, with_defines
 from tritonc.options import Options
 from tritonc.source import Diagnostics
 from tritonc.tune.model import coarse
@@ -55,14 +52,6 @@ def tile(result: driver.Result) -> list[int]:
 
 def said(result: driver.Result) -> str:
     return "".join(r.message for r in result.remarks if r.pass_name == "coarsen")
-
-
-def simulated(result: driver.Result, problem: Any, **sizes: int) -> None:
-    """What both bodies compute is as the reference says, and nothing races."""
-    assert result.module is not None
-    data = prepare(problem, result.module, kernel_of(problem, result.module), sizes)
-    found = differences(data, launch(result.module, data, ALL_OPS, handlers()))
-    assert not found, found
 
 
 @pytest.mark.parametrize("number, element, target", [
@@ -125,21 +114,56 @@ def test_narrow_matrices(worth: int, monkeypatch: pytest.MonkeyPatch) -> None:
                   B=1, K=40)
 
 
+def test_last_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of persistent blocks: small tiles compute it where they are no more than there are blocks."""
+    choose = coarse.bodies
+
+    def chosen(*arguments: Any) -> tuple[coarse.Small | None, None]:
+        small, _ = choose(*arguments)
+        return small and small._replace(most=1, worth=2), None
+
+    monkeypatch.setattr(coarse, "bodies", chosen)
+    monkeypatch.setattr(machine, "MULTIPROCESSORS", 5)
+    result, problem = built(bench("linear_bf16"))
+    assert result.module is not None
+    assert "cut" in [block.name for block in result.module.kernels[0].blocks]
+    # One large tile beyond a round, at the edge or not; two, which are too many; without facts.
+    for rows, columns, depth in ((6, 1, 64), (2, 3, 72), (7, 1, 64), (11, 1, 72), (6, 1, 63)):
+        simulated(result, problem, M=128 * rows - 5, N=256 * columns - 72, K=depth)
+
+
+@pytest.mark.parametrize("stem", ["linear_bf16", "fp8_rowwise", "decode_linear"])
+def test_producer_warps_leave_their_registers(stem: str) -> None:
+    """On each way to their end: consumers wait for them, whichever body they run."""
+    result, _ = built(bench(stem), kinds=("ll",))
+    text = re.split(r"^define", str(result.outputs["ll"]), flags=re.MULTILINE)[1]
+    blocks = dict(re.findall(r"^(c\d+):\n(.*?)(?=^\w+:$|^}$)", text, re.MULTILINE | re.DOTALL))
+    pending, seen = ["c0"], set[str]()
+    while pending:
+        name = pending.pop()
+        if name not in seen and "setmaxnreg.dec" not in blocks[name]:
+            assert "ret void" not in blocks[name], name
+            pending += re.findall(r"label %(c\d+)", blocks[name])
+        seen.add(name)
+    assert len(seen) > 1
+
+
 def entries(result: driver.Result) -> list[dict[str, Any]]:
-    """Those of clusters for few programs, as the manifest has them."""
+    """Those beside the general one, as the manifest has them."""
     assert result.manifest is not None
     found: list[dict[str, Any]] = result.manifest["kernels"][0].get("variants", [])
     return found
 
 
 @pytest.mark.parametrize("stem", ["matmul_f16", "conv_nhwc", "int8_linear", "sgemm", "fp8_block"])
-def test_entries_of_clusters(stem: str) -> None:
-    """They compute what the general entry does, and launches of more programs than run at once do
-    not take them."""
+def test_entries_of_launches(stem: str) -> None:
+    """They compute what the general entry does; launches of more programs than run at once take
+    none of clusters, and those of many programs none but the general one."""
     result, problem = built(bench(stem))
     assert result.module is not None and result.manifest is not None
     (row,) = result.manifest["kernels"]
-    assert entries(result) and all(entry["cluster"] > 1 for entry in entries(result))
+    clusters = [entry.get("cluster", 1) > 1 for entry in entries(result)]
+    assert any(clusters) and not all(clusters)
     tiles = [row["tile"], *(entry["tile"] for entry in entries(result))]
     arguments = [3 if p["name"] in ("R", "S") else 2048 for p in row["parameters"]]
     taken = [choice.choose(row["choice"], tiles, [True] * len(tiles), extents, arguments)
@@ -147,9 +171,7 @@ def test_entries_of_clusters(stem: str) -> None:
     assert any(taken) and not taken[-1]
     for entry in entries(result):
         kernel = next(k for k in result.module.kernels if k.name == entry["entry"])
-        data = prepare(problem, result.module, kernel, {})
-        found = differences(data, launch(result.module, data, ALL_OPS, handlers()))
-        assert not found, found
+        simulated(result, problem, kernel)
 
 
 def test_a_ptx_by_itself_has_one_entry(tmp_path: Path) -> None:

@@ -238,11 +238,11 @@ def test_entries_for_lengths_of_rows() -> None:
 
 
 @pytest.mark.parametrize("text, why", [
-    ("T=", "is no NAME=VALUE"), ("U=3", "there is no tunable 'U'"), ("N%0", "a multiple of 0"),
+    ("T=", "neither NAME=VALUE"), ("U=3", "there is no tunable 'U'"), ("N%0", "a multiple of 0"),
     ("num_warps=3", "can be 1, 2, 4, 8 or 16"), ("M%8", "parameters of its facts"),
     ("x>=1", "cannot be"),
     ("h:T=64", "no kernel of that name"), ("x%12", "a power of two"), ("N>=4294967296", "cannot"),
-    ("N>=3,N<=2", "cannot hold"), ("1:T=64", "names no kernel"), ("", "is no NAME=VALUE")])
+    ("N>=3,N<=2", "cannot hold"), ("1:T=64", "names no kernel"), ("", "neither NAME=VALUE")])
 def test_variants_that_are_none(text: str, why: str) -> None:
     path = write(Path(), "k.tc", STREAM)
     done = tritonc(str(path), f"--variant={text}", "-o", "x.ptx")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tritonc import driver
+from tritonc import stages
 from tritonc.options import Options
 from tritonc.source import Diagnostics, SourceFile
 from tritonc.tune.tuning_file import Entry, beside, render, source_hash
@@ -72,7 +72,7 @@ def write(folder: Path, name: str, text: str) -> Path:
 def write_tuning(path: Path, target: str = "sm_80") -> None:
     """PRODUCT at `path` gets a tuning file with SIZES."""
     source = SourceFile(str(path), path.read_text())
-    tokens = driver.preprocess(source, Options(), Diagnostics()).tokens
+    tokens = stages.preprocess(source, Options(), Diagnostics()).tokens
     entries = [Entry("product", target, size, (), source_hash(tokens), "GPU", 1.0, tunables)
                for size, tunables in zip(SIZES, TUNED, strict=True)]
     Path(beside(str(path))).write_text(render(entries))

@@ -201,7 +201,7 @@ class Bindings:
         if found is None or by_hand:
             return self._rows(kernel)
         return VariantSet([Variant(member.binding, cost=member.cost) for member in found.members],
-                          found.general, _listed(found.loops))
+                          found.general, found.large, _listed(found.loops))
 
     def _rows(self, kernel: Kernel) -> VariantSet:
         """Entries for lengths of rows, where nobody chose a tile or a number of warps."""
@@ -272,7 +272,7 @@ class Bindings:
             return VariantSet(given)
         loops, (general, *costs) = found
         return VariantSet([variant._replace(cost=cost) for variant, cost
-                           in zip(given, costs, strict=True)], general, _listed(loops))
+                           in zip(given, costs, strict=True)], general, loops=_listed(loops))
 
     def _tuned(self, kernel: Kernel, entries: Sequence[Entry], tunables: Mapping[str, int],
                sizes: Sizes) -> VariantSet:
@@ -281,8 +281,8 @@ class Bindings:
         names = sorted(entries[0].size)
         found.sizes = [dict(row) for row in sizes(kernel, names)]
         if not found.sizes:
-            found.notes.append(f"no variants of {kernel.name}: a launch does not say the sizes "
-                               f"{', '.join(names)} of the tuning file")
+            found.notes.append(f"no variants of {kernel.name}: a launch does not give the "
+                               f"sizes {', '.join(names)} of the tuning file")
             return found
         given = self._options.tune
         bindings = [{**{k: v for k, v in tunables.items() if k in kernel.tunables},
@@ -317,8 +317,8 @@ class Bindings:
         if chosen is None and (rows := self._rows(kernel)).variants:
             return rows
         if chosen is None:
-            found.notes.append(f"no variants of {kernel.name}: no tunable is open, or the cost "
-                               "model knows no product in a loop there")
+            found.notes.append(f"no variants of {kernel.name}: all tunables have values, or the "
+                               "cost model finds no product in a loop")
             return found
         found.variants = [Variant(member.binding, cost=member.cost)
                           for member in chosen.members[:MOST]]
@@ -327,8 +327,8 @@ class Bindings:
             f"variants of {kernel.name}: by the cost model {chosen.served:.0%} of all sizes are "
             f"within 5 % of the best, the worst at {chosen.worst:.2f}")
         if not any(loop.arguments for loop in chosen.loops):
-            found.notes.append(f"variants of {kernel.name}: no parameter says how long the loop of "
-                               "its product is; the choice knows the range only")
+            found.notes.append(f"variants of {kernel.name}: no parameter gives the iterations of "
+                               "its product's loop; only the range chooses")
         return found
 
     def _take(self, name: str, entry: Entry) -> None:

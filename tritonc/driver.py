@@ -20,12 +20,11 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from tritonc.bindings import Bindings
-from tritonc.diagnostics import DIAGNOSTICS
 from tritonc.meta_parameters import BY_NAME
-from tritonc.options import Options, warning_sets
-from tritonc.problem.stated import stated_defines, stated_lines
-from tritonc.source import CompileError, Diagnostic, Diagnostics, Note, SourceFile, Span, fail
-from tritonc.spelling import closest
+from tritonc.options import Options
+from tritonc.problem.stated import stated_lines
+from tritonc.source import CompileError, Diagnostic, Diagnostics, SourceFile, Span, fail
+from tritonc.stages import context_of, new_diagnostics, preprocess
 from tritonc.variants.kernels import Variants
 
 if TYPE_CHECKING:
@@ -74,20 +73,6 @@ def pass_names() -> list[str]:
     return [LOWER, *pass_manager.labels([*passes.OPT, *passes.BACKEND])]
 
 
-def new_diagnostics(options: Options) -> Diagnostics:
-    """An empty collection with the options' limits.  Raises CompileError for a wrong -W flag."""
-    names = {name: row.group for name, row in DIAGNOSTICS.items() if row.severity != "error"}
-    try:
-        disabled, as_errors = warning_sets(options.warnings, names)
-    except ValueError as flag:
-        name = str(flag).removeprefix("no-").removeprefix("error=")
-        near = closest(name, names)
-        raise fail("unknown-warning", None, f"there is no warning '{name}'",
-                   *([Note(f"did you mean '{near}'?")] if near else []),
-                   Note(f"warnings are {', '.join(sorted(names))}")) from None
-    return Diagnostics(options.error_limit, disabled, as_errors)
-
-
 def compile(source: SourceFile, options: Options, kinds: Sequence[str] = ("ptx",), *,
             language: str = "tc", dump: Callable[[str, str], None] | None = None,
             diagnostics: Diagnostics | None = None,
@@ -113,30 +98,6 @@ def compile(source: SourceFile, options: Options, kinds: Sequence[str] = ("ptx",
         raise CompileError([*diagnostics.items, *rest]) from None
     compilation.result.diagnostics = tuple(diagnostics.items)
     return compilation.result
-
-
-def preprocess(source: SourceFile, options: Options, diagnostics: Diagnostics,
-               read_file: Callable[[str], bytes] | None = None) -> Preprocessed:
-    """The first stage alone."""
-    from tritonc.frontend import preprocess as stage
-
-    settings = stage.PreprocessOptions(
-        include_dirs=options.include_dirs, system_dirs=options.system_dirs,
-        defines=(*stated_defines(source, options.defines), *options.defines),
-        forced_includes=options.forced_includes,
-        file_prefix_map=options.file_prefix_map, read_file=read_file or stage.read_bytes)
-    return stage.preprocess(source, settings, diagnostics)
-
-
-def context_of(options: Options) -> Context:
-    """What passes may know of the options; meta-parameters come with each kernel."""
-    from tritonc.backend.target.target import find
-    from tritonc.ir.context import Context
-
-    return Context(
-        target=find(options.arch, options.ptx), contract=options.fp_contract,
-        fast_math=options.fast_math, precise_math=options.precise_math,
-        device_assert=options.device_assert)
 
 
 @dataclass

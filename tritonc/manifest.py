@@ -105,7 +105,7 @@ def read(ptx: str) -> dict[str, Any]:
         if not isinstance(found, dict) or "kernels" not in found:
             raise ValueError
     except ValueError:
-        raise ValueError(f"its first line is no manifest ('{_MARK}{{...}}')") from None
+        raise ValueError(f"its first line is not a manifest ('{_MARK}{{...}}')") from None
     return found
 
 

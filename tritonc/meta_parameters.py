@@ -27,25 +27,28 @@ class MetaParameter(NamedTuple):
 
 _SHARED = (("cluster_k", 2), ("cluster_k", 4))  # few programs: of one each, that store parts
 META_PARAMETERS: tuple[MetaParameter, ...] = (
-    MetaParameter("num_warps", "choose_warps", "Warps of a block.", (1, 2, 4, 8, 16),
+    MetaParameter("num_warps", "choose_warps", "Number of warps of a block.", (1, 2, 4, 8, 16),
                   (1, 2, 4, 8, 16)),
-    MetaParameter("num_stages", "pipeline", "Buffers of a loop's operands, filled ahead; 1 is no "
-                  "pipeline.", (2, 3, 4), range(1, 17),
+    MetaParameter("num_stages", "pipeline", "Number of buffers for the operands of a loop, loaded "
+                  "ahead; 1 means no pipeline.", (2, 3, 4), range(1, 17),
                   frozenset({"dot on tensor cores", "dot in a loop"})),
-    MetaParameter("cluster_k", "split_loops", "Blocks of a cluster that share the iterations of a "
-                  "loop of sums.", (2, 4), range(1, 9),
+    MetaParameter("cluster_k", "split_loops", "Number of blocks of a cluster among which the "
+                  "iterations of an accumulation loop are split.", (2, 4), range(1, 9),
                   frozenset({"clusters", "dot in a loop"})),
-    MetaParameter("memory_k", "split_loops", "Blocks that share the iterations of a loop of sums "
-                  "through memory of the launch; of variants.", (), range(1, 65)),
-    MetaParameter("group", "group_instances", "Rows of programs that run side by side.",
+    MetaParameter("memory_k", "split_loops", "Number of blocks among which the iterations of an "
+                  "accumulation loop are split, with sums in memory that the launch gives; only in "
+                  "variants.", (), range(1, 65)),
+    MetaParameter("group", "group_instances", "Number of rows of a band of programs that "
+                  "run together and share operands in the cache.",
                   (1, 16), range(1, 65), frozenset({"dot", "two axes"}), _SHARED),
-    MetaParameter("min_blocks", "limit_registers", "Blocks that shall fit a multiprocessor at "
-                  "once; 0 leaves it to the assembler.", (0, 2, 3), range(33),
+    MetaParameter("min_blocks", "limit_registers", "Number of blocks that must fit on a "
+                  "multiprocessor at once, which limits registers; 0 lets the assembler decide.",
+                  (0, 2, 3), range(33),
                   frozenset({"dot on CUDA cores, or reductions alone"})),
     MetaParameter("wgmma", "select_dots", "Whether wgmma may be used.", (0,), range(2),
                   frozenset({"wgmma"})),
-    MetaParameter("slices", "split_dots", "Parts of a product's inner axis, each for warps of its "
-                  "own; with wgmma for 64 rows.", (1, 2, 4, 8), (1, 2, 4, 8, 16),
+    MetaParameter("slices", "split_dots", "Number of parts of a product's inner axis, each for "
+                  "other warps; with wgmma only for 64 rows.", (1, 2, 4, 8), (1, 2, 4, 8, 16),
                   frozenset({"dot in a loop"}), (("wgmma", None),)),
     MetaParameter("tensor_copy", "pipeline", "Whether TMA may load operands.", (0, 1),
                   range(2), frozenset({"wgmma"}), (("wgmma", 0),)),
@@ -59,8 +62,8 @@ META_PARAMETERS: tuple[MetaParameter, ...] = (
     MetaParameter("copier", "pipeline", "Whether a producer warp makes the TMA loads.",
                   (0,), range(2), frozenset({"wgmma"}),
                   (("wgmma", 0), ("tensor_copy", 0))),
-    MetaParameter("coarsen", "coarsen", "Up to how many programs a launch runs the body of small "
-                  "tiles, where an entry has two; 0 makes one.", (), range(4097)),
+    MetaParameter("coarsen", "coarsen", "Launches of at most so many programs use smaller tiles; "
+                  "0 compiles no smaller tiles.", (), range(4097)),
     *(MetaParameter(f"{tile}_{axis}", "assign_layouts", f"{axis.capitalize()} of a {owner}'s "
                     f"{tile}-tile in a product on CUDA cores.", values, values,
                     frozenset({"dot on CUDA cores"}), nesting=True)

@@ -156,7 +156,6 @@ BACKEND: list[Pass] = [
     _row("backend.memory.narrow_loops", "Before each atomic goes through shared memory by "
          "itself.", 2),
     _row("backend.memory.lower_atomics", "Makes buffers.", 0),
-    _row("backend.memory.look_ahead", "Which answers a warp alone reads is known."),
     _row("backend.layout.select_matrix_loads", "Tiles and buffers have their final layouts."),
     _row("backend.memory.cache_loads", "Every load from global memory to registers is final."),
     _row("backend.memory.vectorize", "Guards have their final form.", 0),
@@ -273,7 +272,6 @@ ORDER: list[tuple[str, str, str]] = [
     ("vectorize", "repeat_masks", "a copied limit hides how many neighbours compare alike"),
     ("lower_conversions", "allocate_shared", "conversions have buffers"),
     ("narrow_loops", "lower_atomics", "it keeps in one warp what would otherwise go to all warps"),
-    ("lower_atomics", "look_ahead", "answers that all warps read go through shared memory"),
     ("lower_atomics", "allocate_shared", "results of atomics have buffers"),
     ("vectorize", "detach_results", "narrow stores take any register"),
     ("allocate_shared", "limit_registers", "residency depends on the bytes of shared memory"),

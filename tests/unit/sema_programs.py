@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tritonc.driver import new_diagnostics
 from tritonc.frontend.parser import parse
 from tritonc.frontend.preprocess import PreprocessOptions, preprocess
 from tritonc.frontend.syntax import Program
@@ -19,6 +18,7 @@ from tritonc.ir.verify import verify
 from tritonc.options import Options
 from tritonc.sema import analyze
 from tritonc.source import CompileError, Diagnostic, Diagnostics, SourceFile
+from tritonc.stages import new_diagnostics
 
 Array = npt.NDArray[Any]
 

@@ -52,7 +52,8 @@ _FLAGS = re.compile(r"\b(?:nuw|nsw|disjoint|reassoc|nsz|arcp|contract|afn|volati
 
 # What atomicrmw makes of what was there and what is given, by kind.
 _RMW: dict[str, Any] = {
-    "add": np.add, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
+    "add": np.add, "fadd": np.add, "and": np.bitwise_and, "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
     "min": np.minimum, "max": np.maximum, "umin": np.minimum, "umax": np.maximum,
     "xchg": lambda old, new: new,
 }

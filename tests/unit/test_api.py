@@ -97,7 +97,7 @@ def test_several_kernels(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no kernel 'h'; it has f, g"):
         tritonc.compile(TWO, kernel="h")
     (tmp_path / "x.ptx").write_text(".version 7.0\n")
-    with pytest.raises(ValueError, match="its first line is no manifest"):
+    with pytest.raises(ValueError, match="its first line is not a manifest"):
         tritonc.load("x.ptx")
 
 

@@ -38,7 +38,7 @@ def test_help_is_short_long_or_of_a_topic() -> None:
 @pytest.mark.parametrize("arguments, text", [
     ("add.tc -o x.cubn", "the suffix of 'x.cubn' names no kind of output; did you mean '.cubin'?"),
     ("add.tc -Ofast", "'-O': 'fast' is not one of"),
-    ("add.tc -Rpass-missed=[", "-Rpass-missed: '[' is no regular expression: unterminated"),
+    ("add.tc -Rpass-missed=[", "-Rpass-missed: '[' is not a regular expression: unterminated"),
     ("tset", "there is no file 'tset'; did you mean the command 'test'?"),
     ("help", "there is no file 'help'; did you mean --help?"),
     ("add.tc --start-after=cse", "--start-after continues with a .tir file"),

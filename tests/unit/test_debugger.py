@@ -72,7 +72,7 @@ def test_values_of_every_kind(path: Path) -> None:
     assert "instance (2)" in found[1]
     assert found[2:6] == ["[32 33 34]", "[85 87  ?  ?]", "9", "200"]
     assert found[6] == "[ 9 11]"
-    assert "is no variable" in found[7]
+    assert "is not a variable" in found[7]
     assert found[8] == "[ true false]"
     assert found[9] == "[38 39  ?  ?]"
     assert found[10] == "float[16]"
@@ -91,7 +91,7 @@ def test_watches_and_breakpoints(path: Path) -> None:
 def test_instances(path: Path) -> None:
     found, _ = session(path, "instance 2", "instance", "p x", "i 7", "next", "locals")
     assert "instance (2)" in found[0] and found[1] == "(2)" and found[2] == "x + 0"
-    assert found[3] == "'7' is no instance of the grid (3)"
+    assert found[3] == "'7' is not an instance of the grid (3)"
     assert found[5].splitlines()[0].startswith("int[16] r = [32 33")
 
 
@@ -105,16 +105,16 @@ def test_what_held_at_an_error_can_be_seen(path: Path) -> None:
 
 @pytest.mark.parametrize(("command", "answer"), [
     ("bogus", "there is no command 'bogus'; help lists them"),
-    ("b 900", "no statement stands at line 900 or after it"),
+    ("b 900", "there is no statement at line 900 or after it"),
     ("b nothing", "'nothing' is neither a line nor a function of this kernel"),
     ("p nothing", "there is no variable 'nothing' here"),
-    ("p N[", "'[' is no subscript"),
+    ("p N[", "'[' is not a subscript"),
     ("p N[0]", "'N[0]': too many indices"),
     ("p N[x]", "'N[x]': 'x' is neither a number nor FIRST:END"),
-    ("p *N", "'*N': int is no pointer"),
+    ("p *N", "'*N': int is not a pointer"),
     ("p *y[0:]", "memory has no end"),
-    ("list x", "'x' is no line"),
-    ("p", "'' is no variable"),
+    ("list x", "'x' is not a line"),
+    ("p", "'' is not a variable"),
     ("up", "this is the kernel"),
     ("down", "this is where the program is"),
 ])

@@ -143,8 +143,8 @@ def test_wrong_arguments(kernel: tritonc.Kernel, driver: FakeDriver, index: int,
 
 @pytest.mark.parametrize("extents, error, text", [
     (-1, ValueError, "axis 0 is -1; it can be 0 to"),
-    ((1, 2, 3, 4), ValueError, "divides 1 axes, the global range has 4"),
-    ((), ValueError, "divides 1 axes, the global range has 0"),
+    ((1, 2, 3, 4), ValueError, "divides 1 axes, but the global range has 4"),
+    ((), ValueError, "divides 1 axes, but the global range has 0"),
     ((1, 65536), ValueError, "axis 1 is 65536"),
     (2.5, TypeError, "an integer, found 2.5"),
 ])  # fmt: skip
@@ -190,7 +190,7 @@ def test_dlpack_of_numpy() -> None:
         for _ in range(2):
             found = dlpack.unpack(capsule)
             assert found[:6] == (array.ctypes.data, dlpack.CPU, 0, dlpack.FLOAT, 32, 1)
-    with pytest.raises(TypeError, match="no DLPack tensor"):
+    with pytest.raises(TypeError, match="without a DLPack tensor"):
         dlpack.unpack("x")
     array.setflags(write=False)
     assert dlpack.unpack(array.__dlpack__(max_version=(1, 0))).read_only

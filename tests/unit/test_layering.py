@@ -28,7 +28,7 @@ LAYERS: list[list[str]] = [
     ["tritonc.passes", "tritonc.manifest", "tritonc.tune.tuning_file", "tritonc.variants.kernels"],
     ["tritonc.tune.model"],
     ["tritonc.variants.small"],
-    ["tritonc.bindings"],
+    ["tritonc.bindings", "tritonc.stages"],
     ["tritonc.driver"],
     ["tritonc.launch"],
     ["tritonc.tune", "tritonc.torch", "tritonc.debugger", "tritonc.reduce",

@@ -78,7 +78,7 @@ def in_body(body: str) -> list[str]:
     ("int if = 3;", ["2:5 expected a name after 'int', found 'if'"]),
     ("int 3x = 4;", ["2:5 expected a name after 'int', found '3x'"]),
     ("int x, ;", ["2:8 expected a name after ',', found ';'"]),
-    ("int;", ["2:1 this declares nothing: a name is missing behind the type"]),
+    ("int;", ["2:1 this declares nothing: a name is missing after the type"]),
     ("if (a)", ["3:1 expected a statement, found '}'"]),
     ("int x 3;", ["2:6 expected ';' after 'x', found '3'"]),
     ("int x y z;", ["2:6 expected ';' after 'x', found 'y'"]),
@@ -117,7 +117,7 @@ def in_body(body: str) -> list[str]:
     ("tunable int T = 3;", ["2:1 a tunable is declared outside a function, as in "
                             "'const tunable int TM = {16, 32};'"]),
     ("kernel int x;", ["2:1 'kernel' does not apply to 'x'"]),
-    ("__constant__ int x = 3;", ["2:18 'x' is '__constant__' but no pointer; only a pointer can "
+    ("__constant__ int x = 3;", ["2:18 'x' is '__constant__' but not a pointer; only a pointer can "
                                  "point to constant memory"]),
     ("float[4] x[4];", ["2:10 'x' has extents both on its type and after its name"]),
     ("int* d = alloc_const int[4];", ["2:10 a constant table is declared outside a function, as "
@@ -201,7 +201,7 @@ def test_unsupported_word(word: str) -> None:
                              "value comes from outside"]),
     ("tunable int T = {{1}};", ["1:18 a value of a tunable must be a constant expression"]),
     ("tunable float* p = {1};", ["1:16 tunable 'p' must be a scalar"]),
-    ("restrict tunable int T;", ["1:1 'restrict' does not apply to 'T', which stands outside a "
+    ("restrict tunable int T;", ["1:1 'restrict' does not apply to 'T', which is outside a "
                                  "function"]),
     ("__constant__ int* d;", ["1:19 constant table 'd' needs a size: "
                               "'__constant__ int* d = alloc_const int[512];'"]),

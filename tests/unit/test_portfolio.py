@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from tritonc import driver, sema
+from tritonc import sema, stages
 from tritonc.backend.target.target import find
 from tritonc.frontend.parser import parse
 from tritonc.ir.core import Module
@@ -44,7 +44,7 @@ class Program:
         self.options = Options(arch="sm_90a")
         diagnostics = Diagnostics()
         source = SourceFile("f.tc", SOURCE.replace("LOOP", loop))
-        self.program = parse(driver.preprocess(source, self.options, diagnostics).tokens,
+        self.program = parse(stages.preprocess(source, self.options, diagnostics).tokens,
                              diagnostics)
         self.space = {t.name: t.values or ()
                       for t in sema.tunables(self.program, diagnostics)}

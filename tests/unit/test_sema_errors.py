@@ -61,8 +61,8 @@ BODIES = [
     ("if (m) ~return;", "predicated-jump", "'return' under a tile predicate"),
     ("while (n) { @m ~break; }", "predicated-jump", "'break' under a tile predicate"),
     ("while (n) if (m) { if (n) ~continue; }", "predicated-jump", "'continue'"),
-    ("~break;", "misplaced-jump", "'break' stands in no loop"),
-    ("if (n) { ~continue; }", "misplaced-jump", "'continue' stands in no loop"),
+    ("~break;", "misplaced-jump", "'break' is not inside a loop"),
+    ("if (n) { ~continue; }", "misplaced-jump", "'continue' is not inside a loop"),
     ("~return 1;", "return-type", "'k' is void and cannot return a value"),
     ("*~c = 1;", "const-store", "const float* points to const"),
     ("*(~c + rm) = 1;", "const-store", "const float*[64] points to const"),
@@ -79,7 +79,7 @@ BODIES = [
     ("x = ~rm[:, newaxis, :];", "subscript", "int[64] has 1 axis, but the subscript names 2"),
     ("x = ~n[:];", "subscript", "int has no axes"),
     ("x = x[^0, ~:];", "subscript", "every entry must be a '^k'"),
-    ("x = ~x[^0, ^0];", "subscript", "(0, 0) is no permutation of the axes of float[64, 32]"),
+    ("x = ~x[^0, ^0];", "subscript", "(0, 0) is not a permutation of the axes of float[64, 32]"),
     ("f = sum(x, ~2);", "reduction", "float[64, 32] has axes 0 and 1, found 2"),
     ("f = sum(~f);", "reduction", "'sum' takes a tile, found the scalar float"),
     ("f = ~x[&, &];", "reduction", "'and' combines integers, found float[64, 32]"),
@@ -89,7 +89,7 @@ BODIES = [
     ("int a[~n] = 0;", "not-a-constant", "the extent of a tile must be a constant expression: 'n'"),
     ("int a[~TM * 0] = 0;", "tile-extent", "must be positive, found 0"),
     ("int a[~2.5] = 0;", "not-a-constant", "must be a constant integer, found double"),
-    ("int a[~2048, 1024] = 0;", "tile-too-large", "has 2097152 elements; 1048576 is the most"),
+    ("int a[~2048, 1024] = 0;", "tile-too-large", "has 2097152 elements; the limit is 1048576"),
     ("rm = 0 ... ~n;", "not-a-constant", "the end of a range must be a constant"),
     ("rm = ~5 ... 5;", "range-bounds", "the range 5 ... 5 is empty"),
     ("x = select(~x, 1, 2);", "condition-type", "the condition of select"),
@@ -115,7 +115,7 @@ BODIES = [
     ("~k(p, q, c, n, f);", "kernel-call", "'k' is a kernel"),
     ("f = ~__debug_barrier();", "void-value", "a value is expected here"),
     ("f = abs(~\"text\");", "string-literal",
-     "a string can stand only as"),
+     "a string can only be an argument"),
     ("n = ~n ? p : 1;", "type-mismatch", "float* and int have no type in common"),
     ("atomic_add(~n, 1);", "not-a-pointer", "found int"),
     ("atomic_add(~(short*)p, 1);", "atomic-type",
@@ -126,7 +126,7 @@ BODIES = [
     ("printf(\"%d\", ~f);", "printf-format", "'%d' does not print float; '%f' does"),
     ("printf(\"%d\", ~p);", "printf-format", "'%d' does not print float*; '%p' does"),
     ("printf(\"%f\", ~(long)n);", "printf-format", "'%f' does not print long; '%ld' does"),
-    ("printf(\"%s\", ~n);", "printf-format", "'%s' is no directive that can be printed"),
+    ("printf(\"%s\", ~n);", "printf-format", "'%s' is not a directive that can be printed"),
     ("printf(~n);", "string-literal", "the first argument of printf must be a string"),
     ("static_assert(~TM == 8, \"sixty-four\");", "static-assertion", "failed: sixty-four"),
     ("static_assert(~n);", "not-a-constant", "'n' is a parameter"),
@@ -346,7 +346,7 @@ def test_notes_tell_where_things_were_declared() -> None:
         assert [n.message for n in found.notes][-2:] == ["'x' is declared here",
                                                          "'rm' is declared here"]
     found = diagnose(HEAD + "{ int inner = 1; }\n n = inner; }")[0]
-    assert found.notes[0].message == "the block that declares a 'inner' has ended before"
+    assert found.notes[0].message == "the block that declares this 'inner' has ended"
     assert found.notes[0].span is not None and found.suggestion is None
 
 

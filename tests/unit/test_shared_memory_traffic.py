@@ -112,3 +112,26 @@ def test_a_step_of_k_has_one_barrier(name: str) -> None:
     kernel = last_form(name, "sm_90a")
     loops = [[op.name for block in loop.blocks for op in block.ops] for loop in Cfg(kernel).loops]
     assert [names.count("barrier") for names in loops if "fma_dot" in names] == [1, 1]
+
+
+def test_neighbouring_products_load_what_they_share_once() -> None:
+    text = """kernel void f(const float* a, float* c, int n) {
+      int i[64] = 0 ... 64, k[16] = 0 ... 16;
+      float x[64, 64] = 0, y[64, 64] = 0;
+      for (int o = 0; o < n; o += 16) {
+        float s[64, 16] = a[i[:, newaxis] * n + o + k];
+        float t[16, 64] = a[(o + k)[:, newaxis] * 64 + i];
+        float u[16, 64] = a[(o + k)[:, newaxis] * 64 + i + 4096];
+        float r[64, 16] = a[i[:, newaxis] * n + o + k + 8192];
+        x += s @ t;
+        y += OPERAND @ u;
+      }
+      c[i[:, newaxis] * 64 + i] = x * y;
+    }"""
+
+    def loads(operand: str) -> int:
+        source = SourceFile("f.tc", text.replace("OPERAND", operand))
+        lines = driver.compile(source, Options(arch="sm_80"), ("ll",)).outputs["ll"].splitlines()
+        return sum(" = load " in line and "addrspace(3)" in line for line in lines)
+
+    assert loads("s") < 0.9 * loads("r")

@@ -100,7 +100,8 @@ def test_info_of_the_machine() -> None:
 def test_info_of_another_file() -> None:
     Path("other.ptx").write_text(".version 7.0\n")
     done = tritonc("info", "other.ptx")
-    assert done.code == 1 and "cannot read 'other.ptx': its first line is no manifest" in done.err
+    assert done.code == 1
+    assert "cannot read 'other.ptx': its first line is not a manifest" in done.err
 
 
 def words(line: str) -> list[str]:

@@ -239,7 +239,7 @@ def test_errors_of_a_line(line: str, name: str, message: str) -> None:
     ("constant @t : i8[2] = [1.5]", "at most 2 numbers of i8"),
     ("constant @t : f64[8193]", "a table of more than 65536 bytes"),
     ("constant @t : f32[2]\nconstant @t : i8[1]", "'t' is defined twice"),
-    ("#l0 = #layout<shape=[3], register=[], lane=[], warp=[]>", "#l0 is no layout"),
+    ("#l0 = #layout<shape=[3], register=[], lane=[], warp=[]>", "#l0 is not a layout"),
     ("whatever", "expected a kernel, a constant or a layout"),
 ])
 def test_errors_of_a_file(text: str, message: str) -> None:

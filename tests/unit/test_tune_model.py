@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tritonc import driver, sema
+from tritonc import driver, sema, stages
 from tritonc.backend.target.target import find
 from tritonc.frontend.parser import parse
 from tritonc.ir.core import Module
@@ -25,7 +25,7 @@ class Lowering:
 
     def __init__(self, text: str) -> None:
         diagnostics = Diagnostics()
-        tokens = driver.preprocess(SourceFile("p.tc", text), Options(), diagnostics).tokens
+        tokens = stages.preprocess(SourceFile("p.tc", text), Options(), diagnostics).tokens
         self.program = parse(tokens, diagnostics)
         self.space = {t.name: t.values or () for t in sema.tunables(self.program, diagnostics)}
         self.count = 0

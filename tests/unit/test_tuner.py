@@ -114,7 +114,7 @@ def test_being_interrupted_keeps_what_is_measured(monkeypatch: pytest.MonkeyPatc
     out = io.StringIO()
     with pytest.raises(KeyboardInterrupt):
         run(request(sizes=[{"N": 4096}]), out)
-    assert "10 of 12 were not measured; the same command goes on" in out.getvalue()
+    assert "10 of 12 were not measured; run the same command again to continue" in out.getvalue()
     assert len(read("add.tune.json")) == 1
     assert len(Path("add.tune.journal").read_text().splitlines()) == 2
 
@@ -164,10 +164,10 @@ def test_grids(line: str, sizes: list[int]) -> None:
 
 
 @pytest.mark.parametrize("line, why", [
-    ("N", "none of them"), ("N=", "none of them"), ("N=1..", "none of them"), ("N=a", "no integer"),
+    ("N", "none of them"), ("N=", "none of them"), ("N=1..", "none of them"), ("N=a", "not an"),
     ("N=8..1:x2", "less than"), ("N=0..8:x2", "the first value 1"), ("N=1..8:x1", "at least 2"),
-    ("N=1..8:+0", "at least 1"), ("N=1,N=2", "twice"), ("N=1..100000:+1", "are the most"),
-    ("N=1..4000:+1,M=1..4000:+1", "are the most"), ("N=1..2..3", "none of them")])
+    ("N=1..8:+0", "at least 1"), ("N=1,N=2", "twice"), ("N=1..100000:+1", "the limit is"),
+    ("N=1..4000:+1,M=1..4000:+1", "the limit is"), ("N=1..2..3", "none of them")])
 def test_grids_that_are_none(line: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         expand(line)
@@ -181,7 +181,7 @@ def test_files_of_sizes(no_gpu: None) -> None:
     Path("binary").write_bytes(b"\xff\xfe")
     for words, why in ((["--sizes=empty"], "has no size"), (["--sizes=none"], "cannot read 'none'"),
                        (["--sizes=binary"], "not text"), (["--within=-1"], "a percentage"),
-                       (["--within=nan"], "a percentage"), (["--set", "N=1..5000:+1"], "the most")):
+                       (["--within=nan"], "a percentage"), (["--set", "N=1..5000:+1"], "limit")):
         done = tritonc("tune", "add.tc", *words)
         assert done.code == 2 and why in done.err, done.err
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from command import tritonc
 
-from tritonc import driver
+from tritonc import stages
 from tritonc.options import Options
 from tritonc.source import CompileError, Diagnostics, SourceFile
 from tritonc.tune.tuning_file import (
@@ -32,7 +32,7 @@ kernel void add(float* x, float* y, int n) {
 
 
 def hash_of(text: str, **options: tuple[str, ...]) -> str:
-    done = driver.preprocess(SourceFile("add.tc", text), Options(**options), Diagnostics())
+    done = stages.preprocess(SourceFile("add.tc", text), Options(**options), Diagnostics())
     return source_hash(done.tokens)
 
 
@@ -76,10 +76,10 @@ def test_new_entries_replace_what_they_measure_again() -> None:
 
 
 @pytest.mark.parametrize("text, message", [
-    ("{", "no tuning file"), ("[]", "format 1"), ('{"format": 1}', "no list"),
+    ("{", "not a tuning file"), ("[]", "format 1"), ('{"format": 1}', "no list"),
     ('{"format": 1, "entries": [{}]}', "entry 1 has no valid 'kernel'"),
     (render([ENTRY]).replace("32", "1.5"), "'tunables' holds integers"),
-    ("[" * 100000, "no tuning"),
+    ("[" * 100000, "not a tuning file"),
 ])
 def test_wrong_files(text: str, message: str) -> None:
     with pytest.raises(CompileError) as caught:
@@ -140,7 +140,7 @@ def test_a_stale_file_is_told() -> None:
     (["--tune=num_warps=3"], "num_warps (choose_warps) can be 1, 2, 4, 8 or 16"),
     (["--tune=warps=4"], "meta-parameters are num_warps, "),
     (["--tuning=missing.json"], "cannot read 'missing.json'"),
-    (["--tuning=add.tc"], "'add.tc' is no tuning file"),
+    (["--tuning=add.tc"], "'add.tc' is not a tuning file"),
 ])
 def test_wrong_use(arguments: list[str], message: str) -> None:
     done = tritonc("add.tc", "-o", "add.ptx", *arguments)

@@ -75,7 +75,7 @@ def complaint(line: str) -> tuple[str, str]:
     ("br one, one\none:", "'br' to 2 blocks"),
     ("ret\n  %x = add %i, %i : i32", "a block ends in a terminator, its only one"),
     ("br one\none:\n  %x = add %i, %i : i32\n  %y = phi [%i, entry] : i32",
-     "a phi stands behind another operation"),
+     "a phi comes after another operation"),
     ("br one\none:\n  %y = phi [%i, one] : i32", "the blocks before 'one' are entry"),
     ("br one\none:\n  %y = phi : i32", "the blocks before 'one' are entry"),
     ("br one\none:\n  %y = phi [%i, entry], [%i, entry] : i32", "the blocks before 'one'"),
@@ -176,10 +176,10 @@ def test_what_only_a_pass_can_break() -> None:
 
     for damage, message in (
             (drop_terminator, "a block ends in a terminator"), (empty, "it is empty"),
-            (repeat, "stands in two places"), (stranger, "%far: i32 is not of this kernel"),
+            (repeat, "is in two places"), (stranger, "%far: i32 is not of this kernel"),
             (steal, "a result belongs to another operation"),
             (lost_block, "a branch to a block of another kernel"),
-            (unknown, "'mma' is no operation of this stage"), (no_blocks, "there is no block"),
+            (unknown, "'mma' is not an operation of this stage"), (no_blocks, "there is no block"),
             (information, "one ParameterInfo per parameter"),
             (tile_parameter, "a parameter of type f32<4>"),
             (tile_axis, "up to three axes"),

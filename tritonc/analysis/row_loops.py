@@ -19,6 +19,8 @@
                      columns: there are as many programs as pieces of columns
     adds_to_few      a program adds what it found to one address, or to those that loaded numbers
                      name, and asks for no old value: the fewer programs, the fewer additions
+    takes_turns      a program asks for the old value at an address that is the same for all: they
+                     take turns, some nanoseconds each, and wait for the answer
     ends_by_tile     a loop goes on until a condition has come true in all elements of a tile: small
                      tiles wait for fewer
     windows_of_bytes the same bytes are loaded at several distances, and computed as words
@@ -193,6 +195,14 @@ def adds_to_few(kernel: Kernel, cfg: Cfg) -> bool:
     return bool(found) and not any(readers.get(op.result) or cfg.block_of[op] in cfg.innermost
                                    for op in found) and any(
         not isinstance(op.operands[0].type, Tile) or _loaded(op.operands[0]) for op in found)
+
+
+def takes_turns(kernel: Kernel, cfg: Cfg) -> bool:
+    """Whether an atomic that no loop makes has a parameter for its address, and is read."""
+    readers = uses(kernel)
+    return any(op.name == "atomic_rmw" and op.operands[0] in kernel.parameters
+               and readers.get(op.result) and cfg.block_of[op] not in cfg.innermost
+               for op in kernel.ops())
 
 
 def windows_of_bytes(kernel: Kernel, cfg: Cfg) -> bool:

@@ -101,6 +101,16 @@ def origin(value: Value, names: Container[str] = SPREADS) -> Value:
     return value
 
 
+def sides(value: Value, name: str, within: bool = False) -> list[Value]:
+    """What operations `name`, one within the other, make the value of: the conditions of which a
+    mask is the conjunction ("and"), the numbers of which one is the least ("smin").  `within`: what
+    each of the operations gives is listed too."""
+    op = defined_by(value, name)
+    if op is None:
+        return [value]
+    return [value] * within + [v for side in op.operands for v in sides(side, name, within)]
+
+
 def axes_before(op: Op) -> list[int | None] | None:
     """For each axis of the result of a splat, broadcast, trans or reshape the axis of the operand,
     None for one that it has not; None for a reshape that does more than add and drop axes."""

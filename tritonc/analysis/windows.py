@@ -80,9 +80,10 @@ class _Known(Affinity):
 
     _broadcast = _reshape = _trans = _splat
 
-    def side(self, difference: Affine, loose: tuple[bool, bool]) -> tuple[bool, _Ends] | None:
+    def side(self, difference: Affine, loose: tuple[bool, bool], divisor: Affine | None = None
+             ) -> tuple[bool, _Ends] | None:
         """Whether u + e, or u + e - n, for a remainder u by n, is above 0 or below, and where in a
-        run that is not known; `loose` allows for 0 above and below."""
+        run that is not known; `loose` allows for 0 above and below, n may be given."""
         for u in difference.offset.values():
             if u.op is None or u.op.name != "urem" or not shape(u.type):
                 continue
@@ -90,7 +91,8 @@ class _Known(Affinity):
             axis = max(range(len(info.contiguity)), key=lambda d: info.contiguity[d])
             run, by = info.contiguity[axis], self.of(n)
             if not rest.uniform or by is None or run < 2 or gcd(
-                    info.divisibility[axis], self.infos[n].every) % run:
+                    info.divisibility[axis], self.infos[n].every) % run or (
+                    divisor is not None and (by - divisor).offset.terms):
                 continue
             if (e := rest.offset.constant) is not None:
                 ends = _Ends(axis, run, first=max(0, (not loose[0]) - e))
@@ -110,8 +112,9 @@ class _Known(Affinity):
     def compared(self, value: Value) -> tuple[bool, _Ends] | None:
         """Whether a comparison holds, and where in a run that is not known."""
         op = value.op
-        if op is not None and op.name == "cmpp" and value is op.results[0]:
-            return self.compared(op.operands[0])
+        if op is not None and op.name == "cmpp":
+            found = self.compared(op.operands[0])
+            return found and (found[0] == (value is op.results[0]), found[1])
         if op is None or op.name != "icmp" or op.attributes["predicate"] not in _LOOSE:
             return None
         predicate, forms = op.attributes["predicate"], [self.of(v) for v in op.operands]
@@ -123,6 +126,11 @@ class _Known(Affinity):
 
     def _select(self, op: Op) -> Affine | None:
         return self._one(op, self.compared(op.operands[0]), *op.operands[1:])
+
+    def _psi(self, op: Op) -> Affine | None:
+        if len(op.operands) != 4:
+            return None
+        return self._one(op, self.compared(op.operands[2]), op.operands[3], op.operands[1])
 
     def _one(self, op: Op, known: tuple[bool, _Ends] | None, a: Value, b: Value) -> Affine | None:
         """The form of a where that is known to be the result, or of b."""
@@ -147,7 +155,7 @@ class _Known(Affinity):
         a, n = self.of(op.operands[0]), less and less.name == "sub" and self.of(less.operands[1])
         if less is None or a is None or not n or less.operands[0] is not op.operands[0]:
             return None
-        known = self.side(a - n, _LOOSE["slt"])
+        known = self.side(a - n, _LOOSE["slt"], n)
         return self._one(op, known and (not known[0], known[1]), *op.operands)
 
 
@@ -191,7 +199,7 @@ def _window(op: Op, known: _Known) -> Window | None:
     wide[0][axis], wide[1][axis] = max(wide[0][axis], run), max(wide[1][axis], run * size)
     guard = None if op.guard is None else infos.get(op.guard)
     if guard is not None and ends:
-        same = gcd(*(infos[v].constancy[axis] for v in conjuncts), run)
+        same = gcd(*(infos[v].constancy[axis] for v, _ in conjuncts), run)
         guard = guard._replace(constancy=tuple(
             same if d == axis else k for d, k in enumerate(guard.constancy)))
     return Window((form.base, terms, form.strides, conjuncts), begin,
@@ -200,19 +208,20 @@ def _window(op: Op, known: _Known) -> Window | None:
                   (first, last))
 
 
-def _conjuncts(op: Op, known: _Known) -> tuple[frozenset[Value], list[_Ends]]:
-    """What a load's mask is a conjunction of, but for what holds everywhere in a run except at an
-    end; and these ends."""
-    stack, found, ends = [op.guard] if op.guard is not None else [], set(), []
-    for value in stack:  # which grows
+def _conjuncts(op: Op, known: _Known) -> tuple[frozenset[tuple[Value, bool]], list[_Ends]]:
+    """What a load's mask is a conjunction of, each with whether it holds or fails, but for what
+    does so everywhere in a run except at an end; and these ends."""
+    stack, found, ends = [(op.guard, True)] if op.guard is not None else [], set(), []
+    for value, holds in stack:  # which grows
         made = value.op
-        if made is not None and (made.name == "and" or (
-                made.name == "cmpp" and value is made.results[0])):
-            stack += made.operands
-        elif (truth := known.compared(value)) is not None and truth[0]:
+        if made is not None and made.name == ("and" if holds else "or"):
+            stack += [(v, holds) for v in made.operands]
+        elif made is not None and made.name == "cmpp":
+            stack.append((made.operands[0], holds == (value is made.results[0])))
+        elif (truth := known.compared(value)) is not None and truth[0] == holds:
             ends.append(truth[1])
         else:
-            found.add(value)
+            found.add((value, holds))
     return frozenset(found), ends
 
 

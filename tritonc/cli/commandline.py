@@ -140,7 +140,8 @@ class _Regex(click.ParamType):  # type: ignore[type-arg]
             return re.compile(value)
         except re.error as error:
             flag = param.opts[0] if param is not None else ""
-            raise click.UsageError(f"{flag}: '{value}' is no regular expression: {error}") from None
+            raise click.UsageError(
+                f"{flag}: '{value}' is not a regular expression: {error}") from None
 
 
 _TYPES: dict[str, click.ParamType[Any]] = {

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from tritonc import driver, outputs
+from tritonc import driver, outputs, stages
 from tritonc.cli import console, output_plan
 from tritonc.cli.decisions import is_shown, plan, tell, time_report, time_trace
 from tritonc.cli.option_table import MESSAGES
@@ -112,7 +112,7 @@ def _compile(path: str, targets: Mapping[str, str], options: Options, others: Se
     if "torch" in targets:
         from tritonc.launch.run_problems import stated  # it loads NumPy
 
-        problems = stated(result.problem_lines, options, driver.new_diagnostics(options))
+        problems = stated(result.problem_lines, options, stages.new_diagnostics(options))
         settings = replace(settings, problems=problems)
     more = [driver.compile(source, console.native(replace(options, arch=arch, tune={
         **options.tune, **result.tunables})), wanted, language=console.language_of(path, given),

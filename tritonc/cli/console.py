@@ -70,7 +70,7 @@ def native(options: Options) -> Options:
 def check_settings(options: Options) -> None:
     """Refuse a target, a PTX version or a warning that does not exist."""
     from tritonc.backend.target.target import find
-    from tritonc.driver import new_diagnostics
+    from tritonc.stages import new_diagnostics
 
     try:
         new_diagnostics(options)
@@ -168,8 +168,8 @@ class Messages:
 
 def read_source(path: str, options: Options) -> tuple[SourceFile, Diagnostics]:
     """The source, or CompileError if it cannot be read or is not UTF-8; where its messages go."""
-    from tritonc.driver import new_diagnostics
     from tritonc.frontend.preprocess.options import load_source, read_bytes
+    from tritonc.stages import new_diagnostics
 
     diagnostics = new_diagnostics(options)
 

@@ -114,7 +114,7 @@ def _launched(kernel: Mapping[str, Any]) -> Iterator[str]:
         yield f"  tunable {name} = {value}"
     if small := kernel.get("small"):
         values = ", ".join(f"{name} = {value}" for name, value in small["tunables"].items())
-        yield f"  launches of at most {small['most']} programs run a body of {values}"
+        yield f"  launches of at most {small['most']} programs use smaller tiles: {values}"
 
 
 def _resident(kernel: Mapping[str, Any], target: Target, needs: ptxas.Resources | None

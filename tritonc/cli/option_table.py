@@ -274,9 +274,9 @@ TABLE: tuple[Option, ...] = (
            "general one; each launch chooses by its arguments. The variants come from the tuning "
            "file if it has several sizes, else from the cost model.", OPTIMISATION, "COUNT",
            optional_value=str(MOST_VARIANTS), commands=("compile", "info", "bug"), common=True),
-    Option("workspace", ("--workspace",), "With --variants: up to two more, for few tiles and long "
-           "sums, which take memory from the launch.", OPTIMISATION, commands=("compile", "info"),
-           common=True),
+    Option("workspace", ("--workspace",), "With --variants: add up to two variants for problems of "
+           "few tiles and long sums. They keep partial sums in memory that the launch gives.",
+           OPTIMISATION, commands=("compile", "info"), common=True),
     Option("variant", ("--variant",), "Compile this variant of a kernel: values of tunables and "
            "meta-parameters, and facts about parameters that the launch tests (N%8, stride==1, "
            "K>=1).", OPTIMISATION, "[KERNEL:]NAME=VALUE,FACT...", many=True,
@@ -302,8 +302,8 @@ TABLE: tuple[Option, ...] = (
            choices=("interpreter", "cuda"), default="interpreter", commands=_RUNNING),
     Option("kernel", ("--kernel",), "Use only the problems of this kernel.", RUNNING, "NAME",
            commands=(*_RUNNING, *_DEBUG, *_PROVING, *_MEASURING)),
-    Option("every", ("--every",), "Prove each choice of values of the tunables, not only that of a "
-           "compilation.", RUNNING, commands=_PROVING),
+    Option("every", ("--every",), "Prove it for all values of the tunables, not only for those "
+           "that a compilation chooses.", RUNNING, commands=_PROVING),
     Option("commands", ("-x", "--commands"), "Read the debugger's commands from FILE.", RUNNING,
            "FILE", default="standard input", commands=_DEBUG),
     Option("order", ("--order",), "The order in which the interpreter runs program instances: "
@@ -313,8 +313,8 @@ TABLE: tuple[Option, ...] = (
     Option("max_steps", ("--max-steps",), "Stop a program instance after COUNT operations: its "
            "loop does not end.", RUNNING, "COUNT", default="20000000",
            commands=(*_RUNNING, *_DEBUG)),
-    Option("allow_python", ("--allow-python",), "Allow problems to name files of Python for their "
-           "references; what executes a problem runs them.", RUNNING,
+    Option("allow_python", ("--allow-python",), "Allow problems to name Python files for their "
+           "references. Such a file is run, and may do anything on this machine.", RUNNING,
            commands=(*_RUNNING, *_DEBUG, *_PROVING)),
     Option("seed", ("--seed",), "Seed of the random numbers in the data.", RUNNING, "NUMBER",
            default="0", commands=(*_RUNNING, *_DEBUG, *_MEASURING)),

@@ -159,7 +159,7 @@ class Prompt(cmd.Cmd):
             wanted = int(where)
             point.line = next((line for line in lines if line >= wanted), 0)
             if not point.line:
-                self._say(f"no statement stands at line {wanted} or after it")
+                self._say(f"there is no statement at line {wanted} or after it")
                 return
         elif where.strip() in {stop.function for stop in self._stops()}:
             point.function = where.strip()
@@ -257,7 +257,7 @@ class Prompt(cmd.Cmd):
         stop = self._here()[1]
         source = stop.span.file
         if text and not text.isdigit():
-            self._say(f"'{text}' is no line")
+            self._say(f"'{text}' is not a line")
             return
         middle = int(text) if text else stopping.line_of(stop)
         for line in range(max(1, middle - _AROUND),
@@ -281,5 +281,5 @@ class Prompt(cmd.Cmd):
             index = tuple(map(int, words)) + (0,) * (len(grid) - len(words))
             if all(i < extent for i, extent in zip(index, grid, strict=True)):
                 return index
-        self._say(f"'{text}' is no instance of the grid {stopping.place(grid)}")
+        self._say(f"'{text}' is not an instance of the grid {stopping.place(grid)}")
         return None

@@ -38,7 +38,7 @@ def show(text: str, frame: Frame, stop: Stop) -> str:
     e = element(seen.value.type)
     if deref:
         if not isinstance(e, Pointer):
-            raise NotShown(f"'{text}': {seen.type} is no pointer")
+            raise NotShown(f"'{text}': {seen.type} is not a pointer")
         if not array.shape and subscripts:
             return _memory(text, frame, e.element, int(array), subscripts)
     chosen = _chosen(text, array, undefined, subscripts)
@@ -64,7 +64,8 @@ def _parsed(text: str, stop: Stop) -> tuple[bool, Seen, str | None]:
     """Whether memory is meant, the variable, and the subscripts without brackets."""
     found = _NAME.match(text)
     if found is None:
-        raise NotShown(f"'{text}' is no variable: NAME, NAME[0:4, :] and *POINTER[0:8] are shown")
+        raise NotShown(f"'{text}' is not a variable: NAME, NAME[0:4, :] and "
+                       "*POINTER[0:8] are shown")
     names = [name for name in stop.variables
              if text[found.start(2):].startswith(name)
              and not re.match(r"[\w.]", text[found.start(2) + len(name):] or " ")]
@@ -75,7 +76,7 @@ def _parsed(text: str, stop: Stop) -> tuple[bool, Seen, str | None]:
     rest = text[found.start(2) + len(name):]
     subscripts = _SUBSCRIPTS.match(rest)
     if rest.strip() and subscripts is None:
-        raise NotShown(f"'{rest.strip()}' is no subscript; write [0:4, :]")
+        raise NotShown(f"'{rest.strip()}' is not a subscript; write [0:4, :]")
     return bool(found[1]), stop.variables[name], subscripts[1] if subscripts else None
 
 

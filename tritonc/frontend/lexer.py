@@ -229,7 +229,7 @@ def literal_bytes(text: str) -> bytes:
         elif group in ("short", "long"):
             point = int(digits, 16)
             if point > 0x10FFFF or 0xD800 <= point < 0xE000:
-                raise ValueError(f"'{match[0]}' is no character")
+                raise ValueError(f"'{match[0]}' is not a character")
             out += chr(point).encode()
         else:
             value = int(digits, 8 if group == "octal" else 16) if len(digits) < 9 else 256

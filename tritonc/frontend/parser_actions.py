@@ -49,8 +49,8 @@ class Actions(DeclarationActions):
         if isinstance(statement, syntax.For | syntax.While | syntax.DoWhile):
             statement.unroll = count
         else:
-            self.diagnostics.warning("misplaced-pragma", count.span, "'#pragma unroll' stands "
-                                     "before a loop; it is ignored here")
+            self.diagnostics.warning("misplaced-pragma", count.span, "'#pragma unroll' must "
+                                     "come right before a loop; it is ignored here")
         return statement
 
     def for_statement(self, *parts: Any) -> syntax.For:

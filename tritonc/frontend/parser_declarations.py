@@ -81,7 +81,7 @@ class DeclarationActions(StructActions):
         spec = self._spec(typed, declarator)
         name, name_span = declarator.name, declarator.name_span
         self._check_qualifiers(kept, frozenset(["static", "extern", "volatile", "inline"]),
-                               f"'{name}', which stands outside a function")
+                               f"'{name}', which is outside a function")
         if tunable:
             return self._tunable(span, spec, declarator, initializer)
         if spec.space == "constant":

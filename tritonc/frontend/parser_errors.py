@@ -190,7 +190,7 @@ def _at_statement(place: Place) -> Problem | None:
 
 
 def _bare_predicate(token: Token) -> Problem:
-    return Problem("a predicate that is an expression stands in parentheses, as in '@(r < n)'",
+    return Problem("a predicate that is an expression needs parentheses, as in '@(r < n)'",
                    token.span)
 
 
@@ -264,7 +264,7 @@ def _unknown_type(place: Place) -> Problem | None:
                     "return"})
     close = closest(token.text, known)
     if not close and [t.text for t in place.tokens[max(index - 2, 0) : index]] == ["sizeof", "("]:
-        return Problem(f"'sizeof' takes a type, and '{token.text}' is none", token.span,
+        return Problem(f"'sizeof' takes a type, and '{token.text}' is not a type", token.span,
                        "unknown-type")
     hint = f"; did you mean '{close}'?" if close else ""
     return Problem(f"unknown type name '{token.text}'{hint}", token.span, "unknown-type",

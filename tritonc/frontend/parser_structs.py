@@ -79,7 +79,7 @@ class StructActions:
                                          "where 'volatile' means nothing; a pointer to volatile "
                                          "says how memory is accessed")
         if spec.space == "constant" and not spec.pointer:
-            self.error(declarator.name_span, f"{what} is '__constant__' but no pointer; only "
+            self.error(declarator.name_span, f"{what} is '__constant__' but not a pointer; only "
                        "a pointer can point to constant memory")
         return spec, tuple(qualifiers)
 
@@ -155,5 +155,5 @@ class StructActions:
 
     def struct_alone(self, typed: Typed) -> syntax.Empty:
         if not typed.scalar.startswith("struct "):
-            self.error(self.span(), "this declares nothing: a name is missing behind the type")
+            self.error(self.span(), "this declares nothing: a name is missing after the type")
         return syntax.Empty(self.span())

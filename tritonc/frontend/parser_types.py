@@ -180,7 +180,7 @@ def read_type(specifiers: tuple[Token | syntax.Qualifier | syntax.Struct, ...], 
     if scalar is None or (defined is not None and words):
         diagnostics.error("invalid-declaration", span,
                           f"'{' '.join(words)}' is not a type of Triton-C" if defined is None
-                          else f"a struct and '{' '.join(words)}' are no type together")
+                          else f"a struct and '{' '.join(words)}' do not make a type together")
         scalar = "int32"
     return Typed(span, scalar, const, space, qualifiers)
 

@@ -195,6 +195,7 @@ def histogram(op: Op, a: Any) -> Any:
 
 def dot(op: Op, a: Any, b: Any, c: Any) -> Any:
     e, to = scalar(op.operands[0].type), scalar(op.result.type)
+    a = -a if op.attributes.get("minus") else a
     if e.is_float:
         if e == TF32:
             a, b = round_to_tf32(a), round_to_tf32(b)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -24,11 +23,10 @@ from tritonc.ir.numeric.formats import (
     memory_dtype,
     to_memory,
 )
-from tritonc.ir.types import F64, I1, Element, Pointer, Type, element, scalar, shape
+from tritonc.ir.types import F64, I1, Type, element, scalar, shape
 
 # What NumPy has under another name, or the same
-subtract, divide, minimum, maximum = np.subtract, np.divide, np.minimum, np.maximum
-logical_not, where = np.logical_not, np.where
+divide, minimum, maximum, where = np.divide, np.minimum, np.maximum, np.where
 
 
 # Making and shaping
@@ -65,10 +63,6 @@ def truncated_quotient(a: Any, b: Any) -> Any:
     return quotient + (inexact & ((a < 0) != (b < 0)) & (b != 0)).astype(a.dtype)
 
 
-def truncated_remainder(a: Any, b: Any) -> Any:
-    return a - b * truncated_quotient(a, b)
-
-
 def unsigned(op: Op, a: Any) -> Any:
     """The same bits without a sign."""
     if element(op.operands[0].type) == I1:
@@ -96,41 +90,9 @@ def past_width(op: Op, count: Any) -> Any:
     return (count < 0) | (count >= element(op.operands[0].type).bits)
 
 
-def shift_left(op: Op, a: Any, b: Any) -> Any:
-    return np.left_shift(a, _count(op, a, b))
-
-
-def shift_right(op: Op, a: Any, b: Any) -> Any:
-    return np.right_shift(a, _count(op, a, b))
-
-
-def _count(op: Op, a: Any, b: Any) -> Any:
-    """The count, 0 where it is past the width: such elements are undefined."""
+def count(op: Op, a: Any, b: Any) -> Any:
+    """How far to shift; 0 where it is past the width: such elements are undefined."""
     return np.where(past_width(op, b), b.dtype.type(0), b).astype(a.dtype)
-
-
-_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
-    "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal,
-    "gt": np.greater, "ge": np.greater_equal,
-}
-
-
-def compare_int(op: Op, a: Any, b: Any) -> Any:
-    predicate = op.attributes["predicate"]
-    if predicate[0] == "u":
-        a, b = unsigned(op, a), unsigned(op, b)
-    return _COMPARE[predicate[-2:]](a, b)
-
-
-def compare_float(op: Op, a: Any, b: Any) -> Any:
-    predicate = op.attributes["predicate"]
-    if predicate == "une":
-        return np.not_equal(a, b)
-    if predicate in ("ord", "uno"):
-        unordered = np.isnan(a) | np.isnan(b)
-        return unordered if predicate == "uno" else ~unordered
-    found = _COMPARE[predicate[1:]](a, b)
-    return found & (a == a) & (b == b) if predicate == "one" else found
 
 
 # Floats
@@ -189,14 +151,6 @@ def round(a: Any) -> Any:
 
 # Conversions
 
-def sign_extend(op: Op, a: Any) -> Any:
-    """Its own number; the caller wraps it."""
-    return a
-
-
-truncate = sign_extend
-
-
 def to_int(op: Op, a: Any, signed: bool) -> Any:
     """Towards zero, saturating; 0 for a NaN."""
     e = element(op.result.type)
@@ -222,19 +176,9 @@ def bitcast(op: Op, a: Any) -> Any:
 
 # Pointers
 
-def _pointee_bytes(op: Op) -> Any:
-    return _bytes_of(element(op.operands[0].type))
-
-
-@cache
-def _bytes_of(pointer: Element) -> Any:
-    assert isinstance(pointer, Pointer)
-    return np.int64(pointer.element.bytes)
-
-
 def add_pointer(op: Op, p: Any, offset: Any) -> Any:
-    return p + np.multiply(offset, _pointee_bytes(op), dtype=np.int64)
+    return p + np.multiply(offset, numbers.pointee_bytes(op), dtype=np.int64)
 
 
 def pointer_difference(op: Op, p: Any, q: Any) -> Any:
-    return truncated_quotient(p - q, _pointee_bytes(op))
+    return truncated_quotient(p - q, np.int64(numbers.pointee_bytes(op)))

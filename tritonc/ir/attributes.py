@@ -50,9 +50,9 @@ def is_window(value: Any) -> bool:
 KINDS: dict[str, Kind] = {
     **dict.fromkeys((
         "apart", "approximate", "based", "contiguous", "continues", "contract", "early",
-        "exact", "facts", "late", "line", "moves", "pairs", "piecewise", "pinned", "private",
-        "ragged", "release", "released", "reverse", "rises", "round", "stored", "swapped",
-        "volatile", "waits", "wide", "written"), is_flag),
+        "exact", "facts", "late", "minus", "moves", "pairs", "piecewise", "pinned",
+        "private", "ragged", "release", "released", "reverse", "rises", "round", "stored",
+        "swapped", "volatile", "waits", "wide", "written"), is_flag),
     **dict.fromkeys(("ahead", "least", "greatest"), is_integer),
     **dict.fromkeys((
         "alike", "asked", "axis", "bytes", "groups", "held", "index", "maps", "offset", "panels",

@@ -54,8 +54,8 @@ class Context:
     # Scalar arguments by name, as far as the sizes say that a compilation is told: by these passes
     # choose, and stay right for all others.
     told: Mapping[str, int] = field(default_factory=dict)
-    # Makes the small body of a kernel that has so many warps; None where there shall be none.
-    small: Callable[[int], SmallBody | None] | None = None
+    # Makes the small body beside a large one, if there shall be one.
+    small: Callable[[Kernel], SmallBody | None] | None = None
     remarks: list[Remark] = field(default_factory=list)
     warnings: list[Diagnostic] = field(default_factory=list)
 

@@ -12,6 +12,7 @@ Rows with no meaning (memory, control) are executed by the interpreter itself.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -107,6 +108,29 @@ def _signed(value: int, bits: int) -> int:
     return value - ((value >> (bits - 1)) << bits)
 
 
+COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
+    name: getattr(operator, name) for name in ("eq", "ne", "lt", "le", "gt", "ge")}
+
+
+def _compare_int(m: Any, op: Any, a: Any, b: Any) -> Any:
+    predicate = op.attributes["predicate"]
+    if predicate[0] == "u":
+        a, b = m.unsigned(op, a), m.unsigned(op, b)
+    return COMPARISONS[predicate[-2:]](a, b)
+
+
+def _compare_float(m: Any, op: Any, a: Any, b: Any) -> Any:
+    """A NaN differs from itself."""
+    predicate = op.attributes["predicate"]
+    if predicate == "uno":
+        return (a != a) | (b != b)
+    ordered = (a == a) & (b == b)
+    if predicate == "ord":
+        return ordered
+    found = COMPARISONS[predicate[1:]](a, b)
+    return found & ordered if predicate == "one" else found
+
+
 # `contract`: a product and the sum that it is part of, of one expression, may be rounded at once.
 # `exact`: the operation is what it says, whatever -ffast-math allows.
 _CONTRACT = ("contract", "exact")
@@ -132,7 +156,7 @@ _ROWS: list[OpInfo] = [
     _elementwise("add", "a b", rules.same_int, "Sum, wrapping.", lambda m, op, a, b: a + b,
                  commutative=True),
     _elementwise("sub", "a b", rules.same_int, "Difference, wrapping.",
-                 lambda m, op, a, b: m.subtract(a, b)),
+                 lambda m, op, a, b: a - b),
     _elementwise("mul", "a b", rules.same_int, "Product, wrapping.", lambda m, op, a, b: a * b,
                  commutative=True),
     _elementwise("sdiv", "a b", rules.same_int, "Signed quotient, truncated towards zero.",
@@ -141,7 +165,8 @@ _ROWS: list[OpInfo] = [
                  lambda m, op, a, b: m.unsigned(op, a) // m.unsigned(op, b), may_trap=True,
                  optional=_RUNS),
     _elementwise("srem", "a b", rules.same_int, "Signed remainder, of the dividend's sign.",
-                 lambda m, op, a, b: m.truncated_remainder(a, b), may_trap=True, optional=_RUNS),
+                 lambda m, op, a, b: a - b * m.truncated_quotient(a, b), may_trap=True,
+                 optional=_RUNS),
     _elementwise("urem", "a b", rules.same_int, "Unsigned remainder.",
                  lambda m, op, a, b: m.unsigned(op, a) % m.unsigned(op, b), may_trap=True,
                  optional=_RUNS),
@@ -152,11 +177,11 @@ _ROWS: list[OpInfo] = [
     _elementwise("xor", "a b", rules.same_int, "Bitwise exclusive or.",
                  lambda m, op, a, b: a ^ b, commutative=True),
     _elementwise("shl", "a b", rules.same_int, "Shift left.",
-                 lambda m, op, a, b: m.shift_left(op, a, b)),
+                 lambda m, op, a, b: a << m.count(op, a, b)),
     _elementwise("lshr", "a b", rules.same_int, "Shift right, zeros in.",
-                 lambda m, op, a, b: m.shift_right(op, m.unsigned(op, a), b)),
+                 lambda m, op, a, b: (low := m.unsigned(op, a)) >> m.count(op, low, b)),
     _elementwise("ashr", "a b", rules.same_int, "Shift right, copies of the sign in.",
-                 lambda m, op, a, b: m.shift_right(op, a, b)),
+                 lambda m, op, a, b: a >> m.count(op, a, b)),
     _elementwise("smin", "a b", rules.same_int, "The lesser, signed.",
                  lambda m, op, a, b: m.minimum(a, b), commutative=True),
     _elementwise("smax", "a b", rules.same_int, "The greater, signed.",
@@ -212,24 +237,23 @@ _ROWS: list[OpInfo] = [
     OpInfo("icmp", ("a", "b"), rules.compare_int, "Integer comparison.  `vector` neighbours along "
            "`vector_axis` are known to compare alike; `based`: a is not negative, and may be "
            "compared by its distance from another element.",
-           lambda m, op, a, b: m.compare_int(op, a, b), ("predicate",),
-           (*_RUNS[:2], "based"), elementwise=True),
+           _compare_int, ("predicate",), (*_RUNS[:2], "based"), elementwise=True),
     OpInfo("fcmp", ("a", "b"), rules.compare_float, "Float comparison, IEEE.",
-           lambda m, op, a, b: m.compare_float(op, a, b), ("predicate",), elementwise=True),
+           _compare_float, ("predicate",), elementwise=True),
     _elementwise("cmpp", "c", rules.predicates,
                  "Two opposite predicates: where `c` holds, and where it does not.",
-                 lambda m, op, c: (c, m.logical_not(c))),
+                 lambda m, op, c: (c, c ^ True)),
     _elementwise("psi", "*pairs", rules.merge,
                  "The value of the last pair whose predicate holds (PSSA, paper section 4).", None),
     _elementwise("select", "c a b", rules.choose, "a where c holds, else b.",
                  lambda m, op, c, a, b: m.where(c, a, b)),
     # conversions
     _elementwise("sext", "a", rules.extend, "Widened, by copies of the sign.",
-                 lambda m, op, a: m.sign_extend(op, a)),
+                 lambda m, op, a: a),
     _elementwise("zext", "a", rules.extend, "Widened, by zeros.",
                  lambda m, op, a: m.unsigned(op, a)),
     _elementwise("truncate", "a", rules.truncate, "The low bits; to i1, the lowest.",
-                 lambda m, op, a: m.truncate(op, a)),
+                 lambda m, op, a: a),
     _elementwise("fptosi", "a", rules.float_to_int,
                  "Towards zero, saturating at the ends of the signed type; 0 for a NaN.",
                  lambda m, op, a: m.to_int(op, a, True)),
@@ -272,9 +296,9 @@ _ROWS: list[OpInfo] = [
             "changes nothing; store: value replaces what was there.  `order` is relaxed, acquire, "
             "release or acq_rel, without one acq_rel of a scalar and relaxed of a tile; `scope` is "
             "block, gpu (without one) or system; `volatile`: no other access stands for it; "
-            "`wide`: one instruction may combine neighbours; `line`: `word_of_line` loads it.",
+            "`wide`: one instruction may combine neighbours.",
             {READ, WRITE}, ("kind",),
-            ("order", "scope", "volatile", "wide", "vector", "vector_axis", "line")),
+            ("order", "scope", "volatile", "wide", "vector", "vector_axis")),
     _memory("atomic_cas", "p compare value", rules.atomic,
             "Writes value where memory equals compare, atomically; gives the old value.  `order` "
             "and `scope` as of atomic_rmw.", {READ, WRITE}, (), ("order", "scope")),

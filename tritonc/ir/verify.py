@@ -149,11 +149,11 @@ def _structure(kernel: Kernel, table: Mapping[str, OpInfo]) -> Iterator[Problem]
     for block in kernel.blocks:
         for op in block.ops:
             if op in seen:
-                yield Problem(kernel, block, op, "the operation stands in two places")
+                yield Problem(kernel, block, op, "the operation is in two places")
             seen.add(op)
             row = table.get(op.name)
             if row is None:
-                yield Problem(kernel, block, op, f"'{op.name}' is no operation of this stage")
+                yield Problem(kernel, block, op, f"'{op.name}' is not an operation of this stage")
             elif (CONTROL in row.effects) != (op is block.ops[-1]):
                 yield Problem(kernel, block, op, "a block ends in a terminator, its only one")
             for result in op.results:
@@ -161,7 +161,7 @@ def _structure(kernel: Kernel, table: Mapping[str, OpInfo]) -> Iterator[Problem]
                     yield Problem(kernel, block, op, "a result belongs to another operation")
         for one, two in pairwise(block.ops):
             if two.name == "phi" and one.name != "phi":
-                yield Problem(kernel, block, two, "a phi stands behind another operation")
+                yield Problem(kernel, block, two, "a phi comes after another operation")
         if not block.ops:
             yield Problem(kernel, block, None, "it is empty; a block ends in a terminator")
             continue

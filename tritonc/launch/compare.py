@@ -57,7 +57,7 @@ def _changed(value: Value, got: Array) -> str | None:
 def _compare(data: Data, value: Value, got: Array, want: Any, where: Expression) -> str | None:
     want = np.asarray(want)
     if want.dtype.kind not in "biuf":
-        raise fail("problem-expression", where.span, f"{describe(want)} holds no real numbers")
+        raise fail("problem-expression", where.span, f"{describe(want)} does not hold real numbers")
     try:
         want = np.broadcast_to(want, got.shape)
     except ValueError:

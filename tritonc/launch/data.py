@@ -154,7 +154,7 @@ def size_values(problem: Problem, changed: Mapping[str, int]) -> dict[str, int]:
     for line in problem.wheres:
         if not evaluate(line, {**macros(problem), **values}):
             given = ", ".join(f"{name} = {value}" for name, value in values.items())
-            raise fail("problem-expression", line.span, f"this does not hold of {given}")
+            raise fail("problem-expression", line.span, f"this does not hold for {given}")
     return values
 
 
@@ -259,7 +259,7 @@ def element_of(argument: Argument, kind: Type, info: ParameterInfo) -> tuple[Sca
     known = PREDECLARED_TYPES.get(words[0]) if len(words) == 1 else None
     known = known or scalar_type(words)
     if known not in _ELEMENTS:
-        raise fail("problem-syntax", argument.span, f"'{argument.type}' is no element type")
+        raise fail("problem-syntax", argument.span, f"'{argument.type}' is not an element type")
     if not isinstance(kind, Pointer) and SCALARS[_ELEMENTS[known]] != element:
         raise fail("problem-syntax", argument.span, f"'{argument.name}' is a parameter of type "
                    f"{element}, which the problem cannot change to {argument.type}")
@@ -272,7 +272,7 @@ def round_array(element: Scalar, array: Array) -> Array:
     Raises ValueError for what is no number, or no integer where one is wanted.
     """
     if array.dtype.kind not in "biuf":
-        raise ValueError("its elements are no real numbers")
+        raise ValueError("its elements are not real numbers")
     if element == I1:
         return np.ascontiguousarray(array != 0).reshape(array.shape)
     if element.is_int:
@@ -293,8 +293,8 @@ def grid_of(problem: Problem, kernel: str, tile: Mapping[int, int], names: Mappi
     axes = max(tile, default=0) + 1
     if len(problem.range) < axes:
         at = problem.range[-1].span if problem.range else problem.span
-        raise fail("problem-syntax", at, f"kernel '{kernel}' divides {axes} axes, the range "
-                   f"states {len(problem.range)}")
+        raise fail("problem-syntax", at, f"kernel '{kernel}' divides {axes} axes, but the "
+                   f"range states {len(problem.range)}")
     grid = []
     for axis, expression in enumerate(problem.range):
         extent = integer(expression, names, f"the range of axis {axis}")

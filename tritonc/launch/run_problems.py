@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from tritonc import driver
+from tritonc import driver, stages
 from tritonc.ir.core import Block, Kernel, Module, Op
 from tritonc.launch.compare import Array, differences
 from tritonc.launch.data import Data, prepare, size_values
@@ -61,7 +61,7 @@ def read_problems(source: SourceFile, options: Options, language: str, diagnosti
         # Macros that the problems define come later; what is amiss for want of them now is no
         # error yet.
         scratch = Diagnostics(limit=0)
-        lines = driver.preprocess(source, options, scratch).problem_lines
+        lines = stages.preprocess(source, options, scratch).problem_lines
     problems = stated(lines, options, diagnostics)
     if not problems:
         raise fail("no-problem", None, f"'{source.name}' states no problem to run: add lines such "
@@ -170,7 +170,7 @@ def _interpret(problem: Problem, result: driver.Result, options: Options,
     assert result.module is not None
     data = prepare(problem, result.module, kernel_of(problem, result.module, wanted), sizes,
                    seed)
-    found = driver.new_diagnostics(options)
+    found = stages.new_diagnostics(options)
     running = Running(order, max_steps or STEP_LIMIT,
                       after=after(data.kernel) if after is not None else {}, warn=found.warning)
     try:

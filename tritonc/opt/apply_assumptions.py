@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from math import lcm
 
-from tritonc.analysis.values import int_of, origin
+from tritonc.analysis.values import int_of, origin, sides
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
@@ -38,7 +38,7 @@ def apply_assumptions(kernel: Kernel, context: Context) -> bool:
     cfg = Cfg(kernel)
     changed = False
     for block, op in places:
-        for condition in _conjuncts(op.operands[0]):
+        for condition in sides(op.operands[0], "and", within=True):
             for value, n in _multiples(condition):
                 changed |= _promise(kernel, cfg, block, op, value, n)
             if _always_runs(cfg, block):
@@ -47,14 +47,6 @@ def apply_assumptions(kernel: Kernel, context: Context) -> bool:
                 true = make_op("constant", [], condition.type, value=True, span=op.span)
                 changed |= _replace_below(cfg, block, op, condition, true)
     return changed
-
-
-def _conjuncts(condition: Value) -> Iterator[Value]:
-    """A condition, and those that hold where it does: both sides of each `and`."""
-    yield condition
-    if condition.op is not None and condition.op.name == "and":
-        for side in condition.op.operands:
-            yield from _conjuncts(side)
 
 
 def _always_runs(cfg: Cfg, block: Block) -> bool:

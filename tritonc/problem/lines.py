@@ -207,7 +207,7 @@ def _set(problem: Problem, field: str, value: Any, at: Span, what: str) -> None:
 def _where(problem: Problem, value: str, at: Span, number: int) -> None:
     plain, named = parse_arguments(value, at)
     if named or not all(isinstance(e.node, ast.Compare) for e in plain):
-        raise fail("problem-syntax", at, "comparisons of sizes are wanted here, such as "
+        raise fail("problem-syntax", at, "comparisons of sizes are expected here, such as "
                    "`1 <= N <= 4096, N % 8 == 0`")
     problem.wheres += plain
 
@@ -254,7 +254,8 @@ def _expression(field: str) -> _Reader:
 
 def _python(problem: Problem, value: str, at: Span, number: int) -> None:
     if not _FILE.match(value):
-        raise fail("problem-syntax", at, "the name of a .py file beside the source is wanted here")
+        raise fail("problem-syntax", at, "the name of a .py file beside the source is "
+                   "expected here")
     _set(problem, "python", (value, at), at, "the file")
 
 

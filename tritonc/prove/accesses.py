@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from tritonc.analysis.linear import Linear, number, symbol
 from tritonc.ir.core import ConstantTable, Op
 from tritonc.ir.types import Pointer, element, shape
-from tritonc.prove import smt
+from tritonc.prove.certificates import entailed
 from tritonc.prove.model import Symbol
 from tritonc.prove.points import Points, State
 from tritonc.prove.terms import Index, Need, Term, Terms, symbols_of
@@ -91,7 +91,7 @@ def _prove(terms: Terms, points: Points, constants: list[ConstantTable], op: Op)
     for goal, under, what in goals:
         if state.proves(goal, under):
             continue
-        if not smt.entails([*state.facts, *under], state.splits, goal):
+        if not entailed([*state.facts, *under], state.splits, goal):
             access.verdict = Verdict(UNKNOWN, what)
             return access
         access.verdict.fact = Z3

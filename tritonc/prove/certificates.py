@@ -5,7 +5,8 @@ The method is Handelman's, cut to what index arithmetic needs: facts, and facts 
 are not negative, are taken as linear inequalities over monomials; with the opposite of the goal,
 -goal - 1 >= 0, they have no solution if some sum of them, each times a number that is not negative,
 is a negative constant.  The simplex method finds the numbers (the form of Dutertre and de Moura,
-2006); exact arithmetic checks the sum.  `False` says that no proof was found, and nothing more.
+2006); exact arithmetic checks the sum.  `False` says that no proof was found, and nothing more;
+then z3 is asked (`entailed`), where it is installed (`pip install tritonc[prove]`).
 
     facts  M - 1 - a >= 0,  K - 1 - b >= 0,  K - 1 >= 0
     goal   M*K - 1 - a*K - b >= 0
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from importlib.util import find_spec
 from math import gcd
 
 from tritonc.analysis.linear import Linear
@@ -29,6 +31,7 @@ _MOST = 240  # inequalities
 _DEGREE = 5
 _LARGE = 1 << 24  # a number above which all that is below it is of no use as a factor
 _PIVOTS = 400
+_STEPS = 20_000_000  # of z3, some two seconds: not of time, which would depend on the machine
 
 
 class Numbering:
@@ -54,6 +57,38 @@ def entails(facts: Sequence[Linear], goal: Linear) -> bool:
     given = [_tightened(numbering.polynomial(fact)) for fact in facts]
     known = list({tuple(sorted(f.items())): f for f in given if f}.values())
     return refutes(known, opposite)
+
+
+def entailed(facts: Sequence[Linear], splits: Sequence[Sequence[Sequence[Linear]]], goal: Linear
+             ) -> bool:
+    """Whether z3 shows that the goal is not negative where no fact is, and one branch of each split
+    holds."""
+    if find_spec("z3") is None:
+        return False
+    import z3  # which is optional, and large
+
+    context = z3.Context()
+    symbols: dict[Value, object] = {}
+
+    def holds(poly: Linear) -> object:
+        total = z3.IntVal(0, context)
+        for monomial, n in poly.terms:
+            product = z3.IntVal(n, context)
+            for v in monomial:
+                if v not in symbols:
+                    symbols[v] = z3.Int(f"{v.name} {len(symbols)}", context)
+                product = product * symbols[v]
+            total = total + product
+        return total >= 0
+
+    solver = z3.Solver(ctx=context)
+    solver.set("rlimit", _STEPS)
+    for fact in facts:
+        solver.add(holds(fact))
+    for split in splits:
+        solver.add(z3.Or([z3.And([holds(f) for f in branch]) for branch in split]))
+    solver.add(z3.Not(holds(goal)))
+    return bool(solver.check() == z3.unsat)
 
 
 def refutes(facts: list[Polynomial], opposite: Polynomial) -> bool:

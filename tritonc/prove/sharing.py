@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from tritonc.analysis.linear import Linear, symbol
 from tritonc.ir.core import Value
 from tritonc.ir.types import Pointer, element
-from tritonc.prove import smt
 from tritonc.prove.accesses import PROVED, UNKNOWN, Z3, Access, Verdict
-from tritonc.prove.certificates import entails
+from tritonc.prove.certificates import entailed, entails
 from tritonc.prove.model import Symbol
 from tritonc.prove.terms import ONE, Terms, substituted
 
@@ -86,7 +85,7 @@ def _disjoint(terms: Terms, a: Access, b: Access, proofs: list[str]) -> bool:
         for way in ways:
             if _contradicts([*facts, way], difference, _pairs(difference), _CASES):
                 continue
-            if not smt.entails([*facts, way, difference], a.state.splits, difference - ONE):
+            if not entailed([*facts, way, difference], a.state.splits, difference - ONE):
                 return False
             proofs.append(Z3)
         facts += [theirs - mine, mine - theirs]

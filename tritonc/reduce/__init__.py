@@ -1,6 +1,6 @@
 """The reducer: a source that shows a bug shrinks to a few lines that still show it.
 
-Read `edits` (what a change of a text is), `search` (which changes are tried, in which order), then
+Read `edits` (what a change of a text is), `reducer` (which changes are tried, in which order), then
 where changes come from: `lines` (any text), `tree` (Triton-C, by its syntax tree), `operations`
 (Triton-IR).  `command` asks a user's command whether a candidate still shows the bug, and `report`
 puts all that a bug report needs into one archive.

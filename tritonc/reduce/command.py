@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import multiprocessing
 import os
 import re
 import shutil
@@ -14,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 PLACE = "{}"  # in the command: the path of the candidate
 _MOST_FILES = 1000  # beside the source, which the candidate sees beside it too
@@ -93,49 +94,15 @@ class Command:
         self._folders.clear()
 
 
-class _Forked:
-    """A process like this one that calls a function and ends; as much of Popen as is needed."""
-
-    def __init__(self, call: Callable[[Sequence[str]], int], words: Sequence[str], output: int
-                 ) -> None:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        self.code: int | None = None
-        self.pid = os.fork()
-        if self.pid == 0:
-            code = 70
-            try:
-                os.setsid()
-                signal.signal(signal.SIGINT, signal.SIG_DFL)
-                os.dup2(output, 1)
-                os.dup2(output, 2)
-                sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
-                sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
-                code = call(words)
-                sys.stdout.flush()
-                sys.stderr.flush()
-            finally:
-                os._exit(code)
-
-    def poll(self) -> int | None:
-        if self.code is None:
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-            if pid:
-                self.code = os.waitstatus_to_exitcode(status)
-        return self.code
-
-    def wait(self, timeout: float | None = None) -> int:
-        end = time.monotonic() + (1e9 if timeout is None else timeout)
-        pause = 0.0005
-        while (code := self.poll()) is None:
-            if time.monotonic() > end:
-                raise subprocess.TimeoutExpired("tritonc", timeout or 0.0)
-            time.sleep(pause)
-            pause = min(2 * pause, 0.02)
-        return code
-
-    def kill(self) -> None:
-        os.kill(self.pid, signal.SIGKILL)
+def _call(call: Callable[[Sequence[str]], int], words: Sequence[str], output: int) -> NoReturn:
+    """What a forked process does."""
+    os.setsid()
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.exit(call(words))
 
 
 class _Try:
@@ -145,10 +112,12 @@ class _Try:
                  call: Callable[[Sequence[str]], int] | None) -> None:
         self.end = time.monotonic() + timeout
         self.output: Any = tempfile.TemporaryFile()  # noqa: SIM115 (stop closes it)
+        self.fork: Any = None
         try:
-            self.process: _Forked | subprocess.Popen[bytes]
             if call is not None and hasattr(os, "fork"):
-                self.process = _Forked(call, words, self.output.fileno())
+                self.fork = multiprocessing.get_context("fork").Process(
+                    target=_call, args=(call, words, self.output.fileno()))
+                self.fork.start()
             else:
                 self.process = subprocess.Popen(
                     words, stdin=subprocess.DEVNULL, stdout=self.output,
@@ -157,21 +126,31 @@ class _Try:
             self.output.close()
             raise
 
-    def wait(self) -> Answer:
+    def _code(self, seconds: float | None) -> int | None:
+        """The exit code; None if the command still runs after so many seconds."""
+        if self.fork is not None:
+            self.fork.join(seconds)
+            return None if self.fork.exitcode is None else int(self.fork.exitcode)
         try:
-            code = self.process.wait(max(0.0, self.end - time.monotonic()))
+            return self.process.wait(seconds)
         except subprocess.TimeoutExpired:
+            return None
+
+    def wait(self) -> Answer:
+        code = self._code(max(0.0, self.end - time.monotonic()))
+        if code is None:
             return Answer(None, "")
         self.output.seek(0)
         return Answer(code, self.output.read(1 << 24).decode("utf-8", "replace"))
 
     def stop(self) -> None:
         """End the command, if it still runs, and what it started."""
-        if self.process.poll() is None:
+        if self._code(0) is None:
+            running = self.fork or self.process
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 if hasattr(os, "killpg"):
-                    os.killpg(self.process.pid, signal.SIGKILL)
+                    os.killpg(running.pid, signal.SIGKILL)
                 else:
-                    self.process.kill()
-            self.process.wait()
+                    running.kill()
+            self._code(None)
         self.output.close()

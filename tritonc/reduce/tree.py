@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from tritonc import driver
+from tritonc import stages
 from tritonc.frontend import syntax
 from tritonc.frontend.parser import parse
 from tritonc.frontend.preprocess import Preprocessed, render
@@ -39,7 +39,7 @@ def preprocessed(text: str, path: str, options: Options) -> str | None:
 
 def _preprocess(text: str, path: str, options: Options) -> Preprocessed:
     quiet = replace(options, warnings=("no-all",))
-    return driver.preprocess(SourceFile(path, text), quiet, Diagnostics(limit=1))
+    return stages.preprocess(SourceFile(path, text), quiet, Diagnostics(limit=1))
 
 
 @dataclass

@@ -181,7 +181,7 @@ class Context:
             return self.error("void-value", node.span, "a value is expected here; this call of a "
                               "void function gives none")
         if term.type is STRING_TYPE:
-            return self.error("string-literal", node.span, "a string can stand only as an argument "
+            return self.error("string-literal", node.span, "a string can only be an argument "
                               "of printf, assert and static_assert")
         return term
 

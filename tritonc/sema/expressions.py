@@ -112,7 +112,7 @@ def unknown(context: Context, name: str, span: Span, message: str) -> None:
     ended = context.frame.ended.get(name) if context.frame is not None else None
     if not notes and ended is not None and not isinstance(ended, Poisoned):
         near = None
-        notes = (Note(f"the block that declares a '{name}' has ended before", ended.span),)
+        notes = (Note(f"the block that declares this '{name}' has ended", ended.span),)
     elif near and (entity := context.scope.lookup(near)):
         notes = (Note(f"'{near}' is declared here", entity.span),)
     text = f"{message} '{name}'" + (f"; did you mean '{near}'?" if near else "")

@@ -6,11 +6,12 @@ a block after the body, unless it is the body's last statement: then there is no
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from math import lcm
 
 from tritonc.frontend import syntax
-from tritonc.ir.core import Kernel, Op, ParameterInfo, Value
+from tritonc.ir.core import Op, ParameterInfo, Value, uses
 from tritonc.ir.ops import OPS, READ, WRITE
 from tritonc.sema import generics
 from tritonc.sema.builtins import library
@@ -301,11 +302,13 @@ def _check_access_hints(context: Context, node: syntax.Function) -> None:
         return  # of structs, in what is lowered only to find its errors
     hinted = {value: (info, parameter) for value, info, parameter in zip(
         kernel.parameters, kernel.info, node.parameters) if info.read_only or info.write_only}
-    roots = _pointer_roots(kernel, set(hinted)) if hinted else {}
+    readers = uses(kernel) if hinted else {}
+    reached = [(_computed_of(value, readers), *hint) for value, hint in hinted.items()]
     for op in kernel.ops():
         effects = OPS[op.name].effects
-        for value in roots.get(op.operands[0], ()) if op.operands else ():
-            info, parameter = hinted[value]
+        for values, info, parameter in reached if op.operands else ():
+            if op.operands[0] not in values:
+                continue
             if WRITE in effects and info.read_only and op.attributes.get("kind") != "load":
                 info.read_only = False
                 if any(q.name == "read_only" for q in parameter.qualifiers):
@@ -322,25 +325,12 @@ def _warn(context: Context, name: str, op: Op, parameter: syntax.Parameter, what
                     Note(f"'{parameter.name}' is declared here", parameter.name_span))
 
 
-def _pointer_roots(kernel: Kernel, parameters: set[Value]) -> dict[Value, tuple[Value, ...]]:
-    """For each pointer, those of `parameters` that it may be computed from.
-
-    Forward through operations that take and give pointers, to a fixed point around loops.
-    """
-    order = {value: at for at, value in enumerate(kernel.parameters)}
-    roots: dict[Value, tuple[Value, ...]] = {v: (v,) for v in kernel.parameters if v in parameters}
-    changed = True
-    while changed:
-        changed = False
-        for op in kernel.ops():
-            if op.name in ("load", "atomic_rmw", "atomic_cas", "store") or not op.results:
-                continue
-            found = {r for v in op.operands for r in roots.get(v, ())}
-            if not found:
-                continue
-            ordered = tuple(sorted(found, key=lambda v: order[v]))
-            for result in op.results:
-                if roots.get(result) != ordered:
-                    roots[result] = ordered
-                    changed = True
-    return roots
+def _computed_of(pointer: Value, readers: Mapping[Value, list[Op]]) -> set[Value]:
+    """The values that may be computed of a pointer, not by way of memory."""
+    found, pending = {pointer}, [pointer]
+    while pending:
+        new = {result for op in readers.get(pending.pop(), ())
+               if op.name not in ("load", "atomic_rmw", "atomic_cas") for result in op.results}
+        pending += new - found
+        found |= new
+    return found

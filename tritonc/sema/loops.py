@@ -136,7 +136,7 @@ def leave(context: Context, node: syntax.Break | syntax.Continue) -> None:
     loop, span = context.loop, node.span
     word = "break" if isinstance(node, syntax.Break) else "continue"
     if loop is None:
-        context.error("misplaced-jump", span, f"'{word}' stands in no loop")
+        context.error("misplaced-jump", span, f"'{word}' is not inside a loop")
         return
     if context.mask is not loop.mask:
         predicated_jump(context, span, word)

@@ -224,8 +224,8 @@ def _scalar_if(context: Context, condition: Term, span: Span, then: syntax.State
 def return_(context: Context, node: syntax.Return) -> None:
     frame = context.frame
     if frame is None:
-        context.refuse("file-statement", node.span, "outside functions only statements that fill "
-                       "constant tables can stand")
+        context.refuse("file-statement", node.span, "outside functions, only statements that "
+                       "fill constant tables are allowed")
     term = None
     if node.value is not None:
         term = structs.value(context, node.value, frame.returns,

@@ -149,9 +149,8 @@ def _choose_row(context: Context, tunable: Tunable, bindings: Mapping[str, int])
         value = constants.integer(context, node, f"a value of tunable '{name.name}'")
         wanted = bindings.get(name.name)
         if wanted is not None and wanted != value:
-            context.error("joint-tunable", name.span, f"{name.name} = {wanted} is asked for, but "
-                          f"row {number} of these tunables, which are chosen together, says "
-                          f"{value}")
+            context.error("joint-tunable", name.span, f"{name.name} = {wanted} is given, but row "
+                          f"{number} of these tunables, which are chosen together, has {value}")
         entity = context.unit.scope.names.get(name.name)
         if isinstance(entity, JointMember) and entity.tunable is tunable:
             entity.value = Term(INT_TYPE, constant=value)

@@ -100,9 +100,9 @@ def parse(text: str, name: str) -> list[Entry]:
     try:
         contents = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise fail("tuning-file", None, f"'{name}' is no tuning file: {error}") from None
+        raise fail("tuning-file", None, f"'{name}' is not a tuning file: {error}") from None
     if not isinstance(contents, dict) or contents.get("format") != FORMAT:
-        raise fail("tuning-file", None, f"'{name}' is no tuning file of format {FORMAT}")
+        raise fail("tuning-file", None, f"'{name}' is not a tuning file of format {FORMAT}")
     rows = contents.get("entries")
     if not isinstance(rows, list):
         raise fail("tuning-file", None, f"'{name}' has no list of entries")

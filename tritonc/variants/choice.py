@@ -7,7 +7,8 @@ or the axis of the global range that gives a number; variant 0 is the general en
     {"rule": "nearest", "sizes": [{"name": "M", "range": 0}, {"name": "K", "argument": 5}],
      "points": [{"size": [4096, 4096], "variant": 1}, ...]}
     {"rule": "cost", "loops": [{"factor": 1, "arguments": [5]}],
-     "costs": [[processors, blocks, once, start, busy, wait, edge, [depth, ...]], ...]}
+     "costs": [[processors, blocks, once, start, busy, wait, edge, [depth, ...]], ...],
+     "large": [[128, 256], [processors, ...]]}  # the general entry's large body, if it has two
 
 Headers have the same in C (`launch/hosts/header_choice.py`), so nothing here may depend on floats.
 `launch/python/native.py` runs these functions once, on words in place of integers.
@@ -149,8 +150,8 @@ def choose(choice: Mapping[str, Any], tiles: Sequence[Sequence[int]], allowed: S
     ranked: list[tuple[int, Any]]  # variants, and how bad each is
     if rule == "cost":
         lengths = [length(of, arguments) for of in choice["loops"]]
-        ranked = [(v, time(choice["costs"][v], tiles[v], extents, lengths))
-                  for v in (*range(1, len(tiles)), 0)]
+        ranked = [(v, time(cost, tile, extents, lengths))
+                  for v, tile, cost in timed(choice, tiles)]
     elif rule == "nearest":
         given = [log2(number(of, extents, arguments)) for of in choice["sizes"]]
         ranked = [(point["variant"],
@@ -163,6 +164,14 @@ def choose(choice: Mapping[str, Any], tiles: Sequence[Sequence[int]], allowed: S
         better = allowed[v] & (found < fewest)
         best, fewest = select(better, v, best), select(better, found, fewest)
     return best
+
+
+def timed(choice: Mapping[str, Any], tiles: Sequence[Sequence[int]]
+          ) -> list[tuple[int, Sequence[int], Sequence[Any]]]:
+    """The variants in the order in which equal ones are taken, with their tiles and costs; the
+    general one, which comes last, has those of each of its bodies."""
+    rows = [*zip(range(len(tiles)), tiles, choice["costs"], strict=True)]
+    return [*rows[1:], rows[0], *([(0, *choice["large"])] if "large" in choice else [])]
 
 
 def number(of: Mapping[str, Any], extents: Sequence[Any], arguments: Values) -> Any:

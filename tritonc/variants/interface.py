@@ -35,9 +35,9 @@ def difference(kernel: Kernel, other: Kernel) -> str | None:
     """Why `other` cannot take the place of `kernel`; None if it can."""
     types = [[str(value.type) for value in k.parameters] for k in (kernel, other)]
     if types[0] != types[1]:
-        return "its parameters are of other types"
+        return "its parameters have other types"
     if [*kernel.tile] != [*other.tile]:
-        return "it cuts other axes"
+        return "it divides other axes of the global range"
     if (kernel.tunables, kernel.tile) == (other.tunables, other.tile):
         return None
     cut = {op.attributes["axis"] for op in kernel.ops() if op.name == "get_global_range"}
@@ -45,15 +45,14 @@ def difference(kernel: Kernel, other: Kernel) -> str | None:
     for axis in sorted(read & cut):
         if kernel.tile[axis] != other.tile[axis] and any(
                 _counts_tiles(k, axis) for k in (kernel, other)):
-            return (f"an address depends on the number of a tile along axis {axis}, which it cuts "
-                    "otherwise")
+            return (f"an address depends on the number of a tile along axis {axis}, where its "
+                    "tiles have another extent")
     for axis in sorted(read - cut):
         found = [_computed_of(k, axis) for k in (kernel, other)]
         if found[0] is None or found[0] != found[1]:
-            return f"the host may count the programs of axis {axis} by tunables that differ"
+            return f"the number of programs along axis {axis} may depend on tunables that differ"
     if read - cut and not _stores_what_is_cut(kernel, other, cut):
-        return ("the host counts programs, and the extent of what each stores follows from a "
-                "tunable")
+        return "the host counts programs, and how much each of them stores depends on a tunable"
     return None
 
 

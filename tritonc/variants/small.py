@@ -25,15 +25,16 @@ Choose = Callable[[Kernel], "Small | None"]
 
 
 def small_body(kernel: Kernel, lower: Lower, choose: Choose, context: Context,
-               options: Options) -> Callable[[int], SmallBody | None] | None:
-    """What makes the small body of a kernel that has so many warps; None where there can be none:
-    without a product, or where programs may wait for each other.  `lower` makes the source's
-    Triton-IR with other tunables; the kernel has not gone through the backend."""
+               options: Options) -> Callable[[Kernel], SmallBody | None] | None:
+    """What makes the small body, with as many warps, beside a large one that went through the
+    passes; None where there can be none: without a product, or where programs may wait for each
+    other.  `lower` makes the source's Triton-IR with other tunables; `kernel` has not gone through.
+    """
     ops = [*kernel.ops()]
     if all(op.name != "dot" for op in ops) or any(op.effects >= {READ, WRITE} for op in ops):
         return None
 
-    def make(warps: int) -> SmallBody | None:
+    def make(large: Kernel) -> SmallBody | None:
         from tritonc import pass_manager, passes
         from tritonc.variants.kernels import lowered
         from tritonc.variants.variant import Variant
@@ -42,7 +43,9 @@ def small_body(kernel: Kernel, lower: Lower, choose: Choose, context: Context,
         if chosen is None:
             return None
         whole = lower({}, kernel.name)
-        meta = {**context.meta, "num_warps": warps, "coarsen": 0}
+        meta = {**context.meta, "num_warps": large.attributes["num_warps"], "coarsen": 0}
+        if large.attributes.get("bands"):  # `coarsen` gives the programs their numbers
+            meta["group"] = 1
         own = replace(context, meta=meta, remarks=[], warnings=[], small=None)
         hooks = pass_manager.Hooks()
         if options.verify_each:

@@ -50,10 +50,12 @@ class Variant(NamedTuple):
 class VariantSet:
     """The variants of one kernel.  `points`: sizes, each with a place in `variants`, or -1 for the
     general entry; `sizes` says what of a launch they are (`choice.number`).  `loops`: how long the
-    loops around the product are (`choice.length`)."""
+    loops around the product are (`choice.length`).  `large`: tile and cost of the general entry's
+    large body, if it has two."""
 
     variants: list[Variant] = field(default_factory=list)
     general: Cost | None = None
+    large: tuple[Sequence[int], Cost] | None = None
     loops: list[dict[str, Any]] = field(default_factory=list)
     sizes: list[dict[str, Any]] = field(default_factory=list)
     points: list[tuple[tuple[int, ...], int]] = field(default_factory=list)
@@ -71,13 +73,18 @@ class VariantSet:
                 {"size": [*size], "variant": numbers[place]}
                 for size, place in self.points if place in numbers]}
         if all(cost is not None for cost in known):
+            large = {"large": [[*self.large[0]], _row(self.large[1])]} if self.large else {}
             return {"rule": "cost", "loops": self.loops,
-                    "costs": [[*cost[:-1], [*cost.depths]] for cost in known if cost]}
+                    "costs": [_row(cost) for cost in known if cost], **large}
         return {"rule": "first"}
 
     def merge(self, place: int, into: int) -> None:
         """Let the points of one variant be another's."""
         self.points = [(size, into if at == place else at) for size, at in self.points]
+
+
+def _row(cost: Cost) -> list[Any]:
+    return [*cost[:-1], [*cost.depths]]
 
 
 def parse(text: str) -> Variant:
@@ -96,8 +103,8 @@ def parse(text: str) -> Variant:
     for part in rest.split(","):
         found = _PART.match(part)
         if found is None:
-            raise fail("variant", None, f"variant '{text}': '{part.strip()}' is no NAME=VALUE, and "
-                       "no fact such as N%8, stride==1, K>=1 or K<=64")
+            raise fail("variant", None, f"variant '{text}': '{part.strip()}' is neither "
+                       "NAME=VALUE nor a fact such as N%8, stride==1, K>=1 or K<=64")
         name, relation, value = found[1], found[2], int(found[3])
         if relation == "=":
             binding[name] = value

@@ -93,6 +93,10 @@ class Weights:
             return 0.5 if e.bits == 1 else max(1.0, e.bits / 32)
         if t.layout is None:
             return 0
+        if op.name == "select" and all(v.op is not None and v.op.name == "constant"
+                                       for v in op.operands[1:]):  # is made where it is read
+            mask = self.root(op.operands[0])
+            return 0 if mask is None else self.weight(mask)
         if is_float(t):
             held = float(_distinct(t.layout))
             if e.bits < 32 and self._packed(value, e.bits):
@@ -193,8 +197,8 @@ class Weights:
         """What an operation needs beside its operands and its results."""
         if op.name not in _NEEDS_MORE:
             return 0
-        if op.name in ("scan", "scan_with"):
-            return sum(map(self.weight, op.results))
+        if op.name in ("scan", "scan_with"):  # what its groups of neighbours combine to
+            return sum(map(self.weight, op.results)) / _neighbours(op)
         if op.name == "mma_dot":
             return 2 * _step_words(op)
         if op.name == "fma_dot":
@@ -261,6 +265,17 @@ def _union(bits: Iterable[int]) -> int:
     found = 0
     for one in bits:
         found |= one
+    return found
+
+
+def _neighbours(scan: Op) -> int:
+    """How many elements side by side along a scan's axis a thread holds."""
+    t, found = scan.results[0].type, 1
+    assert isinstance(t, Tile) and t.layout is not None
+    for basis in axis_bases(t.shape, scan.attributes["axis"]):
+        if basis not in t.layout.register:
+            break
+        found *= 2
     return found
 
 

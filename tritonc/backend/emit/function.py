@@ -21,7 +21,7 @@ from tritonc.backend.pipeline.tensors.roles import (
     COPIER,
     READERS,
     chooses,
-    first_work,
+    first_choices,
     leading_to_copies,
 )
 from tritonc.ir.cfg import Cfg
@@ -202,15 +202,18 @@ class FunctionEmitter(Instructions):
         machine = Machine(self.warps, self.target.access_bytes, self.options.device_assert, role)
         self._machine = machine
         self.demand = demand(blocks, machine)
-        takes = first_work(self.kernel) if role else set()
+        choices = first_choices(self.kernel) if role else set()
+        takes = {to for block in choices for to in block.successors} - choices
+        takes = takes or ({self.kernel.entry} if role else set())
         for block in blocks:
             self.start_block(self._labels[block])
-            if block in takes:
-                self._take_registers()
             for op in block.ops:
                 if op.name != "phi" and self._after_phis:
                     self.lines += self._after_phis
                     self._after_phis = []
+                if op.name != "phi" and block in takes:
+                    takes.remove(block)
+                    self._take_registers()
                 start = self._terminators[block] = len(self.lines)
                 if is_root(op, machine) or any(map(self.wanted, op.results)):
                     self._emit_op(self, op, machine)
@@ -221,7 +224,7 @@ class FunctionEmitter(Instructions):
         for block in self._labels:
             if role == COPIER and block not in self._ends:
                 self.start_block(self._labels[block])
-                if block in takes:
+                if block in takes or block in choices:
                     self._take_registers()
                 self.line("ret void")
 

@@ -38,6 +38,7 @@ FEW = 128  # while it has no more threads than this: they share the copies and h
 BYTES = 32  # of memory per thread, of the largest tile otherwise,
 ROW_BYTES = 64  # or if it is reduced,
 FUNCTION_BYTES = 128  # or reduced by a function, and that is all: threads had better call it alone,
+WINDOW_ELEMENTS = BYTES // 4  # of a thread, of a window of bytes: each takes a register
 PASS_ELEMENTS = 8  # of a thread, where rows are loaded several times, or many rows added up
 MOST_ELEMENTS = 32  # of which each takes a register,
 HELD_WORDS = 32  # and more of them where loops hold several tiles, or doubles

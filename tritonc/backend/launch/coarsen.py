@@ -15,7 +15,8 @@ The host launches a block for each *small* tile.  Where these are few, each comp
 that more multiprocessors have work; also where large tiles would be empty for the most part, as
 those of a narrow matrix are.  Else the tiles of the other body are larger by a whole factor along
 each axis, the first blocks compute one each, and the blocks beyond them end at once.  They come
-last in the order in which the hardware starts blocks.
+last in the order in which the hardware starts blocks.  The last round of persistent blocks is
+computed in small tiles where that is faster (`last_round`).
 
 The programs of the large body are numbered as if the host had launched it alone: what reads the
 number of a program, or of programs, reads numbers of large tiles.
@@ -31,7 +32,9 @@ A meta-parameter, `coarsen`: up to so many programs run the small body; 0 makes 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 
+from tritonc.backend.launch import last_round
 from tritonc.backend.launch.persist import axes, own_number, supersede
 from tritonc.backend.pipeline.tensors.roles import COPIES, SETUP
 from tritonc.ir.build import Builder
@@ -47,7 +50,7 @@ def coarsen(kernel: Kernel, context: Context) -> bool:
     """Add the context's small body to the kernel, if it has one."""
     if context.small is None or context.meta.get("coarsen") == 0:
         return False
-    found = context.small(kernel.attributes["num_warps"])
+    found = context.small(kernel)
     if found is None:
         return False
     reason = obstacle(kernel, found.kernel)
@@ -113,12 +116,17 @@ def join(large: Kernel, small: Kernel, most: int, worth: int = 1) -> None:
     filled = b.value("mul", total, b.constant(worth, I32))
     few = b.value("or", _few(b, most), b.value("icmp", launched, filled, predicate="ule"))
     inside = b.value("icmp", number, total, predicate="ult")
-    b.emit("cond_br", b.value("or", few, inside), blocks=[choose, over])
+    last = last_round.plan(b, large, prod(times.values()), total, launched) if worth > 1 else None
+    used = b.value("icmp", number, last.bound, predicate="ult") if last else inside
+    b.emit("cond_br", b.value("or", few, used), blocks=[choose, over])
     b = Builder(choose)
     _renumber(b, large, extents, number)
-    b.emit("cond_br", few, blocks=[small.entry, large.entry])
+    start, other, more = small.entry, large.entry, list[Block]()
+    if last is not None:
+        start, other, more = last_round.add(large, small, last, times, number, inside, extents)
+    b.emit("cond_br", few, blocks=[start, other])
     Builder(over).emit("ret")
-    large.blocks = [launch, choose, *small.blocks, *large.blocks, over]
+    large.blocks = [launch, choose, *more, *small.blocks, *large.blocks, over]
     large.tile = dict(small.tile)
     large.attributes["small"] = {"most": most, **small.tunables}
     bytes_of_each = [int(kernel.attributes.get("shared_bytes", 0)) for kernel in (large, small)]

@@ -84,6 +84,8 @@ def group_instances(kernel: Kernel, context: Context) -> bool:
     plain = [block for block in kernel.blocks[1:] if block not in looping]
     count = persist.axes(looping)
     home, number = persist.add_loop(kernel, looping, back=group == 0)
+    if group and count == 2 and {0, 1} <= axes:
+        kernel.attributes["bands"] = group
     persist.renumber(kernel, looping, home, lambda b: _numbers(b, group, number, count, axes))
     if plain and group > 1:
         persist.renumber(kernel, plain, plain[0], lambda b: _banded(b, group, None))
@@ -121,7 +123,7 @@ def _banded(b: Builder, group: int, number: Value | None, back: bool = False
     rows, columns = (b.value("get_num_programs", axis=axis) for axis in (0, 1))
     if not group and number is not None:
         return b.value("urem", number, rows), b.value("udiv", number, rows)
-    new_m, new_n = _bands(b, number or _own(b), rows, columns, group)
+    new_m, new_n = bands(b, number or _own(b), rows, columns, group)
     if back:
         new_m, new_n = (b.value("sub", b.value("sub", count, b.constant(1, I32)), at)
                         for count, at in ((rows, new_m), (columns, new_n)))
@@ -134,7 +136,7 @@ def _banded(b: Builder, group: int, number: Value | None, back: bool = False
 def _longest_first(b: Builder, grows: int) -> tuple[Value, Value]:
     """The numbers where the work grows with the first one (1), or falls (-1)."""
     rows, columns = (b.value("get_num_programs", axis=axis) for axis in (0, 1))
-    n, m = _bands(b, _own(b), columns, rows, COLUMNS)
+    n, m = bands(b, _own(b), columns, rows, COLUMNS)
     # The minima change nothing, but make the numbers one value each, known not to be negative.
     n = b.value("umin", n, columns)
     if grows > 0:
@@ -149,7 +151,7 @@ def _own(b: Builder) -> Value:
     return b.value("add", b.value("mul", n, b.value("get_num_programs", axis=0)), m)
 
 
-def _bands(b: Builder, number: Value, rows: Value, columns: Value, group: int
+def bands(b: Builder, number: Value, rows: Value, columns: Value, group: int
            ) -> tuple[Value, Value]:
     """Row and column of an instance, if they are counted in bands of `group` rows."""
     band_rows = b.constant(group, I32)

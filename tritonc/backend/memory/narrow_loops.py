@@ -98,13 +98,11 @@ def _narrow(kernel: Kernel, loop: Loop) -> None:
         phi.blocks = [enter if block is before else block for block in phi.blocks]
     redirect(last, behind, leave)
     asking = [op for op in loop.ops() if _asks(op)]
-    releasing = [op for op in asking if op.attributes.get("order", "acq_rel") in (
-        "acq_rel", "release") and op.name != "load"]
-    if releasing and all(map(_changes_nothing, asking)):
+    if all(map(_changes_nothing, asking)):
         Builder(enter).emit("device_fence")
-        for op in releasing:
-            op.attributes["order"] = {"acq_rel": "acquire", "release": "relaxed"}[
-                op.attributes.get("order", "acq_rel")]
+        for op in asking:
+            if op.attributes.get("order", "acq_rel") == "acq_rel":
+                op.attributes["order"] = "acquire"
     for block, target in ((enter, loop.header), (leave, join)):
         Builder(block).emit("br", blocks=[target])
     before.ops.pop()

@@ -17,7 +17,8 @@ others where they were: no bound needs to be known, and where one is, nothing is
 Legal where nothing could see that additions happen later than the source says: no result of an
 atomic is read, all atomics of the kernel are such, nothing is volatile, and nothing that comes
 after one in its program reads or writes what it changes (programs have no order among them).
-Integers of 32 bits only: shared memory adds others by compare-and-swap.
+Integers of 32 bits, and floats whose indices all are in the table: shared memory adds these by
+compare-and-swap, which pays where memory would be asked otherwise.
 Worthwhile where addresses may coincide: neighbours are not known to differ.  Of several versions of
 a body, those gather where the facts of their own allow it.
 
@@ -41,6 +42,7 @@ from tritonc.ir.layouts.shared_layout import row_major
 from tritonc.ir.ops import READ, SYNC, WRITE
 from tritonc.ir.rules import REDUCTIONS, neutral
 from tritonc.ir.types import (
+    F32,
     I1,
     I32,
     Buffer,
@@ -68,7 +70,8 @@ def privatize_atomics(kernel: Kernel, context: Context) -> bool:
     gathered = [op for op in found if _coincide(op, infos)]
     if not gathered:
         return False
-    why = _hindrance(kernel, found)
+    facts = Facts(kernel)
+    why = _hindrance(kernel, found, facts)
     if why is None:
         meets = {op: _meets(kernel, op) for op in gathered}
         why = None if None in meets.values() else next(iter(meets.values()))
@@ -77,7 +80,6 @@ def privatize_atomics(kernel: Kernel, context: Context) -> bool:
         context.remark("privatize_atomics", f"atomics not accumulated in shared memory: {why}",
                        found[0].span, missed=True)
         return False
-    facts = Facts(kernel)
     groups: dict[tuple[Value | None, str], list[Op]] = {}
     for op in gathered:
         groups.setdefault((_base(op), op.attributes["kind"]), []).append(op)
@@ -85,7 +87,8 @@ def privatize_atomics(kernel: Kernel, context: Context) -> bool:
     counted: dict[Op, list[Op]] = {}
     for key, ops in groups.items():
         size = max(_entries(op, facts) for op in ops)
-        tables[key] = make_op("alloc_shared", [], Buffer(I32, (size,), 1, row_major((size,))),
+        e = scalar(ops[0].operands[1].type)
+        tables[key] = make_op("alloc_shared", [], Buffer(e, (size,), 1, row_major((size,))),
                               span=ops[0].span, pinned=True)
         tables[key].result.name = "table"
         counted.update((op, _counted(op, tables[key].result, size, facts)) for op in ops)
@@ -94,7 +97,7 @@ def privatize_atomics(kernel: Kernel, context: Context) -> bool:
     begin, done = _loop(kernel)
     for (base, kind), table in tables.items():
         assert base is not None
-        _fill(kernel, begin, table.result, neutral(kind, I32))
+        _fill(kernel, begin, table.result, kind)
         _add_up(kernel, done, base, kind, table.result)
     kernel.entry.ops[:0] = tables.values()
     most = max(shape(table.result.type)[0] for table in tables.values())
@@ -117,6 +120,13 @@ def _entries(op: Op, facts: Facts) -> int:
     return min(TABLE, 1 << max(high.bit_length(), 5)) if low >= 0 else TABLE
 
 
+def _all_inside(op: Op, facts: Facts) -> bool:
+    """Whether a table has all indices of the operation."""
+    assert op.operands[0].op is not None
+    low, high = facts.interval(op.operands[0].op.operands[1])
+    return low >= 0 and high < TABLE
+
+
 def _base(op: Op) -> Value | None:
     """The parameter to which the operation's pointers add an index each."""
     made = defined_by(op.operands[0], "addptr")
@@ -126,7 +136,7 @@ def _base(op: Op) -> Value | None:
     return base if base.op is None and not isinstance(base.type, Tile) else None
 
 
-def _hindrance(kernel: Kernel, found: list[Op]) -> str | None:
+def _hindrance(kernel: Kernel, found: list[Op], facts: Facts) -> str | None:
     """Why the kernel's atomics may not happen later, or None."""
     readers = uses(kernel)
     for op in found:
@@ -134,8 +144,12 @@ def _hindrance(kernel: Kernel, found: list[Op]) -> str | None:
             return "the result of an atomic is used"
         if _base(op) is None:
             return "an address is not of the form parameter + index"
-        if REDUCTIONS.get(op.attributes["kind"]) != "int" or scalar(op.operands[1].type) != I32:
-            return "only additions of 32-bit integers can be"
+        kind, e = op.attributes["kind"], scalar(op.operands[1].type)
+        if (kind, e) == ("fadd", F32):
+            if not _all_inside(op, facts):
+                return "an index of a float may be beyond the table"
+        elif REDUCTIONS.get(kind) != "int" or e != I32:
+            return "only those of 32-bit integers, and additions of floats, can be"
     for op in kernel.ops():
         if op.attributes.get("volatile") or op.name in ("atomic_cas", "dot") \
                 or (SYNC in op.effects and READ in op.effects):
@@ -208,20 +222,22 @@ def _tile(kernel: Kernel, table: Value, e: Scalar | Pointer) -> Tile:
     return Tile(e, extents, spread(extents, (0,), 4, kernel.attributes["num_warps"]))
 
 
-def _fill(kernel: Kernel, begin: Block, table: Value, number: float) -> None:
-    b = Builder(begin, len(begin.ops) - 1)
-    none = b.emit("constant", type=_tile(kernel, table, I32), value=number).result
+def _fill(kernel: Kernel, begin: Block, table: Value, kind: str) -> None:
+    b, e = Builder(begin, len(begin.ops) - 1), scalar(table.type)
+    none = b.emit("constant", type=_tile(kernel, table, e), value=neutral(kind, e)).result
     b.emit("shared_store", table, none)
 
 
 def _add_up(kernel: Kernel, done: Block, base: Value, kind: str, table: Value) -> None:
     """Add the table to memory, but for what changes nothing."""
-    t = _tile(kernel, table, I32)
+    e = scalar(table.type)
+    t, bits = _tile(kernel, table, e), _tile(kernel, table, I32)
     b = Builder(done, len(done.ops) - 1)
     sums = b.emit("shared_load", table, type=t).result
-    none = b.emit("constant", type=t, value=neutral(kind, I32)).result
-    some = b.value("icmp", sums, none, predicate="ne")
-    index = b.emit("range", type=t, start=0, stop=t.size).result
+    none = b.emit("constant", type=t, value=neutral(kind, e)).result
+    changed, none = (v if e == I32 else b.value("bitcast", v, type=bits) for v in (sums, none))
+    some = b.value("icmp", changed, none, predicate="ne")
+    index = b.emit("range", type=bits, start=0, stop=t.size).result
     assert isinstance(base.type, Pointer)
     start = b.emit("splat", base, type=_tile(kernel, table, base.type)).result
     b.emit("atomic_rmw", b.value("addptr", start, index), sums, guard=some, kind=kind)

@@ -72,6 +72,8 @@ def vectorize(kernel: Kernel, context: Context) -> bool:
         axis = layout_choice.fastest_axis(info, len(pointer.type.shape))
         reach = axis_info.vector_length(info, guard, axis, size, layout_choice.ACCESS_BYTES)
         width = vector_width(pointer.type.layout, size * 8, reach, axis)
+        if op in places and sum(places[op].ends) >= width:
+            width = 1
         if width > 1:
             op.attributes.update(vector=width, vector_axis=axis)
             if op.guard is not None and infos[op.guard].constancy[axis] < width and not (

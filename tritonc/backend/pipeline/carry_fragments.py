@@ -177,7 +177,7 @@ def _carry(one: _Product) -> None:
 
 
 def _multiply(one: _Product, fragments: list[Value], total: Value) -> Op:
-    return make_op("fma_dot", [*fragments, total], span=one.dot.span)
+    return make_op("fma_dot", [*fragments, total], span=one.dot.span, **one.dot.attributes)
 
 
 def _load_slice(one: _Product, side: int, buffer: Value, k: int) -> Op:

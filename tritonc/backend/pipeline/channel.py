@@ -28,7 +28,7 @@ from tritonc.ir.layouts.layout_ops import vector_width
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import Buffer, Scalar, Tile, scalar
 
-TURNED = "it is turned on its way, and goes through registers"
+TURNED = "it is transposed on the way, so it passes through registers"
 
 
 class Means(Enum):

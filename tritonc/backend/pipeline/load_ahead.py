@@ -20,7 +20,8 @@ In kernels without products the same is done in loops of which a thread loads li
 and where other programs do not fill the time: recurrences, whose iterations wait for each other,
 sums over columns, of which there are few programs, and loops that go from row to row, alone or
 around the loop over a row: they are long, and so programs are few.  They load several iterations
-ahead.  A loop along one row does not: of short rows, programs are many and iterations few.
+ahead; one iteration ahead do loops in which all pairs of elements meet, such as bodies that attract
+each other.  A loop along one row does not: of short rows, programs are many and iterations few.
 
 Needs a loop of a header and one more block, addresses that follow from its phis alone, and no store
 in it that may change what is loaded.  After advance_dots, which parts the loop's operations.
@@ -39,7 +40,7 @@ from tritonc.ir.cfg import Cfg, Loop, make_phi
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value
-from tritonc.ir.types import scalar
+from tritonc.ir.types import is_float, scalar
 
 FEW = 8  # registers that may wait, of one load
 # Bytes of a thread that may wait, of all loads of a loop without products, and iterations ahead: of
@@ -50,6 +51,7 @@ COLUMNS_ROOM, COLUMNS_TIMES = 208, 5
 # From row to row.  Batch norm of 64 x 3136 halves a channel: 0.207 ms, seven ahead 0.127.  Loops
 # that only add the assembler unrolls by itself, which is better than three ahead.
 ROWS_ROOM, ROWS_TIMES, FEWEST = 112, 7, 4
+MANY = 8  # operations for each element loaded, where lines are loaded one iteration ahead
 
 
 def load_ahead(kernel: Kernel, context: Context) -> bool:
@@ -75,6 +77,8 @@ def load_ahead(kernel: Kernel, context: Context) -> bool:
             times = _times(loop, ROWS_ROOM, ROWS_TIMES)
             if times < FEWEST and (loop.depth > 1 or only_adds(loop)):
                 times = 0
+        elif not products and _meets_all(loop):
+            times = _times(loop, ROOM, 1)
         else:
             times = 0
         for done in range(times):
@@ -109,6 +113,15 @@ def _times(loop: Loop, room: int, most: int) -> int:
     """How many iterations ahead a loop without products loads, as far as there are registers."""
     held = sum(_bytes(op.result) for op in loop.ops() if op.name == "load")
     return min(most, room // held) if held else 0
+
+
+def _meets_all(loop: Loop) -> bool:
+    """Whether each element that is loaded meets many: of lines, tiles are computed at length."""
+    loads = [held_elements(op.result) for op in loop.ops() if op.name == "load"]
+    floats = [held_elements(op.result) for op in loop.ops()
+              if op.pure and len(op.results) == 1 and is_float(op.result.type)]
+    return bool(loads) and max(floats, default=0) > max(loads) \
+        and sum(floats) >= MANY * sum(loads)
 
 
 def _bytes(value: Value) -> int:

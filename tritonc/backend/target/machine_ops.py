@@ -199,14 +199,9 @@ _ROWS: list[OpInfo] = [
            "writes from here on.", None, effects=frozenset({SYNC})),
     OpInfo("from_first_lane", ("a",), _same_types,
            "The number that the first thread of the warp has.", lambda m, op, a: a),
-    OpInfo("word_of_line", ("a", "p", "kept", "line", "used"),
-           lambda types, attributes, stated: (types[0], *types[2:]),
-           "What lies at p, as an atomic load of it gives; the lanes of the warp load the words of "
-           "its 128 bytes up to p, unless they have `kept` them of that `line`, and p's was not "
-           "`used` since.", lambda m, op, a, p, kept, line, used: (a, kept, line, used)),
     OpInfo("again", ("a",), _same_types,
-           "The same number, which is not known to be the same: what is computed of it is computed "
-           "anew.", lambda m, op, a: a),
+           "The same number, hidden from later passes: what is computed from it is computed again.",
+           lambda m, op, a: a),
     OpInfo("convert_layout", ("a",), _layout_change,
            "The same tile, its elements placed in threads by another layout.",
            lambda m, op, a: a),
@@ -218,11 +213,11 @@ _ROWS: list[OpInfo] = [
     OpInfo("detach", ("a",), _same_types,
            "The same tile in other registers.", lambda m, op, a: a, elementwise=True),
     OpInfo("any_other", ("x",), lambda types, attributes, stated: (I1,),
-           "Whether an element of x is not `number`: a warp says so of those that it holds.",
+           "Whether an element of x is not `number`; a warp answers for those that it holds.",
            lambda m, op, x: (x != op.attributes["number"]).any(), ("number",)),
     OpInfo("scale", ("a", "factor", "some"), lambda types, attributes, stated: rules.same_float(
                types[:2], attributes, stated),
-           "Product; where `some` is false the factor is 1, and a warp passes it by.",
+           "Product; where `some` is false the factor is 1, and a warp skips it.",
            lambda m, op, a, factor, some: a * factor if some else a),
     OpInfo("step_pointers", ("p", "offset", "*strides"), _step_pointers,
            "The pointers `offset` elements further on.  The elements of p are known to lie "
@@ -263,7 +258,7 @@ _ROWS: list[OpInfo] = [
            "`late`: piece by piece, where the dot that follows reads it; `piecewise`: where it is "
            "stored.", optional=("ldmatrix", "late", "piecewise"), effects=frozenset({SHARED_READ})),
     OpInfo("load_slice", ("buffer",), _load_slice,
-           "Reads what has the number `index` along `axis`.", None, ("axis", "index"),
+           "Reads the elements with the number `index` along `axis`.", None, ("axis", "index"),
            effects=frozenset({SHARED_READ})),
     OpInfo("shared_gather", ("buffer", "index"), _gather,
            "Reads, as element i, element `index[i]` of the buffer's tile, counted row-major.",
@@ -288,7 +283,8 @@ _ROWS: list[OpInfo] = [
            ("pending",), effects=frozenset({SHARED_WRITE, SYNC})),
     OpInfo("fma_dot", ("a", "b", "c"), _machine_dot,
            "dot by scalar multiply-adds, operands read from buffers, or tiles in the layout in "
-           "which it reads them.", effects=frozenset({SHARED_READ})),
+           "which it reads them.  `minus`: the products are taken away.", optional=("minus",),
+           effects=frozenset({SHARED_READ})),
     OpInfo("mma_dot", ("a", "b", "c"), _machine_dot,
            "dot by `instruction` (mma.sync), operands in its fragment layouts.", None,
            ("instruction",)),
@@ -322,7 +318,7 @@ _ROWS: list[OpInfo] = [
            "Global memory for `maps` tensor maps that no other running block has; known to the "
            "first thread, which writes it to the cell.", None, ("maps",),
            effects=frozenset({OUTPUT, SHARED_WRITE})),
-    OpInfo("release_slot", ("slot",), rules.nothing, "Gives it back.",
+    OpInfo("release_slot", ("slot",), rules.nothing, "Gives the memory of a claim_slot back.",
            effects=frozenset({OUTPUT})),
     OpInfo("tensor_map", ("scratch", "base", "extent0", "extent1", "stride1", "*strides"),
            rules.nothing,

@@ -178,7 +178,7 @@ def _apply(operator: Token, left: Value, right: Value, live: bool) -> Value:
         count = right[0]
         if not 0 <= count < 64:
             if live:
-                raise _wrong(operator.span, f"shift by {count}; 0 to 63 are possible")
+                raise _wrong(operator.span, f"shift by {count}; the count must be from 0 to 63")
             return left
         return _fit(left[0] << count if text == "<<" else left[0] >> count, left[1])
     unsigned = left[1] or right[1]

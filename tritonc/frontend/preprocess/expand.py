@@ -229,7 +229,7 @@ class Expander:
         if kind_of(text) != "string":
             self.diagnostics.error("invalid-join", span,
                                    f"'#' makes {_short(text)}, which is not a string: its last "
-                                   "'\\' is one too many")
+                                   "'\\' escapes the closing quote")
             return '""'
         return text
 

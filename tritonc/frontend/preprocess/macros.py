@@ -72,7 +72,7 @@ def parse_definition(line: list[Token], directive: Span, diagnostics: Diagnostic
             parameters, variadic, at = _parameters(line)
         elif len(line) > 1 and not line[1].space_before:
             diagnostics.warning("macro-space", line[1].span,
-                                f"white space should stand between '{name.text}' and its body")
+                                f"there should be white space between '{name.text}' and its body")
         body = tuple(line[at:])
         pieces = _pieces(name.text, body, parameters, variadic, origin)
     except CompileError as error:
@@ -130,7 +130,7 @@ def _pieces(name: str, body: tuple[Token, ...], parameters: tuple[str, ...] | No
                 raise _wrong(token.span, "'##' joins two tokens; it can neither begin nor "
                                                 "end the body of a macro")
             if join:
-                raise _wrong(token.span, "'##' stands twice between two tokens")
+                raise _wrong(token.span, "'##' occurs twice between two tokens")
             join = True
             continue
         space, spelling, stringize = token.space_before, token.span, False
@@ -140,7 +140,7 @@ def _pieces(name: str, body: tuple[Token, ...], parameters: tuple[str, ...] | No
             token, stringize, at = body[at], True, at + 1
         parameter = index.get(token.text, -1)
         if parameter < 0 and token.text == "__VA_ARGS__":
-            raise _wrong(token.span, "__VA_ARGS__ can stand only in the body of a macro "
+            raise _wrong(token.span, "__VA_ARGS__ is allowed only in the body of a macro "
                                             "whose last parameter is '...'")
         if token.space_before != space:
             token = Token(token.kind, token.text, token.span, space, False)

@@ -22,7 +22,7 @@ from typing import Any
 
 from tritonc.ir import rules
 from tritonc.ir.core import Op
-from tritonc.ir.ops import OpInfo
+from tritonc.ir.ops import COMPARISONS, OpInfo
 from tritonc.ir.types import (
     F8E4M3,
     F8E5M2,
@@ -164,23 +164,9 @@ def transpose(value: Number, permutation: Sequence[int]) -> Number:
     return value
 
 
-def subtract(a: int, b: int) -> int:
-    return a - b
-
-
-def _divisor(b: int) -> int:
-    if b == 0:
-        raise NotFoldable("division by zero")
-    return b
-
-
 def truncated_quotient(a: int, b: int) -> int:
-    quotient = abs(a) // abs(_divisor(b))
+    quotient = abs(a) // abs(b)
     return quotient if (a < 0) == (b < 0) else -quotient
-
-
-def truncated_remainder(a: int, b: int) -> int:
-    return a - b * truncated_quotient(a, b)
 
 
 def unsigned(op: Op, a: int) -> int:
@@ -192,18 +178,11 @@ def by_bits(op: Op, compute: Callable[..., int], *values: int) -> int:
     return compute(*(v & ((1 << bits) - 1) for v in values), bits)
 
 
-def _count(op: Op, b: int) -> int:
+def count(op: Op, a: int, b: int) -> int:
+    """How far to shift."""
     if not 0 <= b < element(op.operands[0].type).bits:
         raise NotFoldable("shift past the width")
     return b
-
-
-def shift_left(op: Op, a: int, b: int) -> int:
-    return a << _count(op, b)
-
-
-def shift_right(op: Op, a: int, b: int) -> int:
-    return a >> _count(op, b)
 
 
 def divide(a: float, b: float) -> float:
@@ -281,47 +260,15 @@ def _rsqrt(a: float) -> float:
     return 1 / math.sqrt(a)
 
 
-_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
-    "eq": lambda a, b: a == b, "ne": lambda a, b: a != b, "lt": lambda a, b: a < b,
-    "le": lambda a, b: a <= b, "gt": lambda a, b: a > b, "ge": lambda a, b: a >= b,
-}
-
-
-def compare_int(op: Op, a: int, b: int) -> bool:
-    return holds(op.attributes["predicate"], a, b, element(op.operands[0].type).bits)
-
-
 def holds(predicate: str, a: int, b: int, bits: int) -> bool:
     """Whether two integers of that width compare so."""
     if predicate[0] == "u":
         a, b = a & ((1 << bits) - 1), b & ((1 << bits) - 1)
-    return _COMPARE[predicate[-2:]](a, b)
-
-
-def compare_float(op: Op, a: float, b: float) -> bool:
-    predicate: str = op.attributes["predicate"]
-    unordered = math.isnan(a) or math.isnan(b)
-    if predicate in ("ord", "uno"):
-        return unordered == (predicate == "uno")
-    if unordered:
-        return predicate == "une"
-    return _COMPARE[predicate[1:]](a, b)
-
-
-def logical_not(c: Number) -> bool:
-    return not c
+    return bool(COMPARISONS[predicate[-2:]](a, b))
 
 
 def where(c: Number, a: Number, b: Number) -> Number:
     return a if c else b
-
-
-def sign_extend(op: Op, a: int) -> int:
-    return a
-
-
-def truncate(op: Op, a: int) -> int:
-    return a
 
 
 def to_int(op: Op, a: float, signed: bool) -> int:
@@ -356,18 +303,18 @@ def bitcast(op: Op, a: Number) -> Number:
     return found
 
 
-def _pointee_bytes(op: Op) -> int:
+def pointee_bytes(op: Op) -> int:
     pointer: Element = element(op.operands[0].type)
     assert isinstance(pointer, Pointer)
     return pointer.element.bytes
 
 
 def add_pointer(op: Op, p: int, offset: int) -> int:
-    return p + offset * _pointee_bytes(op)
+    return p + offset * pointee_bytes(op)
 
 
 def pointer_difference(op: Op, p: int, q: int) -> int:
-    return truncated_quotient(_wrap(p - q, 64), _pointee_bytes(op))
+    return truncated_quotient(_wrap(p - q, 64), pointee_bytes(op))
 
 
 def _declined(*_: Any) -> Number:

@@ -72,7 +72,7 @@ class TypeActions:
         try:
             self.layouts[name.value] = parse(text.value)
         except ValueError as error:
-            self.error(name, f"{name.value} is no layout: {error}")
+            self.error(name, f"{name.value} is not a layout: {error}")
 
     def _layout(self, token: Token, kind: type[Any] | None = None) -> Any:
         found = self.layouts.get(token.value)

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tritonc.launch.hosts.header_kernel import KernelFunctions
-from tritonc.variants.choice import MOST_IN_MEMORY, is_in_memory, log2, reach
+from tritonc.variants.choice import MOST_IN_MEMORY, is_in_memory, log2, reach, timed
 
 
 def choosing(of: KernelFunctions) -> Iterator[str]:
@@ -115,20 +115,18 @@ def _cost(of: KernelFunctions) -> Iterator[str]:
     for place, loop in enumerate(choice["loops"]):
         length = f"INT64_C({loop['factor']})"
         for argument in loop["arguments"]:
-            number = _number(of, {"argument": argument})
-            length = f"tritonc_length({length}, {number})"
+            length = f"tritonc_length({length}, {_number(of, {'argument': argument})})"
         yield f"  const int64_t length_{place} = {length};"
     yield "  uint64_t least = UINT64_MAX, time;"
     yield "  unsigned best = 0;"
     tiles = [kernel["tile"], *(variant["tile"] for variant in of.variants)]
-    for number in (*range(1, len(tiles)), 0):
-        *numbers, depths = choice["costs"][number]
+    for number, tile, (*numbers, depths) in timed(choice, tiles):
         steps = "1"
         for place, depth in enumerate(depths):
             steps = f"tritonc_steps({steps}, length_{place}, {depth})"
         whole = " && ".join(f"{axis} % {part} == 0" for axis, part in zip(
-            axes, tiles[number], strict=True) if part > 1) or "1"
-        yield f"  time = tritonc_time({_count(axes, tiles[number])}, {whole},"
+            axes, tile, strict=True) if part > 1) or "1"
+        yield f"  time = tritonc_time({_count(axes, tile)}, {whole},"
         yield f"                      {steps},"
         yield f"                      {', '.join(map(str, numbers))});"
         condition = f"(allowed >> {number} & 1) && time < least" if number else "time < least"

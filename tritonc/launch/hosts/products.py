@@ -116,9 +116,9 @@ def _alike(first: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]
     kernels = []
     for one, two in zip(first["kernels"], other["kernels"], strict=True):
         if (key := _difference(one, two)) is not None:
-            raise fail("different-launches", None, f"kernel '{one['name']}' is not launched "
-                       f"alike: {key} is {one.get(key, 1)} for {first['target']}, "
-                       f"{two.get(key, 1)} for {other['target']}")
+            raise fail("different-launches", None, f"kernel '{one['name']}' is launched "
+                       f"differently for the targets: {key} is {one.get(key, 1)} for "
+                       f"{first['target']}, {two.get(key, 1)} for {other['target']}")
         found = _larger(one, two)
         if "variants" in one:
             theirs = {variant["entry"]: variant for variant in two.get("variants", ())}

@@ -89,7 +89,7 @@ def roles_of(row: Mapping[str, Any], problem: Problem | None, constants: Mapping
                **dict.fromkeys((expect.name for expect in problem.expects), True)}
     if len(problem.range) < len(row["tile"]):
         raise fail("problem-syntax", problem.span, f"kernel '{row['name']}' divides "
-                   f"{len(row['tile'])} axes, the range states {len(problem.range)}")
+                   f"{len(row['tile'])} axes, but the range states {len(problem.range)}")
     numbers = {*constants, *(size.name for size in problem.sizes)}
     shapes = Shapes(lambda node: isinstance(node, ast.Name) and node.id in numbers)
     for tensor in tensors:
@@ -214,8 +214,8 @@ class _Resolver:
                 self.known.add(name)
             elif not self.is_known([name]) and name not in {**self.roles.given,
                                                             **self.roles.scalars}:
-                raise fail("problem-expression", line.span, f"'{name}' is no size, and no number "
-                           "that the operator knows")
+                raise fail("problem-expression", line.span, f"'{name}' is neither a size nor a "
+                           "number that the operator knows")
 
 
 def names_in(node: ast.expr) -> set[str]:

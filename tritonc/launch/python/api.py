@@ -9,7 +9,7 @@ from dataclasses import fields, replace
 from functools import partial
 from typing import Any
 
-from tritonc import driver, manifest
+from tritonc import driver, manifest, stages
 from tritonc.backend.target.target import find
 from tritonc.frontend.preprocess.options import load_source
 from tritonc.ir import core as ir
@@ -82,7 +82,7 @@ def _compiled(source: Source, arch: str | None, *,
                            tuning=None if tuning is None else os.fspath(tuning), **options)
         settings = with_tuning_file(settings, path or STANDARD)
         find(settings.arch, settings.ptx)
-        diagnostics = driver.new_diagnostics(settings)
+        diagnostics = stages.new_diagnostics(settings)
         if path is None:
             file: SourceFile | None = SourceFile(_TEXT, str(source))
         else:

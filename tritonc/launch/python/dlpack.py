@@ -54,7 +54,7 @@ def unpack(capsule: Any) -> Tensor:
         return _tensor(versioned.tensor, bool(versioned.flags & _READ_ONLY))
     if _is_valid(capsule, b"dltensor"):
         return _tensor(_DLTensor.from_address(_get_pointer(capsule, b"dltensor")), False)
-    raise TypeError("found no DLPack tensor")
+    raise TypeError("found a capsule without a DLPack tensor")
 
 
 def _tensor(raw: _DLTensor, read_only: bool) -> Tensor:

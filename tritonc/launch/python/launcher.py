@@ -111,8 +111,8 @@ class Launcher:
         kernel = self.kernel
         given = (extents,) if not isinstance(extents, Sequence) else tuple(extents)
         if not len(kernel.tile) <= len(given) <= 3:
-            raise ValueError(f"kernel '{kernel.name}' divides {len(kernel.tile)} axes, the global "
-                             f"range has {len(given)}")
+            raise ValueError(f"kernel '{kernel.name}' divides {len(kernel.tile)} axes, but the "
+                             f"global range has {len(given)}")
         grid = []
         for axis, extent in enumerate(given):
             if not hasattr(extent, "__index__"):

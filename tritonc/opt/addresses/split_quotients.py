@@ -10,25 +10,35 @@ program id a smaller multiple of it, that of `0 ... T` does not change and leave
 weights of four bits and scales of groups along K have addresses of one form: a fixed tile, and a
 scalar that the loop moves.
 
-Divisors are powers of two.  A sum of signed numbers must be one of natural numbers (a quotient of
+Those divisors are powers of two.  Of other ones a quotient by a product becomes one of a quotient
+that is there, where a division gives that one's remainder too:
+
+    %a = srem %i, %q                              %a = srem %i, %q
+    %b = srem (sdiv %i, %q), %p           ->      %b = srem (sdiv %i, %q), %p
+    %c = sdiv %i, (mul %p, %q)                    %c = sdiv (sdiv %i, %q), %p
+
+A sum of signed numbers must be one of natural numbers (a quotient of
 negative ones rounds the other way); that no sum wraps is taken of indices only: what addresses
 memory, or what masks compare (docs/language.md).  Needs loops with preheaders and single latches.
 """
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from tritonc.analysis.counters import step_of
-from tritonc.analysis.facts import Facts
+from tritonc.analysis.facts import Facts, scalar_of
 from tritonc.analysis.signs import known_signs
 from tritonc.analysis.values import int_of
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, add_incoming, make_phi
 from tritonc.ir.context import Context
-from tritonc.ir.core import Kernel, Op, Value
-from tritonc.ir.types import Type, is_int, is_pointer
+from tritonc.ir.core import Block, Kernel, Op, Value
+from tritonc.ir.types import Type, is_int, is_pointer, shape
 
 _QUOTIENTS = ("sdiv", "udiv")
 _REMAINDERS = ("srem", "urem")
+_Nested = tuple[Block, str, Value, Value | None, Value | None]
 _OTHERS = ("load", "atomic_rmw", "atomic_cas")  # their operands are looked at by themselves
 
 
@@ -38,8 +48,10 @@ def split_quotients(kernel: Kernel, context: Context) -> bool:
     if not wanted:
         return False
     split, found = _Split(kernel), dict[Value, Value]()
+    wanted = [op for op in wanted if op.operands[0] in split.indices]
+    again = {split.remainder_of(op) for op in wanted if op.name in _REMAINDERS}
     for op in wanted:
-        new = split.apart(op) if op.operands[0] in split.indices else None
+        new = split.apart(op) or split.nested(op, again)
         if new is not None:
             found[op.result] = new
     kernel.replace(found)
@@ -87,6 +99,34 @@ class _Split:
                 return first if below else self.place(
                     make_op("add", [first, self.make("sdiv", b, by)]))
         return None
+
+    def remainder_of(self, op: Op) -> _Nested | None:
+        """What of (x / q) % p says whether another quotient shares its division."""
+        inner = op.operands[0].op
+        if inner is None or inner.name not in _QUOTIENTS:
+            return None
+        q, p = (scalar_of(one.operands[1], self.facts) for one in (inner, op))
+        return self.cfg.block_of[op], inner.name, inner.operands[0], q, p
+
+    def nested(self, op: Op, again: Container[_Nested | None]) -> Value | None:
+        """x / (p * q) as (x / q) / p, where (x / q) % p is one of `again`."""
+        value, divisor = op.operands
+        product = scalar_of(divisor, self.facts)
+        if product is None or product.op is None or product.op.name != "mul":
+            return None
+        for p, q in (product.op.operands, product.op.operands[::-1]):
+            if (self.cfg.block_of[op], op.name, value, q, p) in again:
+                for by in (q, p):
+                    if shape(value.type):
+                        by = self.before(op, make_op("splat", [by], value.type))
+                    value = self.before(op, make_op(op.name, [value, by], span=op.span))
+                return value
+        return None
+
+    def before(self, op: Op, new: Op) -> Value:
+        block = self.cfg.block_of[new] = self.cfg.block_of[op]
+        block.ops.insert(block.ops.index(op), new)
+        return new.result
 
     def natural(self, value: Value) -> bool:
         return self.signs.holds(value)

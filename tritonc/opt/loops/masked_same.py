@@ -16,7 +16,7 @@ from itertools import product
 from tritonc.analysis.affine import Affinity
 from tritonc.analysis.linear import Linear, number
 from tritonc.analysis.signs import Signs
-from tritonc.analysis.values import attributes_key, defined_by, int_of
+from tritonc.analysis.values import attributes_key, defined_by, int_of, sides
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.ops import OPPOSITE, READ
@@ -43,7 +43,7 @@ def slacks(condition: Value, pairs: dict[Value, Value], fails: bool = False,
     if predicate in ("sgt", "sge"):
         less, more = more, less
     found = []
-    for low, high in product(_sides(less, "smax"), _sides(more, "smin")):
+    for low, high in product(sides(less, "smax"), sides(more, "smin")):
         a, b = affinity.of(low), affinity.of(high)
         if a is None or b is None or a.base is not None or b.base is not None:
             return []
@@ -53,12 +53,6 @@ def slacks(condition: Value, pairs: dict[Value, Value], fails: bool = False,
         room = rooms[some] - number(predicate in ("slt", "sgt"))
         found.append(room.renamed(pairs))
     return found if len(found) == 1 or not fails else []
-
-
-def _sides(value: Value, name: str) -> list[Value]:
-    """The numbers of which the value is the least or the greatest."""
-    op = defined_by(value, name)
-    return [value] if op is None else [v for side in op.operands for v in _sides(side, name)]
 
 
 def seen(kernel: Kernel, cfg: Cfg) -> list[Linear]:

@@ -44,7 +44,7 @@ def single_trips(kernel: Kernel, context: Context) -> bool:
             v.op is not None for pairs in tests for pair in pairs for p in pair
             for v in p.values()):
         return False
-    context.remark("single_trips", "a path for rows that fit the tile", kernel.span)
+    context.remark("single_trips", "a separate path for rows that fit one tile", kernel.span)
     dispatch, entry = Block("rows"), kernel.entry
     for op in [op for op in entry.ops if op.info.pure and op.name != "phi"]:
         if not any(isinstance(v.type, Tile) for v in (*op.results, *op.inputs())) and all(

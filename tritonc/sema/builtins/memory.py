@@ -198,7 +198,7 @@ def _printed(context: Context, text: str, letter: str, term: Term, span: Span) -
         better = "%f" if element.is_float else "%ld" if element.ir.bits == 64 else "%d"
         return context.error("printf-format", span, f"'{text}' does not print {term.type}; "
                              f"'{better}' does")
-    return context.error("printf-format", span, f"'{text}' is no directive that can be printed "
-                         "here")
+    return context.error("printf-format", span, f"'{text}' is not a directive that can be "
+                         "printed here")
 
 

@@ -154,7 +154,7 @@ BUILTINS: tuple[Builtin, ...] = (
     _library("exponential", "asinh(x)", "The inverse of sinh.", "asinhf"),
     _library("exponential", "acosh(x)", "The inverse of cosh, not negative.", "acoshf"),
     _library("exponential", "atanh(x)", "The inverse of tanh.", "atanhf"),
-    _library("floats", "isnan(x)", "Whether x is no number."),
+    _library("floats", "isnan(x)", "Whether x is a NaN."),
     _library("floats", "isinf(x)", "Whether x is infinite."),
     _library("floats", "isfinite(x)", "Whether x is neither infinite nor a NaN."),
     _library("floats", "signbit(x)", "Whether the sign of x is minus, of -0 and of a NaN too."),
@@ -244,9 +244,9 @@ BUILTINS: tuple[Builtin, ...] = (
     _row("atomic_cas(p, compare, v, mask)", 3, 4, "*p = v where *p equals compare, atomically; "
          "gives the old value.", partial(memory.atomic, "cas"), "__atomic_cas", template=True,
          effects=True, access=(*ORDERS, *SCOPES)),
-    _row("atomic_load(p, mask)", 1, 2, "*p, by one access that no other stands for; with the words "
-         "relaxed or acquire, and block, gpu or system.", partial(memory.atomic, "load"),
-         effects=True, access=("relaxed", "acquire", *SCOPES)),
+    _row("atomic_load(p, mask)", 1, 2, "*p, by one access, which the compiler neither drops nor "
+         "merges; with the words relaxed or acquire, and block, gpu or system.",
+         partial(memory.atomic, "load"), effects=True, access=("relaxed", "acquire", *SCOPES)),
     _row("atomic_store(p, v, mask)", 2, 3, "*p = v, by one access; with the words relaxed or "
          "release, and block, gpu or system.", partial(memory.atomic, "store"), effects=True,
          access=("relaxed", "release", *SCOPES)),
@@ -258,9 +258,9 @@ BUILTINS: tuple[Builtin, ...] = (
     _row("__debug_barrier()", 0, 0, "What any element wrote before is seen by all elements of the "
          "instance afterwards.", memory.barrier, effects=True),
     # hints and checks
-    _row("multiple_of(x, n)", 2, 2, "x, which is a multiple of n (bytes, for a pointer).",
+    _row("multiple_of(x, n)", 2, 2, "x; promises that it is a multiple of n (bytes, if a pointer).",
          memory.multiple_of),
-    _row("assume(c)", 1, 1, "c holds, everywhere; the compiler may build on it.",
+    _row("assume(c)", 1, 1, "Promises that c holds everywhere; the compiler may rely on it.",
          memory.assume, "__builtin_assume", effects=True),
     _row("assert(c, message)", 1, 2, "With --device-assert, ends the program unless c holds.",
          memory.check, strings=(1,), effects=True),

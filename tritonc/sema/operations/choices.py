@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from contextlib import nullcontext, suppress
 
+from tritonc.analysis.values import speculatable
 from tritonc.frontend import syntax
-from tritonc.ir.core import Block, Op
-from tritonc.ir.ops import OPS
+from tritonc.ir.core import Block
 from tritonc.sema.context import Context, decayed, is_poisoned
 from tritonc.sema.operations import convert
 from tritonc.sema.operations.operators import invert
@@ -45,19 +45,7 @@ class _Side:
     def free(self) -> bool:
         """Nothing here needs the condition to hold."""
         return (self.begin is self.end and not self.assigns
-                and all(speculatable(op) for op in self.begin.ops))
-
-
-def speculatable(op: Op) -> bool:
-    """Whether it may as well run where the program does not."""
-    row = OPS[op.name]
-    if not row.pure:
-        return False
-    if not row.may_trap:
-        return True
-    divisor = op.operands[1].op
-    return (divisor is not None and divisor.name == "constant"
-            and divisor.attributes["value"] not in (0, -1))
+                and all(map(speculatable, self.begin.ops)))
 
 
 def _join(context: Context, sides: list[_Side]) -> None:

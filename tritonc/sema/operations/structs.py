@@ -125,7 +125,7 @@ def _place(context: Context, node: syntax.Member, type: CType) -> int:
         notes = foreign.notes(node.name)
         if node.name == "T":
             notes = (Note("trans(x) is the transpose"),)
-        context.refuse("struct-value", node.span, f"{type} is no struct, and has no members",
+        context.refuse("struct-value", node.span, f"{type} is not a struct and has no members",
                        *notes)
     names = [name for name, _ in struct.members]
     if node.name not in names:

@@ -185,7 +185,7 @@ def permute(context: Context, term: Term, order: list[int], span: Span) -> Term:
     rank = len(good(term).shape)
     if sorted(order) != list(range(rank)):
         found = ", ".join(map(str, order))
-        return context.error("subscript", span, f"({found}) is no permutation of the axes of "
+        return context.error("subscript", span, f"({found}) is not a permutation of the axes of "
                              f"{term.type}: 0 to {rank - 1}" if rank else
                              f"{term.type} has no axes to permute")
     type = ctype(term.type.element, tuple(term.shape[d] for d in order))

@@ -74,7 +74,7 @@ def check_size(context: Context, shape: Shape, span: Span) -> None:
     """Refuse a tile that is too large."""
     if prod(shape) > MAX_ELEMENTS:
         context.refuse("tile-too-large", span, f"a tile of shape {spell(shape)} has {prod(shape)} "
-                       f"elements; {MAX_ELEMENTS} is the most")
+                       f"elements; the limit is {MAX_ELEMENTS}")
 
 
 def spell(shape: Shape) -> str:

@@ -3,8 +3,9 @@
 One entry can have two bodies (`coarsen`): the host launches a block for each small tile, and where
 these are more than a limit, blocks compute large ones.  Blocks beyond those end at once, which is
 not for nothing where a block fills a multiprocessor: that is why the small tile may not be as small
-as few programs would like it.  For these there is a second entry, where launches choose among
-entries (`few`): a cluster of blocks shares the loop of each program.
+as few programs would like it.  For these there are other entries, where launches choose among
+entries (`Few`): a cluster of blocks shares the loop of each program.  Launches that one entry does
+not serve, as narrow ones or batches of small matrices, have one more or two.
 """
 
 from __future__ import annotations
@@ -16,13 +17,14 @@ from typing import NamedTuple
 
 from tritonc.backend.dots.together import chained
 from tritonc.backend.launch.coarsen import AXES, MOST, ratios
+from tritonc.backend.target.matrix import LARGE
 from tritonc.backend.target.target import Target
 from tritonc.tune.model.choose import Binding, Lower, ranked
-from tritonc.tune.model.cluster_blocks import cluster_sizes, priced
 from tritonc.tune.model.features import Profile
 from tritonc.tune.model.loops import Around
 from tritonc.tune.model.portfolio import (
     DOUBT,
+    DOUBT_COMPUTED,
     DOUBT_SCALED,
     MOST_SENT,
     Form,
@@ -30,7 +32,7 @@ from tritonc.tune.model.portfolio import (
     form_of,
     slower,
 )
-from tritonc.tune.model.times import computing, formula
+from tritonc.tune.model.times import cluster_sizes, computing, formula, priced
 from tritonc.variants import choice
 from tritonc.variants.choice import Cost
 
@@ -42,6 +44,9 @@ LEAST, LEAST_WGMMA = 32, 64
 # Of a step, where the large body has more warps than the small tile would get: they share its
 # inner axis (measured with 4 and 8 warps: convolutions by 64 x 64 1.25, products 1.0 to 1.15).
 _SHARED_OUT = 1.05
+# The same where the large body has a producer warp: half products of 1024 in cube, 2048 x 512
+# x 512 by 128 x 64 beside 128 x 256, and by 64 x 128 alone.
+_PRODUCER = 1.08
 # Clock cycles that a block takes which ends at once, of those of a multiprocessor: alone on it, or
 # beside others.  H200: 0.14 us and 0.04 us of an empty one, 0.16 us in products.
 _ENDS = (290, 70)
@@ -56,7 +61,10 @@ _MOST_WORK = 4  # operations of an element of an operand; 2 are its mask
 _WORTH = 0.1  # of the logarithm to 2 of the time that a second body saves, over the launches below
 # The same of an entry of clusters and, on tensor cores, of one more of larger tiles,
 _WORTH_FEW = (0.1, 0.01)
-_LEAST_WORK = 1 << 27  # of those with so many multiply-adds
+_LEAST_WORK, _LARGEST = 1 << 27, 1 << 40  # multiply-adds of those launches
+# Of other entries, at most so many: each lessens the fourth power of the logarithm of what launches
+# take too long by, which is mostly that of the worst.
+_OTHERS, _POWER, _WORTH_OTHER = 2, 4, 0.003
 _MOST_THREADS = 256  # 32 x 256 by four warpgroups: 1.8 times as long as 64 x 128 (conv_nhwc_flat)
 # Of products whose operand each tile computes anew.  Int4 weights, 2048 in cube: 0.049 ms by 512
 # programs of 128 x 64, 0.031 by 128 of 128 x 256 (H200).
@@ -65,6 +73,10 @@ _LIMITS = (1, 2, 3, 4, 6, 8, 12, 16, 24)  # programs for each multiprocessor tha
 # The launches that it is chosen for: extents along the first two axes, of further ones, lengths.
 _EXTENTS = (16, 64, 256, 512, 1024, 2048, 4096, 12288)
 _LENGTHS = (512, 4096)
+# Those of other entries: narrow, short and large ones, and batches, too.
+_ALL_EXTENTS = (16, 32, 64, 128, 256, 1024, 4096, 16384, 131072)
+_ALL_LENGTHS = (32, 192, 768, 2304, 9216)
+_BATCHES = (1, 64)
 _MANY = (4096, 4096), (512, 512, 64)  # a launch of many programs, and one of a batch;
 _DEEP = 2048, 256  # their loops
 _UNIT = 4  # of a cycle, in a `Cost`
@@ -83,11 +95,13 @@ class Small(NamedTuple):
 
 
 class Few(NamedTuple):
-    """Entries of clusters for launches whose clusters run all at once: their tunables, `cluster_k`
-    among them, and costs; the cost of the entry beside them in such a launch; the loops."""
+    """Entries beside the general one.  Those of clusters are for launches whose clusters run all at
+    once, others for what the tiles of the general entry are too wide or deep for, or too small:
+    their tunables and costs; the costs of the general entry's bodies; the loops."""
 
     members: tuple[Member, ...]
     general: Cost
+    large: tuple[tuple[int, ...], Cost] | None
     loops: tuple[Around, ...]
 
 
@@ -107,25 +121,27 @@ class _Candidate(NamedTuple):
 
 def bodies(space: Mapping[str, Sequence[int]], lower: Lower, target: Target, large: Binding,
            clusters: bool = False) -> tuple[Small | None, Few | None]:
-    """What to have beside `large`, a combination of `space`: a small body, and with `clusters` an
-    entry of them; None where the model knows no cost, or it saves too little."""
+    """What to have beside `large`, a combination of `space`: a small body, and with `clusters`
+    other entries; None where the model knows no cost, or they save too little."""
     found = _combinations(space, lower, target, large)
     if found is None:
         return None, None
     rows, whole, form = found
     launches = [*_launches(form)]
     small = _small(rows, whole, form, target, launches)
-    few = _few(rows, whole, form, target, lower, small) if clusters else []
-    if not few:
+    if not clusters:
         return small, None
-    if small is not None and whole.kind == "cores":
+    few = _few(rows, whole, form, target, lower, small)
+    if few and small is not None and whole.kind == "cores":
         small = _small(rows, whole, form, target, launches, 0, FEW_PARTS)
-    if small is not None and whole.kind == "cores":
+    if few and small is not None and whole.kind == "cores":
         tile = _general(rows, whole, small).tile
         meet = prod(whole.tile) // prod(tile) * whole.cost.blocks * target.multiprocessors
         small = small._replace(most=min(MOST, max(small.most, meet)))
+    few += _others(rows, whole, form, small, few)
     return small, Few(tuple(Member(row.binding, row.cost) for row in few),
-                      _general(rows, whole, small).cost, form.loops)
+                      _general(rows, whole, small).cost,
+                      (whole.tile, whole.cost) if small else None, form.loops) if few else None
 
 
 def _combinations(space: Mapping[str, Sequence[int]], lower: Lower, target: Target, large: Binding
@@ -149,8 +165,11 @@ def _combinations(space: Mapping[str, Sequence[int]], lower: Lower, target: Targ
 
 def _general(rows: Sequence[_Candidate], whole: _Candidate, small: Small | None) -> _Candidate:
     """What an entry computes launches of few programs by."""
-    return next((_beside(row, whole) for row in rows if small is not None
-                 and row.binding == small.binding), whole)
+    found = next((_beside(row, whole) for row in rows if small is not None
+                  and row.binding == small.binding), None)
+    if found is None or whole.kind != "wgmma" or prod(whole.tile) < LARGE:
+        return found or whole
+    return found._replace(cost=found.cost._replace(wait=round(found.cost.wait * _PRODUCER)))
 
 
 def _small(rows: Sequence[_Candidate], whole: _Candidate, form: Form, target: Target,
@@ -220,6 +239,41 @@ def _few(rows: Sequence[_Candidate], whole: _Candidate, form: Form, target: Targ
     return chosen
 
 
+def _others(rows: Sequence[_Candidate], whole: _Candidate, form: Form, small: Small | None,
+            few: Sequence[_Candidate]) -> list[_Candidate]:
+    """Entries without clusters to have beside those with clusters."""
+    lengths = [length // _TAPS ** (len(form.loops) - 1) for length in _ALL_LENGTHS]
+    launches = [launch for launch in _launches(form, _ALL_EXTENTS, _BATCHES, lengths)
+                if _LEAST_WORK <= prod((*launch[0], *launch[1])) <= _LARGEST]
+    known = [_timed(row._replace(cost=slower(row.cost, _doubt(row, whole))), launches)
+             for row in rows if row.threads <= _MOST_THREADS]
+    least = [*map(min, *(_timed(row, launches).times
+                         for row in (whole, _general(rows, whole, small), *few)))]
+    best = [*map(min, least, *(row.times for row in known))]
+
+    def excess(times: Sequence[int]) -> float:
+        return sum(log2(time / fastest) ** _POWER
+                   for time, fastest in zip(map(min, least, times), best, strict=True))
+
+    chosen: list[_Candidate] = []
+    while known and len(chosen) < _OTHERS:
+        found = min(known, key=lambda row: excess(row.times))
+        if excess(least) - excess(found.times) < _WORTH_OTHER * len(launches):
+            break
+        chosen.append(found)
+        least = [*map(min, least, found.times)]
+    return chosen
+
+
+def _doubt(row: _Candidate, whole: _Candidate) -> float:
+    """By how much a combination may take longer than the model says."""
+    dots = [feature for feature in row.profile if feature.kind == "dot"]
+    if any(dot.scaled for dot in dots):
+        return DOUBT_SCALED
+    alone = any(dot.computed for dot in dots) and row.cost.blocks < whole.cost.blocks
+    return DOUBT_COMPUTED if alone else DOUBT
+
+
 def _rate(cost: Cost) -> float:
     """What a tile takes of a multiprocessor that is full, for a unit of the loop."""
     return max(cost.busy, cost.wait / cost.blocks) / (cost.depths[0] if cost.depths else 1)
@@ -276,7 +330,8 @@ def _most_parts(cost: Cost, tile: tuple[int, ...], form: Form) -> float:
     return 1 + _MOST_LOST * int(choice.time(cost, tile, extents, lengths)) / each
 
 
-def _launches(form: Form) -> Iterator[Launch]:
-    axes = [_EXTENTS if axis < 2 else (1,) for axis in range(form.axes)]
-    for *extents, length in product(*axes, _LENGTHS):
-        yield tuple(extents), (length, *[_TAPS] * (len(form.loops) - 1))
+def _launches(form: Form, extents: Sequence[int] = _EXTENTS, batches: Sequence[int] = (1,),
+              lengths: Sequence[int] = _LENGTHS) -> Iterator[Launch]:
+    axes = [extents if axis < 2 else batches for axis in range(form.axes)]
+    for *along, length in product(*axes, lengths):
+        yield tuple(along), (length, *[_TAPS] * (len(form.loops) - 1))

@@ -122,7 +122,7 @@ def _form_of(kernel: Kernel, cfg: Cfg) -> str:
     if any(op.name == "dot" for op in kernel.ops()):
         return ""
     for name in ("ends_by_tile", "recurrence", "columns_alone", "several_passes",
-                 "reducing_passes", "sums_columns", "adds_tiles", "adds_to_few",
+                 "reducing_passes", "sums_columns", "adds_tiles", "adds_to_few", "takes_turns",
                  "windows_of_bytes"):
         if getattr(row_loops, name)(kernel, cfg):
             return name

@@ -21,10 +21,10 @@ from tritonc.backend.dots.together import chained
 from tritonc.backend.target.target import Target
 from tritonc.source import CompileError
 from tritonc.tune.model.choose import Binding, Lower, Ranked, middle, multiples, neighbours, ranked
-from tritonc.tune.model.cluster_blocks import IN_MEMORY, cluster_sizes
-from tritonc.tune.model.cluster_blocks import priced as cost_of
 from tritonc.tune.model.features import features
 from tritonc.tune.model.loops import Around, forms, loops_around
+from tritonc.tune.model.times import IN_MEMORY, cluster_sizes
+from tritonc.tune.model.times import priced as cost_of
 from tritonc.variants import choice
 from tritonc.variants.choice import Cost
 from tritonc.variants.variant import tile_of
@@ -37,7 +37,7 @@ DOUBT = 0.03
 DOUBT_SCALED = 0.3  # of sums that are scaled beside the product, of which few times were measured
 # Of fewer blocks beside each other that compute where operands are: conv_nhwc of 112 x 112 by
 # 128 x 128 took 1.2 times as long as by 64 x 128, and not 0.9 times.
-_DOUBT_COMPUTED = 0.25
+DOUBT_COMPUTED = 0.25
 # Results of a cluster: larger tiles, whose sums take longer on their way, were slower than the
 # model says (128 x 128: int8_linear of 128 rows 16 to 20 us, 15 by 128 x 64; conv_nchw of 14 x 14).
 # Of convolutions 64 x 64, 64 x 128 and 128 x 64 by clusters of two were measured.
@@ -129,7 +129,7 @@ def portfolio(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
     for binding, cost, _ in (known[i] for i in chosen):
         alone = computed and cost.blocks < known[first][1].blocks and "cluster_k" not in binding
         members.append(Member(dict(binding), slower(cost, DOUBT_SCALED if scaled else
-                                                    _DOUBT_COMPUTED if alone else DOUBT)))
+                                                    DOUBT_COMPUTED if alone else DOUBT)))
     if in_memory and form.axes < 3 and form.loops and not (scaled or computed) \
             and "wgmma" in target.features:
         least = times[[first, *chosen]].min(axis=0)

@@ -24,9 +24,10 @@ _WAITING = 128  # of a loop that all elements of a tile end: one warp
 _RECURRENCE = 512  # of one whose iterations wait for each other: one warp, too
 _COLUMNS = 128  # of columns alone: one warp
 _ADDING = 4096  # of atomics on few addresses, which take turns
+_TURNS = 2048  # of one on one address that is read: programs wait for it, and should be many
 _WANTED = {"several_passes": _PASSES, "reducing_passes": _PASSES, "sums_columns": _PASSES,
            "ends_by_tile": _WAITING, "recurrence": _RECURRENCE, "adds_to_few": _ADDING,
-           "columns_alone": _COLUMNS}
+           "columns_alone": _COLUMNS, "takes_turns": _TURNS}
 # Threads of a block whose row is loaded again, by the bytes of that: H200, four kernels of rows.
 _ROW_THREADS = {64: 6 << 10, 128: 12 << 10, 256: 56 << 10, 512: None}
 _FLAT_BYTES, _FLAT_ASPECT = 4096, 8  # of a tile of two axes, both contiguous along the last

@@ -37,10 +37,10 @@ def expand(text: str) -> list[dict[str, int]]:
         assert low is not None
         axes[name] = [low] if high is None else _steps(low, high, found.group(4), step, part)
         if len(axes[name]) > MOST:
-            raise ValueError(f"'{part.strip()}' has {len(axes[name])} values; {MOST} are the most")
+            raise ValueError(f"'{part.strip()}' has {len(axes[name])} values; the limit is {MOST}")
     count = prod(map(len, axes.values()))
     if count > MOST:
-        raise ValueError(f"'{text}' has {count} sizes; {MOST} are the most")
+        raise ValueError(f"'{text}' has {count} sizes; the limit is {MOST}")
     return [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
 
 
@@ -48,7 +48,7 @@ def _integer(word: str, part: str) -> int:
     try:
         return int(word, 0)
     except ValueError:
-        raise ValueError(f"'{part.strip()}': '{word}' is no integer") from None
+        raise ValueError(f"'{part.strip()}': '{word}' is not an integer") from None
 
 
 def _steps(low: int, high: int, kind: str | None, step: int | None, part: str) -> list[int]:
@@ -75,7 +75,7 @@ def expand_all(lines: Iterable[str]) -> list[dict[str, int]]:
         for size in expand(line):
             found.setdefault(tuple(sorted(size.items())), size)
     if len(found) > MOST:
-        raise ValueError(f"there are {len(found)} sizes; {MOST} are the most")
+        raise ValueError(f"there are {len(found)} sizes; the limit is {MOST}")
     return [*found.values()]
 
 

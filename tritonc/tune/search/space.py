@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import chain, repeat
 from math import prod
 
-from tritonc import driver, sema
+from tritonc import sema, stages
 from tritonc.backend.dots.split_dots import SUMS
 from tritonc.backend.layout.dot_layouts import DEFAULT, nestings
 from tritonc.backend.target.matrix import INSTRUCTIONS, WGMMA
@@ -85,7 +85,7 @@ def search_space(source: SourceFile, options: Options, kernel: str, nesting: boo
     Raises CompileError if the source is wrong.
     """
     diagnostics = Diagnostics()
-    tokens = driver.preprocess(source, options, diagnostics).tokens
+    tokens = stages.preprocess(source, options, diagnostics).tokens
     program = parse(tokens, diagnostics)
     diagnostics.raise_if_errors()
     declared = sema.tunables(program, diagnostics)

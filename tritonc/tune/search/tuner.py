@@ -13,7 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TextIO
 
-from tritonc import __version__, driver, outputs
+from tritonc import __version__, driver, outputs, stages
 from tritonc.backend.target.target import find
 from tritonc.launch.data import bench_sizes, size_values
 from tritonc.launch.run_problems import kernel_of, of_kernel, read_problems, with_defines
@@ -84,7 +84,7 @@ def prepare(request: Request, target: str, diagnostics: Diagnostics) -> Task:
     spec = Spec(request.source.name, request.source.text, options, problems.index(problem),
                 kernel.name)
     sizes = [size_values(problem, size) for size in request.sizes] or bench_sizes(problem)
-    tokens = driver.preprocess(request.source, with_macros, Diagnostics()).tokens
+    tokens = stages.preprocess(request.source, with_macros, Diagnostics()).tokens
     return Task(spec, problem, with_macros, sizes,
                 search_space(request.source, with_macros, kernel.name, request.nesting,
                              [known_of(problem, size, options.defines) for size in sizes]),
@@ -205,8 +205,8 @@ def summary(task: Task, choices: Sequence[Choice], search: Search) -> list[str]:
     if search.slowed:
         lines.append(f"  the GPU was slowed during {search.slowed} measurements")
     if search.done < search.total:
-        lines.append(f"  {search.total - search.done} of {search.total} were not measured; the "
-                     "same command goes on")
+        lines.append(f"  {search.total - search.done} of {search.total} were not measured; run "
+                     "the same command again to continue")
     return lines
 
 

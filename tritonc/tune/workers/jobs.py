@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
 
-from tritonc import driver, ptxas
+from tritonc import driver, ptxas, stages
 from tritonc.launch.run_problems import read_problems, with_defines
 from tritonc.meta_parameters import BY_NAME
 from tritonc.options import Options
@@ -93,7 +93,7 @@ class Compiler:
         choices = [stated | {
             name: value for name, value in {**self.options.tune, **candidate}.items()
             if name in BY_NAME and name not in kernel.tunables} for candidate in candidates]
-        return variants(kernel, driver.context_of(options), choices,
+        return variants(kernel, stages.context_of(options), choices,
                         [*passes.OPT, *passes.BACKEND], options.opt_level)
 
     def compile(self, binding: Binding) -> Code | Illegal:

@@ -21,13 +21,10 @@ from tritonc.backend.emit.elements.casts import as_bits, from_bits
 from tritonc.backend.emit.function import Emitter, FunctionEmitter
 from tritonc.backend.emit.literals import address_space, literal, llvm_type, memory_type
 from tritonc.backend.emit.registers import access_chunks, addressed, alike_registers, owned
-from tritonc.backend.emit.warps import from_words, shuffle_index, to_words
 from tritonc.ir.core import Op
-from tritonc.ir.layouts.layout import log2
-from tritonc.ir.types import I1, Pointer, Scalar, Tile, element, scalar
+from tritonc.ir.types import I1, Pointer, Scalar, Tile, element
 
 _SCOPES = {"block": 'syncscope("block") ', "gpu": 'syncscope("device") ', "system": ""}
-LINE = 128  # bytes
 FENCE = f"fence {_SCOPES['gpu']}acq_rel"
 _NAMES = {"block": "cta", "gpu": "gpu", "system": "sys"}
 _SUFFIXES = {"block": ".relaxed.cta", "gpu": "", "system": ".relaxed.sys"}  # of instructions
@@ -171,9 +168,6 @@ _NATIVE: dict[tuple[str, str], tuple[str, str, str]] = {
 
 def atomic_rmw(f: FunctionEmitter, op: Op) -> None:
     kind, e = op.attributes["kind"], _pointer(op).element
-    if "line" in op.attributes:  # `word_of_line` loads it
-        f.values[op.result] = ["poison"]
-        return
     if kind in ("load", "store"):
         _atomics(f, op, partial(_load_or_store, f, op))
         return
@@ -196,37 +190,6 @@ def atomic_rmw(f: FunctionEmitter, op: Op) -> None:
             scope))
 
     _atomics(f, op, one, fenced=not order)
-
-
-def word_of_line(f: FunctionEmitter, op: Op) -> None:
-    """A load by all lanes up to p's, where its word is not kept; and the word, from its lane."""
-    p, kept, line, used = (f.values[v][0] for v in op.operands[1:])
-    e, atomic, word = scalar(op.results[0].type), op.operands[0].op, scalar(op.results[1].type)
-    assert atomic is not None
-    scope, bits = _NAMES[atomic.attributes.get("scope", "gpu")], word.bits
-    place = f.op(f"ptrtoint ptr addrspace(1) {p} to i64")
-    own = f.op(f"and i64 {place}, {-LINE}")
-    lane = f.op(f"lshr i64 {f.op(f'and i64 {place}, {LINE - 1}')}, {log2(word.bytes)}")
-    lane = f.op(f"trunc i64 {lane} to i32")
-    bit = f.op(f"shl i32 1, {lane}")
-    same = f.op(f"icmp eq i64 {own}, {line}")
-    known = f.op(f"select i1 {same}, i32 {used}, i32 0")
-    fresh = f.op(f"icmp eq i32 {f.op(f'and i32 {known}, {bit}')}, 0")
-    hit = f.both(same, fresh)
-    part = f.prelude(f"and i32 {f.thread}, {LINE // word.bytes - 1}")
-    offset = f.prelude(f"zext i32 {f.prelude(f'shl i32 {part}, {log2(word.bytes)}')} to i64")
-    at = f.op(f"or disjoint i64 {own}, {offset}")
-    loads = f.op(f"select i1 {hit}, i1 false, i1 {f.op(f'icmp ule i32 {part}, {lane}')}")
-    register = "l" if bits == 64 else "r"
-    load = f"mov.b{bits} $0, $1; @$3 ld.relaxed.{scope}.global.b{bits} $0, [$2];"
-    kept = f.asm(f"i{bits}", load, [f"=&{register}"], [
-        (register, f"i{bits} {kept}"), ("l", f"i64 {at}"), ("b", f"i1 {loads}")])
-    found = from_words(f, word, [shuffle_index(f, one, lane) for one in to_words(f, word, [kept])],
-                       1)[0]
-    behind = f.op(f"sub i32 0, {bit}")  # are not loaded
-    now = f.op(f"select i1 {hit}, i32 {f.op(f'or i32 {known}, {bit}')}, i32 {behind}")
-    for result, name in zip(op.results, (from_bits(f, e, found), kept, own, now), strict=True):
-        f.values[result] = [name]
 
 
 def _order(f: FunctionEmitter, op: Op) -> str:
@@ -377,5 +340,4 @@ def _from_memory(f: FunctionEmitter, e: Scalar, a: str) -> str:
 
 EMITTERS: dict[str, Emitter] = {
     "load": emit_load, "store": emit_store, "atomic_rmw": atomic_rmw, "atomic_cas": atomic_cas,
-    "word_of_line": word_of_line,
 }

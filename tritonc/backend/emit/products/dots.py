@@ -6,7 +6,8 @@ part of A that a thread reads over all k has a layout (`layout_choice.fma_operan
 `shared_accesses` says how wide its accesses can be and where they
 lie, whichever axis is contiguous in the buffer.  The accesses for k + 1 are issued before the
 multiply-adds of k.  Those go through the accumulators in a snake, row by row, so that one operand
-stays in the register cache from each to the next.
+stays in the register cache from each to the next.  Neighbouring products that share operands, as
+those of complex numbers do, go through k together.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from tritonc.backend.emit.warps import to_words
 from tritonc.backend.layout.access import SharedAccess
 from tritonc.backend.layout.dot_layouts import fma_operand
 from tritonc.backend.target.matrix import BY_NAME, MatrixInstruction
-from tritonc.ir.core import Op, Value
+from tritonc.ir.core import Op, Value, uses
 from tritonc.ir.layouts.fragment import a_fragment, accumulator_fragment, b_fragment, instances
 from tritonc.ir.layouts.layout import Layout
 from tritonc.ir.types import F16, F64, TF32, Scalar, Tile, scalar, shape
@@ -74,21 +75,55 @@ class _Operand:
 
 
 def fma_dot(f: FunctionEmitter, op: Op) -> None:
-    a, b, c = op.operands
-    to, layout = scalar(c.type), f.layout(c)
-    depth = shape(a.type)[-1]
-    left = _Operand(f, a, to, layout, depth, True)
-    right = _Operand(f, b, to, layout, depth, False)
-    order = _snake(left, right, f.wanted(op.result))
-    total = list(f.values[c])
-    left.fetch(0)
-    right.fetch(0)
-    for k in range(depth):
+    group = _together(f, op)
+    if op is not group[-1]:
+        return  # computed with the last one
+    to, layout, depth = scalar(op.result.type), f.layout(op.result), shape(op.operands[0].type)[-1]
+    found: dict[tuple[Value, bool], _Operand] = {}
+    totals: dict[Value, list[str]] = {}
+    steps = []
+    for one in group:
+        a, b, c = one.operands
+        for value, first in ((a, True), (b, False)):
+            if (value, first) not in found:
+                found[value, first] = _Operand(f, value, to, layout, depth, first)
+        total = totals[one.result] = totals[c] if c in totals else list(f.values[c])
+        left, right = found[a, True], found[b, False]
+        steps.append((one, left, right, _snake(left, right, f.wanted(one.result)), total))
+    for k in range(-1, depth):
         if k + 1 < depth:
-            left.fetch(k + 1)
-            right.fetch(k + 1)
-        _multiply_add(f, to, order, left.take(k), right.take(k), total)
-    f.values[op.result] = total
+            for operand in found.values():
+                operand.fetch(k + 1)
+        if k >= 0:
+            taken = {operand: operand.take(k) for operand in found.values()}
+            for one, left, right, order, total in steps:
+                factors = taken[left]
+                if one.attributes.get("minus"):
+                    factors = [f.op(f"fneg {llvm_type(to)} {name}") for name in factors]
+                _multiply_add(f, to, order, factors, taken[right], total)
+    f.values |= totals
+
+
+def _together(f: FunctionEmitter, op: Op) -> list[Op]:
+    """The products beside `op` that share operands with it: each step of k is that of all, so that
+    a thread loads what they share once, and holds little of it."""
+    runs: list[list[Op]] = [[]]
+    for one in next(block.ops for block in f.kernel.blocks if op in block.ops):
+        if one.name == "fma_dot":
+            types = [v.type for v in one.operands]
+            if runs[-1] and types != [v.type for v in runs[-1][0].operands]:
+                runs.append([])
+            runs[-1].append(one)
+        elif one.name != "buffer_stage":
+            runs.append([])
+    run = next(run for run in runs if op in run)
+    operands = [v for one in run for v in one.operands[:2]]
+    readers = uses(f.kernel)
+    if len(set(operands)) == len(operands) or any(
+            reader in run and (v in operands or readers[v] != [reader])
+            for v in (one.result for one in run) for reader in readers.get(v, ())):
+        return [op]
+    return run
 
 
 def _snake(left: _Operand, right: _Operand, wanted: int) -> list[tuple[int, int, int]]:

@@ -18,8 +18,8 @@ registers would multiply.
 from __future__ import annotations
 
 from tritonc.analysis.affine import Affinity
-from tritonc.analysis.facts import Facts
-from tritonc.analysis.values import defined_by, origin
+from tritonc.analysis.facts import Facts, scalar_of
+from tritonc.analysis.values import defined_by, origin, sides
 from tritonc.backend.dots.raw_operands import computed_operand
 from tritonc.backend.memory.masks.unwrap_indices import Demand, bounds_of, demand_of
 from tritonc.ir.build import make_op
@@ -42,7 +42,7 @@ def drop_selections(kernel: Kernel, context: Context) -> bool:
     demand, facts = demand_of(kernel, affinity), Facts(kernel)
     for op in selections:
         loop = cfg.innermost[cfg.block_of[op]]
-        parts = conjuncts(op.operands[0])
+        parts = sides(op.operands[0], "and")
         left = [part for part in parts if not _unread(part, demand.get(op.result), affinity)
                 and not whole(part, loop, facts)]
         if len(left) == len(parts):
@@ -61,14 +61,6 @@ def drop_selections(kernel: Kernel, context: Context) -> bool:
     return bool(replaced)
 
 
-def conjuncts(mask: Value) -> list[Value]:
-    """The conditions of the mask's shape of which it is the conjunction."""
-    op = mask.op
-    if op is not None and op.name == "and" and op.guard is None:
-        return [part for v in op.operands for part in conjuncts(v)]
-    return [mask]
-
-
 def _unread(mask: Value, wanted: Demand | None, affinity: Affinity) -> bool:
     """Whether the mask holds for all elements that anybody needs."""
     bounds = bounds_of(affinity.mask(mask, len(shape(mask.type))))
@@ -82,21 +74,15 @@ def whole(mask: Value, loop: Loop, facts: Facts) -> bool:
     if op is None or end is None or end.name != "icmp" \
             or op.attributes["predicate"] != "slt" or end.attributes["predicate"] != "slt":
         return False
-    index, limit = op.operands[0].op, scalar_of(op.operands[1])
+    index, limit = op.operands[0].op, scalar_of(op.operands[1], facts)
     if index is None or index.name != "add" or limit is not end.operands[1]:
         return False
     for a, b in (index.operands, index.operands[::-1]):
-        if scalar_of(a) is end.operands[0] and scalar_of(a) is not None:
+        if scalar_of(a, facts) is end.operands[0]:
             least, most = facts.interval(b)
             steps = min(facts.factor(end.operands[0]), facts.factor(limit))
             return least >= 0 and most < steps
     return False
-
-
-def scalar_of(value: Value) -> Value | None:
-    """The scalar that all elements of a tile are."""
-    value = origin(value)
-    return None if shape(value.type) else value
 
 
 def steps_of_selections(kernel: Kernel, cfg: Cfg) -> list[Op]:
@@ -110,7 +96,7 @@ def steps_of_selections(kernel: Kernel, cfg: Cfg) -> list[Op]:
             made = computed_operand(operand, inside)
             for op in made.ops if made is not None else []:
                 if op.name == "select" and shape(op.operands[0].type):
-                    found.update((test, None) for part in conjuncts(op.operands[0])
+                    found.update((test, None) for part in sides(op.operands[0], "and")
                                  if (test := _compared(part)) in inside and test is not None)
     return list(found)
 

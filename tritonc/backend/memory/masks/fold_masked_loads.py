@@ -13,7 +13,7 @@ The load's undefined elements are defined by this; every other reader of it may 
 
 from __future__ import annotations
 
-from tritonc.analysis.values import constant_of, origin
+from tritonc.analysis.values import constant_of, origin, sides
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.numeric.numbers import round_to
@@ -43,7 +43,8 @@ def fold_masked_loads(kernel: Kernel, context: Context) -> bool:
                 load = load.operands[0].op
             if load is None or load.name != "load" or load.guard is None or constant is None:
                 continue
-            parts = _conjuncts(load.guard)  # where the rest of them fails, the load has its `other`
+            # Where the rest of them fails, the load has its `other`.
+            parts = sides(load.guard, "and", within=True)
             if op.name == "select" and not (value is op.operands[1] and any(
                     _holds_where(part, op.operands[0]) for part in parts)):
                 continue
@@ -80,15 +81,6 @@ def _same(p: Value, q: Value) -> bool:
 def _alike(a: Op, b: Op) -> bool:
     return (a.name in SHAPES and a.name == b.name and a.result.type == b.result.type
             and a.attributes == b.attributes)
-
-
-def _conjuncts(guard: Value) -> list[Value]:
-    """The guard, and what it is a conjunction of."""
-    found = [guard]
-    for value in found:
-        if value.op is not None and value.op.name == "and":
-            found += value.op.operands
-    return found
 
 
 def _holds_where(guard: Value, condition: Value) -> bool:

@@ -58,9 +58,9 @@ def leading_to(blocks: Iterable[Block], ends: Iterable[Block]) -> list[Block]:
     return [block for block in order if block in found]
 
 
-def first_work(kernel: Kernel) -> set[Block]:
-    """The blocks in which threads take the registers of their role: the first on each way from the
-    entry that do more than choose a body by scalars, or end."""
+def first_choices(kernel: Kernel) -> set[Block]:
+    """The blocks in which threads only choose a body by scalars, or end, before they take the
+    registers of their role; none where others lead to what comes behind them."""
     cfg = Cfg(kernel)
     choices: set[Block] = set()
     pending = [kernel.entry]
@@ -71,10 +71,9 @@ def first_work(kernel: Kernel) -> set[Block]:
             continue
         choices.add(block)
         pending += block.successors
-    found = {to for block in choices for to in block.successors} - choices
-    if all(choices.issuperset(cfg.predecessors[block]) for block in found):
-        return found if choices else {kernel.entry}
-    return {kernel.entry}
+    behind = {to for block in choices for to in block.successors} - choices
+    apart = all(choices.issuperset(cfg.predecessors[block]) for block in behind)
+    return choices if apart else set()
 
 
 def chooses(block: Block) -> bool:

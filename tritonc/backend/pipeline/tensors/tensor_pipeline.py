@@ -121,7 +121,7 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
     stages, least = _stages(kernel, staged, context, groups, alone, separate, bool(hindered))
     if stages < least:
         return [], _all(staged, f"{least} stages of the operands do not fit into shared memory, "
-                           "or are not asked for")
+                           "or are more than num_stages")
     distance = max(1, stages - 2)
     cfg = Cfg(kernel)
     rewrite = TensorRewrite(kernel, staged, part, channels, stages, distance)
@@ -150,7 +150,7 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
                    boxes[0].load.span)
     for one in (*rewrite.fixed, *channels):
         if one.load is not None and (one.boxes is None or one in rewrite.fixed):
-            context.remark("pipeline", "brought by the producer warp before the loop that reads it"
+            context.remark("pipeline", "loaded by the producer warp before the loop that reads it"
                            if one.boxes is not None else "operand copied asynchronously "
                            f"(cp.async), {distance} iterations ahead", one.load.span)
     return [staged, *(later.staged for later in followers)], hindered

@@ -25,9 +25,9 @@ PLAIN, CAUSAL = (ROOT / "samples" / f"{name}.tc" for name in ("attention", "atte
 CHAIN = ROOT / "tests" / "run" / "chained_products.tc"
 MASKS = ROOT / "tests" / "run" / "masks_of_whole_tiles.tc"
 BACKWARD = ROOT / "samples" / "attention_backward.tc"
-LATENT, PAGES, LENGTHS, BLOCKS, SCALED = (
-    ROOT / "bench" / "ways" / "attention" / f"{name}.tc"
-    for name in ("latent", "pages", "loaded_lengths", "block_list", "scaled_queries"))
+LATENT, PAGES, LENGTHS, BLOCKS, SCALED, PASSES = (
+    ROOT / "bench" / "ways" / "attention" / f"{name}.tc" for name in (
+        "latent", "pages", "loaded_lengths", "block_list", "scaled_queries", "two_passes"))
 FLOAT8 = ROOT / "bench" / "suite" / "attention_fp8.tc"
 
 
@@ -45,15 +45,16 @@ def setting(path: Path, values: str) -> Setting:
     *((BACKWARD, f"D=64,BH=1,{values}") for values in (
         "TM=64,TN=128,S=300", "TM=128,TN=64,S=260", "TM=64,TN=64,S=20")),
     (FLOAT8, "D=64,BH=1,TM=128,TN=64,S=200"),
-    (LATENT, "H=1,TM=64,TN=64,S=130"),
+    (LATENT, "H=1,TM=64,TN=64,S=130"), (LATENT, "H=2,TM=128,TN=128,S=130"),
     (PAGES, "H=2,S=200,TM=64,TN=32"), (PAGES, "H=2,S=300,D=128,TM=128,TN=128"),
     *((path, f"H=2,S={count},D=128,TM=128,TN=128") for path, count in (
-        (LENGTHS, 300), (BLOCKS, 512), (SCALED, 130))),
+        (LENGTHS, 300), (BLOCKS, 512), (SCALED, 130), (PASSES, 300))),
+    (PASSES, "H=2,S=130,TM=128,TN=128"),
 ], ids=lambda value: getattr(value, "stem", value))
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
 def test_simulated(path: Path, values: str, target: str, thorough: bool) -> None:
     if target == "sm_80" and path in (
-            BACKWARD, CAUSAL, MASKS, PAGES, LENGTHS, BLOCKS, SCALED) and not thorough:
+            BACKWARD, CAUSAL, MASKS, PAGES, LENGTHS, BLOCKS, SCALED, PASSES) and not thorough:
         pytest.skip("needs --thorough")  # what they are about is of sm_90a
     simulate(setting(path, values), target)
 

@@ -17,12 +17,24 @@ from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import element, scalar
 
+LEAST_COPY = 4  # bytes that cp.async moves
 _PIPELINED = ("dot", "fma_dot", "mma_dot", "wgmma", "channel", "async_copy")
 
 
 def may_be_ragged(kernel: Kernel) -> bool:
     """Whether loads are threads' own, and not those of a product's pipeline."""
     return not any(op.name in _PIPELINED for op in kernel.ops())
+
+
+def too_fine(op: Op, infos: Infos) -> bool:
+    """Whether the mask of a load is too fine for the copies of a pipeline, as that of a triangular
+    operand: such a load stays the threads' own."""
+    info = infos.get(op.operands[0])
+    guard = infos.get(op.guard) if op.guard is not None else None
+    if op.name != "load" or info is None or guard is None:
+        return False
+    axis = max(range(len(info.contiguity)), key=lambda d: info.contiguity[d])
+    return guard.constancy[axis] * scalar(pointee(op.operands[0].type)).bytes < LEAST_COPY
 
 
 def edge(op: Op, infos: Infos, ragged: bool) -> AxisInfo | None:

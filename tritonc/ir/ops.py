@@ -288,9 +288,10 @@ _ROWS: list[OpInfo] = [
             "end have accesses of their own.",
             {READ}, optional=("cache", "volatile", "other", "vector", "vector_axis", "alike",
                               "late", "piecewise", "moves", "align", "ragged", "window")),
-    _memory("store", "p value", rules.store, "Writes value to p, where the guard holds.",
+    _memory("store", "p value", rules.store, "Writes value to p, where the guard holds.  `ragged`: "
+            "it may hold for a part of a vector; `inner`: of the elements around this one.",
             {WRITE}, optional=("cache", "vector", "vector_axis", "release", "moves", "align",
-                               "ragged")),
+                               "ragged", "inner")),
     _memory("atomic_rmw", "p value", rules.atomic,
             "Combines memory with value by `kind` atomically; gives the old value.  `kind` load: "
             "changes nothing; store: value replaces what was there.  `order` is relaxed, acquire, "

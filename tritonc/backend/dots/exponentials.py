@@ -22,6 +22,7 @@ SPREADS = ("broadcast", "reshape")
 _RELATIVE = frozenset({"fmul", "fdiv", "fneg", "fabs", "select", "psi", "broadcast", "reshape",
                        "trans", "convert_layout"})
 _NARROW = 11  # bits of a significand
+_LOW, _HIGH = ("eq", "le", "lt"), ("ne", "ge", "gt")  # comparisons
 
 
 @dataclass
@@ -41,6 +42,7 @@ class Exponential:
     any_sign: bool = False  # of the factors, since no greatest element is looked for
     great: bool = False  # whether elements may be beyond GREAT
     great_row: bool = False  # whether m may be
+    outer: bool = False  # exp((x - m) * factor): the one of `factors`, which z has not got
 
     @property
     def unit(self) -> float:
@@ -119,12 +121,18 @@ def only_rounded(value: Value, readers: dict[Value, list[Op]], summed: bool = Tr
 
 
 def _match(op: Op, readers: dict[Value, list[Op]]) -> Exponential | None:
-    difference = defined_by(op.operands[0], "fsub")
+    difference, factors = difference_of(op)
     if difference is None:
         return None
     x, row = difference.operands[0], origin(difference.operands[1], SPREADS)
     if not shape(row.type) or row.op is None:
         return None
+    if factors:
+        made = {x, *(step.z for step in _steps(op, x, row) if not step.masks)}
+        great = _may_be_great(x)
+        return Exponential(op, x, row, None, x, factors, [], great=great, outer=True) if any(
+            peak.operands[0] in made for peak in _peaks(row)) and (
+                op.name == "exp" or not great) else None
     great = _may_be_great(x)
     steps = [Exponential(op, x, row, None, x, [], [], great=great), *_steps(op, x, row)]
     for step in steps:
@@ -132,7 +140,7 @@ def _match(op: Op, readers: dict[Value, list[Op]]) -> Exponential | None:
         step.great_row = great or _may_be_great(row, is_row=True)
     for peak in _peaks(row):
         (reduced,) = peak.operands
-        if reduced is x:
+        if _alike(reduced, x):
             own = [step for step in steps if _alone(step, (difference, peak), readers)]
             best = max(own, key=lambda step: len(step.factors), default=steps[0])
             best.peak = peak
@@ -140,11 +148,53 @@ def _match(op: Op, readers: dict[Value, list[Op]]) -> Exponential | None:
         for step in steps if op.name == "exp" else ():
             if reduced is step.z and not step.masks:
                 return step
+        if op.name == "exp" and _hidden_alike(reduced, op, x, readers):
+            return steps[0]
     if only_rounded(op.result, readers, summed=False):
         best = max(steps, key=lambda step: len(step.factors))
         best.any_sign = True
         return best if op.name == "exp" or best.masks else None
     return None
+
+
+def _alike(a: Value, b: Value) -> bool:
+    """Whether two values are one, or the same product, of which one may be contracted."""
+    one, two = defined_by(a, "fmul"), defined_by(b, "fmul")
+    return a is b or (one is not None and two is not None and one.operands == two.operands)
+
+
+def divisions(found: Exponential, readers: dict[Value, list[Op]]) -> list[Op]:
+    """The divisions by constants on the way to x, of which all is read for the exponential alone:
+    by it, by the greatest element's reduction, or by what is on the way."""
+    chain, value = list[Op](), found.x
+    while (step := value.op) is not None and (
+            (step.name == "select" and constant_of(step.operands[2]) is not None)
+            or (step.name == "fmul" and is_uniform(step.operands[1]))
+            or (step.name == "fdiv" and _moderate(step.operands[1]))):
+        chain.append(step)
+        value = step.operands[1 if step.name == "select" else 0]
+    difference, _ = difference_of(found.op)
+    peaks = [peak for peak in _peaks(found.row) if peak.operands[0] is found.x]
+    own = {*chain, difference, *peaks}
+    return [op for op in chain if op.name == "fdiv"] if all(
+        own.issuperset(readers[step.result]) for step in chain) else []
+
+
+def _hidden_alike(reduced: Value, op: Op, x: Value, readers: dict[Value, list[Op]]) -> bool:
+    """Whether the greatest of the x's is that under a mask, under which alone op is read."""
+    mask = defined_by(reduced, "select")
+    return mask is not None and _alike(mask.operands[1], x) and all(
+        reader.name == "select" and reader.operands[:2] == [mask.operands[0], op.result]
+        for reader in readers.get(op.result, ()))
+
+
+def difference_of(op: Op) -> tuple[Op | None, list[Value]]:
+    """The difference of which, or of a product of which with a scalar, it is the exponential."""
+    product = defined_by(op.operands[0], "fmul")
+    found = _uniform_last(product.operands) if product is not None else None
+    if found is None:
+        return defined_by(op.operands[0], "fsub"), []
+    return defined_by(found[0], "fsub"), [found[1]]
 
 
 def _may_be_great(value: Value, is_row: bool = False) -> bool:
@@ -216,3 +266,23 @@ def _peaks(row: Value) -> Iterator[Op]:
             stack += op.operands
         elif op is not None and op.name == "fmul":
             stack += (_uniform_last(op.operands) or ())[:1]
+        elif op is not None and op.name == "select":
+            stack += _guarded(op)
+
+
+def _guarded(op: Op) -> list[Value]:
+    """The row of `row == -inf ? 0 : row`, or of another selection that gives no less than it."""
+    test = defined_by(op.operands[0], "fcmp")
+    limit = constant_of(test.operands[1]) if test is not None else None
+    predicate = test.attributes["predicate"][1:] if test is not None else ""
+    if test is None or limit is None or predicate not in (*_LOW, *_HIGH):
+        return []
+    other, row = op.operands[1:] if predicate in _LOW else op.operands[:0:-1]
+    inner = defined_by(test.operands[0], "fabs")
+    if inner is not None and limit == -HIDDEN and predicate in ("eq", "ne"):
+        limit = HIDDEN  # of a row of infinity, the differences are infinite too
+    number, tested = constant_of(other), (inner.operands if inner is not None and limit == HIDDEN
+                                          else test.operands)[0]
+    scaled = defined_by(row, "fmul") if limit == HIDDEN else None
+    compared = [row, *((_uniform_last(scaled.operands) or ())[:1] if scaled is not None else ())]
+    return [row] if tested in compared and number is not None and number >= limit else []

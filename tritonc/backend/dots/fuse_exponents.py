@@ -11,6 +11,8 @@ Before:  %x = fmul %s, splat %c           After:  %r = reduce %s {kind = fmax}
 An element then takes a multiply-add and the hardware's exp2, where the product, the difference and
 exp take ten instructions.  What stands on rows is of no account.
 
+exp((s - m) * c) is made exp(s * c - m * c) first, and s / c, of a constant, s * (1 / c).
+
 Done where the exponentials e^(x - m) are those of a softmax: m is at least the greatest x of its
 row, and what they are for is sums and floats of at most 16 bits (`only_rounded`).  Where they go
 into such floats alone, as in a softmax's gradient, m may be any row.
@@ -46,12 +48,14 @@ from tritonc.backend.dots.exponentials import (
     HIDDEN,
     SPREADS,
     Exponential,
+    difference_of,
+    divisions,
     exponentials,
     positive,
 )
 from tritonc.ir.build import Builder
 from tritonc.ir.context import Context
-from tritonc.ir.core import Kernel, Op, Value
+from tritonc.ir.core import Kernel, Op, Value, uses
 from tritonc.ir.numeric.numbers import round_to
 from tritonc.ir.types import F32, Tile
 
@@ -67,10 +71,28 @@ def fuse_exponents(kernel: Kernel, context: Context) -> bool:
         found = next((one for one in exponentials(kernel) if one.op not in done), None)
         if found is None:
             return bool(done)
+        if divided := divisions(found, uses(kernel)):
+            _multiply(kernel, divided)
+            continue
         done.add(found.op)
+        if found.outer:
+            if all(map(positive, found.factors)):
+                _Rewrite(kernel, found).distribute()
+            continue
         if not found.any_sign and not all(map(positive, found.factors)):
             found.factors, found.masks, found.z = [], [], found.x
         _Rewrite(kernel, found).run()
+
+
+def _multiply(kernel: Kernel, divided: list[Op]) -> None:
+    """Make divisions by constants products with what is one divided by them."""
+    home = {op: block for block in kernel.blocks for op in block.ops}
+    for op in divided:
+        b = Builder(home[op], home[op].ops.index(op), op.span)
+        inverse = float(round_to(F32, 1 / float(constant_of(op.operands[1]) or 1)))
+        kernel.replace({op.result: b.value("fmul", op.operands[0], b.constant(
+            inverse, op.result.type))})
+        home[op].ops.remove(op)
 
 
 class _Rewrite:
@@ -109,6 +131,18 @@ class _Rewrite:
         if found.op.name == "exp":
             self.rows(scaled)
         self.kernel.replace(self.replaced)
+
+    def distribute(self) -> None:
+        """exp((x - m) * c) is exp(x * c - m * c), which may be fused in its turn."""
+        found, b = self.found, self.before(self.found.op)
+        (factor,) = found.factors
+        row = b.value("fmul", found.row, self.uniform(b, factor, found.row))
+        scale = self.uniform(b, factor, found.x)
+        if found.op.name == "exp":
+            exponent = b.value("fsub", b.value("fmul", found.x, scale), self.spread(b, row))
+        else:
+            exponent = b.value("fma", found.x, scale, self.spread(b, b.value("fneg", row)))
+        self.kernel.replace({found.op.result: b.value(found.op.name, exponent)})
 
     def before(self, op: Op) -> Builder:
         block = self.home[op]
@@ -196,7 +230,7 @@ class _Rewrite:
 
     def spread(self, b: Builder, value: Value) -> Value:
         """A row as x - m has it."""
-        difference = self.found.op.operands[0].op
+        difference, _ = difference_of(self.found.op)
         assert difference is not None
         steps, row = list[Op](), difference.operands[1]
         while row.op is not None and row.op.name in SPREADS:

@@ -49,6 +49,7 @@ Needs layouts.  Leaves barriers to insert_barriers and overlap to prefetch and p
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from tritonc.analysis.values import defined_by
 from tritonc.backend.dots.promote import promoted, started
@@ -228,7 +229,8 @@ def _channel(op: Op, buffers: list[Op]) -> list[Op]:
 def _on_cores(op: Op, bits: int, buffers: list[Op]) -> tuple[Operands, Product]:
     a, b, _ = op.operands
     taken = defined_by(a, "fneg")  # what is loaded crosses as it is
-    a, signs = (taken.operands[0], {"minus": True}) if taken is not None else (a, {})
+    a = taken.operands[0] if taken is not None else a
+    signs: dict[str, Any] = {"minus": True} if taken is not None else {}
     result, depth = layout_of(op.result), shape(a.type)[-1] >> bits
     staged = []
     for operand, axis in ((a, -2), (b, -1)):

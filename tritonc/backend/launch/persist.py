@@ -29,6 +29,7 @@ Meta-parameter `persistent`: 0 leaves one block for each instance.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping
 
 from tritonc.analysis.affine import Affinity, Iteration
@@ -81,13 +82,15 @@ def _ahead(kernel: Kernel, context: Context) -> bool:
         return True
     if None in map(Cfg(kernel).innermost.get, blocks):
         return False  # products that no ring feeds
-    dots, loads = products(blocks[0].ops), [op for op in blocks[0].ops if op.name == "load"]
+    most = max(blocks, key=lambda block: _types(block).total())
+    dots, loads = products(most.ops), [op for op in most.ops if op.name == "load"]
+    sums = [dot for dot in dots if dot.operands[2].op not in dots]
     operands = [v for dot in dots for v in dot.operands[:2]]
-    fixed = [v for v in operands if v.op not in blocks[0].ops]
-    if any(_types(block) != _types(blocks[0]) for block in blocks) or len(dots) != 2 \
-            or shape(dots[0].result.type)[0] < ROWS \
-            or not all(isinstance(op.result.type, Tile) or op.guard is None for op in loads) \
-            or sum(is_plain(v, masked=True) for v in operands if v not in fixed) < 2:
+    fixed = [v for v in operands if v.op not in most.ops]
+    computed = [v for v in operands if v not in fixed and not is_plain(v, masked=True)]
+    if any(not _types(block) <= _types(most) for block in blocks) or len(sums) != 2 \
+            or len(computed) > 1 or shape(dots[0].result.type)[0] < ROWS \
+            or not all(isinstance(op.result.type, Tile) or op.guard is None for op in loads):
         return False
     stored = [op.operands[1] for block in part if block not in general for op in block.ops
               if op.name == "store"]
@@ -97,9 +100,9 @@ def _ahead(kernel: Kernel, context: Context) -> bool:
     return bool(total <= context.target.shared_per_block - LEFT)
 
 
-def _types(block: Block) -> list[Type]:
+def _types(block: Block) -> Counter[Type]:
     """Of what a block loads and multiplies: loops behind each other share buffers of these."""
-    return [op.result.type for op in block.ops if op.name in ("load", "dot")]
+    return Counter(op.result.type for op in block.ops if op.name in ("load", "dot"))
 
 
 def _alternatives(kernel: Kernel) -> bool:

@@ -52,7 +52,8 @@ class Accesses:
     def of(self, op: Op) -> Access:
         """What is known of an operation's addresses and guard."""
         pointer = op.operands[0]
-        guard = self.masks[op] if op in self.masks else ragged.edge(op, self.infos, self.ragged)
+        guard = self.masks[op] if op in self.masks else ragged.edge(
+            op, self.infos, self.ragged or ragged.too_fine(op, self.infos))
         one = op.name in ("atomic_rmw", "atomic_cas") and "wide" not in op.attributes
         size = scalar(pointee(pointer.type)).bytes
         return Access(shape(pointer.type), self.infos.get(pointer), guard, size,

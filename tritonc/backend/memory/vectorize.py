@@ -63,7 +63,8 @@ def vectorize(kernel: Kernel, context: Context) -> bool:
     for op in accesses:
         pointer = op.operands[0]
         assert isinstance(pointer.type, Tile) and pointer.type.layout is not None
-        info, guard = infos.get(pointer), ragged.edge(op, infos, apart)
+        fine = apart or ragged.too_fine(op, infos)
+        info, guard = infos.get(pointer), ragged.edge(op, infos, fine)
         if op in places and not places[op].aligned:
             info, guard = places[op].info, places[op].guard
         if info is None:
@@ -76,9 +77,12 @@ def vectorize(kernel: Kernel, context: Context) -> bool:
             width = 1
         if width > 1:
             op.attributes.update(vector=width, vector_axis=axis)
-            if op.guard is not None and infos[op.guard].constancy[axis] < width and not (
-                    op in places and any(places[op].ends)):
+            ends = places[op].ends if op in places else (0, 0)
+            if op.guard is not None and infos[op.guard].constancy[axis] < width and (
+                    op.name == "store" or not any(ends)):
                 op.attributes["ragged"] = True
+                if ends[0]:
+                    op.attributes["inner"] = [ends[0]]
         elif info.every > size and op.name != "atomic_rmw":  # others may access what lies between
             op.attributes["align"] = min(info.every, layout_choice.ACCESS_BYTES)
         if width == 1 and op.name == "load" and not op.attributes.get("volatile"):
@@ -129,7 +133,7 @@ def _share_windows(kernel: Kernel, places: Mapping[Op, Window]) -> None:
         written = 0
         for op in block.ops:
             written += changes_memory(op)
-            if op in places and op.attributes.get("vector", 1) > 1:
+            if op.name == "load" and op in places and op.attributes.get("vector", 1) > 1:
                 key = (block, written, places[op].place, op.operands[0].type,
                        *map(op.attributes.get, _ALIKE))
                 groups.setdefault(key, []).append(op)

@@ -301,6 +301,10 @@ class Rewrite:
         wrap = make_op("select", [last.result, self.number(0), step.result])
         return [step, last, wrap]
 
+    def stage_of(self, buffer: Value) -> Value:
+        """The stage of a buffer that this iteration reads."""
+        return self.ring[0].result
+
     def use_stage(self) -> None:
         """The loop's readers take this iteration's stage; its loads and stores go."""
         dropped = self.staged.replaced
@@ -313,7 +317,7 @@ class Rewrite:
                 if op.name != "buffer_stage":
                     for i, operand in enumerate(op.operands):
                         if operand in buffers:
-                            view = widen(operand, self.stages, self.ring[0].result, 0)
+                            view = widen(operand, self.stages, self.stage_of(operand), 0)
                             kept.append(view)
                             op.operands[i] = view.result
                 kept.append(op)

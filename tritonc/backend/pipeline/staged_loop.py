@@ -27,7 +27,8 @@ class StagedLoop:
 
     `always`: the blocks that every complete iteration runs; `stores` are in them; `fences`: the
     proxy_fences that serve these stores and no other; `pinned`: buffers of the whole run;
-    `exchange`: bytes of shared memory without which other operations of the loop cannot do.
+    `exchange`: bytes of shared memory without which other operations of the loop cannot do;
+    `beside`: of a stage, for operands of later loops alone.
     """
 
     loop: Loop
@@ -41,6 +42,7 @@ class StagedLoop:
     fences: list[Op]
     pinned: list[Op]
     exchange: int
+    beside: int = 0
 
     @property
     def replaced(self) -> set[Op]:
@@ -63,7 +65,7 @@ class StagedLoop:
     def stage_bytes(self) -> int:
         """Of all operands of an iteration."""
         buffers = dict.fromkeys(allocation(store.operands[0])[0] for store in self.stores)
-        return sum(buffer_of(op.result).stage_bytes for op in buffers)
+        return self.beside + sum(buffer_of(op.result).stage_bytes for op in buffers)
 
 
 def staged_loops(kernel: Kernel) -> list[StagedLoop]:

@@ -109,10 +109,12 @@ class _Split:
         return self.cfg.block_of[op], inner.name, inner.operands[0], q, p
 
     def nested(self, op: Op, again: Container[_Nested | None]) -> Value | None:
-        """x / (p * q) as (x / q) / p, where (x / q) % p is one of `again`."""
+        """x / (p * q) as (x / q) / p, where (x / q) % p is one of `again`.  In loops only: for the
+        rows of a convolution, before them, the assembler needed more instructions."""
         value, divisor = op.operands
         product = scalar_of(divisor, self.facts)
-        if product is None or product.op is None or product.op.name != "mul":
+        if product is None or product.op is None or product.op.name != "mul" \
+                or self.cfg.block_of[op] not in self.cfg.innermost:
             return None
         for p, q in (product.op.operands, product.op.operands[::-1]):
             if (self.cfg.block_of[op], op.name, value, q, p) in again:

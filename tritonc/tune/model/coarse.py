@@ -64,7 +64,8 @@ _WORTH_FEW = (0.1, 0.01)
 _LEAST_WORK, _LARGEST = 1 << 27, 1 << 40  # multiply-adds of those launches
 # Of other entries, at most so many: each lessens the fourth power of the logarithm of what launches
 # take too long by, which is mostly that of the worst.
-_OTHERS, _POWER, _WORTH_OTHER = 2, 4, 0.003
+_OTHERS, _POWER, _WORTH_OTHER = 2, 4, 0.001
+_DOUBT_CORES = 0.2  # conv_nchw of 28 x 28 by 64 x 128 took 1.2 times as long as by two bodies
 _MOST_THREADS = 256  # 32 x 256 by four warpgroups: 1.8 times as long as 64 x 128 (conv_nhwc_flat)
 # Of products whose operand each tile computes anew.  Int4 weights, 2048 in cube: 0.049 ms by 512
 # programs of 128 x 64, 0.031 by 128 of 128 x 256 (H200).
@@ -241,12 +242,19 @@ def _few(rows: Sequence[_Candidate], whole: _Candidate, form: Form, target: Targ
 
 def _others(rows: Sequence[_Candidate], whole: _Candidate, form: Form, small: Small | None,
             few: Sequence[_Candidate]) -> list[_Candidate]:
-    """Entries without clusters to have beside those with clusters."""
+    """Entries without clusters to have beside those with clusters.  None of products whose
+    operands or sums are computed: by them int8_linear took 1.15 to 1.2 times as long, fp8_block 1.1
+    and 0.93 times.  Rows that are gathered are gathered anew for each tile beside another: 161 x
+    700, one channel, by 64 x 32 took 0.404 ms, and 0.21 by 64 x 128."""
+    if any(any(feature.raw) or feature.scaled for feature in whole.profile):
+        return []
     lengths = [length // _TAPS ** (len(form.loops) - 1) for length in _ALL_LENGTHS]
     launches = [launch for launch in _launches(form, _ALL_EXTENTS, _BATCHES, lengths)
                 if _LEAST_WORK <= prod((*launch[0], *launch[1])) <= _LARGEST]
     known = [_timed(row._replace(cost=slower(row.cost, _doubt(row, whole))), launches)
-             for row in rows if row.threads <= _MOST_THREADS]
+             for row in rows if row.threads <= _MOST_THREADS and (
+                 row.kind == "cores" or not _gathers(row.profile)
+                 or min(row.tile[:2]) >= LEAST_WGMMA)]
     least = [*map(min, *(_timed(row, launches).times
                          for row in (whole, _general(rows, whole, small), *few)))]
     best = [*map(min, least, *(row.times for row in known))]
@@ -262,16 +270,18 @@ def _others(rows: Sequence[_Candidate], whole: _Candidate, form: Form, small: Sm
             break
         chosen.append(found)
         least = [*map(min, least, found.times)]
-    return chosen
+    doubt = _DOUBT_CORES if whole.kind == "cores" else 0
+    return [row._replace(cost=slower(row.cost, doubt)) for row in chosen]
 
 
 def _doubt(row: _Candidate, whole: _Candidate) -> float:
     """By how much a combination may take longer than the model says."""
-    dots = [feature for feature in row.profile if feature.kind == "dot"]
-    if any(dot.scaled for dot in dots):
-        return DOUBT_SCALED
-    alone = any(dot.computed for dot in dots) and row.cost.blocks < whole.cost.blocks
+    alone = _gathers(row.profile) and row.cost.blocks < whole.cost.blocks
     return DOUBT_COMPUTED if alone else DOUBT
+
+
+def _gathers(profile: Profile) -> bool:
+    return any(feature.computed for feature in profile)
 
 
 def _rate(cost: Cost) -> float:

@@ -56,7 +56,8 @@ class Feature(NamedTuple):
     again: bool = False
     added: int = 0
     short: bool = False
-    computed: bool = False  # of a dot: where an operand's rows are follows from quotients
+    computed: bool = False  # of a dot: where an operand's rows are follows from quotients; of a
+    # reduction: it reads what is made in its block
 
 
 Profile = tuple[Feature, ...]
@@ -105,7 +106,8 @@ def features(kernel: Kernel) -> Iterator[Feature]:
             elif op.name in ("reduce", "scan", "reduce_with", "scan_with"):
                 t = op.operands[0].type
                 axes = op.attributes.get("axes", (op.attributes.get("axis", 0),))
-                yield Feature("reduce", shape(t), element(t).bytes, tuple(axes))
+                yield Feature("reduce", shape(t), element(t).bytes, tuple(axes),
+                              computed=op.operands[0].op in block.ops)
             elif op.effects & {READ, WRITE} and op.operands:
                 t = op.operands[0].type
                 yield Feature("access", shape(t), scalar(pointee(t)).bytes)

@@ -133,7 +133,9 @@ def emit_store(f: FunctionEmitter, op: Op) -> None:
     values, owner = f.values[op.operands[1]], f.owner(f.layout(op.operands[0]))
     chunks = access_chunks(op, f.warps, f.target.access_bytes)
     if op.attributes.get("ragged") and op.guard is not None:
-        vectors = [Vector(_access(f, op, c, ""), [f.guard(op, r) for r in c]) for c in chunks]
+        inner = op.attributes.get("inner", [0])[0]
+        vectors = [Vector(_access(f, op, c, ""), [f.guard(op, r) for r in c], inner=inner)
+                   for c in chunks]
         store_vectors(f, vectors, [[values[r] for r in c] for c in chunks], owner)
         return
     for chunk in chunks:

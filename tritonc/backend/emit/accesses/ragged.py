@@ -1,8 +1,9 @@
-"""Vectors whose guard may hold for their first elements alone (`analysis/ragged`).
+"""Vectors whose guard may hold for their first elements alone (`analysis/ragged`), or, of a store,
+for all but the ends (`analysis/windows`).
 
-The access is made whole where the last element's guard holds.  Of the vectors of which only some
-elements are wanted, there is one in a row as a rule: behind one branch for all of an operation's,
-each of their elements is accessed under its own guard.
+The access is made whole where the guards of the last element, and of the first, hold.  Of the
+vectors of which only some elements are wanted, there are one or two in a row as a rule: behind one
+branch for all of an operation's, each of their elements is accessed under its own guard.
 """
 
 from __future__ import annotations
@@ -30,6 +31,12 @@ class Vector:
     guards: Sequence[str]
     wanted: Sequence[int] = ()
     part: str = ""  # whether some elements are accessed, but not all
+    inner: int = 0  # of which it says whether any is
+
+    def whole(self, f: FunctionEmitter) -> str:
+        """Whether all elements are accessed."""
+        last = self.guards[-1]
+        return f.both(self.guards[0], last) if self.inner else last
 
     def single(self, f: FunctionEmitter, i: int) -> Access:
         """The access of one element."""
@@ -44,7 +51,7 @@ def _parts(f: FunctionEmitter, vectors: Sequence[Vector], owner: str = "") -> st
     """Whether there is a part of any vector to access."""
     found = ""
     for one in vectors:
-        rest = f.op(f"xor i1 {one.guards[0]}, {one.guards[-1]}")
+        rest = f.op(f"xor i1 {one.guards[one.inner]}, {one.whole(f)}")
         one.part = f.both(owner, rest)
         found = f.op(f"or i1 {found}, {one.part}") if found else one.part
     return found
@@ -80,7 +87,7 @@ def store_vectors(f: FunctionEmitter, vectors: Sequence[Vector], values: Sequenc
                   owner: str) -> None:
     """Write the elements whose guards hold, in the thread that is their `owner`."""
     for one, written in zip(vectors, values, strict=True):
-        store(f, one.access._replace(guard=f.both(owner, one.guards[-1])), written)
+        store(f, one.access._replace(guard=f.both(owner, one.whole(f))), written)
 
     def edges() -> None:
         for one, written in zip(vectors, values, strict=True):

@@ -38,7 +38,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tritonc.analysis.values import defined_by, origin, slice_of
+from tritonc.analysis.values import origin, slice_of
+from tritonc.backend.dots.exponentials import difference_of
 from tritonc.backend.shared.shared_memory import allocation
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import incoming
@@ -108,7 +109,7 @@ def _often_one(value: Value) -> Op | None:
     Not through a change of layout: a warp asks for the factors of what it scales itself.
     """
     power = origin(value).op
-    difference = defined_by(power.operands[0], "fsub") if power is not None and power.name in (
+    difference = difference_of(power)[0] if power is not None and power.name in (
         "exp", "exp2") else None
     if difference is None:
         return None

@@ -13,8 +13,9 @@ producer warp runs the region's control flow, addresses and copies, and no compu
 stages that are free, and is so ahead of the consumers by as many as there are, over whatever
 branches and loops lie between.  Stage and phase go through the region like any other value.
 
-Loops behind each other whose operands have the same buffers share the ring (`followers`).  What all
-iterations of a loop read has one of its own, around the loop (`fixed`).
+Loops behind each other share the rings of operands that have the same buffers (`followers`); a ring
+turns in the loops that read it alone, and rings of the same loops together.  What all iterations of
+a loop read has one of its own, around the loop (`fixed`).
 
 Only for kernels whose copies are programs of their own (`specialize_warps` has the conditions):
 otherwise every iteration would wait for its operands.
@@ -91,9 +92,25 @@ def needed_beside(kernel: Kernel, blocks: list[Block], staged: StagedLoop, known
 
 class RegionRewrite(TensorRewrite):
     """A pipeline whose ring begins in `place` and goes on through all that follows, `followers`
-    included: loops of their own."""
+    included: loops of their own.  `shares`: of each product the ring, of all loops'."""
 
     followers: Sequence[RegionRewrite] = ()
+    shares: Sequence[int]
+    turning: list[int]  # of each ring the first that turns with it
+    clocks: dict[int, tuple[Op, Op]]  # stage and phase of the rings that turn together
+
+    @property
+    def rings_wanted(self) -> int:
+        return 1 + max(ring for one in (self, *self.followers) for ring in one.shares)
+
+    def clock(self, product: int) -> tuple[Op, Op, Op, Op]:
+        read, phase = self.clocks[self.turning[self.shares[product]]]
+        return read, read, phase, phase
+
+    def stage_of(self, buffer: Value) -> Value:
+        product = next(i for i, members in enumerate(self.products) if any(
+            self.staged.stores[m].operands[0] is buffer for m in members))
+        return self.clock(product)[0].result
 
     @property
     def home(self) -> Block:
@@ -104,15 +121,20 @@ class RegionRewrite(TensorRewrite):
         fixed = {one.store for one in self.fixed}
         before = self.staged.preheader
         before.ops = [op for op in before.ops if op not in fixed]
+        every = (self, *self.followers)
+        readers = [tuple(one for one in every if ring in one.shares)
+                   for ring in range(self.rings_wanted)]
+        self.turning = [readers.index(some) for some in readers]
         self.prologue()
+        self.buffers = {ring: self.operands(i) for i, ring in enumerate(self.shares)}
         self.rewrite()
         for one in self.followers:
             one.follow(self)
-        for phis in zip(*((one.ring[0], one.phase) for one in (self, *self.followers)),
-                        strict=True):
-            self.thread(phis)
+        for first in dict.fromkeys(self.turning):
+            for i in range(2):
+                self.thread([(one, one.clocks[first][i]) for one in readers[first]])
         for phi in self.brings:
-            self.thread([phi])
+            self.thread([(self, phi)])
         if self.fixed:
             self.bring_fixed()
         if self.staged.asynchronous:
@@ -123,27 +145,37 @@ class RegionRewrite(TensorRewrite):
         self.phis({})
         self.hand_over()
         latch = self.staged.latch
-        stage = self.turn(self.ring[0].result)
-        phase = self.turn_phase(stage[-1].result, self.phase.result)
         step = make_op("add", [self.turns.result, self.number(1)])
-        latch.ops[-1:-1] = [*stage, *phase, step]
         yes = make_op("constant", [], I1, value=True)
         self.kernel.entry.ops.insert(0, yes)
-        turned = ((self.ring[0], stage[-1]), (self.phase, phase[-1]), (self.turns, step),
-                  *((phi, yes) for phi in self.brings))
+        turned = [(self.turns, step), *((phi, yes) for phi in self.brings)]
+        for read, before in self.clocks.values():
+            stage = self.turn(read.result)
+            phase = self.turn_phase(stage[-1].result, before.result)
+            latch.ops[-1:-1] = [*stage, *phase]
+            turned += [(read, stage[-1]), (before, phase[-1])]
+        latch.ops.insert(-1, step)
         for phi, after in turned:
             add_incoming(phi, after.result, latch)
         self.use_stage()
 
     def follow(self, leader: RegionRewrite) -> None:
-        """Rewrite a loop that comes later, on the same ring."""
-        self.slot, self.rings, self.released = leader.slot, leader.rings, leader.released
-        self.now = {}
-        self.kernel.replace({own.operands[0]: other.operands[0] for own, other in zip(
-            self.staged.stores, leader.staged.stores, strict=True)})
+        """Rewrite a loop that comes later, on the same rings."""
+        self.slot, self.turning, self.now = leader.slot, leader.turning, {}
+        self.rings = [leader.rings[ring] for ring in self.shares]
+        self.released = [leader.released[ring] for ring in self.shares]
+        for i, ring in enumerate(self.shares):
+            own, shared = self.operands(i), leader.buffers.get(ring)
+            if shared is not None:
+                self.kernel.replace(dict(zip(own, shared, strict=True)))
+            leader.buffers.setdefault(ring, own)
         self.staged.preheader.ops[-1:-1] = self.describe(claim(self.kernel, self.place))
         leader.begin.attributes["indices"] += tuple(self.maps.values())
         self.rewrite()
+
+    def operands(self, product: int) -> list[Value]:
+        """The buffers of what a product reads."""
+        return [self.staged.stores[i].operands[0] for i in self.products[product]]
 
     def bring_fixed(self) -> None:
         """Around the loops: what all iterations read is there; they have read it."""
@@ -187,7 +219,8 @@ class RegionRewrite(TensorRewrite):
 
     def start_ring(self, ops: list[Op]) -> None:
         super().start_ring(ops)
-        for store in (*self.staged.stores, *(one.store for one in self.fixed)):
+        stores = [store for one in (self, *self.followers) for store in one.staged.stores]
+        for store in (*stores, *(one.store for one in self.fixed)):
             assert store.operands[0].op is not None
             store.operands[0].op.attributes["continues"] = True
 
@@ -198,11 +231,15 @@ class RegionRewrite(TensorRewrite):
 
     def phis(self, ahead: dict[Value, Value]) -> dict[Value, Value]:
         """The stage, its phase, and the number of the iteration."""
-        self.turns, self.phase, read = (
-            make_phi([self.number(0)], [self.staged.preheader], name)
-            for name in ("turn", "phase", "stage"))
-        self.staged.loop.header.ops[:0] = [self.turns, self.phase, read]
-        self.ring, self.next_phase = [read, read], self.phase
+        def new(name: str) -> Op:
+            phi = make_phi([self.number(0)], [self.staged.preheader], name)
+            self.staged.loop.header.ops.insert(0, phi)
+            return phi
+
+        self.clocks = {ring: (new("stage"), new("phase")) for ring in dict.fromkeys(
+            self.turning[ring] for ring in self.shares)}
+        self.turns = new("turn")
+        self.ring = list(self.clock(0)[:2])
         self.brings = [self.bring()] if self.here else []
         return ahead
 
@@ -218,13 +255,12 @@ class RegionRewrite(TensorRewrite):
         self.coming = self.brings[product].result if product < self.here else None
         return super().fill(product, stage, ahead)
 
-    def thread(self, phis: Sequence[Op]) -> None:
+    def thread(self, phis: Sequence[tuple[RegionRewrite, Op]]) -> None:
         """Let each loop begin with what the one left that ran last, or 0."""
-        zero = phis[0].operands[0]
-        headers = [one.staged.loop.header for one in (self, *self.followers)][:len(phis)]
-        before = make_op("undef", [], phis[0].result.type).result
-        for phi in phis:
+        zero = phis[0][1].operands[0]
+        before = make_op("undef", [], zero.type).result
+        for _, phi in phis:
             phi.operands[0] = before
-        rewire(self.kernel, Cfg(self.kernel), before, {self.place: zero, **{
-            header: phi.result for header, phi in zip(headers, phis, strict=True)}},
-               list(zip(phis, headers, strict=True)))
+        places = [(phi, one.staged.loop.header) for one, phi in phis]
+        rewire(self.kernel, Cfg(self.kernel), before, {
+            self.place: zero, **{header: phi.result for phi, header in places}}, places)

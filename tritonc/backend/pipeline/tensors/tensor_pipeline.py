@@ -35,6 +35,7 @@ from tritonc.backend.pipeline.ring import copied_stages, most_stages
 from tritonc.backend.pipeline.staged_loop import (
     MOST_REGISTERS,
     StagedLoop,
+    buffer_of,
     buffer_users,
     double_computed,
     source_load,
@@ -115,10 +116,12 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
                 and bool(context.meta.get("copier", _pays(staged))))
     ring = _region(kernel, staged, others, infos, groups, boxes, place, target, bool(
         part.loads)) if separate and context.meta.get("continued", 1) else None
+    staged.beside = staged.beside if ring is not None else 0
     # A producer warp starts once, and so does its ring, in which alone it loads numbers.
     separate &= ring is not None or (
         not part.loads and staged.preheader not in Cfg(kernel).innermost)
-    stages, least = _stages(kernel, staged, context, groups, alone, separate, bool(hindered))
+    most = max((groups, *(later.products for later in ring[0])), key=len) if ring else groups
+    stages, least = _stages(kernel, staged, context, most, alone, separate, bool(hindered))
     if stages < least:
         return [], _all(staged, f"{least} stages of the operands do not fit into shared memory, "
                            "or are more than num_stages")
@@ -130,6 +133,7 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
         followers, fixed, fixed_stages = ring
         rewrite = RegionRewrite(kernel, staged, part, [*channels, *fixed], stages, 0)
         rewrite.followers, rewrite.fixed, rewrite.fixed_stages = followers, fixed, fixed_stages
+        rewrite.shares = range(len(groups))
         rewrite.outer = staged.loop.parent  # whose first turn is known to come
     outer = rewrite.outer
     rewrite.place, rewrite.moving = place, moving
@@ -141,7 +145,7 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
     if rewrite.warm and all_quick(rewrite.fixed, infos):
         rewrite.warm_fixed = rewrite.fixed
     for later in followers:
-        later.stages, later.place, later.products, later.separate = stages, place, groups, True
+        later.stages, later.place, later.separate = stages, place, True
         later.moving = _moving(later.channels, later.staged, cfg)
         context.remark("pipeline", "loop pipelined: TMA loads share the buffers of the loop "
                        "before", later.span)
@@ -192,7 +196,8 @@ def _region(kernel: Kernel, staged: StagedLoop, others: Sequence[StagedLoop],
     behind that it serves, and what is fixed in all of them, with the stages of that."""
     cfg, room = Cfg(kernel), target.shared_per_block - LEFT
     again = staged.preheader in cfg.innermost
-    followers = _followers(kernel, staged, others, infos, groups, place)
+    followers, rings = _followers(kernel, staged, others, infos, groups, place)
+    staged.beside = sum(buffer_of(v).stage_bytes for ring in rings[len(groups):] for v in ring)
     loops = [staged, *(later.staged for later in followers)]
     fixed = _fixed(kernel, staged, loops[1:], infos) if again else []
     every = [*boxes, *(one.boxes for some in (fixed, *(later.channels for later in followers))
@@ -204,7 +209,7 @@ def _region(kernel: Kernel, staged: StagedLoop, others: Sequence[StagedLoop],
     buffers = {allocation(store.operands[0])[0] for store in (
         *(one.store for one in fixed), *(store for later in loops[1:] for store in later.stores))}
     beside = needed_beside(kernel, behind, staged, buffers)
-    wanted = (COPIER_STAGES if len(groups) == 1 and staged.stage_bytes < LARGE_STAGE
+    wanted = (COPIER_STAGES if len(rings) == 1 and staged.stage_bytes < LARGE_STAGE
               else RELEASED_STAGES)
     if not behind or stages_that_fit(staged, room - beside) < wanted:
         return None
@@ -243,24 +248,40 @@ def _channels(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos, place:
 
 def _followers(kernel: Kernel, staged: StagedLoop, others: Sequence[StagedLoop],
                infos: axis_info.Infos, groups: list[list[int]], place: Block
-               ) -> list[RegionRewrite]:
-    """The rewriting of the loops behind this one that a ring of the same buffers can serve."""
+               ) -> tuple[list[RegionRewrite], list[list[Value]]]:
+    """The rewriting of the loops behind this one that have a ring in common with it, and the
+    buffers of all their rings."""
     cfg, roots = Cfg(kernel), pointer_roots(kernel)
+    rings = [[staged.stores[i].operands[0] for i in group] for group in groups]
     found = []
     for other in others:
-        if other is staged or not cfg.dominates(staged.loop.header, other.preheader) \
-                or [v.type for one in other.stores for v in one.operands[:1]] != [
-                    v.type for one in staged.stores for v in one.operands[:1]]:
+        if other is staged or not cfg.dominates(staged.loop.header, other.preheader):
+            continue
+        own = products(kernel, other)
+        more, shares = list(rings), list[int]()
+        for group in own:
+            shares.append(_ring_for([other.stores[i].operands[0] for i in group], more, shares))
+        if min(shares) >= len(groups):
             continue
         channels, hindered = _channels(kernel, other, infos, place)
         moving = _moving(channels, other, cfg)
         part = find_slice(other.loop, [other.condition, *moving], other.always)
         loads = [one.load for one in channels if one.load is not None]
         if not hindered and part is not None and not part.loads and handed_over(kernel, other) \
-                and products(kernel, other) == groups \
                 and not stores_may_reach(kernel, other.loop.blocks, loads, roots):
             found.append(RegionRewrite(kernel, other, part, channels, 0, 0))
-    return found
+            found[-1].products, found[-1].shares, rings = own, shares, more
+    return found, rings
+
+
+def _ring_for(buffers: list[Value], rings: list[list[Value]], taken: list[int]) -> int:
+    """The number of a ring not `taken` that has such buffers, maybe a new one."""
+    types = [v.type for v in buffers]
+    for i, ring in enumerate(rings):
+        if i not in taken and [v.type for v in ring] == types:
+            return i
+    rings.append(buffers)
+    return len(rings) - 1
 
 
 def _fixed(kernel: Kernel, staged: StagedLoop, later: list[StagedLoop], infos: axis_info.Infos

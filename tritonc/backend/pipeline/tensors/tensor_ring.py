@@ -58,8 +58,8 @@ class TensorRewrite(Rewrite):
                           self.fixed_stages) if first else None
         claimed = claim(self.kernel, self.place)
         self.slot = claimed.slot.result
-        self.rings = [self.new_ring("ring") for _ in self.products]
-        self.released = [self.new_ring("released") for _ in self.products if self.apart]
+        self.rings = [self.new_ring("ring") for _ in range(self.rings_wanted)]
+        self.released = [self.new_ring("released") for _ in self.rings if self.apart]
         if self.fixed:
             for rings, name in ((self.rings, "ring"), (self.released, "released")):
                 rings.append(self.new_ring(name, self.fixed_stages))
@@ -160,6 +160,10 @@ class TensorRewrite(Rewrite):
         return any(op.name == "shared_store" for block in before for op in block.ops)
 
     @property
+    def rings_wanted(self) -> int:
+        return len(self.products)
+
+    @property
     def home(self) -> Block:
         """The block at whose end the ring starts."""
         return self.staged.preheader
@@ -222,7 +226,7 @@ class TensorRewrite(Rewrite):
         if self.separate or (self.apart and self.ring):
             released = widen(self.released[product], self.stages, stage, ahead)
             b.insert(released)
-            phase = self.next_phase.result if self.ring else self.number(0)
+            phase = self.clock(product)[3].result if self.ring else self.number(0)
             before = b.value("xor", phase, self.number(1))
             b.insert(make_op("ring_acquire", [released.result, before, *(v.result for v in views)],
                              guard=runs))
@@ -285,8 +289,13 @@ class TensorRewrite(Rewrite):
 
     def arrival(self, product: int) -> list[Op]:
         """What makes this iteration's operands of one product be there."""
-        view = widen(self.rings[product], self.stages, self.ring[0].result, 0)
-        return [view, make_op("ring_wait", [view.result, self.phase.result])]
+        read, _, phase, _ = self.clock(product)
+        view = widen(self.rings[product], self.stages, read.result, 0)
+        return [view, make_op("ring_wait", [view.result, phase.result])]
+
+    def clock(self, product: int) -> tuple[Op, Op, Op, Op]:
+        """The stages of a product's ring to read and to write, and their phases."""
+        return self.ring[0], self.ring[1], self.phase, self.next_phase
 
     def copies_place(self) -> int:
         """Behind the start of a product: tensor cores need not wait for the first warp."""
@@ -297,9 +306,10 @@ class TensorRewrite(Rewrite):
 
     def hand_over(self) -> None:
         """Around each product: its operands are there; a later one's are copied; it has read."""
-        body, (read, write) = self.staged.body, self.ring
+        body = self.staged.body
         roots = [allocation(store.operands[0])[0] for store in self.staged.stores]
         for i, members in enumerate(self.products):
+            read, write, *_ = self.clock(i)
             own = [roots[m] for m in members]
             readers = [op for op in body.ops if op.name in ("wgmma", "shared_load")
                        and not allocations(op).isdisjoint(own)]

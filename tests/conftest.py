@@ -62,11 +62,14 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
         _CONTEXT.close()  # a kernel that faults spoils it
 
 
-def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.File | None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(file_path: Path, parent: pytest.Collector
+                        ) -> Iterator[list[pytest.Collector]]:
+    """Lit tests are files; Python files here have tests, and no doctests to look for."""
+    found = yield
     if file_path.suffix in (".tc", ".tir") and "lit" in file_path.parts:
-        file: pytest.File = LitFile.from_parent(parent, path=file_path)
-        return file
-    return None
+        return [LitFile.from_parent(parent, path=file_path)]
+    return [one for one in found if type(one).__name__ != "DoctestModule"]
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from tritonc import driver
 from tritonc.backend.target.machine_ops import ALL_OPS
@@ -85,7 +86,7 @@ def settings(path: Path) -> list[Setting]:
 def interpret(setting: Setting) -> list[Outcome]:
     """The outcome of each problem, which are as the reference says."""
     options, sizes = setting.options()
-    outcomes = list(run_problems(setting.source, options, "tc", Diagnostics(), sizes=sizes))
+    outcomes = problem_outcomes(setting.source, options, sizes)
     for outcome in outcomes:
         assert outcome.ok, outcome.line()
         assert not outcome.diagnostics
@@ -110,17 +111,25 @@ def compiled(setting: Setting, target: str, kinds: tuple[str, ...] = ("manifest"
 
 
 _MADE: dict[str, driver.Result] = {}  # the last few
+_compile = driver.compile
 
 
-def made(source: SourceFile, options: Options, kinds: tuple[str, ...]) -> driver.Result:
+def made(source: SourceFile, options: Options, kinds: tuple[str, ...], language: str = "tc"
+         ) -> driver.Result:
     """What `driver.compile` gives, for who does not change it: settings that differ in sizes alone
     follow each other, and share one."""
-    key = repr((source.name, source.text, options, kinds))
+    key = repr((source.name, source.text, options, kinds, language))
     if key not in _MADE:
         if len(_MADE) > 3:
             del _MADE[next(iter(_MADE))]
-        _MADE[key] = driver.compile(source, options, kinds)
+        _MADE[key] = _compile(source, options, kinds, language=language)
     return _MADE[key]
+
+
+def problem_outcomes(source: SourceFile, options: Options, sizes: dict[str, int]) -> list[Outcome]:
+    """The outcome of each problem of a source; what sizes share is compiled once."""
+    with patch.object(driver, "compile", made):
+        return list(run_problems(source, options, "tc", Diagnostics(), sizes=sizes))
 
 
 def simulate(setting: Setting, target: str, kinds: tuple[str, ...] = ("manifest",), every: int = 1

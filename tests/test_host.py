@@ -31,15 +31,15 @@ def compiled(source: Path, *arguments: str) -> None:
 
 
 @cache
-def _other() -> str:
-    done = tritonc(str(HOST / "other.tc"), "--arch=sm_90a", "--emit=header", "--embed", "-o", "-")
+def header(source: Path, *arguments: str) -> str:
+    done = tritonc(str(source), "--emit=header", *arguments, "-o", "-")
     assert done.code == 0, done.err
     return done.out
 
 
 def write_other_header() -> None:
     """other.h, of a kernel with much shared memory, with its PTX."""
-    Path("other.h").write_text(_other())
+    Path("other.h").write_text(header(HOST / "other.tc", "--arch=sm_90a", "--embed"))
 
 
 # --- headers ---
@@ -49,9 +49,9 @@ def write_other_header() -> None:
 def test_headers_compile_without_a_warning(compiler: str, tmp_path: Path) -> None:
     """Several in one file, with kernels of every type and names that C++ reserves."""
     need(compiler)
-    compiled(HOST / "kernels.tc", "--header", "kernels.h")
-    compiled(HOST / "kernels.tc", "--emit=header", "--embed", "--prefix=again-", "-o", "again.h")
-    compiled(ROOT / "tests" / "run" / "language" / "types.tc", "--header", "types.h")
+    Path("kernels.h").write_text(header(HOST / "kernels.tc"))
+    Path("again.h").write_text(header(HOST / "kernels.tc", "--embed", "--prefix=again-"))
+    Path("types.h").write_text(header(ROOT / "tests" / "run" / "language" / "types.tc"))
     lines = [f'#include "{name}.h"\n' for name in ("kernels", "again", "types", "kernels")]
     Path("a.c").write_text("".join(lines) + "int main(void) { return again__f_tile0 - 48; }\n")
     language = ["-x", "c++"] if "++" in compiler else []

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from programs import problem_outcomes
 
 from tritonc import driver
 from tritonc.launch.compare import differences
@@ -38,8 +39,8 @@ WIDE = {("epilogue_by_pieces", "sm_80"), ("gathered_groups", "sm_80"),
 def run(path: Path, device: str = "interpreter", level: int = 2, arch: str = DEFAULT_ARCH,
         **sizes: int) -> list[Outcome]:
     options = Options(opt_level=level, verify_each=True, arch=arch)
-    outcomes = list(run_problems(source_of(path), options, "tc", Diagnostics(), device=device,
-                                 sizes=sizes))
+    outcomes = problem_outcomes(source_of(path), options, sizes) if device == "interpreter" else [
+        *run_problems(source_of(path), options, "tc", Diagnostics(), device=device, sizes=sizes)]
     for outcome in outcomes:
         assert outcome.ok, outcome.line()
         wide = device != "interpreter" and (path.stem, arch) in WIDE
@@ -110,8 +111,8 @@ def test_interpreted_as_analysed(path: Path, thorough: bool) -> None:
     run(path, level=0)
 
 
-@pytest.mark.parametrize("path", SAMPLES, ids=lambda p: p.stem)
 @pytest.mark.parametrize("index", range(8))
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda p: p.stem)
 def test_samples_at_boundary_sizes(path: Path, index: int, thorough: bool) -> None:
     if path.stem in ("attention_backward", "attention_lengths") and index > 1 and not thorough:
         pytest.skip("needs --thorough")

@@ -62,15 +62,15 @@ def test_both_sides_of_the_limit(number: int, element: str, target: str, thoroug
 
     Without --thorough each case takes one of the five launches or two, all of them together.
     """
-    whole, _ = built(target=target, most=0, defines=(f"TYPE={element}",))
-    small = tile(built(target=target, defines=(f"TYPE={element}",))[0])
-    ratios = [a // b for a, b in zip(tile(whole), small, strict=True)]
-    assert prod(ratios) > 1 and not said(whole)
-    launches = [(2, 3, 2, 12), (2, 3, 2, 11), (5, 1, 1, 5), (1, 5, 1, 4),
-                (ratios[0] + 1, ratios[1] + 1, 2, 3)]
-    for rows, columns, batch, most in launches if thorough else launches[number::4]:
+    launches = [*enumerate((12, 11, 5, 4, 3))]
+    for which, most in launches if thorough else launches[number::4]:
         result, problem = built(target=target, most=most, defines=(f"TYPE={element}",))
         assert f"at most {most} programs" in said(result)
+        small = tile(result)
+        ratios = [result.tunables[name] // small[axis] for axis, name in enumerate(("TM", "TN"))]
+        assert prod(ratios) > 1
+        rows, columns, batch = [(2, 3, 2), (2, 3, 2), (5, 1, 1), (1, 5, 1),
+                                (ratios[0] + 1, ratios[1] + 1, 2)][which]
         for rest in (0, 7) if thorough else ((0, 7)[number % 2],):
             simulated(result, problem, M=rows * small[0] - rest, N=columns * small[1] - rest,
                       B=batch, K=40 + rest)

@@ -7,6 +7,7 @@ import math
 import random
 import shutil
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -48,10 +49,24 @@ def words(rule: str) -> list[str]:
     return [str(path), *more]
 
 
-def manifest_of(*arguments: str) -> dict[str, Any]:
-    done = tritonc(*arguments, "--emit=ptx", "-o", "-")
+@cache
+def outputs(rule: str, *more: str) -> tuple[str, str]:
+    """PTX and header of `words(rule)`."""
+    done = tritonc(*words(rule), "--header", f"{rule}.h", "-o", f"{rule}.ptx", *more)
     assert done.code == 0, done.err
-    return read(done.out)
+    return Path(f"{rule}.ptx").read_text(), Path(f"{rule}.h").read_text()
+
+
+def write_outputs(rule: str, *more: str) -> None:
+    for kind, text in zip(("ptx", "h"), outputs(rule, *more), strict=True):
+        Path(f"{rule}.{kind}").write_text(text)
+
+
+def manifest_of(*arguments: str) -> dict[str, Any]:
+    done = tritonc(*arguments, "--emit=manifest", "-o", "-")
+    assert done.code == 0, done.err
+    found: dict[str, Any] = json.loads(done.out)
+    return found
 
 
 # --- what is compiled ---
@@ -59,9 +74,8 @@ def manifest_of(*arguments: str) -> dict[str, Any]:
 
 def test_the_plain_name_is_what_it_is_without_variants() -> None:
     """Its code too, and the variants have the source's parameters."""
-    arguments = words("cost")
-    with_variants = tritonc(*arguments, "-o", "-").out
-    without = tritonc(arguments[0], "--tune", "coarsen=0", "-o", "-").out
+    with_variants, _ = outputs("cost")
+    without = tritonc(words("cost")[0], "--tune", "coarsen=0", "-o", "-").out
     row, plain = read(with_variants)["kernels"][0], read(without)["kernels"][0]
     assert plain["tunables"].pop("coarsen") == 0
     assert {k: v for k, v in row.items() if k not in ("variants", "choice")} == plain
@@ -78,19 +92,18 @@ def test_the_plain_name_is_what_it_is_without_variants() -> None:
 
 
 def test_the_same_bytes() -> None:
-    for rule, kind in (("cost", "ptx"), ("nearest", "header"), ("first", "ptx")):
-        arguments = [*words(rule), f"--emit={kind}", "-o", "-"]
-        assert tritonc(*arguments).out == tritonc(*arguments).out
+    for rule in ("cost", "nearest", "first"):
+        assert outputs.__wrapped__(rule) == outputs(rule)
 
 
 def test_the_tuning_file_of_several_sizes() -> None:
     """Equal values are one variant; the largest size's are the general entry."""
-    (row,) = manifest_of(*words("nearest"))["kernels"]
+    (row,) = read(outputs("nearest")[0])["kernels"]
     assert row["tunables"]["TN"] == 128 and len(row["variants"]) == 2
     assert row["variants"][0]["tunables"] == {"TM": 16, "TN": 64, "TK": 8}
     assert [of["name"] for of in row["choice"]["sizes"]] == ["K", "M", "N"]
     assert {p["variant"] for p in row["choice"]["points"]} == {0, 1, 2}
-    (one,) = manifest_of("nearest.tc", "--variants=1")["kernels"]
+    (one,) = manifest_of(words("nearest")[0], "--variants=1")["kernels"]
     assert len(one["variants"]) == 1
     assert {p["variant"] for p in one["choice"]["points"]} == {0, 1}
 
@@ -107,7 +120,8 @@ def test_a_tuned_size_has_its_own_variant() -> None:
 
 
 def test_facts() -> None:
-    (row,) = manifest_of(*words("first"))["kernels"]
+    ptx, _ = outputs("first")
+    (row,) = read(ptx)["kernels"]
     assert [v["requires"] for v in row["variants"]] == [
         [{"argument": 0, "multiple_of": 16}, {"argument": 1, "multiple_of": 4, "at_least": 64},
          {"argument": 2, "at_least": 1, "at_most": 1}],
@@ -115,7 +129,6 @@ def test_facts() -> None:
     assert row["parameters"][0] == {"name": "x", "type": "float *", "access": "read write",
                                     "multiple_of": 4}
     assert row["choice"] == {"rule": "first"}
-    ptx = tritonc(*words("first"), "-o", "-").out
     plain, fast = (ptx.split(f".entry twice{name}(")[1].split("\n}\n")[0] for name in ("", "__v1"))
     assert "stride" not in fast.replace("twice__v1_param_2", "") and len(fast) < len(plain)
 
@@ -253,8 +266,8 @@ def test_other_misuse() -> None:
 def test_several_targets() -> None:
     """Variants of all of them; those that are not launched alike are left out."""
     need("ptxas", "fatbinary")
-    arguments = words("cost")
-    done = tritonc(*arguments, "--arch=sm_80,sm_90", "-o", "k.fatbin", "--header=k.h")
+    done = tritonc(words("cost")[0], "--variants=2", "--arch=sm_80,sm_90", "-o", "k.fatbin",
+                   "--header=k.h")
     assert done.code == 0, done.err
     assert "product_launch_variant" in Path("k.h").read_text()
     assert "product__v1" in Path("k.fatbin").read_bytes().decode("latin-1")
@@ -329,9 +342,7 @@ def test_c_and_python_choose_alike(rule: str, tmp_path: Path) -> None:
     compilers = [name for name in ("gcc", "g++", "clang++") if shutil.which(name)]
     need(*compilers[:1] or ["gcc"])
     kernel_name = "twice" if rule == "first" else "product"
-    arguments = words(rule)
-    done = tritonc(*arguments, "--header", f"{rule}.h", "-o", f"{rule}.ptx")
-    assert done.code == 0, done.err
+    write_outputs(rule)
     kernel = package.load(f"{rule}.ptx")
     assert kernel.variants and kernel._chooser is not None
     given = [*cases(kernel_name, 7, 4000)]
@@ -436,7 +447,7 @@ def test_launching_logic(tmp_path: Path) -> None:
     """Two sources' headers in one program, each with variants."""
     need("gcc")
     for rule in ("first", "nearest"):
-        assert tritonc(*words(rule), "--header", f"{rule}.h", "-o", f"{rule}.ptx").code == 0
+        write_outputs(rule)
     library = stub(tmp_path)
     Path("logic.c").write_text(LOGIC)
     build(tmp_path, "logic", "logic.c", library)
@@ -546,8 +557,7 @@ def test_headers_compile_without_a_warning(compiler: str, tmp_path: Path) -> Non
     done = tritonc(str(path), "--tune=T=64", f"--variant=T=256,{facts}", "--header", "r.h")
     assert done.code == 0, done.err
     for rule in ("cost", "nearest", "first"):
-        assert tritonc(*words(rule), "--emit=header", "--embed", f"--prefix={rule}", "-o",
-                       f"{rule}.h").code == 0
+        write_outputs(rule, "--embed", f"--prefix={rule}")
     language = ["-x", "c++"] if "++" in compiler else []
     Path("a.c").write_text("".join(f'#include "{name}.h"\n' for name in
                                    ("cost", "r", "first", "nearest", "cost"))

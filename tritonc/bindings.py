@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tritonc.backend.target.target import Target, find
 from tritonc.frontend.lexer import Token
+from tritonc.ir.copies import copy_kernel
 from tritonc.ir.core import Kernel, Module
 from tritonc.meta_parameters import BY_NAME, legal_text
 from tritonc.options import Options
@@ -224,6 +225,13 @@ class Bindings:
         if self._options.sizes or self.chosen_meta or kernel.name in self._entries:
             return {}
         return {name: self.lists[name] for name in self.chosen if name in kernel.tunables}
+
+    def lowered(self, binding: Mapping[str, int], name: str) -> Module | None:
+        """A kernel as the cost model has looked at it, to be changed; None if it has not, or has
+        done without the contents of tables."""
+        found = self._lowered(binding, name) if self.chosen else None
+        return None if found is None or self._shapes(binding).constants else Module(
+            [*map(copy_kernel, found.kernels)])
 
     def _lowered(self, binding: Mapping[str, int], name: str) -> Module:
         return Module([k for k in self._shapes(binding).kernels if k.name == name])

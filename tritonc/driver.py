@@ -237,6 +237,8 @@ class _Compilation:
             self.result.tunables.update(kernel.tunables)
 
         def lower(binding: Mapping[str, int], name: str) -> Module:
+            if (known := self.bindings.lowered(binding, name)) is not None:
+                return known
             lowered = sema.analyze(program, {**values, **binding}, Diagnostics(limit=1),
                                    self.options)
             return Module([k for k in lowered.kernels if k.name == name], lowered.constants)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from pkgutil import get_data  # importlib.resources would cost 10 ms
 from typing import Any, NamedTuple
@@ -34,12 +35,17 @@ class NoLexer(Lexer):
 
 
 class Grammar(NamedTuple):
-    """`spellings`: of each terminal that the grammar spells, by lark's name; `names`: back."""
+    """`spellings`: of each terminal that the grammar spells, by lark's name; `names`: back.
+
+    `rules`: how many symbols a production has, its own name, and what makes a `_Call` of their
+    values, without those that the grammar drops; None where it passes on the value of one.  By
+    identity, as lark computes the hash of a rule anew each time.
+    """
 
     lark: Lark
     spellings: dict[str, str]
     names: dict[str, str]
-    builder: Any  # lark's, which drops and inlines symbols as the grammar says
+    rules: dict[int, tuple[int, str, Callable[[list[Any]], Any] | None]]
     passed: dict[tuple[int, int, str], int]  # see Parse._pass
 
 
@@ -57,12 +63,7 @@ class Parse:
         conf: Any = grammar.lark.parse_interactive("").parser_state.parse_conf
         self.table: dict[int, dict[str, tuple[Action, Any]]] = conf.states
         self.end: int = conf.end_state
-        callbacks = grammar.builder.create_callback(_Inline(actions))
-        # By identity, as lark computes the hash of a rule anew each time.  No action: a pass.
-        self.rules = {id(rule): (len(rule.expansion), rule.origin.name,
-                                 None if _passes(rule) else callbacks[rule])
-                      for rule in grammar.lark.rules}
-        self.passed = grammar.passed
+        self.actions, self.rules, self.passed = actions, grammar.rules, grammar.passed
         self.states: list[int] = [conf.start_state]
         self.values: list[Any] = []
         self.firsts: list[int] = []
@@ -102,7 +103,11 @@ class Parse:
                 self.places = firsts[-size:]
                 del states[-size:], values[-size:], firsts[-size:]
             firsts.append(self.places[0])
-            values.append(build(parts))
+            made = build(parts)
+            if type(made) is _Call:
+                action = getattr(self.actions, made.name, None)
+                made = action and action(*made.arguments)  # nobody looks at what has no action
+            values.append(made)
             states.append(table[states[-1]][name][1])
             if states[-1] == self.end:
                 return True
@@ -151,15 +156,20 @@ def _passes(rule: Rule) -> bool:
             and (rule.options.keep_all_tokens or not getattr(rule.expansion[0], "filter_out", 0)))
 
 
-class _Inline:
-    """The methods of `actions`, each from a list of its arguments, as lark calls them."""
+class _Call(NamedTuple):
+    """What a production asks for: the action of this name."""
 
-    def __init__(self, actions: object) -> None:
-        self.actions = actions
+    name: str
+    arguments: list[Any]
 
-    def __getattr__(self, name: str) -> Callable[[list[Any]], Any]:
-        method = getattr(self.actions, name)
-        return lambda arguments: method(*arguments)
+
+class _Calls:
+    """What lark takes for the actions: they are called later, so that all parses share them."""
+
+    def __getattr__(self, name: str) -> Callable[[list[Any]], _Call]:
+        if name.startswith("_"):  # its parts become those of the production around it
+            raise AttributeError(name)
+        return partial(_Call, name)
 
 
 def load(name: str) -> Grammar:
@@ -176,9 +186,11 @@ def read(text: str, cache_file: str | None = None) -> Grammar:
                 cache=cache_file or False)
     spellings = {terminal.name: str(terminal.pattern.value) for terminal in lark.terminals
                  if terminal.pattern is not None and terminal.pattern.type == "str"}
-    build: Any = ParseTreeBuilder
-    return Grammar(lark, spellings, {text: name for name, text in spellings.items()},
-                   build(lark.rules, Tree, maybe_placeholders=True), {})
+    builder: Any = ParseTreeBuilder
+    made = builder(lark.rules, Tree, maybe_placeholders=True).create_callback(_Calls())
+    rules = {id(rule): (len(rule.expansion), rule.origin.name,
+                        None if _passes(rule) else made[rule]) for rule in lark.rules}
+    return Grammar(lark, spellings, {text: name for name, text in spellings.items()}, rules, {})
 
 
 def _cache_file(stem: str) -> str | None:

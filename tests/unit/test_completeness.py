@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -19,23 +20,17 @@ PACKAGE = Path(__file__).parents[2] / "tritonc"
 _REPORTING = {"error", "warning", "fail", "Diagnostic", "_error", "BadAccess"}
 
 
-def string_constants() -> set[str]:
-    """Every string literal of the package but those of the table itself."""
-    found = set()
-    for path in PACKAGE.rglob("*.py"):
-        if path.name == "diagnostics.py":
-            continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                found.add(node.value)
-    return found
-
-
-def reported() -> dict[str, str]:
-    """The literal names that reporting calls give, and where."""
+@cache
+def read() -> tuple[set[str], dict[str, str]]:
+    """Every string literal of the package but those of the table itself; and the literal names that
+    reporting calls give, with where."""
+    constants: set[str] = set()
     found: dict[str, str] = {}
     for path in sorted(PACKAGE.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and (
+                    path.name != "diagnostics.py"):
+                constants.add(node.value)
             if not isinstance(node, ast.Call) or not node.args:
                 continue
             function = node.func
@@ -47,17 +42,17 @@ def reported() -> dict[str, str]:
                 if name in _REPORTING and isinstance(choice, ast.Constant) and isinstance(
                         choice.value, str) and " " not in choice.value:
                     found[choice.value] = f"{path.name}:{node.lineno}"
-    return found
+    return constants, found
 
 
 def test_reported_diagnostics_are_declared() -> None:
-    found = reported()
+    _, found = read()
     assert found
     assert {name: place for name, place in found.items() if name not in DIAGNOSTICS} == {}
 
 
 def test_declared_diagnostics_are_reported() -> None:
-    assert sorted(set(DIAGNOSTICS) - string_constants()) == []
+    assert sorted(set(DIAGNOSTICS) - read()[0]) == []
 
 
 @pytest.mark.parametrize("name", DIAGNOSTICS)

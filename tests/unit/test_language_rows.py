@@ -125,6 +125,7 @@ def test_every_production_is_in_a_program(monkeypatch: pytest.MonkeyPatch) -> No
 
     def watched(self: Parse, *arguments: Any) -> None:
         start(self, *arguments)
+        self.rules = dict(self.rules)  # which all parses share
 
         def watch(rule: Any, build: Any) -> Any:
             def built(parts: list[Any]) -> Any:

@@ -31,13 +31,12 @@ _LOADS = frozenset({READ})
 
 def cse(kernel: Kernel, context: Context) -> bool:
     """Keep the first of equal operations."""
-    cfg = Cfg(kernel)
-    walk = _Walk(kernel)
-    changed = False
-    while walk.visit_tree(cfg):  # again where a phi's operand across a back edge was replaced
-        kernel.replace(walk.replaced)
-        walk = _Walk(kernel)
+    cfg, changed, again = Cfg(kernel), False, True
+    while again and (walk := _Walk(kernel)).visit_tree(cfg):
         changed = True
+        again = any(op.name == "phi" and not walk.replaced.keys().isdisjoint(op.operands)
+                    for op in kernel.ops())  # which has come across a back edge
+        kernel.replace(walk.replaced)
     return changed
 
 

@@ -123,8 +123,8 @@ class Estimate(Weights):
             last[value] = len(block.ops)
         until: dict[Value, int] = {}  # the first place at which something of it may be dead
         for op in block.ops:
-            if not ((by_register(op) or op.name == "shared_load") and len(op.results) == 1
-                    and isinstance(op.result.type, Tile)) or op.result in at_end:
+            if len(op.results) != 1 or not isinstance(op.result.type, Tile) or not (
+                    by_register(op) or op.name == "shared_load") or op.result in at_end:
                 continue
             reader = self._reader(op.result)
             if reader is None or reader not in place:

@@ -32,6 +32,7 @@ _FREE = ("constant", "undef", "get_program_id", "get_num_programs", "get_num_mul
          "constant_table", "alloc_shared", "buffer_stage", "buffer_trans", "buffer_reshape")
 # Registers that a function of an element takes meanwhile: of subroutines and polynomials.
 _BESIDE = dict.fromkeys(("fdiv", "sqrt", "sin", "cos"), 28)
+_NEEDS_MORE = frozenset((*_BESIDE, "scan", "scan_with", "mma_dot", "fma_dot", "fpcast"))
 _MANY = 4  # elements of a thread, for which that is done side by side
 PIECE = 8  # registers of what comes piece by piece that are computed together
 _WORDS = ("store", "shared_store", "mma_dot", "wgmma")  # what takes narrow elements packed
@@ -194,15 +195,17 @@ class Weights:
 
     def beside(self, op: Op) -> float:
         """What an operation needs beside its operands and its results."""
+        if op.name not in _NEEDS_MORE:
+            return 0
         if op.name in ("scan", "scan_with"):  # what its groups of neighbours combine to
             return sum(map(self.weight, op.results)) / _neighbours(op)
         if op.name == "mma_dot":
             return 2 * _step_words(op)
         if op.name == "fma_dot":
             return 2 * _step_rows(op)
-        if op.name == "fpcast" and self._loaded_alone(op.operands[0]):
-            return self.weight(op.result) / 2
-        if op.name not in _BESIDE or self.weight(op.result) < _MANY:
+        if op.name == "fpcast":
+            return self.weight(op.result) / 2 if self._loaded_alone(op.operands[0]) else 0
+        if self.weight(op.result) < _MANY:
             return 0
         if op.name == "fdiv" and self.weight(self._moved(op.operands[1])) < _MANY:
             return self.weight(op.result)  # quotients by one number are tried, and checked

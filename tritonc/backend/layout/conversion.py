@@ -149,7 +149,7 @@ def part_layout(layout: Layout, removed: Sequence[int]) -> Layout:
         shape.append(extent >> sum(basis in removed for basis in axis_bases(layout.shape, axis)))
     for axis in range(len(shape)):
         kept = [basis for basis in axis_bases(layout.shape, axis) if basis not in removed]
-        table.update(zip(kept, axis_bases(shape, axis)))
+        table.update(zip(kept, axis_bases((*shape,), axis)))
     return Layout(
         tuple(shape),
         tuple(table[basis] for basis in layout.register if basis not in removed),

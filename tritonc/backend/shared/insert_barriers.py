@@ -119,10 +119,10 @@ def insert_barriers(kernel: Kernel, context: Context) -> bool:
                 continue
             state = _progress(op, state)
             new = found.together(op)
-            needs[op] = _needed([(old, use) for old in state for use in new
+            needs[op] = _needed([(old, use) for use in new for old in state
                                  if _conflict(kernel, old, use)])
             state = _flying(state, needs[op]) if needs[op] else state
-            if op.name != "tensor_copy":  # whoever reads it waits at the ring
+            if new and op.name != "tensor_copy":  # whoever reads it waits at the ring
                 state = state.union(new)
         for successor in block.successors:
             loop = loops.get(successor)
@@ -241,6 +241,7 @@ class _Uses:
         self.kernel, self.cfg = kernel, cfg
         self.moving: dict[Op, bool] = {}
         self.modulo: dict[Op, tuple[int, int]] = {}
+        self._known: dict[Op, list[Pending]] = {}
         self.roots = pointer_roots(kernel)
         self.written = {self.roots.get(op.operands[0]) for op in kernel.ops()
                         if op.name == "store"} - {None}
@@ -276,6 +277,11 @@ class _Uses:
 
     def of(self, op: Op) -> list[Pending]:
         """The accesses of one operation."""
+        if op not in self._known:
+            self._known[op] = self._find(op)
+        return self._known[op]
+
+    def _find(self, op: Op) -> list[Pending]:
         found, flight = [], FLIES.get(op.name, "")
         for access in accesses(op):
             home, buffer = access.allocation, access.allocation.result.type

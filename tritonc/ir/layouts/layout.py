@@ -63,7 +63,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from math import prod
 from typing import Any, TypeVar
 
@@ -300,7 +300,8 @@ def coordinates(shape: Sequence[int], index: int) -> tuple[int, ...]:
     return tuple(reversed(result))
 
 
-def axis_bases(shape: Sequence[int], axis: int) -> tuple[int, ...]:
+@cache
+def axis_bases(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
     """The index bits of one axis, from its lowest: steps of 1, 2, 4, ... along it.
 
     >>> axis_bases((4, 8), 0), axis_bases((4, 8), 1)

@@ -163,7 +163,7 @@ def test_a_fatbin_needs_clusters_on_all_targets() -> None:
     """One launch serves all of its code."""
     one, other = (built(0, 2, kind="ptx", target=target)[0] for target in ("sm_90a", "sm_80"))
     for first, second in ((one, other), (other, one)):
-        with pytest.raises(CompileError, match=r"kernel 'cluster_sums' is not launched alike"):
+        with pytest.raises(CompileError, match=r"kernel 'cluster_sums' is launched differently"):
             make([], first, Settings("k"), [second])
 
 

@@ -198,10 +198,10 @@ kernel void parts(float* x, int N) {
 
 
 @pytest.mark.parametrize("kernel, why", [
-    ("rows", None), ("parts", "the extent of what each stores"),
-    ("sums", "the number of a tile along axis 0"), ("counted", "count the programs of axis 0"),
-    ("tiled", "count the programs of axis 1"), ("blocks", "the extent of what each stores"),
-    ("stepped", "count the programs of axis 0"), ("batch", None), ("ordered", None),
+    ("rows", None), ("parts", "how much each of them stores"),
+    ("sums", "the number of a tile along axis 0"), ("counted", "number of programs along axis 0"),
+    ("tiled", "number of programs along axis 1"), ("blocks", "how much each of them stores"),
+    ("stepped", "number of programs along axis 0"), ("batch", None), ("ordered", None),
     ("counting", None)])
 def test_variants_that_would_change_the_interface(kernel: str, why: str | None) -> None:
     path = write(Path(), "k.tc", PROGRAM_IDS)

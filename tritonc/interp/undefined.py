@@ -82,12 +82,17 @@ def _of_take(op: Op, masks: Masks, inputs: Sequence[Any]) -> Any:
 
 
 def _moved(row: OpInfo, op: Op, masks: Masks) -> Any:
-    """One operand whose elements only move takes its mask along; else nothing is certain."""
+    """One operand whose elements only move takes its mask along; else nothing is certain.  Words of
+    neighbours are undefined where all of these are: the parts of a word are computed apart."""
     extents = shape(op.result.type)
     if len(masks) == 1 and row.meaning is not None:
         mask = row.meaning(arrays.MEANINGS, op, masks[0])
         if np.shape(mask) == extents and mask.dtype == np.bool_:
             return mask
+        if op.name == "pack":
+            return masks[0].reshape(*extents, -1).all(-1)
+        if op.name == "unpack":
+            return np.repeat(masks[0], extents[-1] // masks[0].shape[-1], -1)
     return np.ones(extents, np.bool_)
 
 

@@ -295,68 +295,6 @@ b:
     assert "cond_br %c, b, a" in found
 
 
-def test_short_circuit_is_threaded() -> None:
-    """What `c && x < y` leaves: the branch in the middle knows its way from `entry`."""
-    found = after(simplify_cfg, kernel("""
-entry:
-  %false = constant {value = false} : i1
-  cond_br %c, right, middle
-right:
-  %d = icmp %x, %y {predicate = slt} : i1
-  br middle
-middle:
-  %both = phi [%false, entry], [%d, right] : i1
-  cond_br %both, yes, no
-yes:
-  store %out0, %x
-  br no
-no:
-  ret"""))
-    assert "phi" not in found
-    assert "cond_br %c, right, no" in found and "cond_br %d, yes, no" in found
-
-
-def test_threading_keeps_phis_of_the_target_right() -> None:
-    found = after(simplify_cfg, kernel("""
-entry:
-  %true = constant {value = true} : i1
-  cond_br %c, middle, right
-right:
-  %d = icmp %x, %y {predicate = slt} : i1
-  br middle
-middle:
-  %either = phi [%true, entry], [%d, right] : i1
-  %v = phi [%x, entry], [%y, right] : i32
-  cond_br %either, yes, no
-yes:
-  %w = phi [%v, middle] : i32
-  store %out0, %w
-  br no
-no:
-  ret"""))
-    assert "either" not in found
-
-
-def test_no_threading_past_a_phi_that_is_read_later() -> None:
-    found = parse(kernel("""
-entry:
-  %true = constant {value = true} : i1
-  cond_br %c, middle, right
-right:
-  %d = icmp %x, %y {predicate = slt} : i1
-  br middle
-middle:
-  %either = phi [%true, entry], [%d, right] : i1
-  %v = phi [%x, entry], [%y, right] : i32
-  cond_br %either, yes, no
-yes:
-  store %out0, %v
-  br no
-no:
-  ret"""))
-    assert not simplify_cfg(found, CONTEXT)
-
-
 def test_preheader_and_latch_stay() -> None:
     text = kernel("""
 entry:

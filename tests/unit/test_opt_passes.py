@@ -280,21 +280,6 @@ e:
   ret"""
 
 
-def test_negated_condition() -> None:
-    found = after(simplify_cfg, kernel("""
-entry:
-  %true = constant {value = true} : i1
-  %n = xor %c, %true : i1
-  cond_br %n, a, b
-a:
-  store %out0, %x
-  ret
-b:
-  store %out0, %y
-  ret"""))
-    assert "cond_br %c, b, a" in found
-
-
 def test_preheader_and_latch_stay() -> None:
     text = kernel("""
 entry:

@@ -3,16 +3,13 @@
     a: br b         b (only from a): X         ->  a: X
     a: br b         b: br c  (nothing else)    ->  a: br c
     cond_br %c, b, b                           ->  br b
-    cond_br (not %c), a, b                     ->  cond_br %c, b, a
 
-The header of a loop keeps a negated condition, where it goes on while that holds.
 An empty block before a loop's header stays: it is the loop's preheader or its only latch.
 """
 
 from __future__ import annotations
 
-from tritonc.analysis.values import constant_of, defined_by
-from tritonc.ir.cfg import Cfg, Loop, incoming, redirect, remove_unreachable
+from tritonc.ir.cfg import Cfg, incoming, redirect, remove_unreachable
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value
 
@@ -27,23 +24,10 @@ def simplify_cfg(kernel: Kernel, context: Context) -> bool:
 
 def _simplify_branches(kernel: Kernel) -> bool:
     changed = False
-    headers: dict[Block, Loop] | None = None
     for block in kernel.blocks:
         op = block.terminator
-        if op.name != "cond_br":
-            continue
-        if op.blocks[0] is op.blocks[1]:
+        if op.name == "cond_br" and op.blocks[0] is op.blocks[1]:
             block.ops[-1] = Op("br", [], span=op.span, blocks=[op.blocks[0]])
-            changed = True
-            continue
-        negation = defined_by(op.operands[0], "xor")
-        if negation is not None and constant_of(negation.operands[1]):
-            if headers is None:
-                headers = {loop.header: loop for loop in Cfg(kernel).loops}
-            if block in headers and op.blocks[1] not in headers[block]:
-                continue  # a loop runs while its condition holds
-            op.operands = [negation.operands[0]]
-            op.blocks = [op.blocks[1], op.blocks[0]]
             changed = True
     return changed
 

@@ -22,7 +22,7 @@ from tritonc.analysis.values import int_of
 from tritonc.ir.cfg import Cfg, Loop, incoming, redirect
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_blocks
-from tritonc.ir.core import Block, Kernel, Op, Value
+from tritonc.ir.core import Block, Kernel, Op
 from tritonc.ir.numeric.numbers import fit, holds
 from tritonc.ir.types import scalar
 from tritonc.opt.cse import cse

@@ -40,10 +40,6 @@ OPT: list[Pass] = [
          "block. Later passes fold what the assumptions decide."),
     _row("opt.peephole", "Again: with the true numbers of uses, sums move into dots; selects are "
          "new."),
-    _row("opt.keep_high_halves", "What nobody asks for is gone, so that the halves that are left "
-         "are seen."),
-    _row("opt.fold_constants", "Again: the high halves of constants."),
-    _row("opt.peephole", "Again: the high half of what an extension or a shift made is that."),
     _row("opt.improve_combiners", "No later pass looks into these functions."),
     _row("opt.loops.canonicalize_loops", "The passes below need preheaders and single latches, the "
          "backend too.", 0),

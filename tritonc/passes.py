@@ -56,7 +56,6 @@ OPT: list[Pass] = [
          "one is a phi's."),
     _row("opt.loops.merge_tails", "Loops have one form, and their pointers still move as the "
          "source moved them."),
-    _row("opt.sink_past_returns", "After licm, whose operations may stand before a return now."),
     _row("opt.loops.single_trips", "Loops have one form; what it makes, the passes below see as "
          "straight code."),
     _row("opt.addresses.split_quotients", "Counters have one form; what it makes of them, the next "

@@ -26,7 +26,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -38,9 +40,11 @@ from suite_worker import Job, commit, do_all
 from tritonc import driver, manifest, stages
 from tritonc.launch.python.parameters import Parameter
 from tritonc.options import Options
+from tritonc.problem.known import KnownLaunch
 from tritonc.source import Diagnostics, SourceFile
 from tritonc.tune import tuning_file
 from tritonc.tune.model.portfolio import cover
+from tritonc.tune.search.space import search_space
 from tritonc.variants import choice
 
 STEMS = ("matmul_f32", "matmul_f16", "linear_bf16", "decode_linear", "conv_nchw", "conv_nhwc",
@@ -207,11 +211,18 @@ def _words(tunables: Mapping[str, int]) -> str:
     return " ".join(f"{name}={value}" for name, value in tunables.items())
 
 
-def alone(workloads: Sequence[Workload], folder: Path) -> dict[str, dict[str, Any]]:
-    """Tiles that are compiled by themselves, by stem and name: those that the suite tries."""
+def alone(workloads: Sequence[Workload], headers: Mapping[str, Header], folder: Path, more: int
+          ) -> dict[str, dict[str, Any]]:
+    """Tiles that are compiled by themselves, by stem and name: those that the suite tries, and of
+    each kernel as many `more` that the cost model thinks the best at these sizes."""
     jobs: dict[tuple[str, str], Job] = {}
+    with ProcessPoolExecutor() as pool:
+        found_more = {stem: pool.submit(
+            _promising, stem, header.row["name"],
+            [_known(w, header) for w in workloads if w.stem == stem], more)
+            for stem, header in headers.items() if more}
     for w in workloads:
-        for tile in w.tiles:
+        for tile in (*w.tiles, *(found_more[w.stem].result() if more else ())):
             jobs[w.stem, f"tile {_words(tile)}"] = {
                 "do": "compile", "stem": w.stem, "defines": w.defines, "sizes": {}, "arch": ARCH,
                 "tune": {**tile, "coarsen": 0}, "options": {}, "folder": str(folder),
@@ -225,6 +236,20 @@ def alone(workloads: Sequence[Workload], folder: Path) -> dict[str, dict[str, An
         else:
             print(f"{' '.join(job['key'])}: {result['failed']}")
     return found
+
+
+def _promising(stem: str, kernel: str, launches: Sequence[KnownLaunch], count: int
+               ) -> list[dict[str, int]]:
+    """The tiles that the cost model thinks the best at some of the launches."""
+    source = SourceFile(stem, suite_support.source(stem).read_text())
+    space = search_space(source, Options(arch=ARCH), kernel, launches=launches)
+    return [*islice((dict(c) for c in space.candidates if set(c) == space.tunables), count)]
+
+
+def _known(workload: Workload, header: Header) -> KnownLaunch:
+    extents, arguments = of_launch(workload, header)
+    return KnownLaunch(tuple(extents), {p.name: value for p, value in
+                                        zip(header.parameters, arguments) if not p.pointer})
 
 
 def measured(workload: Workload, header: Header, tiles: Mapping[str, str], rounds: int,
@@ -339,6 +364,8 @@ def main() -> None:
     parser.add_argument("--compile-only", action="store_true", help="what needs no GPU")
     parser.add_argument("--tuned", action="store_true", help="then with what was measured")
     parser.add_argument("--tuned-from", type=Path, metavar="FILE", help="results of an earlier run")
+    parser.add_argument("--more", type=int, default=0, metavar="N",
+                        help="beside other tiles, too: N that the cost model thinks the best")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--least-ms", type=float, default=1.0, help="of a sample")
     parser.add_argument("--limit", type=float, default=math.inf, help="seconds to begin sizes in")
@@ -355,7 +382,8 @@ def main() -> None:
             report(stem, header, [w for w in workloads if w.stem == stem])
         if options.compile_only:
             return []
-        return measure_all(workloads, headers, alone(workloads, folder), options)
+        return measure_all(workloads, headers, alone(workloads, headers, folder, options.more),
+                           options)
 
     with tempfile.TemporaryDirectory(prefix="tritonc-header-") as name:
         folder = Path(name)

@@ -243,6 +243,14 @@ def test_the_default_comes_first_and_what_is_given_is_fixed() -> None:
     assert list(space.candidates) == [{}] and space.parameters == {}
 
 
+def test_a_static_assert_prunes() -> None:
+    """Whether the combinations that it forbids are beside the others or far from them."""
+    for condition, left in (("T != 256", {64, 128}), ("T > 64", {128, 256})):
+        text = ADD.replace("  int r", f'  static_assert({condition}, "no");\n  int r')
+        space = search_space(SourceFile("add.tc", text), Options(), "add")
+        assert {candidate["T"] for candidate in space.candidates} == left
+
+
 def test_the_first_of_each_tile_is_measured_before_others_are_compared() -> None:
     space = search_space(SourceFile("add.tc", ADD), Options(), "add")
     portions = space.portions()

@@ -123,8 +123,6 @@ BACKEND: list[Pass] = [
          "are counted in it.", 2),
     _row("backend.dots.stage_dots", "Dots read shared memory.", 0),
     _row("backend.dots.halve_products", "What is made of a product still stands behind it.", 2),
-    _row("backend.dots.join_waits", "Each product stands beside its wait still, and no pipeline "
-         "counts waits yet.", 2),
     _row("backend.pipeline.tensors.store_tensors", "Its buffers have their place before the ring "
          "takes the rest; stores still have their conversions."),
     _row("backend.pipeline.pipeline", "While the stores to shared memory stand beside their "
@@ -239,9 +237,6 @@ ORDER: list[tuple[str, str, str]] = [
     ("split_dots", "choose_warps", "each warp computes one slice of K"),
     ("select_dots", "choose_warps", "wgmma runs in groups of four warps"),
     ("stage_dots", "halve_products", "halves are views of a staged operand"),
-    ("halve_products", "join_waits", "each half is waited for by itself"),
-    ("stage_dots", "join_waits", "it makes the products that are waited for"),
-    ("join_waits", "pipeline", "what is waited for together has one ring"),
     ("stage_dots", "store_tensors", "it is for kernels with wgmma"),
     ("store_tensors", "pipeline", "the ring takes the shared memory that is left"),
     ("stage_dots", "pipeline", "pipeline replaces the stores that stage_dots makes"),

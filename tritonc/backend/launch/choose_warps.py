@@ -38,7 +38,6 @@ FEW = 128  # while it has no more threads than this: they share the copies and h
 BYTES = 32  # of memory per thread, of the largest tile otherwise,
 ROW_BYTES = 64  # or if it is reduced,
 FUNCTION_BYTES = 128  # or reduced by a function, and that is all: threads had better call it alone,
-WINDOW_ELEMENTS = BYTES // 4  # of a thread, of a window of bytes: each takes a register
 PASS_ELEMENTS = 8  # of a thread, where rows are loaded several times, or many rows added up
 MOST_ELEMENTS = 32  # of which each takes a register,
 HELD_WORDS = 32  # and more of them where loops hold several tiles, or doubles
@@ -58,16 +57,13 @@ def choose_warps(kernel: Kernel, context: Context) -> bool:
     if "num_warps" in kernel.attributes:
         return False
     dots = [threads for block in kernel.blocks if (threads := _block_threads(block))]
-    if dots:
-        threads = max(dots)
-    else:
-        threads = _streaming_threads(kernel)
+    threads = max(dots) if dots else streaming_threads(kernel)
     warps = max(1, min(LEGAL[-1], threads // 32))
     kernel.attributes["num_warps"] = 1 << (warps.bit_length() - 1)
     return True
 
 
-def _streaming_threads(kernel: Kernel) -> int:
+def streaming_threads(kernel: Kernel) -> int:
     """The threads among which the largest tile is to be spread.  Its elements count with the bytes
     that they have in memory, where tiles of that size are loaded or stored."""
     cfg = Cfg(kernel)

@@ -83,6 +83,7 @@ class Context:
     region: Region | None = None  # what is made under the outermost predicate
     statement: syntax.Expression | None = None  # the expression that is a statement
     widened: syntax.Expression | None = None  # a load that may take the predicate's shape
+    member: syntax.Member | None = None  # the innermost that is read
     constant_for: str | None = None  # what wants a constant expression, while one is read
     words: Words | None = None  # behind the arguments of the builtin that is called
     involved: tuple[syntax.Expression, ...] = ()  # operands of what is being made
@@ -220,9 +221,9 @@ class Context:
              guard: Value | None = None, **attributes: Any) -> Op:
         if self.site is not None and name in _ROUNDED:
             attributes["exact"] = True
-        op = make_op(name, list(values), type.ir if type is not None else None, guard=guard,
-                     span=self.builder.span, **attributes)
-        assert type is None or op.results[0].type == type.ir, f"{op} is no {type}"
+        span = self.builder.span
+        op = make_op(name, list(values), guard=guard, span=span, **attributes) if type is None \
+            else Op(name, list(values), attributes, (type.ir,), guard, span)
         self.builder.block.ops.append(op)
         if self.region is not None:
             self.region.ops.append((op, self.mask))

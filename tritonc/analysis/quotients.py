@@ -26,3 +26,9 @@ def of_program(load: Op) -> bool:
         and any(one.name in _NUMBERS
                 for one in slice_of(op.operands[:1], ends=("load", "phi"), masks=False))
         for op in found)
+
+
+def gathered(dot: Op) -> list[Op]:
+    """The loads of a product's operands of which that holds."""
+    return [op for op in slice_of(dot.operands[:2], None, ("dot", "phi", "load"), False)
+            if op.name == "load" and of_program(op)]

@@ -19,7 +19,7 @@ from __future__ import annotations
 from math import prod
 
 from tritonc.analysis.axis import axis_info
-from tritonc.analysis.quotients import of_program
+from tritonc.analysis.quotients import gathered
 from tritonc.analysis.row_loops import (
     asks_programs,
     reducing_passes,
@@ -28,7 +28,6 @@ from tritonc.analysis.row_loops import (
     sums_columns,
     windows_of_bytes,
 )
-from tritonc.analysis.values import slice_of
 from tritonc.backend.layout.accesses import overlapping_loads
 from tritonc.backend.target import matrix
 from tritonc.ir.cfg import Cfg
@@ -124,25 +123,23 @@ def _block_threads(block: Block, gathers: bool) -> int:
     wgmma alone has a say of its own, as many warpgroups as it has rows for.
     """
     dots = [op for op in block.ops if op.name == "dot"]
-    rows = [matrix.BY_NAME.get(op.attributes.get("instruction", "")) for op in dots]
     wanted = [dot_threads(op, gathers) for op in dots]
-    if any(row is not None and row.kind == matrix.WGMMA for row in rows):
-        return max(wanted)
-    return sum(wanted)
+    return max(wanted) if any(map(_on_wgmma, dots)) else sum(wanted)
 
 
 def _gathers(kernel: Kernel) -> list[Block]:
     """The blocks with products on wgmma that threads copy operands of, several elements at once,
     whose places follow from quotients."""
-    dots = [(block, op) for block in kernel.blocks for op in block.ops if op.name == "dot" and (
-        row := matrix.BY_NAME.get(op.attributes.get("instruction", ""))) is not None
-        and row.kind == matrix.WGMMA]
-    loads = {load: block for block, dot in dots for load in slice_of(
-        dot.operands[:2], ends=("dot", "phi", "load"), masks=False)
-        if load.name == "load" and of_program(load)}
+    loads = {load: block for block in kernel.blocks for dot in block.ops if _on_wgmma(dot)
+             for load in gathered(dot)}
     infos = axis_info.analyze(kernel) if loads else {}
     return list(dict.fromkeys(block for load, block in loads.items() if (
         info := infos.get(load.operands[0])) is not None and max(info.contiguity) > 1))
+
+
+def _on_wgmma(op: Op) -> bool:
+    row = matrix.BY_NAME.get(op.attributes.get("instruction", ""))
+    return op.name == "dot" and row is not None and row.kind == matrix.WGMMA
 
 
 def warpgroups(rows: int, columns: int, gathers: bool, most: int = 4) -> int:

@@ -149,12 +149,12 @@ def warpgroups(rows: int, columns: int, gathers: bool, most: int = 4) -> int:
     of a step's columns serves more rows, and other blocks' products run meanwhile.  32 columns of
     79 x 341 images: 104 us by 128 x 32, 131 by 64 x 32, 138 by 128 x 32 of two warpgroups (H200).
 
-    >>> warpgroups(128, 64, False), warpgroups(128, 64, True), warpgroups(128, 128, True)
+    >>> warpgroups(128, 64, False), warpgroups(128, 64, True), warpgroups(128, 256, True)
     (2, 1, 2)
     """
     groups = rows // 64
     if gathers:
-        groups = max(groups // 2, rows * columns // (128 * NARROW))
+        groups = min(groups, max(groups // 2, rows * columns // (128 * NARROW)))
     return min(4, max(1, min(most, groups), rows * columns // (128 * matrix.ACCUMULATORS)))
 
 

@@ -12,15 +12,14 @@ An element's address is a polynomial of its indices; where each term depends on 
 terms of an axis are summed for that axis alone, those that the loop does not change before it, and
 an element costs one addition.  What is the same for all elements joins the columns, or is a scalar.
 
-An index that a mask compares is such a sum in its own width, in which all of this holds always; so
-is the offset of an address where elements are narrow, of which a thread has more than it can hold
-64 bits for.  Other addresses' sums are of 64 bits.  A sum or product of fewer bits that is an
-offset of an address is taken not to wrap, as the language says; widened first, its terms add up to
-the same in any order.  What is no sum, product or widening is a term: a quotient, a number that is
-looked up.
+An index that a mask compares is such a sum in its own width, in which all of this holds always.
+
+An address's sums are of 64 bits.  A sum or product of fewer bits that is an offset of an address is
+taken not to wrap, as the language says; widened first, its terms add up to the same in any order.
+What is no sum, product or widening is a term: a quotient, a number that is looked up.
 
 After hoist_addresses, which does the same for what rests on proofs alone, in loops of all kinds.
-Here only loops with products are served.  Needs preheaders.
+Here only loops with products are served, whose operands have 32 bits or more.  Needs preheaders.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ from tritonc.ir.types import (
 from tritonc.opt.addresses.moved_ops import MovedOps
 
 Shape = tuple[int, ...]
-LEAST_BITS = 32  # of an element whose address is a sum of 64 bits
+LEAST_BITS = 32  # of an element: of narrower ones a thread has more than it can hold 64 bits for
 LESS = 1.33  # so much less work must be left: 64 bits take twice the registers
 _ENOUGH = 12  # terms of one address
 
@@ -61,25 +60,21 @@ def separate_axes(kernel: Kernel, context: Context) -> bool:
     mapping: dict[Value, Value] = {}
     for loop in cfg.loops:
         dots = [op for op in loop.ops() if op.name == "dot"]
-        if loop.preheader is None or not dots:
+        if loop.preheader is None or not dots or any(
+                scalar(op.operands[0].type).bits < LEAST_BITS for op in dots):
             continue
-        narrow = any(scalar(op.operands[0].type).bits < LEAST_BITS for op in dots)
         for block in loop.blocks:
             if cfg.innermost[block] is not loop:
                 continue
             for op in list(block.ops):
                 if op.name == "addptr" and isinstance(op.result.type, Tile) and any(
                         user.name == "load" for user in users.get(op.result, ())):
-                    value = op.operands[1] if narrow else op.result
-                elif op.name == "icmp" and is_int(op.operands[0].type):
+                    value = op.result
+                elif op.name == "icmp" and len(shape(op.result.type)) > 1 \
+                        and op.operands[0] not in mapping and is_int(op.operands[0].type):
                     value = op.operands[0]
                 else:
                     continue
-                if value is not op.result:
-                    if len(shape(value.type)) < 2 or value in mapping \
-                            or value.op is None or cfg.block_of[value.op] is not block:
-                        continue
-                    op = value.op
                 separation = _Separation(cfg, loop, loop.preheader, op, value)
                 found = separation.run()
                 if found is not None:
@@ -110,13 +105,12 @@ class _Separation(MovedOps):
         self.value = value
         self.rank = len(shape(value.type))
         e = element(value.type)
-        self.is_index = isinstance(e, Scalar)
         self.width = e if isinstance(e, Scalar) else I64  # of the terms
         self.made: dict[Value, Value] = {}  # a value in that width
 
     def run(self) -> Value | None:
         """The new address; None if there is nothing to gain."""
-        if self.is_index:
+        if self.op.name == "icmp":
             found = self.index(self.integer(self.value))
         else:
             try:
@@ -247,7 +241,7 @@ class _Separation(MovedOps):
             self.replaces(op)
             return self.added(a, b, op.name)
         if op.name == "sext" and element(op.operands[0].type).bits > 1 \
-                and not self.is_index:
+                and self.op.name == "addptr":
             self.replaces(op)
             return self.integer(op.operands[0])
         if op.name == "mul":

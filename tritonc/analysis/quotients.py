@@ -1,9 +1,9 @@
-"""Addresses that follow from quotients of what a program computes.
+"""Accesses that follow from quotients of what a program computes.
 
 The rows of an implicit product, a convolution's pixels, are numbered through: image, row and column
-are quotients and remainders of the number of a row of the result.  Such a tile is no box in memory;
-threads copy it, and find out in each step where from.  A remainder alone only keeps rows inside a
-matrix, and vanishes where the tile is full.
+are quotients and remainders of the number of a row of the result.  Such a tile is no box in memory,
+or its mask is none; threads copy it, and find out in each step where from.  A remainder alone only
+keeps rows inside a matrix, and vanishes where the tile is full.
 """
 
 from __future__ import annotations
@@ -17,11 +17,18 @@ _NUMBERS = ("get_program_id", "get_global_range")
 
 
 def of_program(load: Op) -> bool:
-    """Whether where a load reads follows from quotients, by tiles, of which part of the result the
-    program computes; and from nothing that is loaded, which takes registers until it is there."""
-    address = slice_of(load.operands[:1], ends=("load",), masks=False)
-    return not any(op.name == "load" for op in address) and any(
+    """Whether where a load reads, or its mask, follows from quotients, by tiles, of which part of
+    the result the program computes; and from nothing that is loaded, which takes registers until
+    it is there."""
+    found = slice_of(load.inputs(), ends=("load",), masks=False)
+    return not any(op.name == "load" for op in found) and any(
         op.name in _QUOTIENTS and shape(op.result.type)
         and any(one.name in _NUMBERS
                 for one in slice_of(op.operands[:1], ends=("load", "phi"), masks=False))
-        for op in address)
+        for op in found)
+
+
+def gathered(dot: Op) -> list[Op]:
+    """The loads of a product's operands of which that holds."""
+    return [op for op in slice_of(dot.operands[:2], None, ("dot", "phi", "load"), False)
+            if op.name == "load" and of_program(op)]

@@ -207,10 +207,9 @@ def takes_turns(kernel: Kernel, cfg: Cfg) -> bool:
 
 def windows_of_bytes(kernel: Kernel, cfg: Cfg) -> bool:
     """Whether tiles of bytes are loaded several times, as of a window of pixels: what is computed
-    of them takes a register for each.  Operands of products are none."""
+    of them takes a register for each."""
     loads = [op for op in kernel.ops() if op.name == "load" and shape(op.result.type)]
-    if not loads or any(element(op.result.type).bytes > 1 for op in loads) \
-            or any(op.name == "dot" for op in kernel.ops()):
+    if not loads or any(element(op.result.type).bytes > 1 for op in loads):
         return False
     if all(len(shape(op.result.type)) == 1 for op in loads):  # not the channels of a pixel
         roots = pointer_roots(kernel)

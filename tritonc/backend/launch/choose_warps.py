@@ -1,10 +1,11 @@
 """choose_warps: chooses the number of warps of a block.
 
 A meta-parameter, `num_warps`, a power of two from 1 to 16.  The default follows the work: wgmma
-wants a warpgroup for each 64 rows, mma.sync 32 to 128 registers of accumulators in a thread, a dot
-on CUDA cores wants 64 accumulators in a thread, streaming code two accesses of 16 bytes of its
-largest tile in flight in each thread, or four where that tile is reduced, eight if by a function of
-the program: what is in registers takes no exchange between warps.  Where a program makes several
+wants a warpgroup for each 64 rows, or 128 narrow ones whose places are computed, mma.sync 32 to 128
+registers of accumulators in a thread, a dot on CUDA cores wants 64 accumulators in a thread,
+streaming code two accesses of 16 bytes of its largest tile in flight in each thread, or four where
+that tile is reduced, eight if by a function of the program: what is in registers takes no exchange
+between warps.  Where a program makes several
 passes over a row, or sums or scans columns, there are many threads for few elements each: few
 programs at a time keep their rows in the caches.  So it is where much is computed of each element.
 Where programs ask each other for what they have found, few threads have many elements each: more
@@ -17,6 +18,8 @@ from __future__ import annotations
 
 from math import prod
 
+from tritonc.analysis.axis import axis_info
+from tritonc.analysis.quotients import gathered
 from tritonc.analysis.row_loops import (
     asks_programs,
     reducing_passes,
@@ -25,6 +28,7 @@ from tritonc.analysis.row_loops import (
     sums_columns,
     windows_of_bytes,
 )
+from tritonc.backend.layout.accesses import overlapping_loads
 from tritonc.backend.target import matrix
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
@@ -35,10 +39,10 @@ from tritonc.ir.types import I1, Tile, scalar, shape
 ACCUMULATORS = 64  # per thread, of a dot on CUDA cores
 FRAGMENT = 32  # registers of accumulators that are enough for a thread of mma.sync,
 FEW = 128  # while it has no more threads than this: they share the copies and hide latencies
+NARROW = 64  # registers of sums of a thread that computes which rows it copies, at most
 BYTES = 32  # of memory per thread, of the largest tile otherwise,
 ROW_BYTES = 64  # or if it is reduced,
 FUNCTION_BYTES = 128  # or reduced by a function, and that is all: threads had better call it alone,
-WINDOW_ELEMENTS = BYTES // 4  # of a thread, of a window of bytes: each takes a register
 PASS_ELEMENTS = 8  # of a thread, where rows are loaded several times, or many rows added up
 MOST_ELEMENTS = 32  # of which each takes a register,
 HELD_WORDS = 32  # and more of them where loops hold several tiles, or doubles
@@ -57,17 +61,16 @@ def choose_warps(kernel: Kernel, context: Context) -> bool:
         kernel.attributes["num_warps"] = context.meta["num_warps"]
     if "num_warps" in kernel.attributes:
         return False
-    dots = [threads for block in kernel.blocks if (threads := _block_threads(block))]
-    if dots:
-        threads = max(dots)
-    else:
-        threads = _streaming_threads(kernel)
+    gathers = [] if "cluster" in kernel.attributes else _gathers(kernel)  # blocks of those are few
+    dots = [threads for block in gathers or kernel.blocks
+            if (threads := _block_threads(block, bool(gathers)))]
+    threads = max(dots) if dots else streaming_threads(kernel)
     warps = max(1, min(LEGAL[-1], threads // 32))
     kernel.attributes["num_warps"] = 1 << (warps.bit_length() - 1)
     return True
 
 
-def _streaming_threads(kernel: Kernel) -> int:
+def streaming_threads(kernel: Kernel) -> int:
     """The threads among which the largest tile is to be spread.  Its elements count with the bytes
     that they have in memory, where tiles of that size are loaded or stored."""
     cfg = Cfg(kernel)
@@ -99,7 +102,10 @@ def _streaming_threads(kernel: Kernel) -> int:
     by_function = not cfg.loops and any(
         op.name == "reduce_with" and 2 * prod(shape(op.operands[0].type)) > largest
         for op in kernel.ops())
-    each = FUNCTION_BYTES if by_function else ROW_BYTES if reduced else BYTES
+    # Of halves that taps read again in other rows, a thread has twice as many: depthwise_time by 16
+    # x 128 0.246 ms, 0.220 so (H200); of floats and bytes that is no faster.
+    again = size == 2 and overlapping_loads(kernel)
+    each = FUNCTION_BYTES if by_function else ROW_BYTES if reduced or again else BYTES
     return largest // min(MOST_ELEMENTS, each // size, max(1, HELD_WORDS // max(1, held)))
 
 
@@ -111,30 +117,56 @@ def _steps(kernel: Kernel, largest: int) -> int:
                    and isinstance(op.result.type, Tile)) for block in kernel.blocks)
 
 
-def _block_threads(block: Block) -> int:
+def _block_threads(block: Block, gathers: bool) -> int:
     """The threads that the dots of a block want: what they hold, they hold together.
 
     wgmma alone has a say of its own, as many warpgroups as it has rows for.
     """
     dots = [op for op in block.ops if op.name == "dot"]
-    rows = [matrix.BY_NAME.get(op.attributes.get("instruction", "")) for op in dots]
-    wanted = [dot_threads(op) for op in dots]
-    if any(row is not None and row.kind == matrix.WGMMA for row in rows):
-        return max(wanted)
-    return sum(wanted)
+    wanted = [dot_threads(op, gathers) for op in dots]
+    return max(wanted) if any(map(_on_wgmma, dots)) else sum(wanted)
 
 
-def dot_threads(op: Op) -> int:
-    """The threads that a dot wants."""
+def _gathers(kernel: Kernel) -> list[Block]:
+    """The blocks with products on wgmma that threads copy operands of, several elements at once,
+    whose places follow from quotients."""
+    loads = {load: block for block in kernel.blocks for dot in block.ops if _on_wgmma(dot)
+             for load in gathered(dot)}
+    infos = axis_info.analyze(kernel) if loads else {}
+    return list(dict.fromkeys(block for load, block in loads.items() if (
+        info := infos.get(load.operands[0])) is not None and max(info.contiguity) > 1))
+
+
+def _on_wgmma(op: Op) -> bool:
+    row = matrix.BY_NAME.get(op.attributes.get("instruction", ""))
+    return op.name == "dot" and row is not None and row.kind == matrix.WGMMA
+
+
+def warpgroups(rows: int, columns: int, gathers: bool, most: int = 4) -> int:
+    """The warpgroups of a product on wgmma: one for 64 rows, unless it has too much to hold.
+
+    Where threads compute which rows they copy, one has 128 rows that are narrow: what it computes
+    of a step's columns serves more rows, and other blocks' products run meanwhile.  32 columns of
+    79 x 341 images: 104 us by 128 x 32, 131 by 64 x 32, 138 by 128 x 32 of two warpgroups (H200).
+
+    >>> warpgroups(128, 64, False), warpgroups(128, 64, True), warpgroups(128, 256, True)
+    (2, 1, 2)
+    """
+    groups = rows // 64
+    if gathers:
+        groups = min(groups, max(groups // 2, rows * columns // (128 * NARROW)))
+    return min(4, max(1, min(most, groups), rows * columns // (128 * matrix.ACCUMULATORS)))
+
+
+def dot_threads(op: Op, gathers: bool = False) -> int:
+    """The threads that a dot wants; with `gathers`, one whose operands' places are computed."""
     extents = shape(op.result.type)
     name = op.attributes.get("instruction")
     if name is None:
         return prod(extents) // ACCUMULATORS
     row = matrix.BY_NAME[name]
-    if row.kind == matrix.WGMMA:  # a warpgroup for 64 rows, unless it has too much to hold
+    if row.kind == matrix.WGMMA:
         most = 2 if {"registers", "swapped"} & set(op.attributes) else 4  # operands want room too
-        groups = max(min(most, extents[0] // row.rows), prod(extents) // (
-            128 * matrix.ACCUMULATORS))
-        return 128 * min(4, groups)
+        return 128 * warpgroups(extents[0], prod(extents[1:]), gathers, most)
     words = prod(extents) * max(1, row.accumulator.bits // 32)
     return max(words // matrix.ACCUMULATORS, min(FEW, words // FRAGMENT))

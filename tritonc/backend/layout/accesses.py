@@ -42,7 +42,7 @@ class Accesses:
         for load, window in windows(kernel, self.infos).items():
             if not window.aligned:  # aligned accesses bring it
                 self.infos[load.operands[0]], self.masks[load] = window.info, window.guard
-        self.staged, self.overlapping = _staged_loads(kernel), _overlapping_loads(kernel)
+        self.staged, self.overlapping = _staged_loads(kernel), overlapping_loads(kernel)
         self.copied = {op.operands[0].op for op in ops if op.name == "channel"}
         reductions = [op for op in ops if op.name in ("reduce", "reduce_with")]
         scans = [op for op in ops if op.name in ("scan", "scan_with")]
@@ -111,7 +111,7 @@ class Accesses:
         return self.staged[op] if self.staged.get(op) in axes else max(axes)
 
 
-def _overlapping_loads(kernel: Kernel) -> dict[Op, int]:
+def overlapping_loads(kernel: Kernel) -> dict[Op, int]:
     """Loads of rows of which another one in their block loads some too, rows of its tile or of the
     next; with the axis of the rows.  So it is with the taps of a filter."""
     affinity, found = Affinity(), dict[Op, int]()

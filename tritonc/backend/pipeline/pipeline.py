@@ -30,6 +30,8 @@ Otherwise it goes through registers, in the same pipeline, if another one is cop
 
 from __future__ import annotations
 
+from math import prod
+
 from tritonc.analysis.aliases import pointer_roots, stores_may_reach
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.quotients import of_program
@@ -65,7 +67,7 @@ from tritonc.ir.build import make_op
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op
 from tritonc.ir.layouts.layout import SharedLayout, log2
-from tritonc.ir.types import Buffer, Tile, scalar
+from tritonc.ir.types import Buffer, Tile, scalar, shape
 from tritonc.source import Span
 
 
@@ -156,7 +158,9 @@ def _beside(kernel: Kernel, staged: StagedLoop, target: Target) -> int:
     loads = [load for load in map(source_load, staged.stores) if load is not None]
     if not staged.asynchronous or "cluster" in kernel.attributes or not any(map(of_program, loads)):
         return 1
-    return blocks_beside(staged.stage_bytes, kernel.attributes["num_warps"], target)
+    warps: int = kernel.attributes["num_warps"]
+    sums = max(prod(shape(op.result.type)) for op in staged.loop.ops() if op.name == "wgmma")
+    return blocks_beside(staged.stage_bytes, warps, sums // (warps * target.warp_size), target)
 
 
 def _turned_buffers(channels: list[Channel], infos: axis_info.Infos) -> dict[Op, Op]:

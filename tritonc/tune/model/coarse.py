@@ -218,7 +218,8 @@ def _few(rows: Sequence[_Candidate], whole: _Candidate, form: Form, target: Targ
     doubt = DOUBT_SCALED if any(feature.scaled for feature in whole.profile) else DOUBT
     known = []
     for row in rows:
-        if prod(row.tile) > MOST_SENT or row.threads > _MOST_THREADS:
+        if prod(row.tile) > MOST_SENT or row.threads > _MOST_THREADS or (
+                _gathers(row.profile) and min(row.tile) < LEAST_WGMMA):
             continue
         for blocks in sizes:
             cost = priced(row.profile, row.cost.depths, target, blocks)

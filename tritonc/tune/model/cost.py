@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf, prod, sqrt
 
-from tritonc.backend.launch.choose_warps import ACCUMULATORS, LEGAL
+from tritonc.backend.launch.choose_warps import ACCUMULATORS, LEGAL, warpgroups
 from tritonc.backend.pipeline.ring import IN_FLIGHT_REGISTERS, blocks_beside
 from tritonc.backend.pipeline.tensors.tensor_pipeline import LARGE_STAGE, RELEASED_STAGES
 from tritonc.backend.target.matrix import ACCUMULATORS as MATRIX_ACCUMULATORS
@@ -107,7 +107,7 @@ def _tensor_cost(dot: Feature, row: MatrixInstruction, target: Target, carried: 
     """
     m, n, k = dot.extents
     wide = row.kind == WGMMA
-    threads = 128 * min(4, max(m // 64, m * n // (128 * MATRIX_ACCUMULATORS))) if wide else max(
+    threads = 128 * warpgroups(m, n, dot.computed) if wide else max(
         128, m * n // MATRIX_ACCUMULATORS)
     held = m * n / threads
     stage = stage_bytes(dot)
@@ -136,7 +136,7 @@ def _tensor_cost(dot: Feature, row: MatrixInstruction, target: Target, carried: 
     traffic = 20 * (1 / m + 1 / n) + (0.02 if m > n else 0.0)
     few = 1 + 0.3 * max(0, needed - stages)
     if wide and dot.computed:
-        beside = blocks_beside(stage, threads // 32, target)
+        beside = blocks_beside(stage, threads // 32, int(held), target)
         step, few = step / beside, _COMPUTED_ALONE if beside < 2 else 1.0
     return (1 + step + traffic) * max(odd, 1.0) * resident * few * late
 

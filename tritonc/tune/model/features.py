@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from tritonc.analysis import row_loops
 from tritonc.analysis.axis import axis_info
-from tritonc.analysis.quotients import of_program
+from tritonc.analysis.quotients import gathered
 from tritonc.analysis.signs import known_signs
 from tritonc.analysis.values import origin, slice_of
 from tritonc.backend.dots.raw_operands import added_loads, computed_operand, is_plain
@@ -165,8 +165,7 @@ def _left(dot: Op, block: Block) -> str:
 def _computed(kernel: Kernel, cfg: Cfg, dot: Op) -> bool:
     """Whether where an operand is follows from quotients, beyond what its tile repeats: threads
     copy it."""
-    loads = [op for op in slice_of(dot.operands[:2], None, ("dot", "phi", "load"), False)
-             if op.name == "load" and of_program(op)]
+    loads = gathered(dot)
     runs = _runs(kernel, cfg) if loads else None
     return runs is not None and any(runs.of_load(op, False) is None for op in loads)
 

@@ -22,7 +22,7 @@ from math import prod, sqrt
 from typing import NamedTuple
 
 from tritonc.backend.dots.split_dots import FEW, MATRIX_WARPS, SUMS, WARPS
-from tritonc.backend.launch.choose_warps import ACCUMULATORS, FRAGMENT
+from tritonc.backend.launch.choose_warps import ACCUMULATORS, FRAGMENT, warpgroups
 from tritonc.backend.launch.split_loops import loops_to_share
 from tritonc.backend.pipeline.ring import (
     IN_FLIGHT,
@@ -107,13 +107,14 @@ class Use(NamedTuple):
             MOST_BLOCKS))
 
 
-def formula(profile: Profile, depths: tuple[int, ...], target: Target) -> Cost:
+def formula(profile: Profile, depths: tuple[int, ...], target: Target, alone: bool = False
+            ) -> Cost:
     """The cost of a combination whose kernel has these features, and whose loops take `depths` of
-    their lengths in a step."""
+    their lengths in a step; `alone`: no other block shares its multiprocessor."""
     found = joined([feature for feature in profile if feature.kind == "dot"])
     work = 0 if len(found) > 1 else computed_beside(profile)
     beside = work / _WORK
-    uses = [use(dot, target, work) for dot in found]
+    uses = [use(dot._replace(computed=dot.computed and not alone), target, work) for dot in found]
     # Of products that follow from each other one waits for the other, in one block.
     widest = max(uses, key=lambda one: one.threads)
     blocks = min(one.blocks(target) for one in uses)
@@ -133,7 +134,7 @@ def priced(profile: Profile, depths: tuple[int, ...], target: Target, blocks: in
     launch, for launches whose blocks run all at once.  None where the model knows of no loop for
     more than one.  Of products on CUDA cores, at the 22 sizes of bench/paper, what it chooses takes
     1.14 times as long as the best tile and cluster, 1.67 times without clusters."""
-    cost = formula(profile, depths, target)
+    cost = formula(profile, depths, target, blocks > 1 and not in_memory)
     if blocks == 1:
         return cost
     dots = [feature for feature in profile if feature.kind == "dot"]
@@ -194,12 +195,13 @@ def use(dot: Feature, target: Target, work: float = 0) -> Use:
                              and str(row.operand) == dot.element and k >= row.depth]
     wide = next((row for row in rows if _takes(row, dot)), None)
     if wide is not None:
-        groups = max(1, min(4, (m if m >= wide.rows else n) // wide.rows))
+        groups = warpgroups(*((m, n) if m >= wide.rows else (n, m)), dot.computed)
         persistent = results >= LARGE
         room = target.shared_per_block - 2048
         stages = room // stage if persistent else min(
             MOST_ASYNCHRONOUS, room // stage, 2 - -IN_FLIGHT // stage)
-        if dot.computed and (beside := blocks_beside(stage, 4 * groups, target)) > 1:
+        if dot.computed and (beside := blocks_beside(
+                stage, 4 * groups, results // (128 * groups), target)) > 1:
             stages, persistent = stages_beside(stage, beside, target), False
             return Use("wgmma", 128 * groups, 1, results // (128 * groups) + 80, stages * stage,
                        stages - 1)

@@ -24,13 +24,12 @@ from tritonc.analysis.affine import Affine, Affinity, Bound, Iteration, is_count
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.linear import Linear, number
 from tritonc.analysis.multiples import Multiples, MultiplesNeeded, joined
-from tritonc.analysis.row_loops import windows_of_bytes
 from tritonc.analysis.signs import Signs, known_signs, loop_order
 from tritonc.analysis.values import computed_from
 from tritonc.backend.dots.exponentials import wanted_factors
 from tritonc.backend.dots.share_repeats import Runs, loads_of_products, share_repeats
 from tritonc.backend.dots.together import large
-from tritonc.backend.launch.choose_warps import WINDOW_ELEMENTS
+from tritonc.backend.launch.choose_warps import streaming_threads
 from tritonc.backend.layout import layout_choice
 from tritonc.backend.memory.masks.drop_selections import steps_of_selections
 from tritonc.backend.memory.masks.unwrap_indices import unwrap, wrapping
@@ -184,11 +183,10 @@ class _Collector:
                                  any(op.name == "dot" for op in kernel.ops()))
         self.found = Wanted(multiples=self.multiples.wanted)
         self.least = _least_rows(kernel)
-        self.held = max((r.type.size for op in kernel.ops() for r in op.results
-                         if isinstance(r.type, Tile)), default=1) // WARP_SIZE  # by a thread
-        if windows_of_bytes(kernel, cfg):
-            self.held = min(self.held, WINDOW_ELEMENTS)
         dots = [op for op in kernel.ops() if op.name == "dot"]
+        largest = max((r.type.size for op in kernel.ops() for r in op.results
+                       if isinstance(r.type, Tile)), default=1)
+        self.held = largest // max(WARP_SIZE, 0 if dots else streaming_threads(kernel))
         # Products on CUDA cores take so long, and additions to memory where there are no loops,
         # that masks of whole accesses cost nothing, and an edge tile without wide accesses is what
         # all others wait for.

@@ -30,7 +30,7 @@ from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op
 from tritonc.ir.rules import pointee
-from tritonc.ir.types import I1, Tile, scalar, shape
+from tritonc.ir.types import I1, Tile, element, scalar, shape
 
 ACCUMULATORS = 64  # per thread, of a dot on CUDA cores
 FRAGMENT = 32  # registers of accumulators that are enough for a thread of mma.sync,
@@ -76,7 +76,7 @@ def _streaming_threads(kernel: Kernel) -> int:
     moved = [pointee(op.operands[0].type) for op in kernel.ops() if op.name in ("load", "store")
              and 2 * prod(shape(op.operands[0].type)) > largest]
     size = 4 if windows_of_bytes(kernel, cfg) else max((scalar(t).bytes for t in moved), default=4)
-    held = max(sum(max(1, scalar(op.result.type).bytes // 4) for op in block.ops
+    held = max(sum(max(1, element(op.result.type).bytes // 4) for op in block.ops
                    if op.name == "phi" and isinstance(op.result.type, Tile)
                    and 2 * op.result.type.size > largest) for block in kernel.blocks)
     reduced = any(op.name in ("reduce", "reduce_with") and 2 * prod(

@@ -25,6 +25,7 @@ from tritonc.analysis.row_loops import (
     sums_columns,
     windows_of_bytes,
 )
+from tritonc.analysis.values import slice_of
 from tritonc.backend.target import matrix
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
@@ -35,6 +36,8 @@ from tritonc.ir.types import I1, Tile, element, scalar, shape
 ACCUMULATORS = 64  # per thread, of a dot on CUDA cores
 FRAGMENT = 32  # registers of accumulators that are enough for a thread of mma.sync,
 FEW = 128  # while it has no more threads than this: they share the copies and hide latencies
+MADE = 32  # registers of operands that a thread of mma.sync computes,
+MAKING = 256  # while it has no more threads than this
 BYTES = 32  # of memory per thread, of the largest tile otherwise,
 ROW_BYTES = 64  # or if it is reduced,
 FUNCTION_BYTES = 128  # or reduced by a function, and that is all: threads had better call it alone,
@@ -114,14 +117,19 @@ def _steps(kernel: Kernel, largest: int) -> int:
 def _block_threads(block: Block) -> int:
     """The threads that the dots of a block want: what they hold, they hold together.
 
-    wgmma alone has a say of its own, as many warpgroups as it has rows for.
+    wgmma alone has a say of its own, as many warpgroups as it has rows for.  For mma.sync threads
+    compute operands in registers before they store them.
     """
     dots = [op for op in block.ops if op.name == "dot"]
     rows = [matrix.BY_NAME.get(op.attributes.get("instruction", "")) for op in dots]
     wanted = [dot_threads(op) for op in dots]
     if any(row is not None and row.kind == matrix.WGMMA for row in rows):
         return max(wanted)
-    return sum(wanted)
+    inside = set(block.ops)
+    made = [v.type for op in dots if "instruction" in op.attributes for v in op.operands[:2]
+            if any(each.name == "channel" for each in slice_of([v], inside, ("dot",)))]
+    words = sum(prod(shape(t)) * scalar(t).bytes for t in made) // 4
+    return max(sum(wanted), min(MAKING, words // MADE))
 
 
 def dot_threads(op: Op) -> int:

@@ -106,7 +106,8 @@ def _turned(kernel: Kernel, found: Wanted, facts: Callable[[frozenset[Value]], W
     """The bodies for operands of products that lie the other way: where both strides are scalars,
     either may be 1.  `facts`: what is wanted where strides are not 1.  Of two operands one may be
     turned or both, or the results too, as where all is column-major; and the kernel must be small,
-    since each body is one more of its code."""
+    since each body is one more of its code.  Last comes a body for rows that are not aligned, which
+    relies on strides of 1 alone."""
     cfg = Cfg(kernel)
     inner = {cfg.innermost.get(cfg.block_of[op]) for op in kernel.ops() if op.name == "dot"}
     read = {v for op in kernel.ops() if op.name == "load" and cfg.innermost.get(
@@ -118,6 +119,8 @@ def _turned(kernel: Kernel, found: Wanted, facts: Callable[[frozenset[Value]], W
     bodies = [facts(way) for way in (*(frozenset({unit}) for unit in units), *both)]
     for body in bodies:
         _drop_promised(kernel, body)
+    if units and found.multiples:
+        bodies.append(Wanted(found.units))
     return [body for body in bodies if len(body.units) == len(found.units) and all(
         v.op is None or v.op.name in _ANYWHERE for v in body.subjects)]
 

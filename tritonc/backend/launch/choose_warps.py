@@ -36,7 +36,7 @@ from tritonc.ir.types import I1, Tile, element, scalar, shape
 ACCUMULATORS = 64  # per thread, of a dot on CUDA cores
 FRAGMENT = 32  # registers of accumulators that are enough for a thread of mma.sync,
 FEW = 128  # while it has no more threads than this: they share the copies and hide latencies
-MADE = 32  # registers of operands that a thread of mma.sync computes,
+MADE = 64  # registers of operands that a thread of mma.sync computes,
 MAKING = 256  # while it has no more threads than this
 BYTES = 32  # of memory per thread, of the largest tile otherwise,
 ROW_BYTES = 64  # or if it is reduced,

@@ -131,8 +131,9 @@ def raw_operands(kernel: Kernel, context: Context) -> bool:
         inside = set(loop.ops())
         for op in [op for op in block.ops if op.name == "dot"]:
             row = matrix.BY_NAME.get(op.attributes.get("instruction", ""))
-            if row is None or (row.kind != matrix.WGMMA and not _own_warps(kernel, op, row)):
+            if row is None:
                 continue
+            own = row.kind == matrix.MMA and _own_warps(kernel, op, row)
             for number in (0, 1):
                 operand = op.operands[number]
                 if is_plain(operand):
@@ -140,7 +141,7 @@ def raw_operands(kernel: Kernel, context: Context) -> bool:
                 made = computed_operand(operand, inside)
                 if made is None or not all(_copyable(load, infos) for load in made.raw):
                     continue
-                if row.kind == matrix.MMA and not all(
+                if own and not all(
                         _bytes_along_k(load, infos) for load in made.raw):
                     continue
                 if any(reader not in made.ops and reader is not op
@@ -148,10 +149,10 @@ def raw_operands(kernel: Kernel, context: Context) -> bool:
                     continue  # another reader has it in registers
                 if not context.meta.get("tensor_copy", large(block)):
                     made = _with_small(made, readers, infos)
-                in_registers = number == 0 or row.kind == matrix.MMA
+                in_registers = own or (number == 0 and row.kind == matrix.WGMMA)
                 if in_registers:
                     op.attributes["registers"] = (*op.attributes.get("registers", ()), number)
-                    if row.kind == matrix.MMA:
+                    if own:
                         op.attributes["contiguous"] = True
                     elif all(_bytes_by_rows(load, operand, made, infos) for load in made.raw
                              if len(shape(load.result.type)) == 2):

@@ -28,18 +28,21 @@ from tritonc.analysis.row_loops import (
     sums_columns,
     windows_of_bytes,
 )
+from tritonc.analysis.values import slice_of
 from tritonc.backend.layout.accesses import overlapping_loads
 from tritonc.backend.target import matrix
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op
 from tritonc.ir.rules import pointee
-from tritonc.ir.types import I1, Tile, scalar, shape
+from tritonc.ir.types import I1, Tile, element, scalar, shape
 
 ACCUMULATORS = 64  # per thread, of a dot on CUDA cores
 FRAGMENT = 32  # registers of accumulators that are enough for a thread of mma.sync,
 FEW = 128  # while it has no more threads than this: they share the copies and hide latencies
 NARROW = 64  # registers of sums of a thread that computes which rows it copies, at most
+MADE = 64  # registers of operands that a thread of mma.sync computes,
+MAKING = 256  # while it has no more threads than this
 BYTES = 32  # of memory per thread, of the largest tile otherwise,
 ROW_BYTES = 64  # or if it is reduced,
 FUNCTION_BYTES = 128  # or reduced by a function, and that is all: threads had better call it alone,
@@ -79,7 +82,7 @@ def streaming_threads(kernel: Kernel) -> int:
     moved = [pointee(op.operands[0].type) for op in kernel.ops() if op.name in ("load", "store")
              and 2 * prod(shape(op.operands[0].type)) > largest]
     size = 4 if windows_of_bytes(kernel, cfg) else max((scalar(t).bytes for t in moved), default=4)
-    held = max(sum(max(1, scalar(op.result.type).bytes // 4) for op in block.ops
+    held = max(sum(max(1, element(op.result.type).bytes // 4) for op in block.ops
                    if op.name == "phi" and isinstance(op.result.type, Tile)
                    and 2 * op.result.type.size > largest) for block in kernel.blocks)
     reduced = any(op.name in ("reduce", "reduce_with") and 2 * prod(
@@ -120,11 +123,18 @@ def _steps(kernel: Kernel, largest: int) -> int:
 def _block_threads(block: Block, gathers: bool) -> int:
     """The threads that the dots of a block want: what they hold, they hold together.
 
-    wgmma alone has a say of its own, as many warpgroups as it has rows for.
+    wgmma alone has a say of its own, as many warpgroups as it has rows for.  For mma.sync threads
+    compute operands in registers before they store them.
     """
     dots = [op for op in block.ops if op.name == "dot"]
     wanted = [dot_threads(op, gathers) for op in dots]
-    return max(wanted) if any(map(_on_wgmma, dots)) else sum(wanted)
+    if any(map(_on_wgmma, dots)):
+        return max(wanted)
+    inside = set(block.ops)
+    made = [v.type for op in dots if "instruction" in op.attributes for v in op.operands[:2]
+            if any(each.name == "channel" for each in slice_of([v], inside, ("dot",)))]
+    words = sum(prod(shape(t)) * scalar(t).bytes for t in made) // 4
+    return max(sum(wanted), min(MAKING, words // MADE))
 
 
 def _gathers(kernel: Kernel) -> list[Block]:

@@ -105,8 +105,9 @@ def _turned(kernel: Kernel, found: Wanted, facts: Callable[[frozenset[Value]], W
             ) -> list[Wanted]:
     """The bodies for operands of products that lie the other way: where both strides are scalars,
     either may be 1.  `facts`: what is wanted where strides are not 1.  Of two operands one may be
-    turned or both, and the kernel must be small, since each body is one more of its code.  Last
-    comes a body for rows that are not aligned, which relies on strides of 1 alone."""
+    turned or both, or the results too, as where all is column-major; and the kernel must be small,
+    since each body is one more of its code.  Last comes a body for rows that are not aligned, which
+    relies on strides of 1 alone."""
     cfg = Cfg(kernel)
     inner = {cfg.innermost.get(cfg.block_of[op]) for op in kernel.ops() if op.name == "dot"}
     read = {v for op in kernel.ops() if op.name == "load" and cfg.innermost.get(
@@ -114,8 +115,8 @@ def _turned(kernel: Kernel, found: Wanted, facts: Callable[[frozenset[Value]], W
     if None in inner or sum(len(block.ops) for block in kernel.blocks) > _SMALL:
         return []
     units = [unit for unit in found.units if unit in read]
-    ways = [frozenset({unit}) for unit in units]
-    bodies = [facts(way) for way in (*ways, *([frozenset(units)] if len(units) == 2 else []))]
+    both = {frozenset(units): None, frozenset(found.units): None} if len(units) == 2 else {}
+    bodies = [facts(way) for way in (*(frozenset({unit}) for unit in units), *both)]
     for body in bodies:
         _drop_promised(kernel, body)
     if units and found.multiples:

@@ -50,7 +50,7 @@ from tritonc.variants import choice
 STEMS = ("matmul_f32", "matmul_f16", "linear_bf16", "decode_linear", "conv_nchw", "conv_nhwc",
          "conv_table", "shift_conv")
 ARCH, WITHIN = "sm_90a", 0.01
-PREFIX = {"ours": "", "tuned": "tuned "}  # of the names of their variants
+PREFIX = {"ours": "", "tuned": "other "}  # of the names of their variants; first words are groups
 DOUBT = 1.03  # of times that only a glance gave
 
 

@@ -47,7 +47,6 @@ _MOST_LISTED = 10_000  # of so many
 # The sizes that a portfolio is made for: along the first two axes of the range, along further ones
 # (batches), and of the loop.
 _EXTENTS = tuple(1 << e for e in range(4, 15))
-_PIXELS = 1 << 17  # along the first one where rows are computed, which are pixels of images
 _BATCHES = (1, 8, 64)
 _LENGTHS = tuple(1 << e for e in range(5, 15))
 _TYPICAL = 1024  # of a loop of which nothing is known
@@ -123,7 +122,7 @@ def portfolio(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
     first = next((i for i, (binding, *_) in enumerate(known) if binding == base), None)
     if first is None:
         return None
-    times = _times(known, form, (_PIXELS,) if computed else ())
+    times = _times(known, form)
     best = times.min(axis=0)
     chosen, served, worst = cover(times / best, first, most)
     members = []
@@ -285,17 +284,15 @@ def cover(ratios: np.ndarray, first: int, most: int, within: float = WITHIN
     return chosen, float((final <= 1 + within).mean()), round(float(final.max()), 6)
 
 
-def _times(known: Sequence[tuple[Binding, Cost, tuple[int, ...]]], form: Form,
-           more: tuple[int, ...] = ()) -> np.ndarray:
-    """The time of each combination at each size of the grid, as `choice.time` has it; the first
-    axis has `more` extents."""
+def _times(known: Sequence[tuple[Binding, Cost, tuple[int, ...]]], form: Form) -> np.ndarray:
+    """The time of each combination at each size of the grid, as `choice.time` has it."""
     import numpy as np
 
     class Sizes(np.ndarray):
         def select(self, yes: np.ndarray, no: np.ndarray) -> np.ndarray:
             return np.where(self, yes, no).view(Sizes)
 
-    axes = [(*_EXTENTS, *more), _EXTENTS, _BATCHES][:form.axes]
+    axes = [_EXTENTS if axis < 2 else _BATCHES for axis in range(form.axes)]
     # The innermost loop is as long as the grid says; those around it are short, as are taps.
     lengths = _LENGTHS if form.loops and form.loops[0].arguments else (_TYPICAL,)
     sizes = np.array([*product(*axes, lengths)], np.int64)

@@ -23,7 +23,6 @@ from typing import NamedTuple
 
 from tritonc.backend.dots.split_dots import FEW, MATRIX_WARPS, SUMS, WARPS
 from tritonc.backend.launch.choose_warps import ACCUMULATORS, FRAGMENT
-from tritonc.backend.launch.register_budget import SECOND
 from tritonc.backend.launch.split_loops import loops_to_share
 from tritonc.backend.pipeline.ring import (
     IN_FLIGHT,
@@ -46,7 +45,7 @@ from tritonc.variants.choice import MOST_BLOCKS, MOST_CYCLES, Cost
 _LATENCY = 950  # of a load from memory, with the barrier after it
 _ONCE = 3600  # of a launch
 _START = {"wgmma": 1500, "mma": 1500, "cores": 2500}  # of a block, before and after its steps
-_EDGE = {"wgmma": 0, "mma": 800, "cores": 0}  # of a step, where masks are in the way
+_EDGE = {"wgmma": 0, "mma": 800, "cores": 800}  # of a step, where masks are in the way
 # Of a row of a box that lies beyond the tensor, and takes TMA longer than one of it (8.7, of 112 of
 # 128 rows): half of a tile's rows, where it does not divide the range.
 _BEYOND = 4
@@ -65,8 +64,7 @@ _SLICED = 0.2  # more where warps share the inner axis, or loads go out late
 _STEP = 60.0  # multiply-adds of a thread that a step costs it
 _BESIDE = 0.34  # of the products that are computed while nothing is loaded, by CUDA cores
 _DISTURBED = 0.08  # of the lesser of both that shows
-# Operations of single elements in a cycle, beside a product (CUDA cores: conv_nchw, shift_conv),
-_WORK = {"wgmma": 28.0, "mma": 28.0, "cores": 50.0}
+_WORK = 28.0  # operations of single elements in a cycle, beside a product,
 _PLAIN = 2  # but for so many of a load, which vectorised accesses do not need
 PIECE, WORD = 16, 4  # bytes that are copied at once; of elements that CUDA cores multiply
 _LATE = 180  # registers beyond which the next loads do not go out before the products
@@ -114,10 +112,10 @@ def formula(profile: Profile, depths: tuple[int, ...], target: Target) -> Cost:
     their lengths in a step."""
     found = joined([feature for feature in profile if feature.kind == "dot"])
     work = 0 if len(found) > 1 else computed_beside(profile)
+    beside = work / _WORK
     uses = [use(dot, target, work) for dot in found]
     # Of products that follow from each other one waits for the other, in one block.
     widest = max(uses, key=lambda one: one.threads)
-    beside = work / _WORK[widest.kind]
     blocks = min(one.blocks(target) for one in uses)
     busy = sum(_busy(dot, one) for dot, one in zip(found, uses, strict=True)) + beside
     wait = sum(_wait(dot, one) for dot, one in zip(found, uses, strict=True)) + beside
@@ -233,7 +231,7 @@ def use(dot: Feature, target: Target, work: float = 0) -> Use:
     sums = 4 * words * results * slices if slices > 1 else 0
     # Slightly too many are limited to what lets a second block run (`limit_registers`).
     half = target.registers_per_multiprocessor // (2 * threads)
-    within = half if half < registers < (SECOND if work else 1.32) * half else registers
+    within = half if half < registers < 1.32 * half and not work else registers
     return Use("cores", threads, slices, within, max(2 * stage, sums), 1, late=registers > _LATE)
 
 

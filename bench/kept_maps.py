@@ -5,7 +5,8 @@ launch encodes on the host and keeps could gain.
 
 At each size, by several tiles and clusters, half products as the compiler makes them, with TMA
 ("maps"), and the same without what claims, makes, publishes and frees maps ("kept"): that reads
-the maps that the former left in memory, which were made for the same arguments.
+the maps that the former left in memory, which were made for the same arguments.  "threads" make all
+copies themselves.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ SIZES = [(512, 512, 512), (1024, 1024, 1024), (1024, 2048, 256), (2048, 512, 512
          (512, 2048, 512), (2048, 2048, 512), (2560, 64, 2560), (128, 4096, 4096),
          (2048, 2048, 2048)]
 TILES = [(64, 64), (64, 128), (128, 64), (128, 128), (128, 256)]
+HOWS = ("default", "maps", "kept", "threads")
 MAP = r"(\.global \.align 128 \.b8 )(tensor_maps_\w+)\[(\d+)\]"
 Key = tuple[tuple[int, int], int, str]  # tile, blocks of a cluster, how
 
@@ -42,8 +44,8 @@ def compiled(key: Key) -> Compiled:
     tune = {"TM": rows, "TN": columns, "TK": 64, "coarsen": 0, "cluster_k": blocks}
     if how == "default":
         return compile_source(SOURCE, tune=tune)
-    tune["tensor_copy"] = 1
-    if how == "maps":
+    tune["tensor_copy"] = tune["tensor_store"] = int(how != "threads")
+    if how in ("maps", "threads"):
         return compile_source(SOURCE, tune=tune)
     nothing: Any = lambda *arguments: None  # noqa: E731
     with patch.object(tensor_maps, "_take", lambda f, claims: "0"), \
@@ -120,7 +122,7 @@ def measure(found: dict[Key, Compiled], rounds: int) -> list[dict[str, Any]]:
                  for name, all_ in harness.interleaved(runs, rounds, 1, 0.002).items()}
         rows.append({"size": (m, n, k), "microseconds": times})
         best = {how: min((time, name) for name, time in times.items() if name.endswith(how))
-                for how in ("default", "maps", "kept")}
+                for how in HOWS}
         print(f"{m} x {n} x {k}: " + "; ".join(f"{name} {time:.2f}" for time, name in
                                                 best.values()), flush=True)
         for pair in sorted(kept):
@@ -148,7 +150,7 @@ def main() -> None:
     parser.add_argument("--compile-only", action="store_true")
     parser.add_argument("--json", type=Path, help="write what was measured to a file")
     options = parser.parse_args()
-    keys: list[Key] = [*product(TILES, (1, 2), ("default", "maps", "kept"))]
+    keys: list[Key] = [*product(TILES, (1, 2), HOWS)]
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         found = dict(zip(keys, pool.map(compiled, keys), strict=True))
     if options.compile_only:

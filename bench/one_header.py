@@ -1,6 +1,6 @@
 """Products and convolutions of many sizes through one header each, as a program in C++ has them.
 
-    python bench/one_header.py [--filter REGEX] [--json FILE] [--tuned-from FILE]
+    python bench/one_header.py [--filter REGEX] [--json FILE] [--tuned] [--known FILE]
 
 Each kernel is compiled with variants into a header that holds the machine code, and a library with
 nothing else is built of it.  Printed are the sizes of image and header, the choice for each size,
@@ -8,8 +8,9 @@ how long a choice takes, what wrong arguments give; the header is written twice 
 
 On a GPU each size is then launched through the header, and timed beside each variant of it and
 beside other tiles, compiled alone: "of best" is the time of the best single tile by the header's.
-`--tuned-from` makes a tuning file, as `tritonc tune` writes it, of what an earlier run measured,
-and measures a second header, which is compiled with it, beside the first.
+What was measured gives a tuning file, as `tritonc tune` writes it, and with `--tuned` a second
+header, which is compiled with it, is measured beside the first.  `--known` has what an earlier run
+measured: those sizes are only measured in the end.
 """
 
 from __future__ import annotations
@@ -30,16 +31,15 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import suite_support
+from header_library import Header, of_launch
 from suite_support import Workload
 from suite_worker import Job, commit, do_all
 
-from tritonc import driver, manifest, stages
-from tritonc.launch.python.parameters import Parameter
-from tritonc.options import Options
+from tritonc import driver, stages
+from tritonc.options import MOST_VARIANTS, Options
 from tritonc.problem.known import KnownLaunch
 from tritonc.source import Diagnostics, SourceFile
 from tritonc.tune import tuning_file
@@ -49,138 +49,39 @@ from tritonc.variants import choice
 
 STEMS = ("matmul_f32", "matmul_f16", "linear_bf16", "decode_linear", "conv_nchw", "conv_nhwc",
          "conv_table", "shift_conv")
-ARCH, VARIANTS, WITHIN = "sm_90a", 8, 0.01
-PREFIX = {"ours": "", "tuned": "tuned "}  # of the names of their variants
+ARCH, WITHIN = "sm_90a", 0.01
+PREFIX = {"ours": "", "tuned": "other "}  # of the names of their variants; first words are groups
 DOUBT = 1.03  # of times that only a glance gave
-SHIM = """
-#define TRITONC_DLOPEN 1
-#include "%(header)s"
-#include <chrono>
-#include <utility>
-template <class R, class... A, size_t... I>
-static R call(R (*f)(A...), void **a, std::index_sequence<I...>) {
-  return f(*static_cast<A *>(a[I])...);
-}
-template <class R, class... A> static R call(R (*f)(A...), void **a) {
-  return call(f, a, std::index_sequence_for<A...>());
-}
-extern "C" {
-CUresult load(char *log, size_t size) { return %(module)s_load(log, size); }
-CUresult launch(void **a) { return call(%(kernel)s_launch, a); }
-CUresult launch_variant(void **a) { return call(%(kernel)s_launch_variant, a); }
-unsigned variant(void **a) { return call(%(kernel)s_variant, a); }
-CUresult check(void **a) { return call(%(kernel)s_check, a); }
-double nanoseconds(void ***a, unsigned count) { /* of a choice, for each of these arguments */
-  volatile unsigned sum = 0;
-  const auto start = std::chrono::steady_clock::now();
-  for (unsigned i = 0; i < count; i++)
-    sum = sum + call(%(kernel)s_variant, a[i]);
-  return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start).count()
-         / count;
-}
-}
-"""
 
 
-class Header:
-    """A kernel of a header, as a shared library launches it."""
-
-    def __init__(self, path: Path, stem: str) -> None:
-        self.text = path.read_text()
-        self.row = manifest.read(_manifest(self.text))["kernels"][0]
-        self.parameters = [Parameter.read(row) for row in self.row["parameters"]]
-        names = {"header": path.name, "module": stem, "kernel": self.row["name"]}
-        source = path.with_suffix(".cpp")
-        source.write_text(SHIM % names)
-        subprocess.run(["c++", "-std=c++17", "-O2", "-shared", "-fPIC", source, "-o",
-                        path.with_suffix(".so"), "-I", _cuda_include(), "-ldl"], check=True)
-        self.library = ctypes.CDLL(str(path.with_suffix(".so")))
-        self.library.nanoseconds.restype = ctypes.c_double
-
-    @property
-    def tiles(self) -> list[Mapping[str, int]]:
-        """The values of each variant, the general one first."""
-        return [row["tunables"] for row in (self.row, *self.row["variants"])]
-
-    def pack(self, values: Sequence[Any]) -> Any:
-        """Addresses of the values, which live as long."""
-        held = [ctypes.c_int64(v.data_ptr() if hasattr(v, "data_ptr") else v) for v in values]
-        found = (ctypes.c_void_p * len(held))(*map(ctypes.addressof, held))
-        found.held = held  # type: ignore[attr-defined]
-        return found
-
-    def kernels(self, number: int | None = None) -> Mapping[str, Any]:
-        """As the suite has kernels: what launches, or launches variant `number`."""
-        start = self.library.launch if number is None else self.library.launch_variant
-        before = [] if number is None else [number]
-
-        def launch(stream: int, extents: Sequence[int], *arguments: Any) -> None:
-            code = start(self.pack([*before, *extents, stream, *arguments]))
-            if code:
-                raise RuntimeError(f"CUresult {code}")
-
-        return {"kernel": SimpleNamespace(launch=launch, parameters=self.parameters)}
-
-    def load(self) -> None:
-        log = ctypes.create_string_buffer(4096)
-        if code := self.library.load(log, ctypes.c_size_t(4096)):
-            raise RuntimeError(f"CUresult {code}: {log.value.decode()}")
-
-
-def _manifest(header: str) -> str:
-    """The first line of the PTX that a header was made with, of its literals."""
-    part = header.split("_manifest[] =\n", 1)[1].split(";\n", 1)[0]
-    return "".join(json.loads(line.strip().replace(r"\?", "?")) for line in part.splitlines())
-
-
-def _cuda_include() -> str:
-    done = subprocess.run([sys.executable, "-m", "tritonc", "--cuda-include"], capture_output=True,
-                          text=True, check=True)
-    return done.stdout.strip()
-
-
-def write_headers(stems: Sequence[str], folder: Path, tuning: Mapping[str, Mapping[str, Path]]
-                  ) -> dict[str, dict[str, Header]]:
-    """By what they are tuned with and the kernel; each twice, at the same time: exits where one is
-    not as the other."""
+def write_headers(stems: Sequence[str], folder: Path, tuning: Mapping[str, Path], count: int
+                  ) -> dict[str, Header]:
+    """Each kernel's, `count` times at the same time; exits where one is not as the others."""
     jobs = {}
-    for which, files in tuning.items():
-        for stem in stems:
-            for place in (folder / which / "a", folder / which / "b"):
-                place.mkdir(parents=True, exist_ok=True)
-                jobs[stem, place] = subprocess.Popen([
-                    sys.executable, "-m", "tritonc", suite_support.source(stem), f"--arch={ARCH}",
-                    f"--variants={VARIANTS}", "--emit=header", "--embed=cubin", "-o",
-                    place / f"{stem}.h", f"--tuning={files.get(stem, 'none')}"])
-    for (stem, _), job in jobs.items():
+    for stem in stems:
+        for number in range(count):
+            path = folder / str(number) / f"{stem}.h"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            jobs[path] = subprocess.Popen([
+                sys.executable, "-m", "tritonc", suite_support.source(stem), f"--arch={ARCH}",
+                "--variants", "--emit=header", "--embed=cubin", "-w", "-o", path,
+                f"--tuning={tuning.get(stem, 'none')}"])
+    for path, job in jobs.items():
         if job.wait():
-            sys.exit(f"{stem} does not compile")
-    for which in tuning:
-        for stem in stems:
-            one, other = (folder / which / place / f"{stem}.h" for place in "ab")
-            if one.read_bytes() != other.read_bytes():
-                sys.exit(f"{stem}: two compilations differ")
-    return {which: {stem: Header(folder / which / "a" / f"{stem}.h", stem) for stem in stems}
-            for which in tuning}
+            sys.exit(f"{path.stem} does not compile")
+        if path.read_bytes() != (folder / "0" / path.name).read_bytes():
+            sys.exit(f"{path.stem}: two compilations differ")
+    return {stem: Header(folder / "0" / f"{stem}.h", stem) for stem in stems}
 
 
-def of_launch(workload: Workload, header: Header) -> tuple[list[int], list[int]]:
-    """The range and the arguments of a launch, with an aligned address for each array."""
-    (stage,) = workload.problem.stages
-    values = {name: 0x1000 if "(" in text else int(workload.number(text))
-              for name, text in stage.arguments.items()}
-    return ([int(workload.number(text)) for text in stage.range],
-            [values[p.name] for p in header.parameters])
-
-
-def report(stem: str, header: Header, workloads: Sequence[Workload]) -> None:
+def report(stem: str, header: Header, workloads: Sequence[Workload], count: int) -> None:
     """What needs no GPU: sizes, the choice, wrong arguments."""
     image = sum(int(line.rsplit(", ", 1)[1].rstrip("},")) for line in header.text.splitlines()
                 if line.startswith(("    {\"", "     \"")) and line.endswith("},")
                 and line.rsplit(", ", 1)[1].rstrip("},").isdigit())
     print(f"{stem}: {len(header.tiles) - 1} variants, rule {header.row['choice']['rule']}; "
           f"machine code {image / 1e3:.0f} kB, the header {len(header.text) / 1e3:.0f}; written "
-          "twice, the same bytes")
+          f"{count} times, the same bytes")
     for workload in workloads:
         extents, arguments = of_launch(workload, header)
         number = header.library.variant(header.pack([*extents, *arguments]))
@@ -281,7 +182,9 @@ def measured(workload: Workload, headers: Mapping[str, Header], tiles: Mapping[s
 
 
 def measure_all(workloads: Sequence[Workload], sets: Mapping[str, Mapping[str, Header]],
-                tiles: Mapping[str, Mapping[str, str]], options: argparse.Namespace) -> list[Job]:
+                tiles: Mapping[str, Mapping[str, str]], options: argparse.Namespace,
+                only: Mapping[str, str] | None = None) -> list[Job]:
+    """`only`: of the tiles those of these names, by workload."""
     import torch
 
     torch.cuda.init()
@@ -296,7 +199,9 @@ def measure_all(workloads: Sequence[Workload], sets: Mapping[str, Mapping[str, H
             print("out of time")
             break
         headers = {which: of[w.stem] for which, of in sets.items()}
-        row = measured(w, headers, tiles.get(w.stem, {}), options.rounds, options.least_ms)
+        mine = {name: place for name, place in tiles.get(w.stem, {}).items()
+                if only is None or only[w.name] == name}
+        row = measured(w, headers, mine, options.rounds, options.least_ms)
         times = row["times"]
         best = min((name for name in times if name not in sets), key=times.__getitem__)
         row |= {"name": w.name, "stem": w.stem, "sizes": dict(w.sizes), "best": best,
@@ -349,7 +254,7 @@ def tuning_files(rows: Sequence[Job], folder: Path) -> dict[str, Path]:
                            for name in names])
         largest = max(range(len(mine)), key=lambda i: math.prod(mine[i]["sizes"].values()))
         first = min(range(len(names)), key=lambda i: ratios[i][largest])
-        chosen, _, _ = cover(np.minimum(ratios, 1e3), first, VARIANTS, WITHIN)
+        chosen, _, _ = cover(np.minimum(ratios, 1e3), first, MOST_VARIANTS, WITHIN)
         members = [names[i] for i in sorted({first, *chosen})]
         path = suite_support.source(stem)
         text = SourceFile(str(path), path.read_text())
@@ -383,7 +288,9 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--filter", default="", help="only workloads whose names match")
     parser.add_argument("--compile-only", action="store_true", help="what needs no GPU")
-    parser.add_argument("--tuned-from", type=Path, metavar="FILE", help="results of an earlier run")
+    parser.add_argument("--tuned", action="store_true", help="a tuned header, too")
+    parser.add_argument("--known", type=Path, metavar="FILE", help="results of an earlier run")
+    parser.add_argument("--count", type=int, default=2, help="of compilations to compare")
     parser.add_argument("--more", type=int, default=0, metavar="N",
                         help="beside other tiles, too: N that the cost model thinks the best")
     parser.add_argument("--rounds", type=int, default=5)
@@ -396,22 +303,34 @@ def main() -> None:
     stems = list(dict.fromkeys(w.stem for w in workloads))
     print(commit())
 
+    known = json.loads(options.known.read_text())["rows"] if options.known else []
+    names = {row["name"] for row in known}
+
     with tempfile.TemporaryDirectory(prefix="tritonc-header-") as name:
         folder = Path(name)
-        tuning: dict[str, Mapping[str, Path]] = {"ours": {}}
-        if options.tuned_from:
-            tuning["tuned"] = tuning_files(json.loads(options.tuned_from.read_text())["rows"],
-                                           folder)
-        sets = write_headers(stems, folder, tuning)
-        for which, headers in sets.items():
+
+        def headers(which: str, tuning: Mapping[str, Path]) -> dict[str, Header]:
+            found = write_headers(stems, folder / which, tuning, options.count)
             print(f"--- {which}")
-            for stem, header in headers.items():
-                report(stem, header, [w for w in workloads if w.stem == stem])
+            for stem, header in found.items():
+                report(stem, header, [w for w in workloads if w.stem == stem], options.count)
+            return found
+
+        sets = {"ours": headers("ours", {})}
+        new = [w for w in workloads if w.name not in names]
+        tiles: dict[str, dict[str, Any]] = {}
         if not options.compile_only:
-            rows = measure_all(workloads, sets, alone(workloads, sets["ours"], folder,
-                                                      options.more), options)
-            if options.json:
-                options.json.write_text(json.dumps({"commit": commit(), "rows": rows}))
+            tiles = alone(new, sets["ours"], folder, options.more)
+            known += measure_all(new, sets, tiles, options)
+        if options.tuned:
+            sets["tuned"] = headers("tuned", tuning_files(known, folder))
+        results = {"commit": commit(), "rows": known}
+        if options.tuned and not options.compile_only:
+            best = {row["name"]: row["best"] for row in known}
+            workloads = [w for w in workloads if w.name in best]
+            results["tuned"] = measure_all(workloads, sets, tiles, options, best)
+        if options.json:
+            options.json.write_text(json.dumps(results))
     print(f"{time.perf_counter() - options.started:.0f} s")
 
 

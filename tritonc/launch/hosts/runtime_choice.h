@@ -3,14 +3,21 @@
 #ifndef TRITONC_CHOICE
 #define TRITONC_CHOICE 1
 
+/* Where costs are constants there is no division: of each variant a part of its own. */
+#ifdef _MSC_VER
+#define TRITONC_PART static __forceinline
+#else
+#define TRITONC_PART static inline __attribute__((always_inline))
+#endif
+
 /* How many parts of an extent there are; at most `most`. */
-static inline uint64_t tritonc_parts(int64_t extent, int64_t part, uint64_t most) {
+TRITONC_PART uint64_t tritonc_parts(int64_t extent, int64_t part, uint64_t most) {
   uint64_t count = extent > 0 ? (uint64_t)((extent - 1) / part) + 1 : 0;
   return count < most ? count : most;
 }
 
 /* So many tiles along one more axis. */
-static inline uint64_t tritonc_tiles(uint64_t tiles, int64_t extent, int64_t tile) {
+TRITONC_PART uint64_t tritonc_tiles(uint64_t tiles, int64_t extent, int64_t tile) {
   const uint64_t most = UINT64_C(1) << 24;
   tiles *= tritonc_parts(extent, tile, most);
   return tiles < most ? tiles : most;
@@ -24,16 +31,16 @@ static inline int64_t tritonc_length(int64_t length, int64_t argument) {
 }
 
 /* So many steps in one more loop. */
-static inline uint64_t tritonc_steps(uint64_t steps, int64_t length, int64_t depth) {
+TRITONC_PART uint64_t tritonc_steps(uint64_t steps, int64_t length, int64_t depth) {
   const uint64_t most = UINT64_C(1) << 18;
   steps *= tritonc_parts(length, depth, most);
   return steps < most ? steps : most;
 }
 
 /* The time of a variant, in quarters of a clock cycle. */
-static inline uint64_t tritonc_time(uint64_t tiles, int whole, uint64_t steps,
-                                    uint64_t processors, uint64_t blocks, uint64_t once,
-                                    uint64_t start, uint64_t busy, uint64_t wait, uint64_t edge) {
+TRITONC_PART uint64_t tritonc_time(uint64_t tiles, int whole, uint64_t steps,
+                                   uint64_t processors, uint64_t blocks, uint64_t once,
+                                   uint64_t start, uint64_t busy, uint64_t wait, uint64_t edge) {
   const uint64_t most = (tiles + processors - 1) / processors, beside = blocks ? blocks : 1;
   const uint64_t waves = most / beside, rest = most % beside;
   const uint64_t alone = steps * (whole ? wait : wait + edge);

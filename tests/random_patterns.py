@@ -4,13 +4,14 @@
 
 Programs of `random_statements` nest statements at random; these follow the patterns that passes and
 analyses look for, and break them a little: neighbours by a flat index, rows that loops reduce, by
-operators and by functions, rows that change in place, records, bins, tables.  Sums are of integers,
-so that every order gives the same.
+operators and by functions, rows that change in place, records, bins, tables, strides, products.
+Sums are of integers, so that every order gives the same.
 """
 
 from __future__ import annotations
 
 import random
+from typing import Any
 
 LIBRARY = """\
 struct best { int value, place; };
@@ -38,7 +39,7 @@ class _Kernel:
         self.body: list[str] = []
         self.written: list[str] = []
 
-    def one(self, *of: str) -> str:
+    def one(self, *of: Any) -> Any:
         return self.rng.choice(of)
 
     def chance(self, probability: float) -> bool:
@@ -236,10 +237,78 @@ class _Kernel:
                      f"x[from[:, newaxis] * {s} + {N} - 1 - c - j] : 0; v += u * 2;"),
             f"  @inside y[i[:, newaxis] * {N} + c + j] = v;", "}"]
 
+    # --- matrices with strides, and products that follow from each other ---
+
+    def strides(self) -> None:
+        """A matrix that is read by its strides, past its ends with care, and written turned."""
+        t = self.one("int", "float", "half", "char")
+        m, n = self.rng.choice((8, 16, 32)), self.rng.choice((8, 16, 32))
+        rows, columns = self.rng.choice((7, 16, 33)), self.rng.choice((8, 20, 32, 64))
+        self.head.append(f"range: {rows}")
+        row, column = self.rng.choice(((columns, 1), (1, rows), (columns + 3, 1), (2 * columns, 2)))
+        self.array("x", t, f"randint(-4, 5, {(rows + m) * row + (columns + n) * column + 600})")
+        self.array("y", self.one(t, "float"), f"zeros({(rows + m) * (columns + n)})", True)
+        M, N = self.number("M", rows), self.number("N", columns)
+        sm, sn = self.number("sm", row), self.number("sn", column)
+        i = self.one("i", f"i % {M}", f"min(i, {M} - 1)", f"(i < {M} ? i : 0)")
+        j = self.one("j", f"j % {N}", f"min(j, {N} - 1)")
+        inside = f"(i < {M})[:, newaxis] && j < {N}"
+        load = f"x[({i})[:, newaxis] * {sm} + ({j}) * {sn}]"
+        if "%" not in i + j and self.chance(0.6):
+            load = f"({inside} ? {load} : {self.one('0', '1')})"
+        loop = self.one(f"for (int k = 0; k < {N}; k += {n}) {{",
+                        f"for (int k = ({N} - 1) / {n} * {n}; k >= 0; k -= {n}) {{")
+        at = self.one(f"i[:, newaxis] * {N} + j", f"i[:, newaxis] + j * {M}")
+        keep = self.chance(0.3)
+        self.body += [
+            f"int i[{m}] = get_global_range(0);", f"{t} last[{m}, {n}] = 0;", loop,
+            f"  int j[{n}] = k + 0 ... {n};", f"  {t} v[{m}, {n}] = {load};",
+            f"  @({inside}) y[{at}] = {'last' if keep else self.one('v', 'v + k', 'v * 2')};",
+            "  last = v;", "}"]
+
+    def chain(self) -> None:
+        """Two products of small integers, as attention has them, with masks between."""
+        m, n, d = (self.rng.choice(of) for of in ((16, 32, 64), (16, 32, 64), (16, 32)))
+        rows, keys = self.rng.choice((m, m + 5, 2 * m)), self.rng.choice((n, n + 9, 3 * n))
+        t = self.one("half", "half", "bfloat16", "float")
+        self.head.append(f"range: {rows}")
+        for name, size in (("q", rows + m), ("k", keys + n), ("v", keys + n)):
+            self.array(name, t, f"randint(-1, 2, {size * d})")
+        self.array("y", "float", f"zeros({(rows + m) * d})", True)
+        M, N, D = self.number("M", rows), self.number("N", keys), str(d)
+        end = self.one(N, f"min({N}, i0 + {m})")
+        first = self.one("0", f"max(0, i0 - {n}) / {n} * {n}")
+        mask = self.one(f"j < {N}", f"j < {N} && j <= i[:, newaxis]",
+                        f"j < {N} && (i[:, newaxis] + j) % 3 != 0")
+        middle = self.rng.sample([
+            "s = max(s, 0);", "s = s * 2 - 1;", f"s = ({mask}) ? s : 0;",
+            "s = (s > high[:, newaxis]) ? s : 1;"], self.rng.randint(0, 3))
+        after = self.rng.sample(["high = max(high, s[:, max]);", "total += s[:, +];",
+                                 "acc = (high > 3)[:, newaxis] ? acc : acc * 0.5f;"],
+                                self.rng.randint(0, 3))
+        whole = f"({mask}) ? s : 0" if "?" not in "".join(middle[-1:]) else "s"
+        body = [
+            f"int j[{n}] = b + 0 ... {n};",
+            f"{t} tk[{n}, {d}] = (j < {N})[:, newaxis] ? *(k + j[:, newaxis] * {D} + c) : 0;",
+            f"float s[{m}, {n}] = tq @ trans(tk);", *middle, f"s = {whole};", *after,
+            f"{t} tv[{n}, {d}] = (j < {N})[:, newaxis] ? *(v + j[:, newaxis] * {D} + c) : 0;",
+            f"acc += ({t})clamp(s, -16, 16) @ tv;"]
+        self.body += [
+            f"int i[{m}] = get_global_range(0), c[{d}] = 0 ... {d}, i0 = get_program_id(0) * {m};",
+            f"{t} tq[{m}, {d}] = (i < {M})[:, newaxis] ? *(q + i[:, newaxis] * {D} + c) : 0;",
+            f"float acc[{m}, {d}] = 0, high[{m}] = -9, total[{m}] = 0;",
+            *self.one([f"for (int b = {first}; b < {end}; b += {n}) {{", *body, "}"],
+                      [f"int b = {first};", f"while (b < {end}) {{", *body, f"b += {n};", "}"],
+                      [f"int b = {first};", "do {", *body, f"b += {n};",
+                       f"}} while (b < {end});"]),
+            "acc += high[:, newaxis] + total[:, newaxis];",
+            f"@((i < {M})[:, newaxis]) *(y + i[:, newaxis] * {D} + c) = acc;"]
+
 
 def program(seed: int) -> str:
     """The text of a kernel with its problem."""
     kernel = _Kernel(seed)
     kernel.rng.choice((kernel.neighbours, kernel.neighbours, kernel.rows, kernel.rows,
-                       kernel.in_place, kernel.records, kernel.table))()
+                       kernel.in_place, kernel.records, kernel.table, kernel.strides,
+                       kernel.strides, kernel.chain, kernel.chain))()
     return kernel.text()

@@ -26,7 +26,7 @@ from tritonc.backend.pipeline.tensors.roles import (
 )
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Block, Kernel, Op, Value
-from tritonc.ir.layouts.layout import LANE_BITS, Layout
+from tritonc.ir.layouts.layout import LANE_BITS, WARP_SIZE, Layout
 from tritonc.ir.types import BF16, Type, element
 
 Names = list[str]
@@ -92,8 +92,10 @@ class FunctionEmitter(Instructions):
 
     @property
     def thread(self) -> str:
-        """The thread's number in its block: lane bits, then warp bits."""
-        return self.prelude_call("llvm.nvvm.read.ptx.sreg.tid.x")
+        """The thread's number in its program: lane bits, then warp bits."""
+        number = self.prelude_call("llvm.nvvm.read.ptx.sreg.tid.x")
+        packed = "programs" in self.kernel.attributes
+        return self.prelude(f"and i32 {number}, {WARP_SIZE - 1}") if packed else number
 
     def linear(self, bases: tuple[int, ...]) -> str:
         """The XOR of `bases[i]` over the bits i of the thread's number that are 1; "0" for none."""

@@ -67,6 +67,8 @@ class FunctionEmitter(Instructions):
         self.loaded = dict(self.words)  # the same of what came from global memory
         # label, window, its registers and place -> elements: see `memory._of_window`
         self.windows: dict[tuple[str, int, tuple[int, ...], int], dict[int, str]] = {}
+        # label, number of records, first register of a run -> an address in it, and which byte
+        self.records: dict[tuple[str, int, int], tuple[str, int]] = {}
         # label, word, place -> that byte of the word and the next one as halves
         self.halves: dict[tuple[str, str, int], str] = {}
         self.alone: set[str] = set()  # words of one loaded byte

@@ -116,6 +116,18 @@ def addressed(op: Op, chunk: tuple[int, ...]) -> tuple[int, ...]:
     return chunk[first], *chunk[:first], *chunk[len(chunk) - last:]
 
 
+def place_in_run(op: Op, warps: int, register: int) -> tuple[int, int] | None:
+    """Which neighbour of a run of records a register has, and the run's first register; None where
+    no thread has whole runs."""
+    _, axis, _, _, run = op.attributes["record"]
+    layout = layout_of(op.operands[0].type, warps)
+    inside = axis_bases(layout.shape, axis)[: log2(run)]
+    if not set(inside) <= set(layout.register):
+        return None
+    bits = [1 << layout.register.index(basis) for basis in inside]
+    return sum(1 << i for i, bit in enumerate(bits) if register & bit), register & ~sum(bits)
+
+
 def alike_registers(op: Op, warps: int) -> tuple[tuple[int, ...], ...]:
     """The registers of a load that one access fills: in runs of `alike` neighbours along
     `vector_axis`, which all have one address."""

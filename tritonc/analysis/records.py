@@ -72,7 +72,8 @@ def unaligned(record: Record, form: Affine, infos: Infos) -> dict[Value, int] | 
                 < ACCESS_BYTES:
             if not values:
                 return None
-            found[values[0]] = ACCESS_BYTES // known * _every(values[0], infos)
+            factor = next((v for v in values if v.op is None), values[0])  # a parameter is tested
+            found[factor] = ACCESS_BYTES // known * _every(factor, infos)
     return found
 
 

@@ -67,15 +67,13 @@ def _of_record(f: FunctionEmitter, op: Op, register: int, name: str) -> tuple[st
     """The address of a field, in bytes from where its run of records begins, and its alignment, so
     that LLVM sees which accesses are neighbours."""
     number, _, begin, step, _ = op.attributes["record"]
-    found = place_in_run(op, f.warps, register)
-    if found is None:
-        return name, 0
-    place, run = begin + found[0] * step, found[1]
+    neighbour, run, held = place_in_run(op, f.warps, register)
+    place = begin + neighbour * step
     base, at = f.records.setdefault((f.label, number, run), (name, place))
     if base != name:
         t = f"ptr addrspace({address_space(_pointer(op))})"
         name = f.op(f"getelementptr i8, {t} {base}, i64 {place - at}")
-    return name, gcd(ACCESS_BYTES, place)
+    return name, gcd(ACCESS_BYTES, held * step, place)
 
 
 def _load(f: FunctionEmitter, op: Op, found: list[str], now: int) -> None:

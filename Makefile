@@ -8,6 +8,8 @@ JOBS ?= 2
 # How many tests share the GPU.
 GPU_JOBS ?= 4
 SAMPLE ?= samples/matmul.tc
+# Without bytecode, each process that a test starts compiles all of Python's sources again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help demo check lint types test thorough bless docs gpu bench paper dist versions clean

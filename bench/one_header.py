@@ -1,6 +1,6 @@
 """Products and convolutions of many sizes through one header each, as a program in C++ has them.
 
-    python bench/one_header.py [--filter REGEX] [--json FILE] [--tuned | --tuned-from FILE]
+    python bench/one_header.py [--filter REGEX] [--json FILE] [--tuned-from FILE]
 
 Each kernel is compiled with variants into a header that holds the machine code, and a library with
 nothing else is built of it.  Printed are the sizes of image and header, the choice for each size,
@@ -8,8 +8,8 @@ how long a choice takes, what wrong arguments give; the header is written twice 
 
 On a GPU each size is then launched through the header, and timed beside each variant of it and
 beside other tiles, compiled alone: "of best" is the time of the best single tile by the header's.
-What was measured gives a tuning file, as `tritonc tune` writes it, and `--tuned` measures a second
-header that is compiled with it; `--tuned-from` takes the measurements of an earlier run.
+`--tuned-from` makes a tuning file, as `tritonc tune` writes it, of what an earlier run measured,
+and measures a second header, which is compiled with it, beside the first.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -38,13 +40,18 @@ from suite_worker import Job, commit, do_all
 from tritonc import driver, manifest, stages
 from tritonc.launch.python.parameters import Parameter
 from tritonc.options import Options
+from tritonc.problem.known import KnownLaunch
 from tritonc.source import Diagnostics, SourceFile
 from tritonc.tune import tuning_file
 from tritonc.tune.model.portfolio import cover
+from tritonc.tune.search.space import search_space
 from tritonc.variants import choice
 
-STEMS = ("matmul_f32", "matmul_f16", "decode_linear", "conv_nchw", "conv_nhwc")
-ARCH, VARIANTS, WITHIN = "sm_90a", 8, 0.02
+STEMS = ("matmul_f32", "matmul_f16", "linear_bf16", "decode_linear", "conv_nchw", "conv_nhwc",
+         "conv_table", "shift_conv")
+ARCH, VARIANTS, WITHIN = "sm_90a", 8, 0.01
+PREFIX = {"ours": "", "tuned": "tuned "}  # of the names of their variants
+DOUBT = 1.03  # of times that only a glance gave
 SHIM = """
 #define TRITONC_DLOPEN 1
 #include "%(header)s"
@@ -132,24 +139,29 @@ def _cuda_include() -> str:
     return done.stdout.strip()
 
 
-def write_headers(stems: Sequence[str], folder: Path, tuning: Mapping[str, Path]
-                  ) -> dict[str, Header]:
-    """Each twice, at the same time; exits where one is not as the other."""
+def write_headers(stems: Sequence[str], folder: Path, tuning: Mapping[str, Mapping[str, Path]]
+                  ) -> dict[str, dict[str, Header]]:
+    """By what they are tuned with and the kernel; each twice, at the same time: exits where one is
+    not as the other."""
     jobs = {}
-    for stem in stems:
-        for place in (folder / "a", folder / "b"):
-            place.mkdir(exist_ok=True)
-            jobs[stem, place] = subprocess.Popen([
-                sys.executable, "-m", "tritonc", suite_support.source(stem), f"--arch={ARCH}",
-                f"--variants={VARIANTS}", "--emit=header", "--embed=cubin", "-o",
-                place / f"{stem}.h", f"--tuning={tuning.get(stem, 'none')}"])
+    for which, files in tuning.items():
+        for stem in stems:
+            for place in (folder / which / "a", folder / which / "b"):
+                place.mkdir(parents=True, exist_ok=True)
+                jobs[stem, place] = subprocess.Popen([
+                    sys.executable, "-m", "tritonc", suite_support.source(stem), f"--arch={ARCH}",
+                    f"--variants={VARIANTS}", "--emit=header", "--embed=cubin", "-o",
+                    place / f"{stem}.h", f"--tuning={files.get(stem, 'none')}"])
     for (stem, _), job in jobs.items():
         if job.wait():
             sys.exit(f"{stem} does not compile")
-    for stem in stems:
-        if (folder / "a" / f"{stem}.h").read_bytes() != (folder / "b" / f"{stem}.h").read_bytes():
-            sys.exit(f"{stem}: two compilations differ")
-    return {stem: Header(folder / "a" / f"{stem}.h", stem) for stem in stems}
+    for which in tuning:
+        for stem in stems:
+            one, other = (folder / which / place / f"{stem}.h" for place in "ab")
+            if one.read_bytes() != other.read_bytes():
+                sys.exit(f"{stem}: two compilations differ")
+    return {which: {stem: Header(folder / which / "a" / f"{stem}.h", stem) for stem in stems}
+            for which in tuning}
 
 
 def of_launch(workload: Workload, header: Header) -> tuple[list[int], list[int]]:
@@ -205,11 +217,18 @@ def _words(tunables: Mapping[str, int]) -> str:
     return " ".join(f"{name}={value}" for name, value in tunables.items())
 
 
-def alone(workloads: Sequence[Workload], folder: Path) -> dict[str, dict[str, Any]]:
-    """Tiles that are compiled by themselves, by stem and name: those that the suite tries."""
+def alone(workloads: Sequence[Workload], headers: Mapping[str, Header], folder: Path, more: int
+          ) -> dict[str, dict[str, Any]]:
+    """Tiles that are compiled by themselves, by stem and name: those that the suite tries, and of
+    each kernel as many `more` that the cost model thinks the best at these sizes."""
     jobs: dict[tuple[str, str], Job] = {}
+    with ProcessPoolExecutor() as pool:
+        found_more = {stem: pool.submit(
+            _promising, stem, header.row["name"],
+            [_known(w, header) for w in workloads if w.stem == stem], more)
+            for stem, header in headers.items() if more}
     for w in workloads:
-        for tile in w.tiles:
+        for tile in (*w.tiles, *(found_more[w.stem].result() if more else ())):
             jobs[w.stem, f"tile {_words(tile)}"] = {
                 "do": "compile", "stem": w.stem, "defines": w.defines, "sizes": {}, "arch": ARCH,
                 "tune": {**tile, "coarsen": 0}, "options": {}, "folder": str(folder),
@@ -225,28 +244,43 @@ def alone(workloads: Sequence[Workload], folder: Path) -> dict[str, dict[str, An
     return found
 
 
-def measured(workload: Workload, header: Header, tiles: Mapping[str, str], rounds: int,
-             least_ms: float) -> Job:
-    """The header's time at one size, and those of each variant and tile, in milliseconds."""
+def _promising(stem: str, kernel: str, launches: Sequence[KnownLaunch], count: int
+               ) -> list[dict[str, int]]:
+    """The tiles that the cost model thinks the best at some of the launches."""
+    source = SourceFile(stem, suite_support.source(stem).read_text())
+    space = search_space(source, Options(arch=ARCH), kernel, launches=launches)
+    return [*islice((dict(c) for c in space.candidates if set(c) == space.tunables), count)]
+
+
+def _known(workload: Workload, header: Header) -> KnownLaunch:
+    extents, arguments = of_launch(workload, header)
+    return KnownLaunch(tuple(extents), {p.name: value for p, value in
+                                        zip(header.parameters, arguments) if not p.pointer})
+
+
+def measured(workload: Workload, headers: Mapping[str, Header], tiles: Mapping[str, str],
+             rounds: int, least_ms: float) -> Job:
+    """The times of the headers at one size, and those of each variant and tile, in milliseconds."""
     import suite_measure
     from suite_worker import _module
 
     bare = replace(workload, kind=replace(workload.kind, peers=lambda t: {}, hot=False),
                    problem=replace(workload.problem, bytes=None))
-    row = {"kernels": [header.row]}
-    modules: dict[str, tuple[Any, Any]] = {"ours": (header.kernels(), row)}
-    for number in range(len(header.tiles)):
-        modules[f"variant {number}"] = header.kernels(number), row
+    modules: dict[str, tuple[Any, Any]] = {}
+    for which, header in headers.items():
+        row = {"kernels": [header.row]}
+        modules[which] = (header.kernels(), row)
+        for number in range(len(header.tiles)):
+            modules[f"{PREFIX[which]}variant {number}"] = header.kernels(number), row
     for name, place in tiles.items():
         modules[name] = _module(place).kernels, row
     found = suite_measure.measure(bare, modules, rounds, least_ms, [], lambda text: None,
                                   screen=2)
     times = {name: statistics.median(values) for name, values in found["times"].items()}
-    return {"header": times["ours"], "times": times, "glances": found["screened"],
-            "wrong": found["wrong"]}
+    return {"times": times, "glances": found["screened"], "wrong": found["wrong"]}
 
 
-def measure_all(workloads: Sequence[Workload], headers: Mapping[str, Header],
+def measure_all(workloads: Sequence[Workload], sets: Mapping[str, Mapping[str, Header]],
                 tiles: Mapping[str, Mapping[str, str]], options: argparse.Namespace) -> list[Job]:
     import torch
 
@@ -254,31 +288,45 @@ def measure_all(workloads: Sequence[Workload], headers: Mapping[str, Header],
     torch.cuda.current_stream()
     torch.zeros(1, device="cuda")
     rows = []
-    for header in headers.values():
-        header.load()
+    for headers in sets.values():
+        for header in headers.values():
+            header.load()
     for w in workloads:
         if time.perf_counter() - options.started > options.limit:
             print("out of time")
             break
-        header = headers[w.stem]
-        row = measured(w, header, tiles.get(w.stem, {}), options.rounds, options.least_ms)
-        extents, arguments = of_launch(w, header)
-        number = header.library.variant(header.pack([*extents, *arguments]))
-        best = min((name for name in row["times"] if name != "ours"), key=row["times"].__getitem__)
-        row |= {"name": w.name, "stem": w.stem, "sizes": dict(w.sizes), "number": number,
-                "best": best, "ratio": row["times"][best] / row["header"],
-                "tiles": {f"variant {i}": tile for i, tile in enumerate(header.tiles)}}
+        headers = {which: of[w.stem] for which, of in sets.items()}
+        row = measured(w, headers, tiles.get(w.stem, {}), options.rounds, options.least_ms)
+        times = row["times"]
+        best = min((name for name in times if name not in sets), key=times.__getitem__)
+        row |= {"name": w.name, "stem": w.stem, "sizes": dict(w.sizes), "best": best,
+                "tiles": {f"{PREFIX[which]}variant {i}": tile for which, header in headers.items()
+                          for i, tile in enumerate(header.tiles)},
+                "ratio": {which: times[best] / times[which] for which in headers}}
         rows.append(row)
-        print(f"{w.name:32} {1e3 * row['header']:9.1f} us by {number}; best "
-              f"{1e3 * row['times'][best]:9.1f} by {best:24} of best {row['ratio']:.3f}"
-              + "".join(f"  {name}: {why}" for name, why in row["wrong"].items()), flush=True)
-    for stem in headers:
-        ratios = [row["ratio"] for row in rows if row["stem"] == stem]
-        if ratios:
-            print(f"{stem}: least {min(ratios):.3f}, geometric mean "
-                  f"{math.exp(statistics.mean(map(math.log, ratios))):.3f}, below 0.95: "
-                  f"{sum(r < 0.95 for r in ratios)} of {len(ratios)}")
+        print(f"{w.name:32} best {1e3 * times[best]:9.1f} us by {best:24}", *(
+            f"{which} {1e3 * times[which]:9.1f} us by {_number(w, header)}, of best "
+            f"{row['ratio'][which]:.3f}" for which, header in headers.items()),
+            *(f"{name}: {why}" for name, why in row["wrong"].items()), sep="  ", flush=True)
+    for which in sets:
+        for stem in sets[which]:
+            _print_summary(f"{which} {stem}", [row["ratio"][which] for row in rows
+                                               if row["stem"] == stem])
+        _print_summary(which, [row["ratio"][which] for row in rows])
     return rows
+
+
+def _number(workload: Workload, header: Header) -> int:
+    """The variant that a launch takes."""
+    extents, arguments = of_launch(workload, header)
+    return int(header.library.variant(header.pack([*extents, *arguments])))
+
+
+def _print_summary(name: str, ratios: Sequence[float]) -> None:
+    if ratios:
+        print(f"{name}: least {min(ratios):.3f}, geometric mean "
+              f"{math.exp(statistics.mean(map(math.log, ratios))):.3f}, of {len(ratios)} below "
+              f"0.95: {sum(r < 0.95 for r in ratios)}, below 0.98: {sum(r < 0.98 for r in ratios)}")
 
 
 def tuning_files(rows: Sequence[Job], folder: Path) -> dict[str, Path]:
@@ -291,7 +339,8 @@ def tuning_files(rows: Sequence[Job], folder: Path) -> dict[str, Path]:
         mine = [row for row in rows if row["stem"] == stem]
         times = []  # of each size, by tunables
         for row in mine:
-            known = {**row["glances"], **{n: t for n, t in row["times"].items() if n != "ours"}}
+            known = {**{n: DOUBT * t for n, t in row["glances"].items()},
+                     **{n: t for n, t in row["times"].items() if n not in PREFIX}}
             times.append({tuple(sorted(_tile(name, row).items())): t
                           for name, t in known.items() if name not in row["wrong"]})
         names = sorted(set().union(*times))
@@ -334,8 +383,9 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--filter", default="", help="only workloads whose names match")
     parser.add_argument("--compile-only", action="store_true", help="what needs no GPU")
-    parser.add_argument("--tuned", action="store_true", help="then with what was measured")
     parser.add_argument("--tuned-from", type=Path, metavar="FILE", help="results of an earlier run")
+    parser.add_argument("--more", type=int, default=0, metavar="N",
+                        help="beside other tiles, too: N that the cost model thinks the best")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--least-ms", type=float, default=1.0, help="of a sample")
     parser.add_argument("--limit", type=float, default=math.inf, help="seconds to begin sizes in")
@@ -346,26 +396,22 @@ def main() -> None:
     stems = list(dict.fromkeys(w.stem for w in workloads))
     print(commit())
 
-    def run(tuning: Mapping[str, Path], folder: Path) -> list[Job]:
-        headers = write_headers(stems, folder, tuning)
-        for stem, header in headers.items():
-            report(stem, header, [w for w in workloads if w.stem == stem])
-        if options.compile_only:
-            return []
-        return measure_all(workloads, headers, alone(workloads, folder), options)
-
     with tempfile.TemporaryDirectory(prefix="tritonc-header-") as name:
         folder = Path(name)
-        (folder / "tuned").mkdir()
-        found = (json.loads(options.tuned_from.read_text())["rows"] if options.tuned_from
-                 else run({}, folder))
-        results = {"commit": commit(), "rows": found}
-        if options.json and found:
-            options.json.write_text(json.dumps(results))
-        if found and (options.tuned or options.tuned_from):
-            results["tuned"] = run(tuning_files(found, folder / "tuned"), folder / "tuned")
+        tuning: dict[str, Mapping[str, Path]] = {"ours": {}}
+        if options.tuned_from:
+            tuning["tuned"] = tuning_files(json.loads(options.tuned_from.read_text())["rows"],
+                                           folder)
+        sets = write_headers(stems, folder, tuning)
+        for which, headers in sets.items():
+            print(f"--- {which}")
+            for stem, header in headers.items():
+                report(stem, header, [w for w in workloads if w.stem == stem])
+        if not options.compile_only:
+            rows = measure_all(workloads, sets, alone(workloads, sets["ours"], folder,
+                                                      options.more), options)
             if options.json:
-                options.json.write_text(json.dumps(results))
+                options.json.write_text(json.dumps({"commit": commit(), "rows": rows}))
     print(f"{time.perf_counter() - options.started:.0f} s")
 
 

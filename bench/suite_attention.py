@@ -287,7 +287,8 @@ KINDS = {
     "attention_backward": forward(
         "attention backward", _backward_want, _backward_peers, inputs=_backward_inputs,
         variants=({"D": 128}, {"D": 64}), tolerance=1.5e-2,
-        told=lambda s: tiles((64, 64), (64, 128), (128, 64), (32, 64), names="TM TN"),
+        told=lambda s: tiles((64, 64, 128, 64), (64, 64, 64, 64), (64, 128, 64, 128),
+                             names="TM TN QM QN"),
         only=_some),
     "paged_decode": Kind("paged decode", want=_paged, peers=_paged_peers, inputs=_paged_inputs,
                          variants=({"D": 128, "G": 4},), limit=True,

@@ -33,6 +33,7 @@ import fuzz  # noqa: E402
 import hostile  # noqa: E402
 import kills  # noqa: E402
 import mutations  # noqa: E402
+import random_patterns  # noqa: E402
 import random_products  # noqa: E402
 import random_programs  # noqa: E402
 from damage import Input, damaged  # noqa: E402
@@ -59,7 +60,9 @@ class Campaign:
 
 
 def _program(seed: int, number: int) -> Input:
-    return Input(random_programs.program(seed * 10**9 + number).encode(), "tc")
+    """Statements at random, or what a kernel often is."""
+    make = random_patterns.program if number % 2 else random_programs.program
+    return Input(make(seed * 10**9 + number).encode(), "tc")
 
 
 def _settings(given: Input, rng: random.Random) -> random_programs.Settings:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # small products, and all processors are busy
+
 import gc
 import signal
 from collections.abc import Iterator
@@ -99,8 +103,6 @@ class LitFile(pytest.File):
 
 class LitItem(pytest.Item):
     def runtest(self) -> None:
-        import os
-
         scratch = self.config._tmp_path_factory.mktemp("lit")  # type: ignore[attr-defined]
         before = os.getcwd()
         os.chdir(ROOT)  # so that messages name files alike everywhere

@@ -31,10 +31,12 @@ def test_simulated(number: int, thorough: bool) -> None:
 
 
 @pytest.mark.parametrize("number", WAYS)
-def test_one_loop_copies_rows_beside_boxes(number: int, tmp_path: Path) -> None:
+def test_one_loop_copies_rows_beside_boxes(number: int, tmp_path: Path, thorough: bool) -> None:
     """In the body for aligned addresses: rows by cp.async, filters by boxes (where their pointers
     do not move by hand), one loop of one block around them, whatever the source's loops are."""
-    (result, _), = compiled(way(number, TM=128, TN=128, TC=64), "sm_90a", ("ptx",))
+    assembled = PTXAS is not None and (thorough or number % 3 == 1)
+    (result, _), = compiled(way(number, TM=128, TN=128, TC=64), "sm_90a",
+                            ("ptx" if assembled else "manifest",))
     assert result.module is not None
     kernel = result.module.kernels[0]
     fed = [block for block in kernel.blocks if any(op.name == "wgmma" for op in block.ops)
@@ -46,7 +48,7 @@ def test_one_loop_copies_rows_beside_boxes(number: int, tmp_path: Path) -> None:
     innermost = Cfg(kernel).innermost[body]
     assert [block for block in innermost.blocks if "wgmma" in {op.name for op in block.ops}] == fed
     assert len(innermost.blocks) <= 4
-    if PTXAS is not None:
+    if assembled:
         assert "C75" not in ptxas(result.outputs["ptx"], "sm_90a", tmp_path)
 
 

@@ -1,6 +1,6 @@
 """NVIDIA's assembler accepts what is written, without spills.  Needs ptxas; skipped without it.
 
-A sample meets the default target, every other one others in turn; with --thorough, each of them.
+A sample meets the default target, every third one another, in turn; with --thorough, each of them.
 
 The variable PTXAS names another than the one on the path: of CUDA 12.9, for sm_61 and sm_70.
 
@@ -42,7 +42,7 @@ def assemble(path: Path, target: str, tune: dict[str, int], scratch: Path) -> st
 
 
 # Bytes that defaults for sm_90a spill: of an entry with two bodies, around the loops of one.
-LATEST_SPILLS = {"fp8_block": 4}
+LATEST_SPILLS = {"fp8_block": 8}
 # Those of defaults for older targets, and for those of mma.sync.
 KNOWN_SPILLS = {"attention_backward": 80, "conv_nhwc": 232, "fp8_block": 1984, "int4_linear": 308,
                 "matmul_bf16": 12, "moe_experts": 216, "paged_decode_split": 144}
@@ -51,9 +51,8 @@ KNOWN_SPILLS = {"attention_backward": 80, "conv_nhwc": 232, "fp8_block": 1984, "
 @pytest.mark.parametrize("number, path", BY_NAME)
 def test_samples_assemble_without_spills(number: int, path: Path, tmp_path: Path, thorough: bool
                                          ) -> None:
-    some = {t for i, t in enumerate(TARGETS) if t == DEFAULT_ARCH
-            or (number % 2 == 0 and i % 5 == number // 2 % 5)}
-    for target in TARGETS if thorough else some:
+    one = TARGETS[number // 3 % len(TARGETS)] if number % 3 == 0 else DEFAULT_ARCH
+    for target in TARGETS if thorough else [one]:
         log = assemble(path, target, {}, tmp_path)
         spilled = sum(map(int, re.findall(r"(\d+) bytes spill stores", log)))
         known = KNOWN_SPILLS if target != "sm_90a" else LATEST_SPILLS

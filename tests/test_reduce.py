@@ -105,8 +105,9 @@ def test_text_that_cannot_be_parsed() -> None:
     assert Path("b.reduced.tc").read_text().split() == ["n", ">", "5))"]
 
 
-def test_triton_ir(tmp_path: Path) -> None:
-    made = tritonc("p.tc", "--stop-after=lower", "-o", "s.tir")
+def test_triton_ir(thorough: bool) -> None:
+    source = str(ROOT / "samples/softmax.tc") if thorough else "p.tc"
+    made = tritonc(source, "--stop-after=lower", "-o", "s.tir")
     assert made.code == 0, made.err
 
     def judge(texts: Sequence[str]) -> int | None:
@@ -192,8 +193,12 @@ def test_the_archive_of_a_bug() -> None:
     assert "run without and with passes: exit status 1, 1" in done.out
 
 
-def test_the_archive_of_a_failing_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("whole", [False, True])
+def test_the_archive_of_a_failing_pass(whole: bool, monkeypatch: pytest.MonkeyPatch, thorough: bool
+                                       ) -> None:
     """A pass that fails, in the processes that `bug` starts, too."""
+    if whole and not thorough:
+        pytest.skip("needs --thorough")
     Path("sitecustomize.py").write_text(
         "from tritonc import passes\n"
         "def dce(kernel, context):\n"
@@ -202,17 +207,19 @@ def test_the_archive_of_a_failing_pass(monkeypatch: pytest.MonkeyPatch) -> None:
         "passes.OPT = [row._replace(function=dce) if row.name == 'dce' else row"
         " for row in passes.OPT]\n")
     monkeypatch.setenv("PYTHONPATH", f"{os.getcwd()}{os.pathsep}{ROOT}")
-    Path("p.tc").write_text("float unused(float a) { return a; }\n"
-                            "kernel void f(float* x, int n) {\n"
-                            "  int r[16] = 0 ... 16;\n"
-                            "  @(r < n) *(x + r) = exp(*(x + r));\n}\n")
+    if not whole:
+        Path("p.tc").write_text("float unused(float a) { return a; }\n"
+                                "kernel void f(float* x, int n) {\n"
+                                "  int r[16] = 0 ... 16;\n"
+                                "  @(r < n) *(x + r) = exp(*(x + r));\n}\n")
     done = subprocess.run([sys.executable, "-m", "tritonc", "bug", "p.tc", "-o", "it.tar.gz",
                            "--reduce"], capture_output=True, text=True, check=True)
     found = members("it.tar.gz")
     assert "internal error in pass 'dce' of kernel 'f': KeyError" in done.stdout
     assert "*** before dce, kernel f ***" in found["before_pass.txt"]
     assert "Traceback" in found["outcome.txt"]
-    assert "exp" in found["p.reduced.tc"] and "unused" not in found["p.reduced.tc"]
+    reduced = found["p.reduced.tc"]
+    assert "exp" in reduced and "unused" not in reduced and lines(reduced) < 8
 
 
 def test_reduce_file_writes_each_improvement() -> None:

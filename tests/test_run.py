@@ -105,8 +105,8 @@ def test_interpreted(path: Path) -> None:
 
 @pytest.mark.parametrize("path", EVERY, ids=lambda p: p.stem)
 def test_interpreted_as_analysed(path: Path, thorough: bool) -> None:
-    """Before any optimisation: half of them, as test_ways.py and test_random_programs.py do it."""
-    if EVERY.index(path) % 2 and not thorough:
+    """Before any optimisation: a third, as test_ways.py and test_random_programs.py do it."""
+    if EVERY.index(path) % 3 and not thorough:
         pytest.skip("needs --thorough")
     run(path, level=0)
 

@@ -274,11 +274,11 @@ def test_other_misuse() -> None:
     assert "variants" not in read(Path("x.ptx").read_text())["kernels"][0]
 
 
-def test_several_targets() -> None:
+def test_several_targets(thorough: bool) -> None:
     """Variants of all of them; those that are not launched alike are left out."""
     need("ptxas", "fatbinary")
-    done = tritonc(words("cost")[0], "--variants=2", "--arch=sm_80,sm_90", "-o", "k.fatbin",
-                   "--header=k.h")
+    done = tritonc(words("cost")[0], "--variants" if thorough else "--variants=2",
+                   "--arch=sm_80,sm_90", "-o", "k.fatbin", "--header=k.h")
     assert done.code == 0, done.err
     assert "product_launch_variant" in Path("k.h").read_text()
     assert "product__v1" in Path("k.fatbin").read_bytes().decode("latin-1")
@@ -385,6 +385,7 @@ def test_c_and_python_choose_alike(rule: str, tmp_path: Path) -> None:
 
 
 LOGIC = """\
+#include "cost.h"
 #include "first.h"
 #include "nearest.h"
 #include "stub.h"
@@ -393,10 +394,12 @@ LOGIC = """\
 static int failures;
 #define CHECK(condition) \\
   do { if (!(condition)) { printf("line %d: %s\\n", __LINE__, #condition); failures++; } } while (0)
+#define COST(m, n, a, M, N, K) cost_product_launch(m, n, NULL, a, x, x, M, N, K, 1)
 
 int main(void) {
   CUcontext context;
   float *x = (float *)64, *odd = (float *)68;
+  unsigned v;
   cuInit(0);
   stub_context(&context);
   cuCtxSetCurrent(context);
@@ -447,6 +450,24 @@ int main(void) {
   CHECK(product_launch(16, 65535LL * 128 + 1, NULL, x, x, x, 16, 2560, 2560, 1)
         == CUDA_ERROR_INVALID_VALUE);
   CHECK(stub.launches == 10);
+  /* the cost model: what is wrong, whichever variant it would choose */
+  CHECK(cost_load_file("cost.ptx", NULL, 0) == CUDA_SUCCESS);
+  CHECK(COST(-1, 64, x, 64, 64, 64) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(COST(64, INT64_MIN, x, 64, 64, 64) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(COST(INT64_MAX, INT64_MAX, x, 64, 64, 64) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(COST(1LL << 32, 64, x, 64, 64, 64) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(COST(64, 64, (float *)66, 64, 64, 64) == CUDA_ERROR_MISALIGNED_ADDRESS);
+  CHECK(COST(0, 64, NULL, 64, 64, 64) == CUDA_SUCCESS);
+  for (v = 0; v < 8; v++) {
+    CHECK(cost_product_launch_variant(v, -1, 64, NULL, x, x, x, 64, 64, 64, 1)
+          == CUDA_ERROR_INVALID_VALUE);
+    CHECK(cost_product_launch_variant(v, 64, 64, NULL, x, x, (float *)65, 64, 64, 64, 1) != 0);
+  }
+  CHECK(stub.launches == 10);
+  /* sizes whose products exceed 64 bits, negative ones, and null: some variant */
+  CHECK(COST(0x7fffffff, 65535, x, 0xffffffffu, INT64_MAX, UINT64_MAX) == CUDA_SUCCESS);
+  CHECK(COST(64, 64, NULL, 0, INT64_MIN, 1ull << 63) == CUDA_SUCCESS);
+  CHECK(stub.launches == 12);
   if (failures == 0)
     puts("ok");
   return failures != 0;
@@ -454,14 +475,17 @@ int main(void) {
 """
 
 
-def test_launching_logic(tmp_path: Path) -> None:
-    """Two sources' headers in one program, each with variants."""
-    need("gcc")
+@pytest.mark.parametrize("compiler", ["gcc", "g++"])
+def test_launching_logic(compiler: str, tmp_path: Path) -> None:
+    """Headers of several sources in one program, each with variants."""
+    need(compiler)
+    write_outputs("cost", "--prefix=cost")
     for rule in ("first", "nearest"):
         write_outputs(rule)
     library = stub(tmp_path)
     Path("logic.c").write_text(LOGIC)
-    build(tmp_path, "logic", "logic.c", library)
+    language = ["-x", "c++"] if compiler == "g++" else []
+    build(tmp_path, "logic", *language, "logic.c", "-x", "none", library, compiler=compiler)
     assert run("./logic", cwd=tmp_path, LD_LIBRARY_PATH=".") == "ok\n"
 
 

@@ -40,10 +40,6 @@ OPT: list[Pass] = [
          "block. Later passes fold what the assumptions decide."),
     _row("opt.peephole", "Again: with the true numbers of uses, sums move into dots; selects are "
          "new."),
-    _row("opt.keep_high_halves", "What nobody asks for is gone, so that the halves that are left "
-         "are seen."),
-    _row("opt.fold_constants", "Again: the high halves of constants."),
-    _row("opt.peephole", "Again: the high half of what an extension or a shift made is that."),
     _row("opt.improve_combiners", "No later pass looks into these functions."),
     _row("opt.loops.canonicalize_loops", "The passes below need preheaders and single latches, the "
          "backend too.", 0),
@@ -60,7 +56,6 @@ OPT: list[Pass] = [
          "one is a phi's."),
     _row("opt.loops.merge_tails", "Loops have one form, and their pointers still move as the "
          "source moved them."),
-    _row("opt.sink_past_returns", "After licm, whose operations may stand before a return now."),
     _row("opt.loops.single_trips", "Loops have one form; what it makes, the passes below see as "
          "straight code."),
     _row("opt.addresses.split_quotients", "Counters have one form; what it makes of them, the next "
@@ -160,9 +155,7 @@ BACKEND: list[Pass] = [
     _row("backend.memory.cache_loads", "Every load from global memory to registers is final."),
     _row("backend.memory.vectorize", "Guards have their final form.", 0),
     _row("backend.memory.delay_loads", "Nothing moves loads and stores any more."),
-    _row("backend.memory.rematerialize", "What is still live is known; copies are made before "
-         "masks are."),
-    _row("backend.memory.masks.repeat_masks", "The width of comparisons is known."),
+    _row("backend.memory.rematerialize", "What is still live is known."),
     _row("backend.layout.detach_results", "The width of stores is known.", 2),
     _row("backend.memory.compute_pieces", "Nothing is moved any more, and what is still live is "
          "known."),
@@ -269,14 +262,12 @@ ORDER: list[tuple[str, str, str]] = [
     ("compute_once", "lower_conversions", "it makes conversions"),
     ("lower_conversions", "select_matrix_loads", "conversions have buffers"),
     ("stage_dots", "select_matrix_loads", "fragments are loaded from buffers"),
-    ("vectorize", "repeat_masks", "a copied limit hides how many neighbours compare alike"),
     ("lower_conversions", "allocate_shared", "conversions have buffers"),
     ("narrow_loops", "lower_atomics", "it keeps in one warp what would otherwise go to all warps"),
     ("lower_atomics", "allocate_shared", "results of atomics have buffers"),
     ("vectorize", "detach_results", "narrow stores take any register"),
     ("allocate_shared", "limit_registers", "residency depends on the bytes of shared memory"),
     ("vectorize", "delay_loads", "a tile takes the fewer registers, the wider its load"),
-    ("delay_loads", "repeat_masks", "a mask is repeated before the load, wherever that is"),
     ("delay_loads", "rematerialize", "loaded elements need room too, and may give it back"),
     ("rematerialize", "limit_registers", "fewer registers are live"),
     ("delay_loads", "limit_registers", "fewer registers are live"),

@@ -391,6 +391,9 @@ def asm(m: Any, result: str, text: str, constraints: str, arguments: list[tuple[
     types = [result] if result[0] != "{" else [t.strip() for t in result[1:-1].split(",")]
     registers: list[Any] = [None] * len(outputs)
     registers += [a if t == "i1" else raw(t, a) for t, a in arguments]
+    for i, constraint in enumerate(constraints.split(",")):
+        if constraint.isdigit():  # an input in the register of an output
+            registers[int(constraint)] = registers[i]
     for statement in filter(None, (s.strip() for s in text.split(";"))):
         found = _STATEMENT.fullmatch(statement)
         assert found, statement
@@ -444,9 +447,13 @@ def _statement(m: Any, op: str, operands: str, registers: list[Any], mask: Any) 
         registers[numbers[0]] = registers[numbers[1]]
         return
     if parts[0] == "mov":
-        text = operands.rpartition(" ")[2]
-        number = 1 if text == "%nctaid.z" else int(text, 0)
+        number = int(operands.rpartition(" ")[2], 0)
         registers[numbers[0]] = np.full(m.threads, number, f"u{size}")
+        return
+    if op == "add.s32":
+        to, *terms = numbers
+        old, total = registers[to], sum(registers[n] for n in terms)
+        registers[to] = total if old is None else np.where(mask, total, old)
         return
     if op.startswith("cp.async"):
         assert registers[numbers[0]].dtype == np.uint32

@@ -478,6 +478,14 @@ def test_no_descriptor_describes_another_layout(order: tuple[int, int]) -> None:
         shared_operand(row_major((64, 64), order), 2, 0)
 
 
+def test_descriptors_are_computed_once() -> None:
+    path = Path(__file__).parents[2] / "samples" / "fp8_block.tc"
+    text = driver.compile(SourceFile(str(path), path.read_text()), Options(
+        arch="sm_90a", tune={"TM": 128, "TN": 128}), ("ll",)).outputs["ll"]
+    first, rest = text[text.index("entry:"):].split("\nb0:", 1)
+    assert ", 262143" in first and "wgmma.mma_async" in rest and ", 262143" not in rest
+
+
 # ---- ldmatrix ------------------------------------------------------------------------------------
 
 

@@ -43,6 +43,9 @@ def message(text: str, **names: object) -> str:
     ("zeros((2, 2)).shape + ones(3).shape", (2, 2, 3)),
     ("full(2, 7).sum() + arange(3).sum()", 17),
     ("np.where(x > 0, x, 0).max()", 1.0),
+    ("np.abs(3 + 4j) + (2j * x).imag[1]", 1.0),
+    ("np.repeat([100_000, 20_000, 9], 2)[3] + np.tile([2000, 3_000_000], 3).size", 20_006),
+    ("np.outer([70_000, 2], [60_000]).shape + np.resize([90_000], 4).shape", (2, 1, 4)),
 ])  # fmt: skip
 def test_values(text: str, expected: object) -> None:
     assert value(text, x=np.array([1.0, -2.0, 1.0])) == expected
@@ -67,9 +70,10 @@ def test_values(text: str, expected: object) -> None:
     "np.dot(np.ones((10**5, 1)), np.ones((1, 60000)))",
     "np.linalg.svd(np.ones((9000, 9000)))",
     "np.linalg.matrix_power(np.ones((2048, 2048)), 10**300)",
-    "np.repeat(x, 10**10)", "np.outer(np.arange(10**6), np.arange(10**6))",
+    "np.repeat(x, 10**10)", "x.repeat(10**9)", "np.pad(x, 10**10)", "np.resize(x, (10**6, 10**6))",
+    "np.kron(np.ones(10**5), np.ones(10**5))", "np.outer(np.arange(10**6), np.arange(10**6))",
     "np.arange(10**6)[:, None] + np.arange(10**6)", "np.broadcast_to(x, (10**9, 9, 3))",
-    "f(*x)", "np.maximum(**x)", "x in x", "x is x", "1j", "b'a'", "x if x else 1", "x < x < x",
+    "f(*x)", "np.maximum(**x)", "x in x", "x is x", "b'a'", "x if x else 1", "x < x < x",
     "zeros(-1)", "1 / 0", "x[7]", "x + np.zeros(4)", "len(x)", "x(1)", "x.nosuch", "'a'.upper",
     "np.pi.real", "np.sum(x).data",
 ])  # fmt: skip

@@ -146,6 +146,7 @@ def test_wrong_arguments(kernel: tritonc.Kernel, driver: FakeDriver, index: int,
     ((1, 2, 3, 4), ValueError, "divides 1 axes, but the global range has 4"),
     ((), ValueError, "divides 1 axes, but the global range has 0"),
     ((1, 65536), ValueError, "axis 1 is 65536"),
+    (2**31, ValueError, "it can be 0 to 2147483647"),
     (2.5, TypeError, "an integer, found 2.5"),
 ])  # fmt: skip
 def test_wrong_ranges(kernel: tritonc.Kernel, driver: FakeDriver, extents: Any,

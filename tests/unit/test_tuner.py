@@ -119,28 +119,33 @@ def test_being_interrupted_keeps_what_is_measured(monkeypatch: pytest.MonkeyPatc
     assert len(Path("add.tune.journal").read_text().splitlines()) == 2
 
 
-def test_a_portfolio_of_several_sizes() -> None:
+def test_a_portfolio_of_several_sizes(thorough: bool) -> None:
     """The fewest that are nearly the best everywhere: T = 256 is 3 % faster at small sizes.
 
-    All are measured for the first portfolio, two sizes with as many kernels as one has; the others
-    come from its journal.
+    All are measured for the first portfolio, each size with as many kernels as one has; the others
+    come from its journal.  With --thorough some candidates hang or end their process.
     """
-    told = check_portfolio(0.02, 2, 256)
-    assert "6 of 6 done" in told, told
-    for within, sets, first in ((0.05, 1, 128), (0.0, 2, 256)):
-        check_portfolio(within, sets, first)
+    tune, small = ({}, (16, 32)) if thorough else ({"num_warps": 2}, (16,))
+    cases = (0.02, 2, 256), (0.05, 1, 128), (0.0, 2, 256)
+    for within, sets, first in cases[: 3 if thorough else 2]:
+        told = check_portfolio(tune, (*small, 8192), within, sets, first)
+        if within == 0.02:
+            assert ("36 of 36 done, which are 9 different kernels" if thorough else
+                    "6 of 6 done") in told, told
 
 
-def check_portfolio(within: float, sets: int, first: int) -> str:
-    sizes = [{"N": n} for n in (16, 8192)]
-    choices, told = run(request(options=Options(tune={"num_warps": 2}), sizes=sizes, within=within,
+def check_portfolio(tune: dict[str, int], numbers: tuple[int, ...], within: float, sets: int,
+                    first: int) -> str:
+    sizes, bests = [{"N": n} for n in numbers], [*[first] * (len(numbers) - 1), 128]
+    choices, told = run(request(options=Options(tune=tune), sizes=sizes, within=within,
                                 report="report.html"))
-    assert [c.best["T"] for c in choices] == [first, 128]
-    assert f"portfolio: {sets} set{'s' if sets > 1 else ''} of values for 2 sizes" in told
+    assert [c.best["T"] for c in choices] == bests
+    values = f"{sets} set{'s' if sets > 1 else ''} of values"
+    assert f"portfolio: {values} for {len(sizes)} sizes" in told
     worst = max(c.milliseconds / (c.fastest or c.milliseconds) for c in choices)
     assert worst <= 1 + max(within, 0)
-    assert f"2 sizes, {sets} variants" in Path("report.html").read_text()
-    assert [e.tunables["T"] for e in read("add.tune.json")] == [first, 128]
+    assert f"{len(sizes)} sizes, {sets} variants" in Path("report.html").read_text()
+    assert [e.tunables["T"] for e in read("add.tune.json")] == bests
     (row,) = tritonc_manifest("add.tc", "--variants")["kernels"]
     assert len(row.get("variants", [])) == sets - 1
     if sets > 1:
@@ -236,6 +241,14 @@ def test_the_default_comes_first_and_what_is_given_is_fixed() -> None:
     assert space.candidates[0] == {"T": 256} and len(space.candidates) == 3 + 2 + 3 + 4
     space = search_space(source, Options(tune={"T": 64, "num_warps": 2}), "add")
     assert list(space.candidates) == [{}] and space.parameters == {}
+
+
+def test_a_static_assert_prunes() -> None:
+    """Whether the combinations that it forbids are beside the others or far from them."""
+    for condition, left in (("T != 256", {64, 128}), ("T > 64", {128, 256})):
+        text = ADD.replace("  int r", f'  static_assert({condition}, "no");\n  int r')
+        space = search_space(SourceFile("add.tc", text), Options(), "add")
+        assert {candidate["T"] for candidate in space.candidates} == left
 
 
 def test_the_first_of_each_tile_is_measured_before_others_are_compared() -> None:

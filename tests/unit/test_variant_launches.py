@@ -74,6 +74,36 @@ def test_sizes_from_python(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
         assert gpu.launches[-1].function == "product on 0"
 
 
+@pytest.mark.parametrize("tuned", [False, True])
+@pytest.mark.parametrize("options", [{}, {"variants": 4}], ids=["planned", "compiled"])
+def test_wrong_launches_of_many_sizes(options: dict[str, int], tuned: bool, tmp_path: Path,
+                                      monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first launch, which looks closely, and later ones; nothing is launched."""
+    gpu = install(monkeypatch)
+    path = write(tmp_path, "product.tc", PRODUCT)
+    if tuned:
+        write_tuning(path)
+    kernel = package.compile(path, "sm_80", **options)
+    x = FakeTensor(8192)
+    wrong = [((-1, 64), (64, 64, 64)), ((64, -(2**63)), (64, 64, 64)), ((64,), (64, 64, 64)),
+             ((2**63 - 1, 2**63 - 1), (64, 64, 64)), ((2**31, 64), (64, 64, 64)),
+             ((2**80, 64), (64, 64, 64)), ((64, 64), (2**32, 64, 64)), ((64, 64), (-1, 64, 64)),
+             ((64, 64), (64, 2**63, 64)), ((64, 64), (64, 64, -1)), ((64, 64), (64, 64, 2**64)),
+             ((64, 64.5), (64, 64, 64)), ((64, 64), (64, 64.5, 64))]
+    for turn in range(2):
+        for extents, sizes in wrong:
+            with pytest.raises((TypeError, ValueError), match=r"product|range"):
+                kernel.launch(0, extents, x, x, x, *sizes, 1)
+        for other in (None, FakeTensor(8193), 3):
+            with pytest.raises((TypeError, ValueError), match="product"):
+                kernel.launch(0, (64, 64), other, x, x, 64, 64, 64, 1)
+        assert len(gpu.launches) == 2 * turn
+        # Products of sizes that exceed 64 bits, and negative ones: some variant.
+        kernel.launch(0, (2**31 - 1, 65535), x, x, x, 2**32 - 1, 2**63 - 1, 2**64 - 1, 1)
+        kernel.launch(0, (64, 64), x, x, x, 0, -(2**63), 2**63, -1)
+        assert len(gpu.launches) == 2 + 2 * turn
+
+
 def test_a_launch_compiles_the_variant_that_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Once; the choice is that of variants which are there from the beginning."""
     gpu = install(monkeypatch)

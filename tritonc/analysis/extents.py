@@ -42,7 +42,9 @@ class Extents:
             return None
         found = [self.of(v) for v in op.operands]
         first, last = found[0], found[-1]
-        if first is None or last is None or op.name in _MOVES:
+        if first is None or last is None:
+            return None
+        if op.name in _MOVES:
             return first
         if op.name == "add":
             return first[0] + last[0], first[1] + last[1]

@@ -20,6 +20,7 @@ from tritonc.analysis.affine import Affine, Affinity
 from tritonc.analysis.axis.axis_info import AxisInfo, Infos
 from tritonc.analysis.linear import Linear, number, symbol
 from tritonc.analysis.ragged import may_be_ragged
+from tritonc.analysis.signs import non_negative
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import Tile, is_pointer, scalar, shape
@@ -85,12 +86,14 @@ class Runs(Affinity):
 
     _broadcast = _reshape = _trans = _splat
 
-    def side(self, difference: Affine, loose: tuple[bool, bool], divisor: Affine | None = None
-             ) -> tuple[bool, _Ends] | None:
+    def side(self, difference: Affine, loose: tuple[bool, bool], divisor: Affine | None = None,
+             wraps: bool = False) -> tuple[bool, _Ends] | None:
         """Whether u + e, or u + e - n, for a remainder u by n, is above 0 or below, and where in a
-        run that is not known; `loose` allows for 0 above and below, n may be given."""
+        run that is not known; `loose` allows for 0 above and below, n may be given.  `wraps`: an
+        unsigned u of 2**31 or more does no harm."""
         for u in difference.offset.values():
-            if u.op is None or u.op.name != "urem" or not shape(u.type):
+            if u.op is None or u.op.name != "urem" or not shape(u.type) or not (
+                    wraps or non_negative(u)):
                 continue
             rest, info, n = difference - self.of_value(u), self.infos[u], u.op.operands[1]
             axis = max(range(len(info.contiguity)), key=lambda d: info.contiguity[d])
@@ -100,6 +103,8 @@ class Runs(Affinity):
                     divisor is not None and (by - divisor).offset.terms):
                 continue
             if (e := rest.offset.constant) is not None:
+                if e > 1 and not non_negative(u):
+                    continue  # u + e may be 2**32
                 ends = _Ends(axis, run, first=max(0, (not loose[0]) - e))
             elif (e := (rest.offset + by.offset).constant) is not None and e >= 0:
                 ends = _Ends(axis, run, last=max(0, e - loose[1]))
@@ -126,7 +131,7 @@ class Runs(Affinity):
         if None in forms or scalar(op.operands[0].type).bits < 32:
             return None
         a, b = (form for form in forms if form is not None)
-        found = self.side(a - b, _LOOSE[predicate])
+        found = self.side(a - b, _LOOSE[predicate], wraps=predicate in ("eq", "ne"))
         return found and (predicate in (_ABOVE if found[0] else _BELOW), found[1])
 
     def _select(self, op: Op) -> Affine | None:
@@ -160,7 +165,7 @@ class Runs(Affinity):
         a, n = self.of(op.operands[0]), less and less.name == "sub" and self.of(less.operands[1])
         if less is None or a is None or not n or less.operands[0] is not op.operands[0]:
             return None
-        known = self.side(a - n, _LOOSE["slt"], n)
+        known = self.side(a - n, _LOOSE["slt"], n, wraps=True)
         return self._one(op, known and (not known[0], known[1]), *op.operands)
 
 

@@ -139,6 +139,10 @@ def special_problem(place: Place) -> Problem | None:
         return Problem("extents of a result follow its type, as in 'float[TM] f(...)'", token.span)
     if place.terminal == "NAME" and (untyped := _untyped_function(place)):
         return untyped
+    if text == "(" and place.index > 1 and place.tokens[place.index - 2].text == "tunable":
+        return Problem("tunables that are chosen together have no type before their names: "
+                       "'const tunable (TM, TN) = {(16, 32), (32, 16)};'",
+                       place.tokens[place.index - 1].span, recovery="braces")
     if (text == "(" and place.after_expression and place.previous
             and place.previous.text in (")", "]")):
         return Problem("only a function's name can be called, or the operator of an expression is "

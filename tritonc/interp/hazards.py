@@ -83,13 +83,10 @@ class Hazards:
     def _others(self, table: Threads, index: Indices, width: int, threads: Threads) -> Any:
         if self.clean:
             return None
-        found = table.reshape(-1, width)[index]
+        found = rows(table, index, width)
         mine = threads[:, np.newaxis]
-        wrong = ((found != NOBODY) & (found != mine) & (found != _group(mine))).any(axis=1)
-        several = threads == MANY
-        if several.any():
-            wrong |= several & (found != NOBODY).any(axis=1)
-        return wrong if wrong.any() else None
+        wrong = (found != NOBODY) & (((found != mine) & (found != _group(mine))) | (mine == MANY))
+        return wrong.any(axis=1) if wrong.any() else None
 
 
 def _group(threads: Threads) -> Threads:
@@ -98,14 +95,36 @@ def _group(threads: Threads) -> Threads:
 
 
 def _record(table: Threads, index: Indices, width: int, threads: Threads) -> None:
-    elements = table.reshape(-1, width)
-    found = elements[index]
+    found = rows(table, index, width)
     mine = threads[:, np.newaxis]
     own = (found == NOBODY) | (found == mine) | (found == _group(mine))
-    elements[index] = np.where(own, mine, np.int16(MANY))
-    shared = (elements[index] != mine).any(axis=1)  # an element named twice
+    made = np.where(own, mine, np.int16(MANY))
+    set_rows(table, index, made)
+    shared = rows(table, index, width) != made  # an element named twice
     if shared.any():
-        elements[index[shared]] = MANY
+        set_rows(table, index[shared.any(axis=1)], np.full((1, width), MANY, np.int16))
+
+
+# Tables with an entry for each byte, of which an element has a row
+
+_WHOLE = {1: "u1", 2: "u2", 4: "u4", 8: "u8", 16: "c16"}  # bytes: what holds and moves as many
+
+
+def rows(table: npt.NDArray[Any], index: Indices, width: int) -> npt.NDArray[Any]:
+    """Rows `index` of a table in rows of `width` entries; a row that is one number moves faster."""
+    whole = _WHOLE.get(table.itemsize * width)
+    if whole is None:
+        return table.reshape(-1, width)[index]
+    return table.view(whole)[index].view(table.dtype).reshape(-1, width)
+
+
+def set_rows(table: npt.NDArray[Any], index: Indices, entries: npt.NDArray[Any]) -> None:
+    """Set rows `index` to rows of the table's type, or all to the only one."""
+    whole = _WHOLE.get(entries.itemsize * entries.shape[1])
+    if whole is None:
+        table.reshape(-1, entries.shape[1])[index] = entries
+    else:
+        table.view(whole)[index] = np.ascontiguousarray(entries).view(whole)[:, 0]
 
 
 # Threads of layouts

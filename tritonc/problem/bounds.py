@@ -33,6 +33,8 @@ def check(function: Any, arguments: list[Any], keywords: Mapping[str, Any]) -> N
     bound = _BOUNDS.get(getattr(function, "__name__", ""))
     if bound is None:
         return
+    if isinstance(owner := getattr(function, "__self__", None), np.ndarray):
+        arguments = [owner, *arguments]
     try:
         elements, work = bound(*arguments, **keywords)
     except (TypeError, ValueError, IndexError, AttributeError):
@@ -132,6 +134,26 @@ def _product(a: Any, b: Any, *_: Any, **__: Any) -> tuple[int, int]:
     return elements, elements * inner
 
 
+def _pairs(*arrays: Any, **_: Any) -> tuple[int, int]:
+    return prod(map(np.size, arrays)), 0
+
+
+def _repeat(a: Any, repeats: Any, axis: int | None = None) -> tuple[int, int]:
+    return np.size(a) * int(np.max(repeats)), 0
+
+
+def _tile(a: Any, reps: Any) -> tuple[int, int]:
+    return np.size(a) * prod(map(int, np.ravel(reps))), 0
+
+
+def _resize(_: Any, shape: Any) -> tuple[int, int]:
+    return prod(map(int, np.ravel(shape))), 0
+
+
+def _pad(a: Any, width: Any, *_: Any, **__: Any) -> tuple[int, int]:
+    return prod(extent + 2 * int(np.max(width)) for extent in np.shape(a)), 0
+
+
 _BOUNDS: dict[str, Bound] = {
     **dict.fromkeys(["svd", "eig", "eigh", "eigvals", "eigvalsh", "qr", "inv", "pinv", "det",
                      "slogdet", "cholesky", "solve", "lstsq", "cond", "matrix_rank", "svdvals"],
@@ -141,6 +163,8 @@ _BOUNDS: dict[str, Bound] = {
     **dict.fromkeys(["matmul", "dot", "inner", "vecdot", "matvec", "vecmat"], _product),
     **dict.fromkeys(["histogram", "histogram_bin_edges"], _histogram),
     **dict.fromkeys(["diag", "diagflat"], _diagonal),
+    **dict.fromkeys(["outer", "kron", "meshgrid"], _pairs),
     "matrix_power": _power, "multi_dot": _chain, "einsum": _einsum, "tensordot": _tensordot,
     "eye": _eye, "identity": _eye, "bincount": _bincount, "vander": _columns,
+    "repeat": _repeat, "tile": _tile, "resize": _resize, "pad": _pad,
 }  # fmt: skip

@@ -239,8 +239,8 @@ class _Evaluator:
         return fail("problem-expression", self.expression.span_of(node), message)
 
     def _Constant(self, node: ast.Constant) -> Any:
-        if isinstance(node.value, complex | bytes) and not isinstance(node.value, int | float):
-            raise Refused("a literal is an integer, a float, a string, True, False or None")
+        if isinstance(node.value, bytes):
+            raise Refused("a literal is a number, a string, True, False or None")
         return node.value
 
     def _Name(self, node: ast.Name) -> Any:

@@ -47,8 +47,6 @@ _SIZED_BY_INTEGERS = {
     "zeros": 0, "ones": 0, "empty": 0, "full": 0, "randn": 0, "rand": 0, "randint": 2, "eye": 0,
     "identity": 0, "tri": 0, "linspace": 2, "logspace": 2, "geomspace": 2, "indices": 0,
 }  # fmt: skip
-# Functions whose result has the product of their arguments' sizes.
-_PRODUCTS = frozenset({"outer", "kron", "meshgrid", "ix_", "tile", "repeat", "pad", "resize"})
 _UFUNC_METHODS = ("outer", "reduce", "accumulate")
 
 
@@ -137,7 +135,7 @@ def check_operands(op: ast.operator, left: Any, right: Any) -> None:
 
 def check_number(value: Any) -> None:
     """Refuse what arithmetic does not take; a list is taken where NumPy makes an array of it."""
-    if not isinstance(value, bool | int | float | np.ndarray | np.generic | tuple | list):
+    if not isinstance(value, bool | int | float | complex | np.ndarray | np.generic | tuple | list):
         raise Refused(f"{describe(value)} is not a number or an array")
 
 
@@ -169,9 +167,6 @@ def check_call(function: Any, arguments: list[Any], keywords: dict[str, Any]) ->
     elif name in _SIZED_BY_INTEGERS:
         sizes = values[:1] if name == "full" and len(values) == 2 else values
         check_elements(tuple(_integers(sizes[_SIZED_BY_INTEGERS[name] :])))
-    elif name in _PRODUCTS:
-        sizes = [np.size(v) for v in values if isinstance(v, np.ndarray)]
-        check_elements((*sizes, *_integers(values)))
 
 
 def _names_objects(text: str) -> bool:

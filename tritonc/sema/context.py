@@ -83,6 +83,7 @@ class Context:
     region: Region | None = None  # what is made under the outermost predicate
     statement: syntax.Expression | None = None  # the expression that is a statement
     widened: syntax.Expression | None = None  # a load that may take the predicate's shape
+    member: syntax.Member | None = None  # the innermost that is read
     constant_for: str | None = None  # what wants a constant expression, while one is read
     words: Words | None = None  # behind the arguments of the builtin that is called
     involved: tuple[syntax.Expression, ...] = ()  # operands of what is being made

@@ -138,7 +138,8 @@ def _initial_value(context: Context, node: syntax.Variable, type: CType, given: 
         if len(type.shape) != 1:
             return context.error("global-range", initializer.span, "get_global_range gives a 1-D "
                                  f"tile, but '{node.name}' is {type}",
-                                 Note("elsewhere, write get_global_range[T](axis)"))
+                                 Note("a scalar is the program's number, get_program_id(axis); "
+                                      "for a tile elsewhere, write get_global_range[T](axis)"))
         axis = context.operand(initializer.arguments[0])
         term = POISON
         with suppress(Refused):

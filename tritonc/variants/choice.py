@@ -29,6 +29,7 @@ MOST_LENGTH = 1 << 31
 MOST_IN_MEMORY = 1024  # tiles of a variant whose blocks add up sums in memory
 LEAST_PACKED = 132 * 32  # programs of a launch whose blocks have several: an H200 is full
 MOST_PROGRAMS = (2**31 - 1, 65535, 65535)  # along each axis of a launch (CUDA, compute capability)
+MOST_INDEX = (1 << 31) - 1  # an extent that indices of 32 bits number
 Values = Sequence[Any] | Mapping[int, Any]  # of arguments, by their places
 LARGEST = (1 << 63) - 1  # of what a logarithm is taken
 

@@ -143,8 +143,9 @@ def scanned(shape: tuple[int, ...], axis: int, warps: int, element_bytes: int) -
         across[d] = min(warps, max(1, shape[d] // lanes[d]))
         warps //= across[d]
     lanes[order[-1]] *= left
-    across[order[-1]] *= warps
-    return blocked(shape, size, lanes, across, order)
+    own = blocked(shape, size, lanes, across, order)
+    same = (0,) * (warps.bit_length() - 1)  # warps without a row of their own do what another does
+    return replace(own, warp=own.warp + same)
 
 
 class Access(NamedTuple):

@@ -39,7 +39,7 @@ class Space:
     def __post_init__(self) -> None:
         self.size += -self.size % 16
         self.bytes = np.zeros(self.size, np.uint8)
-        self.buffer = np.zeros(self.size, np.int64)  # serial number of the buffer that wrote it
+        self.buffer = np.zeros(self.size, np.int32)  # serial number of the buffer that wrote it
         self.undefined = np.zeros(self.size, np.bool_)  # the value written was
         self.in_flight = np.zeros(self.size, np.bool_)  # a copy to here has not been waited for
         self.products = np.zeros(self.size, np.int16)  # products and stores in flight read it
@@ -64,10 +64,18 @@ class View(NamedTuple):
 
     def of(self, table: npt.NDArray[Any]) -> Any:
         """The entries of one of the space's tables: a row of bytes for each element."""
-        return table.reshape(-1, self.element.bytes)[self.places]
+        return hazards.rows(table, self.places, self.element.bytes)
+
+    def any(self, table: npt.NDArray[Any]) -> Any:
+        """The mask of elements with an entry that is not zero; None if there is none."""
+        found = self.of(table)
+        return found.any(axis=1) if found.any() else None
 
     def put(self, table: npt.NDArray[Any], entries: Any) -> None:
-        table.reshape(-1, self.element.bytes)[self.places] = entries
+        """Set their entries to a number, to one for each element, or to rows."""
+        some = np.atleast_2d(np.asarray(entries, table.dtype))
+        hazards.set_rows(table, self.places,
+                         np.broadcast_to(some, (len(some), self.element.bytes)))
 
 
 @dataclass(eq=False)
@@ -191,10 +199,10 @@ class Machine:
     def untouched(self, frame: Frame, op: Op, view: View, extents: Extents,
                   write: bool) -> None:
         """Report elements that something in flight still writes, or reads if this is a write."""
-        self.race(frame, op, view.of(view.space.in_flight).any(axis=1), extents,
+        self.race(frame, op, view.any(view.space.in_flight), extents,
                   f"what this {op.name} uses: a copy into it is in flight")
         if write:
-            self.race(frame, op, view.of(view.space.products).any(axis=1), extents,
+            self.race(frame, op, view.any(view.space.products), extents,
                       f"what this {op.name} overwrites: a product or a store in flight reads it")
 
     def overwrites(self, frame: Frame, op: Op, view: View, threads: Threads,
@@ -229,13 +237,14 @@ class Machine:
         wrong = view.space.hazards.read(view.places, view.element.bytes, threads)
         self.race(frame, op, wrong, extents, f"what this {op.name} reads: another thread wrote it, "
                   "with no barrier between")
-        stranger = (view.of(view.space.buffer) != view.serial).any(axis=1)
+        stranger = view.of(view.space.buffer) != view.serial
         if stranger.any():
             frame.fail(op, "run-shared-memory", f"what this {op.name} reads: nothing was stored "
-                       "there, or another buffer has overwritten it", stranger.reshape(extents))
+                       "there, or another buffer has overwritten it",
+                       stranger.any(axis=1).reshape(extents))
         raw = view.of(view.space.bytes).reshape(-1).view(memory_dtype(view.element))
-        unknown = view.of(view.space.undefined).any(axis=1)
-        mask = unknown.reshape(extents) if unknown.any() else None
+        unknown = view.any(view.space.undefined)
+        mask = None if unknown is None else unknown.reshape(extents)
         return (from_memory(view.element, raw).reshape(extents), mask,
                 self.causes.get(view.serial))
 

@@ -51,7 +51,7 @@ def _everybody(view: View) -> Threads:
 
 def _fenced(machine: Machine, frame: Frame, op: Op, view: View, extents: Extents) -> None:
     """Report elements whose last writes by threads are not yet seen by the other way."""
-    machine.race(frame, op, view.of(view.space.proxy).any(axis=1) != SEEN, extents,
+    machine.race(frame, op, view.any(view.space.proxy), extents,
                  f"what this {op.name} uses: threads wrote it, with no proxy_fence and barrier "
                  "between")
 
@@ -288,9 +288,8 @@ def _ring_release(machine: Machine, frame: Frame, op: Op) -> None:
     machine.get(frame, op, view, _everybody(view), view.offsets.shape)
     for operand in op.operands[1:]:
         buffer: View = frame.read(operand)
-        machine.race(frame, op, buffer.of(buffer.space.products).any(axis=1),
-                     buffer.offsets.shape, "what this ring_release gives away: a product in flight "
-                     "reads it")
+        machine.race(frame, op, buffer.any(buffer.space.products), buffer.offsets.shape,
+                     "what this ring_release gives away: a product in flight reads it")
         readers = buffer.of(buffer.space.hazards.reader)
         buffer.put(buffer.space.hazards.reader, np.where(readers == NOBODY, readers, RELEASED))
     stage, engine = _stage(machine, view), machine.engine

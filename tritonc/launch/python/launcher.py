@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tritonc.launch import cuda_driver
 from tritonc.launch.packing import Block, layout
 from tritonc.launch.python import arrays
-from tritonc.variants.choice import MOST_PROGRAMS
+from tritonc.variants.choice import MOST_INDEX, MOST_PROGRAMS, reach
 
 if TYPE_CHECKING:
     from tritonc.launch.python.kernel import Kernel
@@ -118,12 +118,12 @@ class Launcher:
             if not hasattr(extent, "__index__"):
                 raise TypeError(f"the global range of axis {axis} is an integer, found {extent!r}")
             tile = kernel.tile[axis] if axis < len(kernel.tile) else 1
-            count = -(-int(extent) // tile)
             limit = MOST_PROGRAMS[axis] // (kernel.cluster if axis == 2 else 1)
-            if not int(extent) >= 0 or count > limit:
+            most = min(limit * tile, reach(tile, axis), MOST_INDEX)
+            if not 0 <= int(extent) <= most:
                 raise ValueError(f"the global range of axis {axis} is {extent}; it can be 0 to "
-                                 f"{limit * tile}")
-            grid.append(count)
+                                 f"{most}")
+            grid.append(-(-int(extent) // tile))
         x, y, z = (*grid, 1, 1)[:3]
         found = () if 0 in grid else (x, y, z * kernel.cluster)
         if len(self.grids) >= _CACHED:

@@ -124,8 +124,9 @@ class _Separation(MovedOps):
 
     def address(self, base: Value, total: _Sum) -> Value:
         """The pointer, from a scalar or a tile and the terms."""
-        whole = shape(self.op.result.type)
-        rows = max((s for s in total.fixed if s), key=prod, default=(1,) * self.rank)
+        whole, own = shape(self.op.result.type), shape(base.type)
+        rows = max((s for s in total.fixed if s and all(a in (1, b) for a, b in zip(own, s))),
+                   key=prod, default=(1,) * self.rank)
         pointer = self.shaped(base, rows) if prod(shape(base.type)) < prod(rows) else base
         rows = shape(pointer.type)
         for s in ((), rows):

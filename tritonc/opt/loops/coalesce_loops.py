@@ -158,6 +158,9 @@ class _Pair:
         for own, phi in self.joined.items():
             if any(op is not own and op in inside for op in readers[phi.result]):
                 return False
+        if any(op not in inside for made in inside - set(self.joined.values())
+               for value in made.results for op in readers.get(value, [])):
+            return False  # where the inner loop never runs, nothing goes on
         starts = [incoming(phi, self.before) for phi in inner.header.phis()
                   if phi not in self.joined]
         return all(speculatable(op) for op in needed(self.own(self.before), starts))

@@ -47,7 +47,7 @@ def merge_late(kernel: Kernel, cfg: Cfg, loop: Loop, largest: int) -> bool:
 def _merged(loop: Loop, reduction: Op, function: Combiner, readers: dict[Value, list[Op]]
             ) -> tuple[tuple[Op, ...], list[Op]] | None:
     """The phis with which the function combines the reduction's results, in its order, and the
-    operations that do; None if anything else in the loop reads any of these."""
+    operations that do; None if anything else reads any of these but, behind the loop, the phis."""
     made: dict[Value, None] = dict.fromkeys(reduction.results)
     ops = []
     for block in loop.blocks:
@@ -58,8 +58,8 @@ def _merged(loop: Loop, reduction: Op, function: Combiner, readers: dict[Value, 
     phis = [phi for phi in loop.header.phis() if loop.next(phi) in made]
     inside = set(loop.ops())
     if len(phis) != len(reduction.results) or any(not op.pure or op.guard for op in ops) or any(
-            reader not in ops and reader not in phis for value in (*made, *(p.result for p in phis))
-            for reader in readers.get(value, []) if reader in inside):
+            reader not in ops and reader not in phis and (value in made or reader in inside)
+            for value in (*made, *(p.result for p in phis)) for reader in readers.get(value, [])):
         return None
     want = _numbers(function.ops, dict(zip(function.parameters, range(len(function.parameters)))))
     wanted = [want[result] for result in function.results]

@@ -32,6 +32,8 @@ def late_sums(kernel: Kernel, context: Context) -> bool:
     while again:
         again, cfg = False, Cfg(kernel)
         for loop in sorted(cfg.loops, key=lambda loop: -loop.depth):
+            if loop.preheader is None or loop.latch is None or not loop.one_exit:
+                continue
             again |= _loop(kernel, cfg, loop, context) or merge_late(kernel, cfg, loop, _LARGEST)
             if again:
                 break  # the graph may have a block more
@@ -40,8 +42,7 @@ def late_sums(kernel: Kernel, context: Context) -> bool:
 
 
 def _loop(kernel: Kernel, cfg: Cfg, loop: Loop, context: Context) -> bool:
-    if loop.preheader is None or loop.latch is None or not loop.one_exit \
-            or any(op.name == "dot" for op in loop.ops()):
+    if any(op.name == "dot" for op in loop.ops()):
         return False
     readers = uses(kernel)
     inside = set(loop.ops())

@@ -34,7 +34,7 @@ def plan(cfg: Cfg, loop: Loop) -> Plan | tuple[Op, str] | None:
     assert loop.latch is not None
     header = loop.header
     sources = [block for block, _ in loop.exits]
-    hindered = _may_move(cfg, loop, header)
+    hindered = _may_move(cfg, loop, [header])
     early: list[Block] = []
     if header in sources and header is not loop.latch and not hindered:
         early = [header]
@@ -42,7 +42,7 @@ def plan(cfg: Cfg, loop: Loop) -> Plan | tuple[Op, str] | None:
             following = _stay(early[-1], loop)
             if following not in sources or cfg.predecessors[following] != [early[-1]]:
                 break
-            hindered = _may_move(cfg, loop, following)
+            hindered = _may_move(cfg, loop, [*early, following])
             if not hindered:
                 early.append(following)
     rest = [block for block in sources if block not in early]
@@ -52,7 +52,7 @@ def plan(cfg: Cfg, loop: Loop) -> Plan | tuple[Op, str] | None:
             return None if header.terminator.blocks[0] in loop else Plan([header], [], False)
         return rest[-1].terminator, hindered or late
     if late and early:
-        why = _may_move(cfg, loop, header)
+        why = _may_move(cfg, loop, [header])
         if why:
             return late[0].terminator, why
     if not late and early == [header] and header.terminator.blocks[0] in loop \
@@ -86,7 +86,7 @@ def _late(cfg: Cfg, loop: Loop, rest: list[Block], early: list[Block]) -> list[B
 
 def _works(cfg: Cfg, loop: Loop) -> bool:
     """Whether the header loads, or works on tiles, for more than its test."""
-    needed = needed_by_test(cfg, loop, loop.header)
+    needed = needed_by_tests(cfg, loop, [loop.header])
     return any(op not in needed and (op.name == "load" or any(
         isinstance(v.type, Tile) for v in op.results)) for op in loop.header.ops
         if op.name != "phi")
@@ -115,19 +115,22 @@ def _may_run(block: Block) -> str:
     return f"'{found.name}' comes after it" if found is not None else ""
 
 
-def needed_by_test(cfg: Cfg, loop: Loop, block: Block) -> set[Op]:
-    """The operations of a block that its test needs, and what is read behind the loop."""
+def needed_by_tests(cfg: Cfg, loop: Loop, blocks: list[Block]) -> set[Op]:
+    """The operations of blocks that their tests need, and what is read behind the loop."""
     behind = [v for other in cfg.order if other not in loop for op in other.ops
               for v in op.inputs()]
-    return slice_of([*block.terminator.operands, *behind], set(block.ops) - set(block.phis()))
+    tests = [v for block in blocks for v in block.terminator.operands]
+    return slice_of([*tests, *behind],
+                    {op for block in blocks for op in block.ops[len(block.phis()):]})
 
 
-def _may_move(cfg: Cfg, loop: Loop, block: Block) -> str:
-    """Whether a block's test may move into the block before; if not, what hinders."""
-    needed = needed_by_test(cfg, loop, block)
-    if block is not loop.header and block.phis():
-        return "two paths lead to it"
-    for op in block.ops[len(block.phis()):-1]:
-        if not (_early(op) if op in needed else op.pure or _early(op)):
-            return f"'{op.name}' comes before it"
+def _may_move(cfg: Cfg, loop: Loop, blocks: list[Block]) -> str:
+    """Whether the tests of blocks may move into the first, the header; if not, what hinders."""
+    needed = needed_by_tests(cfg, loop, blocks)
+    for block in blocks:
+        if block is not loop.header and block.phis():
+            return "two paths lead to it"
+        for op in block.ops[len(block.phis()):-1]:
+            if not (_early(op) if op in needed else op.pure or _early(op)):
+                return f"'{op.name}' comes before it"
     return ""

@@ -33,7 +33,7 @@ from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.ops import OPPOSITE
 from tritonc.ir.ssa import rewire
 from tritonc.ir.types import I1, Tile, with_element
-from tritonc.opt.loops.plan_exits import Plan, needed_by_test, plan
+from tritonc.opt.loops.plan_exits import Plan, needed_by_tests, plan
 
 
 def unify_exits(kernel: Kernel, context: Context) -> bool:
@@ -116,7 +116,7 @@ class _Unification:
         self.kernel, self.loop = kernel, loop
         self.early, self.late, self.sinks = chosen.early, chosen.late, chosen.sinks
         self.preheader, self.latch, self.header = loop.preheader, loop.latch, loop.header
-        self.needed = {block: needed_by_test(cfg, loop, block) for block in self.early}
+        self.needed = needed_by_tests(cfg, loop, self.early)
         self.landings: dict[Block, Block] = {}
         self.span = loop.exits[0][0].terminator.span
         self._land(cfg)
@@ -306,7 +306,7 @@ class _Unification:
 
     def _with_test(self, block: Block, stay: Value) -> dict[Op, None]:
         """The operations of a block that its test needs, its opposite included, in order."""
-        wanted = self.needed[block] | slice_of([stay], set(block.ops))
+        wanted = self.needed | slice_of([stay], set(block.ops))
         return dict.fromkeys(op for op in block.ops if op in wanted)
 
     def _body(self, following: Block, others: list[Op]) -> Block:

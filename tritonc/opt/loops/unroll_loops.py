@@ -21,8 +21,8 @@ from tritonc.analysis.counters import counter_of
 from tritonc.analysis.values import int_of
 from tritonc.ir.cfg import Cfg, Loop, incoming, redirect
 from tritonc.ir.context import Context
-from tritonc.ir.copies import copy_ops
-from tritonc.ir.core import Block, Kernel, Op, Value
+from tritonc.ir.copies import copy_blocks
+from tritonc.ir.core import Block, Kernel, Op
 from tritonc.ir.numeric.numbers import fit, holds
 from tritonc.ir.types import scalar
 from tritonc.opt.cse import cse
@@ -123,50 +123,36 @@ def unroll(kernel: Kernel, loop: Loop, count: int, copied: int) -> None:
     stays, and the copies of all but the first iteration of each run come before its back edge.
     """
     assert loop.preheader is not None and loop.latch is not None
-    header, whole = loop.header, copied == count
-    source, edge = (loop.preheader, loop.preheader) if whole else (loop.latch, loop.latch)
-    values = {phi.result: incoming(phi, edge) for phi in header.phis()}
+    header, latch, whole = loop.header, loop.latch, copied == count
+    source = loop.preheader if whole else latch
+    values = {phi.result: incoming(phi, source) for phi in header.phis()}
     latched = {phi.result: loop.next(phi) for phi in header.phis()}
     made: list[Block] = []
-    for number in range(0 if whole else 1, copied):
-        copies = {block: Block(f"{block.name}.{number}") for block in loop.blocks}
-        starts = {phi: Value(phi.type) for phi in values}  # until all else is mapped
-        mapping: dict[Value, Value] = dict(starts)
-        for block in loop.blocks:
-            ops = block.ops[len(block.phis()):] if block is header else block.ops
-            copies[block].ops = copy_ops(ops, mapping, {**copies, header: header})
-        for block in copies.values():
-            for op in block.ops:
-                op.replace_inputs(mapping)  # a phi reads what comes later
-        for op in (op for block in copies.values() for op in block.phis()):
-            op.blocks = [copies.get(b, b) for b in op.blocks]
-        end = copies[header].terminator
-        copies[header].ops[-1] = Op("br", [], span=end.span, blocks=[
-            copies[next(b for b in header.successors if b in loop)]])
-        begun = {starts[phi]: value for phi, value in values.items()}
-        for block in copies.values():
+    for copies, mapping in [copy_blocks(loop.blocks, f".{n}") for n in range(not whole, copied)]:
+        first = copies[0]
+        first.ops = first.ops[len(values):]
+        inside = next(block for block in first.successors if block in copies)
+        first.ops[-1] = Op("br", [], span=first.terminator.span, blocks=[inside])
+        begun = {mapping[phi]: value for phi, value in values.items()}
+        for block in copies:
             for op in block.ops:
                 op.replace_inputs(begun)
-        if made or whole:
-            redirect(source, header, copies[header])
-        source = copies[loop.latch]
+        redirect(source, header, first)
+        source = copies[loop.blocks.index(latch)]
+        redirect(source, first, header)
         ends = {phi: mapping.get(v, v) for phi, v in latched.items()}
         values = {phi: begun.get(v, v) for phi, v in ends.items()}
-        made += copies.values()
-    at = kernel.blocks.index(header)
+        made += copies
     if not whole:
         for phi in header.phis():
-            place = phi.blocks.index(loop.latch)
+            place = phi.blocks.index(latch)
             phi.operands[place], phi.blocks[place] = values[phi.result], source
-        if made:  # only now: the copies were made of what it was
-            redirect(loop.latch, header, made[loop.blocks.index(header)])
-        at = kernel.blocks.index(loop.latch) + 1
+        at = kernel.blocks.index(latch) + 1
         kernel.blocks[at:at] = made
         return
-    gone = {block for block in loop.blocks if block is not header}
+    at = kernel.blocks.index(header)
     kernel.blocks[at:at] = made
-    kernel.blocks = [block for block in kernel.blocks if block not in gone]
+    kernel.blocks = [block for block in kernel.blocks if block is header or block not in loop]
     header.ops = header.ops[len(header.phis()):]
-    leave = loop.exits[0][1]
-    header.ops[-1] = Op("br", [], span=header.terminator.span, blocks=[leave])
+    header.ops[-1] = Op("br", [], span=header.terminator.span, blocks=[loop.exits[0][1]])
     kernel.replace(values)

@@ -101,7 +101,7 @@ def _check_padded(context: Context, x: Term, axis: int, span: Span) -> None:
 
 def topk(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
     """topk(x, k, axis): sorted is a long, an element's key above its place from the end, so that of
-    equal elements the first is the greater one."""
+    equal elements the first is the greater one; keys alone where `.values` is all that is read."""
     x, count, axis_term = arguments
     axis = axis_of(context, node, x, axis_term, 2)
     k = constants.integer_of(context, count, node.arguments[1].span, "a count of elements")
@@ -117,7 +117,13 @@ def topk(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
     _check_padded(context, x, axis, node.span)
     context.at(node.span)
     x = Term(x.type, context.value(x))
-    keys = convert.number(context, _keys(context, x, element), LONG)
+    keys = _keys(context, x, element)
+    if context.member is not None and context.member.base is node \
+            and context.member.name == "values":
+        values = _values(context, _greatest_first(context, keys, axis, k), element)
+        _note(context, values, x, axis)
+        return structure("topk", ("values",), [values])
+    keys = convert.number(context, keys, LONG)
     high = context.op("shl", keys.type, keys, keys.like(32))
     place = convert.number(context, from_end(context, x.shape, axis), UINT)
     low = convert.number(context, place, LONG)

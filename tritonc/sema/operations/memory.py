@@ -11,11 +11,13 @@ shape of m anyway, it takes the predicate's shape.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from tritonc.ir.core import Value
 from tritonc.ir.types import CONSTANT
+from tritonc.ir.types import shape as shape_of
 from tritonc.sema.context import Context
 from tritonc.sema.operations import convert, implicit
 from tritonc.sema.predicates.if_conversion import holds, later
@@ -54,6 +56,7 @@ class Words(NamedTuple):
 
 
 PLAIN = Words()
+_UNKNOWN = ("phi", "reshape")  # elements may be equal all the same
 VOLATILE: dict[str, Any] = {"order": "relaxed", "volatile": True}
 
 
@@ -144,12 +147,57 @@ def store(context: Context, pointer: Term, mask: Term | None, value: Term, span:
                                        f"what '{pointer.type}' points to"))
     context.at(span)
     access = _access(context, span, mask, pointer, converted)
-    element, values = pointer.type.element, [context.value(t) for t in access.terms]
+    element, (pointers, stored) = pointer.type.element, map(context.value, access.terms)
+    _warn_of_one_address(context, span, pointers, stored, access.guard)
     if isinstance(element, PointerTo) and element.volatile:
-        context.emit("atomic_rmw", *values, guard=access.guard, kind="store", **VOLATILE)
+        context.emit("atomic_rmw", pointers, stored, guard=access.guard, kind="store", **VOLATILE)
     else:
-        context.emit("store", *values, guard=access.guard, **words.attributes)
+        context.emit("store", pointers, stored, guard=access.guard, **words.attributes)
     return converted
+
+
+def _warn_of_one_address(context: Context, span: Span, pointers: Value, stored: Value,
+                         guard: Value | None) -> None:
+    """Of different elements that are all stored, and to one address."""
+    extents = shape_of(pointers.type)
+    for axis in range(-len(extents), 0):
+        if (extents[axis] > 1 and not any(_differing(pointers, axis))
+                and not (guard and any(_differing(guard, axis)))
+                and any(name not in _UNKNOWN for name in _differing(stored, axis))):
+            context.warning("overlapping-store", span, "the pointers are the same along axis "
+                            f"{len(extents) + axis}, so {extents[axis]} different elements are "
+                            "stored to each address, and which one stays is undefined",
+                            Note("to add them up, reduce them first, as in x[:, +], or use "
+                                 "atomic_add"))
+
+
+def _differing(value: Value, axis: int) -> Iterator[str]:
+    """The names of operations, other than elementwise ones, by which the elements of a tile may
+    differ along an axis, which counts from the last, -1."""
+    pending, seen = [(value, axis)], set()
+    while pending:
+        value, axis = pending.pop()
+        extents, op = shape_of(value.type), value.op
+        if (value, axis) in seen or op is None or -axis > len(extents) or extents[axis] == 1:
+            continue
+        seen.add((value, axis))
+        if op.name == "phi":
+            yield op.name
+        if op.name in ("broadcast", "load", "phi") or op.info.elementwise:
+            pending += [(operand, axis) for operand in op.operands]
+        elif op.name == "reshape" and (kept := _axis_before(extents, axis, op.operands[0])):
+            pending.append((op.operands[0], kept))
+        elif op.name not in ("splat", "constant", "undef"):
+            yield op.name
+
+
+def _axis_before(extents: Shape, axis: int, value: Value) -> int | None:
+    """Which axis of `value` is `axis` of its reshape to `extents`; only extents of 1 differ."""
+    before = shape_of(value.type)
+    if [n for n in before if n > 1] != [n for n in extents if n > 1]:
+        return None
+    behind = sum(n > 1 for n in extents[len(extents) + axis :])
+    return [d for d in range(-len(before), 0) if before[d] > 1][-behind]
 
 
 def writable(context: Context, pointer: Term, span: Span, user: str = "'*'") -> Number:

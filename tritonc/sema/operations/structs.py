@@ -71,6 +71,7 @@ def member(context: Context, node: syntax.Member) -> Term:
     part = part_of(context, node)
     if part is not None:
         return context.read(part, node.span)
+    context.member = node
     base = good(context.operand(node.base, structs=True))
     return base.members[_place(context, node, base.type)]
 

@@ -52,12 +52,12 @@ def choose(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
     if all(len(space[name]) == 1 for name in names):
         return first
     for candidate in ranked(space, lower, target, extents)[:MAX_LOWERED]:
-        if candidate.cost < inf and _lowered(lower, candidate.binding) is not None:
+        if candidate.cost < inf and lowered(lower, candidate.binding) is not None:
             return candidate.binding
     return first
 
 
-def _lowered(lower: Lower, binding: Binding) -> Module | None:
+def lowered(lower: Lower, binding: Binding) -> Module | None:
     """The Triton-IR of a combination; None if it is not legal."""
     try:
         return lower(binding)
@@ -112,9 +112,9 @@ def ranked(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
             found.append(Ranked(cost(profile, target, extents), binding, profile))
     else:
         for binding in islice(candidates, MAX_LOWERED):
-            lowered = _profile(lower, binding)
-            if lowered is not None:
-                found.append(Ranked(cost(lowered, target, extents), binding, lowered))
+            known = _profile(lower, binding)
+            if known is not None:
+                found.append(Ranked(cost(known, target, extents), binding, known))
         found += [Ranked(inf, binding, ())
                   for binding in islice(candidates, MAX_COMBINATIONS - MAX_LOWERED)]
     return sorted(found, key=lambda candidate: candidate.cost)
@@ -142,7 +142,7 @@ def _combinations(space: Mapping[str, Sequence[int]], names: list[str]) -> Itera
 
 def _profile(lower: Lower, binding: Binding) -> Profile | None:
     """What the model reads of a combination; None if it is not legal."""
-    if (module := _lowered(lower, binding)) is None:
+    if (module := lowered(lower, binding)) is None:
         return None
     return tuple(feature._replace(place=(number, feature.place[1]))
                  for number, kernel in enumerate(module.kernels) for feature in features(kernel))

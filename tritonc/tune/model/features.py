@@ -81,7 +81,8 @@ def features(kernel: Kernel) -> Iterator[Feature]:
     for block in blocks:
         dots = [op for op in block.ops if op.name == "dot"]
         sums = {_sum(op, readers): op for op in reversed(dots)}.values()
-        beside = len(sums) > 1 and not chained(block)
+        chain = chained(block)
+        beside = len(sums) > 1 and not chain
         loaded: set[Value] = set()  # what follows from tiles that are loaded here
         for op in block.ops:
             if op.name == "load" or not loaded.isdisjoint(op.operands):
@@ -102,7 +103,8 @@ def features(kernel: Kernel) -> Iterator[Feature]:
                                   if shape(one.result.type) == shape(op.result.type)), default=0),
                               short=_short(cfg.innermost.get(block)),
                               computed=_computed(kernel, cfg, op))
-                yield from _carried(kernel, op, [loop for loop in cfg.loops if block in loop])
+                if not chain:
+                    yield from _carried(kernel, op, [loop for loop in cfg.loops if block in loop])
             elif op.name in ("reduce", "scan", "reduce_with", "scan_with"):
                 t = op.operands[0].type
                 axes = op.attributes.get("axes", (op.attributes.get("axis", 0),))
@@ -111,7 +113,7 @@ def features(kernel: Kernel) -> Iterator[Feature]:
             elif op.effects & {READ, WRITE} and op.operands:
                 t = op.operands[0].type
                 yield Feature("access", shape(t), scalar(pointee(t)).bytes)
-            elif dots and op.name in _WORK and not (
+            elif dots and not chain and op.name in _WORK and not (
                     op.name in ("add", "fadd") and any(v.op in dots for v in op.operands)):
                 extents = shape(op.result.type)
                 if len(extents) > 1 and min(extents) > 1:

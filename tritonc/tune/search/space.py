@@ -30,7 +30,7 @@ from tritonc.meta_parameters import BY_NAME, META_PARAMETERS
 from tritonc.options import Options
 from tritonc.problem.known import KnownLaunch
 from tritonc.source import Diagnostics, SourceFile
-from tritonc.tune.model.choose import Lower, Ranked, choose, ranked
+from tritonc.tune.model.choose import Lower, Ranked, choose, lowered, ranked
 from tritonc.tune.model.features import Profile
 from tritonc.tune.model.portfolio import times_at
 from tritonc.tune.search.journal import Name, name_of
@@ -38,6 +38,7 @@ from tritonc.tune.workers.jobs import Binding
 
 _PORTIONS = (1, 15, 64, 256)  # candidates; the last length goes on
 _ITERATION = 2048  # multiply-adds of a thread: 32 KiB of instructions
+_ASSERTED = 500  # tiles of which a search asks, 3 ms each, whether a static_assert forbids them
 DEVIATION = 0.05  # of the cost, for each meta-parameter that is not left to its pass
 
 
@@ -108,6 +109,9 @@ def search_space(source: SourceFile, options: Options, kernel: str, nesting: boo
         and row.name not in options.tune and row.name not in names}
     choices = _nestings(meta, options.tune) if nesting else _meta_choices(meta, options.tune)
     ranking = _at(launches, ranked(tunables, lower, target), tunables, lower, target)
+    if any(token.text == "static_assert" for token in tokens):
+        ranking = [row for at, row in enumerate(ranking) if at >= _ASSERTED
+                   or lowered(lower, row.binding) is not None]
     candidates = [default, *(binding for binding in _ordered(
         ranking, choices, target, options.tune) if binding != default)]
     return Space({**tunables, **meta}, frozenset(tunables), candidates,

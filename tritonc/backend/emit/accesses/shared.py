@@ -51,9 +51,9 @@ def buffer_stage(f: FunctionEmitter, op: Op) -> None:
         f.buffers[op.result] = BufferAddress(whole.offset + int(stage) * size, whole.dynamic,
                                              whole.steps)
         return
-    dynamic = f.op(f"mul i32 {stage}, {size}")
+    dynamic = f.op(f"mul nuw i32 {stage}, {size}")
     if whole.dynamic:
-        dynamic = f.op(f"add i32 {whole.dynamic}, {dynamic}")
+        dynamic = f.op(f"add nuw i32 {whole.dynamic}, {dynamic}")
     f.buffers[op.result] = BufferAddress(whole.offset, dynamic, math.gcd(whole.steps, size))
 
 

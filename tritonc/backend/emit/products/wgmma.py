@@ -97,18 +97,9 @@ def shared_operand(layout: SharedLayout, element_bytes: int, rows: int) -> Share
     raise AssertionError(f"no descriptor describes {layout}")
 
 
-def shared_address(f: FunctionEmitter, buffer: BufferAddress, offset: int = 0,
-                   apart: bool = False) -> str:
-    """The i32 address of a byte of a buffer in shared memory.
-
-    `apart`: from a base of its own.  Where threads read shared memory, too, ptxas keeps their base
-    in a register of each thread, from which each descriptor would have to be brought (`R2UR`).
-    H200, attention of 2048 with a loaded mask, d 64: 0.110 ms, apart 0.095."""
+def shared_address(f: FunctionEmitter, buffer: BufferAddress, offset: int = 0) -> str:
+    """The i32 address of a byte of a buffer in shared memory."""
     base = f.prelude(f"ptrtoint ptr addrspace({SHARED_SPACE}) {f.shared} to i32")
-    if apart:
-        count = f.prelude('call i32 asm "mov.u32 $0, %nctaid.z;", "=r"()')
-        zero = f.prelude(f"lshr i32 {count}, 16")  # which nobody but the hardware knows
-        base = f.prelude(f"or i32 {base}, {zero}")
     if buffer.offset + offset:
         base = f.prelude(f"add i32 {base}, {buffer.offset + offset}")
     return f.op(f"add i32 {base}, {buffer.dynamic}") if buffer.dynamic else base
@@ -176,27 +167,35 @@ class _Product:
         return to_words(self.f, e, names)[0] if e.bits < 32 else as_bits(self.f, e, names[0])
 
     def _shared(self, buffer: Value, rows: int) -> Callable[[int, int], tuple[str, str]]:
-        """An operand in shared memory: a descriptor for each warpgroup, constants for the rest."""
-        f, size = self.f, scalar(buffer.type).bytes
+        """An operand in shared memory: a descriptor for each warpgroup, constants for the rest.
+
+        The descriptor of the buffer's first stage is computed once; a stage adds to it.  If each
+        product made its own from an address, that would be seven instructions more, and where
+        threads read shared memory, too, they would keep the base and bring all to uniform
+        registers (`R2UR`).
+        """
+        f, size, place = self.f, scalar(buffer.type).bytes, self.f.buffers[buffer]
         first = self.op.attributes.get("columns", (0,))[0] if rows else 0
         operand = shared_operand(_together(buffer_layout(buffer.type), rows), size, rows)
         assert self.row.transposes or not operand.transposed, "k must be the contiguous axis"
-        address = shared_address(f, f.buffers[buffer], apart=True)
+        address = shared_address(f, BufferAddress(place.offset))
         depth = shape(buffer.type)[-1 if rows == 0 else -2]
-        moves = [operand.offset(origin[1 + rows], origin[0] * depth) for origin in self.groups]
-        for bit, move in enumerate(moves):
-            if move:
+        for bit, origin in enumerate(self.groups):
+            if move := operand.offset(origin[1 + rows], origin[0] * depth):
                 part = f.prelude(f"and i32 {warpgroup(f)}, {1 << bit}")
                 part = f.prelude(f"mul i32 {part}, {move >> bit}")
-                address = f.op(f"add i32 {address}, {part}")
-        masked = f.op(f"and i32 {address}, {_ADDRESS_BITS}")
-        low = f.op(f"zext i32 {f.op(f'lshr i32 {masked}, 4')} to i64")
-        high = operand.high
-        register = "db" if rows else "da"
+                address = f.prelude(f"add i32 {address}, {part}")
+        low = f.prelude(f"lshr i32 {f.prelude(f'and i32 {address}, {_ADDRESS_BITS}')}, 4")
+        if operand.high & _LOW:
+            low = f.prelude(f"or i32 {low}, {operand.high & _LOW}")
+        if place.dynamic:
+            low = f.op(f"add i32 {low}, {f.op(f'lshr i32 {place.dynamic}, 4')}")
+        register, high = "db" if rows else "da", operand.high & ~_LOW
         self.transposed[rows] = operand.transposed
         if isinstance(self.op.operands[0].type, Tile):
-            return self._by_halves(operand, first, masked, register)
-        name = self._input("l", f"i64 {f.op(f'or i64 {low}, {_signed(high)}')}")
+            return self._by_halves(operand, first, low, register)
+        wide = f.op(f"zext i32 {low} to i64")
+        name = self._input("l", f"i64 {f.op(f'or i64 {wide}, {_signed(high)}')}")
 
         def at(row: int, k: int) -> tuple[str, str]:
             offset = operand.offset(first + row, k)
@@ -206,14 +205,10 @@ class _Product:
 
         return at
 
-    def _by_halves(self, operand: SharedOperand, first: int, address: str, register: str
+    def _by_halves(self, operand: SharedOperand, first: int, low: str, register: str
                    ) -> Callable[[int, int], tuple[str, str]]:
         """The same with additions of 32 bits: where threads compute the other operand, as here,
         ptxas may keep descriptors in registers of threads, for which 64 bits are four moves."""
-        f = self.f
-        low = f.op(f"lshr i32 {address}, 4")
-        if operand.high & _LOW:
-            low = f.op(f"or i32 {low}, {operand.high & _LOW}")
         name, high = self._input("r", f"i32 {low}"), operand.high >> 32
 
         def at(row: int, k: int) -> tuple[str, str]:

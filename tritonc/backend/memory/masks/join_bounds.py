@@ -6,7 +6,8 @@ Before:  %a = and %m, (icmp %h > -1)          After:  entry: %end = smax %H, 0
 As an unsigned number, what is negative is more than any end that is not.  An index that a shift or
 a tap has moved is compared with both ends for each element of an operand, or for each row in each
 iteration, beside a product that wants the same instructions.  Masks of rows outside of loops are
-left: they are few, and an end takes a register.
+left: they are few, and an end takes a register.  Without products, registers are worth more: a
+depthwise convolution of 56 x 56 takes 0.240 ms with both comparisons, and 0.255 with one.
 
 Last of what looks at masks as bounds; ends are scalars.
 """
@@ -14,6 +15,7 @@ Last of what looks at masks as bounds; ends are scalars.
 from __future__ import annotations
 
 from tritonc.analysis.values import defined_by, int_of
+from tritonc.backend.pipeline.staged_loop import DOTS
 from tritonc.ir.build import Builder, make_op, replace_each
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
@@ -22,7 +24,9 @@ from tritonc.ir.types import shape
 
 
 def join_bounds(kernel: Kernel, context: Context) -> bool:
-    """Join all pairs that stand beside each other in a conjunction."""
+    """Join all pairs that stand beside each other in a conjunction, in kernels with products."""
+    if not any(op.name in DOTS for op in kernel.ops()):
+        return False
     loops, ends = Cfg(kernel).innermost, dict[Value, Value]()
 
     def joined(op: Op, build: Builder) -> Value | None:

@@ -84,6 +84,12 @@ def polynomial_key(polynomial: Linear) -> Hashable:
     return frozenset((frozenset(Counter(values).items()), n) for values, n in polynomial.terms)
 
 
+def _values(bound: Bound) -> set[Value]:
+    """What a bound is computed of."""
+    assert isinstance(bound[1], frozenset)
+    return {value for values, _ in bound[1] for value, _ in values}
+
+
 def bounds_of(mask: Mask | None) -> Demand:
     """The bounds of a mask, of which any are enough; conditions say nothing."""
     bounds = mask.bounds if mask else ()
@@ -96,6 +102,9 @@ def demand_of(kernel: Kernel, affinity: Affinity) -> dict[Value, Demand]:
     All start without a use; each round lowers what an operation asks, until none changes.
     """
     found: dict[Value, Demand] = {}
+    inside = {loop.header: {v for op in loop.ops() for v in op.results}
+              for loop in Cfg(kernel).loops}
+    changes = {phi: inside[header] for header in inside for phi in header.phis()}
     pending = list(kernel.ops())
     waiting = set(pending)
     while pending:
@@ -104,6 +113,8 @@ def demand_of(kernel: Kernel, affinity: Affinity) -> dict[Value, Demand]:
         for value, wanted in _asks(op, found, affinity):
             if not shape(value.type):
                 wanted = frozenset()
+            elif op in changes:  # the iteration before has other bounds
+                wanted = frozenset(b for b in wanted if changes[op].isdisjoint(_values(b)))
             old = found.get(value)
             new = wanted if old is None else old & wanted
             if new != old:

@@ -105,7 +105,8 @@ def _turned(kernel: Kernel, found: Wanted, facts: Callable[[frozenset[Value]], W
             ) -> list[Wanted]:
     """The bodies for operands of products that lie the other way: where both strides are scalars,
     either may be 1.  `facts`: what is wanted where strides are not 1.  Of two operands one may be
-    turned or both, and the kernel must be small, since each body is one more of its code."""
+    turned or both, and the kernel must be small, since each body is one more of its code.  Last
+    comes a body for rows that are not aligned, which relies on strides of 1 alone."""
     cfg = Cfg(kernel)
     inner = {cfg.innermost.get(cfg.block_of[op]) for op in kernel.ops() if op.name == "dot"}
     read = {v for op in kernel.ops() if op.name == "load" and cfg.innermost.get(
@@ -117,6 +118,8 @@ def _turned(kernel: Kernel, found: Wanted, facts: Callable[[frozenset[Value]], W
     bodies = [facts(way) for way in (*ways, *([frozenset(units)] if len(units) == 2 else []))]
     for body in bodies:
         _drop_promised(kernel, body)
+    if units and found.multiples:
+        bodies.append(Wanted(found.units))
     return [body for body in bodies if len(body.units) == len(found.units) and all(
         v.op is None or v.op.name in _ANYWHERE for v in body.subjects)]
 

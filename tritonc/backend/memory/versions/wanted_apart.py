@@ -163,7 +163,8 @@ class _Ranges:
             ends.reverse()  # a row that one tile holds may be shorter than that
         start: Linear | None = low
         while loop is not None and start is not None:
-            start, ends = self.first(loop, start), self.last(loop, ends)
+            tested = self.cfg.block_of[op] is not loop.header
+            start, ends = self.first(loop, start, tested), self.last(loop, ends, tested)
             loop = loop.parent
         first = self.extreme(start, affinity.signs, 0) if start is not None else None
         last = next((greatest for each in ends
@@ -195,15 +196,16 @@ class _Ranges:
         found = self.facts.interval(value)
         return None if found == full(element(value.type).bits) else found
 
-    def first(self, loop: Loop, low: Linear) -> Linear | None:
-        """The least address over all iterations of a loop, of the least in one."""
+    def first(self, loop: Loop, low: Linear, tested: bool) -> Linear | None:
+        """The least address over all iterations of a loop, of the least in one; `tested`: of
+        those whose test holds."""
         parts = self.parts(loop, low)
         if parts is None:
             return None
         rises = self.not_negative(parts[1], self.affinity(loop).signs)
-        return parts[0] if rises else self.by_test(loop, parts[0], parts[1], -1)
+        return parts[0] if rises else self.by_test(loop, parts[0], parts[1], -1, tested)
 
-    def last(self, loop: Loop, ends: list[Linear]) -> list[Linear]:
+    def last(self, loop: Loop, ends: list[Linear], tested: bool) -> list[Linear]:
         """Bounds of the address over all iterations, of those in one: masks in a row bound it by
         themselves, and so does the first iteration where addresses fall; others by how often the
         loop runs."""
@@ -211,8 +213,8 @@ class _Ranges:
         found = [start for start, step in split if not step.terms]
         falls = [start for start, step in split if step.terms
                  and self.not_negative(step.scaled(-1), self.affinity(loop).signs)]
-        return found + falls + [tested for start, step in split if step.terms
-                                and (tested := self.by_test(loop, start, step, 1)) is not None]
+        return found + falls + [end for start, step in split if step.terms
+                                and (end := self.by_test(loop, start, step, 1, tested)) is not None]
 
     def parts(self, loop: Loop, address: Linear) -> tuple[Linear, Linear] | None:
         """An address in the first iteration, and how it moves from one to the next."""
@@ -233,9 +235,10 @@ class _Ranges:
             yield sum((n * s for n, s in zip(own, form.strides, strict=True)), offset)
         yield sum((n * s for n, s in zip(every, form.strides, strict=True)), offset)
 
-    def by_test(self, loop: Loop, start: Linear, step: Linear, sign: int) -> Linear | None:
+    def by_test(self, loop: Loop, start: Linear, step: Linear, sign: int, tested: bool
+                ) -> Linear | None:
         """A bound of an address that rises (sign 1) or falls (-1): the loop's header tests
-        `room - shrinks * counter > 0`."""
+        `room - shrinks * counter > 0`, and runs once more than that holds."""
         affinity, test = self.affinity(loop), loop.header.terminator
         compare = test.operands[0].op if test.name == "cond_br" else None
         if compare is None or compare.name != "icmp" or test.blocks[0] not in loop \
@@ -252,7 +255,9 @@ class _Ranges:
         if moved is None or turns is None or not all(
                 self.not_negative(each, affinity.signs) for each in (shrinks, turns.scaled(sign))):
             return None
-        return start + turns * (moved[0] - number(1))
+        if not tested and not self.not_negative(moved[0], affinity.signs):
+            return None
+        return start + turns * (moved[0] - number(tested))
 
     def not_negative(self, polynomial: Linear, signs: Signs) -> bool:
         """Whether no term is negative, or none would be after a test."""

@@ -33,7 +33,7 @@ from tritonc.backend.pipeline.tensors.roles import leading_to
 from tritonc.backend.pipeline.tensors.specialize_warps import computable, steady_loads
 from tritonc.backend.pipeline.tensors.tensor_access import claim
 from tritonc.backend.pipeline.tensors.tensor_ring import TensorRewrite
-from tritonc.backend.shared.shared_memory import accesses
+from tritonc.backend.shared.shared_memory import accesses, allocation
 from tritonc.ir.build import Builder, make_op
 from tritonc.ir.cfg import Cfg, Loop, add_incoming, make_phi
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
@@ -54,8 +54,12 @@ def region(kernel: Kernel, loops: list[StagedLoop], place: Block, boxes: list[Bo
                for block in leading_to(found, [one.body for one in loops])
                if block.terminator.name == "cond_br"]
     rare = rare_instances(kernel)
-    if any(op.name == "wgmma" for block in found if block not in rare
-           and not any(block in one.loop for one in loops) for op in block.ops):
+    own = {block for one in loops for block in one.loop.blocks}
+    others = {block for loop in cfg.loops if own.isdisjoint(loop.blocks) for block in loop.blocks}
+    buffers = {allocation(store.operands[0])[0] for one in loops for store in one.stores}
+    if any(op.name == "wgmma" and (block in others or any(
+            access.allocation in buffers for access in accesses(op)))
+           for block in found if block not in rare and block not in own for op in block.ops):
         return []  # two that start producers on one path have none
     if not computable(values, None, steady_loads(kernel, cfg)):
         return []

@@ -40,6 +40,7 @@ OPT: list[Pass] = [
          "block. Later passes fold what the assumptions decide."),
     _row("opt.peephole", "Again: with the true numbers of uses, sums move into dots; selects are "
          "new."),
+    _row("opt.fold_constants", "Again: what assumptions and rules decide."),
     _row("opt.improve_combiners", "No later pass looks into these functions."),
     _row("opt.loops.canonicalize_loops", "The passes below need preheaders and single latches, the "
          "backend too.", 0),

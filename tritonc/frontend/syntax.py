@@ -501,7 +501,9 @@ def children(node: Node) -> Iterator[Node]:
         if isinstance(value, Node):
             yield value
         elif isinstance(value, tuple):
-            yield from (entry for entry in value if isinstance(entry, Node))
+            for entry in value:
+                if isinstance(entry, Node):
+                    yield entry
 
 
 def walk(node: Node) -> Iterator[Node]:

@@ -221,9 +221,9 @@ class Context:
              guard: Value | None = None, **attributes: Any) -> Op:
         if self.site is not None and name in _ROUNDED:
             attributes["exact"] = True
-        op = make_op(name, list(values), type.ir if type is not None else None, guard=guard,
-                     span=self.builder.span, **attributes)
-        assert type is None or op.results[0].type == type.ir, f"{op} is no {type}"
+        span = self.builder.span
+        op = make_op(name, list(values), guard=guard, span=span, **attributes) if type is None \
+            else Op(name, list(values), attributes, (type.ir,), guard, span)
         self.builder.block.ops.append(op)
         if self.region is not None:
             self.region.ops.append((op, self.mask))

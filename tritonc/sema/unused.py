@@ -16,6 +16,7 @@ from tritonc.source import Diagnostics, Note, Span
 
 _CHANGES = (syntax.Assign, syntax.IncDec)
 _STATES = "get_global_range"  # says by its length how the launch divides an axis
+_CONDITIONS = (syntax.If, syntax.For, syntax.While, syntax.DoWhile)
 _SCOPES = (syntax.Block, syntax.If, syntax.For, syntax.While, syntax.DoWhile, syntax.Predicated)
 
 
@@ -74,13 +75,14 @@ class _Function:
         self.locals.append(local)
 
     def visit(self, node: syntax.Node) -> None:
-        if isinstance(node, syntax.If | syntax.For | syntax.While | syntax.DoWhile):
-            self.condition(node.condition)
         if isinstance(node, syntax.Name):
             local = self.find(node.name)
             if local is not None:
                 local.used = True
-        elif isinstance(node, syntax.Variable):
+            return
+        if isinstance(node, _CONDITIONS):
+            self.condition(node.condition)
+        if isinstance(node, syntax.Variable):
             for child in syntax.children(node):
                 self.visit(child)
             self.declare(node.name, node.name_span)

@@ -141,7 +141,7 @@ class Weights:
         """The bits of an element's index over which integers differ by more than a constant."""
         op, t = value.op, value.type
         if op is None or not isinstance(t, Tile) or op.name in ("constant", "undef", "splat",
-                                                                "range", "get_global_range"):
+                                                                "range"):
             return 0
         every = t.size - 1
         if op.name in ("broadcast", "reshape", "trans"):

@@ -41,8 +41,7 @@ from tritonc.ir.types import I32, Tile, element, is_float
 
 LEAST = 4.0  # registers that one step is to save
 MOST_STEPS = 24  # tiles
-_INDICES = ("range", "get_global_range")
-_ENDS = (*_INDICES, "constant")
+_ENDS = ("range", "constant")
 LONGEST = 24  # operations that compute a tile
 _SHAPES = ("splat", "broadcast", "reshape", "trans", "step_pointers")
 
@@ -172,7 +171,7 @@ def _opaque_ranges(chain: list[Op], mapping: dict[Value, Value]) -> list[Op]:
     """Ranges of the chain, plus a zero that LLVM does not know."""
     ops: list[Op] = []
     for value in dict.fromkeys(v for op in chain for v in op.operands):
-        if value.op is None or value.op.name not in _INDICES:
+        if value.op is None or value.op.name != "range":
             continue
         zero = make_op("constant", [], I32, value=0)
         hidden = make_op("again", [zero.result])

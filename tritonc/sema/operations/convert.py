@@ -146,6 +146,9 @@ def meet_types(context: Context, span: Span, *terms: Term, compute: bool = True)
     """
     if is_poisoned(*terms):
         raise Refused
+    first = terms[0].type
+    if isinstance(first.element, Number) and all(t.type is first for t in terms):
+        return ctype(arithmetic(first.element, first.element), first.shape) if compute else first
     if any(t.members for t in terms):
         return _common_struct(context, span, *terms)
     pointers = [t.type.element for t in terms if isinstance(t.type.element, PointerTo)]
@@ -194,6 +197,8 @@ def _fits(term: Term, to: Number) -> bool:
 
 def to_type(context: Context, term: Term, type: CType) -> Term:
     """The term as a type that `meet_types` found for it."""
+    if term.type is type:
+        return term
     if isinstance(type.element, Struct):
         return Term(type, members=tuple(to_type(context, member, member_type(type, at))
                                         for at, member in enumerate(term.members)))

@@ -9,34 +9,27 @@ from tritonc.backend.emit.literals import literal
 from tritonc.backend.emit.registers import members, registers
 from tritonc.backend.emit.warps import from_words, of_warp, shuffle_index, to_words
 from tritonc.ir.core import Op
-from tritonc.ir.layouts.layout import LANE_BITS, log2
+from tritonc.ir.layouts.layout import LANE_BITS
 from tritonc.ir.types import element, scalar
 
 _AXES = "xyz"
 
 
 def make_range(f: FunctionEmitter, op: Op) -> None:
-    layout, start = f.layout(op.result), op.attributes["start"]
-    base, disjoint = f.linear(layout.thread), "or disjoint"
-    if start:
-        base = f.prelude(f"add nsw i32 {base}, {start}")
-        disjoint = "add nsw"
-    f.values[op.result] = _from_base(f, op, base, disjoint)
-    if start >= 0:
-        for name in f.values[op.result]:
-            f.ranges[name] = f.constant_parts.get(name, (name, 0))
-
-
-def _from_base(f: FunctionEmitter, op: Op, base: str, combine: str) -> list[str]:
     """The index of each register: the thread's part and a constant."""
-    layout = f.layout(op.result)
-    found = f.blank(op.result.type)
+    layout, start = f.layout(op.result), op.attributes["start"]
+    base, combine = f.linear(layout.thread), "or disjoint"
+    if start:
+        base, combine = f.prelude(f"add nsw i32 {base}, {start}"), "add nsw"
+    f.values[op.result] = found = f.blank(op.result.type)
     for r in members(f.wanted(op.result)):
         step = layout.at(register=r)
-        found[r] = base if not step else f.prelude(f"{combine} i32 {base}, {step}")
+        found[r] = f.prelude(f"{combine} i32 {base}, {step}") if step else base
         if step:
             f.constant_parts[found[r]] = base, step
-    return found
+    if start >= 0:
+        for name in found:
+            f.ranges[name] = f.constant_parts.get(name, (name, 0))
 
 
 def special_register(f: FunctionEmitter, name: str, axis: int) -> str:
@@ -66,16 +59,6 @@ def from_first_lane(f: FunctionEmitter, op: Op) -> None:
     f.values[op.result] = from_words(f, e, [shuffle_index(f, word, "0") for word in words], 1)
 
 
-def get_global_range(f: FunctionEmitter, op: Op) -> None:
-    instance = program_id(f, op.attributes["axis"])
-    bits = log2(op.attributes["extent"])
-    base = f.prelude(f"shl i32 {instance}, {bits}") if bits else instance
-    thread = f.linear(f.layout(op.result).thread)
-    if thread != "0":
-        base = f.prelude(f"or disjoint i32 {base}, {thread}")
-    f.values[op.result] = _from_base(f, op, base, "or disjoint")
-
-
 def again(f: FunctionEmitter, op: Op) -> None:
     """Marked as writing memory, lest LLVM merge it with another one of the same number."""
     t, bits = f.type(op.result), element(op.result.type).bits
@@ -102,5 +85,5 @@ EMITTERS: dict[str, Emitter] = {
         lambda f, op: f.prelude_call("llvm.nvvm.read.ptx.sreg.nsmid")),
     "first_warp": _each(lambda f, op: f.prelude(f"icmp ult i32 {f.thread}, 32")),
     "from_first_lane": from_first_lane, "again": again,
-    "range": make_range, "get_global_range": get_global_range,
+    "range": make_range,
 }

@@ -103,9 +103,6 @@ class _Padding:
         if op.name == "reshape":
             self.reshape(op, build)
             return
-        if op.name == "get_global_range" and self.is_padded(op.result):
-            self.global_range(op, build)
-            return
         if op.name == "assume_multiple" and self.is_padded(op.result):
             self.replaced[op.result] = op.operands[0]
             return
@@ -247,17 +244,6 @@ class _Padding:
             self.filled[op.result] = source
 
     # ---- operations that change
-
-    def global_range(self, op: Op, build: Builder) -> None:
-        """The instance's first index and more numbers behind it than belong to the instance."""
-        t, extent = op.result.type, op.attributes["extent"]
-        program = build.value("get_program_id", axis=op.attributes["axis"])
-        start = build.value("mul", program, build.constant(extent, I32))
-        numbers = build.value("range", start=0, stop=shape(t)[0])
-        found = build.value("add", numbers, build.value("splat", start, type=t))
-        found.name = op.result.name
-        self.before[found] = self.before[op.result]
-        self.replaced[op.result] = found
 
     def reshape(self, op: Op, build: Builder) -> None:
         source, result = op.operands[0], op.result

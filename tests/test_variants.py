@@ -229,7 +229,7 @@ kernel void norm(const half* x, half* y, int N) {
 def test_entries_for_lengths_of_rows() -> None:
     """Where a row is loaded again: few threads for few bytes; what was chosen by hand stays."""
     norm = package.compile(ROWS, arch="sm_90a")
-    assert [norm.variant(9, None, None, n) for n in (1, 3072, 3073, 6144, 6145, 20480, 20481,
+    assert [norm.variant(9, None, None, n) for n in (1, 3072, 3073, 6144, 6145, 12288, 12289,
                                                       28672, 28673)] == [1, 1, 2, 2, 3, 3, 0, 0, 4]
     assert [kernel.threads for kernel in (norm, *norm.variants)] == [256, 64, 128, 256, 512]
     assert [kernel.tunables["T"] for kernel in (norm, *norm.variants)] == [

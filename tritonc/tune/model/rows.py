@@ -36,8 +36,8 @@ _WANTED = {"several_passes": _PASSES, "reducing_passes": _PASSES, "sums_columns"
            "columns_alone": _COLUMNS, "takes_turns": _TURNS}
 # Threads of a block whose row is loaded again, by the bytes of that, and how many blocks shall be
 # resident where the limit of registers does not say so: H200, four kernels of rows.  Five hide more
-# (softmax of 4096 floats: 0.154 ms, by four 0.169) as long as the L2 cache has the rows of all.
-_ROW_THREADS = ((64, 6 << 10, 0), (128, 12 << 10, 0), (256, 40 << 10, 5), (256, 56 << 10, 0),
+# of 16 KB (softmax 0.154 ms, by four 0.167); of 32 KB layer norm took 1.03 times as long.
+_ROW_THREADS = ((64, 6 << 10, 0), (128, 12 << 10, 0), (256, 24 << 10, 5), (256, 56 << 10, 0),
                 (512, None, 0))
 _FLAT_BYTES, _FLAT_ASPECT = 4096, 8  # of a tile of two axes, both contiguous along the last
 _COMPUTED = 4  # bytes of an element of a window of pixels, whatever it has in memory

@@ -41,11 +41,11 @@ class At:
 
 def words(rule: str) -> list[str]:
     """A source for a rule of the choice, in the current folder, and how to compile it."""
-    path = write(Path(), f"{rule}.tc", STREAM if rule == "first" else PRODUCT)
+    path = write(Path(), f"{rule}.tc", STREAM if rule in ("first", "packed") else PRODUCT)
     if rule == "nearest":
         write_tuning(path)
-    more = [f"--variant={text}" for text in FACTS] if rule == "first" else [
-        "--arch=sm_90a" if rule == "few" else "--variants"]
+    more = [f"--variant={text}" for text in FACTS] if rule == "first" else {
+        "few": ["--arch=sm_90a"], "packed": ["--tune=T=64"]}.get(rule, ["--variants"])
     return [str(path), *more]
 
 
@@ -230,12 +230,23 @@ kernel void norm(const half* x, half* y, int N) {
 def test_entries_for_lengths_of_rows() -> None:
     """Where a row is loaded again: few threads for few bytes; what was chosen by hand stays."""
     norm = package.compile(ROWS, arch="sm_90a")
-    assert [norm.variant(9, None, None, n) for n in (1, 3072, 3073, 6144, 6145, 28672, 28673)] == [
-        1, 1, 2, 2, 0, 0, 3]
-    assert [kernel.threads for kernel in (norm, *norm.variants)] == [256, 64, 128, 512]
-    assert [kernel.tunables["T"] for kernel in (norm, *norm.variants)] == [2048, 1024, 1024, 4096]
+    assert [norm.variant(9, None, None, n) for n in (1, 3072, 3073, 6144, 6145, 12288, 12289,
+                                                      28672, 28673)] == [1, 1, 2, 2, 3, 3, 0, 0, 4]
+    assert [kernel.threads for kernel in (norm, *norm.variants)] == [256, 64, 128, 256, 512]
+    assert [kernel.tunables["T"] for kernel in (norm, *norm.variants)] == [
+        2048, 1024, 1024, 2048, 4096]
     for tunables in ({"T": 2048}, {"num_warps": 8}):
         assert not package.compile(ROWS, arch="sm_90a", tunables=tunables).variants
+
+
+def test_programs_that_share_a_block() -> None:
+    """Programs of a warp, by fours where a launch has enough of them and no block is cut."""
+    kernel = package.compile("""kernel void f(const int* x, int* y) {
+  int i[32] = get_program_id(0) * 32 + 0 ... 32;
+  y[i] = x[i] + get_num_programs(0);
+}""", arch="sm_90a")
+    assert [kernel.variant(n, None, None) for n in (4, 4223, 4224, 4226, 4228)] == [0, 0, 1, 0, 1]
+    assert [(k.tile, k.threads) for k in (kernel, *kernel.variants)] == [((1,), 32), ((4,), 128)]
 
 
 @pytest.mark.parametrize("text, why", [
@@ -323,7 +334,7 @@ def cases(kernel: str, seed: int, count: int) -> Iterator[tuple[list[int], list[
     def extent() -> int:
         if rng.randrange(20) == 0:
             return rng.choice([-1, -(1 << 63), (1 << 63) - 1, 1 << 31, (1 << 31) - 1, 0])
-        return rng.randrange(1 << rng.randrange(1, rng.choice([16, 24, 32])))
+        return rng.randrange(1 << rng.randrange(1, rng.choice([16, 24, 32]))) << rng.choice([0, 8])
 
     for _ in range(count):
         if kernel == "product":
@@ -337,12 +348,12 @@ def cases(kernel: str, seed: int, count: int) -> Iterator[tuple[list[int], list[
         yield [extent() for _ in range(2 if kernel == "product" else 1)], arguments
 
 
-@pytest.mark.parametrize("rule", ["cost", "nearest", "first", "few"])
+@pytest.mark.parametrize("rule", ["cost", "nearest", "first", "few", "packed"])
 def test_c_and_python_choose_alike(rule: str, tmp_path: Path) -> None:
     """Whatever the arguments are: the same variant, of those that may run."""
     compilers = [name for name in ("gcc", "g++", "clang++") if shutil.which(name)]
     need(*compilers[:1] or ["gcc"])
-    kernel_name = "twice" if rule == "first" else "product"
+    kernel_name = "twice" if rule in ("first", "packed") else "product"
     write_outputs(rule)
     kernel = package.load(f"{rule}.ptx")
     assert kernel.variants and kernel._chooser is not None

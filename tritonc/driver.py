@@ -309,6 +309,8 @@ class _Compilation:
         for found in context.warnings:
             self.diagnostics.warning(found.name, found.span, found.message, *found.notes)
         if done and machine:
+            if (self.options.small_clusters or self.plan) and self.alike is None:
+                variants.pack(module, meta)
             meta = variants.settle(module, meta, self.alike is None)
             self._emit(module, context.target, meta)
 

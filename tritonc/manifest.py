@@ -127,6 +127,7 @@ def _kernel(kernel: Kernel, target: Target, meta: Mapping[str, int]) -> dict[str
         "parameters": parameters,
         "threads": kernel.threads,
         **({"cluster": blocks} if blocks > 1 else {}),
+        **({"programs": kernel.attributes["programs"]} if "programs" in kernel.attributes else {}),
         **({"workspace": kernel.attributes["workspace"] * blocks}
            if "workspace" in kernel.attributes else {}),
         "shared_bytes": 0 if dynamic else shared,

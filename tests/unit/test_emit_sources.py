@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,10 @@ from tritonc import driver
 from tritonc.interp.memory import Memory
 from tritonc.ir.numeric.formats import from_memory, memory_dtype, to_memory
 from tritonc.launch.compare import differences
-from tritonc.launch.data import Data
+from tritonc.launch.data import Data, prepare
+from tritonc.launch.run_problems import read_problems
 from tritonc.options import Options
-from tritonc.source import SourceFile
+from tritonc.source import Diagnostics, SourceFile
 
 
 def execute(setting: Setting, target: str) -> set[str]:
@@ -61,6 +63,30 @@ def test_weights_of_few_bits(name: str) -> None:
     path = ROOT / "bench" / "ways" / "products" / f"weights_{name}.tc"
     sizes = tuple((n, "64") for n in ("TM", "TN", "TK", "M", "N"))
     assert any("wgmma" in one for one in execute(Setting(path, sizes), "sm_90a"))
+
+
+def test_programs_that_share_a_block() -> None:
+    """Each is what it is alone: its number, its lanes."""
+    text = """//! range: 12
+//! arg: x = randn(12, 40)
+//! arg: y = zeros(12, 40)
+//! expect: y = x / x.sum(axis=1, keepdims=True) + 12
+kernel void f(const float* x, float* y) {
+  int row = get_program_id(0), i[64] = 0 ... 64;
+  float v[64] = i < 40 ? x[row * 40 + i] : 0;
+  @(i < 40) y[row * 40 + i] = v / v[+] + get_num_programs(0);
+}
+"""
+    source, options = SourceFile("f.tc", text), Options(arch="sm_90a", small_clusters=True)
+    (problem,) = read_problems(source, options, "tc", Diagnostics())
+    result = driver.compile(source, options, ("ll",))
+    assert result.module is not None
+    general, packed = result.module.kernels
+    assert (packed.tile, packed.threads) == ({0: 4}, 128)
+    data = prepare(problem, result.module, general, {})
+    data = replace(data, kernel=packed, grid=(3,))
+    _, found = launch(result.outputs["ll"], data)
+    assert not (wrong := differences(data, found)), wrong
 
 
 def test_loops_behind_each_other_on_one_ring() -> None:

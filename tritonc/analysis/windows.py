@@ -58,7 +58,7 @@ class _Ends(NamedTuple):
     last: int = 0
 
 
-class _Known(Affinity):
+class Runs(Affinity):
     """Forms of the runs of neighbours in a tile.  A tile without a form of its own is a symbol,
     which stands for the number that a run begins with; a term of `ends` is nothing but a mark."""
 
@@ -172,7 +172,7 @@ class _Known(Affinity):
 def windows(kernel: Kernel, infos: Infos) -> dict[Op, Window]:
     """The loads of tiles whose addresses go on along an axis from a known place, and the stores
     whose mask differs at the ends of runs alone."""
-    known, find = _Known(infos), {"load": _window}
+    known, find = Runs(infos), {"load": _window}
     if may_be_ragged(kernel):
         find["store"] = _ragged
     return {op: window for op in kernel.ops() if op.name in find and isinstance(
@@ -180,7 +180,7 @@ def windows(kernel: Kernel, infos: Infos) -> dict[Op, Window]:
         if (window := find[op.name](op, known)) is not None}
 
 
-def _ragged(op: Op, known: _Known) -> Window | None:
+def _ragged(op: Op, known: Runs) -> Window | None:
     info, (conjuncts, ends) = known.infos.get(op.operands[0]), _conjuncts(op, known)
     if info is None or not ends or scalar(pointee(op.operands[0].type)).bits < 8:
         return None
@@ -195,7 +195,7 @@ def _most(ends: list[_Ends]) -> tuple[int, int]:
     return (max((end.first for end in ends), default=0), max((end.last for end in ends), default=0))
 
 
-def _masked(op: Op, known: _Known, axis: int, conjuncts: _Conjuncts, ends: list[_Ends]
+def _masked(op: Op, known: Runs, axis: int, conjuncts: _Conjuncts, ends: list[_Ends]
             ) -> AxisInfo | None:
     """What is known of a mask but for the ends of runs."""
     guard = None if op.guard is None else known.infos.get(op.guard)
@@ -206,7 +206,7 @@ def _masked(op: Op, known: _Known, axis: int, conjuncts: _Conjuncts, ends: list[
         same if d == axis else k for d, k in enumerate(guard.constancy)))
 
 
-def _window(op: Op, known: _Known) -> Window | None:
+def _window(op: Op, known: Runs) -> Window | None:
     pointer, infos = op.operands[0], known.infos
     info, form = infos.get(pointer), known.of(pointer)
     if info is None or form is None or form.base is None:
@@ -243,7 +243,7 @@ def _window(op: Op, known: _Known) -> Window | None:
                   _masked(op, known, axis, conjuncts, ends), (first, last))
 
 
-def _conjuncts(op: Op, known: _Known) -> tuple[_Conjuncts, list[_Ends]]:
+def _conjuncts(op: Op, known: Runs) -> tuple[_Conjuncts, list[_Ends]]:
     """What a load's mask is a conjunction of, each with whether it holds or fails, but for what
     does so everywhere in a run except at an end; and these ends."""
     stack, found, ends = [(op.guard, True)] if op.guard is not None else [], set(), []

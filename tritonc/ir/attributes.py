@@ -47,6 +47,11 @@ def is_window(value: Any) -> bool:
     return are_integers(value) and len(value) == 6
 
 
+def is_record(value: Any) -> bool:
+    """A number, an axis, two distances in bytes, and how many neighbours."""
+    return are_integers(value) and len(value) == 5 and value[1] >= 0 and is_power(value[4])
+
+
 KINDS: dict[str, Kind] = {
     **dict.fromkeys((
         "apart", "approximate", "based", "contiguous", "continues", "contract", "early",
@@ -67,4 +72,5 @@ KINDS: dict[str, Kind] = {
         are_integers),
     "bits": are_powers,
     "window": is_window,
+    "record": is_record,
 }

@@ -173,7 +173,7 @@ class Kernel:
     def threads(self) -> int:
         """Of a block: those that hold tiles, and those of warps that only make copies."""
         warps = self.attributes.get("num_warps", 1) + self.attributes.get("copier_warps", 0)
-        return 32 * int(warps)
+        return 32 * int(warps) * int(self.attributes.get("programs", 1))
 
     def ops(self) -> Iterator[Op]:
         """All operations in block order.  Do not change the lists meanwhile."""

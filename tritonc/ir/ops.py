@@ -285,13 +285,15 @@ _ROWS: list[OpInfo] = [
             "`ragged`: the guard may hold for the first elements of a vector alone; `window`: a "
             "number that neighbouring loads share, where each run of `vector` begins among aligned "
             "ones, from where to where all of them reach, and how many elements at its begin and "
-            "end have accesses of their own.",
+            "end have accesses of their own; `record`: a field of records, see `analysis.records`.",
             {READ}, optional=("cache", "volatile", "other", "vector", "vector_axis", "alike",
-                              "late", "piecewise", "moves", "align", "ragged", "window")),
+                              "late", "piecewise", "moves", "align", "ragged", "window",
+                              "record")),
     _memory("store", "p value", rules.store, "Writes value to p, where the guard holds.  `ragged`: "
-            "it may hold for a part of a vector; `inner`: of the elements around this one.",
+            "it may hold for a part of a vector; `inner`: of the elements around this one; "
+            "`record` as of load.",
             {WRITE}, optional=("cache", "vector", "vector_axis", "release", "moves", "align",
-                               "ragged", "inner")),
+                               "ragged", "inner", "record")),
     _memory("atomic_rmw", "p value", rules.atomic,
             "Combines memory with value by `kind` atomically; gives the old value.  `kind` load: "
             "changes nothing; store: value replaces what was there.  `order` is relaxed, acquire, "

@@ -27,6 +27,7 @@ MOST_BLOCKS = 1 << 5  # of a multiprocessor
 MOST_CYCLES = 1 << 16  # of a step, in quarters
 MOST_LENGTH = 1 << 31
 MOST_IN_MEMORY = 1024  # tiles of a variant whose blocks add up sums in memory
+LEAST_PACKED = 132 * 32  # programs of a launch whose blocks have several: an H200 is full
 MOST_PROGRAMS = (2**31 - 1, 65535, 65535)  # along each axis of a launch (CUDA, compute capability)
 MOST_INDEX = (1 << 31) - 1  # an extent that indices of 32 bits number
 Values = Sequence[Any] | Mapping[int, Any]  # of arguments, by their places
@@ -217,7 +218,7 @@ def allowed(requires: Sequence[Mapping[str, Any]], tile: Sequence[int], extents:
     if in_memory:
         found &= count(tile, extents) <= MOST_IN_MEMORY
     for fact in requires:
-        found &= holds(fact, values[fact["argument"]])
+        found &= holds(fact, number(fact, extents, values))
     return found
 
 

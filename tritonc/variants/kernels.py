@@ -3,6 +3,7 @@
     add       lowers each variant to Triton-IR, as a kernel `NAME__v1`, `NAME__v2`, ...
     plan      only says what there would be: the launch compiles the one that it takes
     leave_out of one that a pass refuses, unless the user asked for it by name
+    pack      after the passes: of small programs a block has several
     settle    after the passes: of equal ones the first stays; numbers have no gaps
 """
 
@@ -106,6 +107,20 @@ class Variants:
         self.sets[general].notes.append(failed(general, self.variant(kernel.name), error))
         module.kernels.remove(kernel)
         del self.added[kernel.name]
+
+    def pack(self, module: Module, meta: dict[str, dict[str, int]]) -> None:
+        """Add, after the passes, entries whose blocks have several programs each."""
+        from tritonc.backend.launch.pack_programs import pack_programs
+        from tritonc.variants.variant import Variant, entry_name
+
+        for general in [*module.kernels]:
+            known = self.sets.get(general.name)
+            if known and not known.variants and (packed := pack_programs(general)) is not None:
+                known.variants.append(Variant({}))
+                packed.name = entry_name(general.name, 1, meta)
+                self.added[packed.name] = general.name, 0
+                meta[packed.name] = meta[general.name]
+                module.kernels.append(packed)
 
     def settle(self, module: Module, meta: Mapping[str, Mapping[str, int]], renumber: bool
                ) -> dict[str, dict[str, int]]:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from tritonc.ir.core import Kernel, Op
 from tritonc.ir.types import Pointer, Scalar
 from tritonc.source import CompileError, fail
-from tritonc.variants.choice import Cost
+from tritonc.variants.choice import LEAST_PACKED, Cost
 
 Binding = Mapping[str, int]
 
@@ -174,6 +174,10 @@ def required(general: Mapping[str, Any], variant: Mapping[str, Any]) -> list[dic
                 if key in two and two[key] != one.get(key)}
         if more:
             found.append({"argument": place, **more})
+    if "programs" in variant:
+        tile = variant["tile"][0]
+        found.append({"range": 0, "multiple_of": tile,
+                      "at_least": LEAST_PACKED * tile // variant["programs"]})
     return found
 
 

@@ -26,7 +26,7 @@ from tritonc.backend.pipeline.tensors.roles import (
 )
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Block, Kernel, Op, Value
-from tritonc.ir.layouts.layout import LANE_BITS, Layout
+from tritonc.ir.layouts.layout import LANE_BITS, WARP_SIZE, Layout
 from tritonc.ir.types import BF16, Type, element
 
 Names = list[str]
@@ -67,6 +67,8 @@ class FunctionEmitter(Instructions):
         self.loaded = dict(self.words)  # the same of what came from global memory
         # label, window, its registers and place -> elements: see `memory._of_window`
         self.windows: dict[tuple[str, int, tuple[int, ...], int], dict[int, str]] = {}
+        # label, number of records, first register of a run -> an address in it, and which byte
+        self.records: dict[tuple[str, int, int], tuple[str, int]] = {}
         # label, word, place -> that byte of the word and the next one as halves
         self.halves: dict[tuple[str, str, int], str] = {}
         self.alone: set[str] = set()  # words of one loaded byte
@@ -92,8 +94,10 @@ class FunctionEmitter(Instructions):
 
     @property
     def thread(self) -> str:
-        """The thread's number in its block: lane bits, then warp bits."""
-        return self.prelude_call("llvm.nvvm.read.ptx.sreg.tid.x")
+        """The thread's number in its program: lane bits, then warp bits."""
+        number = self.prelude_call("llvm.nvvm.read.ptx.sreg.tid.x")
+        packed = "programs" in self.kernel.attributes
+        return self.prelude(f"and i32 {number}, {WARP_SIZE - 1}") if packed else number
 
     def linear(self, bases: tuple[int, ...]) -> str:
         """The XOR of `bases[i]` over the bits i of the thread's number that are 1; "0" for none."""

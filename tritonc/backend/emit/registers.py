@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
+from itertools import takewhile
 
 from tritonc.backend.layout.access import (
     SharedAccess,
@@ -114,6 +115,18 @@ def addressed(op: Op, chunk: tuple[int, ...]) -> tuple[int, ...]:
     that have accesses of their own."""
     first, last = op.attributes.get("window", (0, 0))[-2:]
     return chunk[first], *chunk[:first], *chunk[len(chunk) - last:]
+
+
+def place_in_run(op: Op, warps: int, register: int) -> tuple[int, int, int]:
+    """Of the neighbouring records that a thread has, up to a whole run: which one a register is of,
+    the first one's register, and how many there are."""
+    _, axis, _, _, run = op.attributes["record"]
+    layout = layout_of(op.operands[0].type, warps)
+    inside = axis_bases(layout.shape, axis)[: log2(run)]
+    held = [1 << layout.register.index(basis) for basis in takewhile(
+        layout.register.__contains__, inside)]
+    place = sum(1 << i for i, bit in enumerate(held) if register & bit)
+    return place, register & ~sum(held), 1 << len(held)
 
 
 def alike_registers(op: Op, warps: int) -> tuple[tuple[int, ...], ...]:

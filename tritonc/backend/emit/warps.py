@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from tritonc.backend.emit.elements.casts import as_bits, from_bits
 from tritonc.backend.emit.elements.packed import whole_word
 from tritonc.backend.emit.function import FunctionEmitter
+from tritonc.backend.emit.module import CONVERGENT
 from tritonc.ir.layouts.layout import WARP_SIZE
 from tritonc.ir.types import Element
 
@@ -53,6 +54,14 @@ def from_words(f: FunctionEmitter, e: Element, words: Sequence[str], count: int)
         word = words[0] if not i else f.op(f"lshr i32 {words[0]}, {i * bits}")
         found.append(from_bits(f, e, f.op(f"trunc i32 {word} to i{e.bits}")))
     return found
+
+
+def of_warp(f: FunctionEmitter, thread: str, bits: int) -> str:
+    """The number of a thread without its lowest bits, known to be the same in all lanes."""
+    name = "llvm.nvvm.shfl.sync.idx.i32"
+    f.module.declare(name, "i32 (i32, i32, i32, i32)")
+    own = f.prelude(f"lshr i32 {thread}, {bits}")
+    return f.prelude(f"call i32 @{name}(i32 -1, i32 {own}, i32 0, i32 31) {CONVERGENT}")
 
 
 def shuffle_index(f: FunctionEmitter, word: str, lane: str) -> str:

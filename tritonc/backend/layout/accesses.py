@@ -8,6 +8,7 @@ from tritonc.analysis import ragged
 from tritonc.analysis.affine import Affinity
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.linear import Linear, number
+from tritonc.analysis.records import records
 from tritonc.analysis.windows import windows
 from tritonc.backend.layout.layout_choice import (
     ACCESS_BYTES,
@@ -42,6 +43,7 @@ class Accesses:
         for load, window in windows(kernel, self.infos).items():
             if not window.aligned:  # aligned accesses bring it
                 self.infos[load.operands[0]], self.masks[load] = window.info, window.guard
+        self.records = records(kernel, self.infos)
         self.staged, self.overlapping = _staged_loads(kernel), overlapping_loads(kernel)
         self.copied = {op.operands[0].op for op in ops if op.name == "channel"}
         reductions = [op for op in ops if op.name in ("reduce", "reduce_with")]
@@ -71,8 +73,9 @@ class Accesses:
         if gathered and info is not None and max(info.constancy) >= SHARED and (
                 wide := self.wide_layout(op, moved)) is not None:
             return wide
-        best = coalesced(access, self.warps, self.likely(op) if gathered else None,
-                         op in self.copied)
+        record = self.records.get(op)
+        first = record.axis if record else self.likely(op) if gathered else None
+        best = coalesced(access, self.warps, first, op in self.copied, record.run if record else 1)
         if op.name == "load" and self.is_reduced(op, access.axis):
             best = folded(best, access.axis, access.element_bytes)
         if op in self.overlapping:

@@ -173,18 +173,20 @@ class Access(NamedTuple):
         return sector_share(layout, self.axis, self.element_bytes, width)
 
 
-def coalesced(access: Access, warps: int, first: int | None = None, copied: bool = False
-              ) -> Layout:
+def coalesced(access: Access, warps: int, first: int | None = None, copied: bool = False,
+              run: int = 1) -> Layout:
     """The layout of a load or store: wide accesses on the contiguous axis, lanes side by side.
 
     `first`: the axis for lanes, where another order is not known to be better; `copied`: copies
-    make it, of which none moves less than a word, so that few threads have all of a small tile.
+    make it, of which none moves less than a word, so that few threads have all of a small tile;
+    `run`: so many neighbours are whole accesses together with others.
     """
     shape = access.shape
     order = axis_order(access.pointer, len(shape))
     if first is not None:
         order = (first, *(axis for axis in order if axis != first))
-    vector, per_thread = access.vector(order[0]), max(1, prod(shape) // (warps * WARP_SIZE))
+    vector = max(run, access.vector(order[0]))
+    per_thread = max(1, prod(shape) // (warps * WARP_SIZE))
     if copied and per_thread * access.element_bytes < LEAST_COPY:
         per_thread = vector
     return spread(shape, order, min(vector, per_thread), warps)

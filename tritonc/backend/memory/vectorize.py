@@ -24,6 +24,7 @@ from math import gcd
 
 from tritonc.analysis import ragged
 from tritonc.analysis.axis import axis_info
+from tritonc.analysis.records import records
 from tritonc.analysis.values import changes_memory
 from tritonc.analysis.windows import Window, windows
 from tritonc.backend.layout import layout_choice
@@ -51,7 +52,7 @@ def vectorize(kernel: Kernel, context: Context) -> bool:
     if not (accesses or copies or comparisons):
         return False
     infos, apart = axis_info.analyze(kernel), ragged.may_be_ragged(kernel)
-    places = windows(kernel, infos)
+    places, apart_fields = windows(kernel, infos), records(kernel, infos)
     narrow: dict[Span, list[str]] = {}
     for op in copies:
         buffer, pointer = op.operands[:2]
@@ -83,6 +84,8 @@ def vectorize(kernel: Kernel, context: Context) -> bool:
                 op.attributes["ragged"] = True
                 if ends[0]:
                     op.attributes["inner"] = [ends[0]]
+        elif op in apart_fields:
+            op.attributes["record"] = list(apart_fields[op])
         elif info.every > size and op.name != "atomic_rmw":  # others may access what lies between
             op.attributes["align"] = min(info.every, layout_choice.ACCESS_BYTES)
         if width == 1 and op.name == "load" and not op.attributes.get("volatile"):

@@ -80,11 +80,14 @@ def _reaches(variant: Mapping[str, Any], axes: Sequence[str]) -> list[str]:
 def _facts(of: KernelFunctions, variant: Mapping[str, Any]) -> list[str]:
     found = []
     for fact in variant["requires"]:
-        own, row = of.names[fact["argument"]], of.kernel["parameters"][fact["argument"]]
-        name = f"(uintptr_t){own}" if "access" in row else own
+        if "range" in fact:
+            name = signed = _number(of, fact)
+        else:
+            own, row = of.names[fact["argument"]], of.kernel["parameters"][fact["argument"]]
+            name = f"(uintptr_t){own}" if "access" in row else own
+            signed = _as_signed(row["type"], own)
         if "multiple_of" in fact:
             found.append(f"{name} % {fact['multiple_of']} == 0")
-        signed = _as_signed(row["type"], own)
         found += [f"{signed} {relation} {_constant(fact[key])}"
                   for key, relation in (("at_least", ">="), ("at_most", "<=")) if key in fact]
     return found

@@ -26,7 +26,8 @@ class Chooser:
         self.requires = [variant["requires"] for variant in row["variants"]]
         self.in_memory = [choice.is_in_memory(variant) for variant in row["variants"]]
         rule = row["choice"]
-        self.facts = facts = {fact["argument"] for facts in self.requires for fact in facts}
+        self.facts = facts = {fact["argument"] for facts in self.requires for fact in facts
+                              if "argument" in fact}
         self.pointers = sorted(i for i in facts if parameters[i].pointer)
         named = {of["argument"] for of in rule.get("sizes", ()) if "argument" in of}
         around = {i for loop in rule.get("loops", ()) for i in loop["arguments"]}

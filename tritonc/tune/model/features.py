@@ -129,7 +129,8 @@ def _form_of(kernel: Kernel, cfg: Cfg) -> str:
                  "reducing_passes", "sums_columns", "adds_tiles", "adds_to_few", "takes_turns",
                  "windows_of_bytes"):
         if getattr(row_loops, name)(kernel, cfg):
-            return name
+            nested = name.endswith("passes") and any(loop.depth > 1 for loop in cfg.loops)
+            return "nested_passes" if nested else name
     return "turned" if _turns(kernel) else ""
 
 

@@ -20,6 +20,8 @@ from tritonc.tune.model.loops import rows_around
 _STREAM_ELEMENTS = 1024  # per instance of a kernel without dots: 128 threads, 8 elements each
 _STREAM_EACH, _STREAM_MOST = 8, 8192  # elements of a thread, of an instance of few rows
 _PASSES = 2048  # of several passes over rows, and of sums over columns: 256 threads
+_NESTED = 4096  # where rows lie in rows: batch norm backward 0.145 ms, by 2048 0.195 (H200)
+_LINE_BYTES = 128  # of columns that are kept, where programs are numbered along several axes
 _WAITING = 128  # of a loop that all elements of a tile end: one warp
 _RECURRENCE = 512  # of one whose iterations wait for each other: one warp, too
 _COLUMNS = 128  # of columns alone: one warp
@@ -29,10 +31,14 @@ _PAIRS, _SLICES = 2048, 2
 _ADDING = 4096  # of atomics on few addresses, which take turns
 _TURNS = 2048  # of one on one address that is read: programs wait for it, and should be many
 _WANTED = {"several_passes": _PASSES, "reducing_passes": _PASSES, "sums_columns": _PASSES,
+           "nested_passes": _NESTED,
            "ends_by_tile": _WAITING, "recurrence": _RECURRENCE, "adds_to_few": _ADDING,
            "columns_alone": _COLUMNS, "takes_turns": _TURNS}
-# Threads of a block whose row is loaded again, by the bytes of that: H200, four kernels of rows.
-_ROW_THREADS = {64: 6 << 10, 128: 12 << 10, 256: 56 << 10, 512: None}
+# Threads of a block whose row is loaded again, by the bytes of that, and how many blocks shall be
+# resident where the limit of registers does not say so: H200, four kernels of rows.  Five hide more
+# of 16 KB (softmax 0.154 ms, by four 0.167); of 32 KB layer norm took 1.03 times as long.
+_ROW_THREADS = ((64, 6 << 10, 0), (128, 12 << 10, 0), (256, 24 << 10, 5), (256, 56 << 10, 0),
+                (512, None, 0))
 _FLAT_BYTES, _FLAT_ASPECT = 4096, 8  # of a tile of two axes, both contiguous along the last
 _COMPUTED = 4  # bytes of an element of a window of pixels, whatever it has in memory
 _ADDED_BYTES = 1024  # of one that a loop adds others to: what lies beyond an edge costs as much
@@ -67,14 +73,16 @@ def row_entries(space: Mapping[str, Sequence[int]], lower: Callable[[Mapping[str
                 several_passes(kernel, cfg) or reducing_passes(kernel, cfg)):
         return []
     found, least = [], None
-    for threads, held in _ROW_THREADS.items():
+    for threads, held, blocks in _ROW_THREADS:
         most = held // size if held is not None else None
         wanted = max(threads * _STREAM_EACH, _STREAM_ELEMENTS)
         tile = min((n for n in space[name] if n >= wanted), default=max(space[name]))
-        same = several_passes(kernel, cfg) and tile == chosen[name] == threads * _STREAM_EACH
+        same = several_passes(kernel, cfg) and tile == chosen[name] == threads * _STREAM_EACH \
+            and not blocks
         if not same and rows_around(
                 lower({**chosen, name: tile})) == loops._replace(depth=tile):
             binding = {name: tile, "num_warps": threads // 32}
+            binding |= {"min_blocks": blocks} if blocks else {}
             found.append(Rows(binding, loops.arguments[0], least, most))
         least = None if most is None else most + 1
     return found
@@ -121,8 +129,11 @@ def _row_cost(profile: Profile, form: str, target: Target, range_: Sequence[int]
         each = target.multiprocessors * target.threads_per_multiprocessor * _STREAM_EACH
         wanted = min(max(each / (prod(range_) / max(rows)), wanted), _STREAM_MOST)
     cost = abs(log2(max(largest, 1) / wanted))
-    for kept in rows:
-        cost += 0.3 * log2(kept) / len(reductions)
+    for kept, feature in zip(rows, reductions, strict=True):
+        columns = len(feature.extents) - 1 not in feature.axes and form != "sums_columns"
+        line = max(_LINE_BYTES // min((f.bytes for f in profile if f.kind == "access"
+                                       and f.extents == feature.extents), default=_LINE_BYTES), 1)
+        cost += 0.3 * abs(log2(kept / (line if columns else 1))) / len(reductions)
     return cost
 
 

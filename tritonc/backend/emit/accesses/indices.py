@@ -7,8 +7,9 @@ from collections.abc import Callable
 from tritonc.backend.emit.function import Emitter, FunctionEmitter
 from tritonc.backend.emit.literals import literal
 from tritonc.backend.emit.registers import members, registers
-from tritonc.backend.emit.warps import from_words, shuffle_index, to_words
+from tritonc.backend.emit.warps import from_words, of_warp, shuffle_index, to_words
 from tritonc.ir.core import Op
+from tritonc.ir.layouts.layout import LANE_BITS
 from tritonc.ir.types import element, scalar
 
 _AXES = "xyz"
@@ -41,6 +42,11 @@ def program_id(f: FunctionEmitter, axis: int) -> str:
 
 
 def _of_programs(f: FunctionEmitter, name: str, axis: int) -> str:
+    programs = f.kernel.attributes.get("programs", 1) if axis == 0 else 1
+    if programs > 1:
+        first = f.prelude(f"mul i32 {special_register(f, name, axis)}, {programs}")
+        return first if name == "nctaid" else f.prelude(
+            f"add i32 {first}, {of_warp(f, special_register(f, 'tid', axis), LANE_BITS)}")
     blocks = f.kernel.attributes.get("cluster", 1) if axis == 2 else 1
     if blocks > 1 and "workspace" in f.kernel.attributes:  # blocks that share a program, no cluster
         return f.prelude(f"udiv i32 {special_register(f, name, axis)}, {blocks}")

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from math import gcd
 
+from tritonc.analysis.records import ACCESS_BYTES
 from tritonc.backend.emit.accesses.access import Access, load, store
 from tritonc.backend.emit.accesses.ragged import Vector, load_vectors, store_vectors
 from tritonc.backend.emit.accesses.tables import look_up
@@ -20,7 +22,13 @@ from tritonc.backend.emit.elements.arithmetic import combine
 from tritonc.backend.emit.elements.casts import as_bits, from_bits
 from tritonc.backend.emit.function import Emitter, FunctionEmitter
 from tritonc.backend.emit.literals import address_space, literal, llvm_type, memory_type
-from tritonc.backend.emit.registers import access_chunks, addressed, alike_registers, owned
+from tritonc.backend.emit.registers import (
+    access_chunks,
+    addressed,
+    alike_registers,
+    owned,
+    place_in_run,
+)
 from tritonc.ir.core import Op
 from tritonc.ir.types import I1, Pointer, Scalar, Tile, element
 
@@ -47,10 +55,25 @@ def emit_load(f: FunctionEmitter, op: Op) -> None:
 def _access(f: FunctionEmitter, op: Op, chunk: tuple[int, ...], guard: str, at: int = -1) -> Access:
     """The access of neighbouring registers, at the address of the first one or of `at`."""
     pointer, more = _pointer(op), op.attributes
-    return Access(f.values[op.operands[0]][chunk[0] if at < 0 else at], address_space(pointer),
+    name, align = f.values[op.operands[0]][chunk[0] if at < 0 else at], more.get("align", 0)
+    if "record" in more:
+        name, align = _of_record(f, op, chunk[0], name)
+    return Access(name, address_space(pointer),
                   pointer.element, len(chunk), "" if guard == "true" else guard,
-                  more.get("cache") or "", bool(more.get("volatile")), op.span,
-                  more.get("align", 0))
+                  more.get("cache") or "", bool(more.get("volatile")), op.span, align)
+
+
+def _of_record(f: FunctionEmitter, op: Op, register: int, name: str) -> tuple[str, int]:
+    """The address of a field, in bytes from where its run of records begins, and its alignment, so
+    that LLVM sees which accesses are neighbours."""
+    number, _, begin, step, _ = op.attributes["record"]
+    neighbour, run, held = place_in_run(op, f.warps, register)
+    place = begin + neighbour * step
+    base, at = f.records.setdefault((f.label, number, run), (name, place))
+    if base != name:
+        t = f"ptr addrspace({address_space(_pointer(op))})"
+        name = f.op(f"getelementptr i8, {t} {base}, i64 {place - at}")
+    return name, gcd(ACCESS_BYTES, held * step, place)
 
 
 def _load(f: FunctionEmitter, op: Op, found: list[str], now: int) -> None:

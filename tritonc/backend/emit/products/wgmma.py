@@ -35,7 +35,7 @@ from tritonc.backend.emit.elements.casts import as_bits
 from tritonc.backend.emit.function import BufferAddress, Emitter, FunctionEmitter, Names
 from tritonc.backend.emit.literals import SHARED_SPACE, literal, llvm_type
 from tritonc.backend.emit.module import CONVERGENT
-from tritonc.backend.emit.warps import to_words
+from tritonc.backend.emit.warps import of_warp, to_words
 from tritonc.backend.target.matrix import BY_NAME, MatrixInstruction
 from tritonc.ir.core import Op, Value
 from tritonc.ir.layouts.fragment import a_fragment, accumulator_fragment, instances
@@ -106,11 +106,8 @@ def shared_address(f: FunctionEmitter, buffer: BufferAddress, offset: int = 0) -
 
 
 def warpgroup(f: FunctionEmitter) -> str:
-    """The number of this thread's warpgroup, known to be the same in all lanes."""
-    name = "llvm.nvvm.shfl.sync.idx.i32"
-    f.module.declare(name, "i32 (i32, i32, i32, i32)")
-    own = f.prelude(f"lshr i32 {f.thread}, {WARPGROUP_BITS}")
-    return f.prelude(f"call i32 @{name}(i32 -1, i32 {own}, i32 0, i32 31) {CONVERGENT}")
+    """The number of this thread's warpgroup."""
+    return of_warp(f, f.thread, WARPGROUP_BITS)
 
 
 class _Product:

@@ -2,7 +2,8 @@
 
 A store may change what a later load of another parameter reads, unless the source says `restrict`.
 So a loop that stores a row of y while it loads one of x makes all threads meet in each iteration,
-and atomics on counts cannot wait for the end of a loop that loads.  What one program accesses of a
+atomics on counts cannot wait for the end of a loop that loads, and behind a store all threads meet
+before they load a factor.  What one program accesses of a
 parameter is a range, from the affine forms of its pointers (in elements, both ends included):
 
     x + row * N + n + (0 ... TN), n + i < N        row * N  to  row * N + N - 1
@@ -24,7 +25,7 @@ from tritonc.analysis.linear import Linear, emit, number
 from tritonc.analysis.signs import Needs, Signs, known_signs, loop_order
 from tritonc.ir.build import Builder
 from tritonc.ir.cfg import Cfg, Loop
-from tritonc.ir.core import Kernel, Op, Value
+from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.ops import READ, WRITE
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import I64, Tile, element, is_int, is_pointer, scalar, shape
@@ -52,16 +53,17 @@ class Apart:
 
 
 def wanted_apart(kernel: Kernel) -> Apart:
-    """What to test; nothing where no loop would gain."""
+    """What to test; nothing where neither a loop would gain nor what loads behind a store."""
     found = Apart()
     cfg = Cfg(kernel)
-    if not cfg.loops or (any(op.name == "dot" for op in kernel.ops())
-                         and not any(map(_multiplies_and_stores, cfg.loops))):
+    if any(op.name == "dot" for op in kernel.ops()) and not any(
+            map(_multiplies_and_stores, cfg.loops)):
         return found
     roots = pointer_roots(kernel)
     used: dict[Value, list[Op]] = {}
     written: set[Value] = set()
-    moving: set[Value] = set()  # those that loops access
+    moving: set[Value] = set()  # those that loops access, or what follows a store in a block
+    stored: dict[Block | None, set[Value]] = {}
     for op, pointer in _accesses(kernel):
         root = roots.get(pointer)
         if root is None or root not in kernel.parameters or no_alias(kernel, root):
@@ -69,8 +71,13 @@ def wanted_apart(kernel: Kernel) -> Apart:
         used.setdefault(root, []).append(op)
         if WRITE in op.effects:
             written.add(root)
-        if cfg.block_of.get(op) in cfg.innermost and isinstance(pointer.type, Tile):
+        block = cfg.block_of.get(op)
+        if block in cfg.innermost and isinstance(pointer.type, Tile):
             moving.add(root)
+        if op.name == "store":
+            stored.setdefault(block, set()).add(root)
+        elif op.name == "load" and (before := stored.get(block, set()) - {root}):
+            moving |= {root, *before}
     pairs = [(a, b) for i, a in enumerate(used) for b in list(used)[i + 1 :]
              if (a in written or b in written) and (a in moving or b in moving)]
     if not any(a in moving and b in moving for a, b in pairs) or len(pairs) > MOST_PAIRS:
@@ -124,13 +131,17 @@ class _Ranges:
         return self.affinities[loop]
 
     def of(self, accesses: list[Op]) -> list[Range]:
-        """The ranges, each once; none where one is not known, or there are too many."""
-        found: dict[tuple[object, object], Range] = {}
+        """The ranges; those that numbers tell apart are one.  None where one is not known, or there
+        are too many."""
+        found: dict[object, Range] = {}
         for op in accesses:
             one = self.one(op)
             if one is None:
                 return []
-            found[one.low.terms, one.high.terms] = one
+            key = tuple(end - number(_number_in(end)) for end in (one.low, one.high))
+            other = found.setdefault(key, one)
+            found[key] = Range(min(one.low, other.low, key=_number_in),
+                               max(one.high, other.high, key=_number_in), one.bytes)
         return list(found.values()) if len(found) <= MOST_RANGES else []
 
     def one(self, op: Op) -> Range | None:
@@ -275,6 +286,10 @@ class _Ranges:
                 return None
             total += rest.scaled(known[side if n > 0 else 1 - side])
         return total
+
+
+def _number_in(polynomial: Linear) -> int:
+    return sum(n for values, n in polynomial.terms if not values)
 
 
 def _early(kernel: Kernel) -> set[Op]:

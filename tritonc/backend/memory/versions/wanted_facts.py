@@ -24,6 +24,7 @@ from tritonc.analysis.affine import Affine, Affinity, Bound, Iteration, is_count
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.linear import Linear, number
 from tritonc.analysis.multiples import Multiples, MultiplesNeeded, joined
+from tritonc.analysis.records import Record, fields, unaligned
 from tritonc.analysis.signs import Signs, known_signs, loop_order
 from tritonc.analysis.values import computed_from
 from tritonc.backend.dots.exponentials import wanted_factors
@@ -56,10 +57,10 @@ from tritonc.backend.pipeline.tensors.tensor_access import split_start
 from tritonc.backend.target.matrix import BY_NAME
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop
-from tritonc.ir.core import Kernel, Op, Value
+from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.layouts.layout import WARP_SIZE
 from tritonc.ir.rules import pointee
-from tritonc.ir.types import Tile, element, is_int, scalar, shape
+from tritonc.ir.types import Tile, element, is_int, is_pointer, scalar, shape
 
 SMALL = 32  # tiles of fewer elements are not worth a second body
 _MOST_BITS = 62  # of a sum that is tested
@@ -181,6 +182,7 @@ class _Collector:
         self.outside = Affinity(signs=self.signs(None))
         self.divisors = Divisors(self.infos, self.multiples, self.divisible,
                                  any(op.name == "dot" for op in kernel.ops()))
+        self.fields: dict[Block, dict[Op, tuple[Record, Affine]]] = {}
         self.found = Wanted(multiples=self.multiples.wanted)
         self.least = _least_rows(kernel)
         dots = [op for op in kernel.ops() if op.name == "dot"]
@@ -265,20 +267,14 @@ class _Collector:
                 self.whole_accesses(bound, reach)
 
     def interleaved(self, op: Op, affinity: Affinity) -> None:
-        """Accesses side by side take every n-th element each: LLVM merges them where one is at a
-        multiple of n."""
-        form, size = affinity.of(op.operands[0]), scalar(pointee(op.operands[0].type)).bytes
-        steps = {s.constant or 0 for s in form.strides} if form is not None else set()
-        n = min(steps - {0}, default=0)
-        if form is None or n < 2 or n & n - 1 or n * size > ACCESS or any(
-                not values and constant % n for values, constant in form.offset.terms):
-            return
-        others = [affinity.of(other.operands[0]) for other in self.cfg.block_of[op].ops
-                  if other.name == op.name and other is not op
-                  and other.operands[0].type == op.operands[0].type]
-        if any(other is not None and other.base is form.base and other.strides == form.strides
-               for other in others):
-            self.want(self.multiples.of_pointer(op.operands[0], None, n) or {})
+        """Fields of records, which LLVM moves together where the first one is aligned."""
+        block = self.cfg.block_of[op]
+        if block not in self.fields:
+            self.fields[block] = fields(block.ops, affinity)
+        found = self.fields[block].get(op)
+        needs = unaligned(*found, self.infos) if found is not None else None
+        if needs and all(is_pointer(v.type) or self.divisible(v) for v in needs):
+            self.want(needs)
 
     def want(self, needs: Multiples) -> None:
         self.found.multiples = self.multiples.wanted = joined(self.found.multiples, needs)

@@ -1,0 +1,90 @@
+"""Accesses side by side that take every n-th element each, as those of the fields of records do.
+
+    x[3 * i], x[3 * i + 1], x[3 * i + 2]         points of three floats: 12 bytes from i to i + 1
+
+Each of them alone moves one element at a time.  A thread that has four neighbours of i has 48 bytes
+in a row, which LLVM moves by three accesses of 16 where it knows that the first one is aligned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import gcd, prod
+from typing import NamedTuple
+
+from tritonc.analysis.affine import Affine, Affinity
+from tritonc.analysis.axis.axis_info import Infos
+from tritonc.analysis.windows import Runs
+from tritonc.ir.core import Kernel, Op, Value
+from tritonc.ir.rules import pointee
+from tritonc.ir.types import Tile, scalar
+
+ACCESS_BYTES = 16
+_MOST_BYTES = 64  # of a thread in a row
+
+
+class Record(NamedTuple):
+    """A field of records: `begin` bytes behind the first one that is accessed, `step` bytes from
+    one neighbour along `axis` to the next; of `run` neighbours whole accesses bring all fields.
+    Fields of one `number` lie in the same records."""
+
+    number: int
+    axis: int
+    begin: int
+    step: int
+    run: int
+
+
+def fields(ops: Iterable[Op], affinity: Affinity) -> dict[Op, tuple[Record, Affine]]:
+    """Loads, or stores, of the same records among operations of a block, with their addresses."""
+    groups: dict[object, tuple[int, list[tuple[Op, Record, Affine]]]] = {}
+    for op in ops:
+        if op.name not in ("load", "store") or not isinstance(op.operands[0].type, Tile) \
+                or (form := affinity.of(op.operands[0])) is None or form.base is None:
+            continue
+        size = scalar(pointee(op.operands[0].type)).bytes
+        steps = {s.constant: d for d, s in enumerate(form.strides) if s.constant}
+        step = min(steps, default=0)
+        run = ACCESS_BYTES // gcd(ACCESS_BYTES, step * size)
+        if step < 2 or run * step * size > _MOST_BYTES:
+            continue
+        terms = frozenset(term for term in form.offset.terms if term[0])
+        begin = sum(n for values, n in form.offset.terms if not values)
+        key = op.name, form.base, form.strides, terms, op.operands[0].type, op.guard
+        number, group = groups.setdefault(key, (len(groups), []))
+        record = Record(number, steps[step], begin * size, step * size, run)
+        group.append((op, record, form))
+    return {op: (record, form) for _, group in groups.values()
+            if len({record.begin for _, record, _ in group}) > 1
+            for op, record, form in group}
+
+
+def unaligned(record: Record, form: Affine, infos: Infos) -> dict[Value, int] | None:
+    """What would have to be multiples so that the first record of each run begins at a whole
+    access; None where that is not enough."""
+    assert form.base is not None
+    size = scalar(pointee(form.base.type)).bytes
+    terms = [(values, n) for values, n in form.offset.terms if values]
+    terms += [term for d, s in enumerate(form.strides) if d != record.axis for term in s.terms]
+    found = {} if _every(form.base, infos) % ACCESS_BYTES == 0 else {form.base: ACCESS_BYTES}
+    for values, n in terms:
+        if (known := gcd(ACCESS_BYTES, n * size * prod(_every(v, infos) for v in values))) \
+                < ACCESS_BYTES:
+            if not values:
+                return None
+            factor = next((v for v in values if v.op is None), values[0])  # a parameter is tested
+            found[factor] = ACCESS_BYTES // known * _every(factor, infos)
+    return found
+
+
+def records(kernel: Kernel, infos: Infos) -> dict[Op, Record]:
+    """The accesses without masks of which a thread that has a run of records makes whole ones."""
+    known = Runs(infos)
+    return {op: record for block in kernel.blocks
+            for op, (record, form) in fields(block.ops, known).items()
+            if op.guard is None and not op.attributes.get("volatile")
+            and unaligned(record, form, infos) == {}}
+
+
+def _every(value: Value, infos: Infos) -> int:
+    return infos[value].every if value in infos else 1

@@ -229,3 +229,13 @@ def test_the_same_bytes_under_every_hash_seed() -> None:
     assert len(outputs) == 1
 
 
+
+
+def test_a_restricted_parameter_that_is_read_and_written() -> None:
+    """Threads read what others have written: LLVM must not take it for their own."""
+    k = Sketch("add", 2)
+    x = k.pointer("x", F32, np.zeros(256), no_alias=True)
+    r = k.arange(256)
+    k.store(k.at(x, r), k.load(k.at(x, r)))
+    text = llvm.emit(lowered(k.done()).module, find("sm_80"), Options())
+    assert "noalias" not in next(line for line in text.splitlines() if "ptx_kernel" in line)

@@ -18,7 +18,7 @@ from tritonc.backend.emit.module import DATA_LAYOUT, TRIPLE, ModuleEmitter
 from tritonc.backend.shared.shared_memory import SHARED_ALIGNMENT
 from tritonc.backend.target.target import Target
 from tritonc.ir.core import Kernel, Module, Value
-from tritonc.ir.ops import WRITE
+from tritonc.ir.ops import READ, WRITE
 from tritonc.ir.types import CONSTANT, Pointer, Scalar, element
 from tritonc.options import Options
 from tritonc.source import Note, fail
@@ -68,7 +68,7 @@ def _shared_memory(emitter: ModuleEmitter, kernel: Kernel, target: Target) -> st
 def _header(kernel: Kernel, target: Target, options: Options) -> str:
     """The function up to its brace: exactly the source's parameters, and the launch bounds."""
     _check_parameters(kernel, target)
-    written = _written(kernel)
+    written, read = _reached(kernel, WRITE), _reached(kernel, READ)
     parameters = []
     for value, info in zip(kernel.parameters, kernel.info, strict=True):
         e = element(value.type)
@@ -78,8 +78,8 @@ def _header(kernel: Kernel, target: Target, options: Options) -> str:
                 raise fail("constant-parameter", info.span or kernel.span,
                            f"parameter '{value.name}' points to constant memory, whose tables a "
                            "kernel names itself")
-            if info.no_alias:
-                attributes += " noalias"
+            if info.no_alias and not (value in written and value in read):
+                attributes += " noalias"  # else LLVM reads no more what other threads have written
             if value not in written:
                 attributes += " readonly"
             alignment = info.multiple_of & -info.multiple_of
@@ -132,11 +132,12 @@ def _parameters(f: FunctionEmitter, kernel: Kernel) -> None:
         f.values[value] = [name]
 
 
-def _written(kernel: Kernel) -> set[Value]:
-    """The parameters that a store or an atomic may write: all, if it is not known of one."""
+def _reached(kernel: Kernel, effect: str) -> set[Value]:
+    """The parameters that something with the effect, on global memory, may reach: all, if it is
+    not known of one."""
     roots = pointer_roots(kernel)
     found = {roots.get(op.operands[0]) for op in kernel.ops()
-             if WRITE in op.effects and op.operands}
+             if effect in op.effects and op.operands}
     return {*kernel.parameters} if None in found else {
         origin(root, ("assume_multiple",)) for root in found if root is not None}
 

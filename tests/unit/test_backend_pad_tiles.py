@@ -23,8 +23,9 @@ EXTENTS = [(48,), (96,), (3,), (5,), (768,), (1,), (3, 5), (48, 1), (1, 96), (5,
 
 
 def padded_run(program: Program) -> Program:
-    """The program after pad_tiles alone."""
+    """The program after pad_tiles alone, its ranges of programs expanded as ever."""
     ready = program.copy()
+    expand_range(ready.kernel, context())
     pad_tiles(ready.kernel, context())
     verify(ready.kernel, "pad_tiles", ALL_OPS, [legal])
     return ready

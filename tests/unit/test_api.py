@@ -36,7 +36,7 @@ def test_sources(tmp_path: Path) -> None:
     (tmp_path / "f.tc").write_text(SOURCE)
     from command import tritonc as command
 
-    assert command("f.tc", "-o", "f.ptx").code == 0
+    assert command("f.tc", "-o", "f.ptx", "--header=f.h").code == 0
     written = (tmp_path / "f.ptx").read_text()
     for source in ("f.tc", tmp_path / "f.tc", SOURCE):
         assert tritonc.compile(source).ptx == written

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from tritonc.analysis.registers.pressure import Estimate
 from tritonc.backend.launch.register_budget import OVER, SLACK, available, resident_blocks
+from tritonc.backend.pipeline.ring import BESIDE
 from tritonc.backend.pipeline.staged_loop import DOTS
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op
@@ -34,8 +35,12 @@ def limit_registers(kernel: Kernel, context: Context) -> bool:
     _check_length(kernel)
     blocks, estimate = context.meta.get("min_blocks"), Estimate(kernel)
     if blocks is None:
-        blocks = max(resident_blocks(kernel, context.target, estimate),
-                     kernel.attributes.get("min_blocks", 0))  # what a pipeline has made room for
+        least = resident_blocks(kernel, context.target, estimate)
+        blocks = max(least, kernel.attributes.get("min_blocks", 0))  # a pipeline has made room
+        live = estimate.pressure().registers
+        while blocks > max(least, BESIDE) and live > OVER * available(
+                kernel, context, blocks, estimate):
+            blocks -= 1  # the fourth and fifth hide less than spills cost
     # So many blocks of rows were chosen that the estimate may be more than a thread gets.
     rows = blocks > 1 and not any(op.name in DOTS for op in kernel.ops())
     _tell(kernel, context, estimate, available(kernel, context, blocks, estimate),

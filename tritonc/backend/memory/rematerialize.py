@@ -27,7 +27,7 @@ makes room for the elements.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from tritonc.analysis.registers.pressure import Estimate
 from tritonc.analysis.values import int_of, origin
@@ -83,20 +83,29 @@ def _chain(value: Value, quotients: bool) -> list[Op] | None:
     not `quotients`, from those too."""
     if not isinstance(value.type, Tile) or is_float(value.type) or value.op is None:
         return None
+    found = chain_of(value, lambda op: op.name in _ENDS or (
+        op.name in DIVISIONS and not quotients and not is_number(op.operands[1])),
+        lambda op: (op.info.elementwise or op.name in _SHAPES) and op.guard is None
+        and len(op.results) == 1 and not is_float(op.result.type))
+    return found if found and len(found) <= LONGEST else None
+
+
+def chain_of(value: Value, ends: Callable[[Op], bool], links: Callable[[Op], bool]
+             ) -> list[Op] | None:
+    """The operations that compute a tile from scalars and what ends the chain, operands first; None
+    if one is no link of it."""
     found: dict[Op, None] = {}
 
     def visit(one: Value) -> bool:
         op = one.op
-        if op is None or not isinstance(one.type, Tile) or op in found or op.name in _ENDS or (
-                op.name in DIVISIONS and not quotients and not is_number(op.operands[1])):
+        if op is None or not isinstance(one.type, Tile) or op in found or ends(op):
             return True
-        if op.guard is not None or len(op.results) != 1 or is_float(op.result.type) or not (
-                op.info.elementwise or op.name in _SHAPES) or not all(map(visit, op.operands)):
+        if not links(op) or not all(map(visit, op.operands)):
             return False
         found[op] = None
         return True
 
-    return list(found) if visit(value) and 0 < len(found) <= LONGEST else None
+    return list(found) if visit(value) else None
 
 
 def is_number(divisor: Value) -> bool:

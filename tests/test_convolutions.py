@@ -66,3 +66,14 @@ def test_clusters_share_the_loop(number: int, cluster: int, thorough: bool) -> N
     assert result.module is not None
     assert any(op.name == "cluster_reduce" for op in result.module.kernels[0].ops())
     simulated(result, problem)
+
+
+@pytest.mark.parametrize("tile, blocks", [((64, 64, 32), 3), ((64, 32, 32), 4)])
+def test_more_blocks_only_where_their_registers_suffice(tile: tuple[int, int, int], blocks: int
+                                                        ) -> None:
+    """A pipeline asks for more than three where the estimate allows that."""
+    path = ROOT / "bench" / "suite" / "conv_nhwc_flat.tc"
+    source = SourceFile(path.name, path.read_text(encoding="utf-8"))
+    result = driver.compile(source, Options(arch="sm_90a", tune=dict(zip(("TM", "TN", "TK"), tile)),
+                                            warnings=("no-all",)), ("ptx",))
+    assert f".minnctapersm {blocks}" in result.outputs["ptx"]

@@ -40,7 +40,7 @@ def limit_registers(kernel: Kernel, context: Context) -> bool:
         live = estimate.pressure().registers
         while blocks > max(least, BESIDE) and live > OVER * available(
                 kernel, context, blocks, estimate):
-            blocks -= 1  # the fourth and fifth hide less than spills cost
+            blocks -= 1  # a fourth or fifth block would make threads spill (not timed)
     # So many blocks of rows were chosen that the estimate may be more than a thread gets.
     rows = blocks > 1 and not any(op.name in DOTS for op in kernel.ops())
     _tell(kernel, context, estimate, available(kernel, context, blocks, estimate),

@@ -76,7 +76,7 @@ class _Assignment:
         self.primary: dict[Value, tuple[int, Layout]] = {}  # strength and layout
         self.moved: dict[Op, Layout] = {}  # loads that run in the layout of their reader
         self.accumulators = [dot_layouts.dot_layout(op, self.warps) for op in kernel.ops()
-                             if op.name == "dot" and _on_wgmma(op)]
+                             if matrix.on_wgmma(op)]
 
     def run(self) -> None:
         self.flow_forward()
@@ -293,7 +293,7 @@ class _Assignment:
         copies = 1 << layout.lane.count(0)
         few = FEW_OF_OPERAND if operand else FEW
         return used > few and copies >= 4 and loop is not None and any(
-            other.name == "dot" and _on_wgmma(other) for other in loop.ops())
+            matrix.on_wgmma(other) for other in loop.ops())
 
     def join_stores(self) -> None:
         """Loads take the layout of a store that they feed element by element, if none reads worse.
@@ -392,8 +392,3 @@ def _makes_operand(value: Value, readers: dict[Value, list[Op]]) -> bool:
     """Whether a product multiplies what is made of a tile."""
     return any(value in op.operands[:2] if op.name == "dot" else op.name != "phi" and any(
         _makes_operand(result, readers) for result in op.results) for op in readers.get(value, ()))
-
-
-def _on_wgmma(dot: Op) -> bool:
-    name = dot.attributes.get("instruction")
-    return name is not None and matrix.BY_NAME[name].kind == matrix.WGMMA

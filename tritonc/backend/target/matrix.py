@@ -11,6 +11,7 @@ from collections.abc import Collection
 from math import prod
 from typing import NamedTuple
 
+from tritonc.ir.core import Op
 from tritonc.ir.layouts import fragment
 from tritonc.ir.layouts.layout import Layout
 from tritonc.ir.types import (
@@ -87,6 +88,12 @@ INSTRUCTIONS: tuple[MatrixInstruction, ...] = (
 )
 
 BY_NAME: dict[str, MatrixInstruction] = {row.name: row for row in INSTRUCTIONS}
+
+
+def on_wgmma(op: Op) -> bool:
+    """Whether an operation is a dot for which wgmma has been chosen."""
+    row = BY_NAME.get(op.attributes.get("instruction", ""))
+    return op.name == "dot" and row is not None and row.kind == WGMMA
 
 
 

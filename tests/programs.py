@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+from simulator.machine import handlers
+
 from tritonc import driver
 from tritonc.backend.target.machine_ops import ALL_OPS
-from tritonc.interp.simulator.machine import handlers
 from tritonc.ir.core import Kernel
 from tritonc.launch.compare import differences
 from tritonc.launch.data import Data, prepare

@@ -20,10 +20,10 @@ from typing import Any
 from unittest.mock import patch
 
 from in_flight import touched_in_flight
+from simulator.machine import handlers
 
 from tritonc import driver
 from tritonc.backend.target.machine_ops import ALL_OPS
-from tritonc.interp.simulator.machine import handlers
 from tritonc.ir.core import Kernel
 from tritonc.launch.compare import differences
 from tritonc.launch.data import Data, prepare

@@ -85,10 +85,10 @@ class Bindings:
         given = self.split({t.name for t in declared})
         self.lists = {t.name: t.values for t in declared if t.values}
         for t in declared:
-            if t.values and given.get(t.name, t.values[0]) not in t.values:
-                diagnostics.warning(
-                    "tunable-value", t.span, f"{t.name} = {given[t.name]} is not among "
-                    f"its values {', '.join(map(str, t.values))}")
+            value = self._options.tune.get(t.name)
+            if t.values and value is not None and value not in t.values:
+                diagnostics.warning("tunable-value", t.span, f"{t.name} = {value} is not among its "
+                                    f"values {', '.join(map(str, t.values))}")
         unbound = {t.name: t.values for t in declared if t.name not in given and t.values}
         if not unbound and known is None:
             return dict(given)
@@ -113,8 +113,8 @@ class Bindings:
 
         self._shapes = lower
         target = self._target()
-        if "wgmma" in target.features and (wide := wider(unbound, lower)):
-            self.lists, unbound = {**self.lists, **wide}, {**unbound, **wide}
+        wide = wider(unbound, lower, target)
+        self.lists, unbound = {**self.lists, **wide}, {**unbound, **wide}
         count = prod(map(len, unbound.values()))
         if count > MAX_COMBINATIONS:
             diagnostics.warning(

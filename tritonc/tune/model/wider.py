@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import prod
 
+from tritonc.backend.target.target import Target
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.ops import CONTROL, READ
 from tritonc.ir.types import shape
@@ -22,8 +23,11 @@ WIDEST = 256  # columns of an instruction
 _SPREADS = ("phi", "splat", "constant", "broadcast", "trans", "select", "psi", "cmpp")
 
 
-def wider(space: Mapping[str, Sequence[int]], lower: Lower) -> dict[str, tuple[int, ...]]:
+def wider(space: Mapping[str, Sequence[int]], lower: Lower, target: Target
+          ) -> dict[str, tuple[int, ...]]:
     """The tunables of `space` that may have one more value, with their values."""
+    if "wgmma" not in target.features:
+        return {}
     base = lowered(lower, middle(space))
     dots = [] if base is None or len(base.kernels) != 1 else [
         f for f in features(base.kernels[0]) if f.kind == "dot"]

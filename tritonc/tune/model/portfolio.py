@@ -4,10 +4,6 @@ Every combination that the model ranks gets a `Cost` (`tritonc.variants.choice`)
 the launch's range and of the lengths of the loops around the kernel's product.  All are
 priced at a grid of sizes, and the fewest that are nearly the best everywhere are taken, one after
 the other, each the one that leaves the least excess at all sizes (greedy cover).
-
-The model proper (`cost.cost`) says what a multiply-add costs in a full machine.  What it
-does not say, a launch that fills only some multiprocessors, is added here: how long a step takes
-that waits for memory, and how many blocks run at a time.
 """
 
 from __future__ import annotations
@@ -127,14 +123,13 @@ def portfolio(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
     best = times.min(axis=0)
     chosen, served, worst = cover(times / best, first, most)
     members = []
-    # On tensor cores clusters that do not run all at once are slower than the model says: conv_nhwc
-    # of 28 x 28 27 us, 23 without; decode_linear 16 x 14336 x 4096 33 us, 31 without.
-    at_once = computing(rows[0].profile, target)[0] != "cores"
     for binding, cost, _ in (known[i] for i in chosen):
         alone = computed and cost.blocks < known[first][1].blocks and "cluster_k" not in binding
-        cost = cost._replace(blocks=0) if at_once and "cluster_k" in binding else cost
-        members.append(Member(dict(binding), slower(cost, DOUBT_SCALED if scaled else
-                                                    DOUBT_COMPUTED if alone else DOUBT)))
+        # In several waves, on tensor cores: conv_nhwc of 28 x 28 27 us, 23 by blocks without.
+        if "cluster_k" in binding and computing(rows[0].profile, target)[0] != "cores":
+            cost = cost._replace(blocks=0)
+        members.append(Member(binding, slower(cost, DOUBT_SCALED if scaled else
+                                              DOUBT_COMPUTED if alone else DOUBT)))
     if in_memory and form.axes < 3 and form.loops and not (scaled or computed) \
             and "wgmma" in target.features:
         least = times[[first, *chosen]].min(axis=0)
@@ -291,8 +286,7 @@ def cover(ratios: np.ndarray, first: int, most: int, within: float = WITHIN
 
 def _times(known: Sequence[tuple[Binding, Cost, tuple[int, ...]]], form: Form,
            first: tuple[int, ...] = _EXTENTS) -> np.ndarray:
-    """The time of each combination at each size of the grid, as `choice.time` has it; `first`: the
-    extents along the first axis."""
+    """The time of each combination at each size of a grid with these extents along axis 0."""
     import numpy as np
 
     class Sizes(np.ndarray):

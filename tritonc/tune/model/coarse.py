@@ -244,9 +244,10 @@ def _few(rows: Sequence[_Candidate], whole: _Candidate, form: Form, target: Targ
 def _others(rows: Sequence[_Candidate], whole: _Candidate, form: Form, small: Small | None,
             few: Sequence[_Candidate]) -> list[_Candidate]:
     """Entries without clusters to have beside those with clusters.  None of products whose sums
-    are computed, and none small of those whose operands are: by them int8_linear took 1.15 to 1.2 times as long, fp8_block 1.1
-    and 0.93 times.  Rows that are gathered are gathered anew for each tile beside another: 161 x
-    700, one channel, by 64 x 32 took 0.404 ms, and 0.21 by 64 x 128."""
+    are computed, and none small of those whose operands are: by them int8_linear took 1.15 to
+    1.2 times as long, fp8_block 1.1 and 0.93 times.  Rows that are gathered are gathered anew for
+    each tile beside another: 161 x 700, one channel, by 64 x 32 took 0.404 ms, and 0.21 by 64 x
+    128."""
     converted = any(any(feature.raw) for feature in whole.profile)
     if any(feature.scaled for feature in whole.profile):
         return []

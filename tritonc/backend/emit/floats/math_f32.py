@@ -10,7 +10,7 @@ from functools import partial
 from math import log
 
 from tritonc.backend.emit.body import Body, Term
-from tritonc.backend.emit.floats.math_reduction import logarithm_limits, wave
+from tritonc.backend.emit.floats.math_reduction import logarithm_limits, near_angle, wave
 from tritonc.backend.emit.module import PURE
 from tritonc.ir.numeric.numbers import round_to
 from tritonc.ir.types import F32
@@ -100,8 +100,8 @@ def log_2(body: Body) -> None:
     body.give(logarithm_limits(body, x, bits, total))
 
 
-sin, cos = (partial(wave, shift=shift, half_pi=_HALF_PI, sine=SIN, cosine=COS)
-            for shift in (0, 1))
+angle = partial(near_angle, half_pi=_HALF_PI)
+sin, cos = (partial(wave, shift=shift, sine=SIN, cosine=COS) for shift in (0, 1))
 
 
 def tanh(body: Body) -> None:
@@ -155,7 +155,8 @@ def fast_tanh(body: Body) -> None:
 # predicate and so run in turn: attention then takes half as long again.
 FUNCTIONS: dict[str, Callable[[Body], None]] = {
     "exp": exp, "exp2": _approximation("ex2.approx.ftz"), "log": log_e, "log2": log_2,
-    "rsqrt": _approximation("rsqrt.approx"), "sin": sin, "cos": cos, "tanh": tanh, "erf": erf,
+    "rsqrt": _approximation("rsqrt.approx"), "sin": sin, "cos": cos, "angle": angle,
+    "tanh": tanh, "erf": erf,
 }
 FAST_FUNCTIONS = {
     "exp": fast_exp, "log": fast_log, "log2": _approximation("lg2.approx"),

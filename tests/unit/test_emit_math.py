@@ -108,6 +108,13 @@ def test_special_values(name: str, t: str) -> None:
     np.testing.assert_allclose(found, want, rtol=1e-5)
 
 
+@pytest.mark.parametrize("name", ["log", "log2"])
+def test_logarithms_from_one(name: str) -> None:
+    x = np.array([1, 1.25, 2, 1e20, 3e38, np.inf, np.nan], np.float32)
+    np.testing.assert_array_equal(functions().call(f"{name}_from_one", "float", x),
+                                  functions().call(name, "float", x))
+
+
 def test_overflow_and_underflow() -> None:
     for t, (_, dtype, limit) in TYPES.items():
         x = np.array([limit + 2, 2 * limit, 1e30, -2 * limit, -1e30], dtype)

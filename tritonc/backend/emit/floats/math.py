@@ -15,6 +15,7 @@ from tritonc.backend.emit.elements.casts import convert_float, nearly_half_more
 from tritonc.backend.emit.elements.packed import each_register
 from tritonc.backend.emit.floats import math_f32, math_f64
 from tritonc.backend.emit.floats.math_reduction import LARGE_ANGLE, any_angle
+from tritonc.backend.emit.floats.shared_divisor import at_least_one
 from tritonc.backend.emit.function import Emitter, FunctionEmitter
 from tritonc.backend.emit.literals import SUFFIX, float_literal, llvm_type
 from tritonc.backend.emit.registers import members, tree
@@ -42,7 +43,11 @@ def math_function(f: FunctionEmitter, op: Op) -> None:
     if op.name in _WAVES and e in (F32, F64) and not _loose(f, e):
         names = f.values[op.operands[0]]
         _reduce(f, e, [names[r] for r in members(f.wanted(op.result))])
-    each_register(f, op, lambda a: evaluate(f, op.name, e, a))
+    name = f"{op.name}_from_one"  # no limits but infinity and NaN, as of log(1 + exp(x))
+    if e != F32 or name not in math_f32.FUNCTIONS or _loose(f, e) or f.options.precise_math \
+            or not at_least_one(op.operands[0]):
+        name = op.name
+    each_register(f, op, lambda a: evaluate(f, name, e, a))
 
 
 def evaluate(f: FunctionEmitter, name: str, e: Scalar, a: str) -> str:

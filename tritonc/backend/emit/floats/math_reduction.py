@@ -153,10 +153,11 @@ def wave(body: Body, shift: int, sine: Sequence[float], cosine: Sequence[float])
     body.give(body.select((quadrant & 2).differs(0), -found, found))
 
 
-def logarithm_limits(body: Body, x: Term, bits: Term, result: Term) -> Term:
+def logarithm_limits(body: Body, x: Term, bits: Term, result: Term, from_one: bool = False
+                     ) -> Term:
     """A logarithm's values at 0, infinity, NaN and below 0 (bits from those of infinity on)."""
     infinity = float("inf")
     special = body.fma(x, infinity, infinity)  # infinity, or NaN for a negative number and NaN
     from_infinity = 0x7FF0000000000000 if x.type == "double" else 0x7F800000
     found = body.select(bits.compare("uge", "", from_infinity), special, result)
-    return body.select(x.equals(0.0), -infinity, found)
+    return found if from_one else body.select(x.equals(0.0), -infinity, found)

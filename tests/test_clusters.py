@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 from programs import PTXAS, ROOT, Setting, ptxas, simulated
+from simulator.machine import handlers
 
 from tritonc import driver
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.backend.target.target import TARGETS
-from tritonc.interp.simulator.machine import handlers
 from tritonc.ir.types import F32
 from tritonc.launch.compare import differences
 from tritonc.launch.cuda import Device

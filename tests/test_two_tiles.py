@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from command import tritonc
 from programs import PTXAS, ROOT, Setting, ptxas, simulated
+from simulator import machine
 
 from tritonc import driver
-from tritonc.interp.simulator import machine
 from tritonc.ir.types import shape
 from tritonc.launch.cuda import Device
 from tritonc.launch.run_problems import launch_compiled, read_problems, with_defines

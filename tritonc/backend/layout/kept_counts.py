@@ -17,21 +17,19 @@ from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop, split_edge
 from tritonc.ir.core import Kernel, Op, Value, uses
 from tritonc.ir.layouts.shared_layout import row_major
-from tritonc.ir.types import Buffer, scalar, shape
+from tritonc.ir.types import Buffer, Type, scalar, shape
 
 
-def keep_counts(kernel: Kernel, count: Callable[[Value, Op], list[Op]]) -> None:
-    """Do it for all loops; `count` makes what counts a histogram's operand in a buffer."""
-    if not any(op.name == "histogram" for op in kernel.ops()):
-        return
-    cfg = Cfg(kernel)
-    for loop in cfg.loops:
-        if loop.preheader is None or loop.latch is None or not loop.one_exit:
-            continue
-        for phi in loop.header.phis():
-            gone = _summed(kernel, loop, phi)
-            if gone:
-                _keep(kernel, cfg, loop, phi, gone, count)
+def keep_counts(kernel: Kernel, room: int, count: Callable[[Value, Op], list[Op]]) -> None:
+    """Do it for all loops; `count` makes what counts a histogram's operand in a buffer.  Buffers
+    take no more than `room` bytes, as others are needed meanwhile."""
+    sizes = [buffer_type(op.result.type).bytes for op in kernel.ops() if op.name == "histogram"]
+    again = 0 < sum(sizes) <= room
+    while again:
+        cfg = Cfg(kernel)
+        again = any(_keep(kernel, cfg, loop, phi, count) for loop in cfg.loops
+                    for phi in loop.header.phis()
+                    if loop.preheader is not None and loop.latch is not None and loop.one_exit)
 
 
 def _summed(kernel: Kernel, loop: Loop, phi: Op) -> list[Op]:
@@ -52,15 +50,16 @@ def _summed(kernel: Kernel, loop: Loop, phi: Op) -> list[Op]:
     return found if sum(phi.result in op.operands for op in found) == 1 else []
 
 
-def _keep(kernel: Kernel, cfg: Cfg, loop: Loop, phi: Op, gone: list[Op],
-          count: Callable[[Value, Op], list[Op]]) -> None:
-    assert loop.preheader is not None
+def _keep(kernel: Kernel, cfg: Cfg, loop: Loop, phi: Op, count: Callable[[Value, Op], list[Op]]
+          ) -> bool:
+    gone = _summed(kernel, loop, phi)
+    if not gone or loop.preheader is None:
+        return False
     outside = loop.exits[0][1]
     if cfg.predecessors[outside] != [loop.header] or outside.phis():
         outside = split_edge(kernel, loop.header, outside)
-    t, extents = phi.result.type, shape(phi.result.type)
-    buffer = make_op("alloc_shared", [], Buffer(scalar(t), extents, 1, row_major(extents)),
-                     span=phi.span)
+    t = phi.result.type
+    buffer = make_op("alloc_shared", [], buffer_type(t), span=phi.span)
     buffer.result.name = "counts"
     first = make_op("shared_store", [buffer.result, loop.first(phi)], span=phi.span)
     loop.preheader.ops[-1:-1] = [buffer, first, make_op("barrier", [])]
@@ -69,3 +68,9 @@ def _keep(kernel: Kernel, cfg: Cfg, loop: Loop, phi: Op, gone: list[Op],
             [op] if op not in gone else count(buffer.result, op) if op.name == "histogram" else [])]
     outside.ops.insert(0, make_op("shared_load", [buffer.result], t, span=phi.span))
     kernel.replace({phi.result: outside.ops[0].result})
+    return True
+
+
+def buffer_type(t: Type) -> Buffer:
+    """That of the counts of a tile of that type."""
+    return Buffer(scalar(t), shape(t), 1, row_major(shape(t)))

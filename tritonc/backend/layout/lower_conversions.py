@@ -40,7 +40,7 @@ from tritonc.ir.types import I64, Buffer, Tile, Type, is_int, is_pointer, scalar
 def lower_conversions(kernel: Kernel, context: Context) -> bool:
     """Replace conversions across warps, and gathers, by a store to and a load from a buffer."""
     target: Target = context.target
-    keep_counts(kernel, _counted)
+    keep_counts(kernel, target.shared_per_block // 2, _counted)
     infos = axis_info.analyze(kernel)
     before = [block.ops for block in kernel.blocks]
     most = target.shared_per_block // 2

@@ -83,6 +83,12 @@ def dots_with(e: Kernels, op: str) -> Any:
     return getattr(e, op)(c, product)
 
 
+def dot_of_minus(e: Kernels, at: int) -> Any:
+    """A product whose operand `at` has its sign changed."""
+    a, b, c = dot_tiles(e)
+    return e.dot(*((e.fneg(a), b) if at == 0 else (a, e.fneg(b))), c)
+
+
 def both(e: Kernels, op: str = "cmpp", *operands: Any) -> list[Any]:
     """The results of an operation with two."""
     return e.build.emit(op, *operands).results
@@ -390,6 +396,8 @@ SAMPLES: list[tuple[Any, Any, str | None]] = [
     (dots.add_of_dot, lambda e: dot_plus(e, -0.0, first=False), None),
     (dots.add_of_dot, lambda e: dots_with(e, "fadd"), None),
     (dots.sub_of_dot, lambda e: dots_with(e, "fsub"), None),
+    (dots.dot_of_negated, lambda e: dot_of_minus(e, 0), None),
+    (dots.dot_of_negated, lambda e: dot_of_minus(e, 1), None),
 ]
 
 

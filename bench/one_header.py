@@ -91,12 +91,12 @@ def report(stem: str, header: Header, workloads: Sequence[Workload], count: int)
     chooser = Chooser(header.row, header.parameters)
     native, launches = chooser.native(), []
     for _ in range(2000):
-        extents, arguments = (tuple(max(1, int(v * 2 ** rng.uniform(-3, 3))) if v != 0x1000 else v
-                                    for v in part) for part in rng.choice(known))
-        launches.append((extents, arguments))
-        packed.append(header.pack([*extents, *arguments]))
-        wanted = chooser.number(extents, arguments)
-        if not header.library.variant(packed[-1]) == native(extents, arguments) == wanted:
+        launch = tuple(tuple(max(1, int(v * 2 ** rng.uniform(-3, 3))) if v != 0x1000 else v
+                             for v in part) for part in rng.choice(known))
+        launches.append(launch)
+        packed.append(header.pack([*launch[0], *launch[1]]))
+        wanted = chooser.number(launch[0], launch[1])
+        if not header.library.variant(packed[-1]) == native(*launch) == wanted:
             sys.exit(f"{stem}: C and Python choose different variants")
     addresses = (ctypes.c_void_p * len(packed))(*map(ctypes.addressof, packed))
     nanoseconds = min(header.library.nanoseconds(addresses, len(packed)) for _ in range(20))
@@ -106,7 +106,7 @@ def report(stem: str, header: Header, workloads: Sequence[Workload], count: int)
     python = 1e9 * (time.perf_counter() - start) / len(launches)
     print(f"    2000 other sizes: C chooses as Python, in {nanoseconds:.0f} ns; Python in "
           f"{python:.0f}")
-    extents, arguments = map(tuple, known[0])
+    extents, arguments = known[0]
     for what, range_, given in (
             ("a negative extent", [-1, *extents[1:]], arguments),
             ("an extent of 2^40", [1 << 40, *extents[1:]], arguments),

@@ -7,17 +7,21 @@ from collections.abc import Collection, Iterable
 
 def closest(name: str, known: Iterable[str]) -> str | None:
     """The known name that the fewest slips of the pen make of `name`, if they are few enough:
-    one for each three letters.  Of several the one that begins most like it, then the first.
+    one for each three letters.  A name cut short by as few is one slip.  Of several the one that
+    begins most like it, then the first.
 
     >>> closest("lenght", ["long", "length"]), closest("N", ["m", "n"])
     ('length', 'n')
+    >>> closest("bfloat", ["float", "bfloat16"])
+    'bfloat16'
     >>> closest("foo", ["floor", "for_each"])
     """
     limit = max(1, len(name) // 3) if len(name) > 1 else 0  # of one letter, its case
     best, found = (limit, 1), None
     for candidate in known:
         if candidate != name and abs(len(candidate) - len(name)) <= best[0]:
-            slips = distance(name.lower(), candidate.lower(), best[0] + 1)
+            slips = (1 if candidate.startswith(name) else
+                     distance(name.lower(), candidate.lower(), best[0] + 1))
             alike = next((i for i, (x, y) in enumerate(zip(name, candidate)) if x != y), len(name))
             rank = slips, -alike
             if rank < best:

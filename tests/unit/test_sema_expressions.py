@@ -214,6 +214,21 @@ def test_choices() -> None:
     same(computed("max(x, 0)", "float", ("float x[2]", np.float32([np.nan, -1])), shape="2"), 0)
 
 
+@pytest.mark.parametrize(("type", "constant", "result"), [
+    ("int", "3u", "uint32"), ("int", "3l", "int64"), ("char", "3u", "uint32"), ("int", "3", "int"),
+    ("uint32", "3", "uint32"), ("uint32", "3l", "int64"), ("long", "3ul", "uint64"),
+    ("long", "3u", "int64"), ("char", "3", "int8"),
+])
+def test_choices_convert_as_in_c(type: str, constant: str, result: str) -> None:
+    x = N.astype({"char": np.int8, "int": np.int32, "uint32": np.uint32, "long": np.int64}[type])
+    want = np.where(N < 0, x, 3).astype(getattr(np, result.replace("int", "int32")
+                                                if result == "int" else result))
+    for choice in (f"y < 0 ? x : {constant}", f"y >= 0 ? {constant} : x",
+                   f"select(y < 0, x, {constant})"):
+        same(computed(f"({choice}) / 2", "long", (f"{type} x[8]", x), ("int y[8]", N), shape="8"),
+             np.trunc(want / 2) if want.dtype.kind == "i" else want // 2)
+
+
 def test_conditional_with_a_scalar_condition() -> None:
     for n, want in ((3, 30), (-3, 6)):
         operand = ("int x", np.array(n, np.int32))
@@ -309,7 +324,7 @@ def test_products_and_sums_of_one_expression_may_contract() -> None:
 
 
 @pytest.mark.parametrize(("type", "constant", "result"), [
-    ("char", "0", "i8"), ("char", "-128", "i8"), ("char", "128", "i32"), ("char", "0u", "i8"),
+    ("char", "0", "i8"), ("char", "-128", "i8"), ("char", "128", "i32"), ("char", "0u", "i32"),
     ("uint8", "-1", "i32"), ("uint8", "255", "i8"), ("char", "(char)-1", "i8"),
     ("char", "4294967295u", "i32"), ("float8_e4m3", "0", "f8e4m3"), ("tf32", "0", "tf32"),
     ("float8_e4m3", "1.5", "f8e4m3"), ("float8_e4m3", "1.1", "f32"), ("half", "0.1", "f16"),

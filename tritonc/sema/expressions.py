@@ -146,7 +146,7 @@ def binary(context: Context, node: syntax.Binary) -> Term:
 
 
 def range_(context: Context, node: syntax.Range) -> Term:
-    low = constants.integer(context, node.low, "the start of a range")
+    low = constants.integer(context, node.low, "the start of a range (x + 0 ... n begins at x)")
     high = constants.integer(context, node.high, "the end of a range")
     if high <= low:
         return context.error("range-bounds", node.span, f"the range {low} ... {high} is empty; its "

@@ -170,17 +170,18 @@ def _common_struct(context: Context, span: Span, *terms: Term) -> CType:
 
 
 def _narrowest(to: Number, terms: tuple[Term, ...]) -> Number:
-    """The type of the operands that are no constants, if it holds the constants beside them.
+    """The type of the operands that are no constants, if C would only promote it.
 
-    `m ? *p : 0` has the type of *p, also where that is char or an 8-bit float: C would promote,
-    but no value differs, and a dot shall see what was loaded.
+    `m ? *p : 0` has the type of *p, also where that is char or an 8-bit float: no value differs,
+    and a dot shall see what was loaded.  `m ? i : 3u` is unsigned, `m ? i : 3l` long, as in C.
     """
     types = {t.type.element for t in terms if t.constant is None}
     if len(types) != 1:
         return to
     only = types.pop()
     assert isinstance(only, Number)
-    return only if all(t.constant is None or _fits(t, only) for t in terms) else to
+    return only if arithmetic(only, only) is to and all(
+        t.constant is None or _fits(t, only) for t in terms) else to
 
 
 def _fits(term: Term, to: Number) -> bool:

@@ -37,7 +37,7 @@ def assign(context: Context, term: Term, to: CType, span: Span, what: str, *note
                              Note("reduce the tile, as in x[+] or max(x), or declare a "
                                   f"tile{_as_in(what, term)}"))
     if not single and not shapes.broadcastable(term.shape, to.shape):
-        hint = shapes.fitting_hint(term.shape, to.shape) if len(to.shape) > 1 else ()
+        hint = shapes.receiving_hint(term.shape, to.shape)
         return context.error("shape-mismatch", span, f"{what} is {to}, but the value is "
                              f"{term.type}, whose shape does not broadcast to "
                              f"{shapes.spell(to.shape)}", *notes, *hint)

@@ -99,6 +99,16 @@ def meet_shapes(context: Context, span: Span, *terms: Term,
     return found
 
 
+def receiving_hint(shape: Shape, to: Shape) -> tuple[Note, ...]:
+    """How a value of `shape` most likely becomes one of `to`: an axis is reduced or inserted."""
+    for axis in reversed(range(len(shape))):
+        if shape[:axis] + shape[axis + 1:] == to:
+            entries = ", ".join("max" if d == axis else ":" for d in range(len(shape)))
+            return (Note(f"x[{entries}] is the greatest along axis {axis}, and + instead of max "
+                         "the sum"),)
+    return fitting_hint(shape, to) if len(to) > 1 else ()
+
+
 def fitting_hint(a: Shape, b: Shape) -> tuple[Note, ...]:
     """What is most likely missing: an axis."""
     if len(a) == len(b) == 1:

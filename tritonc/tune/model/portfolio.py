@@ -35,9 +35,6 @@ if TYPE_CHECKING:  # it takes 60 ms to import, which only portfolios are worth
 WITHIN = 0.05  # a size is served by what is at most so much slower than the best
 DOUBT = 0.03
 DOUBT_SCALED = 0.3  # of sums that are scaled beside the product, of which few times were measured
-# Of fewer blocks beside each other that compute where operands are: conv_nhwc of 112 x 112 by
-# 128 x 128 took 1.2 times as long as by 64 x 128, and not 0.9 times.
-DOUBT_COMPUTED = 0.25
 # Results of a cluster: larger tiles, whose sums take longer on their way, were slower than the
 # model says (128 x 128: int8_linear of 128 rows 16 to 20 us, 15 by 128 x 64; conv_nchw of 14 x 14).
 # Of convolutions 64 x 64, 64 x 128 and 128 x 64 by clusters of two were measured.
@@ -125,11 +122,9 @@ def portfolio(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
     times = _times(known, form)
     best = times.min(axis=0)
     chosen, served, worst = cover(times / best, first, most)
-    members = []
-    for binding, cost, _ in (known[i] for i in chosen):
-        alone = computed and cost.blocks < known[first][1].blocks and "cluster_k" not in binding
-        members.append(Member(dict(binding), slower(cost, DOUBT_SCALED if scaled else
-                                                    DOUBT_COMPUTED if alone else DOUBT)))
+    doubt = DOUBT_SCALED if scaled else DOUBT
+    members = [Member(dict(binding), slower(cost, doubt))
+               for binding, cost, _ in (known[i] for i in chosen)]
     if in_memory and form.axes < 3 and form.loops and not (scaled or computed) \
             and "wgmma" in target.features:
         least = times[[first, *chosen]].min(axis=0)

@@ -31,7 +31,7 @@ from tritonc.tune.model.portfolio import (
     form_of,
     slower,
 )
-from tritonc.tune.model.times import cluster_sizes, computing, formula, priced
+from tritonc.tune.model.times import cluster_sizes, computing, doubtful, formula, priced
 from tritonc.variants import choice
 from tritonc.variants.choice import Cost
 
@@ -251,7 +251,8 @@ def _others(rows: Sequence[_Candidate], whole: _Candidate, form: Form, small: Sm
     lengths = [length // _TAPS ** (len(form.loops) - 1) for length in _ALL_LENGTHS]
     launches = [launch for launch in _launches(form, _ALL_EXTENTS, _BATCHES, lengths)
                 if _LEAST_WORK <= prod((*launch[0], *launch[1])) <= _LARGEST]
-    known = [_timed(row._replace(cost=slower(row.cost, DOUBT)), launches)
+    known = [_timed(row._replace(cost=slower(row.cost, DOUBT + doubtful(row.profile, row.cost))),
+                    launches)
              for row in rows if row.threads <= _MOST_THREADS and (
                  row.kind == "cores" or not _gathers(row.profile)
                  or min(row.tile[:2]) >= LEAST_WGMMA)]

@@ -19,7 +19,7 @@ from tritonc.source import CompileError
 from tritonc.tune.model.choose import Binding, Lower, Ranked, middle, multiples, neighbours, ranked
 from tritonc.tune.model.features import features
 from tritonc.tune.model.loops import Around, forms, loops_around
-from tritonc.tune.model.times import IN_MEMORY, cluster_sizes, computing
+from tritonc.tune.model.times import IN_MEMORY, cluster_sizes, computing, doubtful
 from tritonc.tune.model.times import priced as cost_of
 from tritonc.variants import choice
 from tritonc.variants.choice import Cost
@@ -99,6 +99,7 @@ def portfolio(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
         rows += [row for row in ranked({n: [v] for n, v in base.items()}, lower, target)
                  if row.profile]
     known: list[tuple[Binding, Cost, tuple[int, ...]]] = []
+    doubts: list[float] = []
     (kernel,) = lower(base).kernels
     if any(chained(block) for block in kernel.blocks):
         return None
@@ -113,6 +114,7 @@ def portfolio(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
             if found is not None and (blocks == 1 or not computed or (
                     blocks == 2 and min(tile) >= LEAST_SENT and prod(tile) <= MOST_SENT)):
                 known.append(({**row.binding, **more}, found, tile))
+                doubts.append(DOUBT_SCALED if scaled else DOUBT + doubtful(row.profile, found))
     first = next((i for i, (binding, *_) in enumerate(known) if binding == base), None)
     if first is None:
         return None
@@ -120,11 +122,12 @@ def portfolio(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
     best = times.min(axis=0)
     chosen, served, worst = cover(times / best, first, most)
     members = []
-    for binding, cost, _ in (known[i] for i in chosen):
+    for i in chosen:
+        binding, cost, _ = known[i]
         # In several waves, on tensor cores: conv_nhwc of 28 x 28 27 us, 23 by blocks without.
         if "cluster_k" in binding and computing(rows[0].profile, target)[0] != "cores":
             cost = cost._replace(blocks=0)
-        members.append(Member(binding, slower(cost, DOUBT_SCALED if scaled else DOUBT)))
+        members.append(Member(binding, slower(cost, doubts[i])))
     if in_memory and form.axes < 3 and form.loops and not (scaled or computed) \
             and "wgmma" in target.features:
         least = times[[first, *chosen]].min(axis=0)

@@ -184,6 +184,14 @@ def computed_beside(profile: Profile) -> float:
     return max(0, work + min(0, more)) + max(0, more) / pieces
 
 
+def doubtful(profile: Profile, cost: Cost) -> float:
+    """The part of a step's time that is doubtful: indices of rows that follow from quotients, which
+    take several times as long where single elements are copied, not pieces."""
+    if not any(feature.computed for feature in profile if feature.kind == "dot"):
+        return 0.0
+    return _HIDDEN * _UNIT * computed_beside(profile) / _WORK / cost.busy
+
+
 def computing(profile: Profile, target: Target) -> tuple[str, int]:
     """The kind of a combination's product, and how many threads compute it."""
     widest = max((use(dot, target) for dot in joined([f for f in profile if f.kind == "dot"])),

@@ -83,8 +83,7 @@ def part_loop(kernel: Kernel, loop: Loop) -> Parts | None:
     if any(wait.attributes["pending"] for wait in waits):
         return None
     products = [op for op in body.ops if op.name == "wgmma"]
-    between = [wait for wait in waits if _goes_on(wait, readers)]
-    waits = [wait for wait in waits if wait not in between]
+    waits = [wait for wait in waits if not _goes_on(wait, readers)]
     products = [op for op in products if not _goes_on(op, readers)]
     if len(products) < 2:
         return None
@@ -117,11 +116,7 @@ def part_loop(kernel: Kernel, loop: Loop) -> Parts | None:
     if shared:
         _repeat_views(parts, shared)
     made = {r for op in parts.first for r in op.results if isinstance(r.type, Buffer)}
-    if any(v in made for op in parts.last for v in op.operands):
-        return None
-    for wait in between:
-        _wait_once(body, wait, readers)
-    return parts
+    return None if any(v in made for op in parts.last for v in op.operands) else parts
 
 
 def _goes_on(op: Op, readers: dict[Value, list[Op]]) -> bool:
@@ -133,18 +128,6 @@ def _goes_on(op: Op, readers: dict[Value, list[Op]]) -> bool:
             found[0].operands) == 1 and _goes_on(found[0], readers)
     return len(op.results) == 1 and len(found) == 1 and found[0].name == "wgmma" \
         and found[0].operands[2] is op.results[0]
-
-
-def _wait_once(body: Block, wait: Op, readers: dict[Value, list[Op]]) -> None:
-    """Let the product that goes on start without a wait: products on one sum end in their order.
-    What was given away in between is so behind the wait for the second one."""
-    (product,), (start,) = readers[wait.results[0]], wait.operands
-    product.operands[2] = start
-    end = next(op for op in body.ops if op.name == "wgmma_wait" and product.result in op.operands)
-    first, last = body.ops.index(wait), body.ops.index(end) + 1
-    given = [op for op in body.ops[first:last] if op.name == "ring_release"]
-    body.ops[first:last] = [
-        *(op for op in body.ops[first + 1 : last] if op not in given), *given]
 
 
 def _part_waits(body: Block) -> list[Op]:

@@ -77,7 +77,7 @@ def features(kernel: Kernel) -> Iterator[Feature]:
     else:
         blocks = kernel.blocks
     readers = uses(kernel)
-    counts = any(op.name == "histogram" for loop in cfg.loops for op in loop.ops())
+    counts = row_loops.counts_in_loops(kernel, cfg)
     infos = cache(lambda: axis_info.analyze(kernel))
     yield Feature("kernel", (), 0, form=_form_of(kernel, cfg))
     for block in blocks:
@@ -131,8 +131,8 @@ def _form_of(kernel: Kernel, cfg: Cfg) -> str:
     if any(op.name == "dot" for op in kernel.ops()):
         return ""
     for name in ("ends_by_tile", "recurrence", "columns_alone", "several_passes",
-                 "reducing_passes", "sums_columns", "adds_tiles", "adds_to_few", "takes_turns",
-                 "windows_of_bytes"):
+                 "reducing_passes", "sums_columns", "adds_tiles", "counts_in_loops", "adds_to_few",
+                 "takes_turns", "windows_of_bytes"):
         if getattr(row_loops, name)(kernel, cfg):
             nested = name.endswith("passes") and any(loop.depth > 1 for loop in cfg.loops)
             return "nested_passes" if nested else name

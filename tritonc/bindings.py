@@ -84,10 +84,16 @@ class Bindings:
             return dict(self._options.tune)  # the analysis reports it too, and what else is wrong
         given = self.split({t.name for t in declared})
         self.lists = {t.name: t.values for t in declared if t.values}
+        for t in declared:
+            value = self._options.tune.get(t.name)
+            if t.values and value is not None and value not in t.values:
+                diagnostics.warning("tunable-value", t.span, f"{t.name} = {value} is not among its "
+                                    f"values {', '.join(map(str, t.values))}")
         unbound = {t.name: t.values for t in declared if t.name not in given and t.values}
         if not unbound and known is None:
             return dict(given)
         from tritonc.tune.model.choose import MAX_COMBINATIONS, choose
+        from tritonc.tune.model.wider import wider
 
         lowered: dict[tuple[int, ...], Module | CompileError] = {}
 
@@ -99,13 +105,16 @@ class Bindings:
                     lowered[key] = sema.analyze_shapes(program, values, self._options)
                 except CompileError as error:
                     lowered[key] = error
-                    self.refused.append(({k: values[k] for k in unbound}, error.diagnostics[0]))
+                    if all(values[k] in self.lists[k] for k in unbound):
+                        self.refused.append(({k: values[k] for k in unbound}, error.diagnostics[0]))
             if isinstance(found := lowered[key], CompileError):
                 raise found
             return found
 
         self._shapes = lower
         target = self._target()
+        wide = wider(unbound, lower, target)
+        self.lists, unbound = {**self.lists, **wide}, {**unbound, **wide}
         count = prod(map(len, unbound.values()))
         if count > MAX_COMBINATIONS:
             diagnostics.warning(

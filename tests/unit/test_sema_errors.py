@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 from sema_programs import diagnose, lower
 
+from tritonc import driver
 from tritonc.diagnostics import DIAGNOSTICS
+from tritonc.options import Options
 from tritonc.sema import tables
-from tritonc.source import CompileError, Diagnostics
+from tritonc.source import CompileError, Diagnostics, SourceFile
 
 HEAD = """tunable int TM = {64};
 tunable int TN = {32};
@@ -286,9 +288,10 @@ def test_long_expressions_count_among_the_steps_of_filling(monkeypatch: pytest.M
 
 def test_tunables_from_outside() -> None:
     source = "tunable int TM = {16, 32}; kernel void k(int* p) { *p = TM; }"
-    found = diagnose(source, TM=48)
-    assert [(d.name, d.severity) for d in found] == [("tunable-value", "warning")]
-    assert "TM = 48 is not among its values 16, 32" in found[0].message
+    options = Options(tune={"TM": 48})
+    (warning,) = driver.compile(SourceFile("k.tc", source), options, ("tir",)).diagnostics
+    assert (warning.name, warning.severity) == ("tunable-value", "warning")
+    assert "TM = 48 is not among its values 16, 32" in warning.message
     found = diagnose(source, TN=48)
     assert [d.name for d in found] == ["unknown-tunable"] and "has: TM" in found[0].message
 

@@ -251,9 +251,6 @@ def bind(context: Context, bindings: Mapping[str, int]) -> None:
                 tunable.value = POISON
                 continue
             value = tunable.values[0]
-        elif tunable.values and value not in tunable.values:
-            context.warning("tunable-value", node.name_span, f"{node.name} = {value} is not among "
-                            f"its values {', '.join(map(str, tunable.values))}")
         if not -(1 << 31) <= value < 1 << 31:
             context.error("tunable-type", node.name_span, f"{node.name} = {value} does not fit "
                           "an int")

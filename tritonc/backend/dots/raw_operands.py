@@ -43,7 +43,7 @@ from tritonc.ir.types import F32, TF32, Tile, is_float, scalar, shape
 PIECE = 16  # bytes that copies move at once
 SMALL = 16  # a load of so many times fewer bytes than the operand stays one: a scale, a zero point
 _SPREADS = ("splat", "broadcast", "reshape", "trans")
-_SHAPES = (*_SPREADS, "constant", "range")
+_SHAPES = (*_SPREADS, "constant", "constant_table", "range")
 
 
 @dataclass

@@ -242,11 +242,13 @@ def _few(rows: Sequence[_Candidate], whole: _Candidate, form: Form, target: Targ
 
 def _others(rows: Sequence[_Candidate], whole: _Candidate, form: Form, small: Small | None,
             few: Sequence[_Candidate]) -> list[_Candidate]:
-    """Entries without clusters to have beside those with clusters.  None of products whose
-    operands or sums are computed: by them int8_linear took 1.15 to 1.2 times as long, fp8_block 1.1
-    and 0.93 times.  Rows that are gathered are gathered anew for each tile beside another: 161 x
-    700, one channel, by 64 x 32 took 0.404 ms, and 0.21 by 64 x 128."""
-    if any(any(feature.raw) or feature.scaled for feature in whole.profile):
+    """Entries without clusters to have beside those with clusters.  None of products whose sums
+    are computed, and none small of those whose operands are: by them int8_linear took 1.15 to
+    1.2 times as long, fp8_block 1.1 and 0.93 times.  Rows that are gathered are gathered anew for
+    each tile beside another: 161 x 700, one channel, by 64 x 32 took 0.404 ms, and 0.21 by 64 x
+    128."""
+    converted = any(any(feature.raw) for feature in whole.profile)
+    if any(feature.scaled for feature in whole.profile):
         return []
     lengths = [length // _TAPS ** (len(form.loops) - 1) for length in _ALL_LENGTHS]
     launches = [launch for launch in _launches(form, _ALL_EXTENTS, _BATCHES, lengths)
@@ -254,6 +256,7 @@ def _others(rows: Sequence[_Candidate], whole: _Candidate, form: Form, small: Sm
     known = [_timed(row._replace(cost=slower(row.cost, DOUBT + doubtful(row.profile, row.cost))),
                     launches)
              for row in rows if row.threads <= _MOST_THREADS and (
+                 not converted or prod(row.tile) >= LARGE) and (
                  row.kind == "cores" or not _gathers(row.profile)
                  or min(row.tile[:2]) >= LEAST_WGMMA)]
     least = [*map(min, *(_timed(row, launches).times

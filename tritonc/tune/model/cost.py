@@ -26,6 +26,7 @@ _TURN = 4.0  # multiply-adds that an element costs that a thread turns on its wa
 _OTHERS = 50  # registers of a thread for addresses, masks and fragments
 _BESIDE_OPERANDS = 24  # where a thread computes operands of wgmma: all but sums, words and operands
 _TENSOR_GAIN = 16  # how much faster tensor cores are than CUDA cores
+_CONVERTED = 20.0  # multiply-adds that an element costs that a thread converts for wgmma
 _TENSOR_STEP = {True: 8e5, False: 1e5}  # multiply-adds that a k step of wgmma, of mma costs
 # Where threads compute in each step where rows are: several blocks of few warps compute that beside
 # each other's products, and a tile that has a multiprocessor to itself leaves most of them idle in
@@ -125,7 +126,9 @@ def _tensor_cost(dot: Feature, row: MatrixInstruction, target: Target, carried: 
     # What threads compute for wgmma: words that they read, and two sets of operands, of which one
     # is in flight.
     words = sum(size * k * dot.bytes / 4 / threads for size, raw in zip((m, n), dot.raw) if raw)
-    if wide and held + 2 * words > target.registers_per_thread - _BESIDE_OPERANDS:
+    if wide and held + 2 * words > min(target.registers_per_thread,
+                                       target.registers_per_multiprocessor // threads
+                                       ) - _BESIDE_OPERANDS:
         return SPILLS + held + stage
     late = 1.2 if wide and words and held + 3 * words > IN_FLIGHT_REGISTERS else 1.0
     # Rows of a stage are whole lines of 128 bytes of shared memory where wgmma reads them.
@@ -134,6 +137,8 @@ def _tensor_cost(dot: Feature, row: MatrixInstruction, target: Target, carried: 
     resident = 1.3 if not wide and threads > 128 else 1.0
     step = _TENSOR_STEP[wide] * 2 / dot.bytes / (m * n * k)
     traffic = 20 * (1 / m + 1 / n) + (0.02 if m > n else 0.0)
+    if wide:
+        traffic += _CONVERTED * sum(1 / size for size, raw in zip((n, m), dot.raw) if raw)
     few = 1 + 0.3 * max(0, needed - stages)
     if wide and dot.computed:
         beside = blocks_beside(stage, threads // 32, int(held), target)

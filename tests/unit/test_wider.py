@@ -1,0 +1,64 @@
+"""Tiles wider than the source lists: where programs compute each row by itself, and only there."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tritonc import driver
+from tritonc.options import Options
+from tritonc.source import SourceFile
+
+TEXT = """
+const tunable int TM = {64, 128};
+const tunable int TN = {64, 128, 256};
+const tunable int TK = {64};
+kernel void product(const half* x, const int8* w, half* y, int* count, int M, int N, int K) {
+  int rm[TM] = get_global_range(0);
+  int rn[TN] = get_global_range(1);
+  float acc[TM, TN] = 0;
+  for (int k = 0; k < K; k += TK) {
+    int rk[TK] = k + 0 ... TK;
+    half X[TM, TK] = (rm < M)[:, newaxis] && rk < K ? x[rm[:, newaxis] * K + rk] : 0;
+    int8 q[TN, TK] = (rn < N)[:, newaxis] && rk < K ? w[rn[:, newaxis] * K + rk] : 0;
+    acc += dot(X, trans((half)q));
+  }
+  BEHIND
+  @((rm < M)[:, newaxis] && rn < N) y[rm[:, newaxis] * N + rn] = acc;
+}
+"""
+
+
+def tile(text: str, arch: str = "sm_90a") -> list[int]:
+    made = driver.compile(SourceFile("product.tc", text), Options(arch=arch), ("manifest",))
+    tunables = json.loads(made.outputs["manifest"])["kernels"][0]["tunables"]
+    return [tunables["TM"], tunables["TN"]]
+
+
+@pytest.mark.parametrize("behind", ["", "acc = acc * 2 + (float)rm[:, newaxis];"])
+def test_rows_of_two_programs(behind: str) -> None:
+    assert tile(TEXT.replace("BEHIND", behind)) == [256, 128]
+
+
+@pytest.mark.parametrize("old, new", [
+    ("BEHIND", "*count = 1;"),  # once for each program
+    ("BEHIND", "atomic_add(count, 1);"),
+    ("BEHIND", "acc += acc[+, :][newaxis, :];"),  # brings rows together
+    ("BEHIND", "acc += (float)(0 ... TM)[:, newaxis];"),  # a place in the tile
+    ("BEHIND", "acc += TM;"),
+    ("BEHIND", "acc += get_program_id(0);"),
+    ("BEHIND", "acc += get_num_programs(0);"),
+    ("BEHIND", "static_assert(TM < 256);"),
+    ("= get_global_range(0)", "= get_program_id(0) * TM + 0 ... TM"),
+    ("int8* w", "half* w"), ("int8 q", "half q"),
+])
+def test_no_more_than_listed(old: str, new: str) -> None:
+    text = TEXT.replace(old, new).replace("BEHIND", "")
+    if new.startswith("half"):
+        text = text.replace("int8", "half")
+    assert tile(text)[0] <= 128
+
+
+def test_other_instructions_keep_the_list() -> None:
+    assert tile(TEXT.replace("BEHIND", ""), "sm_80")[0] <= 128

@@ -1,0 +1,85 @@
+"""Tiles twice as wide as the source lists, for products that convert an operand.
+
+A program converts each element of such an operand anew, so that what it costs falls with the extent
+of the other operand: by 256 x 128 half as many conversions as by 128 x 256.  Where the programs
+along an axis compute each row by itself, one can take the rows of two: what the rows share, loops
+and the other operand, is the same.  That is so if the kernel lowered with another extent differs in
+extents alone, and no operation brings elements along that axis together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+
+from tritonc.backend.target.target import Target
+from tritonc.ir.core import Kernel, Op, Value
+from tritonc.ir.ops import CONTROL, READ
+from tritonc.ir.types import shape
+from tritonc.tune.model.choose import Lower, lowered, middle
+from tritonc.tune.model.features import features
+
+WIDEST = 256  # columns of an instruction
+_SPREADS = ("phi", "splat", "constant", "broadcast", "trans", "select", "psi", "cmpp")
+
+
+def wider(space: Mapping[str, Sequence[int]], lower: Lower, target: Target
+          ) -> dict[str, tuple[int, ...]]:
+    """The tunables of `space` that may have one more value, with their values."""
+    if "wgmma" not in target.features:
+        return {}
+    base = lowered(lower, middle(space))
+    dots = [] if base is None or len(base.kernels) != 1 else [
+        f for f in features(base.kernels[0]) if f.kind == "dot"]
+    if base is None or len(dots) != 1 or not any(dots[0].raw):
+        return {}
+    axis = -3 if dots[0].raw[1] else -2  # of the dot's extents
+    found = {}
+    for name, values in space.items():
+        more = 2 * max(values)
+        if 2 <= more <= WIDEST and (other := lowered(lower, {**middle(space), name: more})):
+            (wide,) = (f for f in features(other.kernels[0]) if f.kind == "dot")
+            if wide.extents[axis] > dots[0].extents[axis] and by_themselves(
+                    base.kernels[0], other.kernels[0]):
+                found[name] = (*values, more)
+    return found
+
+
+def by_themselves(kernel: Kernel, wide: Kernel) -> bool:
+    """Whether `wide`, which is the kernel with another extent of its tiles along one axis, computes
+    for each element along that axis what the kernel does."""
+    ops, others = [*kernel.ops()], [*wide.ops()]
+    axes = {op.attributes["axis"] for op, other in zip(ops, others, strict=False)
+            if op.name == other.name == "get_global_range"
+            and op.attributes["extent"] != other.attributes["extent"]}
+    return len(ops) == len(others) and len(axes) == 1 and all(
+        _alike(op, other, axes) for op, other in zip(ops, others, strict=True))
+
+
+def _alike(op: Op, other: Op, axes: set[int]) -> bool:
+    cut = [*map(_cut, op.operands, other.operands)]
+    made = [*map(_cut, op.results, other.results)]
+    if op.name != other.name or any(len(dims) > 1 for dims in (*cut, *made)):
+        return False
+    if op.name == "get_global_range":
+        return bool(made[0]) == (op.attributes["axis"] in axes)
+    if op.attributes != other.attributes or (op.name in (
+            "get_program_id", "get_num_programs") and op.attributes["axis"] in axes):
+        return False
+    if op.effects - {READ, CONTROL} and not (op.operands and cut[0]):
+        return False  # each program does it once
+    if not any((*cut, *made)) or op.info.elementwise or op.name in (*_SPREADS, "load", "store"):
+        return True
+    if op.name == "reshape":  # the axis stays one
+        (before,), (after,) = cut[0], made[0]
+        old, new = shape(op.operands[0].type), shape(op.result.type)
+        return old[before] == new[after] and prod(old[:before]) == prod(new[:after])
+    return op.name == "dot" and not (cut[0] - {0} or cut[1] - {1}) and len(
+        shape(op.result.type)) == 2
+
+
+def _cut(value: Value, other: Value) -> set[int]:
+    """The axes along which the extents differ."""
+    return {d for d, (a, b) in enumerate(zip(shape(value.type), shape(other.type), strict=True))
+            if a != b}
+

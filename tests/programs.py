@@ -19,9 +19,11 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+from in_flight import touched_in_flight
+from simulator.machine import handlers
+
 from tritonc import driver
 from tritonc.backend.target.machine_ops import ALL_OPS
-from tritonc.interp.simulator.machine import handlers
 from tritonc.ir.core import Kernel
 from tritonc.launch.compare import differences
 from tritonc.launch.data import Data, prepare
@@ -158,7 +160,9 @@ def check(result: driver.Result, data: Data) -> None:
 
 
 def ptxas(text: str, target: str, scratch: Path) -> str:
-    """What ptxas -v says of PTX, which it takes."""
+    """What ptxas -v says of PTX, which it takes, and in which nothing touches registers in flight.
+    """
+    assert not touched_in_flight(text)
     ptx = scratch / "kernel.ptx"
     ptx.write_text(text, encoding="utf-8")
     done = subprocess.run([PTXAS or "", "-v", f"-arch={target}", str(ptx), "-o", "/dev/null"],

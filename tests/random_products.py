@@ -14,10 +14,11 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from simulator.machine import handlers
+
 from tritonc import driver
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.backend.target.target import TARGETS
-from tritonc.interp.simulator.machine import handlers
 from tritonc.launch.compare import differences
 from tritonc.launch.data import prepare
 from tritonc.launch.interpreter import launch

@@ -33,12 +33,12 @@ sys.path.insert(0, str(ROOT))  # so that the program runs where nothing is insta
 
 import oracle  # noqa: E402
 from random_statements import program  # noqa: E402
+from simulator import machine as simulate  # noqa: E402
 
 from tritonc import driver, pass_manager, passes  # noqa: E402
 from tritonc.backend.target.machine_ops import ALL_OPS  # noqa: E402
 from tritonc.backend.target.target import find  # noqa: E402
 from tritonc.interp.interpreter import InterpreterError  # noqa: E402
-from tritonc.interp.simulator import machine as simulate  # noqa: E402
 from tritonc.ir.context import Context  # noqa: E402
 from tritonc.ir.core import Module  # noqa: E402
 from tritonc.ir.syntax.text import print_kernel  # noqa: E402

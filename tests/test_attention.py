@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 from programs import ROOT, Setting, compiled, simulate
+from simulator.machine import handlers
 
 from tritonc import driver
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.interp.interpreter import InterpreterError
-from tritonc.interp.simulator.machine import handlers
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Kernel, Op
 from tritonc.ir.types import Buffer

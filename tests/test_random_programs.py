@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import random_programs
 from random_programs import Difference, Settings, check, check_on_gpu, program, run_many
+from simulator import machine as simulate
 
 from tritonc import passes
 from tritonc.backend.target.machine_ops import ALL_OPS
-from tritonc.interp.simulator import machine as simulate
 from tritonc.ir.core import Kernel, Module
 from tritonc.ir.ops import OPS
 from tritonc.launch.data import Data

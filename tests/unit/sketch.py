@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from simulator import machine as simulate
 
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.backend.target.target import find
 from tritonc.interp.interpreter import Frame, Handler, Memory, run
-from tritonc.interp.simulator import machine as simulate
 from tritonc.ir.build import Builder
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Module, Op, ParameterInfo, Value

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from command import tritonc
+from simulator import machine as simulate
 from sketch import parse
 
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.interp.interpreter import run
 from tritonc.interp.memory import Memory
-from tritonc.interp.simulator import machine as simulate
 
 SHIFTED = """
 kernel void shifted(const float* x, float* y, int N) {

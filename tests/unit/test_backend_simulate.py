@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from simulator.machine import handlers
 from sketch import Program, parse
 
 from tritonc.backend.target.machine_ops import ALL_OPS, MACHINE_OPS
 from tritonc.interp.interpreter import InterpreterError
-from tritonc.interp.simulator.machine import handlers
 
 # Two warps: `row` has a thread for each of 64 elements, `turned` another thread for each, `copies`
 # all 64 elements in both warps, two per thread.

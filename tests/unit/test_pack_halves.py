@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 from programs import ROOT, Setting
+from simulator.machine import handlers
 from test_emit_sources import execute
 from test_emit_sources import launch as launch_threads
 
 from tritonc import driver
 from tritonc.backend.layout.halves import Candidates
 from tritonc.backend.target.machine_ops import ALL_OPS
-from tritonc.interp.simulator.machine import handlers
 from tritonc.launch.data import prepare
 from tritonc.launch.interpreter import launch
 from tritonc.launch.run_problems import kernel_of, read_problems

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from backend_programs import ALONE, data
 from programs import Setting
+from simulator.machine import handlers
 from sketch import Program, Sketch
 from test_backend_passes import lowered
 
 from tritonc import driver
 from tritonc.analysis.registers.pressure import Estimate, pressure
 from tritonc.backend.target.machine_ops import ALL_OPS
-from tritonc.interp.simulator.machine import handlers
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.types import BF16, F32, Tile
 from tritonc.launch.compare import differences

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tritonc.interp import arrays, clusters
+from tritonc.interp import arrays
 from tritonc.interp.elementwise import past_width
 from tritonc.interp.frame import Frame, Launch, Step
 from tritonc.interp.memory_steps import atomic, load, store
@@ -294,10 +294,6 @@ def _nothing(launch: Launch, op: Op) -> None:
     """Memory is always up to date here."""
 
 
-def _of_cluster(handle: Callable[[Frame, Op], Any]) -> Callable[[Launch, Op], Step]:
-    return lambda launch, op: _handled(handle, op)
-
-
 _SPECIAL: dict[str, Callable[[Launch, Op], Step | None]] = {
     "undef": _undef,
     "get_program_id": _program_id,
@@ -306,9 +302,6 @@ _SPECIAL: dict[str, Callable[[Launch, Op], Step | None]] = {
     "constant_table": _constant_table,
     "psi": _psi,
     "assume_multiple": _assume_multiple, "assume_positive": _assume_positive,
-    "get_cluster_rank": _of_cluster(clusters.get_cluster_rank),
-    "cluster_arrive": _of_cluster(clusters.cluster_arrive),
-    "cluster_reduce": _of_cluster(clusters.cluster_reduce),
     "load": load,
     "store": store,
     "atomic_rmw": atomic,

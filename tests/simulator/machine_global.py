@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from simulator.hazards import Hazards
+from simulator.machine_state import Machine, holders, owners
 from tritonc.interp.frame import Frame
-from tritonc.interp.hazards import Hazards
-from tritonc.interp.simulator.machine_state import Machine, holders, owners
 from tritonc.interp.steps import step_of
 from tritonc.ir.core import Op, Value
 from tritonc.ir.numeric.formats import memory_dtype

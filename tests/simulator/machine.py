@@ -29,11 +29,11 @@ from typing import Any
 
 import numpy as np
 
-from tritonc.interp import arrays, clusters, hazards
+from simulator import clusters, hazards, machine_global, machine_tensor
+from simulator.hazards import MANY, Threads
+from simulator.machine_state import Copy, Machine, View, holders, owners
+from tritonc.interp import arrays
 from tritonc.interp.frame import Frame, Handler, Step
-from tritonc.interp.hazards import MANY, Threads
-from tritonc.interp.simulator import machine_global, machine_tensor
-from tritonc.interp.simulator.machine_state import Copy, Machine, View, holders, owners
 from tritonc.interp.undefined import dot_undefined, either
 from tritonc.ir.core import Op, Value
 from tritonc.ir.types import Buffer, Tile, shape

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tritonc.interp import hazards
+from simulator import hazards
+from simulator.hazards import GROUPS, MANY, NOBODY, Hazards, Indices, Threads
 from tritonc.interp.frame import Frame, Step
-from tritonc.interp.hazards import GROUPS, MANY, NOBODY, Hazards, Indices, Threads
 from tritonc.ir.core import Op, Value
 from tritonc.ir.layouts.shared_layout import row_major
 from tritonc.ir.numeric.formats import from_memory, memory_dtype, to_memory

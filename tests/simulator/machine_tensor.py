@@ -23,10 +23,8 @@ from typing import Any
 
 import numpy as np
 
-from tritonc.interp import arrays
-from tritonc.interp.frame import Frame
-from tritonc.interp.hazards import GROUP_BITS, MANY, NOBODY, RELEASED, Threads
-from tritonc.interp.simulator.machine_state import (
+from simulator.hazards import GROUP_BITS, MANY, NOBODY, RELEASED, Threads
+from simulator.machine_state import (
     FENCED,
     FIRST,
     SEEN,
@@ -40,6 +38,8 @@ from tritonc.interp.simulator.machine_state import (
     Undefined,
     View,
 )
+from tritonc.interp import arrays
+from tritonc.interp.frame import Frame
 from tritonc.interp.undefined import dot_undefined
 from tritonc.ir.core import Op, Value
 from tritonc.ir.types import SCALARS, Buffer

@@ -66,8 +66,9 @@ Profile = tuple[Feature, ...]
 def features(kernel: Kernel) -> Iterator[Feature]:
     """What the model reads of a kernel: its dots, reductions, and accesses of memory by tiles.
 
-    Dots, and what goes with them, count only in loops, where there are loops.  Other operations do
-    not count: whether two of them are one depends on whether their shapes happen to agree.
+    Dots, and what goes with them, count only in loops, where there are loops, and so do accesses
+    where loops add up histograms, whose counts stay in shared memory.  Other operations do not
+    count: whether two of them are one depends on whether their shapes happen to agree.
     """
     cfg = Cfg(kernel)
     if any(op.name == "dot" for op in kernel.ops()):
@@ -76,6 +77,7 @@ def features(kernel: Kernel) -> Iterator[Feature]:
     else:
         blocks = kernel.blocks
     readers = uses(kernel)
+    counts = row_loops.counts_in_loops(kernel, cfg)
     infos = cache(lambda: axis_info.analyze(kernel))
     yield Feature("kernel", (), 0, form=_form_of(kernel, cfg))
     for block in blocks:
@@ -110,7 +112,8 @@ def features(kernel: Kernel) -> Iterator[Feature]:
                 axes = op.attributes.get("axes", (op.attributes.get("axis", 0),))
                 yield Feature("reduce", shape(t), element(t).bytes, tuple(axes),
                               computed=op.operands[0].op in block.ops)
-            elif op.effects & {READ, WRITE} and op.operands:
+            elif op.effects & {READ, WRITE} and op.operands and (
+                    block in cfg.innermost or not counts):
                 t = op.operands[0].type
                 yield Feature("access", shape(t), scalar(pointee(t)).bytes)
             elif dots and not chain and op.name in _WORK and not (
@@ -126,8 +129,8 @@ def _form_of(kernel: Kernel, cfg: Cfg) -> str:
     if any(op.name == "dot" for op in kernel.ops()):
         return ""
     for name in ("ends_by_tile", "recurrence", "columns_alone", "several_passes",
-                 "reducing_passes", "sums_columns", "adds_tiles", "adds_to_few", "takes_turns",
-                 "windows_of_bytes"):
+                 "reducing_passes", "sums_columns", "adds_tiles", "counts_in_loops", "adds_to_few",
+                 "takes_turns", "windows_of_bytes"):
         if getattr(row_loops, name)(kernel, cfg):
             nested = name.endswith("passes") and any(loop.depth > 1 for loop in cfg.loops)
             return "nested_passes" if nested else name

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+from in_flight import touched_in_flight
 from simulator.machine import handlers
 
 from tritonc import driver
@@ -159,7 +160,9 @@ def check(result: driver.Result, data: Data) -> None:
 
 
 def ptxas(text: str, target: str, scratch: Path) -> str:
-    """What ptxas -v says of PTX, which it takes."""
+    """What ptxas -v says of PTX, which it takes, and in which nothing touches registers in flight.
+    """
+    assert not touched_in_flight(text)
     ptx = scratch / "kernel.ptx"
     ptx.write_text(text, encoding="utf-8")
     done = subprocess.run([PTXAS or "", "-v", f"-arch={target}", str(ptx), "-o", "/dev/null"],

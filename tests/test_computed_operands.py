@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from pathlib import Path
 
 import pytest
+from in_flight import touched_in_flight
 from programs import PTXAS, ROOT, Setting, compiled, ptxas, settings, simulate
+
+from tritonc import passes
+from tritonc.options import Options
+
+sys.path.append(str(ROOT / "bench"))
+
+from registers import compile_plainly
 
 PATH = ROOT / "tests" / "run" / "computed_operands.tc"
 GATHERED = ROOT / "tests" / "run" / "gathered_operand.tc"
@@ -44,6 +54,18 @@ def test_a_warp_of_its_own_makes_the_copies(number: int, tmp_path: Path, thoroug
     if assembled:
         said = ptxas(result.outputs["ptx"], "sm_90a", tmp_path)
         assert "C75" not in said and " 0 bytes spill stores" in said
+
+
+@pytest.mark.parametrize("level, without", [(2, ""), (2, "alternate_registers"), (0, "")])
+def test_registers_in_flight_stay(level: int, without: str, monkeypatch: pytest.MonkeyPatch
+                                  ) -> None:
+    """Also where no pass gives two iterations registers of their own: then none is in flight."""
+    monkeypatch.setattr(passes, "BACKEND", [row for row in passes.BACKEND if row.name != without])
+    path = ROOT / "samples" / "int4_linear.tc"
+    text = compile_plainly(path, Options(arch="sm_90a", opt_level=level), "ptx").outputs["ptx"]
+    assert "wgmma.mma_async" in text and touched_in_flight(text) == []
+    loops = re.findall(r"wgmma.wait_group.sync.aligned 1;", text)
+    assert bool(loops) == (level > 0 and not without)
 
 
 def test_gathered_rows_are_copied_beside_boxes() -> None:

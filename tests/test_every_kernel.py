@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from in_flight import touched_in_flight
 from llvmlite import binding as llvm
 
 from tritonc import driver
@@ -43,6 +44,8 @@ def check(path: Path, form: Options, kind: str, bare: bool = True) -> None:
     for result in results:
         if kind == "ll":
             llvm.parse_assembly(result.outputs[kind]).verify()
+        else:
+            assert not touched_in_flight(result.outputs[kind])
 
 
 @pytest.mark.parametrize("number, path", EVERY)

@@ -21,7 +21,7 @@ SAMPLES = Path(__file__).parents[2] / "samples"
 @pytest.mark.parametrize("name", TARGETS)
 def test_llvm_knows_the_target(name: str) -> None:
     target = find(name)
-    assert str(llvm.machine(target, Options()).target_data) == DATA_LAYOUT
+    assert str(llvm.machine(target, 2).target_data) == DATA_LAYOUT
     text = llvm.assemble("define ptx_kernel void @k() {\n  ret void\n}\n", target, Options())
     version = f"{target.ptx // 10}.{target.ptx % 10}"
     assert f".version {version}\n.target {name}\n" in text

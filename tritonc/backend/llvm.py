@@ -146,8 +146,8 @@ def _reached(kernel: Kernel, effect: str) -> set[Value]:
 # takes time quadratic in the length of a chain of integer operations, 3 s for 20,000 lines of one,
 # and in the number of accesses, 3 s for 14,000 lines of a thread that makes 500.
 # The assembler improves the code anyway.  Not so beside products in flight (wgmma): unimproved code
-# copies its sums at each phi, before they are waited for, and ptxas then serialises all products of
-# the function (C7514).
+# copies its sums before they are waited for, which PTX forbids; at best, ptxas serialises all
+# products of the function (C7514).
 LONGEST_OPTIMIZED = 12_000
 
 # ---- LLVM ----------------------------------------------------------------------------------------
@@ -170,10 +170,9 @@ def _library() -> Any:
     return llvm
 
 
-def machine(target: Target, options: Options, size: int = 0) -> llvm.TargetMachine:
-    """LLVM's machine for a target, and functions of `size` lines at most."""
+def machine(target: Target, level: int) -> llvm.TargetMachine:
+    """LLVM's machine for a target."""
     llvm = _library()
-    level = 0 if size > LONGEST_OPTIMIZED else options.opt_level
     made = llvm.Target.from_triple(TRIPLE).create_target_machine(
         cpu=target.name, features=f"+ptx{target.ptx}", opt=level)
     assert str(made.target_data) == DATA_LAYOUT
@@ -183,8 +182,10 @@ def machine(target: Target, options: Options, size: int = 0) -> llvm.TargetMachi
 def assemble(text: str, target: Target, options: Options) -> str:
     """The PTX of a module of LLVM IR."""
     llvm = _library()
-    size = 0 if "wgmma." in text else max(part.count("\n") for part in text.split("\ndefine "))
-    code = machine(target, options, size)
+    size = max(part.count("\n") for part in text.split("\ndefine "))
+    level = max(options.opt_level, 1) if "wgmma." in text else (
+        options.opt_level if size <= LONGEST_OPTIMIZED else 0)
+    code = machine(target, level)
     module = llvm.parse_assembly(text)
     module.verify()
     optimize(module, code, options)

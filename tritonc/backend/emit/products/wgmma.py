@@ -37,7 +37,8 @@ from tritonc.backend.emit.literals import SHARED_SPACE, literal, llvm_type
 from tritonc.backend.emit.module import CONVERGENT
 from tritonc.backend.emit.warps import of_warp, to_words
 from tritonc.backend.target.matrix import BY_NAME, MatrixInstruction
-from tritonc.ir.core import Op, Value
+from tritonc.ir.cfg import reached
+from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.layouts.fragment import a_fragment, accumulator_fragment, instances
 from tritonc.ir.layouts.layout import LANE_BITS, SharedLayout
 from tritonc.ir.layouts.shared_layout import tensor_core, transpose
@@ -292,15 +293,29 @@ def wgmma(f: FunctionEmitter, op: Op) -> None:
 
 
 def wgmma_wait(f: FunctionEmitter, op: Op) -> None:
-    """One wait; every register of every value goes in and comes out."""
-    text = f"wgmma.wait_group.sync.aligned {op.attributes['pending']};"
+    """One wait; every register of every value goes in and comes out.  It leaves no product in
+    flight where its operand would be moved."""
     count = len(op.results)
-    kept = [("r", f"i32 {word}") for value in op.operands[count:] for word in f.values[value]]
+    moved = any(_moved(f.kernel, op, value) for value in op.operands[count:])
+    text = f"wgmma.wait_group.sync.aligned {0 if moved else op.attributes['pending']};"
+    kept = [word for value in op.operands[count:] for word in f.values[value]]
     for value, result in zip(op.operands, op.results, strict=False):
         names, e = f.values[value], scalar(value.type)
         # Registers that a product reads must not change before it has ended.
-        held = kept or [("r", f"i32 {word}") for word in f.held.get(value, [])]
-        f.values[result] = _threaded(f, text, e, len(names), names, held)
+        held = kept if kept and not moved else [*kept, *f.held.get(value, ())]
+        f.values[result] = _threaded(f, text, e, len(names), names,
+                                     [("r", f"i32 {word}") for word in held])
+
+
+def _moved(kernel: Kernel, wait: Op, value: Value) -> bool:
+    """Whether the next iteration's registers are made before the wait for this one's: the two are
+    apart then, and a copy brings the new ones to where the next iteration has its own, though the
+    product that reads them goes on (see `alternate_registers`, which leaves no such wait)."""
+    if value.op is None or value.op.name != "phi":
+        return False
+    header, home, *made = (next(block for block in kernel.blocks if op in block.ops) for op in (
+        value.op, wait, *(v.op for v in value.op.operands if v.op is not None)))
+    return any(block is header or home in reached([block], stop=(header,)) for block in made)
 
 
 EMITTERS: dict[str, Emitter] = {

@@ -51,7 +51,7 @@ STEMS = ("matmul_f32", "matmul_f16", "linear_bf16", "decode_linear", "conv_nchw"
          "conv_table", "shift_conv")
 ARCH, WITHIN = "sm_90a", 0.01
 PREFIX = {"ours": "", "tuned": "other "}  # of the names of their variants; first words are groups
-DOUBT = 1.03  # of times that only a glance gave
+DOUBT = 1.25  # of times that only a glance gave: below 10 us they are wrong by so much
 
 
 def write_headers(stems: Sequence[str], folder: Path, tuning: Mapping[str, Path], count: int
@@ -118,18 +118,23 @@ def _words(tunables: Mapping[str, int]) -> str:
     return " ".join(f"{name}={value}" for name, value in tunables.items())
 
 
-def alone(workloads: Sequence[Workload], headers: Mapping[str, Header], folder: Path, more: int
-          ) -> dict[str, dict[str, Any]]:
+def alone(workloads: Sequence[Workload], headers: Mapping[str, Header], folder: Path, more: int,
+          known: Mapping[str, Job]) -> dict[str, dict[str, Any]]:
     """Tiles that are compiled by themselves, by stem and name: those that the suite tries, and of
-    each kernel as many `more` that the cost model thinks the best at these sizes."""
+    each kernel as many `more` that the cost model thinks the best at these sizes; at sizes that are
+    `known`, the best."""
     jobs: dict[tuple[str, str], Job] = {}
     with ProcessPoolExecutor() as pool:
         found_more = {stem: pool.submit(
             _promising, stem, header.row["name"],
-            [_known(w, header) for w in workloads if w.stem == stem], more)
+            [_known(w, header) for w in workloads if w.stem == stem and w.name not in known], more)
             for stem, header in headers.items() if more}
     for w in workloads:
-        for tile in (*w.tiles, *(found_more[w.stem].result() if more else ())):
+        tiles = [*w.tiles, *(found_more[w.stem].result() if more else ())]
+        if w.name in known:
+            tiles = [_tile(name, known[w.name]) for name in (known[w.name]["best"],)
+                     if name.startswith("tile")]
+        for tile in tiles:
             jobs[w.stem, f"tile {_words(tile)}"] = {
                 "do": "compile", "stem": w.stem, "defines": w.defines, "sizes": {}, "arch": ARCH,
                 "tune": {**tile, "coarsen": 0}, "options": {}, "folder": str(folder),
@@ -304,7 +309,7 @@ def main() -> None:
     print(commit())
 
     known = json.loads(options.known.read_text())["rows"] if options.known else []
-    names = {row["name"] for row in known}
+    by_name = {row["name"]: row for row in known}
 
     with tempfile.TemporaryDirectory(prefix="tritonc-header-") as name:
         folder = Path(name)
@@ -317,10 +322,10 @@ def main() -> None:
             return found
 
         sets = {"ours": headers("ours", {})}
-        new = [w for w in workloads if w.name not in names]
+        new = [w for w in workloads if w.name not in by_name]
         tiles: dict[str, dict[str, Any]] = {}
         if not options.compile_only:
-            tiles = alone(new, sets["ours"], folder, options.more)
+            tiles = alone(workloads, sets["ours"], folder, options.more, by_name)
             known += measure_all(new, sets, tiles, options)
         if options.tuned:
             sets["tuned"] = headers("tuned", tuning_files(known, folder))

@@ -25,6 +25,7 @@ _CONTEXT = ExitStack()  # of the GPU: making one for each test would take the mo
 def pytest_configure() -> None:
     # A shell's jobs in the background ignore interruptions, and so would the commands of tests.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    gc.set_threshold(200_000)  # as the command does
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -35,15 +36,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if not config.getoption("--gpu"):
-        skip = pytest.mark.skip(reason="needs --gpu")
-        for item in items:
-            if "gpu" in item.keywords:
-                item.add_marker(skip)
+        left = [item for item in items if "gpu" in item.keywords]
+        config.hook.pytest_deselected(items=left)
+        items[:] = [item for item in items if "gpu" not in item.keywords]
 
 
 def pytest_collection_finish() -> None:
     gc.freeze()  # thousands of tests, which each full collection would look through
-    gc.set_threshold(200_000)  # as the command does
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -198,7 +198,7 @@ def test_on_the_gpu(way: int, cluster: int) -> None:
 @pytest.mark.parametrize("way", SHARED)
 def test_sums_in_memory(way: int, blocks: int, thorough: bool) -> None:
     """A variant whose blocks add up in memory, which is as before afterwards: twice in a row."""
-    if (way + blocks) % 3 and not thorough:
+    if (way + len(str(blocks)) + blocks) % 3 and not thorough:  # one number of blocks each
         pytest.skip("needs --thorough")
     options = Options(arch="sm_90a", verify_each=True, defines=(f"WAY={way}",),
                       tune={"TM": 32, "TN": 64, "TK": 32}, variant=(f"memory_k={blocks}",))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 DEFAULT_ARCH = "sm_80"  # its PTX runs on every GPU from Ampere on
-MOST_VARIANTS = 8  # of a kernel beside the general entry, where --variants has no number
+MOST_VARIANTS = 12  # of a kernel beside the general entry, where --variants has no number
 MOST_PLANNED = 16  # where each is compiled only when a launch first takes it
 NATIVE = "native"  # as --arch: the GPU of this machine
 

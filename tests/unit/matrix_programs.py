@@ -24,11 +24,13 @@ def data(*extents: int, seed: int = 0) -> Any:
 
 def matmul(e: Scalar, m: int, n: int, depth: int, tile: tuple[int, int, int],
            a_transposed: bool = False, b_transposed: bool = False, masked: bool = True,
-           known: int = 1, stored: Scalar | None = None, result: Scalar | None = None) -> Program:
+           known: int = 1, stored: Scalar | None = None, result: Scalar | None = None,
+           minus: bool = False) -> Program:
     """c = a @ b; the operand named so is stored transposed.
 
     `known`: sizes are declared multiples of it.  `stored`: the operands' type in memory, if it is
     another: then they are no integers either.  `result`: the type of c, if it is another.
+    `minus`: c = -(a @ b), of products that are taken away.
     """
     tm, tn, tk = tile
     k = Sketch("matmul")
@@ -58,7 +60,8 @@ def matmul(e: Scalar, m: int, n: int, depth: int, tile: tuple[int, int, int],
             x, y = k.load(p), k.load(q)
         if stored is not None:
             x, y = (k.fpcast(v, type=k.full(0, e, *v.type.shape).type) for v in (x, y))
-        loop.next = [k.dot(x, y, total), k.addptr(p, k.spread(step_a, (tm, tk))),
+        sign = {"minus": True} if minus else {}
+        loop.next = [k.dot(x, y, total, **sign), k.addptr(p, k.spread(step_a, (tm, tk))),
                      k.addptr(q, k.spread(step_b, (tk, tn))), k.sub(left, k.number(tk))]
     mask = k.build.value("and", k.less(rm, vm, (tm, tn), 0), k.less(rn, vn, (tm, tn)))
     total = loop.values[0]
@@ -69,7 +72,7 @@ def matmul(e: Scalar, m: int, n: int, depth: int, tile: tuple[int, int, int],
     program = k.done()
     if stored is not None:
         a, b = round_to_tf32(a.astype(np.float32)), round_to_tf32(b.astype(np.float32))
-    product = a.astype(np.float64) @ b
+    product = (-1 if minus else 1) * a.astype(np.float64) @ b
     program.expected["c"] = product if result is None else to_memory(result, product)
     return program
 

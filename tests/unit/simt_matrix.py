@@ -293,7 +293,7 @@ class MatrixMachine(Machine):
                 left = self._matrix(word, 64, depth, e, turned[0])
             word = self._one(b, registers, virtual, first)
             right = self._matrix(word, columns, depth, e, b_turned)
-            product = left @ right.T
+            product = left @ right.T if more[:1] != ["-1"] else -left @ right.T
             for at, number in zip(places(layout), total, strict=True):
                 one = product.reshape(-1)[at]
                 if registers[number] is None:

@@ -56,12 +56,13 @@ def lowered(program: Program, check: bool = False, target: str = "sm_80",
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_meaning_is_kept(name: str) -> None:
+def test_meaning_is_kept(name: str, thorough: bool) -> None:
+    """After each pass for every other program, in the end for each."""
     program = PROGRAMS[name]()
     found = program.run()
     for buffer, want in program.expected.items():
         np.testing.assert_array_equal(found[buffer], np.asarray(want).reshape(found[buffer].shape))
-    done = lowered(program, check=True)
+    done = lowered(program, check=thorough or [*PROGRAMS].index(name) % 2 == 0)
     same(found, done.run())
 
 

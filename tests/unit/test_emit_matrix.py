@@ -80,6 +80,13 @@ def test_products_with_k_contiguous(target: str, e: Scalar) -> None:
     assert has(seen, "ldmatrix" if target != "sm_90a" else "wgmma.mma_async") or e == F64
 
 
+@pytest.mark.parametrize("target, e", [o for o in OPERANDS if o[1].is_float],
+                         ids=[f"{target}-{e}" for target, e in OPERANDS if e.is_float])
+def test_products_that_are_taken_away(target: str, e: Scalar) -> None:
+    """The instruction changes the sign, or what is in registers before it."""
+    run(matmul(e, 64, 64, 64, (64, 64, 64 if e.bytes == 1 else 32), *K_FIRST, minus=True), target)
+
+
 @pytest.mark.parametrize("turned", [(True, False), (True, True)])
 @pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_90a"])
 def test_other_orders(target: str, turned: tuple[bool, bool]) -> None:

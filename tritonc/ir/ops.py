@@ -333,10 +333,11 @@ _ROWS: list[OpInfo] = [
            lambda m, op, a, index: m.take(op, a, index), ("axis", "extent")),
     OpInfo("histogram", ("a",), rules.histogram, "How many elements are 0, 1, ..., `extent` - 1; "
            "others do not count.", lambda m, op, a: m.histogram(op, a), ("extent",)),
-    OpInfo("dot", ("a", "b", "c"), rules.dot, "Matrix product plus c, batched over leading axes.",
+    OpInfo("dot", ("a", "b", "c"), rules.dot, "Matrix product plus c, batched over leading "
+           "axes; c less the product with `minus`.",
            lambda m, op, a, b, c: m.dot(op, a, b, c),
            optional=("instruction", "registers", "pairs", "contiguous", "swapped", "inner",
-                     "asked")),
+                     "asked", "minus")),
     # hints and checks
     OpInfo("assume_multiple", ("a",), rules.multiple,
            "a, which is a multiple of `n` (bytes, for a pointer), not less than `least` and not "

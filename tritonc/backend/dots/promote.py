@@ -21,7 +21,8 @@ COLUMNS = 32  # of which a result leaves out as many as are padding: parts of a 
 def started(op: Op, row: matrix.MatrixInstruction, left: Value, right: Value, c: Value,
             part: Mapping[str, Any] | None = None) -> list[Op]:
     """The start of a product of a dot's operands, or of that part of them, and the wait for it."""
-    start = make_op("wgmma", [left, right, c], span=op.span, instruction=row.name, **(part or {}))
+    start = make_op("wgmma", [left, right, c], span=op.span, instruction=row.name,
+                    **matrix.sign(op), **(part or {}))
     asked = op.attributes.get("asked", 0)
     if "columns" not in start.attributes and row.operand.bits == 16 \
             and 0 < asked <= shape(start.result.type)[-1] - COLUMNS:

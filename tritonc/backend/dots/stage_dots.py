@@ -49,9 +49,7 @@ Needs layouts.  Leaves barriers to insert_barriers and overlap to prefetch and p
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
-from tritonc.analysis.values import defined_by
 from tritonc.backend.dots.promote import promoted, started
 from tritonc.backend.dots.share_operands import share_operands
 from tritonc.backend.dots.staged_operand import InMemory, InRegisters, layout_of, slices_of
@@ -65,7 +63,7 @@ from tritonc.backend.target import matrix
 from tritonc.backend.target.target import Target
 from tritonc.ir.build import make_op
 from tritonc.ir.context import Context
-from tritonc.ir.core import Kernel, Op, Value, uses
+from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.layouts.layout import Layout, SharedLayout, axis_bases
 from tritonc.ir.layouts.shared_layout import BANK_BYTES, tensor_row, transpose
 from tritonc.ir.types import F8E4M3, F8E5M2, TF32, Buffer, Tile, scalar, shape
@@ -102,9 +100,6 @@ def stage_dots(kernel: Kernel, context: Context) -> bool:
         undo()
         _fit(kernel, staged, target.shared_per_block)
         share_operands(kernel)
-    readers = uses(kernel)
-    for block in kernel.blocks:
-        block.ops = [op for op in block.ops if op.name != "fneg" or readers.get(op.result)]
     for one in staged:
         if one.bits > one.wanted:
             context.remark("stage_dots", f"this product is computed in {1 << one.bits} slices of "
@@ -228,9 +223,6 @@ def _channel(op: Op, buffers: list[Op]) -> list[Op]:
 
 def _on_cores(op: Op, bits: int, buffers: list[Op]) -> tuple[Operands, Product]:
     a, b, _ = op.operands
-    taken = defined_by(a, "fneg")  # what is loaded crosses as it is
-    a = taken.operands[0] if taken is not None else a
-    signs: dict[str, Any] = {"minus": True} if taken is not None else {}
     result, depth = layout_of(op.result), shape(a.type)[-1] >> bits
     staged = []
     for operand, axis in ((a, -2), (b, -1)):
@@ -245,7 +237,7 @@ def _on_cores(op: Op, bits: int, buffers: list[Op]) -> tuple[Operands, Product]:
             layout = staging_layout(source, axis, e.bytes)
         staged.append(InMemory(operand, layout, slices, buffers, _MOVES))
     return staged, lambda total: [
-        make_op("fma_dot", [*(one.seen for one in staged), total], span=op.span, **signs)]
+        make_op("fma_dot", [*(one.seen for one in staged), total], span=op.span, **matrix.sign(op))]
 
 
 def _in_warps(op: Op, row: matrix.MatrixInstruction, warps: int, bits: int, buffers: list[Op]
@@ -275,7 +267,8 @@ def _in_warps(op: Op, row: matrix.MatrixInstruction, warps: int, bits: int, buff
                 ops.append(make_op("shared_load", [one.seen], t, span=op.span))
                 ops[-1].result.name = operand.name
             fragments.append(ops[-1].result if isinstance(one, InMemory) else one.seen)
-        return [*ops, make_op("mma_dot", [*fragments, total], span=op.span, instruction=row.name)]
+        return [*ops, make_op("mma_dot", [*fragments, total], span=op.span, instruction=row.name,
+                              **matrix.sign(op))]
 
     return staged, product
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tritonc.ir.core import Op
 from tritonc.ir.layouts import fragment
@@ -95,6 +95,10 @@ def on_wgmma(op: Op) -> bool:
     row = BY_NAME.get(op.attributes.get("instruction", ""))
     return op.name == "dot" and row is not None and row.kind == WGMMA
 
+
+def sign(dot: Op) -> dict[str, Any]:
+    """The attribute of a dot whose products are taken away, for what computes them."""
+    return {"minus": True} if dot.attributes.get("minus") else {}
 
 
 def candidates(features: Collection[str], operand: Type, result: Type) -> list[MatrixInstruction]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tritonc.analysis.values import constant_of, defined_by
 from tritonc.ir.core import Op, Value
-from tritonc.ir.types import BF16, F16, F32, F64, element
+from tritonc.ir.types import is_float
 from tritonc.opt.peephole.rewrite import Rewriter, Rule
 
 
@@ -19,7 +19,7 @@ def add_of_dot(op: Op, r: Rewriter) -> Value | None:
 
 
 def sub_of_dot(op: Op, r: Rewriter) -> Value | None:
-    """c - dot(a, b, 0) = dot(-a, b, c): of floats, whose negation is exact."""
+    """c - dot(a, b, 0) = dot(-a, b, c), as `minus` says: of floats, whose negation is exact."""
     return _onto(op.operands[1], op.operands[0], r, negated=True)
 
 
@@ -34,14 +34,31 @@ def _onto(products: Value, start: Value, r: Rewriter, negated: bool = False) -> 
         dot = defined_by(products, "dot")
         if dot is None or dot not in r.here or not r.used_once(products):
             return None
-        if negated and element(dot.operands[0].type) not in (F16, BF16, F32, F64):
+        if negated and not is_float(dot.operands[0].type):
             return None
         dots.append(dot)
         products = dot.operands[2]
     for dot in reversed(dots):
-        a, b, _ = dot.operands
-        start = r.value("dot", r.value("fneg", a) if negated else a, b, start, **dot.attributes)
+        start = _product(r, dot, [*dot.operands[:2], start], negated)
     return start
 
 
-RULES: dict[str, list[Rule]] = {"fadd": [add_of_dot], "add": [add_of_dot], "fsub": [sub_of_dot]}
+def dot_of_negated(op: Op, r: Rewriter) -> Value | None:
+    """dot(-a, b, c): no thread changes an operand for its sign."""
+    for i in range(2):
+        if (negation := defined_by(op.operands[i], "fneg")) is not None:
+            operands = [*op.operands]
+            operands[i] = negation.operands[0]
+            return _product(r, op, operands, negated=True)
+    return None
+
+
+def _product(r: Rewriter, dot: Op, operands: list[Value], negated: bool) -> Value:
+    attributes = dict(dot.attributes)
+    if negated and not attributes.pop("minus", False):
+        attributes["minus"] = True
+    return r.value("dot", *operands, **attributes)
+
+
+RULES: dict[str, list[Rule]] = {"fadd": [add_of_dot], "add": [add_of_dot], "fsub": [sub_of_dot],
+                               "dot": [dot_of_negated]}

@@ -4,10 +4,6 @@ Every combination that the model ranks gets a `Cost` (`tritonc.variants.choice`)
 the launch's range and of the lengths of the loops around the kernel's product.  All are
 priced at a grid of sizes, and the fewest that are nearly the best everywhere are taken, one after
 the other, each the one that leaves the least excess at all sizes (greedy cover).
-
-The model proper (`cost.cost`) says what a multiply-add costs in a full machine.  What it
-does not say, a launch that fills only some multiprocessors, is added here: how long a step takes
-that waits for memory, and how many blocks run at a time.
 """
 
 from __future__ import annotations
@@ -23,7 +19,7 @@ from tritonc.source import CompileError
 from tritonc.tune.model.choose import Binding, Lower, Ranked, middle, multiples, neighbours, ranked
 from tritonc.tune.model.features import features
 from tritonc.tune.model.loops import Around, forms, loops_around
-from tritonc.tune.model.times import IN_MEMORY, cluster_sizes
+from tritonc.tune.model.times import IN_MEMORY, cluster_sizes, computing
 from tritonc.tune.model.times import priced as cost_of
 from tritonc.variants import choice
 from tritonc.variants.choice import Cost
@@ -47,6 +43,7 @@ _MOST_LISTED = 10_000  # of so many
 # The sizes that a portfolio is made for: along the first two axes of the range, along further ones
 # (batches), and of the loop.
 _EXTENTS = tuple(1 << e for e in range(4, 15))
+_PIXELS = tuple(1 << e for e in range(7, 18))  # along the first one where rows are computed
 _BATCHES = (1, 8, 64)
 _LENGTHS = tuple(1 << e for e in range(5, 15))
 _TYPICAL = 1024  # of a loop of which nothing is known
@@ -122,14 +119,17 @@ def portfolio(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
     first = next((i for i, (binding, *_) in enumerate(known) if binding == base), None)
     if first is None:
         return None
-    times = _times(known, form)
+    times = _times(known, form, _PIXELS if computed else _EXTENTS)
     best = times.min(axis=0)
     chosen, served, worst = cover(times / best, first, most)
     members = []
     for binding, cost, _ in (known[i] for i in chosen):
         alone = computed and cost.blocks < known[first][1].blocks and "cluster_k" not in binding
-        members.append(Member(dict(binding), slower(cost, DOUBT_SCALED if scaled else
-                                                    DOUBT_COMPUTED if alone else DOUBT)))
+        # In several waves, on tensor cores: conv_nhwc of 28 x 28 27 us, 23 by blocks without.
+        if "cluster_k" in binding and computing(rows[0].profile, target)[0] != "cores":
+            cost = cost._replace(blocks=0)
+        members.append(Member(binding, slower(cost, DOUBT_SCALED if scaled else
+                                              DOUBT_COMPUTED if alone else DOUBT)))
     if in_memory and form.axes < 3 and form.loops and not (scaled or computed) \
             and "wgmma" in target.features:
         least = times[[first, *chosen]].min(axis=0)
@@ -284,15 +284,16 @@ def cover(ratios: np.ndarray, first: int, most: int, within: float = WITHIN
     return chosen, float((final <= 1 + within).mean()), round(float(final.max()), 6)
 
 
-def _times(known: Sequence[tuple[Binding, Cost, tuple[int, ...]]], form: Form) -> np.ndarray:
-    """The time of each combination at each size of the grid, as `choice.time` has it."""
+def _times(known: Sequence[tuple[Binding, Cost, tuple[int, ...]]], form: Form,
+           first: tuple[int, ...] = _EXTENTS) -> np.ndarray:
+    """The time of each combination at each size of a grid with these extents along axis 0."""
     import numpy as np
 
     class Sizes(np.ndarray):
         def select(self, yes: np.ndarray, no: np.ndarray) -> np.ndarray:
             return np.where(self, yes, no).view(Sizes)
 
-    axes = [_EXTENTS if axis < 2 else _BATCHES for axis in range(form.axes)]
+    axes = [first, _EXTENTS, _BATCHES][:form.axes]
     # The innermost loop is as long as the grid says; those around it are short, as are taps.
     lengths = _LENGTHS if form.loops and form.loops[0].arguments else (_TYPICAL,)
     sizes = np.array([*product(*axes, lengths)], np.int64)

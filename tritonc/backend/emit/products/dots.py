@@ -171,7 +171,8 @@ def mma_dot(f: FunctionEmitter, op: Op) -> None:
     f.target.require(row.feature, op.span)
     a, b, c = op.operands
     bits = row.operand.bits
-    left = _Fragments(f, a, row, a_fragment(row.rows, row.depth, bits), -1)
+    left = _Fragments(f, a, row, a_fragment(row.rows, row.depth, bits), -1,
+                      negated=bool(op.attributes.get("minus")))
     right = _Fragments(f, b, row, b_fragment(row.depth, bits), -2)
     blocks = instances(f.layout(c), accumulator_fragment(row.rows, row.columns))
     names = list(f.values[c])
@@ -193,8 +194,8 @@ class _Fragments:
     """The operand registers of each instruction, by the origin of its fragment."""
 
     def __init__(self, f: FunctionEmitter, value: Value, row: MatrixInstruction, fragment: Layout,
-                 axis: int) -> None:
-        self.f, self.row = f, row
+                 axis: int, negated: bool = False) -> None:
+        self.f, self.row, self.negated = f, row, negated
         self.words: dict[tuple[int, ...], list[str]] = {}
         self.by_k: dict[int, list[tuple[tuple[int, ...], tuple[int, ...]]]] = {}
         for origin, registers in instances(f.layout(value), fragment):
@@ -206,17 +207,21 @@ class _Fragments:
         each = max(1, 32 // self.row.operand.bits)
         for origin, registers in self.by_k.pop(k, ()):
             names = [self.register(r) for r in registers]
-            self.words[origin] = [_register(self.f, self.row, names[i : i + each])
+            self.words[origin] = [_register(self.f, self.row, names[i : i + each], self.negated)
                                   for i in range(0, len(names), each)]
 
 
-def _register(f: FunctionEmitter, row: MatrixInstruction, names: list[str]) -> str:
+def _register(f: FunctionEmitter, row: MatrixInstruction, names: list[str], negated: bool) -> str:
     """Elements packed as one operand register; a tf32 rounds."""
-    if row.operand == TF32:
-        return f.call("llvm.nvvm.f2tf32.rna", "i32", f"float {names[0]}")
     if row.operand == F64:
-        return names[0]
-    word = to_words(f, row.operand, names)[0]
+        return f.op(f"fneg double {names[0]}") if negated else names[0]
+    if row.operand == TF32:
+        word = f.call("llvm.nvvm.f2tf32.rna", "i32", f"float {names[0]}")
+    else:
+        word = to_words(f, row.operand, names)[0]
+    if negated:
+        signs = sum(1 << i - 1 for i in range(32, 0, -min(row.operand.bits, 32)))
+        word = f.op(f"xor i32 {word}, {signs}")
     return f.op(f"bitcast i32 {word} to <2 x half>") if row.operand == F16 else word
 
 

@@ -236,7 +236,7 @@ class _Product:
         text = (f"wgmma.mma_async.sync.aligned.m64n{columns}k{row.depth}.{kind} "
                 f"{{{total}}}, {a}, {b}, {0 if self.zero and k == self.steps[0] else 1}")
         if row.operand.is_float:
-            text += ", 1, 1"
+            text += ", -1, 1" if self.op.attributes.get("minus") else ", 1, 1"
         if row.transposes:
             if isinstance(self.op.operands[0].type, Buffer):
                 text += f", {int(self.transposed[0])}"

@@ -39,13 +39,13 @@ from suite_support import Workload
 from suite_worker import Job, commit, do_all
 
 from tritonc import driver, stages
+from tritonc.launch.python.choosing import Chooser
 from tritonc.options import MOST_VARIANTS, Options
 from tritonc.problem.known import KnownLaunch
 from tritonc.source import Diagnostics, SourceFile
 from tritonc.tune import tuning_file
 from tritonc.tune.model.portfolio import cover
 from tritonc.tune.search.space import search_space
-from tritonc.variants import choice
 
 STEMS = ("matmul_f32", "matmul_f16", "linear_bf16", "decode_linear", "conv_nchw", "conv_nhwc",
          "conv_table", "shift_conv")
@@ -88,19 +88,24 @@ def report(stem: str, header: Header, workloads: Sequence[Workload], count: int)
         print(f"    {workload.name:32} {number} {_words(header.tiles[number])}")
     rng, packed = random.Random(1), []
     known = [of_launch(w, header) for w in workloads]
-    tiles = [row["tile"] for row in (header.row, *header.row["variants"])]
+    chooser = Chooser(header.row, header.parameters)
+    native, launches = chooser.native(), []
     for _ in range(2000):
-        extents, arguments = ([max(1, int(v * 2 ** rng.uniform(-3, 3))) if v != 0x1000 else v
-                               for v in part] for part in rng.choice(known))
-        packed.append(header.pack([*extents, *arguments]))
-        can = [True, *(choice.allowed(row["requires"], row["tile"], extents, arguments)
-                       for row in header.row["variants"])]
-        wanted = choice.choose(header.row["choice"], tiles, can, extents, arguments)
-        if header.library.variant(packed[-1]) != wanted:
+        launch = tuple(tuple(max(1, int(v * 2 ** rng.uniform(-3, 3))) if v != 0x1000 else v
+                             for v in part) for part in rng.choice(known))
+        launches.append(launch)
+        packed.append(header.pack([*launch[0], *launch[1]]))
+        wanted = chooser.number(launch[0], launch[1])
+        if not header.library.variant(packed[-1]) == native(*launch) == wanted:
             sys.exit(f"{stem}: C and Python choose different variants")
     addresses = (ctypes.c_void_p * len(packed))(*map(ctypes.addressof, packed))
     nanoseconds = min(header.library.nanoseconds(addresses, len(packed)) for _ in range(20))
-    print(f"    2000 other sizes: C chooses as Python, in {nanoseconds:.0f} ns")
+    start = time.perf_counter()
+    for launch in launches:
+        native(*launch)
+    python = 1e9 * (time.perf_counter() - start) / len(launches)
+    print(f"    2000 other sizes: C chooses as Python, in {nanoseconds:.0f} ns; Python in "
+          f"{python:.0f}")
     extents, arguments = known[0]
     for what, range_, given in (
             ("a negative extent", [-1, *extents[1:]], arguments),

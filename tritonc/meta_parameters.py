@@ -20,8 +20,8 @@ class MetaParameter(NamedTuple):
     values: tuple[int, ...]
     legal: Sequence[int]
     needs: frozenset[str] = frozenset()
-    unless: tuple[tuple[str, int | None], ...] = ()  # earlier ones: moot where one is bound so, or
-    # for None where it is open and not bound
+    unless: tuple[tuple[str, int | None], ...] = ()  # earlier ones: where one is bound so, or for
+    # None is open and not bound, this parameter changes nothing
     nesting: bool = False  # tried by --space=nesting, all of them together
 
 

@@ -78,8 +78,8 @@ OPT: list[Pass] = [
 BACKEND: list[Pass] = [
     _row("backend.dots.select_dots", "Instructions decide on persistent blocks, on the number of "
          "warps, on layouts.", 0),
-    _row("backend.memory.merge_stores", "A merged store may be wide, where the next pass makes its "
-         "address aligned."),
+    _row("backend.memory.merge_accesses", "A merged store or load may be wide, where the "
+         "next passes make its address aligned."),
     _row("backend.memory.masks.unwrap_indices", "Rows are strides apart again, which the next pass "
          "needs to know.", 2),
     _row("backend.memory.versions.specialize", "Addresses and masks still have the form of the "
@@ -199,7 +199,7 @@ ORDER: list[tuple[str, str, str]] = [
     ("strength_reduce", "hoist_addresses", "a moving tile has no fixed part until it is reduced"),
     ("canonicalize_loops", "specialize", "an affine pointer in a loop starts in a preheader"),
     ("unwrap_indices", "specialize", "facts about plain indices are asked for"),
-    ("merge_stores", "specialize", "whether a store can be wide depends on its guard"),
+    ("merge_accesses", "specialize", "whether a store can be wide depends on its guard"),
     ("specialize", "fuse_exponents", "a factor's sign is tested"),
     ("late_sums", "single_trips", "sums of rows are tiles in both bodies"),
     ("single_trips", "strength_reduce", "addresses are those of the first iteration"),

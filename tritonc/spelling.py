@@ -19,7 +19,7 @@ def closest(name: str, known: Iterable[str]) -> str | None:
     limit = max(1, len(name) // 3) if len(name) > 1 else 0  # of one letter, its case
     best, found = (limit, 1), None
     for candidate in known:
-        if candidate != name and abs(len(candidate) - len(name)) <= best[0]:
+        if candidate != name and abs(len(candidate) - len(name)) <= limit:
             slips = (1 if candidate.startswith(name) else
                      distance(name.lower(), candidate.lower(), best[0] + 1))
             alike = next((i for i, (x, y) in enumerate(zip(name, candidate)) if x != y), len(name))

@@ -22,11 +22,12 @@ _REPORTING = {"error", "warning", "fail", "Diagnostic", "_error", "BadAccess"}
 
 @cache
 def read() -> tuple[set[str], dict[str, str]]:
-    """Every string literal of the package but those of the table itself; and the literal names that
-    reporting calls give, with where."""
+    """Every string literal of the package, and of the simulator beside the tests, but those of the
+    table itself; and the literal names that reporting calls give, with where."""
     constants: set[str] = set()
     found: dict[str, str] = {}
-    for path in sorted(PACKAGE.rglob("*.py")):
+    simulator = PACKAGE.parent / "tests" / "simulator"
+    for path in sorted([*PACKAGE.rglob("*.py"), *simulator.glob("*.py")]):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and (
                     path.name != "diagnostics.py"):

@@ -16,9 +16,10 @@ from sketch import Sketch
 from test_backend_passes import lowered
 from test_emit_elementwise import program
 
+from tritonc.backend.emit.body import Body, Term
 from tritonc.backend.emit.floats import math_f32, math_f64
 from tritonc.backend.emit.floats.math import BOUNDS
-from tritonc.backend.emit.floats.math_reduction import two_over_pi
+from tritonc.backend.emit.floats.math_reduction import any_angle, two_over_pi
 from tritonc.ir.types import BF16, F16, F32, F64
 
 wide = np.longdouble
@@ -34,7 +35,28 @@ TYPES = {"float": (F32, np.float32, 88.0), "double": (F64, np.float64, 709.0)}
 def functions() -> NativeFunctions:
     helpers = {(name, "float"): build for name, build in math_f32.FUNCTIONS.items()}
     helpers |= {(name, "double"): build for name, build in math_f64.FUNCTIONS.items()}
-    return NativeFunctions(helpers)
+    helpers |= {(name, t): of_any_angle(t, build) for (name, t), build in helpers.items()
+                if name in ("sin", "cos")}
+    return NativeFunctions({key: build for key, build in helpers.items() if key[0] != "angle"})
+
+
+def of_any_angle(t: str, build: Callable[[Body], None]) -> Callable[[Body], None]:
+    """A sine or cosine of one number, as `emit.math` calls it."""
+    table = math_f64.FUNCTIONS if t == "double" else math_f32.FUNCTIONS
+
+    def whole(body: Body) -> None:
+        assert body.module is not None
+        x, pair = body.parameters[0], f"{{ {t}, i32 }}"
+        near = body.module.helper(f"angle.{t}", pair, (t,), table["angle"])
+        any_ = body.module.helper(f"any.angle.{t}", pair, (t, t, "i32"), any_angle)
+        wave = body.module.helper(f"wave.{id(build)}", t, (t, "i32"), build)
+        found: list[Term] = []
+        for name in (near, any_):
+            both = body.call_helper(name, pair, x, *found)
+            found = [body.make(f"extractvalue {pair} {both.name}, {i}", of)
+                     for i, of in enumerate((t, "i32"))]
+        body.give(body.call_helper(wave, t, *found))
+    return whole
 
 
 def arguments(name: str, limit: float) -> Any:
@@ -84,6 +106,13 @@ def test_special_values(name: str, t: str) -> None:
     else:
         want = REFERENCES[name](x.astype(wide)).astype(x.dtype)
     np.testing.assert_allclose(found, want, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["log", "log2"])
+def test_logarithms_from_one(name: str) -> None:
+    x = np.array([1, 1.25, 2, 1e20, 3e38, np.inf, np.nan], np.float32)
+    np.testing.assert_array_equal(functions().call(f"{name}_from_one", "float", x),
+                                  functions().call(name, "float", x))
 
 
 def test_overflow_and_underflow() -> None:

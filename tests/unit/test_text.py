@@ -162,6 +162,7 @@ def test_constants_print_their_data() -> None:
     assert parse(print_module(module)).constants[0].data == [1, 0.1, -math.inf]
 
 
+@settings(deadline=None)
 @given(st.floats())
 def test_floats_are_exact(x: float) -> None:
     text = HEADER + f"  %x = constant {{value = {x!r}}} : f64\n  ret\n}}\n"

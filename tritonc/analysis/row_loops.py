@@ -17,6 +17,7 @@
                      long it takes is up to them, so there had better be many programs
     columns_alone    loops go from row to row, by a stride that only parameters know, with a line of
                      columns: there are as many programs as pieces of columns
+    counts_in_loops  histograms are made in a loop
     adds_to_few      a program adds what it found to one address, or to those that loaded numbers
                      name, and asks for no old value: the fewer programs, the fewer additions
     takes_turns      a program asks for the old value at an address that is the same for all: they
@@ -195,6 +196,11 @@ def adds_to_few(kernel: Kernel, cfg: Cfg) -> bool:
     return bool(found) and not any(readers.get(op.result) or cfg.block_of[op] in cfg.innermost
                                    for op in found) and any(
         not isinstance(op.operands[0].type, Tile) or _loaded(op.operands[0]) for op in found)
+
+
+def counts_in_loops(kernel: Kernel, cfg: Cfg) -> bool:
+    """Whether loops have histograms."""
+    return any(op.name == "histogram" for loop in cfg.loops for op in loop.ops())
 
 
 def takes_turns(kernel: Kernel, cfg: Cfg) -> bool:

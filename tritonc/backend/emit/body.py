@@ -186,6 +186,12 @@ class Body:
         """Return."""
         self.lines.append(f"  ret {value.type} {value.name}")
 
+    def give_pair(self, a: Term, b: Term) -> None:
+        """Return a struct of two."""
+        pair = f"{{ {a.type}, {b.type} }}"
+        first = self.make(f"insertvalue {pair} poison, {a.type} {a.name}, 0", pair)
+        self.give(self.make(f"insertvalue {pair} {first.name}, {b.type} {b.name}, 1", pair))
+
     def text(self, name: str, result: str, inline: bool) -> str:
         parameters = ", ".join(f"{p.type} {p.name}" for p in self.parameters)
         attributes = "#4" if inline else "#5"

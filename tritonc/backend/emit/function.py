@@ -71,6 +71,7 @@ class FunctionEmitter(Instructions):
         self.records: dict[tuple[str, int, int], tuple[str, int]] = {}
         # label, word, place -> that byte of the word and the next one as halves
         self.halves: dict[tuple[str, str, int], str] = {}
+        self.angles: dict[str, tuple[str, str]] = {}  # of this block, modulo pi/2: see `math`
         self.alone: set[str] = set()  # words of one loaded byte
         self.held: dict[Value, Names] = {}  # words that an operation in flight reads
         self.role = ""  # whose code is being written: READERS, COPIER, or of all threads
@@ -211,6 +212,7 @@ class FunctionEmitter(Instructions):
         takes = takes or ({self.kernel.entry} if role else set())
         for block in blocks:
             self.start_block(self._labels[block])
+            self.angles.clear()
             for op in block.ops:
                 if op.name != "phi" and self._after_phis:
                     self.lines += self._after_phis

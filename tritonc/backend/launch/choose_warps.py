@@ -28,7 +28,7 @@ from tritonc.analysis.row_loops import (
     sums_columns,
     windows_of_bytes,
 )
-from tritonc.analysis.values import slice_of
+from tritonc.analysis.values import constant_of, slice_of
 from tritonc.backend.layout.accesses import overlapping_loads
 from tritonc.backend.target import matrix
 from tritonc.ir.cfg import Cfg
@@ -51,6 +51,7 @@ MOST_ELEMENTS = 32  # of which each takes a register,
 HELD_WORDS = 32  # and more of them where loops hold several tiles, or doubles
 MANY_STEPS = 96  # operations of an element, such as a random number's: fewer elements live at once,
 STEPS_ELEMENTS = 8  # and more warps have something to do
+QUOTIENT = 10  # steps of one by a number that only the launch knows
 HALVES = 8  # that a program splits and joins: threads with many elements have both
 COMPUTED = 128  # elements of a thread, of a tile that is computed to be reduced: few live at once
 ASKING = 64  # elements of a thread, and threads at least, of programs that wait for others
@@ -114,10 +115,13 @@ def streaming_threads(kernel: Kernel) -> int:
 
 def _steps(kernel: Kernel, largest: int) -> int:
     """The elementwise operations on tiles of the largest size in one block, at most; those that
-    choose, as networks that sort do, ask other threads for elements."""
-    return max(sum(op.info.elementwise and 2 * op.result.type.size > largest
+    choose, as networks that sort do, ask other threads for elements.  Halves by a flat index of
+    five axes 72.7 us by 16 elements, 64.8 by 8 (H200)."""
+    return max(sum(QUOTIENT if op.name in ("sdiv", "udiv", "srem", "urem")
+                   and constant_of(op.operands[1]) is None else 1
                    for op in block.ops if len(op.results) == 1 and op.name not in _CHOOSE
-                   and isinstance(op.result.type, Tile)) for block in kernel.blocks)
+                   and isinstance(op.result.type, Tile) and op.info.elementwise
+                   and 2 * op.result.type.size > largest) for block in kernel.blocks)
 
 
 def _block_threads(block: Block, gathers: bool) -> int:
@@ -138,13 +142,14 @@ def _block_threads(block: Block, gathers: bool) -> int:
 
 
 def _gathers(kernel: Kernel) -> list[Block]:
-    """The blocks with products on wgmma that threads copy operands of, several elements at once,
-    whose places follow from quotients."""
+    """The blocks with products on wgmma whose operands threads copy from places that follow from
+    quotients.  None if a version copies single elements: a thread holds each one's place."""
     loads = {load: block for block in kernel.blocks for dot in block.ops if matrix.on_wgmma(dot)
              for load in gathered(dot)}
     infos = axis_info.analyze(kernel) if loads else {}
-    return list(dict.fromkeys(block for load, block in loads.items() if (
-        info := infos.get(load.operands[0])) is not None and max(info.contiguity) > 1))
+    single = any((info := infos.get(load.operands[0])) is None or max(info.contiguity) == 1
+                 for load in loads)
+    return [] if single else list(dict.fromkeys(loads.values()))
 
 
 def warpgroups(rows: int, columns: int, gathers: bool, most: int = 4) -> int:
@@ -153,7 +158,8 @@ def warpgroups(rows: int, columns: int, gathers: bool, most: int = 4) -> int:
     Where threads compute which rows they copy, one has 128 rows that are narrow: what it computes
     of a step's columns serves more rows, and other blocks' products run meanwhile.  32 columns of
     79 x 341 images: 104 us by 128 x 32, 131 by 64 x 32, 138 by 128 x 32 of two warpgroups (H200).
-    Of 64 columns: grouped filters 57.7 to 47.7 us; flattened 161 x 700, which spills, 219 to 283.
+    Of 64 columns: grouped filters 61 to 47 us, 5 x 10 150 to 114, 3 x 3 x 3 123 to 99; of single
+    elements (`_gathers`) 161 x 700 by 5 x 5 201 to 273, 7 x 1 36.5 to 40.8.
 
     >>> warpgroups(128, 64, False), warpgroups(128, 64, True), warpgroups(128, 256, True)
     (2, 1, 2)

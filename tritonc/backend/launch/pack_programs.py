@@ -5,8 +5,8 @@ After:   kernel @f {num_warps = 1, min_blocks = 8, programs = 4}      tile 4: on
 
 A launch starts no more than a block in 0.61 ns (H200), and a multiprocessor holds 32 of them, that
 is half of the warps that there is room for.  Such programs exchange nothing but between lanes, so
-that they need not know of each other.  Those that go on until a tile is done stay alone, lest all
-of a block wait for the last one (search_sorted took 1.05 times as long).  The launch takes this
+that they need not know of each other.  Those that go on until a tile is done stay alone: all of a
+block would wait for the last one (search_sorted took 1.05 times as long).  The launch takes this
 entry if the extent along axis 0 is a multiple of its tile, since a block is never cut, and if there
 are programs for all multiprocessors.
 """

@@ -267,7 +267,7 @@ def turned(access: Access, warps: int, across: int) -> Layout | None:
             for step in steps(axis, 1, shape[axis])]
     left = [step for step in dict.fromkeys(left) if step not in lanes and step not in held]
     lanes += [(across, 0)] * (LANE_BITS - len(lanes))
-    count = log2(warps)  # warps are apart inside a word, lest threads store several at once
+    count = log2(warps)  # apart inside a word: else threads store several at once
     across_warps = left[:count] + [(across, 0)] * (count - len(left[:count]))
     return from_steps(shape, held + left[count:], lanes, across_warps)
 

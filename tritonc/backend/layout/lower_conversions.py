@@ -25,6 +25,7 @@ from typing import Any
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.axis.axis_info import AxisInfo
 from tritonc.backend.layout.conversion import Shared, part_layout, plan_conversion, plan_shared
+from tritonc.backend.layout.kept_counts import keep_counts
 from tritonc.backend.shared.allocate_shared import fits
 from tritonc.backend.shared.shared_memory import LEFT
 from tritonc.backend.target.target import Target
@@ -39,6 +40,7 @@ from tritonc.ir.types import I64, Buffer, Tile, Type, is_int, is_pointer, scalar
 def lower_conversions(kernel: Kernel, context: Context) -> bool:
     """Replace conversions across warps, and gathers, by a store to and a load from a buffer."""
     target: Target = context.target
+    keep_counts(kernel, target.shared_per_block // 2, _counted)
     infos = axis_info.analyze(kernel)
     before = [block.ops for block in kernel.blocks]
     most = target.shared_per_block // 2
@@ -62,7 +64,7 @@ def _lowered(op: Op, most: int, infos: axis_info.Infos, replaced: dict[Value, Va
         exchange.gather(most)
     elif op.name == "histogram":
         exchange = _Exchange(op)
-        exchange.count(op.attributes["extent"])
+        exchange.count()
     elif op.name == "convert_layout":
         source, result = op.operands[0].type, op.result.type
         assert isinstance(source, Tile) and isinstance(result, Tile)
@@ -77,6 +79,12 @@ def _lowered(op: Op, most: int, infos: axis_info.Infos, replaced: dict[Value, Va
     else:
         return [op]
     replaced[op.result] = exchange.ops[-1].result
+    return exchange.ops
+
+
+def _counted(buffer: Value, op: Op) -> list[Op]:
+    exchange = _Exchange(op)
+    exchange.count_in(buffer)
     return exchange.ops
 
 
@@ -140,16 +148,19 @@ class _Exchange:
             found = here
         self.finish(found)
 
-    def count(self, extent: int) -> None:
+    def count(self) -> None:
         """How often each number below the extent is among the elements."""
-        t = self.value.type
-        assert isinstance(t, Tile) and isinstance(self.result, Tile)
+        assert isinstance(self.result, Tile)
         buffer = self.buffer(row_major(self.result.shape))
         self.make("shared_store", [buffer, self.constant(self.result, 0)])
-        inside = self.make("icmp", [self.value, self.constant(t, extent)], predicate="ult")
-        one = self.constant(t, 1)
-        self.make("shared_atomic", [buffer, self.value, one], guard=inside, kind="add")
+        self.count_in(buffer)
         self.finish(self.make("shared_load", [buffer], self.result))
+
+    def count_in(self, buffer: Value) -> None:
+        t = self.value.type
+        limit, one = (self.constant(t, n) for n in (self.op.attributes["extent"], 1))
+        inside = self.make("icmp", [self.value, limit], predicate="ult")
+        self.make("shared_atomic", [buffer, self.value, one], guard=inside, kind="add")
 
     def promise(self, known: AxisInfo | None) -> None:
         """Say of integers what they are multiples of: addresses of wide accesses, perhaps."""

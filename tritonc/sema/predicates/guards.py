@@ -45,27 +45,24 @@ def settle(context: Context) -> None:
         op = pending.op
         before[op] = _guard(context, pending, found, made)
         if op.guard is not None and op.result in deciding:
-            behind[op] = _default(context, op, op.guard)
+            behind[op] = _default(op, op.guard)
     for block in {pending.block: None for pending in region.pending}:
         block.ops = [each for op in block.ops
                      for each in (*before.get(op, ()), op, *behind.get(op, ()))]
 
 
-def _default(context: Context, op: Op, guard: Value) -> list[Op]:
+def _default(op: Op, guard: Value) -> list[Op]:
     """Make a result 0 where the guard does not hold; gives what has to stand behind."""
     result = op.result
     zero = 0.0 if is_float(result.type) else 0
     if op.name == "load":
         op.attributes["other"] = zero
         return []
-    block = context.builder.block
-    context.builder.block = new = Block("behind")
     op.results = [Value(result.type, "", op)]
-    default = context.builder.value("constant", type=result.type, value=zero)
-    choice = context.emit("select", guard, op.result, default)
+    default = Op("constant", [], {"value": zero}, (result.type,), span=op.span)
+    choice = Op("select", [guard, op.result, default.result], span=op.span)
     choice.results, result.op = [result], choice
-    context.builder.block = block
-    return new.ops
+    return [default, choice]
 
 
 class _Walk:

@@ -66,8 +66,9 @@ Profile = tuple[Feature, ...]
 def features(kernel: Kernel) -> Iterator[Feature]:
     """What the model reads of a kernel: its dots, reductions, and accesses of memory by tiles.
 
-    Dots, and what goes with them, count only in loops, where there are loops.  Other operations do
-    not count: whether two of them are one depends on whether their shapes happen to agree.
+    Dots, and what goes with them, count only in loops, where there are loops, and so do accesses
+    where loops add up histograms, whose counts stay in shared memory.  Other operations do not
+    count: whether two of them are one depends on whether their shapes happen to agree.
     """
     cfg = Cfg(kernel)
     if any(op.name == "dot" for op in kernel.ops()):
@@ -76,6 +77,7 @@ def features(kernel: Kernel) -> Iterator[Feature]:
     else:
         blocks = kernel.blocks
     readers = uses(kernel)
+    counts = row_loops.counts_in_loops(kernel, cfg)
     infos = cache(lambda: axis_info.analyze(kernel))
     yield Feature("kernel", (), 0, form=_form_of(kernel, cfg))
     for block in blocks:
@@ -94,7 +96,9 @@ def features(kernel: Kernel) -> Iterator[Feature]:
                 e = element(op.operands[0].type)
                 if e.bytes == 1 and wants_halves(op, infos()):
                     e = F16
-                yield Feature("dot", (*a[:-1], b[-1], a[-1]), e.bytes, (), str(e),
+                depth = sum(shape(one.operands[0].type)[-1] for one in dots
+                            if one is op or (chain and _sum(one, readers) is _sum(op, readers)))
+                yield Feature("dot", (*a[:-1], b[-1], depth), e.bytes, (), str(e),
                               (True, True) if e.bytes == 2 else inner_first(op, infos()), beside,
                               (0, cfg.order.index(block)), scaled=_scaled(op, readers),
                               raw=_raw_bytes(kernel, cfg, op), left=_left(op, block),
@@ -110,7 +114,8 @@ def features(kernel: Kernel) -> Iterator[Feature]:
                 axes = op.attributes.get("axes", (op.attributes.get("axis", 0),))
                 yield Feature("reduce", shape(t), element(t).bytes, tuple(axes),
                               computed=op.operands[0].op in block.ops)
-            elif op.effects & {READ, WRITE} and op.operands:
+            elif op.effects & {READ, WRITE} and op.operands and (
+                    block in cfg.innermost or not counts):
                 t = op.operands[0].type
                 yield Feature("access", shape(t), scalar(pointee(t)).bytes)
             elif dots and not chain and op.name in _WORK and not (
@@ -126,8 +131,8 @@ def _form_of(kernel: Kernel, cfg: Cfg) -> str:
     if any(op.name == "dot" for op in kernel.ops()):
         return ""
     for name in ("ends_by_tile", "recurrence", "columns_alone", "several_passes",
-                 "reducing_passes", "sums_columns", "adds_tiles", "adds_to_few", "takes_turns",
-                 "windows_of_bytes"):
+                 "reducing_passes", "sums_columns", "adds_tiles", "counts_in_loops", "adds_to_few",
+                 "takes_turns", "windows_of_bytes"):
         if getattr(row_loops, name)(kernel, cfg):
             nested = name.endswith("passes") and any(loop.depth > 1 for loop in cfg.loops)
             return "nested_passes" if nested else name

@@ -28,11 +28,12 @@ _COLUMNS = 128  # of columns alone: one warp
 # Of pairs that are computed to be reduced, and how many more slices than elements of one: a warp
 # whose threads have 64.  The nearest of 4096 points on an H200: 0.579 ms, 0.690 by 16 x 64.
 _PAIRS, _SLICES = 2048, 2
-_ADDING = 4096  # of atomics on few addresses, which take turns
+_ADDING = 4096  # of atomics on few addresses, which take turns; of tiles that a loop counts
 _TURNS = 2048  # of one on one address that is read: programs wait for it, and should be many
 _WANTED = {"several_passes": _PASSES, "reducing_passes": _PASSES, "sums_columns": _PASSES,
            "nested_passes": _NESTED,
            "ends_by_tile": _WAITING, "recurrence": _RECURRENCE, "adds_to_few": _ADDING,
+           "counts_in_loops": _ADDING,
            "columns_alone": _COLUMNS, "takes_turns": _TURNS}
 # Threads of a block whose row is loaded again, by the bytes of that, and how many blocks shall be
 # resident where the limit of registers does not say so: H200, four kernels of rows.  Five hide more

@@ -180,7 +180,8 @@ def _ordered(ranking: Sequence[Ranked], choices: Sequence[Mapping[str, int]], ta
 
 def _meta_choices(meta: Mapping[str, tuple[int | None, ...]], fixed: Mapping[str, int]
                   ) -> list[dict[str, int]]:
-    """What may be bound of the meta-parameters, nothing first.  One that is moot stays unbound."""
+    """What may be bound of the meta-parameters, nothing first.  One that changes nothing is
+    left out."""
     found: list[dict[str, int]] = [{}]
     for name, values in meta.items():
         found = [{**bound, name: value} if value is not None else bound for bound in found

@@ -14,8 +14,11 @@ from tritonc.backend.emit.elements.arithmetic import FAST
 from tritonc.backend.emit.elements.casts import convert_float, nearly_half_more
 from tritonc.backend.emit.elements.packed import each_register
 from tritonc.backend.emit.floats import math_f32, math_f64
+from tritonc.backend.emit.floats.math_reduction import LARGE_ANGLE, any_angle
+from tritonc.backend.emit.floats.shared_divisor import at_least_one
 from tritonc.backend.emit.function import Emitter, FunctionEmitter
-from tritonc.backend.emit.literals import SUFFIX, llvm_type
+from tritonc.backend.emit.literals import SUFFIX, float_literal, llvm_type
+from tritonc.backend.emit.registers import members, tree
 from tritonc.ir.core import Op
 from tritonc.ir.types import F32, F64, Scalar, scalar
 
@@ -31,10 +34,20 @@ BOUNDS: dict[str, tuple[float, float]] = {
 _INTRINSICS = {"sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "round": "trunc",
                "trunc": "trunc", "rint": "rint"}
 
+_WAVES = ("sin", "cos")
+_TOGETHER = 8  # angles with one test
+
 
 def math_function(f: FunctionEmitter, op: Op) -> None:
     e = scalar(op.result.type)
-    each_register(f, op, lambda a: evaluate(f, op.name, e, a))
+    if op.name in _WAVES and e in (F32, F64) and not _loose(f, e):
+        names = f.values[op.operands[0]]
+        _reduce(f, e, [names[r] for r in members(f.wanted(op.result))])
+    name = f"{op.name}_from_one"  # no limits but infinity and NaN, as of log(1 + exp(x))
+    if e != F32 or name not in math_f32.FUNCTIONS or _loose(f, e) or f.options.precise_math \
+            or not at_least_one(op.operands[0]):
+        name = op.name
+    each_register(f, op, lambda a: evaluate(f, name, e, a))
 
 
 def evaluate(f: FunctionEmitter, name: str, e: Scalar, a: str) -> str:
@@ -45,8 +58,7 @@ def evaluate(f: FunctionEmitter, name: str, e: Scalar, a: str) -> str:
 
 
 def _compute(f: FunctionEmitter, name: str, e: Scalar, a: str) -> str:
-    t = llvm_type(e)
-    fast = f.options.fast_math and e == F32
+    t, fast = llvm_type(e), _loose(f, e)
     if name in _INTRINSICS:
         if name == "round":
             a = nearly_half_more(f, e, a)
@@ -58,8 +70,49 @@ def _compute(f: FunctionEmitter, name: str, e: Scalar, a: str) -> str:
     build = table[name]
     if fast and (name != "tanh" or "tanh" in f.target.features):
         build = math_f32.FAST_FUNCTIONS.get(name, build)
+    elif name in _WAVES:
+        _reduce(f, e, [a])
+        helper = f.module.helper(f"{name}.{e}", t, (t, "i32"), build)
+        angle, quadrant = f.angles[a]
+        return f.op(f"call {t} @{helper}({t} {angle}, i32 {quadrant})")
     helper = f.module.helper(f"{name}.{e}", t, (t,), build)
     return f.op(f"call {t} @{helper}({t} {a})")
+
+
+def _loose(f: FunctionEmitter, e: Scalar) -> bool:
+    return f.options.fast_math and e == F32
+
+
+def _reduce(f: FunctionEmitter, e: Scalar, names: list[str]) -> None:
+    """Angles modulo pi/2, for sines and cosines of this block.  Large ones take long: one test says
+    whether there are any among a few."""
+    new, t = [a for a in dict.fromkeys(names) if a not in f.angles], llvm_type(e)
+    table = math_f64.FUNCTIONS if e == F64 else math_f32.FUNCTIONS
+    pair = f"{{ {t}, i32 }}"
+    near = f.module.helper(f"angle.{e}", pair, (t,), table["angle"])
+    far = f.module.helper(f"any.angle.{e}", pair, (t, t, "i32"), any_angle)
+
+    def parts(found: str) -> list[str]:
+        return [f.op(f"extractvalue {pair} {found}, {i}") for i in (0, 1)]
+
+    for few in (new[i:i + _TOGETHER] for i in range(0, len(new), _TOGETHER)):
+        found = [parts(f.op(f"call {pair} @{near}({t} {a})")) for a in few]
+        sizes = [f.call(f"llvm.fabs.{SUFFIX[t]}", t, f"{t} {a}") for a in few]
+        most = tree(sizes, lambda a, b: f.call(f"llvm.maxnum.{SUFFIX[t]}", t, f"{t} {a}",
+                                                f"{t} {b}"))
+        start, large, end = f.label, f.new_label("large.angles"), f.new_label("angles")
+        test = f.op(f"fcmp ogt {t} {most}, {float_literal(LARGE_ANGLE)}")
+        f.line(f"br i1 {test}, label %{large}, label %{end}")
+        f.start_block(large)
+        others = [parts(f.op(f"call {pair} @{far}({t} {a}, {t} {x}, i32 {q})"))
+                  for a, (x, q) in zip(few, found, strict=True)]
+        f.line(f"br label %{end}")
+        f.start_block(end)
+        for a, one, other in zip(few, found, others, strict=True):
+            angle, quadrant = (
+                f.op(f"phi {u} [ {x}, %{start} ], [ {y}, %{large} ]")
+                for u, x, y in zip((t, "i32"), one, other, strict=True))
+            f.angles[a] = angle, quadrant
 
 
 EMITTERS: dict[str, Emitter] = dict.fromkeys(BOUNDS, math_function)

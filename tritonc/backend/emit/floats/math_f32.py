@@ -10,7 +10,7 @@ from functools import partial
 from math import log
 
 from tritonc.backend.emit.body import Body, Term
-from tritonc.backend.emit.floats.math_reduction import logarithm_limits, wave
+from tritonc.backend.emit.floats.math_reduction import logarithm_limits, near_angle, wave
 from tritonc.backend.emit.module import PURE
 from tritonc.ir.numeric.numbers import round_to
 from tritonc.ir.types import F32
@@ -72,36 +72,35 @@ def _approximation(name: str) -> Callable[[Body], None]:
     return lambda body: body.give(body.call(f"llvm.nvvm.{name}.f", "float", body.parameters[0]))
 
 
-def _split(body: Body, x: Term) -> tuple[Term, Term, Term]:
+def _split(body: Body, x: Term, from_one: bool) -> tuple[Term, Term, Term]:
     """A positive x as 2^k (1 + f) with 2/3 <= 1 + f < 4/3: the f32 k, f, and the bits of x."""
     tiny = x < 2.0**-126
-    scaled = body.select(tiny, x * 2.0**23, x)
-    bits = scaled.bits()
+    bits = (x if from_one else body.select(tiny, x * 2.0**23, x)).bits()
     k = (bits - 0x3F2AAAAB).shift_right_signed(23)
     f = (bits - (k << 23)).as_float() - 1.0
-    power = body.select(tiny, k - 23, k).cast("sitofp", "float")
+    power = (k if from_one else body.select(tiny, k - 23, k)).cast("sitofp", "float")
     return power, f, bits
 
 
-def log_e(body: Body) -> None:
+def log_e(body: Body, from_one: bool = False) -> None:
     x = body.parameters[0]
-    k, f, bits = _split(body, x)
+    k, f, bits = _split(body, x, from_one)
     logarithm = body.fma(f * f, body.polynomial(f, LOG), f)
     total = body.fma(k, LN_2_HIGH, body.fma(k, LN_2_LOW, logarithm))
-    body.give(logarithm_limits(body, x, bits, total))
+    body.give(logarithm_limits(body, x, bits, total, from_one))
 
 
-def log_2(body: Body) -> None:
+def log_2(body: Body, from_one: bool = False) -> None:
     x = body.parameters[0]
-    k, f, bits = _split(body, x)
+    k, f, bits = _split(body, x, from_one)
     tail = f * f * body.polynomial(f, LOG)
     low = body.fma(f, LOG2_E_LOW, tail * LOG2_E)
     total = body.fma(f, LOG2_E, low) + k
-    body.give(logarithm_limits(body, x, bits, total))
+    body.give(logarithm_limits(body, x, bits, total, from_one))
 
 
-sin, cos = (partial(wave, shift=shift, half_pi=_HALF_PI, sine=SIN, cosine=COS)
-            for shift in (0, 1))
+angle = partial(near_angle, half_pi=_HALF_PI)
+sin, cos = (partial(wave, shift=shift, sine=SIN, cosine=COS) for shift in (0, 1))
 
 
 def tanh(body: Body) -> None:
@@ -155,7 +154,9 @@ def fast_tanh(body: Body) -> None:
 # predicate and so run in turn: attention then takes half as long again.
 FUNCTIONS: dict[str, Callable[[Body], None]] = {
     "exp": exp, "exp2": _approximation("ex2.approx.ftz"), "log": log_e, "log2": log_2,
-    "rsqrt": _approximation("rsqrt.approx"), "sin": sin, "cos": cos, "tanh": tanh, "erf": erf,
+    "log_from_one": partial(log_e, from_one=True), "log2_from_one": partial(log_2, from_one=True),
+    "rsqrt": _approximation("rsqrt.approx"), "sin": sin, "cos": cos, "angle": angle,
+    "tanh": tanh, "erf": erf,
 }
 FAST_FUNCTIONS = {
     "exp": fast_exp, "log": fast_log, "log2": _approximation("lg2.approx"),

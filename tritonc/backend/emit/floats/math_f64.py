@@ -11,7 +11,7 @@ from functools import partial
 from math import log
 
 from tritonc.backend.emit.body import Body, Term
-from tritonc.backend.emit.floats.math_reduction import logarithm_limits, wave
+from tritonc.backend.emit.floats.math_reduction import logarithm_limits, near_angle, wave
 
 # (e^r - 1 - r) / r^2 for |r| <= ln(2) / 2
 EXP = (2.092698731414356e-09, 2.5112346522727783e-08, 2.7557233251401343e-07,
@@ -128,8 +128,8 @@ def rsqrt(body: Body) -> None:
     body.give(1.0 / body.intrinsic("sqrt", body.parameters[0]))
 
 
-sin, cos = (partial(wave, shift=shift, half_pi=_HALF_PI, sine=SIN, cosine=COS)
-            for shift in (0, 1))
+angle = partial(near_angle, half_pi=_HALF_PI)
+sin, cos = (partial(wave, shift=shift, sine=SIN, cosine=COS) for shift in (0, 1))
 
 
 def tanh(body: Body) -> None:
@@ -156,6 +156,6 @@ def erf(body: Body) -> None:
 
 FUNCTIONS: dict[str, Callable[[Body], None]] = {
     "exp": exp, "exp2": exp2, "log": partial(_logarithm, finish="e"),
-    "log2": partial(_logarithm, finish="2"), "rsqrt": rsqrt, "sin": sin, "cos": cos,
+    "log2": partial(_logarithm, finish="2"), "rsqrt": rsqrt, "sin": sin, "cos": cos, "angle": angle,
     "tanh": tanh, "erf": erf,
 }

@@ -92,9 +92,7 @@ def _large_angle(body: Body) -> None:
     finite = exponent.differs(0x7FF - 1075)
     angle = body.select(finite, angle, float("nan"))
     quadrant = body.select(below, 0 - quadrant, quadrant)
-    pair = body.make(f"insertvalue {{ double, i32 }} poison, double {angle.name}, 0",
-                     "{ double, i32 }")
-    body.give(body.make(f"insertvalue {pair.type} {pair.name}, i32 {quadrant.name}, 1", pair.type))
+    body.give_pair(angle, quadrant)
 
 
 def _word(body: Body, index: Term) -> Term:
@@ -110,12 +108,10 @@ def _word(body: Body, index: Term) -> Term:
     return body.make(f"load i64, ptr addrspace(1) {at.name}, align 8, !invariant.load !0", "i64")
 
 
-def wave(body: Body, shift: int, half_pi: Sequence[float], sine: Sequence[float],
-         cosine: Sequence[float]) -> None:
-    """sin(x + shift pi/2), from sin and cos of x less its nearest multiple of pi/2.
+def near_angle(body: Body, half_pi: Sequence[float]) -> None:
+    """x less its nearest multiple of pi/2, and which multiple, modulo 4, up to LARGE_ANGLE.
 
-    `half_pi`: pi/2 in three parts of the type, which do up to LARGE_ANGLE.  The polynomials, in the
-    square of the angle x: (sin(x) / x - 1) / x^2 and (cos(x) - 1 + x^2 / 2) / x^4.
+    `half_pi`: pi/2 in three parts of the type.
     """
     x = body.parameters[0]
     wide = x.type == "double"
@@ -125,16 +121,30 @@ def wave(body: Body, shift: int, half_pi: Sequence[float], sine: Sequence[float]
     angle = x
     for part in half_pi:
         angle = body.fma(turns, -part, angle)
-    quadrant = shifted.bits().cast("trunc", "i32") if wide else shifted.bits()
-    near = body.label
+    body.give_pair(angle, shifted.bits().cast("trunc", "i32") if wide else shifted.bits())
+
+
+def any_angle(body: Body) -> None:
+    """The same of any x, of which the other parameters are the near angle and its quadrant."""
+    x, angle, quadrant = body.parameters
+    wide = x.type == "double"
     body.branch(body.abs(x) > LARGE_ANGLE, "large", "reduced")
     body.block("large")
     far, far_quadrant = reduced_angle(body, x if wide else x.cast("fpext", "double"))
     far = far if wide else far.cast("fptrunc", "float")
     body.jump("reduced")
     body.block("reduced")
-    angle = body.phi((angle, near), (far, "large"))
-    quadrant = body.phi((quadrant, near), (far_quadrant, "large"))
+    body.give_pair(body.phi((angle, "start"), (far, "large")),
+                   body.phi((quadrant, "start"), (far_quadrant, "large")))
+
+
+def wave(body: Body, shift: int, sine: Sequence[float], cosine: Sequence[float]) -> None:
+    """sin(x + shift pi/2), from x less its nearest multiple of pi/2, and that multiple.
+
+    The polynomials, in the square of the angle x: (sin(x) / x - 1) / x^2 and
+    (cos(x) - 1 + x^2 / 2) / x^4.
+    """
+    angle, quadrant = body.parameters
     quadrant = quadrant + shift if shift else quadrant
     square = angle * angle
     odd = body.fma(angle * square, body.polynomial(square, sine), angle)
@@ -143,10 +153,11 @@ def wave(body: Body, shift: int, half_pi: Sequence[float], sine: Sequence[float]
     body.give(body.select((quadrant & 2).differs(0), -found, found))
 
 
-def logarithm_limits(body: Body, x: Term, bits: Term, result: Term) -> Term:
+def logarithm_limits(body: Body, x: Term, bits: Term, result: Term, from_one: bool = False
+                     ) -> Term:
     """A logarithm's values at 0, infinity, NaN and below 0 (bits from those of infinity on)."""
     infinity = float("inf")
     special = body.fma(x, infinity, infinity)  # infinity, or NaN for a negative number and NaN
     from_infinity = 0x7FF0000000000000 if x.type == "double" else 0x7F800000
     found = body.select(bits.compare("uge", "", from_infinity), special, result)
-    return body.select(x.equals(0.0), -infinity, found)
+    return found if from_one else body.select(x.equals(0.0), -infinity, found)

@@ -100,13 +100,13 @@ def _each(f: FunctionEmitter, op: Op, pairs: list[tuple[str, str]]) -> dict[tupl
     sizes = [f.call("llvm.fabs.f32", "float", f"float {d}")
              for d in dict.fromkeys(d for _, d in pairs)]
     tests.append(f"fcmp ole float {_extreme(f, 'max', sizes)}, {float_literal(2.0 ** EACH)}")
-    if not _at_least_one(op.operands[1]):
+    if not at_least_one(op.operands[1]):
         tests.append(f"fcmp oge float {_extreme(f, 'min', sizes)}, {float_literal(2.0 ** -EACH)}")
     return _or_exactly(f, _all(f, tests), pairs, lambda: [
         _quotient(f, x, d, *_reciprocal(f, d)) for x, d in pairs])
 
 
-def _at_least_one(value: Value) -> bool:
+def at_least_one(value: Value) -> bool:
     """Whether it is a sum of 1 and of what is not negative, or no number."""
     op = value.op
     if op is None or op.name != "fadd":

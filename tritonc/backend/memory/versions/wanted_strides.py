@@ -115,10 +115,10 @@ def multiples_of(values: Multiples) -> dict[Value, Op]:
 
 
 def _sums(pointer: Value) -> list[Value]:
-    """The tiles that are added up to an address, sums of them included."""
+    """The tiles that are added up to an address, of any width, sums of them included."""
     found = [pointer]
     for value in found:
-        if value.op is not None and value.op.name in SUMS:
+        if value.op is not None and value.op.name in (*SUMS, "sext", "zext"):
             found += value.op.operands
     return found
 

@@ -1,0 +1,144 @@
+"""merge_accesses: the stores in both branches of a tile's `if` become one store, and so do loads.
+
+Before:  %p, %q = cmpp %c                     After:  %v = select %p, %a, %b
+         @%p store %y, %a                             store %y, %v
+         @%q store %y, %b
+
+The predicates depend on data, so that each of the two stores would move single elements; together
+they write every element, or all that a common mask allows, in words.  The same holds for two loads,
+as of `c ? *x : -*x`.  A load whose mask holds only where that of an earlier one does goes, too.
+
+The stores must follow each other with no access of memory between, to the same tile of pointers, of
+which no two are equal: then no element of one store may overwrite another element's of the other.
+Nothing may change memory between the loads.
+Guards are taken as conjunctions of predicates that must differ in one, which is opposite.
+"""
+
+from __future__ import annotations
+
+from tritonc.analysis.axis import axis_info
+from tritonc.analysis.values import attributes_key, changes_memory
+from tritonc.ir.build import make_op
+from tritonc.ir.context import Context
+from tritonc.ir.core import Block, Kernel, Op, Value
+from tritonc.ir.types import Tile, shape
+
+Literal = tuple[Value, bool]  # a condition, and whether it holds or not
+
+
+def merge_accesses(kernel: Kernel, context: Context) -> bool:
+    """Merge pairs of accesses under opposite predicates."""
+    replaced: dict[Value, Value] = {}
+    for block in kernel.blocks:
+        _merge_loads(block, replaced)
+    kernel.replace(replaced)
+    stores = [_merge_stores(kernel, block, context) for block in kernel.blocks]
+    return bool(replaced) or any(stores)
+
+
+def _merge_loads(block: Block, replaced: dict[Value, Value]) -> None:
+    ops: list[Op] = []
+    loads: dict[object, Op] = {}  # since memory last changed
+    for op in block.ops:
+        if op.name == "load" and not {"volatile", "other"} & op.attributes.keys():
+            key = op.operands[0], attributes_key(op.attributes)
+            earlier = loads.setdefault(key, op)
+            parts = _opposite(earlier, op)
+            if parts is not None:
+                both = _conjunction(parts[1], op)
+                earlier.guard = both[-1].result if both else next(iter(parts[1]), None)
+                at = ops.index(earlier)
+                ops[at:at] = both
+            if parts is not None or (earlier is not op and _literals(earlier.guard).keys()
+                                     <= _literals(op.guard).keys()):
+                replaced[op.result] = earlier.result
+                continue
+        elif changes_memory(op):
+            loads.clear()
+        ops.append(op)
+    block.ops = ops
+
+
+def _merge_stores(kernel: Kernel, block: Block, context: Context) -> bool:
+    ops: list[Op] = []
+    last: Op | None = None  # the last access of memory, if it is a store that may be merged
+    for op in block.ops:
+        parts = _opposite(last, op) if op.name == "store" and last is not None and _same_place(
+            last, op) else None
+        if parts is None or last is None:
+            ops.append(op)
+            if op.name == "store" or not op.pure:
+                last = op if op.name == "store" else None
+        elif not _distinct(op.operands[0], axis_info.analyze(kernel)):
+            context.remark("merge_accesses", "two stores under opposite conditions are not merged: "
+                           "several elements of the tile may have the same address", op.span,
+                           missed=True)
+            ops.append(op)
+            last = op
+        else:
+            ops.remove(last)
+            ops += _merged(last, op, *parts)
+            context.remark("merge_accesses", "two stores under opposite conditions are merged "
+                           "into one", op.span)
+            last = ops[-1]
+    changed = ops != block.ops
+    block.ops = ops
+    return changed
+
+
+def _same_place(a: Op, b: Op) -> bool:
+    return (a.operands[0] is b.operands[0] and isinstance(a.operands[0].type, Tile)
+            and a.attributes == b.attributes and not a.attributes.get("release"))
+
+
+def _distinct(pointer: Value, infos: axis_info.Infos) -> bool:
+    """Whether no two elements of the tile point to the same place."""
+    info, extents = infos.get(pointer), shape(pointer.type)
+    axes = [axis for axis, extent in enumerate(extents) if extent > 1]
+    return info is not None and (
+        not axes or (len(axes) == 1 and info.contiguity[axes[0]] == extents[axes[0]]))
+
+
+def _literals(guard: Value | None) -> dict[Literal, Value]:
+    """The guard as a conjunction: each condition with its sign, and the predicate that says so."""
+    found: dict[Literal, Value] = {}
+    stack = [guard] if guard is not None else []
+    while stack:
+        predicate = value = stack.pop()
+        holds = True
+        while value.op is not None and value.op.name == "cmpp":
+            holds ^= value is value.op.results[1]
+            value = value.op.operands[0]
+        if holds and value.op is not None and value.op.name == "and":
+            stack += value.op.operands
+        else:
+            found.setdefault((value, holds), predicate)
+    return found
+
+
+def _opposite(a: Op, b: Op) -> tuple[Value, list[Value]] | None:
+    """The predicate of `a` that is opposite in `b`, and those that both have."""
+    first, second = _literals(a.guard), _literals(b.guard)
+    only = [literal for literal in first if literal not in second]
+    if len(only) != 1 or len(first) != len(second):
+        return None
+    condition, holds = only[0]
+    if (condition, not holds) not in second:
+        return None
+    return first[only[0]], [value for literal, value in first.items() if literal in second]
+
+
+def _conjunction(parts: list[Value], op: Op) -> list[Op]:
+    """What makes one predicate of several; nothing of one or none."""
+    made: list[Op] = []
+    for part in parts[1:]:
+        made.append(make_op("and", [made[-1].result if made else parts[0], part], span=op.span))
+    return made
+
+
+def _merged(a: Op, b: Op, predicate: Value, common: list[Value]) -> list[Op]:
+    value = make_op("select", [predicate, a.operands[1], b.operands[1]], span=b.span)
+    both = _conjunction(common, b)
+    guard = both[-1].result if both else next(iter(common), None)
+    return [value, *both, make_op("store", [a.operands[0], value.result], guard=guard, span=b.span,
+                                  **b.attributes)]

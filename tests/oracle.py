@@ -84,13 +84,14 @@ class Scope:
         return Scope({}, self, mask, self.extents)
 
 
-def run(text: str, kernel: str, memory: dict[str, Any], instances: int) -> dict[str, Array]:
+def run(text: str, kernel: str, memory: dict[str, Any], grid: tuple[int, ...]
+        ) -> dict[str, Array]:
     """What the buffers hold after the kernel: `memory` has an array for each pointer and a number
     for each scalar, by the parameter's name."""
     source = SourceFile("oracle.tc", text)
     done = stages.preprocess(source, Options(), Diagnostics())
     program = parse(done.tokens, Diagnostics())
-    return Oracle(program, kernel, memory).run(instances)
+    return Oracle(program, kernel, memory).run(grid)
 
 
 class Oracle:
@@ -103,7 +104,8 @@ class Oracle:
         self.kernel = self.functions[kernel]
         self.memory: dict[str, Value] = {}
         self.arguments: dict[str, Value] = {}
-        self.turns = self.pid = 0
+        self.turns = 0
+        self.place: tuple[int, ...] = ()  # of the instance
         for parameter in self.kernel.parameters:
             t, given = parameter.type.scalar, memory[parameter.name]
             if not parameter.type.pointer:
@@ -116,10 +118,10 @@ class Oracle:
             self.memory[parameter.name] = Value(t, data)
             self.arguments[parameter.name] = value("pointer", 0, parameter.name)
 
-    def run(self, instances: int) -> dict[str, Array]:
+    def run(self, grid: tuple[int, ...]) -> dict[str, Array]:
         assert self.kernel.body is not None
         with np.errstate(all="ignore"):
-            for self.pid in range(instances):
+            for self.place in np.ndindex(*grid):
                 try:
                     self.statement(self.kernel.body, Scope(dict(self.arguments)))
                 except Left as left:
@@ -472,9 +474,11 @@ class Oracle:
             return self.call(function, given, None)
         if name == "get_global_range":
             assert extents is not None
-            return value("int32", self.pid * extents[0] + np.arange(extents[0]))
+            first = self.place[int(self.expression(node.arguments[0], scope).data)] * extents[0]
+            return value("int32", first + np.arange(extents[0]))
         if name == "get_program_id":
-            return value("int32", self.pid)
+            return value("int32", self.place[int(self.expression(
+                node.arguments[0], scope).data)])
         if name.startswith("atomic_"):
             return self.atomic(name[7:], [self.expression(a, scope) for a in node.arguments],
                                scope.mask)

@@ -140,7 +140,11 @@ def number(a: Value) -> int:
     return int(a.data)
 
 
-def scanned(_: Any, a: Value, axis: Value, operation: str = "sum") -> Value:
+def scanned(_: Any, a: Value, axis: Value, operation: str = "sum", order: str = "") -> Value:
+    if order:  # reverse
+        turned = replace(a, data=np.flip(a.data, number(axis)))
+        found = scanned(_, turned, axis, operation)
+        return replace(found, data=np.flip(found.data, number(axis)))
     compute = {"sum": np.add, "prod": np.multiply, "max": np.fmax, "min": np.fmin}[operation]
     if operation in ("sum", "prod"):
         a = convert(a, promoted(a.type))
@@ -178,6 +182,16 @@ def trans(_: Any, a: Value, *axes: Value) -> Value:
 def gathered(_: Any, a: Value, index: Value, axis: Value) -> Value:
     at = np.clip(index.data.astype(np.int64), 0, a.shape[number(axis)] - 1)
     return replace(a, data=np.take_along_axis(a.data, at, number(axis)))
+
+
+def halves(_: Any, a: Value) -> Value:
+    return replace(a, data=np.zeros(()), members={
+        name: replace(a, data=a.data[..., i]) for i, name in enumerate(("first", "second"))})
+
+
+def beside(_: Any, a: Value, b: Value) -> Value:
+    a, b, t = both(a, b) if a.type != b.type else (a, b, a.type)
+    return value(t, np.stack([a.data, b.data], -1))
 
 
 def joined(_: Any, a: Value, b: Value, axis: Value) -> Value:
@@ -225,7 +239,8 @@ BUILTINS: dict[str, Callable[..., Value]] = {
     "cumsum": lambda _, a, axis: scanned(_, a, axis, "sum"),
     "cumprod": lambda _, a, axis: scanned(_, a, axis, "prod"),
     "flip": lambda _, a, axis: replace(a, data=np.flip(a.data, number(axis))), "sort": ordered,
-    "gather": gathered, "cat": joined, "trans": trans,
+    "gather": gathered, "cat": joined, "join": beside, "split": halves, "trans": trans,
+    "permute": trans,
     "reshape": lambda _, a, *n: replace(a, data=a.data.reshape([number(v) for v in n])),
     "broadcast": lambda _, a, *n: replace(a, data=np.broadcast_to(a.data, [number(v) for v in n])),
     "dot": lambda oracle, a, b, c=None: oracle.product(a, b, c), "sum": total,

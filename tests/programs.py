@@ -53,6 +53,7 @@ class Setting:
 
     path: Path
     values: tuple[tuple[str, str], ...] = ()
+    verify_each: bool = True
 
     @property
     def name(self) -> str:
@@ -70,7 +71,7 @@ class Setting:
         sizes = {size.name for problem in problems for size in problem.sizes}
         tunables = set(re.findall(r"\btunable\s+int\w*\s+(\w+)", self.source.text))
         return Options(
-            verify_each=True, tune={n: int(v) for n, v in self.values if n in tunables},
+            verify_each=self.verify_each, tune={n: int(v) for n, v in self.values if n in tunables},
             defines=tuple(f"{n}={v}" for n, v in self.values if n not in sizes | tunables),
             **more,
         ), {n: int(v) for n, v in self.values if n in sizes}

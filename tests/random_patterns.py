@@ -13,6 +13,8 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import random_tiles
+
 LIBRARY = """\
 struct best { int value, place; };
 struct top { int value, count; };
@@ -308,6 +310,9 @@ class _Kernel:
 def program(seed: int) -> str:
     """The text of a kernel with its problem."""
     kernel = _Kernel(seed)
+    if kernel.chance(0.5):
+        kernel.one(*random_tiles.PATTERNS)(kernel)
+        return kernel.text()
     kernel.rng.choice((kernel.neighbours, kernel.neighbours, kernel.rows, kernel.rows,
                        kernel.in_place, kernel.records, kernel.table, kernel.strides,
                        kernel.strides, kernel.chain, kernel.chain))()

@@ -127,7 +127,7 @@ def compare(want: Arrays, got: Arrays, where: str) -> None:
 def ask_oracle(text: str, data: Data, want: Arrays) -> None:
     """Raise Difference unless the oracle computes the same."""
     given = {argument.name: argument.held for argument in data.arguments}
-    found = oracle.run(text, data.kernel.name, given, data.grid[0])
+    found = oracle.run(text, data.kernel.name, given, data.grid)
     with_signs = {name: array.view(found[name].dtype) if array.dtype.kind == "i" else array
                   for name, array in want.items()}
     compare(found, with_signs, "against the oracle")

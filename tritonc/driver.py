@@ -23,7 +23,15 @@ from tritonc.bindings import Bindings
 from tritonc.meta_parameters import BY_NAME
 from tritonc.options import Options
 from tritonc.problem.stated import stated_lines
-from tritonc.source import CompileError, Diagnostic, Diagnostics, SourceFile, Span, fail
+from tritonc.source import (
+    CompileError,
+    Diagnostic,
+    Diagnostics,
+    SourceFile,
+    Span,
+    deep_recursion,
+    fail,
+)
 from tritonc.stages import context_of, new_diagnostics, preprocess
 from tritonc.variants.kernels import Variants
 
@@ -35,6 +43,7 @@ if TYPE_CHECKING:
     from tritonc.pass_manager import Pass
     from tritonc.problem.known import KnownLaunch
 
+_LONGEST_CHAIN = 5000  # calls inside each other of passes; 8 MB of stack hold twice as many
 LOWER = "lower"  # the name of semantic analysis where names of passes are wanted
 
 
@@ -135,13 +144,15 @@ class _Compilation:
         """Time a stage, and name it in what it raises by mistake."""
         started = perf_counter()
         try:
-            yield
+            with deep_recursion(_LONGEST_CHAIN):
+                yield
         except (CompileError, InternalError):
             raise
         except RecursionError:
             start = Span(self.source, 0, 1)
             raise fail("nested-too-deeply", start,
-                       "the source nests constructs more deeply than tritonc can follow") from None
+                       "the source nests constructs more deeply, or computes a value in more steps "
+                       "one after the other, than tritonc can follow") from None
         except Exception as error:
             label = getattr(error, "label", None)  # of a PassError
             stage = f"pass '{label}'" if label else name

@@ -10,8 +10,10 @@ Columns count Unicode code points from 1; a tab is one column, and is shown as t
 
 from __future__ import annotations
 
+import sys
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -217,3 +219,14 @@ def fail(name: str, span: Span | None, message: str, *notes: Note,
          suggestion: str | None = None) -> CompileError:
     """A CompileError with one error, for `raise fail(...)`."""
     return CompileError([Diagnostic(name, "error", message, span, notes, suggestion)])
+
+
+@contextmanager
+def deep_recursion(calls: int) -> Iterator[None]:
+    """Room for so many calls inside each other: of deep trees and of long chains of values."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, calls))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(limit)

@@ -269,12 +269,12 @@ def operand(t: Type) -> st.SearchStrategy[int | float]:
 
 
 @pytest.mark.parametrize("name", SCALAR_OPS)
-def test_arrays_agree_with_numbers(name: str) -> None:
+def test_arrays_agree_with_numbers(name: str, thorough: bool) -> None:
     signatures = operand_types(name)
     assert signatures
 
     @given(st.data())
-    @settings(max_examples=40, deadline=None, derandomize=True)
+    @settings(max_examples=40 if thorough else 20, deadline=None, derandomize=True)
     def agree(data: st.DataObject) -> None:
         types, to, attributes = data.draw(st.sampled_from(signatures))
         op = scalar_op(name, types, to, **attributes)

@@ -104,9 +104,11 @@ SLICED = [  # of these tiles, the operands transposed so, and how many slices ar
 
 @pytest.mark.parametrize("target, e, tile, turned, meta, slices", SLICED)
 def test_warps_share_the_inner_axis(target: str, e: Scalar, tile: tuple[int, int, int],
-                                    turned: tuple[bool, bool], meta: dict[str, int], slices: int
-                                    ) -> None:
+                                    turned: tuple[bool, bool], meta: dict[str, int], slices: int,
+                                    thorough: bool) -> None:
     """Each warp has all rows and columns or, with more warps than slices, some of them."""
+    if e in (F16, I8) and not thorough:
+        pytest.skip("needs --thorough")
     program = matmul(e, tile[0] + 8, tile[1], 152, tile, *turned)
     done = lowered(program, check=turned == (True, False), target=target, **meta)
     products = [op for op in done.kernel.ops() if op.name == "mma_dot"]

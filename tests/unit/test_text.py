@@ -229,6 +229,8 @@ def test_errors_of_a_line(line: str, name: str, message: str) -> None:
     ("kernel @k(i32 %x {size = 4}) {\na:\n  ret\n}", "no attribute 'size'"),
     ("kernel @k(i32 %x {multiple_of = 0}) {\na:\n  ret\n}", "no attribute 'multiple_of' of 0"),
     ("kernel @k() {tile = 4} {\na:\n  ret\n}", "'tile' needs integers"),
+    *((f"kernel @k() {{{what}}} {{\na:\n  ret\n}}", f"'{what.split()[0]}' of a kernel cannot be")
+      for what in ('num_warps = 3', 'num_warps = "a"', 'programs = 3', 'cluster = 99')),
     ("kernel @k() {\n}", "kernel 'k' has no block"),
     ("kernel @k() {\n  ret\n}", "expected a block's label"),
     ("kernel @k() {\na:\n  ret\n", "expected '}' at the end of kernel 'k', found the end"),

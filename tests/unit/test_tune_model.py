@@ -162,3 +162,5 @@ def test_products_of_one_sum_are_one_product() -> None:
 
     assert tile("bench/ways/products/two_steps.tc") == tile("samples/matmul_bf16.tc")
     assert tile("bench/ways/products/swiglu.tc")["TN"] == 128
+    # Of a chain, both bring operands: blocks of one warpgroup have no room for those of three.
+    assert tile("bench/ways/attention/latent.tc") == {"TM": 128, "TN": 128}

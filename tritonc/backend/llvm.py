@@ -6,6 +6,8 @@ alone: no name, path or property of this machine gets into what they give.
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -189,7 +191,33 @@ def assemble(text: str, target: Target, options: Options) -> str:
     module = llvm.parse_assembly(text)
     module.verify()
     optimize(module, code, options)
-    return str(code.emit_assembly(module))
+    return _separate_high_halves(str(code.emit_assembly(module)))
+
+
+HIGH_HALF = re.compile(r"\tmul\.hi\.([su]32) \t(%r\d+), ([^;]+);")
+SUM = re.compile(r"\t(?:add\.s32 \t%r\d+, (%r\d+), (%?\w+)|sub\.s32 \t%r\d+, (%r\d+))")
+
+
+def _separate_high_halves(ptx: str) -> str:
+    """The high half of a product that several sums use, as a word of the whole product.
+
+    ptxas makes each sum x + mul.hi(a, b) one IMAD.HI, whose third operand is a pair of registers
+    (0, x).  Where two such, of the same a, b, and result register, follow each other, its -O2 and
+    -O3 remove the second: they compare only the first register of the pair (13.0.88; divisions of
+    a convolution's taps, by a constant, got another row's sum).  IMAD.WIDE has no such sum.
+    """
+    sums = Counter(name for names in SUM.findall(ptx) for name in names)
+    uses: Counter[tuple[str, str]] = Counter()
+    for kind, name, operands in HIGH_HALF.findall(ptx):
+        uses[kind, operands] += sums[name]
+
+    def separated(found: re.Match[str]) -> str:
+        kind, name, operands = found.groups()
+        if uses[kind, operands] < 2:
+            return found[0]
+        return (f"\t{{ .reg .b64 whole; .reg .b32 low; mul.wide.{kind} whole, {operands}; "
+                f"mov.b64 {{low, {name}}}, whole; }}")
+    return HIGH_HALF.sub(separated, ptx)
 
 
 def optimize(module: llvm.ModuleRef, code: llvm.TargetMachine, options: Options) -> None:

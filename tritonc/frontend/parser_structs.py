@@ -147,7 +147,7 @@ class StructActions:
                                            Note("it is declared here", members[name].name_span))
                     continue
                 members[name] = syntax.Variable(place, name, declarator.name_span, spec, None, ())
-        if not members:
+        if not declarations:
             self.error(span, "a struct has at least one member, as in "
                        "'struct pair { float a; int b; };'")
         struct.span, struct.members = span, tuple(members.values())

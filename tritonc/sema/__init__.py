@@ -11,9 +11,7 @@ expressions reach each other through `Context.lower`, so that no file needs one 
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from tritonc.frontend import syntax
@@ -27,7 +25,7 @@ from tritonc.sema.scope import FunctionEntity
 from tritonc.sema.stops import Stops
 from tritonc.sema.tables import fill_tables
 from tritonc.sema.unit import Unit
-from tritonc.source import CompileError, Diagnostics, Span
+from tritonc.source import CompileError, Diagnostics, Span, deep_recursion
 
 __all__ = ["TunableInfo", "analyze", "analyze_shapes", "tunables"]
 
@@ -49,7 +47,7 @@ def tunables(program: syntax.Program, diagnostics: Diagnostics) -> list[TunableI
 
     Raises CompileError if their values are no constants.
     """
-    with _deep_recursion():
+    with deep_recursion(_RECURSION_LIMIT):
         context = _context(Unit(), Kernel("", [], []), diagnostics)
         unit.collect(context, program)
     diagnostics.raise_if_errors()
@@ -67,7 +65,7 @@ def analyze(program: syntax.Program, bindings: Mapping[str, int], diagnostics: D
     Raises CompileError with all that was found.
     """
     contract = options is None or options.fp_contract
-    with _deep_recursion():
+    with deep_recursion(_RECURSION_LIMIT):
         file_context = _context(Unit(), Kernel("", [], []), diagnostics)
         file_unit = file_context.unit
         unit.collect(file_context, program)
@@ -129,14 +127,3 @@ def _lower(file_unit: Unit, function: FunctionEntity, diagnostics: Diagnostics,
 
 def _context(file_unit: Unit, kernel: Kernel, diagnostics: Diagnostics) -> Context:
     return Context(file_unit, diagnostics, kernel, file_unit.scope, _HANDLERS, table.PURE)
-
-
-@contextmanager
-def _deep_recursion() -> Iterator[None]:
-    """Room for the deepest tree that the parser lets pass, with functions inlined into it."""
-    limit = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(limit, _RECURSION_LIMIT))
-    try:
-        yield
-    finally:
-        sys.setrecursionlimit(limit)

@@ -21,10 +21,11 @@ from tritonc.sema.scope import Variable
 from tritonc.sema.types import constants
 from tritonc.sema.types.ctypes import BOOL_TYPE, INT_TYPE
 from tritonc.sema.types.term import Term, good
-from tritonc.source import Note, Span
+from tritonc.source import CompileError, Note, Span
 
 MOST_COPIES = 64  # of a loop's body
 MOST_TURNS = 1024  # of a static loop
+ALL_TURNS = 8192  # of those of a kernel, one inside the other
 
 
 def lower_part(context: Context, node: syntax.Statement) -> None:
@@ -164,9 +165,13 @@ def _static(context: Context, node: syntax.For) -> None:
         turns = 0
         while _holds(context, node):
             turns += 1
-            if turns > MOST_TURNS:
+            context.turns += 1
+            if turns > MOST_TURNS or context.turns > ALL_TURNS:
                 context.error("static-loop", node.span, f"this loop has more than {MOST_TURNS} "
-                              "turns; the compiler writes out the body for each")
+                              f"turns, or the static loops of '{context.kernel.name}' more than "
+                              f"{ALL_TURNS} together; the compiler writes out the body for each")
+                if context.turns > ALL_TURNS:
+                    raise CompileError(context.diagnostics.items)
                 break
             _body(context, node.body, exit, node.span)
             if not _step(context, node):

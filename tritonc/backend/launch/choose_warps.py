@@ -142,13 +142,14 @@ def _block_threads(block: Block, gathers: bool) -> int:
 
 
 def _gathers(kernel: Kernel) -> list[Block]:
-    """The blocks with products on wgmma that threads copy operands of, several elements at once,
-    whose places follow from quotients."""
+    """The blocks with products on wgmma whose operands threads copy from places that follow from
+    quotients.  None if a version copies single elements: a thread holds each one's place."""
     loads = {load: block for block in kernel.blocks for dot in block.ops if matrix.on_wgmma(dot)
              for load in gathered(dot)}
     infos = axis_info.analyze(kernel) if loads else {}
-    return list(dict.fromkeys(block for load, block in loads.items() if (
-        info := infos.get(load.operands[0])) is not None and max(info.contiguity) > 1))
+    single = any((info := infos.get(load.operands[0])) is None or max(info.contiguity) == 1
+                 for load in loads)
+    return [] if single else list(dict.fromkeys(loads.values()))
 
 
 def warpgroups(rows: int, columns: int, gathers: bool, most: int = 4) -> int:
@@ -157,7 +158,8 @@ def warpgroups(rows: int, columns: int, gathers: bool, most: int = 4) -> int:
     Where threads compute which rows they copy, one has 128 rows that are narrow: what it computes
     of a step's columns serves more rows, and other blocks' products run meanwhile.  32 columns of
     79 x 341 images: 104 us by 128 x 32, 131 by 64 x 32, 138 by 128 x 32 of two warpgroups (H200).
-    Of 64 columns: grouped filters 57.7 to 47.7 us; flattened 161 x 700, which spills, 219 to 283.
+    Of 64 columns: grouped filters 61 to 47 us, 5 x 10 150 to 114, 3 x 3 x 3 123 to 99; of single
+    elements (`_gathers`) 161 x 700 by 5 x 5 201 to 273, 7 x 1 36.5 to 40.8.
 
     >>> warpgroups(128, 64, False), warpgroups(128, 64, True), warpgroups(128, 256, True)
     (2, 1, 2)

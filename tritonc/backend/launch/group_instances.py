@@ -86,19 +86,20 @@ def group_instances(kernel: Kernel, context: Context) -> bool:
     home, number = persist.add_loop(kernel, looping, back=group == 0)
     if group and count == 2 and {0, 1} <= axes:
         kernel.attributes["bands"] = group
-    persist.renumber(kernel, looping, home, lambda b: _numbers(b, group, number, count, axes))
+    persist.renumber(kernel, looping, home,
+                     lambda b: _numbers(b, group, number, count, axes, grows))
     if plain and group > 1:
         persist.renumber(kernel, plain, plain[0], lambda b: _banded(b, group, None))
     return True
 
 
-def _numbers(b: Builder, group: int, number: Value, count: int, used: set[int]
+def _numbers(b: Builder, group: int, number: Value, count: int, used: set[int], grows: int
              ) -> tuple[Value, ...]:
     """The numbers along all axes of instance `number`, counted along `count` of them."""
     if used == {0}:  # the source has its own order
         return (b.value("urem", number, b.value("get_num_programs", axis=0)),)
     if count == 2:
-        return _banded(b, group, number)
+        return _few_columns(b, number, grows) if grows else _banded(b, group, number)
     rows, columns = (b.value("get_num_programs", axis=axis) for axis in (0, 1))
     plane = b.value("mul", rows, columns)
     within = b.value("urem", number, plane)
@@ -133,10 +134,26 @@ def _banded(b: Builder, group: int, number: Value | None, back: bool = False
     return new_m, new_n
 
 
-def _longest_first(b: Builder, grows: int) -> tuple[Value, Value]:
+def _few_columns(b: Builder, number: Value, grows: int) -> tuple[Value, Value]:
+    """The same in persistent blocks.  Every other round goes backwards, which makes up for another
+    order than the longest first if there are many rounds.  Of few columns, each of which several
+    blocks read at once, so that the cache need not hold them all, the longest of all come first:
+    of 132 blocks the busiest has 1.0 times the mean then, and 1.5 otherwise, for 32 x 16 programs.
+    """
+    columns, all_blocks = b.value("get_num_programs", axis=1), b.value(
+        "get_num_multiprocessors", type=I32)
+    few = b.value("icmp", b.value("mul", columns, b.constant(COLUMNS, I32)), all_blocks,
+                  predicate="sle")
+    orders = zip(_longest_first(b, grows, number), _banded(b, 0, number), strict=True)
+    m, n = (b.value("select", few, *order) for order in orders)
+    return m, n
+
+
+def _longest_first(b: Builder, grows: int, number: Value | None = None) -> tuple[Value, Value]:
     """The numbers where the work grows with the first one (1), or falls (-1)."""
     rows, columns = (b.value("get_num_programs", axis=axis) for axis in (0, 1))
-    n, m = bands(b, _own(b), columns, rows, COLUMNS)
+    n, m = bands(b, _own(b), columns, rows, COLUMNS) if number is None else (
+        b.value("urem", number, columns), b.value("udiv", number, columns))
     # The minima change nothing, but make the numbers one value each, known not to be negative.
     n = b.value("umin", n, columns)
     if grows > 0:

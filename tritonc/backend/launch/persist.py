@@ -74,7 +74,8 @@ def wanted(kernel: Kernel, context: Context) -> bool:
 
 def _ahead(kernel: Kernel, context: Context) -> bool:
     """Whether shared memory holds what a producer warp brings for chained products: two stages of
-    an iteration's tiles, what all iterations read, and a result that leaves meanwhile."""
+    an iteration's tiles, what all iterations read, and half of a result that leaves meanwhile; if
+    not all of it, `plain_stores` are kept from being TMA's."""
     part = body(kernel)
     general = rare(kernel, part)
     blocks = [block for block in part if block not in general and products(block.ops)]
@@ -95,10 +96,13 @@ def _ahead(kernel: Kernel, context: Context) -> bool:
         return False
     stored = [op.operands[1] for block in part if block not in general for op in block.ops
               if op.name == "store"]
-    total = sum(times * v.type.size * v.type.element.bytes for times, values in (
-        (2, [op.result for op in loads]), (1, fixed), (1, stored)) for v in values
-        if isinstance(v.type, Tile) and len(v.type.shape) > 1)
-    return bool(total <= context.target.shared_per_block - LEFT)
+    read, stores = (sum(times * v.type.size * v.type.element.bytes for times, values in found
+                        for v in values if isinstance(v.type, Tile) and len(v.type.shape) > 1)
+                    for found in (((2, [op.result for op in loads]), (1, fixed)), ((1, stored),)))
+    room = context.target.shared_per_block - LEFT - read
+    if room < stores:
+        kernel.attributes["plain_stores"] = True
+    return bool(2 * room >= stores)
 
 
 def _types(block: Block) -> Counter[Type]:

@@ -87,20 +87,22 @@ def _chain(value: Value, quotients: bool) -> list[Op] | None:
         op.name in DIVISIONS and not quotients and not is_number(op.operands[1])),
         lambda op: (op.info.elementwise or op.name in _SHAPES) and op.guard is None
         and len(op.results) == 1 and not is_float(op.result.type))
-    return found if found and len(found) <= LONGEST else None
+    return found or None
 
 
 def chain_of(value: Value, ends: Callable[[Op], bool], links: Callable[[Op], bool]
              ) -> list[Op] | None:
     """The operations that compute a tile from scalars and what ends the chain, operands first; None
-    if one is no link of it."""
+    if one is no link of it, or if there are more than LONGEST."""
     found: dict[Op, None] = {}
+    begun: set[Op] = set()
 
     def visit(one: Value) -> bool:
         op = one.op
         if op is None or not isinstance(one.type, Tile) or op in found or ends(op):
             return True
-        if not links(op) or not all(map(visit, op.operands)):
+        begun.add(op)
+        if len(begun) > LONGEST or not links(op) or not all(map(visit, op.operands)):
             return False
         found[op] = None
         return True

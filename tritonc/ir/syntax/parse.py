@@ -35,6 +35,10 @@ _NAMES = {"VALUE": "a %name", "ALIAS": "a layout's #name", "NUMBER": "an integer
           "LAYOUT": "a layout", "_BODY": "'{'"}
 _WORDS = {"=": "an operation", ":": "a type", "x": "a type"}  # what one is, by what is before it
 # A brace opens a kernel's blocks if a line ends or a block's label stands behind it.
+_NUMBERS = {  # of a kernel
+    "num_warps": (1, 2, 4, 8, 16, 32), "programs": (1, 2, 4, 8), "cluster": range(1, 17),
+    "copier_warps": range(9), "min_blocks": range(33), "shared_bytes": range(1 << 18),
+    "max_registers": range(256)}
 _BODY = re.compile(r"\{\s*(//.*)?(\n|\}|\Z|[\w.$]+\s*:)")
 _KERNEL = re.compile(r"kernel\s+@")
 
@@ -161,6 +165,10 @@ class _Actions(TypeActions):
             if not isinstance(entries, dict) or not all(
                     type(k) is kind and type(v) is int for k, v in entries.items()):
                 self.error(self.name, f"'{what}' needs integers")
+        for what, values in _NUMBERS.items():
+            if what in table and (type(table[what]) is not int or table[what] not in values):
+                self.error(self.name, f"the attribute '{what}' of a kernel cannot be "
+                           f"{table[what]!r}")
         kernel.tile, kernel.tunables, kernel.attributes = tile, tunables, table
 
     def define(self, value: Value, token: Token) -> None:

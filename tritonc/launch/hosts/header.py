@@ -23,14 +23,15 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pkgutil import get_data
 from typing import Any
 
 from tritonc.launch.hosts.header_kernel import (
     TYPES,
     KernelFunctions,
+    filled,
     identifier,
     literal,
+    runtime,
     takes_memory,
 )
 from tritonc.manifest import one_line
@@ -67,15 +68,17 @@ def with_names(manifest: Mapping[str, Any], name: str, *, image: str | bytes | N
         " * They run in the current context; each function returns an error code of the driver. */",
         f"#ifndef {tag}_h", f"#define {tag}_h", "",
         *map(runtime, texts),
-        *_definitions(manifest, entries, tag, data),
+        _definitions(manifest, entries, tag, data),
         f"static const tritonc_module {module}_module = {{",
         f"    {tag}_manifest, {f'{tag}_image' if data else 'NULL'}, {len(entries)}, {tag}_kernels,",
         f"    &{tag}_state, {tag}_functions}};", "",
-        *_loading(module, data is not None),
+        filled("module.h", module=module,
+               embedded="" if data is None else filled("module_embedded.h", module=module) + "\n"),
     ]
-    for table in manifest["constants"]:
-        if not table["initialized"]:
-            lines += _fill(module, table)
+    lines += [filled("module_fill.h", module=module, name=table["name"], count=table["count"],
+                     own=identifier(table["name"]), text=literal(table["name"]),
+                     type=TYPES.get(table["type"], table["type"]))
+              for table in manifest["constants"] if not table["initialized"]]
     taken = _defined(lines)
     names = []
     for kernel in kernels:
@@ -94,12 +97,6 @@ def _defined(lines: Iterable[str]) -> set[str]:
     return {name for line in lines for found in _DEFINED.findall(line) for name in found if name}
 
 
-def runtime(name: str) -> str:
-    text = get_data("tritonc.launch.hosts", name)
-    assert text is not None
-    return text.decode("utf-8")
-
-
 def _prefix(name: str) -> str:
     """What the functions of a kernel or module begin with; those of runtime.h have `tritonc_`.
 
@@ -111,35 +108,21 @@ def _prefix(name: str) -> str:
 
 
 def _definitions(manifest: Mapping[str, Any], entries: Sequence[Mapping[str, Any]], tag: str,
-                 image: bytes | None) -> Iterator[str]:
+                 image: bytes | None) -> str:
     """What the files of a program share.  `entries` are the kernels, each before its variants."""
-    yield "#ifdef __GNUC__\n#pragma GCC diagnostic push"
-    yield '#pragma GCC diagnostic ignored "-Woverlength-strings"\n#endif'
-    yield '#ifdef __cplusplus\nextern "C" {\n#endif'
-    yield f"TRITONC_SHARED extern const char {tag}_manifest[];"
-    yield f"TRITONC_DEFINE const char {tag}_manifest[] ="
-    text = one_line(manifest)
-    yield "\n".join(f"    {literal(text[at : at + _LITERAL])}"
-                    for at in range(0, len(text), _LITERAL)) + ";"
-    if image is not None:
-        yield f"TRITONC_SHARED extern const tritonc_part {tag}_image[];"
-        yield f"TRITONC_DEFINE const tritonc_part {tag}_image[] = {{"
-        for part in _parts(image):
-            yield "    {" + "\n     ".join(map(literal, part)) + f", {sum(map(len, part))}}},"
-        yield "    {NULL, 0}};"
-    yield f"TRITONC_SHARED extern const tritonc_kernel {tag}_kernels[];"
-    yield f"TRITONC_DEFINE const tritonc_kernel {tag}_kernels[] = {{"
+    text, kernels = one_line(manifest), []
     for kernel in entries:
         tile = ", ".join(str(extent) for extent in (*kernel["tile"], 1, 1, 1)[:3])
-        yield (f"    {{{literal(kernel['entry'])}, {kernel['threads']}, "
-               f"{kernel['dynamic_shared_bytes']}, {{{tile}}}, {kernel.get('cluster', 1)}}},")
-    yield "};"
-    yield f"TRITONC_SHARED extern tritonc_state {tag}_state;"
-    yield f"TRITONC_DEFINE tritonc_state {tag}_state = TRITONC_ZERO;"
-    yield f"TRITONC_SHARED extern CUfunction volatile {tag}_functions[];"
-    yield f"TRITONC_DEFINE CUfunction volatile {tag}_functions[{len(entries)} * TRITONC_CONTEXTS]"
-    yield "    = TRITONC_ZERO;"
-    yield "#ifdef __cplusplus\n}\n#endif\n#ifdef __GNUC__\n#pragma GCC diagnostic pop\n#endif\n"
+        kernels.append(f"    {{{literal(kernel['entry'])}, {kernel['threads']}, "
+                       f"{kernel['dynamic_shared_bytes']}, {{{tile}}}, "
+                       f"{kernel.get('cluster', 1)}}},")
+    parts = ["    {" + "\n     ".join(map(literal, part)) + f", {sum(map(len, part))}}},"
+             for part in (() if image is None else _parts(image))]
+    return filled("module_shared.h", tag=tag, count=len(entries), kernels="\n".join(kernels),
+                  manifest="\n".join(f"    {literal(text[at : at + _LITERAL])}"
+                                     for at in range(0, len(text), _LITERAL)),
+                  image=filled("module_image.h", tag=tag, parts="\n".join(parts)) + "\n"
+                  if parts else "")
 
 
 def _parts(image: bytes) -> Iterator[list[bytes]]:
@@ -155,30 +138,3 @@ def _parts(image: bytes) -> Iterator[list[bytes]]:
         part.append(piece)
         size += len(piece)
     yield part
-
-
-def _loading(module: str, embedded: bool) -> Iterator[str]:
-    yield ("/* Load the module into the current context, once: a second call does nothing.  `log`, "
-           "if it is not\n * NULL, receives the driver's messages about PTX that it rejects. */")
-    if embedded:
-        yield f"static inline CUresult {module}_load(char *log, size_t log_size) {{"
-        yield f"  return tritonc_load_parts(&{module}_module, log, log_size);\n}}"
-    yield f"static inline CUresult {module}_load_file(const char *path, char *log,"
-    yield f"    size_t log_size) {{\n  return tritonc_load_file(&{module}_module, path, log,"
-    yield "                           log_size);\n}"
-    yield f"static inline CUresult {module}_load_data(const void *image, char *log,"
-    yield f"    size_t log_size) {{\n  return tritonc_load(&{module}_module, image, log, log_size);"
-    yield "}"
-    yield "/* Take it from the current context again, when nothing of it runs. */"
-    yield f"static inline CUresult {module}_unload(void) {{"
-    yield f"  return tritonc_unload(&{module}_module);\n}}\n"
-
-
-def _fill(module: str, table: Mapping[str, Any]) -> Iterator[str]:
-    name, count = table["name"], table["count"]
-    c_type = TYPES.get(table["type"], table["type"])
-    yield (f"/* Fill the table {name} of the current context with {count} values, in the order of "
-           "the stream. */")
-    yield f"static inline CUresult {module}_fill_{identifier(name)}(const {c_type} *values,"
-    yield f"    CUstream stream) {{\n  return tritonc_fill(&{module}_module, {literal(name)},"
-    yield f"                      values, {count} * sizeof *values, stream);\n}}\n"

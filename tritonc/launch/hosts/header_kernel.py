@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterator, Mapping, Sequence
+from pkgutil import get_data
+from string import Template
 from typing import Any
 
 from tritonc.variants.choice import is_in_memory
@@ -70,7 +72,7 @@ class KernelFunctions:
                 f"variant > {len(self.variants)} || !({self.name}_allowed({self.call})"
                 " >> variant & 1)"))
         if self.in_memory:
-            yield from self._with_memory()
+            yield self._with_memory()
         if self.kernel["assumptions"]:
             yield ("/* The arguments must be such that "
                    + ",\n * ".join(self.kernel["assumptions"]) + ". */")
@@ -119,38 +121,16 @@ class KernelFunctions:
         index = f"{self.index} + {number}" if number else f"{self.index}"
         yield f"      &{self.module}_module, {index}, range, stream, arguments);\n}}\n"
 
-    def _with_memory(self) -> Iterator[str]:
+    def _with_memory(self) -> str:
         """How much memory a launch takes for sums, and the launch that is given it."""
-        name, call, entry = self.name, self.call, f"{self.index} + "
-        module = f"{self.module}_module"
-        each = ", ".join(str(row.get("workspace", 0)) for row in (self.kernel, *self.variants))
-        addresses = ", ".join(f"&{n}" for n in (*self.names, "workspace"))
-        given = ["CUstream stream", "void *workspace", "size_t bytes"]
-        yield from (
-            "/* The bytes of memory that the launch below takes at best; 0 if it needs none. */",
-            self.head("workspace_bytes", returns="size_t"),
-            f"  static const size_t each[] = {{{each}}};",
-            self._range(),
-            f"  const unsigned variant = {name}_in_memory({call});",
-            f"  return tritonc_workspace(&{module}.kernels[{entry}variant], range,",
-            "                           each[variant]);\n}\n",
-            "/* A launch that may take memory of the device, aligned to 16 bytes, for sums; with "
-            "less",
-            " * than it takes at best, it does without.  The memory holds zeros before its first",
-            " * launch, and no two launches use it at the same time. */",
-            self.head("launch_workspace", between=given),
-            self._range(),
-            f"  void *arguments[] = {{{addresses}}};",
-            f"  const size_t needed = {name}_workspace_bytes({call});",
-            "  const int with = needed != 0 && workspace != NULL && bytes >= needed;",
-            f"  CUresult code = {name}_check({call}, NULL);",
-            "  if (code == CUDA_SUCCESS && (uintptr_t)workspace % 16 != 0)",
-            "    code = CUDA_ERROR_MISALIGNED_ADDRESS;",
-            "  return code != CUDA_SUCCESS ? code : tritonc_launch(",
-            f"      &{module}, {entry}(with ? {name}_in_memory({call})",
-            f"                                 : {name}_variant({call})), range, stream, "
-            "arguments);",
-            "}\n")
+        return filled(
+            "kernel_workspace.h", name=self.name, call=self.call, module=self.module,
+            index=self.index, range=self._range(),
+            each=", ".join(str(row.get("workspace", 0)) for row in (self.kernel, *self.variants)),
+            addresses=", ".join(f"&{n}" for n in (*self.names, "workspace")),
+            bytes_head=self.head("workspace_bytes", returns="size_t"),
+            launch_head=self.head("launch_workspace", between=[
+                "CUstream stream", "void *workspace", "size_t bytes"]))
 
     def _check(self) -> Iterator[str]:
         yield ("/* Whether a launch over this range with these arguments is allowed.  If it is "
@@ -176,6 +156,18 @@ class KernelFunctions:
             yield f"  if ({value} % {multiple} != 0)"
             yield f"    return tritonc_refuse({error}, {literal(sentence)}, reason);"
         yield "  return code;\n}\n"
+
+
+def runtime(name: str) -> str:
+    """One of the files beside this one."""
+    text = get_data("tritonc.launch.hosts", name)
+    assert text is not None
+    return text.decode("utf-8")
+
+
+def filled(file: str, /, **words: object) -> str:
+    """The same with values in the places of its `${words}`, without the end of the last line."""
+    return Template(runtime(file)).substitute(words).removesuffix("\n")
 
 
 def takes_memory(kernel: Mapping[str, Any]) -> bool:

@@ -15,8 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tritonc.launch.data import macros
-from tritonc.launch.hosts.header import runtime, with_names
-from tritonc.launch.hosts.header_kernel import identifier
+from tritonc.launch.hosts.header import with_names
+from tritonc.launch.hosts.header_kernel import identifier, runtime
 from tritonc.launch.hosts.torch_roles import Roles, Tensor, kind_of, roles_of, text
 from tritonc.problem.lines import Problem
 from tritonc.source import fail

@@ -136,6 +136,9 @@ def _no_index(context: Context, entry: syntax.Index | syntax.Slice, base: Term) 
         near = _MEANT.get(name) or closest(name, ("max", "min", "newaxis"))
         return context.error("undeclared-name", entry.span, f"there is nothing named '{name}'" + (
             f"; did you mean '{near}'?" if near else ""), suggestion=near)
+    if isinstance(base.type.element, PointerTo):
+        return context.error("subscript-index", entry.span, f"a tile of pointers, {base.type}, has "
+                             "no index; *(p + i) is the element i behind each of them")
     return context.error("subscript-index", entry.span, f"{what} of the tile {base.type} cannot be "
                          "taken out: its elements lie in the registers of many threads",
                          Note("a subscript keeps axes (:), inserts them (newaxis), permutes them "

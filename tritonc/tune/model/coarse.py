@@ -24,7 +24,6 @@ from tritonc.tune.model.features import Profile
 from tritonc.tune.model.loops import Around
 from tritonc.tune.model.portfolio import (
     DOUBT,
-    DOUBT_COMPUTED,
     DOUBT_SCALED,
     MOST_SENT,
     Form,
@@ -32,7 +31,7 @@ from tritonc.tune.model.portfolio import (
     form_of,
     slower,
 )
-from tritonc.tune.model.times import cluster_sizes, computing, formula, priced
+from tritonc.tune.model.times import cluster_sizes, computing, doubtful, formula, priced
 from tritonc.variants import choice
 from tritonc.variants.choice import Cost
 
@@ -254,7 +253,8 @@ def _others(rows: Sequence[_Candidate], whole: _Candidate, form: Form, small: Sm
     lengths = [length // _TAPS ** (len(form.loops) - 1) for length in _ALL_LENGTHS]
     launches = [launch for launch in _launches(form, _ALL_EXTENTS, _BATCHES, lengths)
                 if _LEAST_WORK <= prod((*launch[0], *launch[1])) <= _LARGEST]
-    known = [_timed(row._replace(cost=slower(row.cost, _doubt(row, whole))), launches)
+    known = [_timed(row._replace(cost=slower(row.cost, DOUBT + doubtful(row.profile, row.cost))),
+                    launches)
              for row in rows if row.threads <= _MOST_THREADS and (
                  not converted or (prod(row.tile) >= LARGE
                                    and row.cost.depths >= whole.cost.depths)) and (
@@ -277,12 +277,6 @@ def _others(rows: Sequence[_Candidate], whole: _Candidate, form: Form, small: Sm
         least = [*map(min, least, found.times)]
     doubt = _DOUBT_CORES if whole.kind == "cores" else 0
     return [row._replace(cost=slower(row.cost, doubt)) for row in chosen]
-
-
-def _doubt(row: _Candidate, whole: _Candidate) -> float:
-    """By how much a combination may take longer than the model says."""
-    alone = _gathers(row.profile) and row.cost.blocks < whole.cost.blocks
-    return DOUBT_COMPUTED if alone else DOUBT
 
 
 def _gathers(profile: Profile) -> bool:

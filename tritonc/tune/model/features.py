@@ -96,7 +96,9 @@ def features(kernel: Kernel) -> Iterator[Feature]:
                 e = element(op.operands[0].type)
                 if e.bytes == 1 and wants_halves(op, infos()):
                     e = F16
-                yield Feature("dot", (*a[:-1], b[-1], a[-1]), e.bytes, (), str(e),
+                depth = sum(shape(one.operands[0].type)[-1] for one in dots
+                            if one is op or (chain and _sum(one, readers) is _sum(op, readers)))
+                yield Feature("dot", (*a[:-1], b[-1], depth), e.bytes, (), str(e),
                               (True, True) if e.bytes == 2 else inner_first(op, infos()), beside,
                               (0, cfg.order.index(block)), scaled=_scaled(op, readers),
                               raw=_raw_bytes(kernel, cfg, op), left=_left(op, block),

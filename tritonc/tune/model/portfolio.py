@@ -19,7 +19,7 @@ from tritonc.source import CompileError
 from tritonc.tune.model.choose import Binding, Lower, Ranked, middle, multiples, neighbours, ranked
 from tritonc.tune.model.features import features
 from tritonc.tune.model.loops import Around, forms, loops_around
-from tritonc.tune.model.times import IN_MEMORY, cluster_sizes, computing
+from tritonc.tune.model.times import IN_MEMORY, cluster_sizes, computing, doubtful
 from tritonc.tune.model.times import priced as cost_of
 from tritonc.variants import choice
 from tritonc.variants.choice import Cost
@@ -31,9 +31,6 @@ if TYPE_CHECKING:  # it takes 60 ms to import, which only portfolios are worth
 WITHIN = 0.05  # a size is served by what is at most so much slower than the best
 DOUBT = 0.03
 DOUBT_SCALED = 0.3  # of sums that are scaled beside the product, of which few times were measured
-# Of fewer blocks beside each other that compute where operands are: conv_nhwc of 112 x 112 by
-# 128 x 128 took 1.2 times as long as by 64 x 128, and not 0.9 times.
-DOUBT_COMPUTED = 0.25
 # Results of a cluster: larger tiles, whose sums take longer on their way, were slower than the
 # model says (128 x 128: int8_linear of 128 rows 16 to 20 us, 15 by 128 x 64; conv_nchw of 14 x 14).
 # Of convolutions 64 x 64, 64 x 128 and 128 x 64 by clusters of two were measured.
@@ -102,6 +99,7 @@ def portfolio(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
         rows += [row for row in ranked({n: [v] for n, v in base.items()}, lower, target)
                  if row.profile]
     known: list[tuple[Binding, Cost, tuple[int, ...]]] = []
+    doubts: list[float] = []
     (kernel,) = lower(base).kernels
     if any(chained(block) for block in kernel.blocks):
         return None
@@ -116,6 +114,7 @@ def portfolio(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
             if found is not None and (blocks == 1 or not computed or (
                     blocks == 2 and min(tile) >= LEAST_SENT and prod(tile) <= MOST_SENT)):
                 known.append(({**row.binding, **more}, found, tile))
+                doubts.append(DOUBT_SCALED if scaled else DOUBT + doubtful(row.profile, found))
     first = next((i for i, (binding, *_) in enumerate(known) if binding == base), None)
     if first is None:
         return None
@@ -123,13 +122,12 @@ def portfolio(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
     best = times.min(axis=0)
     chosen, served, worst = cover(times / best, first, most)
     members = []
-    for binding, cost, _ in (known[i] for i in chosen):
-        alone = computed and cost.blocks < known[first][1].blocks and "cluster_k" not in binding
+    for i in chosen:
+        binding, cost, _ = known[i]
         # In several waves, on tensor cores: conv_nhwc of 28 x 28 27 us, 23 by blocks without.
         if "cluster_k" in binding and computing(rows[0].profile, target)[0] != "cores":
             cost = cost._replace(blocks=0)
-        members.append(Member(binding, slower(cost, DOUBT_SCALED if scaled else
-                                              DOUBT_COMPUTED if alone else DOUBT)))
+        members.append(Member(binding, slower(cost, doubts[i])))
     if in_memory and form.axes < 3 and form.loops and not (scaled or computed) \
             and "wgmma" in target.features:
         least = times[[first, *chosen]].min(axis=0)

@@ -55,7 +55,8 @@ _CHAIN = {"wgmma": 14, "mma": 90}  # of an instruction that waits for the one be
 # Bytes in a cycle.
 _PORT = 47.0  # that a multiprocessor brings from the second-level cache by asynchronous copies,
 _BOXES = 40.0  # by TMA for large tiles, which leave the cache with little to repeat;
-_ALONE = 53.0  # and one block;
+_ALONE = 53.0  # and one block; or blocks of one warpgroup that computes which rows it copies,
+_TOGETHER = 36.0  # and warpgroups that do so together, and wait for each other;
 _LOADED = 80.0  # by loads into registers, beside their latency
 # Multiply-adds in a cycle of a multiprocessor.
 _RATES = {"wgmma": 1540.0, "mma": 900.0, "cores": 128.0}  # the first two of 16-bit numbers
@@ -69,6 +70,7 @@ _WORK = 28.0  # operations of single elements in a cycle, beside a product,
 _CONVERTED = 0.4
 _PLAIN = 2  # but for so many of a load, which vectorised accesses do not need
 PIECE, WORD = 16, 4  # bytes that are copied at once; of elements that CUDA cores multiply
+_HIDDEN = 0.5  # of them that one warpgroup takes time for, which computes which rows it copies
 _LATE = 180  # registers beyond which the next loads do not go out before the products
 _UNIT = 4  # of a cycle, in a `Cost`
 # Blocks that share the loop of a program: those of a cluster, or in memory of the launch.
@@ -97,6 +99,7 @@ class Use(NamedTuple):
     shared: int
     ahead: int
     persistent: bool = False
+    gathers: bool = False  # it is one warpgroup, which computes which rows it copies
     late: bool = False  # loads go out behind the products: there are no registers for them before
 
     def blocks(self, target: Target) -> int:
@@ -121,7 +124,10 @@ def formula(profile: Profile, depths: tuple[int, ...], target: Target, alone: bo
     # Of products that follow from each other one waits for the other, in one block.
     widest = max(uses, key=lambda one: one.threads)
     blocks = min(one.blocks(target) for one in uses)
-    busy = sum(_busy(dot, one) for dot, one in zip(found, uses, strict=True)) + beside
+    beside = work / _WORK * (_HIDDEN if widest.gathers else 1)
+    inside = beside if widest.gathers else 0
+    busy = sum(_busy(dot, one, inside) for dot, one in zip(found, uses, strict=True))
+    busy += beside - inside
     wait = sum(_wait(dot, one) for dot, one in zip(found, uses, strict=True)) + beside
     if len(found) > 1:
         busy *= max(1.0, cost(profile, target))
@@ -182,6 +188,14 @@ def computed_beside(profile: Profile) -> float:
     return max(0, work + min(0, more)) + max(0, more) / pieces
 
 
+def doubtful(profile: Profile, cost: Cost) -> float:
+    """The part of a step's time that is doubtful: indices of rows that follow from quotients, which
+    take several times as long where single elements are copied, not pieces."""
+    if not any(feature.computed for feature in profile if feature.kind == "dot"):
+        return 0.0
+    return _HIDDEN * _UNIT * computed_beside(profile) / _WORK / cost.busy
+
+
 def computing(profile: Profile, target: Target) -> tuple[str, int]:
     """The kind of a combination's product, and how many threads compute it."""
     widest = max((use(dot, target) for dot in joined([f for f in profile if f.kind == "dot"])),
@@ -207,10 +221,11 @@ def use(dot: Feature, target: Target, work: float = 0) -> Use:
                 stage, 4 * groups, results // (128 * groups), target)) > 1:
             stages, persistent = stages_beside(stage, beside, target), False
             return Use("wgmma", 128 * groups, 1, results // (128 * groups) + 80, stages * stage,
-                       stages - 1)
+                       stages, gathers=groups == 1)
         threads = 128 * groups + (128 if persistent and groups > 1 else 0)
         return Use("wgmma", threads, 1, results // (128 * groups) + 80,
-                   room if persistent else stages * stage, stages - 2, persistent)
+                   room if persistent else stages * stage, stages - 2, persistent,
+                   dot.computed and groups == 1)
     copies = "async_copy" in target.features
     if any(m >= row.rows and n >= row.columns for row in rows):
         warps = max(1, results // (FRAGMENT * 32))
@@ -252,12 +267,14 @@ def _slices(wanted: int, most: int, results: int) -> int:
     return 1 << count.bit_length() - 1 if count > 0 else 1
 
 
-def _busy(dot: Feature, one: Use) -> float:
-    """Of a step of one of many blocks."""
+def _busy(dot: Feature, one: Use, beside: float = 0) -> float:
+    """Of a step of one of many blocks; `beside`: cycles of what is computed while others copy."""
     if one.kind == "cores":
         return _computed(dot, one)
-    computed = prod(dot.extents) / (_RATES[one.kind] * 2 / dot.bytes)
-    brought = stage_bytes(dot) / (_BOXES if one.persistent else _PORT) * _short(dot)
+    computed = prod(dot.extents) / (_RATES[one.kind] * 2 / dot.bytes) + beside
+    rate = _ALONE if one.gathers else _PORT if not one.persistent else (
+        _TOGETHER if dot.computed else _BOXES)
+    brought = stage_bytes(dot) / rate * _short(dot)
     return max(computed, brought) + _DISTURBED * min(computed, brought)
 
 

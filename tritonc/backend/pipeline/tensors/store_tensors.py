@@ -98,9 +98,11 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
     """Let the engine make one store; if it cannot, why, "" where it is of no use."""
     value = _source(kernel, op)
     t = value.type if value is not None else None
-    if value is None or not isinstance(t, Tile) or t.layout is None or len(t.shape) != 2 \
-            or not context.meta.get("tensor_store", t.size > LARGE or (
-                t.size == LARGE and _persistent(kernel))):
+    if value is None or not isinstance(t, Tile) or t.layout is None or len(t.shape) != 2:
+        return ""
+    persistent = _persistent(kernel)
+    if not context.meta.get("tensor_store", t.size > LARGE - persistent and not (
+            persistent and kernel.attributes.get("plain_stores"))):
         return ""
     e = scalar(t)
     cfg = Cfg(kernel)

@@ -1,0 +1,30 @@
+"""Values that hundreds of operations compute one after the other, and loops that write them out."""
+
+from __future__ import annotations
+
+import pytest
+
+from tritonc import driver
+from tritonc.options import Options
+from tritonc.source import CompileError, SourceFile
+
+
+def test_a_long_chain_beside_many_tiles() -> None:
+    """Passes that look through values have room for it, also where registers are few."""
+    tiles = "".join(f"  int q{i}[4096] = x[{i} * 4096 + r];\n" for i in range(24))
+    steps = "".join(f"  v = v * 3 ^ (v >> 1); w += v & q{i % 24};\n" for i in range(300))
+    total = " + ".join(f"q{i}" for i in range(24))
+    text = (f"kernel void f(const int* x, int* y) {{\n  int r[4096] = 0 ... 4096;\n{tiles}"
+            f"  int v[4096] = r, w[4096] = 0;\n{steps}  y[v & 1023] = w + {total};\n}}\n")
+    driver.compile(SourceFile("long.tc", text), Options(arch="sm_90a", warnings=("no-all",)),
+                   ("tir",))
+
+
+def test_static_loops_inside_each_other() -> None:
+    text = """kernel void f(float* x) {
+  static for (int i = 0; i < 1000; i++)
+    static for (int j = 0; j < 1000; j++) x[i] = j;
+}
+"""
+    with pytest.raises(CompileError, match="8192 together"):
+        driver.compile(SourceFile("loops.tc", text), Options(), ("tir",))

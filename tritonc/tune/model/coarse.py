@@ -256,7 +256,8 @@ def _others(rows: Sequence[_Candidate], whole: _Candidate, form: Form, small: Sm
     known = [_timed(row._replace(cost=slower(row.cost, DOUBT + doubtful(row.profile, row.cost))),
                     launches)
              for row in rows if row.threads <= _MOST_THREADS and (
-                 not converted or prod(row.tile) >= LARGE) and (
+                 not converted or (prod(row.tile) >= LARGE
+                                   and row.cost.depths >= whole.cost.depths)) and (
                  row.kind == "cores" or not _gathers(row.profile)
                  or min(row.tile[:2]) >= LEAST_WGMMA)]
     least = [*map(min, *(_timed(row, launches).times

@@ -158,6 +158,8 @@ BACKEND: list[Pass] = [
          "masks are."),
     _row("backend.memory.masks.repeat_masks", "The width of comparisons is known."),
     _row("backend.layout.detach_results", "The width of stores is known.", 2),
+    _row("backend.memory.compute_pieces", "Nothing is moved any more, and what is still live is "
+         "known."),
     _row("backend.layout.pack_halves", "No pass reads elementwise operations by their form any "
          "more.", 2),
     _row("backend.shared.allocate_shared", "All buffers are there.", 0),
@@ -270,6 +272,11 @@ ORDER: list[tuple[str, str, str]] = [
     ("rematerialize", "limit_registers", "fewer registers are live"),
     ("delay_loads", "limit_registers", "fewer registers are live"),
     ("delay_loads", "insert_barriers", "a delayed load and its store are one access"),
+    ("rematerialize", "compute_pieces", "copies are whole"),
+    ("detach_results", "compute_pieces", "results are read where they were detached"),
+    ("compute_pieces", "limit_registers", "so that less is held"),
+    ("compute_pieces", "insert_barriers", "loads have moved"),
+    ("compute_pieces", "pack_halves", "what comes piece by piece stays so"),
     ("vectorize", "pack_halves", "neighbours that an access brings share words"),
     ("pack_halves", "limit_registers", "pairs need half the registers"),
     ("insert_barriers", "overlap_sums", "a stage's distance is that from one iteration"),

@@ -9,7 +9,8 @@ A tile costs a register of 32 bits for each element that a thread holds; the exc
   - integers and addresses that differ by a constant share a register: of the indices of a range a
     thread has one.  `_varying` says over which bits of an element's index the rest goes;
   - of a tile of addresses or masks only the elements count at which a wide access begins;
-  - what a dot loads itself (`late`), or comes piece by piece (`piecewise`), is never whole.
+  - what a dot loads itself (`late`), or comes piece by piece (`piecewise`), is never whole; of what
+    is computed so PIECE registers are there at once.
 
 A dot needs two steps of its operands beside.
 """
@@ -33,6 +34,7 @@ _FREE = ("constant", "undef", "get_program_id", "get_num_programs", "get_num_mul
 _BESIDE = dict.fromkeys(("fdiv", "sqrt", "sin", "cos"), 28)
 _NEEDS_MORE = frozenset((*_BESIDE, "scan", "scan_with", "mma_dot", "fma_dot", "fpcast"))
 _MANY = 4  # elements of a thread, for which that is done side by side
+PIECE = 8  # registers of what comes piece by piece that are computed together
 _WORDS = ("store", "shared_store", "mma_dot", "wgmma")  # what takes narrow elements packed
 
 
@@ -78,6 +80,8 @@ class Weights:
     def weight(self, value: Value) -> float:
         """The registers of a value."""
         op = value.op
+        if op is not None and op.attributes.get("piecewise") and by_register(op):
+            return min(1.0, PIECE / _count(value)) * self._whole(value)
         return 0 if op is None or _never_whole(op) else self._whole(value)
 
     def _whole(self, value: Value) -> float:
@@ -206,6 +210,11 @@ class Weights:
         if op.name == "fdiv" and self.weight(self._moved(op.operands[1])) < _MANY:
             return self.weight(op.result)  # quotients by one number are tried, and checked
         return _BESIDE[op.name]
+
+
+def _count(value: Value) -> int:
+    t = value.type
+    return t.layout.registers if isinstance(t, Tile) and t.layout is not None else 1
 
 
 def by_register(op: Op) -> bool:

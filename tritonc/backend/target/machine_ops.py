@@ -379,7 +379,19 @@ _ROWS: list[OpInfo] = [
 
 MACHINE_OPS: dict[str, OpInfo] = {row.name: row for row in _ROWS}
 
+# With what is computed by register.
+_COMPUTED = ("splat", "broadcast", "reshape", "trans", "tile_part", "convert_layout")
+
+
+def _by_pieces(row: OpInfo) -> OpInfo:
+    """The row of what may be emitted a few registers at a time (`compute_pieces`)."""
+    if not row.elementwise and row.name not in _COMPUTED:
+        return row
+    return row._replace(optional=(*row.optional, "piecewise"))
+
+
 # The table of a kernel in the backend.
-ALL_OPS: dict[str, OpInfo] = {**OPS, **MACHINE_OPS}
+ALL_OPS: dict[str, OpInfo] = {
+    name: _by_pieces(row) for name, row in {**OPS, **MACHINE_OPS}.items()}
 ROWS.update(ALL_OPS)
 

@@ -9,23 +9,22 @@ from __future__ import annotations
 
 from functools import partial
 
-from tritonc.analysis.registers.weights import made_alone
+from tritonc.analysis.registers.weights import PIECE, made_alone
 from tritonc.backend.emit.demand import Machine, reads
 from tritonc.backend.emit.function import Emitter, FunctionEmitter, Names
 from tritonc.backend.emit.registers import members
 from tritonc.ir.core import Op
 
-PIECE = 8  # registers of what comes piece by piece that are computed together
-
 
 def emit_op(f: FunctionEmitter, emitter: Emitter, op: Op, machine: Machine) -> None:
     """Emit an operation, now or, for a part of a tile that comes piece by piece, on use."""
-    if op.name == "shared_store" or not any(v in f.fetch for v in op.operands):
+    mine = bool(op.attributes.get("piecewise")) and op.pure
+    if op.name == "shared_store" or not (mine or any(v in f.fetch for v in op.operands)):
         emitter(f, op)
         return
     f.values[op.result] = found = f.blank(op.result.type)
     compute = partial(_compute, f, emitter, op, machine, found)
-    if made_alone(op):
+    if mine or made_alone(op):
         f.fetch[op.result] = compute
         return
     wanted = members(f.wanted(op.result))

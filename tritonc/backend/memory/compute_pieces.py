@@ -1,0 +1,106 @@
+"""compute_pieces: where a thread would hold too much, it computes a few registers at a time.
+
+Before:  %a = fneg %x                           After:  %a = fneg %x {piecewise = true}
+         %b = exp %a                                    %b = exp %a {piecewise = true}
+         %y = fmul %x, %b                               %y = fmul %x, %b
+
+Operations are emitted one after the other, each for all registers of its tile, so that a thread
+holds every tile that is on its way between two of them: of SiLU behind a product two results of it.
+Those marked are emitted where the last one, `%y`, needs them: for each few of its registers all
+that leads to those.
+
+Done behind products, whose results fill most of the registers, in blocks whose estimate exceeds
+what a thread can have; beside a product, for what a loop adds to a sum of what is made of it.  Not
+where there are no products: the assembler orders those.  What others read too stays whole.  Loads
+of as many registers come along if nothing is written between them and the last operation.  All of
+that moves to that operation, so that the order of accesses is the one that stands in the block.
+
+Must come after all passes that move or copy operations.
+"""
+
+from __future__ import annotations
+
+from tritonc.analysis.registers.pressure import Estimate
+from tritonc.analysis.registers.weights import made_alone
+from tritonc.backend.dots.together import chained
+from tritonc.backend.launch.register_budget import SLACK, available
+from tritonc.backend.pipeline.spread_late import spreads
+from tritonc.backend.pipeline.staged_loop import DOTS, held_elements
+from tritonc.ir.context import Context
+from tritonc.ir.core import Block, Kernel, Op, Value, uses
+from tritonc.ir.ops import READ
+from tritonc.ir.types import Tile
+
+ENOUGH = 16  # registers of a tile that are worth it
+
+
+def compute_pieces(kernel: Kernel, context: Context) -> bool:
+    """Mark what is to be computed piece by piece; whether there is any."""
+    if not any(op.name in DOTS for op in kernel.ops()):
+        return False
+    estimate = Estimate(kernel)
+    room = SLACK * available(kernel, context, estimate=estimate)
+    readers, changed = uses(kernel), False
+    for block in kernel.blocks:
+        ends = [*_sums(block), *(op for op in block.ops if op.name == "shared_store")] if any(
+            op.name in DOTS for op in block.ops) else block.ops
+        if ends and estimate.pressure([block]).registers > room:
+            changed |= _mark(block, ends, readers, estimate)
+    return changed
+
+
+def _sums(block: Block) -> list[Op]:
+    """What adds to sums what is computed from a product of the block on wgmma, unless products
+    follow from each other: `order_products` has placed what stands between those."""
+    made: set[Op] = set()
+    if chained(block):
+        return []
+    for op in block.ops:
+        if op.name == "wgmma_wait" or any(v.op in made for v in op.inputs()):
+            made.add(op)
+    return [op for op in block.ops if op.name == "fadd" and op in made and not any(
+        other.name == "fadd" and op in {v.op for v in other.inputs()} for other in block.ops)]
+
+
+def _mark(block: Block, ends: list[Op], readers: dict[Value, list[Op]], estimate: Estimate) -> bool:
+    """Mark what leads to one operation of `ends` alone, for each of them."""
+    marked: set[Op] = set()
+    for last in reversed(list(ends)):
+        made = last.operands[1] if last.name == "shared_store" else last.result if (
+            not made_alone(last) and _by_register(last)) else None
+        if last in marked or made is None or estimate.weight(made) < ENOUGH:
+            continue
+        found = _leading(block, last, readers)
+        if not any(estimate.weight(op.result) >= ENOUGH for op in found):
+            continue
+        marked |= found
+        moved = [op for op in block.ops if op in found]
+        block.ops[:] = [op for op in block.ops if op not in found]
+        at = block.ops.index(last)
+        block.ops[at:at] = moved
+        for op in moved:
+            op.attributes["piecewise"] = True
+    return bool(marked)
+
+
+def _leading(block: Block, last: Op, readers: dict[Value, list[Op]]) -> set[Op]:
+    """The operations before the last one that compute for it alone; addresses are whole."""
+    found, computed, quiet = {last}, {last}, True
+    for op in reversed(block.ops[: block.ops.index(last)]):
+        own = len(op.results) == 1 and bool(readers.get(op.result)) and computed.issuperset(
+            readers[op.result])
+        if own and _by_register(op):
+            found.add(op)
+            computed.add(op)
+        elif own and quiet and op.name == "load" and not op.attributes.get("volatile") and (
+                held_elements(op.result) >= held_elements((last.results or last.operands[1:])[0])):
+            found.add(op)
+        elif op.effects - {READ}:
+            quiet = False
+    return found - {last}
+
+
+def _by_register(op: Op) -> bool:
+    return len(op.results) == 1 and isinstance(op.result.type, Tile) and op.guard is None and (
+        op.info.elementwise or made_alone(op) or op.name == "tile_part"
+        or spreads(op)) and op.pure

@@ -71,8 +71,7 @@ def build(folder: Path, epoch: str) -> dict[str, str]:
     source.mkdir(parents=True)
     exported = subprocess.run(["git", "archive", "HEAD"], cwd=ROOT, check=True,
                               capture_output=True).stdout
-    with tarfile.open(fileobj=BytesIO(exported)) as archive:
-        archive.extractall(source, filter="data")
+    subprocess.run(["tar", "-x", "-C", source], check=True, input=exported)
     run(sys.executable, "-m", "build", "--outdir", folder, source, SOURCE_DATE_EPOCH=epoch)
     for path in folder.glob("*.tar.gz"):
         plain_archive(path, int(epoch))

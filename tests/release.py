@@ -121,7 +121,7 @@ def bill_of_materials(python: Path, epoch: str) -> dict[str, object]:
     script = ("import json, importlib.metadata as m; print(json.dumps([[d.metadata['Name'], "
               "d.version, d.metadata['License-Expression'] or d.metadata['License'] or ''] "
               "for d in m.distributions()]))")
-    found = json.loads(subprocess.run([python, "-c", script], check=True, capture_output=True,
+    found = json.loads(subprocess.run([python, "-I", "-c", script], check=True, capture_output=True,
                                       text=True).stdout)
 
     def component(name: str, version: str, licence: str) -> dict[str, object]:

@@ -151,6 +151,7 @@ BACKEND: list[Pass] = [
          "itself.", 2),
     _row("backend.memory.lower_atomics", "Makes buffers.", 0),
     _row("backend.layout.select_matrix_loads", "Tiles and buffers have their final layouts."),
+    _row("backend.memory.cache_loads", "Every load from global memory to registers is final."),
     _row("backend.memory.vectorize", "Guards have their final form.", 0),
     _row("backend.memory.delay_loads", "Nothing moves loads and stores any more."),
     _row("backend.memory.rematerialize", "What is still live is known."),

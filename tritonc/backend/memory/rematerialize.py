@@ -35,7 +35,7 @@ from tritonc.backend.launch.register_budget import SURE, available
 from tritonc.ir.build import make_op
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_ops
-from tritonc.ir.core import Block, Kernel, Op, Value
+from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.ops import DIVISIONS
 from tritonc.ir.types import I32, Tile, element, is_float
 
@@ -124,8 +124,7 @@ def _cost(chain: list[Op], live: set[Value], estimate: Estimate) -> float:
 
 
 def _spread(kernel: Kernel, value: Value, chain: list[Op]) -> list[Value]:
-    """Give each reader but those beside the definition a copy of the chain; the copies of the
-    value."""
+    """Give each reader but phis a copy of the chain; the copies of the value."""
     made: list[Value] = []
     for block in kernel.blocks:
         ops: list[Op] = []
@@ -137,24 +136,7 @@ def _spread(kernel: Kernel, value: Value, chain: list[Op]) -> list[Value]:
                 made.append(mapping[value])
             ops.append(op)
         block.ops = ops
-    _from_phis(kernel, value, chain, made)
     return made
-
-
-def _from_phis(kernel: Kernel, value: Value, chain: list[Op], made: list[Value]) -> None:
-    """Copies for phis, at the ends of the blocks that they come from."""
-    copies: dict[Block, Value] = {}
-    for block in kernel.blocks:
-        for phi in block.phis():
-            for i, (operand, source) in enumerate(zip(phi.operands, phi.blocks, strict=True)):
-                if operand is not value:
-                    continue
-                if source not in copies:
-                    ops, mapping = _copy(chain)
-                    source.ops[-1:-1] = ops
-                    copies[source] = mapping[value]
-                    made.append(mapping[value])
-                phi.operands[i] = copies[source]
 
 
 def _copy(chain: list[Op]) -> tuple[list[Op], dict[Value, Value]]:

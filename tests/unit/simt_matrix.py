@@ -173,12 +173,18 @@ class MatrixMachine(Machine):
     def shuffle(self, name: str, v: list[Lanes], active: Any) -> Lanes:
         self.whole_warps(active)
         lane = np.arange(self.threads)
-        source = v[2].astype(np.int64) & 31
+        segment = v[3].astype(np.int64) >> 8 & 31
+        source = lane & segment | v[2].astype(np.int64) & ~segment & 31
         if "bfly" in name:
             source = (lane & 31) ^ source
         else:
             assert "idx" in name
         return v[1][(lane & ~31) | source]
+
+    def elect(self, name: str, v: list[Lanes], active: Any) -> list[Lanes]:
+        self.whole_warps(active)
+        lane = np.arange(self.threads) & 31
+        return [np.zeros(self.threads, np.uint32), lane == 0]
 
     def sync_warp(self, name: str, v: list[Lanes], active: Any) -> Lanes:
         self.whole_warps(active)
@@ -462,6 +468,7 @@ def numbers(e: Scalar, raw: Any) -> Any:
 
 _INTRINSICS: dict[str, Any] = {
     "shfl.sync": MatrixMachine.shuffle,
+    "elect.sync": MatrixMachine.elect,
     "bar.warp.sync": MatrixMachine.sync_warp,
     "ldmatrix": MatrixMachine.load_matrix,
     "stmatrix": MatrixMachine.store_matrix,

@@ -136,7 +136,7 @@ def _tensor_cost(dot: Feature, row: MatrixInstruction, target: Target, carried: 
     odd = (k * dot.bytes < 128) * 2.0 if wide else (k * dot.bytes > 64) * 1.3
     resident = 1.3 if not wide and threads > 128 else 1.0
     step = _TENSOR_STEP[wide] * 2 / dot.bytes / (m * n * k)
-    traffic = 20 * (1 / m + 1 / n) + (0.02 if m > n else 0.0)
+    traffic = 20 * (1 / m + 1 / n) + (0.02 if (m < n if dot.swapped else m > n) else 0.0)
     if wide:
         traffic += _CONVERTED * sum(1 / size for size, raw in zip((n, m), dot.raw) if raw)
     few = 1 + 0.3 * max(0, needed - stages)

@@ -167,23 +167,26 @@ def _turned(b: Builder, value: Value) -> Value:
 
 
 def inner_first(dot: Op, infos: axis_info.Infos) -> tuple[bool, bool]:
-    """Whether each operand is loaded with its inner axis (that of K) contiguous."""
+    """Whether each operand is loaded with its inner axis (that of K) contiguous; one that is
+    computed, whether all of what it is computed from is so, or repeated along that axis."""
     a, b = dot.operands[:2]
-    return _inner_first(a, 1, infos), _inner_first(b, 0, infos)
+    return bool(_inner_first(a, 1, infos)), bool(_inner_first(b, 0, infos))
 
 
-def _inner_first(operand: Value, inner: int, infos: axis_info.Infos) -> bool:
-    """Whether the operand is loaded with its inner axis (that of K) contiguous."""
-    value = operand
-    while value.op is not None and value.op.name != "load":
-        op = value.op
-        if op.name == "trans" and tuple(op.attributes["permutation"]) == (1, 0):
-            inner = 1 - inner
-        elif op.name not in ("fpcast", "psi", "select"):
-            return False
-        first = 1 if op.name in ("psi", "select") else 0
-        data = [v for v in op.operands[first:] if v.type == op.result.type]
-        value = next((v for v in data if v.op is not None and v.op.name != "constant"),
-                     op.operands[0])
-    info = infos.get(value.op.operands[0]) if value.op is not None else None
-    return info is not None and info.contiguity[inner] > info.contiguity[1 - inner]
+def _inner_first(operand: Value, inner: int, infos: axis_info.Infos) -> bool | None:
+    """None for what no load gives."""
+    op = operand.op
+    if op is None or len(shape(operand.type)) != 2:
+        return None
+    if op.name == "load":
+        info = infos.get(op.operands[0])
+        runs = (0, 0) if info is None else (*map(max, info.contiguity, info.constancy),)
+        return runs[inner] > runs[1 - inner]
+    if _turns(op):
+        return _inner_first(op.operands[0], 1 - inner, infos)
+    if op.name in ("psi", "select"):
+        data = [v for v in op.operands[1:] if v.type == op.result.type]
+    else:
+        data = op.operands if op.info.elementwise and op.pure else []
+    found = {_inner_first(v, inner, infos) for v in data} - {None}
+    return found == {True} if found else None

@@ -145,8 +145,8 @@ def _by_twos(f: FunctionEmitter, result: Value, feature: str = "bf16_arithmetic"
 
 
 def convert_bytes(f: FunctionEmitter, op: Op) -> bool:
-    """Convert bytes that came in words, or each in one of its own, to 16-bit floats, or 8-bit floats
-    to those or to f32; False if the operation is something else."""
+    """Convert bytes that came in words, or each in its own, to 16-bit floats, or 8-bit floats to
+    those or to f32; False if the operation is something else."""
     source, target = scalar(op.operands[0].type), scalar(op.result.type)
     names, wanted = f.values[op.operands[0]], members(f.wanted(op.result))
     integers = source == I8 and op.name in ("sitofp", "uitofp") and target in (F16, BF16)

@@ -181,11 +181,6 @@ class MatrixMachine(Machine):
             assert "idx" in name
         return v[1][(lane & ~31) | source]
 
-    def elect(self, name: str, v: list[Lanes], active: Any) -> list[Lanes]:
-        self.whole_warps(active)
-        lane = np.arange(self.threads) & 31
-        return [np.zeros(self.threads, np.uint32), lane == 0]
-
     def sync_warp(self, name: str, v: list[Lanes], active: Any) -> Lanes:
         self.whole_warps(active)
 
@@ -468,7 +463,6 @@ def numbers(e: Scalar, raw: Any) -> Any:
 
 _INTRINSICS: dict[str, Any] = {
     "shfl.sync": MatrixMachine.shuffle,
-    "elect.sync": MatrixMachine.elect,
     "bar.warp.sync": MatrixMachine.sync_warp,
     "ldmatrix": MatrixMachine.load_matrix,
     "stmatrix": MatrixMachine.store_matrix,

@@ -16,9 +16,9 @@ from tritonc.backend.emit.accesses.tensor_maps import (
 )
 from tritonc.backend.emit.function import Emitter, FunctionEmitter
 from tritonc.backend.emit.products.wgmma import WARPGROUP_BITS, shared_address, warpgroup
-from tritonc.backend.emit.warps import FULL_WARP
 from tritonc.backend.pipeline.tensors.roles import COPIER
 from tritonc.ir.core import Op, Value
+from tritonc.ir.layouts.layout import WARP_SIZE
 
 _CLUSTER_SPACE = 7  # shared memory of a cluster: the same addresses in a block of its own
 _BARRIER_BYTES = 8
@@ -59,11 +59,9 @@ def ring_fill(f: FunctionEmitter, op: Op) -> None:
 
 
 def ring_release(f: FunctionEmitter, op: Op) -> None:
-    """A warp's threads wait for products together, so one of them arrives for all.  Elected: the
-    assembler reads a thread's number again where registers are few, and arrives much later."""
-    elected = f.convergent("llvm.nvvm.elect.sync", "{ i32, i1 }", FULL_WARP)
-    f.under(_guarded(f, op, f.op(f"extractvalue {{ i32, i1 }} {elected}, 1")), "free",
-            lambda: _arrive(f, op))
+    """A warp's threads wait for products together, so one of them arrives for all."""
+    lane = f.prelude(f"and i32 {f.thread}, {WARP_SIZE - 1}")
+    f.under(_guarded(f, op, f.prelude(f"icmp eq i32 {lane}, 0")), "free", lambda: _arrive(f, op))
 
 
 def _arrive(f: FunctionEmitter, op: Op, kind: str = "arrive", count: int = 1) -> None:

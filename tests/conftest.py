@@ -88,7 +88,8 @@ def thorough(request: pytest.FixtureRequest) -> bool:
 @pytest.fixture(autouse=True)
 def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     # MAKE...: a make that a test runs is not one of the make that runs the tests.
-    for name in ("TRITONC_FLAGS", "NO_COLOR", "CLICOLOR_FORCE", "MAKEFLAGS", "MAKELEVEL", "MFLAGS"):
+    for name in ("TRITONC_FLAGS", "NO_COLOR", "CLICOLOR_FORCE", "PYTHONUNBUFFERED",
+                 "MAKEFLAGS", "MAKELEVEL", "MFLAGS"):
         monkeypatch.delenv(name, raising=False)
 
 

@@ -314,14 +314,18 @@ def test_a_bug_of_a_command_exits_70(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_a_full_disk_is_no_bug() -> None:
+@pytest.mark.parametrize("arguments", ["--list-passes", "run one.tc"])  # the second has NumPy
+def test_a_full_disk_is_no_bug(arguments: str) -> None:
+    Path("one.tc").write_text(ONE)
     with open("/dev/full", "w") as full:
-        done = subprocess.run([sys.executable, "-m", "tritonc", "--list-passes"], stdout=full,
+        done = subprocess.run([sys.executable, "-m", "tritonc", *arguments.split()], stdout=full,
                               stderr=subprocess.PIPE, text=True)
-    assert done.returncode == 1
-    assert done.stderr == "tritonc: error: cannot write output: No space left on device\n"
+    assert (done.returncode, done.stderr) == (
+        1, "tritonc: error: cannot write output: No space left on device\n")
 
 
+ONE = ("//! range: 1\n//! arg: x = zeros(1)\n//! expect: x = ones(1)\n"
+       "kernel void one(float* x) { *x = 1; }\n")
 CLOSED = "exec 1>&-; exec \"$@\""  # a shell's way to start a program with no standard output
 
 
@@ -329,8 +333,7 @@ CLOSED = "exec 1>&-; exec \"$@\""  # a shell's way to start a program with no st
                                        "-E add.tc -o -", "info add.tc"])
 def test_a_closed_output_is_no_bug(arguments: str) -> None:
     """What cannot be written is said, and does not count as done."""
-    Path("one.tc").write_text("//! range: 1\n//! arg: x = zeros(1)\n//! expect: x = ones(1)\n"
-                              "kernel void one(float* x) { *x = 1; }\n")
+    Path("one.tc").write_text(ONE)
     done = subprocess.run(["sh", "-c", CLOSED, "sh", sys.executable, "-m", "tritonc",
                            *arguments.split()], stderr=subprocess.PIPE, text=True)
     assert (done.returncode, done.stderr) == (

@@ -50,9 +50,12 @@ def _exit(code: int) -> NoReturn:
     To free what a compilation made, object by object, takes a tenth of its time, so the system
     does it.  What measures Python, or has run kernels, may still have something to do at exit.
     """
+    for name in ("stdout", "stderr"):
+        try:
+            getattr(sys, name).flush()
+        except OSError:  # what is left of it cannot be written either
+            setattr(sys, name, None)  # else Python tries again, and its exit code is 120
     if not (sys.getprofile() or sys.gettrace() or {"numpy", "cuda"} & sys.modules.keys()):
-        sys.stdout.flush()
-        sys.stderr.flush()
         os._exit(code)
     sys.exit(code)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tritonc.backend.emit.elements.arithmetic import choose
 from tritonc.backend.emit.function import Emitter, FunctionEmitter
 from tritonc.backend.emit.registers import members, sources
-from tritonc.backend.emit.warps import from_words, shuffle_index, shuffle_segment, to_words
+from tritonc.backend.emit.warps import from_words, shuffle_index, to_words
 from tritonc.backend.layout.conversion import part_registers, plan_conversion
 from tritonc.backend.layout.shuffle import Shuffle
 from tritonc.ir.core import Op
@@ -34,7 +34,7 @@ def _shuffle(f: FunctionEmitter, op: Op) -> None:
     words = [to_words(f, e, [names[r] for r in registers]) for registers in plan.words]
     words = _exchange(f, words, plan.select_in)
     own = sum(image for bit, image in enumerate(plan.lane) if image == 1 << bit)
-    alone = all(image in (0, 1 << bit) for bit, image in enumerate(plan.lane))
+    kept = all(image in (0, 1 << bit) for bit, image in enumerate(plan.lane))
     wanted = members(f.wanted(op.result))
     needed = {plan.results[r][0] for r in wanted}
     for image in plan.select_out:
@@ -44,12 +44,12 @@ def _shuffle(f: FunctionEmitter, op: Op) -> None:
         if i not in needed or plan.is_local(flip):
             items.append(words[word])
             continue
-        if alone and not own & flip:
-            items.append([shuffle_segment(f, part, own, flip) for part in words[word]])
-            continue
-        lane = f.linear(plan.lane)
-        source = f.prelude(f"xor i32 {lane}, {flip}") if flip else lane
-        items.append([shuffle_index(f, part, source) for part in words[word]])
+        if kept and not own & flip:
+            source = str(flip), own
+        else:
+            lane = f.linear(plan.lane)
+            source = f.prelude(f"xor i32 {lane}, {flip}") if flip else lane, 0
+        items.append([shuffle_index(f, part, *source) for part in words[word]])
     items = _exchange(f, items, plan.select_out)
     each = len(plan.words[0])
     unpacked: dict[int, list[str]] = {}

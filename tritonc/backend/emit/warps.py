@@ -16,7 +16,7 @@ from tritonc.ir.types import Element
 
 FULL_WARP = "i32 -1"
 _LAST = "i32 31"  # the clamp of a shuffle: the whole warp is one segment
-_SEGMENTS = 8  # where a shuffle's clamp has the mask of lane bits that number segments
+_SEGMENTS = 8  # where the clamp has the mask of lane bits that number segments
 
 
 def to_words(f: FunctionEmitter, e: Element, names: Sequence[str]) -> list[str]:
@@ -65,22 +65,17 @@ def of_warp(f: FunctionEmitter, thread: str, bits: int) -> str:
     return f.prelude(f"call i32 @{name}(i32 -1, i32 {own}, i32 0, i32 31) {CONVERGENT}")
 
 
-def shuffle_index(f: FunctionEmitter, word: str, lane: str) -> str:
-    """The word of another lane of the warp."""
+def shuffle_index(f: FunctionEmitter, word: str, lane: str, own: int = 0) -> str:
+    """The word of another lane of the warp, whose bits `own` are the thread's own: with those a
+    constant `lane` takes no register."""
     return f.convergent("llvm.nvvm.shfl.sync.idx.i32", "i32", FULL_WARP, f"i32 {word}",
-                        f"i32 {lane}", _LAST)
-
-
-def shuffle_segment(f: FunctionEmitter, word: str, keep: int, place: int) -> str:
-    """The word of the lane that has a thread's own bits of `keep`, and beside them those of
-    `place`: both are immediates of the instruction, no register."""
-    return f.convergent("llvm.nvvm.shfl.sync.idx.i32", "i32", FULL_WARP, f"i32 {word}",
-                        f"i32 {place}", f"i32 {keep << _SEGMENTS | WARP_SIZE - 1}")
+                        f"i32 {lane}", f"i32 {own << _SEGMENTS | WARP_SIZE - 1}")
 
 
 def from_lowest(f: FunctionEmitter, e: Element, name: str, mask: int) -> str:
     """An element of the lane whose number has no bit of `mask`."""
-    words = [shuffle_segment(f, word, WARP_SIZE - 1 & ~mask, 0) for word in to_words(f, e, [name])]
+    words = [shuffle_index(f, word, "0", WARP_SIZE - 1 & ~mask)
+             for word in to_words(f, e, [name])]
     return from_words(f, e, words, 1)[0]
 
 

@@ -294,6 +294,10 @@ def _attribute_fits(op: Op, name: str, value: Any) -> bool:
     if name == "axis":
         launch = op.name.startswith("get_")
         return type(value) is int and 0 <= value < (3 if launch else 1 << 16)
+    if name in ("vector", "alike"):  # neighbours along an axis of the tile
+        t, along = op.operands[0].type, op.attributes.get("vector_axis", -1)
+        return value == 1 or (isinstance(t, Tile) and type(along) is int
+                              and 0 <= along < len(t.shape))
     if name in ("n", "extent"):
         return type(value) is int and 0 < value < 1 << 31
     if name in ("start", "stop"):

@@ -71,8 +71,7 @@ def build(folder: Path, epoch: str) -> dict[str, str]:
     source.mkdir(parents=True)
     exported = subprocess.run(["git", "archive", "HEAD"], cwd=ROOT, check=True,
                               capture_output=True).stdout
-    with tarfile.open(fileobj=BytesIO(exported)) as archive:
-        archive.extractall(source, filter="data")
+    subprocess.run(["tar", "-x", "-C", source], check=True, input=exported)
     run(sys.executable, "-m", "build", "--outdir", folder, source, SOURCE_DATE_EPOCH=epoch)
     for path in folder.glob("*.tar.gz"):
         plain_archive(path, int(epoch))
@@ -122,7 +121,7 @@ def bill_of_materials(python: Path, epoch: str) -> dict[str, object]:
     script = ("import json, importlib.metadata as m; print(json.dumps([[d.metadata['Name'], "
               "d.version, d.metadata['License-Expression'] or d.metadata['License'] or ''] "
               "for d in m.distributions()]))")
-    found = json.loads(subprocess.run([python, "-c", script], check=True, capture_output=True,
+    found = json.loads(subprocess.run([python, "-I", "-c", script], check=True, capture_output=True,
                                       text=True).stdout)
 
     def component(name: str, version: str, licence: str) -> dict[str, object]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -177,8 +178,7 @@ class Sketch:
     def done(self) -> Program:
         """The kernel, through its text and back."""
         self.build.emit("ret")
-        text = print_kernel(self.kernel)
-        return Program(parse(text), self.arguments, self.grid)
+        return Program(print_kernel(self.kernel), self.arguments, self.grid)
 
 
 @dataclass
@@ -192,12 +192,17 @@ class Loop:
 
 @dataclass
 class Program:
-    """A module of one kernel and the arguments of a launch: arrays in held form, numbers."""
+    """A module of one kernel, or its text, which is parsed if anything asks for the module, and the
+    arguments of a launch: arrays in held form, numbers."""
 
-    module: Module
+    given: Module | str
     arguments: list[Any]
     grid: tuple[int, ...]
     expected: dict[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def module(self) -> Module:
+        return parse(self.given) if isinstance(self.given, str) else self.given
 
     @property
     def kernel(self) -> Kernel:
@@ -228,10 +233,12 @@ class Program:
         return {b.name: b.array for b in memory.buffers}
 
     def text(self) -> str:
+        if isinstance(self.given, str) and "module" not in vars(self):
+            return self.given
         return print_kernel(self.kernel)
 
     def copy(self) -> Program:
-        return Program(parse(self.text()), self.arguments, self.grid)
+        return Program(self.text(), self.arguments, self.grid)
 
 
 def _watch(handler: Handler, watched: dict[Op, None]) -> Handler:

@@ -55,17 +55,6 @@ def lowered(program: Program, check: bool = False, target: str = "sm_80",
     return ready
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_meaning_is_kept(name: str, thorough: bool) -> None:
-    """After each pass for every other program, in the end for each."""
-    program = PROGRAMS[name]()
-    found = program.run()
-    for buffer, want in program.expected.items():
-        np.testing.assert_array_equal(found[buffer], np.asarray(want).reshape(found[buffer].shape))
-    done = lowered(program, check=thorough or [*PROGRAMS].index(name) % 2 == 0)
-    same(found, done.run())
-
-
 TENSOR_CORES = ("sm_75", "sm_80", "sm_90a")
 LARGE = ("f16 tt", "f16 wide")  # run at the end only
 

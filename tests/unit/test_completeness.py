@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
+import tritonc
 from tritonc.cli.option_table import COMMANDS, TABLE, canonical, rows
 from tritonc.diagnostics import DIAGNOSTICS
 from tritonc.meta_parameters import META_PARAMETERS
 from tritonc.options import Options
 from tritonc.passes import BACKEND
 
-PACKAGE = Path(__file__).parents[2] / "tritonc"
+PACKAGE = Path(tritonc.__file__).parent
 # Calls whose first argument is the name of a diagnostic.
 _REPORTING = {"error", "warning", "fail", "Diagnostic", "_error", "BadAccess"}
 
@@ -26,7 +27,7 @@ def read() -> tuple[set[str], dict[str, str]]:
     table itself; and the literal names that reporting calls give, with where."""
     constants: set[str] = set()
     found: dict[str, str] = {}
-    simulator = PACKAGE.parent / "tests" / "simulator"
+    simulator = Path(__file__).parents[1] / "simulator"
     for path in sorted([*PACKAGE.rglob("*.py"), *simulator.glob("*.py")]):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and (

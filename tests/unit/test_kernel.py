@@ -185,16 +185,20 @@ def test_array_interfaces_wait_for_their_stream(kernel: tritonc.Kernel, driver: 
 
 
 def test_dlpack_of_numpy() -> None:
-    """Capsules of both versions, read and left as they are."""
+    """Capsules of both versions, of which NumPy makes the second since 2.1; read and left as they
+    are."""
     array = np.arange(6, dtype=np.float32)[2:]
-    for capsule in (array.__dlpack__(), array.__dlpack__(max_version=(1, 0))):
+    versions = [{}, {"max_version": (1, 0)}][:1 + (np.lib.NumpyVersion(np.__version__) >= "2.1.0")]
+    for given in versions:
+        capsule = array.__dlpack__(**given)
         for _ in range(2):
             found = dlpack.unpack(capsule)
             assert found[:6] == (array.ctypes.data, dlpack.CPU, 0, dlpack.FLOAT, 32, 1)
     with pytest.raises(TypeError, match="without a DLPack tensor"):
         dlpack.unpack("x")
     array.setflags(write=False)
-    assert dlpack.unpack(array.__dlpack__(max_version=(1, 0))).read_only
+    for given in versions[1:]:
+        assert dlpack.unpack(array.__dlpack__(**given)).read_only
 
 
 class Exporter:

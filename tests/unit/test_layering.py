@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parents[2] / "tritonc"
+import tritonc
+
+PACKAGE = Path(tritonc.__file__).parent
 # A module's layer is that of the longest prefix here.  It may import lower layers, and its own
 # layer within the same part (the prefix); "peers" of one layer do not know each other.
 LAYERS: list[list[str]] = [
@@ -88,7 +90,7 @@ def test_start_up_is_lean() -> None:
 
 def test_a_compilation_imports_no_numpy() -> None:
     """It takes a tenth of a second, as much as the passes of a small kernel."""
-    source = PACKAGE.parent / "samples" / "matmul.tc"
+    source = Path(__file__).parents[2] / "samples" / "matmul.tc"
     code = ("import sys; from pathlib import Path; from tritonc import driver;"
             "from tritonc.options import Options;"
             "from tritonc.source import SourceFile; text = Path(sys.argv[1]).read_text();"

@@ -48,6 +48,8 @@ def test_what_is_right_compiles(late: str, tmp_path: Path) -> None:
     (r"(shared_load .*: f32<32, 32; )#l\d+>", r"\g<1>LINE>", "a layout of the shape [32, 32]"),
     (r"( = load .*\{[^}]*vector = )\d+", r"\g<1>splat", "'vector' of 'load' cannot be 'splat'"),
     (r"( = load .*\{[^}]*vector = )\d+", r"\g<1>3", "'vector' of 'load' cannot be 3"),
+    (r"( = load .*vector_axis = )\d+", r"\g<1>2", "'vector' of 'load' cannot be"),
+    (r"( = load .*), vector_axis = \d+", r"\g<1>", "'vector' of 'load' cannot be"),
     (r"(alloc_shared \{[^}]*offset = )\d+", r"\g<1>splat", "'offset' of 'alloc_shared' cannot be"),
     (r"( = reshape .*: \w+\*?<[^;]*; )(#l\d+)>", r"\g<1>OTHER>", ", found #layout"),
 ])

@@ -98,7 +98,9 @@ class Actions(DeclarationActions):
     def unary(self, operator: Token, operand: syntax.Expression) -> syntax.Unary:
         if operator.text == "&":
             self.unsupported(operator.span, "the address of a variable cannot be taken; only "
-                             "memory that a pointer parameter names has addresses")
+                             "memory that a pointer parameter names has addresses" + (
+                                 ", as in p + i for &p[i]"
+                                 if isinstance(operand, syntax.Subscript) else ""))
         return syntax.Unary(self.span(), operator.text, operand)
 
     def prefix_step(self, operator: Token, target: syntax.Expression) -> syntax.IncDec:

@@ -131,7 +131,9 @@ class StructActions:
                 name = declarator.name
                 spec, qualifiers = self._variable_type(typed, declarator)
                 if spec.scalar == struct.key:
-                    self.error(place, f"member '{name}' has the type of its own struct")
+                    self.error(place, "there are no pointers to structs; "
+                               "the number of another record is an int" if spec.pointer else
+                               f"member '{name}' has the type of its own struct")
                     continue
                 if initializer is not None:
                     self.error(place, f"member '{name}' takes its value where a struct is made, "

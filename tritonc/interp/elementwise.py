@@ -110,7 +110,7 @@ def _zero_sign(found: Any, a: Any, b: Any, negative: Callable[[Any, Any], Any]) 
     zeros = (a == 0) & (b == 0)
     if not zeros.any():
         return found
-    sign = np.where(negative(np.signbit(a), np.signbit(b)), found.dtype.type(-1), 1)
+    sign = np.where(negative(np.signbit(a), np.signbit(b)), -1, 1).astype(found.dtype)
     return np.where(zeros, np.copysign(found, sign), found)
 
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from math import prod
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from tritonc.ir import combiner, rules
@@ -36,6 +37,7 @@ from tritonc.source import Diagnostics, Span
 MAX_ELEMENTS = 1 << 24  # of one tile, so that a slip of the pen does not eat the memory
 SUCCESSORS = {"br": 1, "cond_br": 2, "ret": 0}
 Legality = Callable[[Kernel, Op], str | None]  # what a stage asks besides: a complaint, or None
+_TYPE = attrgetter("type")
 Known = dict[Op, tuple[object, ...]]  # what each operation was when it was last found to be right
 
 
@@ -120,13 +122,17 @@ def _kernel(kernel: Kernel, table: Mapping[str, OpInfo], legality: Sequence[Lega
         for index, op in enumerate(block.ops):
             for result in op.results:
                 defined[result] = (block, index)
+    ends: dict[Block | None, set[Value]] = {None: set(kernel.parameters)}  # what is there for sure
     for block in kernel.blocks:
+        there = ends[block] = ends.get(cfg.immediate_dominator.get(block), ends[None]).copy()
         for index, op in enumerate(block.ops):
             message = _once(op, table[op.name], known)
             if message is None and (op.blocks or op.name == "phi"):
                 message = _targets(op, block, cfg)
-            if message is None:
+            if message is None and not (there.issuperset(op.operands) and op.name != "phi"
+                                        and (op.guard is None or op.guard in there)):
                 message = _uses(op, block, index, cfg, defined)
+            there.update(op.results)
             for legal in legality:
                 message = message or legal(kernel, op)
             if message:
@@ -197,8 +203,6 @@ def _uses(op: Op, block: Block, index: int, cfg: Cfg,
         if value not in defined:
             return f"{value!r} is not of this kernel"
         place = defined[value]
-        if place is not None and place[0] is block and place[1] < index and not phi:
-            continue  # most uses
         user = op.blocks[i] if phi else block
         if place is None or not cfg.reachable(user):
             continue
@@ -215,7 +219,7 @@ def _uses(op: Op, block: Block, index: int, cfg: Cfg,
 def _once(op: Op, row: OpInfo, known: Known) -> str | None:
     """Whether the operation fits its row, unless it is as it was when that was last found."""
     guard = op.guard.type if op.guard is not None else None
-    now = (row, guard, [v.type for v in op.operands], [v.type for v in op.results], op.attributes)
+    now = (row, guard, [*map(_TYPE, op.operands)], [*map(_TYPE, op.results)], op.attributes)
     if known.get(op) == now:
         return None
     message = _operation(op, row)
@@ -290,6 +294,10 @@ def _attribute_fits(op: Op, name: str, value: Any) -> bool:
     if name == "axis":
         launch = op.name.startswith("get_")
         return type(value) is int and 0 <= value < (3 if launch else 1 << 16)
+    if name in ("vector", "alike"):  # neighbours along an axis of the tile
+        t, along = op.operands[0].type, op.attributes.get("vector_axis", -1)
+        return value == 1 or (isinstance(t, Tile) and type(along) is int
+                              and 0 <= along < len(t.shape))
     if name in ("n", "extent"):
         return type(value) is int and 0 < value < 1 << 31
     if name in ("start", "stop"):

@@ -100,15 +100,16 @@ def _subscripted(context: Context, node: syntax.Subscript) -> Place | None:
                           array.note)
             return None
         return structs.part_of(context, node)
+    if array is not None and (
+            array.type.shape or not isinstance(array.type.element, PointerTo)):
+        context.spoil(array)  # it may have no value yet, which is no second mistake
+        _refuse_part(context, node, array.type)
     if isinstance(node.base, syntax.Name):
         entity = context.scope.lookup(node.base.name)
         if isinstance(entity, Table) and context.frame is not None:
             context.error("constant-memory", node.span, f"'{entity.name}' is in constant memory, "
                           "which only the host and statements outside functions may fill")
             return None
-        if isinstance(entity, Variable) and (
-                entity.type.shape or not isinstance(entity.type.element, PointerTo)):
-            _refuse_part(context, node, entity.type)  # it may have no value yet
     base = context.operand(node.base)
     if base.poisoned:
         return None

@@ -115,7 +115,7 @@ def _unroll(context: Context, node: syntax.For | syntax.While | syntax.DoWhile, 
     times = constants.integer(context, node.unroll, "how often a loop is unrolled")
     if not 0 <= times <= MOST_COPIES:
         context.error("call-arguments", node.unroll.span, f"a loop is unrolled 1 to {MOST_COPIES} "
-                      f"times, found {times}")
+                      f"times, found {times}; without a number, once for each turn")
     elif test.ops and test.terminator.name == "cond_br":
         test.terminator.attributes["unroll"] = times
 
@@ -151,7 +151,9 @@ def predicated_jump(context: Context, span: Span, word: str) -> None:
     context.error("predicated-jump", span, f"'{word}' under a tile predicate: some elements would "
                   "take it and others not",
                   Note("the predicate is here; if (any(...)) or if (all(...)) is a scalar "
-                       "condition", mask.span if mask is not None else None))
+                       "condition", mask.span if mask is not None else None),
+                  *([Note("what follows for the other elements goes under the opposite predicate, "
+                          "as in if (i < n) { ... }")] if word == "return" else []))
 
 
 # --- static loops ---

@@ -141,7 +141,7 @@ class Preprocessor(Files):
         self.diagnostics.error(
             "include-not-found", span, f"'{name}' was not found",
             Note(f"searched in {searched}" if searched else
-                 "no directory is searched; -I DIRECTORY adds one"))
+                 "builtin functions need no header; -I DIRECTORY adds a directory to search"))
 
     # Directives
 

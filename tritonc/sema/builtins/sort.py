@@ -13,9 +13,10 @@ from tritonc.sema.operations.operators import compare
 from tritonc.sema.types import constants, shapes
 from tritonc.sema.types.ctypes import BOOL, INT, LONG, NUMBERS, UINT, Number, ctype
 from tritonc.sema.types.term import Term
-from tritonc.source import Span
+from tritonc.source import Note
 
 WORD = 32  # bits that the hardware compares and chooses at once
+MOST_COMPARISONS = 1 << 24  # of a network, which is written out: 65536 elements in a line
 
 
 def sort(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
@@ -38,7 +39,7 @@ def sort(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
                              f"numbers of 16 bits or more, or integers, found {x.type}")
     if x.constant is not None or x.shape[axis] == 1:
         return x
-    _check_padded(context, x, axis, node.span)
+    _check_padded(context, x, axis, x.shape[axis], node)
     result = _values(context, _sorted(context, _keys(context, x, element), axis, descending),
                      element)
     _note(context, result, x, axis)
@@ -92,11 +93,17 @@ def _greatest_first(context: Context, keys: Term, axis: int, k: int) -> Term:
     return shapes.reshape(context, keys, (*shape[:axis], k, *shape[axis + 1 :]))
 
 
-def _check_padded(context: Context, x: Term, axis: int, span: Span) -> None:
-    """Refuse a tile that is too large once it is padded to a power of two."""
-    n = x.shape[axis]
-    padded = (*x.shape[:axis], 1 << (n - 1).bit_length(), *x.shape[axis + 1 :])
-    shapes.check_size(context, padded, span)
+def _check_padded(context: Context, x: Term, axis: int, block: int, node: syntax.Call) -> None:
+    """Refuse a tile that is too large once it is padded to a power of two, or whose network is."""
+    size, run = (1 << (n - 1).bit_length() for n in (x.shape[axis], block))
+    padded = (*x.shape[:axis], size, *x.shape[axis + 1 :])
+    shapes.check_size(context, padded, node.span)
+    steps = run.bit_length() * (run.bit_length() - 1) // 2
+    if prod(padded) * steps > MOST_COMPARISONS:
+        context.refuse("tile-too-large", node.span, f"'{node.callee}' of {x.type} takes {steps} "
+                       f"steps of {prod(padded)} elements, which are written out; the limit is "
+                       f"{MOST_COMPARISONS} in all", Note(
+                           "sort smaller tiles, and merge them in memory"))
 
 
 def topk(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
@@ -114,7 +121,7 @@ def topk(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
     if not 1 <= k <= n:
         return context.error("call-arguments", node.arguments[1].span, f"the axis has {n} "
                              f"elements, so k is 1 to {n}, found {k}")
-    _check_padded(context, x, axis, node.span)
+    _check_padded(context, x, axis, k, node)
     context.at(node.span)
     x = Term(x.type, context.value(x))
     keys = _keys(context, x, element)

@@ -124,7 +124,8 @@ def check_axes(context: Context, span: Span, type: CType) -> None:
         context.refuse("subscript-index", span, "memory has one axis: a pointer is indexed by one "
                        "integer or tile of integers, as in p[i * N + j]")
     if not type.shape:
-        context.refuse("subscript", span, f"{type} has no axes, and no elements")
+        context.refuse("subscript", span, f"{type} has no axes, and no elements",
+                       Note("memory has one axis, so x[i][j] of rows of N is x[i * N + j]"))
 
 
 def _no_index(context: Context, entry: syntax.Index | syntax.Slice, base: Term) -> Term:

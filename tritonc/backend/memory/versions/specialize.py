@@ -19,6 +19,10 @@ Blocks of a product that go from program to program (`persist`) make maps and ri
 the same for all programs is tested at entry, and in that body once more, for each program, what
 differs.  Where it fails, which is rare, a product does with little shared memory.
 
+Rows that end inside a tile (`c < C`) make edge tiles of many programs, all of them if a tile is
+longer than a row.  A small kernel gets a body for these too: it keeps its masks and relies on
+multiples alone, so that its accesses are wide.
+
 Where TMA brings operands it masks them at no cost: then masks stay and edge tiles run in the fast
 body too, which assumes that strides and offsets are not negative.
 
@@ -55,7 +59,8 @@ from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.ops import READ, WRITE
 from tritonc.ir.types import I1, I64, is_pointer, scalar, with_element
 
-_SMALL = 200  # operations of a kernel that may get further bodies
+_SMALL = 200  # operations of a kernel that may get a further body for each way to turn operands
+_MODERATE = 400  # of one that may get a body for its edge tiles
 _ANYWHERE = ("get_program_id", "get_num_programs")  # the same wherever it is asked for
 
 
@@ -75,6 +80,7 @@ def specialize(kernel: Kernel, context: Context) -> bool:
     if place is None:
         return False
     others = _turned(kernel, found, lambda units: wanted_facts(kernel, tensor, told, units))
+    others += _edges(kernel, found, lambda: wanted_facts(kernel, tensor, told, edge=True))
     for body in (found, *others):
         context.remark("specialize", promise(body), kernel.span)
     common, own = found.parted() if wanted(kernel, context) and maps_last(
@@ -123,6 +129,16 @@ def _turned(kernel: Kernel, found: Wanted, facts: Callable[[frozenset[Value]], W
         bodies.append(Wanted(found.units))
     return [body for body in bodies if len(body.units) == len(found.units) and all(
         v.op is None or v.op.name in _ANYWHERE for v in body.subjects)]
+
+
+def _edges(kernel: Kernel, found: Wanted, facts: Callable[[], Wanted]) -> list[Wanted]:
+    """The body for tiles of rows that end inside them: masked, by whole accesses."""
+    if not found.edges or sum(len(block.ops) for block in kernel.blocks) > _MODERATE:
+        return []
+    body = facts()
+    _drop_promised(kernel, body)
+    body = _before_products(kernel, body)
+    return [body] if body.multiples and _place(kernel, body) == (kernel.entry, 0) else []
 
 
 def _copies_tensors(kernel: Kernel, context: Context) -> bool:

@@ -24,12 +24,14 @@ T = TypeVar("T")
 
 class Told(NamedTuple):
     """What is known of launches: whether TMA brings the operands, values of parameters, which
-    of these are not the multiples that would be wanted, and strides that are not 1."""
+    of these are not the multiples that would be wanted, strides that are not 1, and whether tiles
+    are those at edges, which are not full."""
 
     tensor: bool = False
     values: Mapping[Value, int] = {}
     never: frozenset[Value] = frozenset()
     not_one: frozenset[Value] = frozenset()
+    edge: bool = False
 
 
 NOTHING_TOLD = Told()
@@ -88,6 +90,7 @@ class Wanted:
     positive: dict[Value, None] = field(default_factory=dict)
     hindered: list[tuple[Op, str]] = field(default_factory=list)  # accesses that stay narrow, why
     apart: Apart = field(default_factory=Apart)
+    edges: bool = False  # tiles that are not full would gain from wide accesses too
 
     def coordinate(self, value: Value) -> bool:
         """Whether a value is not negative, and to fit into 32 bits: a number of 64 bits that is
@@ -126,7 +129,7 @@ class Wanted:
                 for op, (end, limit) in self.full.items()}
         return Wanted(renamed(self.units, mapping), renamed(self.multiples, mapping),
                       renamed(self.signs, mapping), full, {}, renamed(self.positive, mapping),
-                      self.hindered)
+                      self.hindered, edges=self.edges)
 
     def kept(self, keep: Callable[[Value], bool]) -> Wanted:
         """What can be tested by reading these values alone."""

@@ -67,16 +67,17 @@ _MOST_BITS = 62  # of a sum that is tested
 
 
 def wanted_facts(kernel: Kernel, tensor: bool, told: Mapping[Value, int] | None = None,
-                 not_one: frozenset[Value] = frozenset()) -> Wanted:
+                 not_one: frozenset[Value] = frozenset(), edge: bool = False) -> Wanted:
     """What the accesses of a kernel lack.
 
     `tensor`: TMA brings the operands, which masks them at no cost: masks stay, and the signs of
     strides and offsets are wanted.  `told`: values of parameters; no multiple is wanted that one of
-    these is not.  `not_one`: strides that are not supposed to be 1.
+    these is not.  `not_one`: strides that are not supposed to be 1.  `edge`: the tiles are
+    not full.
     """
     never: frozenset[Value] = frozenset()
     while True:
-        found = _wanted_facts(kernel, Told(tensor, told or {}, never, not_one))
+        found = _wanted_facts(kernel, Told(tensor, told or {}, never, not_one, edge))
         missed = {v for v, n in found.multiples.items() if told and told.get(v, 0) % n} - never
         if not missed:
             return found
@@ -92,7 +93,7 @@ def _wanted_facts(kernel: Kernel, told: Told) -> Wanted:
         signs.testable = testable_scalars(cfg)
         needs = renamed(unwrap(text.kernel, signs, text.kernel.blocks) or {}, text.own)
     # Looked at as if indices were inside, and what tiles repeat were loaded once.
-    text, supposed_inside = suppose_inside(text)
+    text, supposed_inside = (text, {}) if told.edge else suppose_inside(text)
     inside = {old: plain.renamed(text.own) for op, plain in supposed_inside.items()
               for old in [text.own.get(op.result, op.result).op]
               if old is not None and old is not op}
@@ -263,6 +264,8 @@ class _Collector:
         for bound in bounds:
             if not others:
                 self.bound(bound, t.shape[bound.axis], bound.axis == axis, reach, affinity)
+                found.edges |= bound.test in found.full and bound.axis == axis and reach > 1 < len(
+                    t.shape) and self.limit(bound) is not None
             elif bound.axis == axis:
                 self.whole_accesses(bound, reach)
 
@@ -290,7 +293,7 @@ class _Collector:
         # A row that ends inside its tile does so in all programs: its mask stays, by whole
         # accesses.
         somewhere = any(v.op is not None for v in values) or not contiguous or limit is None
-        few = not contiguous and extent in self.least
+        few = (not contiguous and extent in self.least) or self.told.edge
         # If all tiles are known to be full, none is an edge.
         edges = limit is None or limit not in self.told.values or self.told.values[limit] % extent
         cheap = self.slow and reach > 1 and (limit is not None or not contiguous) and edges

@@ -447,7 +447,8 @@ def _statement(m: Any, op: str, operands: str, registers: list[Any], mask: Any) 
         registers[numbers[0]] = registers[numbers[1]]
         return
     if parts[0] == "mov":
-        number = int(operands.rpartition(" ")[2], 0)
+        text = operands.rpartition(" ")[2]
+        number = 1 if text == "%nctaid.z" else int(text, 0)
         registers[numbers[0]] = np.full(m.threads, number, f"u{size}")
         return
     if op == "add.s32":

@@ -35,7 +35,7 @@ from tritonc.backend.emit.elements.casts import as_bits
 from tritonc.backend.emit.function import BufferAddress, Emitter, FunctionEmitter, Names
 from tritonc.backend.emit.literals import SHARED_SPACE, literal, llvm_type
 from tritonc.backend.emit.module import CONVERGENT
-from tritonc.backend.emit.warps import FULL_WARP, of_warp, to_words
+from tritonc.backend.emit.warps import of_warp, to_words
 from tritonc.backend.target.matrix import BY_NAME, MatrixInstruction
 from tritonc.ir.cfg import reached
 from tritonc.ir.core import Kernel, Op, Value
@@ -171,9 +171,8 @@ class _Product:
         """An operand in shared memory: a descriptor for each warpgroup, constants for the rest.
 
         The descriptor of the buffer's first stage is computed once; a stage adds to it.  Its base
-        comes from a reduction, which leaves it in a uniform register: where threads read shared
-        memory, too, or ptxas has few registers left, it would keep bases in registers of each
-        thread, from which each descriptor would have to be brought (`R2UR`).
+        is one of its own: where threads read shared memory, too, ptxas keeps theirs in a register
+        of each thread, from which each descriptor would have to be brought (`R2UR`).
         H200: attention, d 128, 1.609 ms, so 1.584; fp8_block 0.133, 0.136, and 0.142 if each
         product makes its descriptor from an address.
         """
@@ -181,7 +180,9 @@ class _Product:
         first = self.op.attributes.get("columns", (0,))[0] if rows else 0
         operand = shared_operand(_together(buffer_layout(buffer.type), rows), size, rows)
         assert self.row.transposes or not operand.transposed, "k must be the contiguous axis"
-        address = shared_address(f, BufferAddress(place.offset))
+        count = f.prelude('call i32 asm "mov.u32 $0, %nctaid.z;", "=r"()')
+        zero = f.prelude(f"lshr i32 {count}, 16")  # which nobody but the hardware knows
+        address = f.prelude(f"or i32 {shared_address(f, BufferAddress(place.offset))}, {zero}")
         depth = shape(buffer.type)[-1 if rows == 0 else -2]
         for bit, origin in enumerate(self.groups):
             if move := operand.offset(origin[1 + rows], origin[0] * depth):
@@ -191,8 +192,6 @@ class _Product:
         low = f.prelude(f"lshr i32 {f.prelude(f'and i32 {address}, {_ADDRESS_BITS}')}, 4")
         if operand.high & _LOW:
             low = f.prelude(f"or i32 {low}, {operand.high & _LOW}")
-        f.module.declare(name := "llvm.nvvm.redux.sync.or", "i32 (i32, i32)")
-        low = f.prelude(f"call i32 @{name}(i32 {low}, {FULL_WARP}) {CONVERGENT}")
         if place.dynamic:
             low = f.op(f"add i32 {low}, {f.op(f'lshr i32 {place.dynamic}, 4')}")
         register, high = "db" if rows else "da", operand.high & ~_LOW

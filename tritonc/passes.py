@@ -127,13 +127,12 @@ BACKEND: list[Pass] = [
          "takes the rest; stores still have their conversions."),
     _row("backend.pipeline.pipeline", "While the stores to shared memory stand beside their "
          "loads."),
-    _row("backend.pipeline.prefetch", "The loops that the pass before could not serve."),
     _row("backend.pipeline.carry_fragments", "Loops on rings are still one block.", 2),
     _row("backend.pipeline.chains.advance_dots", "After pipeline: what the copies need runs ahead "
          "already.", 2),
     _row("backend.pipeline.load_ahead", "The loop's operations have their order.", 2),
     _row("opt.cse", "In the backend: two readers in one layout share what was computed for each."),
-    _row("opt.dce", "After prefetch, which leaves the loads that it replaced."),
+    _row("opt.dce", "After pipeline, which leaves the loads that it replaced."),
     _row("backend.pipeline.chains.order_products", "Rings wait and release, loads have gone ahead, "
          "and a loop is one block yet.", 2),
     _row("backend.pipeline.spread_late", "Products and what is loaded ahead have their places; "
@@ -240,7 +239,6 @@ ORDER: list[tuple[str, str, str]] = [
     ("stage_dots", "store_tensors", "it is for kernels with wgmma"),
     ("store_tensors", "pipeline", "the ring takes the shared memory that is left"),
     ("stage_dots", "pipeline", "pipeline replaces the stores that stage_dots makes"),
-    ("pipeline", "prefetch", "prefetch takes what is left"),
     ("pipeline", "carry_fragments", "it reads a stage that the pipeline fills earlier"),
     ("carry_fragments", "skip_masks", "the product is in the loop's latch"),
     ("carry_fragments", "detach_results", "sums go through several products"),
@@ -250,9 +248,9 @@ ORDER: list[tuple[str, str, str]] = [
     ("order_products", "spread_late", "products have their places"),
     ("advance_dots", "load_ahead", "parts of a loop are recognised by its loads"),
     ("advance_dots", "skip_masks", "a loop that is rotated has one block"),
-    ("prefetch", "skip_masks", "a pipelined loop has few blocks"),
+    ("pipeline", "skip_masks", "a pipelined loop has few blocks"),
     ("skip_masks", "join_bounds", "bounds show which tiles are full"),
-    ("prefetch", "step_addresses", "pointers that run ahead use the same sums"),
+    ("pipeline", "step_addresses", "pointers that run ahead use the same sums"),
     ("split_reductions", "lower_conversions", "the exchange between warps is a conversion"),
     ("assign_layouts", "compute_once", "lanes hold copies"),
     ("compute_once", "lower_conversions", "it makes conversions"),

@@ -106,3 +106,12 @@ def test_every_attribute_has_a_kind_or_a_rule() -> None:
                "stop", "value"}
     names = {name for row in ALL_OPS.values() for name in (*row.attributes, *row.optional)}
     assert names - special - set(KINDS) == set() and set(KINDS) <= names
+
+
+def test_the_interpreter_runs_no_operations_of_the_backend(rows: str, tmp_path: Path) -> None:
+    lines = [line for line in (ROOT / "samples/softmax.tc").read_text().split("\n")
+             if line.startswith("//!")]
+    path = tmp_path / "x.tir"
+    path.write_text("\n".join(lines) + "\n" + re.sub("^//!.*\n", "", rows, flags=re.MULTILINE))
+    done = tritonc("run", str(path))
+    assert done.code == 1 and "is an operation of the backend" in done.err, done.err

@@ -45,6 +45,9 @@ def launch(module: Module, data: Data, table: Mapping[str, OpInfo] = OPS,
     if prod(data.grid) > MOST_PROGRAMS:
         raise fail("problem-expression", data.problem.span, f"the interpreter would run "
                    f"{prod(data.grid)} programs; its limit is {MOST_PROGRAMS}")
+    if late := next((op for op in data.kernel.ops() if op.name not in table), None):
+        raise fail("ir-stage", late.span, f"'{late.name}' is an operation of the backend; the "
+                   "interpreter runs Triton-IR of earlier stages, as --stop-after=lower writes it")
     memory = Memory()
     elements = {table.name: table.element for table in module.constants}
     for symbol, held in data.tables.items():

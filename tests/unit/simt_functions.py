@@ -138,7 +138,8 @@ def _whole_warps(m: Any, name: str, types: list[str], v: list[Lanes], active: An
 def _shuffle(m: Any, name: str, types: list[str], v: list[Lanes], active: Any) -> Lanes:
     _whole_warps(m, name, types, v, active)
     lane = np.arange(m.threads)
-    source = v[2].astype(np.int64) & 31
+    segment = v[3].astype(np.int64) >> 8 & 31
+    source = lane & segment | v[2].astype(np.int64) & ~segment & 31
     if "bfly" in name:
         source = (lane & 31) ^ source
     return v[1][(lane & ~31) | source]

@@ -173,7 +173,8 @@ class MatrixMachine(Machine):
     def shuffle(self, name: str, v: list[Lanes], active: Any) -> Lanes:
         self.whole_warps(active)
         lane = np.arange(self.threads)
-        source = v[2].astype(np.int64) & 31
+        segment = v[3].astype(np.int64) >> 8 & 31
+        source = lane & segment | v[2].astype(np.int64) & ~segment & 31
         if "bfly" in name:
             source = (lane & 31) ^ source
         else:

@@ -66,7 +66,7 @@ def test_another_predicate_is_not_folded() -> None:
     assert not fold_masked_loads(k.done().kernel, context())
 
 
-# ---- prefetch and pipeline
+# ---- pipeline
 
 
 def pipelined(program: Program) -> bool:

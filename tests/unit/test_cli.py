@@ -324,6 +324,14 @@ def test_a_full_disk_is_no_bug(arguments: str) -> None:
         1, "tritonc: error: cannot write output: No space left on device\n")
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_messages_that_cannot_be_written_are_no_bug() -> None:
+    Path("wrong.tc").write_text("x")
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([sys.executable, "-m", "tritonc", "wrong.tc"], stderr=full)
+    assert done.returncode == 1
+
+
 ONE = ("//! range: 1\n//! arg: x = zeros(1)\n//! expect: x = ones(1)\n"
        "kernel void one(float* x) { *x = 1; }\n")
 CLOSED = "exec 1>&-; exec \"$@\""  # a shell's way to start a program with no standard output

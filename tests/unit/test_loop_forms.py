@@ -66,7 +66,7 @@ MACHINERY = {"sm_90a": ("tensor_copy", "start_copier", "wgmma"),
 
 def machinery(loop: str, target: str) -> Counter[str]:
     source = SourceFile("product.tc", HEAD + loop + TAIL)
-    options = Options(arch=target, stop_after="prefetch", warnings=("no-all",))
+    options = Options(arch=target, stop_after="pipeline", warnings=("no-all",))
     module = driver.compile(source, options, ("tir",)).module
     assert module is not None
     names = Counter(op.name for op in module.kernels[0].ops())

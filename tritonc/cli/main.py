@@ -19,6 +19,7 @@ import os
 import signal
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib import import_module
 from typing import Any, NoReturn
 
@@ -92,7 +93,8 @@ def run_command_line(arguments: Sequence[str]) -> int:
     except OSError as error:
         if error.errno not in FULL:
             raise
-        print(f"tritonc: error: cannot write output: {error.strerror}", file=sys.stderr)
+        with suppress(OSError):  # it may be standard error that cannot be written
+            print(f"tritonc: error: cannot write output: {error.strerror}", file=sys.stderr)
         return INPUT_ERROR
     except (KeyboardInterrupt, click.Abort):
         print("tritonc: interrupted", file=sys.stderr)

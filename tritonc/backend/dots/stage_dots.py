@@ -43,7 +43,7 @@ slices of k, one after the other through the same buffers:
 
 An operand that several products read in one layout is stored once (`share_operands`).
 
-Needs layouts.  Leaves barriers to insert_barriers and overlap to prefetch and pipeline.
+Needs layouts.  Leaves barriers to insert_barriers and overlap to pipeline.
 """
 
 from __future__ import annotations

@@ -18,10 +18,13 @@ So is one that the source wrote the other way round, of turned operands, and tur
 turned then.
 
 So is what a loop computes of a product, element by element, before it adds that: factors of rows
-become factors of columns.  Done where wgmma can read both operands so.
+become factors of columns.  Factors of columns alone are a reason to swap: a thread has elements of
+two rows and of up to 128 columns.  Done where wgmma can read both operands so.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
 
 from tritonc.analysis.axis import axis_info
 from tritonc.backend.dots.raw_operands import computed_operand, is_plain
@@ -68,10 +71,12 @@ def _turns(op: Op | None) -> bool:
 def _fits(kernel: Kernel, one: SummedDot, target: Target, infos: axis_info.Infos) -> bool:
     """Whether wgmma takes the product turned, and not as it is."""
     (rows, columns), depth = shape(one.dot.result.type), shape(one.dot.operands[0].type)[1]
+    readers = uses(kernel)
 
     def takes(row: MatrixInstruction) -> bool:
         return (row.kind == WGMMA and row.is_filled(columns, rows, depth)
-                and (rows < row.rows or _computed_right(one) or _turned_back(kernel, one))
+                and (rows < row.rows or _computed_right(one) or factors_of_columns(one.dot, readers)
+                     or _turned_back(kernel, one))
                 and (row.transposes or all(inner_first(one.dot, infos))))
 
     rows_of_table = candidates(target.features, one.dot.operands[0].type, one.dot.result.type)
@@ -84,6 +89,29 @@ def _computed_right(one: SummedDot) -> bool:
     inside = set(one.loop.ops())
     return is_plain(left, True) and not is_plain(right, True) and computed_operand(
         right, inside) is not None
+
+
+def factors_of_columns(dot: Op, readers: Mapping[Value, Sequence[Op]]) -> bool:
+    """Whether a product is multiplied by a number of each column, and none of each row: a thread
+    has elements of many columns, and of few rows."""
+    axes, made = set[int](), [dot.result]
+    for value in made:
+        for op in [op for op in readers.get(value, ()) if op.name == "fmul"]:
+            axes.update(axis for v in op.operands if v not in made for axis in _axes(v))
+            made.append(op.result)
+    return axes == {1} and is_plain(dot.operands[0], True)
+
+
+def _axes(value: Value) -> set[int]:
+    """The axes of a tile along which its elements may differ, as the operations say it."""
+    op = value.op
+    if op is not None and op.name in ("constant", "splat"):
+        return set()
+    if op is not None and op.name == "broadcast":
+        return {i for i, n in enumerate(shape(op.operands[0].type)) if n > 1}
+    if op is not None and op.info.elementwise:
+        return {axis for v in op.operands for axis in _axes(v)}
+    return {0, 1}
 
 
 def _turn(kernel: Kernel, one: SummedDot) -> None:
@@ -139,23 +167,26 @@ def _turned(b: Builder, value: Value) -> Value:
 
 
 def inner_first(dot: Op, infos: axis_info.Infos) -> tuple[bool, bool]:
-    """Whether each operand is loaded with its inner axis (that of K) contiguous."""
+    """Whether each operand is loaded with its inner axis (that of K) contiguous; one that is
+    computed, whether all of what it is computed from is so, or repeated along that axis."""
     a, b = dot.operands[:2]
-    return _inner_first(a, 1, infos), _inner_first(b, 0, infos)
+    return bool(_inner_first(a, 1, infos)), bool(_inner_first(b, 0, infos))
 
 
-def _inner_first(operand: Value, inner: int, infos: axis_info.Infos) -> bool:
-    """Whether the operand is loaded with its inner axis (that of K) contiguous."""
-    value = operand
-    while value.op is not None and value.op.name != "load":
-        op = value.op
-        if op.name == "trans" and tuple(op.attributes["permutation"]) == (1, 0):
-            inner = 1 - inner
-        elif op.name not in ("fpcast", "psi", "select"):
-            return False
-        first = 1 if op.name in ("psi", "select") else 0
-        data = [v for v in op.operands[first:] if v.type == op.result.type]
-        value = next((v for v in data if v.op is not None and v.op.name != "constant"),
-                     op.operands[0])
-    info = infos.get(value.op.operands[0]) if value.op is not None else None
-    return info is not None and info.contiguity[inner] > info.contiguity[1 - inner]
+def _inner_first(operand: Value, inner: int, infos: axis_info.Infos) -> bool | None:
+    """None for what no load gives."""
+    op = operand.op
+    if op is None or len(shape(operand.type)) != 2:
+        return None
+    if op.name == "load":
+        info = infos.get(op.operands[0])
+        runs = (0, 0) if info is None else (*map(max, info.contiguity, info.constancy),)
+        return runs[inner] > runs[1 - inner]
+    if _turns(op):
+        return _inner_first(op.operands[0], 1 - inner, infos)
+    if op.name in ("psi", "select"):
+        data = [v for v in op.operands[1:] if v.type == op.result.type]
+    else:
+        data = op.operands if op.info.elementwise and op.pure else []
+    found = {_inner_first(v, inner, infos) for v in data} - {None}
+    return found == {True} if found else None

@@ -33,7 +33,8 @@ def _shuffle(f: FunctionEmitter, op: Op) -> None:
     names = f.values[op.operands[0]]
     words = [to_words(f, e, [names[r] for r in registers]) for registers in plan.words]
     words = _exchange(f, words, plan.select_in)
-    lane = f.linear(plan.lane)
+    own = sum(image for bit, image in enumerate(plan.lane) if image == 1 << bit)
+    kept = all(image in (0, 1 << bit) for bit, image in enumerate(plan.lane))
     wanted = members(f.wanted(op.result))
     needed = {plan.results[r][0] for r in wanted}
     for image in plan.select_out:
@@ -43,8 +44,12 @@ def _shuffle(f: FunctionEmitter, op: Op) -> None:
         if i not in needed or plan.is_local(flip):
             items.append(words[word])
             continue
-        source = f.prelude(f"xor i32 {lane}, {flip}") if flip else lane
-        items.append([shuffle_index(f, part, source) for part in words[word]])
+        if kept and not own & flip:
+            source = str(flip), own
+        else:
+            lane = f.linear(plan.lane)
+            source = f.prelude(f"xor i32 {lane}, {flip}") if flip else lane, 0
+        items.append([shuffle_index(f, part, *source) for part in words[word]])
     items = _exchange(f, items, plan.select_out)
     each = len(plan.words[0])
     unpacked: dict[int, list[str]] = {}

@@ -16,6 +16,7 @@ from tritonc.ir.types import Element
 
 FULL_WARP = "i32 -1"
 _LAST = "i32 31"  # the clamp of a shuffle: the whole warp is one segment
+_SEGMENTS = 8  # where the clamp has the mask of lane bits that number segments
 
 
 def to_words(f: FunctionEmitter, e: Element, names: Sequence[str]) -> list[str]:
@@ -64,16 +65,17 @@ def of_warp(f: FunctionEmitter, thread: str, bits: int) -> str:
     return f.prelude(f"call i32 @{name}(i32 -1, i32 {own}, i32 0, i32 31) {CONVERGENT}")
 
 
-def shuffle_index(f: FunctionEmitter, word: str, lane: str) -> str:
-    """The word of another lane of the warp."""
+def shuffle_index(f: FunctionEmitter, word: str, lane: str, own: int = 0) -> str:
+    """The word of another lane of the warp, whose bits `own` are the thread's own: with those a
+    constant `lane` takes no register."""
     return f.convergent("llvm.nvvm.shfl.sync.idx.i32", "i32", FULL_WARP, f"i32 {word}",
-                        f"i32 {lane}", _LAST)
+                        f"i32 {lane}", f"i32 {own << _SEGMENTS | WARP_SIZE - 1}")
 
 
 def from_lowest(f: FunctionEmitter, e: Element, name: str, mask: int) -> str:
     """An element of the lane whose number has no bit of `mask`."""
-    lane = f.prelude(f"and i32 {f.thread}, {WARP_SIZE - 1 & ~mask}")
-    words = [shuffle_index(f, word, lane) for word in to_words(f, e, [name])]
+    words = [shuffle_index(f, word, "0", WARP_SIZE - 1 & ~mask)
+             for word in to_words(f, e, [name])]
     return from_words(f, e, words, 1)[0]
 
 

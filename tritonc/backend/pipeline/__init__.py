@@ -4,6 +4,5 @@ Read in this order: `staged_loop` (the loops in question) and `loop_slice` (what
 `channel` (how each operand comes); `pipeline` (the pass) and `ring` (its rewriting with cp.async);
 `tensor_access` and `tensor_pipeline` (the same with TMA); `region_ring` (with a producer warp,
 through whatever loops and branches stand around the loop), `specialize_warps` and `roles` (a
-producer warp beside consumer warpgroups); `advance_dots` (chained products, rotated); `prefetch`
-(through registers, where nothing can be copied asynchronously).
+producer warp beside consumer warpgroups); `advance_dots` (chained products, rotated).
 """

@@ -20,12 +20,15 @@ multiprocessor then (`ring.blocks_beside`), and products of the others run meanw
 
 After the loop nothing may be in flight, since the stages' bytes may serve another buffer.
 
-Needs what prefetch needs, and copies that the hardware can do: operands stored as loaded, in pieces
-of 4, 8 or 16 bytes that are contiguous in both memories, zeros where a mask does not hold.  Where
-an operand is turned on its way, pieces would be single elements while loads are wide.  One
+Needs a loop with one exit, at its header, and one latch; operands that come from loads by pure
+operations, addresses that follow from the loop's phis alone, and no store in the loop that may
+reach what is loaded.  And copies that the hardware can do: operands stored as loaded, in pieces of
+4, 8 or 16 bytes that are contiguous in both memories, zeros where a mask does not hold.  Where an
+operand is turned on its way, pieces would be single elements while loads are wide.  One
 iteration ahead, such an operand is copied as it is to a buffer where each thread finds its own
 elements, and turns them from there when the iteration ends: no register waits for memory.
-Otherwise it goes through registers, in the same pipeline, if another one is copied.
+Otherwise it goes through registers, in the same pipeline.  Where no operand is copied, S is 2: the
+paper's prefetch (listing 7) and double buffering (section 5.3) in one.
 """
 
 from __future__ import annotations
@@ -72,10 +75,14 @@ from tritonc.source import Span
 
 
 def pipeline(kernel: Kernel, context: Context) -> bool:
-    """Pipeline the loops whose operands can be copied asynchronously."""
-    target: Target = context.target
-    if "async_copy" not in target.features:
-        return False
+    """Pipeline the loops whose operands can be copied asynchronously, then those that are left."""
+    changed = "async_copy" in context.target.features and _copy_ahead(kernel, context)
+    for staged in staged_loops(kernel):
+        changed |= _load_ahead(kernel, staged, context)
+    return changed
+
+
+def _copy_ahead(kernel: Kernel, context: Context) -> bool:
     infos = axis_info.analyze(kernel)
     changed = False
     hindered: dict[Span | None, str] = {}  # the body made for aligned addresses comes last
@@ -151,6 +158,31 @@ def _pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
                                "iterations ahead",
                    copied[0].span)
     return True
+
+
+def _load_ahead(kernel: Kernel, staged: StagedLoop, context: Context) -> bool:
+    """Load the next iteration's operands to registers, and store them when this one has ended: two
+    stages leave one barrier per iteration."""
+    stored = [store.operands[1] for store in staged.stores]
+    part = find_slice(staged.loop, [staged.condition, *stored], staged.always)
+    loads = part.loads if part else []
+    if part is None or not loads:
+        why = "an operand is not loaded from addresses that the loop's counters determine"
+    elif registers(staged, stored) > MOST_REGISTERS:
+        why = "the next operands do not fit into registers beside this product"
+    elif stages_that_fit(staged, context.target.shared_per_block) < 2:
+        why = "2 stages of the operands do not fit into shared memory"
+    elif stores_may_reach(kernel, staged.loop.blocks, loads, pointer_roots(kernel)):
+        why = "a store in the loop may change what it loads"
+    else:
+        channels = [Channel(store, Means.REGISTERS) for store in staged.stores]
+        Rewrite(kernel, staged, part, channels, 2, 1).run()
+        context.remark("pipeline", f"loop pipelined: {len(loads)} loads run one iteration ahead",
+                       loads[0].span)
+        return True
+    context.remark("pipeline", f"loop not pipelined: {why}", (loads or staged.stores)[0].span,
+                   missed=True)
+    return False
 
 
 def _beside(kernel: Kernel, staged: StagedLoop, target: Target) -> int:

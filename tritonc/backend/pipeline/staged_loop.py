@@ -1,4 +1,4 @@
-"""Loops that stage operands of dots through shared memory: what prefetch and pipeline look for."""
+"""Loops that stage operands of dots through shared memory: what `pipeline` looks for."""
 
 from __future__ import annotations
 

@@ -137,9 +137,6 @@ class _Actions(TypeActions):
             self.define(kernel.parameters[-1], token)
             kernel.info.append(self.parameter_info(token, table or {}))
 
-    def parameter(self, *parts: Any) -> tuple[Any, ...]:
-        return parts
-
     def parameter_info(self, name: Token, table: dict[str, Any]) -> ParameterInfo:
         info = ParameterInfo(span=self.span(name))
         for key, value in table.items():

@@ -93,14 +93,8 @@ class TypeActions:
             table[key] = value
         return table
 
-    def entry(self, key: Token, value: Any) -> tuple[Token, Any]:
-        return key, value
-
     def flag(self, key: Token) -> tuple[Token, bool]:
         return key, True
-
-    def sequence(self, *values: Any) -> tuple[Any, ...]:
-        return values
 
     def word(self, token: Token) -> Any:
         return _WORDS.get(token.value, token.value)

@@ -15,9 +15,12 @@ changes.  What is no longer used is left to `dce`.
 
 from __future__ import annotations
 
+from functools import cache
+
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value
+from tritonc.ir.ops import ROWS
 from tritonc.opt.fold_constants import fold
 from tritonc.opt.peephole import (
     conversions,
@@ -64,7 +67,6 @@ class _Sweep:
         self.rewriter = Rewriter(kernel)
         self.replaced: dict[Value, Value] = {}
         self.out: list[Op] = []  # the new content of the block
-        self.rules_of: dict[str, list[Rule]] = {}
 
     def run(self) -> bool:
         for block in Cfg(self.kernel).order:
@@ -92,13 +94,10 @@ class _Sweep:
     def rewrite(self, op: Op) -> list[Value] | None:
         """The results of the first rule that applies."""
         r = self.rewriter
-        rules = self.rules_of.get(op.name)
-        if rules is None:
-            rules = self.rules_of[op.name] = rules_for(op, r, self.only)
         number = fold(op) if self.only is None else None
         if number is not None:
             return [r.constant(number, op.result.type)]
-        for rule in rules:
+        for rule in rules_for(op.name, self.only):
             found = rule(op, r)
             if found is not None:
                 return found if isinstance(found, list) else [found]
@@ -122,7 +121,8 @@ class _Sweep:
             r.use_counts[value] = r.use_counts.get(value, 0) + r.use_counts.get(old, 0)
 
 
-def rules_for(op: Op, r: Rewriter, only: Rule | None) -> list[Rule]:
+@cache
+def rules_for(name: str, only: Rule | None) -> list[Rule]:
     """The rules to try on operations of that name."""
-    rules = [*(rule for applies, rule in ANY if applies(op.info)), *RULES.get(op.name, [])]
+    rules = [*(rule for applies, rule in ANY if applies(ROWS[name])), *RULES.get(name, [])]
     return rules if only is None else [rule for rule in rules if rule is only]

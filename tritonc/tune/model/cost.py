@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from math import inf, prod, sqrt
 
 from tritonc.backend.launch.choose_warps import ACCUMULATORS, LEGAL, warpgroups
+from tritonc.backend.pipeline.chains.overlap_sums import MOST
 from tritonc.backend.pipeline.ring import IN_FLIGHT_REGISTERS, blocks_beside
 from tritonc.backend.pipeline.tensors.tensor_pipeline import LARGE_STAGE, RELEASED_STAGES
 from tritonc.backend.target.matrix import ACCUMULATORS as MATRIX_ACCUMULATORS
@@ -22,6 +23,7 @@ SPILLS = 1e6  # the least cost of what spills, or does not run: any other candid
 _WARPS_THAT_HIDE_LATENCY = 12  # of independent multiply-adds, eight accumulators and more each
 _L2_BYTES_PER_MAC = 0.16  # that the second-level cache delivers while one multiply-add runs
 _STEP = 60.0  # multiply-adds that a barrier and the addresses of one k step cost a thread
+_ALONE = 1.3  # of 8-bit products that do not run while their sums are scaled (`overlap_sums`)
 _TURN = 4.0  # multiply-adds that an element costs that a thread turns on its way to shared memory
 _OTHERS = 50  # registers of a thread for addresses, masks and fragments
 _BESIDE_OPERANDS = 24  # where a thread computes operands of wgmma: all but sums, words and operands
@@ -136,10 +138,12 @@ def _tensor_cost(dot: Feature, row: MatrixInstruction, target: Target, carried: 
     odd = (k * dot.bytes < 128) * 2.0 if wide else (k * dot.bytes > 64) * 1.3
     resident = 1.3 if not wide and threads > 128 else 1.0
     step = _TENSOR_STEP[wide] * 2 / dot.bytes / (m * n * k)
-    traffic = 20 * (1 / m + 1 / n) + (0.02 if m > n else 0.0)
+    traffic = 20 * (1 / m + 1 / n) + (0.02 if (m < n if dot.swapped else m > n) else 0.0)
     if wide:
         traffic += _CONVERTED * sum(1 / size for size, raw in zip((n, m), dot.raw) if raw)
     few = 1 + 0.3 * max(0, needed - stages)
+    if wide and dot.scaled and dot.bytes == 1 and 3 * held > MOST:
+        few *= _ALONE
     if wide and dot.computed:
         beside = blocks_beside(stage, threads // 32, int(held), target)
         step, few = step / beside, _COMPUTED_ALONE if beside < 2 else 1.0

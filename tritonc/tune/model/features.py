@@ -20,7 +20,7 @@ from tritonc.backend.dots.raw_operands import added_loads, computed_operand, is_
 from tritonc.backend.dots.select_dots import wants_halves
 from tritonc.backend.dots.share_repeats import Runs
 from tritonc.backend.dots.together import chained
-from tritonc.backend.dots.turn_dots import inner_first
+from tritonc.backend.dots.turn_dots import factors_of_columns, inner_first
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.ops import READ, WRITE
@@ -49,6 +49,7 @@ class Feature(NamedTuple):
     place: tuple[int, int] = (0, 0)  # of a dot: numbers of its kernel and block
     form: str = ""  # of a kernel: a word of `_form_of`
     scaled: bool = False  # a dot from zero, of which something is computed before it is added
+    swapped: bool = False  # the same by a factor of each column
     # Of a dot: the bytes of an element of each operand as memory has it, which copies bring; 0 for
     # those of its type.
     raw: tuple[float, float] = (0.0, 0.0)
@@ -101,6 +102,7 @@ def features(kernel: Kernel) -> Iterator[Feature]:
                 yield Feature("dot", (*a[:-1], b[-1], depth), e.bytes, (), str(e),
                               (True, True) if e.bytes == 2 else inner_first(op, infos()), beside,
                               (0, cfg.order.index(block)), scaled=_scaled(op, readers),
+                              swapped=factors_of_columns(op, readers),
                               raw=_raw_bytes(kernel, cfg, op), left=_left(op, block),
                               again=_again(op, dots), added=max((
                                   element(one.result.type).bytes for one in added_loads(block)

@@ -31,9 +31,9 @@ def wider(space: Mapping[str, Sequence[int]], lower: Lower, target: Target
     base = lowered(lower, middle(space))
     dots = [] if base is None or len(base.kernels) != 1 else [
         f for f in features(base.kernels[0]) if f.kind == "dot"]
-    if base is None or len(dots) != 1 or not any(dots[0].raw):
+    if base is None or len(dots) != 1 or not (any(dots[0].raw) or dots[0].swapped):
         return {}
-    axis = -3 if dots[0].raw[1] else -2  # of the dot's extents
+    axis = -3 if dots[0].raw[1] or dots[0].swapped else -2  # of the dot's extents
     found = {}
     for name, values in space.items():
         more = 2 * max(values)

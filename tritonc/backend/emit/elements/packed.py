@@ -9,8 +9,9 @@ Bytes become pairs of 16-bit floats.  For an i8 x the word
     (x & 0x7f) | 0x4300    is the bf16 128 + (x & 0x7f)
     (x & 0x80) | 0x4300    is the bf16 128, or 256 where x is negative
 
-and their difference is x; (x & 0xff) ^ 0x6480 is the f16 1024 + 128 + x.  Bytes 0 and 2 of a word
-are so converted without being moved.  8-bit floats come by twos as f16 (cvt.rn.f16x2.e4m3x2).
+and their difference is x; (x & 0xff) ^ 0x6480 is the f16 1024 + 128 + x.  An unsigned x is 128 and
+such a number, or without the 0x80 of the f16.  Bytes 0 and 2 of a word are so converted without
+being moved.  8-bit floats come by twos as f16 (cvt.rn.f16x2.e4m3x2).
 """
 
 from __future__ import annotations
@@ -144,14 +145,15 @@ def _by_twos(f: FunctionEmitter, result: Value, feature: str = "bf16_arithmetic"
 
 
 def convert_bytes(f: FunctionEmitter, op: Op) -> bool:
-    """Convert signed bytes that came in words to 16-bit floats, or 8-bit floats to those or to f32;
-    False if the operation is something else."""
+    """Convert bytes that came in words, or each in its own, to 16-bit floats, or 8-bit floats to
+    those or to f32; False if the operation is something else."""
     source, target = scalar(op.operands[0].type), scalar(op.result.type)
     names, wanted = f.values[op.operands[0]], members(f.wanted(op.result))
-    signed = source == I8 and op.name == "sitofp" and target in (F16, BF16)
+    integers = source == I8 and op.name in ("sitofp", "uitofp") and target in (F16, BF16)
     floats = source in _HALF_OF_BYTES and op.name == "fpcast" and target in (F16, BF16, F32)
-    if not (signed or floats) or not {"f8_conversion", "bf16_arithmetic"} <= f.target.features \
-            or any(names[r] not in f.words for r in wanted):
+    if not (integers or floats) or not {"f8_conversion", "bf16_arithmetic"} <= f.target.features \
+            or not all(names[r] in f.words or (integers and lone_byte(f, names[r]))
+                       for r in wanted):
         return False
     halves: dict[tuple[str, int], str] = {}
     if target == F32:
@@ -162,9 +164,9 @@ def convert_bytes(f: FunctionEmitter, op: Op) -> bool:
         return True
 
     def pair(r: int) -> Names:
-        a, b = f.words[names[r]], f.words[names[r + 1]]
-        if signed:
-            vector = _signed_pair(f, target, _spread(f, a, b))
+        a, b = (f.words.get(name) or (lone_byte(f, name), 0) for name in names[r : r + 2])
+        if integers:
+            vector = _byte_pair(f, target, _spread(f, a, b), op.name == "sitofp")
         elif target == F16 and (b[0], b[1]) == (a[0], a[1] + 1) and not a[1] & 1:
             vector = _half(f, source, a, halves)
         else:
@@ -335,20 +337,24 @@ def _spread(f: FunctionEmitter, a: tuple[str, int], b: tuple[str, int]) -> str:
     return f.call("llvm.nvvm.prmt", "i32", f"i32 {word}", f"i32 {other}", f"i32 {selector}")
 
 
-def _signed_pair(f: FunctionEmitter, target: Scalar, word: str) -> str:
+def _byte_pair(f: FunctionEmitter, target: Scalar, word: str, signed: bool) -> str:
     """Bytes 0 and 2 as two floats."""
-    t = f"<2 x {llvm_type(target)}>"
+    t, e = f"<2 x {llvm_type(target)}>", llvm_type(target)
 
-    def logic(mask: int, number: str, table: str) -> str:
-        return f.op(f"bitcast i32 {_logic(f, word, mask, number, table)} to {t}")
+    def logic(mask: int, number: int, table: str) -> str:
+        return f.op(f"bitcast i32 {_logic(f, word, mask, _hidden(f, number), table)} to {t}")
+
+    def both(number: float) -> str:
+        return f"<{e} {literal(target, number)}, {e} {literal(target, number)}>"
 
     if target == F16:
-        first, second = logic(0x00FF00FF, _hidden(f, 0x64806480), "0x6A"), literal(F16, 1152.0)
-        second = f"<half {second}, half {second}>"
-    else:
-        magic = _hidden(f, 0x43004300)
-        first, second = (logic(mask, magic, "0xEA") for mask in (0x007F007F, 0x00800080))
-    return f.op(f"fsub {t} {first}, {second}")
+        number, table = (0x64806480, "0x6A") if signed else (0x64006400, "0xEA")
+        less = both(1152.0 if signed else 1024.0)
+        return f.op(f"fsub {t} {logic(0x00FF00FF, number, table)}, {less}")
+    first = logic(0x007F007F, 0x43004300, "0xEA")
+    second = logic(0x00800080, 0x43004300, "0xEA" if signed else "0xAE")  # ~x for an unsigned x
+    found = f.op(f"fsub {t} {first}, {second}")
+    return found if signed else f.op(f"fadd {t} {found}, {both(128.0)}")
 
 
 def _hidden(f: FunctionEmitter, number: int) -> str:

@@ -12,9 +12,10 @@ r is computed once, and one test of all that a thread divides is for all of them
 2^-24 to 2^24, and each dividend 0, a NaN, or from 2^-100 to 2^100 in magnitude.  If it fails,
 the thread divides number by number.
 
-Where each number has a divisor of its own, as in x / (1 + exp(-x)), a thread with a few of them
-tests them all at once, too: magnitudes from 2^-62 to 2^62, and the quotients do not wait for each
-other, as they would with a branch for each.  A divisor that is 1 and more by its form is not tested
+Where each number has a divisor of its own, as in x / (1 + exp(-x)), a thread tests groups of them
+at once, too: magnitudes from 2^-62 to 2^62, and the quotients do not wait for each
+other, as they would with a branch for each.  Of 1, r is the rounded quotient (`rcp.rn.f32` is the
+same two steps).  A divisor that is 1 and more by its form is not tested
 for less.
 
 The last two steps are taken with opposite signs, q0 + (-r) * (d * q0 - x): they give the same, and
@@ -47,7 +48,8 @@ from tritonc.ir.types import F32, I32, scalar
 
 ENOUGH = 8  # quotients of a thread that are worth the test
 DIVISOR, DIVIDEND = 24, 100  # powers of two
-FEW, MOST = 4, 16  # quotients with divisors of their own: more would hold too many registers
+FEW, MOST = 4, 16  # quotients with divisors of their own in a group: more would hold too many
+# registers
 EACH = 62  # a power of two
 _NOT_NEGATIVE = ("exp", "exp2", "fabs", "sqrt")
 BIAS, MANTISSA_BITS = 127, 23
@@ -68,12 +70,17 @@ def divide(f: FunctionEmitter, op: Op) -> bool:
         quotients = {pair: name for d, group in groups.items()
                      for pair, name in _by_one(f, list(group), d).items()}
     else:
-        quotients = _each(f, op, list(dict.fromkeys((dividends[r], divisors[r]) for r in wanted)))
+        pairs = list(dict.fromkeys((dividends[r], divisors[r]) for r in wanted))
+        groups_of = -(-len(pairs) // MOST)
+        quotients = {pair: name for i in range(groups_of)
+                     for pair, name in _each(f, op, pairs[i::groups_of]).items()}
+    if not quotients:
+        return False
     found = f.blank(op.result.type)
-    for r in wanted if quotients else ():
+    for r in wanted:
         found[r] = quotients[dividends[r], divisors[r]]
     f.values[op.result] = found
-    return bool(quotients)
+    return True
 
 
 def _by_one(f: FunctionEmitter, dividends: list[str], d: str) -> dict[tuple[str, str], str]:
@@ -89,10 +96,10 @@ def _by_one(f: FunctionEmitter, dividends: list[str], d: str) -> dict[tuple[str,
 
 
 def _each(f: FunctionEmitter, op: Op, pairs: list[tuple[str, str]]) -> dict[tuple[str, str], str]:
-    """The quotients of a few pairs of numbers; nothing if they are no few, or out of range."""
+    """The quotients of a few pairs of numbers; nothing if they are too few, or out of range."""
     tests: list[str] = []
     number = constant_of(op.operands[0])
-    if not FEW <= len(pairs) <= MOST or not (
+    if len(pairs) < FEW or not (
             number is None or 2.0**-EACH <= abs(number) <= 2.0**EACH):
         return {}
     if number is None:
@@ -103,7 +110,8 @@ def _each(f: FunctionEmitter, op: Op, pairs: list[tuple[str, str]]) -> dict[tupl
     if not at_least_one(op.operands[1]):
         tests.append(f"fcmp oge float {_extreme(f, 'min', sizes)}, {float_literal(2.0 ** -EACH)}")
     return _or_exactly(f, _all(f, tests), pairs, lambda: [
-        _quotient(f, x, d, *_reciprocal(f, d)) for x, d in pairs])
+        r if number == 1 else _quotient(f, x, d, r, minus)
+        for x, d in pairs for r, minus in [_reciprocal(f, d)]])
 
 
 def at_least_one(value: Value) -> bool:

@@ -132,8 +132,10 @@ def _turned(kernel: Kernel, found: Wanted, facts: Callable[[frozenset[Value]], W
 
 
 def _edges(kernel: Kernel, found: Wanted, facts: Callable[[], Wanted]) -> list[Wanted]:
-    """The body for tiles of rows that end inside them: masked, by whole accesses."""
-    if not found.edges or sum(len(block.ops) for block in kernel.blocks) > _MODERATE:
+    """The body for tiles of rows that end inside them: masked, by whole accesses.  Not for
+    products, whose code is long and whose operands are few."""
+    if not found.edges or sum(len(block.ops) for block in kernel.blocks) > _MODERATE or any(
+            op.name == "dot" for op in kernel.ops()):
         return []
     body = facts()
     _drop_promised(kernel, body)

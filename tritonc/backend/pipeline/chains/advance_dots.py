@@ -122,6 +122,10 @@ class _Rotation:
             return
         waits = [op for op in parts.last[:parts.last.index(parts.products[1])]
                  if op.name == "ring_wait"]
+        # Nothing runs beside the last turn: waited for at once.  Where branches come between, ptxas
+        # has serialised all products of the function (C7514).
+        start, wait = (parts.last.index(ops[1]) for ops in (parts.products, parts.waits))
+        self.last.ops.insert(start + 1, self.last.ops.pop(wait))
         self.interleave()
         if has_copier(self.kernel):
             wait_early(header, (self.first, body), waits, parts.waits[1], self.last)

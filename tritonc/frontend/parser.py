@@ -206,6 +206,8 @@ class _Driver:
                                     accepted, self.partner,
                                     after_expression)
         problem = parser_errors.special_problem(place)
+        if problem is not None and problem.recovery == "close" and not self._open_braces():
+            problem = None  # there is no function to leave
         if problem is None and token.kind != "end":
             for missing in ("{", ";", ")", "]"):
                 if self._insert(missing, terminal, place, quiet):

@@ -225,6 +225,9 @@ def _nested_function(place: Place) -> Problem | None:
     token, inside = place.token, place.tokens[place.index + 2]
     closing = place.partner.get(place.index + 1)
     if closing is not None and place.tokens[closing + 1].text == "{":
+        if place.index and place.tokens[place.index - 1].text == "struct":
+            return Problem(f"the name of a struct is missing between 'struct' and '{token.text}'",
+                           token.span, recovery="braces")
         return Problem(f"function '{token.text}' begins inside another function; is a '}}' "
                        "missing before it?", token.span, recovery="close")
     if inside.text == ")" or inside.text in TYPE_WORDS or inside.text in QUALIFIER_NAMES:

@@ -285,7 +285,7 @@ entry:
   %r = range {start = 0, stop = 64} : i32<64; #l>
   %xs = splat %x : i1*<64; #l>
   %px = addptr %xs, %r : i1*<64; #l>
-  %b = load %px {vector = WIDTH} : i1<64; #l>
+  %b = load %px {vector = WIDTH, vector_axis = 0} : i1<64; #l>
   %n = zext %b : i32<64; #l>
   %ys = splat %y : i32*<64; #l>
   %py = addptr %ys, %r : i32*<64; #l>

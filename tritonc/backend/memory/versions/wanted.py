@@ -90,7 +90,7 @@ class Wanted:
     positive: dict[Value, None] = field(default_factory=dict)
     hindered: list[tuple[Op, str]] = field(default_factory=list)  # accesses that stay narrow, why
     apart: Apart = field(default_factory=Apart)
-    edges: bool = False  # tiles that are not full would gain from wide accesses too
+    edges: bool = False  # tiles that are not full would gain from wide loads too
 
     def coordinate(self, value: Value) -> bool:
         """Whether a value is not negative, and to fit into 32 bits: a number of 64 bits that is

@@ -264,8 +264,9 @@ class _Collector:
         for bound in bounds:
             if not others:
                 self.bound(bound, t.shape[bound.axis], bound.axis == axis, reach, affinity)
-                found.edges |= bound.test in found.full and bound.axis == axis and reach > 1 < len(
-                    t.shape) and self.limit(bound) is not None
+                found.edges |= op.name == "load" and bound.test in found.full \
+                    and bound.axis == axis and reach > 1 < len(t.shape) \
+                    and self.limit(bound) is not None
             elif bound.axis == axis:
                 self.whole_accesses(bound, reach)
 

@@ -435,7 +435,9 @@ int main(void) {
         == CUDA_ERROR_MISALIGNED_ADDRESS);
   CHECK(twice_launch(0, NULL, NULL, 0, 0) == CUDA_SUCCESS);
   CHECK(stub.launches == 6);
-  CHECK(twice_launch(5, NULL, NULL, 1024, 1) == CUDA_SUCCESS); /* null is aligned, as ever */
+  CHECK(twice_launch(5, NULL, NULL, 1024, 1) == CUDA_ERROR_INVALID_VALUE); /* it writes there */
+  CHECK(twice_launch_variant(1, 1024, NULL, NULL, 1024, 1) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(twice_launch(5, NULL, NULL, 0, 1) == CUDA_SUCCESS); /* and here it does not */
   /* tuned sizes */
   stub.count = 7;
   CHECK(product_launch(16, 2560, NULL, x, x, x, 16, 2560, 2560, 1) == CUDA_SUCCESS);

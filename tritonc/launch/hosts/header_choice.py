@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tritonc.launch.hosts.header_kernel import KernelFunctions
+from tritonc.launch.hosts.header_kernel import KernelFunctions, as_signed, constant
 from tritonc.variants.choice import MOST_IN_MEMORY, is_in_memory, log2, reach, timed
 
 
@@ -85,24 +85,12 @@ def _facts(of: KernelFunctions, variant: Mapping[str, Any]) -> list[str]:
         else:
             own, row = of.names[fact["argument"]], of.kernel["parameters"][fact["argument"]]
             name = f"(uintptr_t){own}" if "access" in row else own
-            signed = _as_signed(row["type"], own)
+            signed = as_signed(row["type"], own)
         if "multiple_of" in fact:
             found.append(f"{name} % {fact['multiple_of']} == 0")
-        found += [f"{signed} {relation} {_constant(fact[key])}"
+        found += [f"{signed} {relation} {constant(fact[key])}"
                   for key, relation in (("at_least", ">="), ("at_most", "<=")) if key in fact]
     return found
-
-
-def _constant(number: int) -> str:
-    """A number of 64 bits; the least has no literal of its own."""
-    return "INT64_MIN" if number == -(1 << 63) else f"INT64_C({number})"
-
-
-def _as_signed(type: str, name: str) -> str:
-    """The bits of an integer as a signed number."""
-    bits = {"unsigned char": 8, "unsigned short": 16, "unsigned int": 32,
-            "unsigned long long": 64}.get(type)
-    return name if bits is None else f"(int{bits}_t){name}"
 
 
 def _number(of: KernelFunctions, what: Mapping[str, Any]) -> str:

@@ -141,21 +141,52 @@ class KernelFunctions:
         own = f"&{self.module}_module.kernels[{self.index}]"
         yield f"  CUresult code = tritonc_grid({own}, range, grid, reason);"
         pairs = [*zip(self.kernel["parameters"], self.names, strict=True)]
-        yield from (f"  (void){own};" for parameter, own in pairs if "multiple_of" not in parameter)
+        rows = [(own, self._refused(parameter, own)) for parameter, own in pairs]
+        tested = {fact["argument"] for row in self.kernel["parameters"]
+                  for fact in row.get("not_null", ())}
+        yield from (f"  (void){own};" for place, (own, refused) in enumerate(rows)
+                    if not refused and place not in tested)
         empty = "".join(f" || {axis} == 0" for axis in self.axes)
         yield f"  if (code != CUDA_SUCCESS{empty})\n    return code;"
-        for parameter, own in pairs:
-            if (multiple := parameter.get("multiple_of")) is None:
-                continue
-            if "access" in parameter:
-                value, error = f"(uintptr_t){own}", "CUDA_ERROR_MISALIGNED_ADDRESS"
-                sentence = f"{parameter['name']} is not aligned to {multiple} bytes"
-            else:
-                value, error = own, "CUDA_ERROR_INVALID_VALUE"
-                sentence = f"{parameter['name']} is not a multiple of {multiple}"
-            yield f"  if ({value} % {multiple} != 0)"
-            yield f"    return tritonc_refuse({error}, {literal(sentence)}, reason);"
+        for _, refused in rows:
+            for condition, error, sentence in refused:
+                yield f"  if ({condition})"
+                yield f"    return tritonc_refuse({error}, {literal(sentence)}, reason);"
         yield "  return code;\n}\n"
+
+    def _refused(self, parameter: Mapping[str, Any], own: str) -> list[tuple[str, str, str]]:
+        """What a parameter must not be, in C; the error's code and a sentence for each."""
+        name, multiple = parameter["name"], parameter.get("multiple_of")
+        found = []
+        if "not_null" in parameter:
+            facts = [f"{as_signed(self.kernel['parameters'][fact['argument']]['type'], other)}"
+                     f" >= {constant(fact['at_least'])}" for fact in parameter["not_null"]
+                     for other in [self.names[fact["argument"]]]]
+            found.append((" && ".join([f"{own} == NULL", *facts]), "CUDA_ERROR_INVALID_VALUE",
+                          f"{name} is null"))
+        if "access" in parameter:
+            return [*found, *[(f"(uintptr_t){own} % {multiple} != 0",
+                               "CUDA_ERROR_MISALIGNED_ADDRESS",
+                               f"{name} is not aligned to {multiple} bytes")] * bool(multiple)]
+        wrong = [(f"{own} % {multiple} != 0", f"not a multiple of {multiple}")] * bool(multiple)
+        wrong += [(f"{as_signed(parameter['type'], own)} {relation} {constant(parameter[key])}",
+                   f"{words} {parameter[key]}")
+                  for key, relation, words in (("at_least", "<", "less than"),
+                                               ("at_most", ">", "more than")) if key in parameter]
+        return [(condition, "CUDA_ERROR_INVALID_VALUE", f"{name} is {words}")
+                for condition, words in wrong]
+
+
+def constant(number: int) -> str:
+    """A number of 64 bits; the least has no literal of its own."""
+    return "INT64_MIN" if number == -(1 << 63) else f"INT64_C({number})"
+
+
+def as_signed(type: str, name: str) -> str:
+    """The bits of an integer as a signed number."""
+    bits = {"unsigned char": 8, "unsigned short": 16, "unsigned int": 32,
+            "unsigned long long": 64}.get(type)
+    return name if bits is None else f"(int{bits}_t){name}"
 
 
 def runtime(name: str) -> str:

@@ -165,10 +165,11 @@ static inline CUresult tritonc_load_file(const tritonc_module *module, const cha
     log[0] = 0;
   if (file == NULL)
     return code;
-  if (fseek(file, 0, SEEK_END) == 0 && (size = ftell(file)) >= 0 && fseek(file, 0, SEEK_SET) == 0)
+  if (fseek(file, 0, SEEK_END) == 0 && (size = ftell(file)) >= 0 && size < LONG_MAX /* a folder */
+      && fseek(file, 0, SEEK_SET) == 0)
     image = (char *)malloc((size_t)size + 1);
   if (image == NULL) {
-    code = size < 0 ? CUDA_ERROR_FILE_NOT_FOUND : CUDA_ERROR_OUT_OF_MEMORY;
+    code = size < 0 || size == LONG_MAX ? CUDA_ERROR_FILE_NOT_FOUND : CUDA_ERROR_OUT_OF_MEMORY;
   } else if (fread(image, 1, (size_t)size, file) == (size_t)size) {
     image[size] = 0;
     code = tritonc_load(module, image, log, log_size);
@@ -282,6 +283,8 @@ static inline CUresult tritonc_fill(const tritonc_module *module, const char *sy
   CUdeviceptr address = 0;
   size_t size = 0;
   CUresult code = tritonc_ready(module, &key);
+  if (code == CUDA_SUCCESS && values == NULL)
+    code = CUDA_ERROR_INVALID_VALUE;
   if (code != CUDA_SUCCESS)
     return code;
   tritonc_lock(&module->state->lock);

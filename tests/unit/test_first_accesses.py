@@ -1,0 +1,56 @@
+"""Pointers that a launch reads or writes for certain, and those of which that is not known."""
+
+from __future__ import annotations
+
+import pytest
+
+from tritonc import driver
+from tritonc.analysis.first_accesses import first_accesses
+from tritonc.options import Options
+from tritonc.source import SourceFile
+
+
+def accesses(body: str, parameters: str = "float* x, float* y, int n, int m") -> str:
+    """`x: n>=1 m>=1; y:`, of the parameters in their order."""
+    text = f"kernel void f({parameters}) {{\n  int r[16] = get_global_range(0);\n{body}\n}}\n"
+    found = driver.compile(SourceFile("f.tc", text), Options(stop_after=driver.LOWER), ("tir",))
+    assert found.module is not None
+    (kernel,) = found.module.kernels
+    names = [value.name for value in kernel.parameters]
+    return "; ".join(f"{names[place]}:" + "".join(
+        f" {names[other]}>={least}" for other, least in sorted(facts))
+        for place, facts in sorted(first_accesses(kernel).items()))
+
+
+@pytest.mark.parametrize("body, expected", [
+    ("*(x + r) = 1;", "x:"),
+    ("@(r < n) *(x + r) = *(y + r);", "x: n>=1; y: n>=1"),
+    ("@(n > r && r + 5 < m) *(x + r * n) = 1;", "x: n>=1 m>=6"),
+    ("@(r <= n) *(x + r) = 1;", "x: n>=0"),
+    ("*(x + r + 1) = 1;", ""),  # null and one more is what another asks
+    ("*(x + r + n) = 1;", ""),
+    ("@(r < n && *(y + r) > 0) *(x + r) = 1;", "y: n>=1"),
+    ("@(r < n) *(x + r) = y != 0 ? *(y + r) : 0;", "x: n>=1"),
+    ("if (y != 0) { *(y + r) = 2; } *(x + r) = 1;", "x:"),
+    ("if (n > 3) { *(y + r) = 2; } *(x + r) = 1;", "x:; y: n>=4"),
+    ("if (n > 3) return; *(x + r) = 1;", ""),
+    # loops: the first iteration, and what comes after
+    ("float s[16] = 0; for (int k = n; k > 0; k -= 1) s += *(y + r); *(x + r) = s;",
+     "x:; y: n>=1"),
+    ("int k = 0; while (k < n) k += 4; *(x + r + k) = 1;", ""),
+    ("for (int k = 0; k < n; k += 1) { if (k > 2) { *(x + r) = 1; } *(y + r) = 1; }", "y: n>=1"),
+    ("for (int k = 0; k < n; k += 1) for (int j = 0; j < m; j += 1) *(y + r * k + j) = 1;",
+     "y: n>=1 m>=1"),
+    ("for (int k = 0; k < n; k += 1) { if (k == 2) break; *(y + r) = 1; }", ""),
+    ("for (int k = 0; k < n; k += 1) { for (int j = 0; j < m; j += 1) *(y + r) = 1; "
+     "*(x + r) = 1; }", "x: n>=1; y: n>=1 m>=1"),
+])  # fmt: skip
+def test_accesses(body: str, expected: str) -> None:
+    assert accesses(body) == expected
+
+
+def test_types() -> None:
+    """Unsigned numbers are compared as such; what a long's low half is, is not asked."""
+    wide = "float* x, float* y, unsigned char n, long m, bool b"
+    assert accesses("@(r < n) *(x + r) = 1; @(r < (int)m) *(y + r) = 1;", wide) == "x: n>=1"
+    assert accesses("@(r < m) *(x + r) = 1; @(b) *(y + r) = 1;", wide) == "x: m>=1"

@@ -128,7 +128,8 @@ def test_facts() -> None:
          {"argument": 2, "at_least": 1, "at_most": 1}],
         [{"argument": 2, "at_least": 1, "at_most": 1}], [{"argument": 1, "at_most": 63}]]
     assert row["parameters"][0] == {"name": "x", "type": "float *", "access": "read write",
-                                    "multiple_of": 4}
+                                    "multiple_of": 4,
+                                    "not_null": [{"argument": 1, "at_least": 1}]}
     assert row["choice"] == {"rule": "first"}
     plain, fast = (ptx.split(f".entry twice{name}(")[1].split("\n}\n")[0] for name in ("", "__v1"))
     assert "stride" not in fast.replace("twice__v1_param_2", "") and len(fast) < len(plain)

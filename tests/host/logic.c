@@ -105,7 +105,7 @@ int main(int argc, char **argv) {
   CHECK(bounds_check(Y, 3, 250, 9, &reason) == CUDA_SUCCESS);
   CHECK(bounds_check(Y, 2, 250, 9, &reason) == CUDA_ERROR_INVALID_VALUE);
   CHECK(strcmp(reason, "n is less than 3") == 0);
-  CHECK(bounds_check(Y, INT_MIN, 250, 9, NULL) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(bounds_check(Y, INT32_MIN, 250, 9, NULL) == CUDA_ERROR_INVALID_VALUE);
   CHECK(bounds_check(Y, 3, 5, 9, &reason) == CUDA_ERROR_INVALID_VALUE); /* -1 is at most */
   CHECK(strcmp(reason, "k is more than -1") == 0);
   CHECK(bounds_check(Y, 3, 250, INT64_MAX, &reason) == CUDA_ERROR_INVALID_VALUE);

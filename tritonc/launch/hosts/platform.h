@@ -3,7 +3,6 @@
 #define TRITONC_PLATFORM 1
 
 #include <cuda.h>
-#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

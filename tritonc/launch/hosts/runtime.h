@@ -158,6 +158,7 @@ static inline CUresult tritonc_load(const tritonc_module *module, const void *im
 static inline CUresult tritonc_load_file(const tritonc_module *module, const char *path, char *log,
                                          size_t log_size) {
   FILE *file = path == NULL ? NULL : fopen(path, "rb");
+  const long most = (long)(~0ul >> 1); /* of a folder */
   CUresult code = CUDA_ERROR_FILE_NOT_FOUND;
   char *image = NULL;
   long size = -1;
@@ -165,11 +166,11 @@ static inline CUresult tritonc_load_file(const tritonc_module *module, const cha
     log[0] = 0;
   if (file == NULL)
     return code;
-  if (fseek(file, 0, SEEK_END) == 0 && (size = ftell(file)) >= 0 && size < LONG_MAX /* a folder */
+  if (fseek(file, 0, SEEK_END) == 0 && (size = ftell(file)) >= 0 && size < most
       && fseek(file, 0, SEEK_SET) == 0)
     image = (char *)malloc((size_t)size + 1);
   if (image == NULL) {
-    code = size < 0 || size == LONG_MAX ? CUDA_ERROR_FILE_NOT_FOUND : CUDA_ERROR_OUT_OF_MEMORY;
+    code = size < 0 || size == most ? CUDA_ERROR_FILE_NOT_FOUND : CUDA_ERROR_OUT_OF_MEMORY;
   } else if (fread(image, 1, (size_t)size, file) == (size_t)size) {
     image[size] = 0;
     code = tritonc_load(module, image, log, log_size);

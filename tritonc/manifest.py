@@ -22,6 +22,10 @@ which are there only if something is promised, bound it as a signed number.  A p
 `not_null` is not null where all that it lists holds of other arguments: the kernel reads or writes
 there.  The host fills the constant tables that are not initialized.
 
+A header for several targets is made of the manifest of the first, with `targets`, all their names.
+There an entry that is launched otherwise for some has `targets`, too: by name its threads, cluster
+and dynamic shared memory, or null where that target lacks the variant.
+
 A kernel with variants has two members more: "variants", each with what of the above is its own and
 with `requires`, what must hold for a launch of it beside what the kernel itself wants; and
 "choice", by which a launch chooses among the kernel, number 0, and them

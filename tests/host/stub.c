@@ -95,6 +95,11 @@ CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CU
   stub.stream = stream;
   return CUDA_SUCCESS;
 }
+CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction function) {
+  *value = stub.version;
+  return attribute == CU_FUNC_ATTRIBUTE_PTX_VERSION && function ? CUDA_SUCCESS
+                                                                : CUDA_ERROR_INVALID_VALUE;
+}
 CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute, int value) {
   if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)
     return CUDA_ERROR_INVALID_VALUE;

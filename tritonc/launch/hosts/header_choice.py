@@ -33,11 +33,12 @@ def choosing(of: KernelFunctions) -> Iterator[str]:
     yield from _bits(of, False)
     yield "      ;\n}\n"
     rule = {"cost": _cost, "nearest": _nearest, "first": _first}[of.kernel["choice"]["rule"]]
-    if of.in_memory:
+    if of.chooses:
         yield of.head("choose", ["uint64_t allowed"], returns="unsigned")
         yield from unused
         yield from rule(of)
         yield "}\n"
+    if of.in_memory:
         yield "/* The variant that a launch takes which has memory. */"
         yield of.head("in_memory", returns="unsigned")
         yield f"  const uint64_t allowed = {of.name}_allowed({of.call})"
@@ -45,7 +46,7 @@ def choosing(of: KernelFunctions) -> Iterator[str]:
         yield f"      ;\n  return {of.name}_choose(allowed, {of.call});\n}}\n"
     yield "/* The variant that a launch takes which is allowed: 0 is the general one. */"
     yield of.head("variant", returns="unsigned")
-    if of.in_memory:
+    if of.chooses:
         yield f"  return {of.name}_choose({of.name}_allowed({of.call}), {of.call});\n}}\n"
     else:
         yield f"  const uint64_t allowed = {of.name}_allowed({of.call});"

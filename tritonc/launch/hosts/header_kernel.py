@@ -46,10 +46,14 @@ class KernelFunctions:
         self.module, self.name, self.index, self.kernel = module, name, index, kernel
         self.variants: Sequence[Mapping[str, Any]] = kernel.get("variants", ())
         self.in_memory = takes_memory(kernel)
+        # A variant that a target lacks: the launch chooses among those that it has.
+        self.some_lack = any(None in row.get("targets", {}).values() for row in self.variants)
         own = [f"{name}_{word}" for word in (
             "check", *("variant", "allowed", "launch_variant") * bool(self.variants),
-            *("in_memory", "choose", "workspace_bytes") * self.in_memory)]
-        used = {f"{module}_module", *own, *("workspace", "bytes", "needed") * self.in_memory}
+            *("in_memory", "workspace_bytes") * self.in_memory,
+            *["choose"] * self.chooses)]
+        used = {f"{module}_module", *own, *("workspace", "bytes", "needed") * self.in_memory,
+                *["present"] * self.some_lack}
         self.names = parameter_names(kernel["parameters"],
                                      used | (_LOCAL if self.variants else set()))
         self.axes = [f"range{axis}" for axis in range(len(kernel["tile"]))]
@@ -71,13 +75,25 @@ class KernelFunctions:
             yield from self._start("variant", (
                 f"variant > {len(self.variants)} || !({self.name}_allowed({self.call})"
                 " >> variant & 1)"))
-        if self.in_memory:
-            yield self._with_memory()
         if self.kernel["assumptions"]:
             yield ("/* The arguments must be such that "
                    + ",\n * ".join(self.kernel["assumptions"]) + ". */")
         yield self.head("launch", between=["CUstream stream"])
-        yield from self._start(f"{self.name}_variant({self.call})" if self.variants else "")
+        yield from self._start(self.taken)
+        if self.in_memory:
+            yield self._with_memory()
+
+    @property
+    def chooses(self) -> bool:
+        """Whether there is a function that chooses among given variants."""
+        return self.in_memory or self.some_lack
+
+    @property
+    def taken(self) -> str:
+        """The number of the variant of a launch that is given no memory."""
+        if self.some_lack:
+            return f"{self.name}_choose({self.name}_allowed({self.call}) & present, {self.call})"
+        return f"{self.name}_variant({self.call})" if self.variants else ""
 
     def head(self, word: str, before: Sequence[str] = (), between: Sequence[str] = (),
              after: Sequence[str] = (), returns: str = "CUresult") -> str:
@@ -117,6 +133,11 @@ class KernelFunctions:
         if refused:
             yield f"  if (code == CUDA_SUCCESS && ({refused}))"
             yield "    code = CUDA_ERROR_INVALID_VALUE;"
+        if "present" in number:
+            yield "  uint64_t present = 1;"
+            yield "  if (code == CUDA_SUCCESS)"
+            yield (f"    code = tritonc_present(&{self.module}_module, {self.index}, "
+                   f"{len(self.variants)}, range, &present);")
         yield "  return code != CUDA_SUCCESS ? code : tritonc_launch("
         index = f"{self.index} + {number}" if number else f"{self.index}"
         yield f"      &{self.module}_module, {index}, range, stream, arguments);\n}}\n"
@@ -128,6 +149,7 @@ class KernelFunctions:
             index=self.index, range=self._range(),
             each=", ".join(str(row.get("workspace", 0)) for row in (self.kernel, *self.variants)),
             addresses=", ".join(f"&{n}" for n in (*self.names, "workspace")),
+            launched=", ".join([*self.axes, "stream", *self.names]),
             bytes_head=self.head("workspace_bytes", returns="size_t"),
             launch_head=self.head("launch_workspace", between=[
                 "CUstream stream", "void *workspace", "size_t bytes"]))

@@ -252,7 +252,7 @@ def test_a_static_assert_prunes() -> None:
 
 
 def test_tunables_that_are_chosen_together() -> None:
-    """Candidates are the rows, by their numbers; a meta-parameter of a row is not tried by itself."""
+    """Candidates are the rows, by number; a meta-parameter of rows is not tried by itself."""
     text = ADD.replace(
         "const tunable int T = {64, 128, 256};",
         "const tunable (T, num_warps) = {(64, 1), (128, 4)};")

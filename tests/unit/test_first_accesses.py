@@ -27,6 +27,8 @@ def accesses(body: str, parameters: str = "float* x, float* y, int n, int m") ->
     ("@(r < n) *(x + r) = *(y + r);", "x: n>=1; y: n>=1"),
     ("@(n > r && r + 5 < m) *(x + r * n) = 1;", "x: n>=1 m>=6"),
     ("@(r <= n) *(x + r) = 1;", "x: n>=0"),
+    ("@(r < n) *(x + r / 8 + r % 8) = *y;", "x: n>=1; y: n>=1"),  # y, where any is left
+    ("*(x + r / n) = 1;", ""),  # by 0?
     ("*(x + r + 1) = 1;", ""),  # null and one more is what another asks
     ("*(x + r + n) = 1;", ""),
     ("@(r < n && *(y + r) > 0) *(x + r) = 1;", "y: n>=1"),

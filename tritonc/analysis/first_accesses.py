@@ -130,6 +130,9 @@ class _Search:
         operands = [self.seen(operand, block) for operand in op.operands]
         if op.name in _SAME:
             return operands[0]
+        if op.name == "reduce":  # one of them holds if the first does
+            holds = op.attributes["kind"] == "or" and isinstance(operands[0], frozenset)
+            return operands[0] if holds else None
         if op.name == "icmp" and is_int(op.operands[0].type):
             return _compared(op.attributes["predicate"], *operands)
         return _computed(op.name, operands)
@@ -138,6 +141,8 @@ class _Search:
 def _computed(name: str, operands: list[Known]) -> Known:
     if name == "mul" and 0 in operands:
         return 0
+    if name in ("sdiv", "srem", "udiv", "urem") and operands[0] == 0:
+        return 0 if isinstance(operands[1], int) and operands[1] else None
     if name in ("add", "addptr", "sub") and operands[1] == 0:
         return operands[0]
     if name == "add" and operands[0] == 0:

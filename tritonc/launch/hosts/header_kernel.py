@@ -174,6 +174,11 @@ class KernelFunctions:
             for condition, error, sentence in refused:
                 yield f"  if ({condition})"
                 yield f"    return tritonc_refuse({error}, {literal(sentence)}, reason);"
+        for parameter, own in pairs:
+            if "access" in parameter:
+                sentence = literal(f"{parameter['name']} is in no memory that the GPU reaches")
+                yield "  if (code == CUDA_SUCCESS)"
+                yield f"    code = tritonc_reachable({own}, {sentence}, reason);"
         yield "  return code;\n}\n"
 
     def _refused(self, parameter: Mapping[str, Any], own: str) -> list[tuple[str, str, str]]:

@@ -95,7 +95,8 @@ __declspec(dllimport) long long(__stdcall *__stdcall GetProcAddress(struct HINST
 #define TRITONC_FUNCTIONS(X)                                                                      \
   X(cuCtxGetCurrent) X(cuCtxSetCurrent) X(cuDeviceGet) X(cuDevicePrimaryCtxRetain)                \
   X(cuFuncGetAttribute) X(cuFuncSetAttribute) X(cuLaunchKernel) X(cuMemcpyHtoDAsync)              \
-  X(cuModuleGetFunction) X(cuModuleGetGlobal) X(cuModuleLoadDataEx) X(cuModuleUnload)
+  X(cuModuleGetFunction) X(cuModuleGetGlobal) X(cuModuleLoadDataEx) X(cuModuleUnload)             \
+  X(cuPointerGetAttribute)
 /* cuda.h renames some functions (cuModuleGetGlobal_v2): these take the names that it gives. */
 #define TRITONC_MEMBER(name) TRITONC_MEMBER_(name)
 #define TRITONC_MEMBER_(name) TRITONC_TYPE(&name) name##_;

@@ -262,6 +262,25 @@ static inline CUresult tritonc_refuse(CUresult code, const char *sentence, const
   return code;
 }
 
+/* With TRITONC_CHECK_POINTERS the driver is asked for each array: CUDA_ERROR_INVALID_VALUE for one
+ * that no kernel can reach, as that of malloc(). */
+static inline CUresult tritonc_reachable(const void *array, const char *sentence,
+                                         const char **reason) {
+#ifdef TRITONC_CHECK_POINTERS
+  CUdeviceptr on_device = 0;
+  CUresult code = array == NULL ? CUDA_SUCCESS : tritonc_open();
+  if (code == CUDA_SUCCESS && array != NULL)
+    code = TRITONC_DRIVER(cuPointerGetAttribute)(&on_device, CU_POINTER_ATTRIBUTE_DEVICE_POINTER,
+                                                 (CUdeviceptr)(uintptr_t)array);
+  return code == CUDA_ERROR_INVALID_VALUE ? tritonc_refuse(code, sentence, reason) : code;
+#else
+  (void)array;
+  (void)sentence;
+  (void)reason;
+  return CUDA_SUCCESS;
+#endif
+}
+
 /* The grid for a global range; it has a zero where there is nothing to do. */
 static inline CUresult tritonc_grid(const tritonc_kernel *kernel, const int64_t *range,
                                     unsigned *grid, const char **reason) {

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from tritonc import driver
 from tritonc.analysis.first_accesses import first_accesses
+from tritonc.interp.interpreter import InterpreterError, Memory
+from tritonc.launch import interpreter
+from tritonc.launch.data import prepare
+from tritonc.launch.run_problems import kernel_of, read_problems, with_defines
 from tritonc.options import Options
-from tritonc.source import SourceFile
+from tritonc.source import Diagnostics, SourceFile
+
+ROOT = Path(__file__).parent.parent.parent
 
 
 def accesses(body: str, parameters: str = "float* x, float* y, int n, int m") -> str:
@@ -56,3 +65,37 @@ def test_types() -> None:
     wide = "float* x, float* y, unsigned char n, long m, bool b"
     assert accesses("@(r < n) *(x + r) = 1; @(r < (int)m) *(y + r) = 1;", wide) == "x: n>=1"
     assert accesses("@(r < m) *(x + r) = 1; @(b) *(y + r) = 1;", wide) == "x: m>=1"
+
+
+def programs() -> list[Path]:
+    """Samples and tests, each with its problems."""
+    return sorted([*ROOT.glob("samples/*.tc"), *ROOT.glob("tests/run/*.tc")])
+
+
+@pytest.mark.parametrize("number", range(8))
+def test_null_would_have_been_an_error(number: int, thorough: bool,
+                                       monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of each pointer that a launch refuses to be null: the interpreter cannot run it either."""
+    class Nothing(Memory):
+        def allocate(self, array: Any, name: str, *more: Any, **most: Any) -> int:
+            return 0 if name == null else super().allocate(array, name, *more, **most)
+
+    monkeypatch.setattr(interpreter, "Memory", Nothing)
+    tried = 0
+    for path in programs()[number :: 8 if thorough else 40]:
+        source = SourceFile(str(path), path.read_text())
+        for problem in read_problems(source, Options(), "tc", Diagnostics()):
+            options = with_defines(problem, Options(stop_after=driver.LOWER))
+            module = driver.compile(source, options, ("tir",)).module
+            assert module is not None
+            kernel = kernel_of(problem, module)
+            data = prepare(problem, module, kernel, {})
+            if 0 in data.grid:
+                continue
+            for place, facts in first_accesses(kernel).items():
+                if all(int(data.arguments[i].held) >= least for i, least in facts):
+                    null = kernel.parameters[place].name
+                    tried += 1
+                    with pytest.raises(InterpreterError):
+                        interpreter.launch(module, data)
+    assert tried

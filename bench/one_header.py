@@ -110,7 +110,8 @@ def report(stem: str, header: Header, workloads: Sequence[Workload], count: int)
     for what, range_, given in (
             ("a negative extent", [-1, *extents[1:]], arguments),
             ("an extent of 2^40", [1 << 40, *extents[1:]], arguments),
-            ("a misaligned array", extents, [v + (v == 0x1000) for v in arguments])):
+            ("a misaligned array", extents, [v + (v == 0x1000) for v in arguments]),
+            ("null arrays", extents, [0 if v == 0x1000 else v for v in arguments])):
         reason = ctypes.c_char_p()
         code = header.library.check(header.pack([
             *range_, *given, ctypes.addressof(reason)]))

@@ -109,6 +109,41 @@ int main(void) {
     assert codes[0] in (303 % 256, 3, 201)
 
 
+CHECKED = """
+#define TRITONC_CHECK_POINTERS
+#include "kernels.h"
+#include "stub.h"
+int main(void) {
+  const char *reason = "";
+  int *device = (int *)64, *host = (int *)0xbad000;
+  if (optional_check(1, device, NULL, 1, NULL) != CUDA_ERROR_NOT_INITIALIZED)
+    return 1;
+  cuInit(0);
+  if (optional_check(1, device, NULL, 1, NULL) || optional_check(0, host, host, 1, NULL))
+    return 2;
+  stub.asked = 0;
+  if (optional_launch(1, NULL, host, device, 1) != CUDA_ERROR_INVALID_VALUE || stub.asked != 1)
+    return 3;
+  if (optional_check(1, device, host, 1, &reason) != CUDA_ERROR_INVALID_VALUE)
+    return 4;
+  return puts(reason) < 0;
+}
+"""
+
+
+def test_pointers_are_checked_if_asked_for(tmp_path: Path) -> None:
+    """An array of the CPU is found out before the launch."""
+    need("gcc", "g++")
+    compiled(HOST / "kernels.tc", "--header", "kernels.h", "-o", "kernels.ptx")
+    library = stub(tmp_path)
+    Path("checked.c").write_text(CHECKED)
+    for compiler, language in (("gcc", []), ("g++", ["-x", "c++"])):
+        build(tmp_path, "checked", *language, "checked.c", "-x", "none", library,
+              compiler=compiler)
+        assert run("./checked", cwd=tmp_path, LD_LIBRARY_PATH=".") == (
+            "bias is in no memory that the GPU reaches\n")
+
+
 def test_module_and_kernel_names() -> None:
     Path("my-kernels.v2.tc").write_text("kernel void f(int* y) { *y = 1; }\n")
     compiled(Path("my-kernels.v2.tc"), "--header", "x.h", "--embed")

@@ -128,7 +128,8 @@ def test_facts() -> None:
          {"argument": 2, "at_least": 1, "at_most": 1}],
         [{"argument": 2, "at_least": 1, "at_most": 1}], [{"argument": 1, "at_most": 63}]]
     assert row["parameters"][0] == {"name": "x", "type": "float *", "access": "read write",
-                                    "multiple_of": 4}
+                                    "multiple_of": 4,
+                                    "not_null": [{"argument": 1, "at_least": 1}]}
     assert row["choice"] == {"rule": "first"}
     plain, fast = (ptx.split(f".entry twice{name}(")[1].split("\n}\n")[0] for name in ("", "__v1"))
     assert "stride" not in fast.replace("twice__v1_param_2", "") and len(fast) < len(plain)
@@ -435,7 +436,9 @@ int main(void) {
         == CUDA_ERROR_MISALIGNED_ADDRESS);
   CHECK(twice_launch(0, NULL, NULL, 0, 0) == CUDA_SUCCESS);
   CHECK(stub.launches == 6);
-  CHECK(twice_launch(5, NULL, NULL, 1024, 1) == CUDA_SUCCESS); /* null is aligned, as ever */
+  CHECK(twice_launch(5, NULL, NULL, 1024, 1) == CUDA_ERROR_INVALID_VALUE); /* it writes there */
+  CHECK(twice_launch_variant(1, 1024, NULL, NULL, 1024, 1) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(twice_launch(5, NULL, NULL, 0, 1) == CUDA_SUCCESS); /* and here it does not */
   /* tuned sizes */
   stub.count = 7;
   CHECK(product_launch(16, 2560, NULL, x, x, x, 16, 2560, 2560, 1) == CUDA_SUCCESS);

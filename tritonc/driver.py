@@ -36,6 +36,7 @@ from tritonc.stages import context_of, new_diagnostics, preprocess
 from tritonc.variants.kernels import Variants
 
 if TYPE_CHECKING:
+    from tritonc.analysis.first_accesses import Facts
     from tritonc.frontend.preprocess import Preprocessed
     from tritonc.frontend.syntax import Program
     from tritonc.ir.context import Context, Remark
@@ -297,6 +298,11 @@ class _Compilation:
             from tritonc import pass_manager, passes
             from tritonc.ir.context import by_place
         variants = self.result.variants
+        with self._stage("first accesses"):
+            from tritonc.analysis.first_accesses import first_accesses
+
+            accesses = {kernel.name: first_accesses(kernel) for kernel in module.kernels
+                        if kernel.name not in variants.added} if machine else {}
         meta = {kernel.name: self.bindings.of_kernel(kernel, self.result.tunables)
                 for kernel in module.kernels if kernel.name not in variants.added}
         meta |= {name: self.bindings.meta_of(variants.variant(name).binding, self.result.tunables)
@@ -323,7 +329,7 @@ class _Compilation:
             if (self.options.small_clusters or self.plan) and self.alike is None:
                 variants.pack(module, meta)
             meta = variants.settle(module, meta, self.alike is None)
-            self._emit(module, context.target, meta)
+            self._emit(module, context.target, meta, accesses)
 
     def _passes(self, stage: str, module: Module, context: Context,
                 rows: Sequence[tuple[str, Pass]], meta: Mapping[str, dict[str, int]]) -> bool:
@@ -365,12 +371,14 @@ class _Compilation:
         self.result.timings += [(f"  {label}", s) for label, s in hooks.seconds.items()]
         return completed
 
-    def _emit(self, module: Module, target: Any, meta: Mapping[str, dict[str, int]]) -> None:
+    def _emit(self, module: Module, target: Any, meta: Mapping[str, dict[str, int]],
+              accesses: Mapping[str, Mapping[int, Facts]]) -> None:
         from tritonc.manifest import as_file, manifest, one_line
 
         used = self.bindings.tuning
         tuning = PurePath(used).name if used is not None else None
-        contents = manifest(module, target, tuning, meta, self.result.variants.groups())
+        contents = manifest(module, target, tuning, meta, self.result.variants.groups(),
+                            accesses)
         self.result.manifest = contents
         if "manifest" in self.wanted:
             self.result.outputs["manifest"] = as_file(contents)

@@ -18,8 +18,13 @@ meta-parameters that were bound too; `tuning`, which is there only if one was us
 file.  `small` is there only if the entry has a second body, of small tiles: `tile` is theirs,
 launches of at most `most` programs run it, and `tunables` above are those of the large body.  An
 assumption is a sentence that the host has to make true; `at_least` and `at_most` of a parameter,
-which are there only if something is promised, bound it as a signed number.  The host
-fills the constant tables that are not initialized.
+which are there only if something is promised, bound it as a signed number.  A pointer with
+`not_null` is not null where all that it lists holds of other arguments: the kernel reads or writes
+there.  The host fills the constant tables that are not initialized.
+
+A header for several targets is made of the manifest of the first, with `targets`, all their names.
+There an entry that is launched otherwise for some has `targets`, too: by name its threads, cluster
+and dynamic shared memory, or null where that target lacks the variant.
 
 A kernel with variants has two members more: "variants", each with what of the above is its own and
 with `requires`, what must hold for a launch of it beside what the kernel itself wants; and
@@ -35,6 +40,7 @@ from math import lcm
 from typing import Any
 
 from tritonc import __version__
+from tritonc.analysis.first_accesses import Facts
 from tritonc.backend.llvm import uses_dynamic_shared
 from tritonc.backend.target.target import Target
 from tritonc.ir.core import Kernel, Module, ParameterInfo, Value
@@ -58,13 +64,13 @@ DTYPES = {element: dtype for element, (_, dtype) in _SIGNED.items()} | {"tf32": 
 
 def manifest(module: Module, target: Target, tuning: str | None = None,
              meta: Mapping[str, Mapping[str, int]] | None = None,
-             variants: Mapping[str, tuple[VariantSet, Mapping[str, int]]] | None = None
-             ) -> dict[str, Any]:
+             variants: Mapping[str, tuple[VariantSet, Mapping[str, int]]] | None = None,
+             accesses: Mapping[str, Mapping[int, Facts]] | None = None) -> dict[str, Any]:
     """The manifest of a module whose kernels went through the backend.
 
     `tuning` is the name of the tuning file that was used, if one was; `meta` has the
     meta-parameters that were bound, by kernel; `variants` the variants of a kernel, and which of
-    them the module has, by the names of their entries.
+    them the module has, by the names of their entries; `accesses` the first accesses of a kernel.
     """
     used = {"tuning": tuning} if tuning is not None else {}
     rows = {kernel.name: _kernel(kernel, target, (meta or {}).get(kernel.name, {}))
@@ -74,6 +80,10 @@ def manifest(module: Module, target: Target, tuning: str | None = None,
         if own:
             rows[name] |= {"variants": [_variant(rows[name], row) for row in own],
                            "choice": known.rule([*entries.values()])}
+    for name, found in (accesses or {}).items():
+        for number, facts in found.items():
+            rows[name]["parameters"][number]["not_null"] = [
+                {"argument": other, "at_least": least} for other, least in sorted(facts)]
     return {
         "compiler": f"tritonc {__version__}",
         "target": target.name,

@@ -110,6 +110,15 @@ def fatbin(modules: Mapping[str, tuple[str, bytes]], *, ptxas: str | None = None
     return _run([find(ptxas, "fatbinary"), "--create=out", "--64", *images], files)
 
 
+def version(target: str) -> int:
+    """The number that the driver has for PTX of a target.
+
+    >>> version("sm_90a")
+    90
+    """
+    return int("".join(filter(str.isdigit, target)))
+
+
 def _run(command: list[str], inputs: Mapping[str, bytes]) -> bytes:
     """What a tool writes to the file `out`."""
     return _execute(command, inputs)[0]

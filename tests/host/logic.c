@@ -47,6 +47,7 @@ int main(int argc, char **argv) {
   CHECK(kernels_load_file("no such file", log, sizeof log) == CUDA_ERROR_FILE_NOT_FOUND);
   CHECK(log[0] == 0);
   CHECK(kernels_load_file(NULL, NULL, 0) == CUDA_ERROR_FILE_NOT_FOUND);
+  CHECK(kernels_load_file(".", NULL, 0) == CUDA_ERROR_FILE_NOT_FOUND); /* a folder */
   CHECK(kernels_load_data(NULL, NULL, 0) == CUDA_ERROR_INVALID_VALUE);
   CHECK(kernels_load_data("// tritonc: {of another}\n", NULL, 0) == CUDA_ERROR_INVALID_IMAGE);
   CHECK(stub.loads == 0);
@@ -100,10 +101,30 @@ int main(int argc, char **argv) {
   CHECK(f_check(1, X, H, H, 1, 1, 1, -12, &reason) == CUDA_ERROR_INVALID_VALUE);
   CHECK(strcmp(reason, "n is not a multiple of 8") == 0);
   CHECK(f_check(0, X + 1, H, H, 1, 1, 1, 7, NULL) == CUDA_SUCCESS); /* nothing to do */
+  CHECK(f_check(1, X, H, H, 1, 1, 1, 0, NULL) == CUDA_SUCCESS);
+  CHECK(bounds_check(Y, 3, 250, 9, &reason) == CUDA_SUCCESS);
+  CHECK(bounds_check(Y, 2, 250, 9, &reason) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(strcmp(reason, "n is less than 3") == 0);
+  CHECK(bounds_check(Y, INT32_MIN, 250, 9, NULL) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(bounds_check(Y, 3, 5, 9, &reason) == CUDA_ERROR_INVALID_VALUE); /* -1 is at most */
+  CHECK(strcmp(reason, "k is more than -1") == 0);
+  CHECK(bounds_check(Y, 3, 250, INT64_MAX, &reason) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(bounds_launch(NULL, Y, 2, 250, 9) == CUDA_ERROR_INVALID_VALUE);
+
+  /* null: only where the kernel looks at nothing */
+  CHECK(f_check(1, NULL, H, H, 1, 1, 1, 8, &reason) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(strcmp(reason, "x is null") == 0);
+  CHECK(f_check(1, NULL, H, H, 1, 1, 1, 0, NULL) == CUDA_SUCCESS);
+  CHECK(f_check(1, NULL, H, H, 1, 1, 1, -8, NULL) == CUDA_SUCCESS);
+  CHECK(f_check(0, NULL, NULL, NULL, 1, 1, 1, 8, NULL) == CUDA_SUCCESS);
+  CHECK(once_launch(NULL, NULL) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(optional_check(1, Y, NULL, 1, NULL) == CUDA_SUCCESS);
+  CHECK(optional_check(1, NULL, NULL, 1, NULL) == CUDA_ERROR_INVALID_VALUE);
   CHECK(f_launch(1, NULL, X + 1, H, H, 1, 1, 1, 8) == CUDA_ERROR_MISALIGNED_ADDRESS);
   CHECK(stub.launches == 7);
 
   /* tables */
+  CHECK(kernels_fill_delta(NULL, NULL) == CUDA_ERROR_INVALID_VALUE);
   CHECK(kernels_fill_delta(values, (CUstream)48) == CUDA_SUCCESS);
   CHECK(memcmp(stub.table, values, sizeof values) == 0 && stub.stream == (CUstream)48);
 

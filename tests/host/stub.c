@@ -95,6 +95,19 @@ CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CU
   stub.stream = stream;
   return CUDA_SUCCESS;
 }
+CUresult cuPointerGetAttribute(void *value, CUpointer_attribute attribute, CUdeviceptr pointer) {
+  stub.asked++;
+  *(CUdeviceptr *)value = pointer;
+  if (!initialized)
+    return CUDA_ERROR_NOT_INITIALIZED;
+  return attribute == CU_POINTER_ATTRIBUTE_DEVICE_POINTER && pointer != 0xbad000
+             ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction function) {
+  *value = stub.version;
+  return attribute == CU_FUNC_ATTRIBUTE_PTX_VERSION && function ? CUDA_SUCCESS
+                                                                : CUDA_ERROR_INVALID_VALUE;
+}
 CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute, int value) {
   if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)
     return CUDA_ERROR_INVALID_VALUE;

@@ -10,6 +10,8 @@ struct stub_notes {
   void *arguments[16];
   int last;            /* the last argument's first 4 bytes */
   int table[4];        /* as it was filled last */
+  int asked;           /* about pointers; 0xbad000 is none of the GPU */
+  int version;         /* that functions have of PTX */
 };
 #ifdef __cplusplus
 extern "C" {

@@ -117,6 +117,8 @@ def test_ptx_that_the_driver_rejects(kernel: tritonc.Kernel, driver: FakeDriver)
     (0, lambda: Interface(typestr="<f8"), TypeError, "needs elements of float32, found float64"),
     (1, lambda: Interface(mask=1), TypeError, "an array with a mask"),
     (1, lambda: Interface(data=(8192, True)), ValueError, "read-only"),
+    (0, lambda: FakeTensor(0), ValueError, "'x' .* it is null or empty"),
+    (1, lambda: Interface(0), ValueError, "'y' .* it is null or empty"),
     (1, lambda: FakeTensor(4100), ValueError, "'y' .* 0x1004 is not a multiple of 16"),
     (1, lambda: FakeTensor(device=1), ValueError, "it is on GPU 1, and 'x' on GPU 0"),
     (2, 12, ValueError, "'n' .* 12 is not a multiple of 8"),
@@ -247,6 +249,17 @@ def test_bounds() -> None:
                         (2**32 - 1, "is less than 1")):
         with pytest.raises(ValueError, match=text):
             parameter.number(wrong)
+
+
+def test_empty_arrays(kernel: tritonc.Kernel, driver: FakeDriver) -> None:
+    """Where the kernel would look at nothing, they are as good as others."""
+    kernel = fresh(kernel)
+    for _ in range(2):
+        kernel.launch(0, 64, FakeTensor(0), FakeTensor(0), 0, *RIGHT[1:])
+        kernel.launch(0, 64, FakeTensor(0), FakeTensor(0), -8, *RIGHT[1:])
+    assert len(driver.launches) == 4
+    kernel.launch(0, 0, FakeTensor(0), FakeTensor(0), *RIGHT)
+    assert len(driver.launches) == 4
 
 
 def test_tables(driver: FakeDriver) -> None:

@@ -251,6 +251,15 @@ def test_a_static_assert_prunes() -> None:
         assert {candidate["T"] for candidate in space.candidates} == left
 
 
+def test_tunables_that_are_chosen_together() -> None:
+    """Candidates are the rows, by number; a meta-parameter of rows is not tried by itself."""
+    text = ADD.replace(
+        "const tunable int T = {64, 128, 256};",
+        "const tunable (T, num_warps) = {(64, 1), (128, 4)};")
+    space = search_space(SourceFile("add.tc", text), Options(), "add")
+    assert sorted(c["T_num_warps"] for c in space.candidates) == [0, 1]
+
+
 def test_the_first_of_each_tile_is_measured_before_others_are_compared() -> None:
     space = search_space(SourceFile("add.tc", ADD), Options(), "add")
     portions = space.portions()

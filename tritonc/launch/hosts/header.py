@@ -23,6 +23,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import product
 from typing import Any
 
 from tritonc.launch.hosts.header_kernel import (
@@ -35,6 +36,7 @@ from tritonc.launch.hosts.header_kernel import (
     takes_memory,
 )
 from tritonc.manifest import one_line
+from tritonc.ptxas import version
 
 _LITERAL, _STRING = 8000, 60000  # MSVC has limits for a literal and for several that make a string
 # What a line of a header defines: a function, a constant of an `enum`.
@@ -63,15 +65,17 @@ def with_names(manifest: Mapping[str, Any], name: str, *, image: str | bytes | N
     texts += ["runtime_choice.h"] * any("variants" in k for k in kernels)
     texts += ["runtime_workspace.h"] * any(map(takes_memory, kernels))
     entries = [row for kernel in kernels for row in (kernel, *kernel.get("variants", ()))]
+    targets = differing(manifest)
     lines = [
-        f"/* Kernels of {module} for {manifest['target']}, by {manifest['compiler']}: do not edit.",
+        f"/* Kernels of {module} for {', '.join(targets)}, by {manifest['compiler']}: do not edit.",
         " * They run in the current context; each function returns an error code of the driver. */",
         f"#ifndef {tag}_h", f"#define {tag}_h", "",
         *map(runtime, texts),
-        _definitions(manifest, entries, tag, data),
+        _definitions(manifest, entries, targets, tag, data),
         f"static const tritonc_module {module}_module = {{",
         f"    {tag}_manifest, {f'{tag}_image' if data else 'NULL'}, {len(entries)}, {tag}_kernels,",
-        f"    &{tag}_state, {tag}_functions}};", "",
+        f"    &{tag}_state, {tag}_functions, {len(targets)},",
+        f"    {f'{tag}_versions' if targets[1:] else 'NULL'}}};", "",
         filled("module.h", module=module,
                embedded="" if data is None else filled("module_embedded.h", module=module) + "\n"),
     ]
@@ -107,18 +111,31 @@ def _prefix(name: str) -> str:
     return f"{plain}_" if re.fullmatch("tritonc_*", plain) else plain
 
 
-def _definitions(manifest: Mapping[str, Any], entries: Sequence[Mapping[str, Any]], tag: str,
-                 image: bytes | None) -> str:
+def differing(manifest: Mapping[str, Any]) -> list[str]:
+    """The targets of a module, the first alone if all of them are launched alike."""
+    rows = [row for kernel in manifest["kernels"] for row in (kernel, *kernel.get("variants", ()))]
+    targets = manifest.get("targets", [manifest["target"]])
+    return [*targets] if any("targets" in row for row in rows) else targets[:1]
+
+
+def _definitions(manifest: Mapping[str, Any], entries: Sequence[Mapping[str, Any]],
+                 targets: Sequence[str], tag: str, image: bytes | None) -> str:
     """What the files of a program share.  `entries` are the kernels, each before its variants."""
     text, kernels = one_line(manifest), []
-    for kernel in entries:
+    for target, entry in product(targets, entries):
+        own = entry.get("targets", {}).get(target, {})
+        kernel = {**entry, **({"cluster": 1} if own else {}),
+                  **({"threads": 0, "dynamic_shared_bytes": 0} if own is None else own)}
         tile = ", ".join(str(extent) for extent in (*kernel["tile"], 1, 1, 1)[:3])
         kernels.append(f"    {{{literal(kernel['entry'])}, {kernel['threads']}, "
                        f"{kernel['dynamic_shared_bytes']}, {{{tile}}}, "
                        f"{kernel.get('cluster', 1)}}},")
     parts = ["    {" + "\n     ".join(map(literal, part)) + f", {sum(map(len, part))}}},"
              for part in (() if image is None else _parts(image))]
+    versions = filled("module_versions.h", tag=tag, numbers=", ".join(
+        str(version(target)) for target in targets)) + "\n" if targets[1:] else ""
     return filled("module_shared.h", tag=tag, count=len(entries), kernels="\n".join(kernels),
+                  versions=versions,
                   manifest="\n".join(f"    {literal(text[at : at + _LITERAL])}"
                                      for at in range(0, len(text), _LITERAL)),
                   image=filled("module_image.h", tag=tag, parts="\n".join(parts)) + "\n"

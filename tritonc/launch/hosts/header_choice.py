@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tritonc.launch.hosts.header_kernel import KernelFunctions
+from tritonc.launch.hosts.header_kernel import KernelFunctions, as_signed, constant
 from tritonc.variants.choice import MOST_IN_MEMORY, is_in_memory, log2, reach, timed
 
 
@@ -33,11 +33,12 @@ def choosing(of: KernelFunctions) -> Iterator[str]:
     yield from _bits(of, False)
     yield "      ;\n}\n"
     rule = {"cost": _cost, "nearest": _nearest, "first": _first}[of.kernel["choice"]["rule"]]
-    if of.in_memory:
+    if of.chooses:
         yield of.head("choose", ["uint64_t allowed"], returns="unsigned")
         yield from unused
         yield from rule(of)
         yield "}\n"
+    if of.in_memory:
         yield "/* The variant that a launch takes which has memory. */"
         yield of.head("in_memory", returns="unsigned")
         yield f"  const uint64_t allowed = {of.name}_allowed({of.call})"
@@ -45,7 +46,7 @@ def choosing(of: KernelFunctions) -> Iterator[str]:
         yield f"      ;\n  return {of.name}_choose(allowed, {of.call});\n}}\n"
     yield "/* The variant that a launch takes which is allowed: 0 is the general one. */"
     yield of.head("variant", returns="unsigned")
-    if of.in_memory:
+    if of.chooses:
         yield f"  return {of.name}_choose({of.name}_allowed({of.call}), {of.call});\n}}\n"
     else:
         yield f"  const uint64_t allowed = {of.name}_allowed({of.call});"
@@ -85,24 +86,12 @@ def _facts(of: KernelFunctions, variant: Mapping[str, Any]) -> list[str]:
         else:
             own, row = of.names[fact["argument"]], of.kernel["parameters"][fact["argument"]]
             name = f"(uintptr_t){own}" if "access" in row else own
-            signed = _as_signed(row["type"], own)
+            signed = as_signed(row["type"], own)
         if "multiple_of" in fact:
             found.append(f"{name} % {fact['multiple_of']} == 0")
-        found += [f"{signed} {relation} {_constant(fact[key])}"
+        found += [f"{signed} {relation} {constant(fact[key])}"
                   for key, relation in (("at_least", ">="), ("at_most", "<=")) if key in fact]
     return found
-
-
-def _constant(number: int) -> str:
-    """A number of 64 bits; the least has no literal of its own."""
-    return "INT64_MIN" if number == -(1 << 63) else f"INT64_C({number})"
-
-
-def _as_signed(type: str, name: str) -> str:
-    """The bits of an integer as a signed number."""
-    bits = {"unsigned char": 8, "unsigned short": 16, "unsigned int": 32,
-            "unsigned long long": 64}.get(type)
-    return name if bits is None else f"(int{bits}_t){name}"
 
 
 def _number(of: KernelFunctions, what: Mapping[str, Any]) -> str:

@@ -46,10 +46,14 @@ class KernelFunctions:
         self.module, self.name, self.index, self.kernel = module, name, index, kernel
         self.variants: Sequence[Mapping[str, Any]] = kernel.get("variants", ())
         self.in_memory = takes_memory(kernel)
+        # A variant that a target lacks: the launch chooses among those that it has.
+        self.some_lack = any(None in row.get("targets", {}).values() for row in self.variants)
         own = [f"{name}_{word}" for word in (
             "check", *("variant", "allowed", "launch_variant") * bool(self.variants),
-            *("in_memory", "choose", "workspace_bytes") * self.in_memory)]
-        used = {f"{module}_module", *own, *("workspace", "bytes", "needed") * self.in_memory}
+            *("in_memory", "workspace_bytes") * self.in_memory,
+            *["choose"] * self.chooses)]
+        used = {f"{module}_module", *own, *("workspace", "bytes", "needed") * self.in_memory,
+                *["present"] * self.some_lack}
         self.names = parameter_names(kernel["parameters"],
                                      used | (_LOCAL if self.variants else set()))
         self.axes = [f"range{axis}" for axis in range(len(kernel["tile"]))]
@@ -71,13 +75,25 @@ class KernelFunctions:
             yield from self._start("variant", (
                 f"variant > {len(self.variants)} || !({self.name}_allowed({self.call})"
                 " >> variant & 1)"))
-        if self.in_memory:
-            yield self._with_memory()
         if self.kernel["assumptions"]:
             yield ("/* The arguments must be such that "
                    + ",\n * ".join(self.kernel["assumptions"]) + ". */")
         yield self.head("launch", between=["CUstream stream"])
-        yield from self._start(f"{self.name}_variant({self.call})" if self.variants else "")
+        yield from self._start(self.taken)
+        if self.in_memory:
+            yield self._with_memory()
+
+    @property
+    def chooses(self) -> bool:
+        """Whether there is a function that chooses among given variants."""
+        return self.in_memory or self.some_lack
+
+    @property
+    def taken(self) -> str:
+        """The number of the variant of a launch that is given no memory."""
+        if self.some_lack:
+            return f"{self.name}_choose({self.name}_allowed({self.call}) & present, {self.call})"
+        return f"{self.name}_variant({self.call})" if self.variants else ""
 
     def head(self, word: str, before: Sequence[str] = (), between: Sequence[str] = (),
              after: Sequence[str] = (), returns: str = "CUresult") -> str:
@@ -117,6 +133,11 @@ class KernelFunctions:
         if refused:
             yield f"  if (code == CUDA_SUCCESS && ({refused}))"
             yield "    code = CUDA_ERROR_INVALID_VALUE;"
+        if "present" in number:
+            yield "  uint64_t present = 1;"
+            yield "  if (code == CUDA_SUCCESS)"
+            yield (f"    code = tritonc_present(&{self.module}_module, {self.index}, "
+                   f"{len(self.variants)}, range, &present);")
         yield "  return code != CUDA_SUCCESS ? code : tritonc_launch("
         index = f"{self.index} + {number}" if number else f"{self.index}"
         yield f"      &{self.module}_module, {index}, range, stream, arguments);\n}}\n"
@@ -128,6 +149,7 @@ class KernelFunctions:
             index=self.index, range=self._range(),
             each=", ".join(str(row.get("workspace", 0)) for row in (self.kernel, *self.variants)),
             addresses=", ".join(f"&{n}" for n in (*self.names, "workspace")),
+            launched=", ".join([*self.axes, "stream", *self.names]),
             bytes_head=self.head("workspace_bytes", returns="size_t"),
             launch_head=self.head("launch_workspace", between=[
                 "CUstream stream", "void *workspace", "size_t bytes"]))
@@ -141,21 +163,57 @@ class KernelFunctions:
         own = f"&{self.module}_module.kernels[{self.index}]"
         yield f"  CUresult code = tritonc_grid({own}, range, grid, reason);"
         pairs = [*zip(self.kernel["parameters"], self.names, strict=True)]
-        yield from (f"  (void){own};" for parameter, own in pairs if "multiple_of" not in parameter)
+        rows = [(own, self._refused(parameter, own)) for parameter, own in pairs]
+        tested = {fact["argument"] for row in self.kernel["parameters"]
+                  for fact in row.get("not_null", ())}
+        yield from (f"  (void){own};" for place, (own, refused) in enumerate(rows)
+                    if not refused and place not in tested)
         empty = "".join(f" || {axis} == 0" for axis in self.axes)
         yield f"  if (code != CUDA_SUCCESS{empty})\n    return code;"
+        for _, refused in rows:
+            for condition, error, sentence in refused:
+                yield f"  if ({condition})"
+                yield f"    return tritonc_refuse({error}, {literal(sentence)}, reason);"
         for parameter, own in pairs:
-            if (multiple := parameter.get("multiple_of")) is None:
-                continue
             if "access" in parameter:
-                value, error = f"(uintptr_t){own}", "CUDA_ERROR_MISALIGNED_ADDRESS"
-                sentence = f"{parameter['name']} is not aligned to {multiple} bytes"
-            else:
-                value, error = own, "CUDA_ERROR_INVALID_VALUE"
-                sentence = f"{parameter['name']} is not a multiple of {multiple}"
-            yield f"  if ({value} % {multiple} != 0)"
-            yield f"    return tritonc_refuse({error}, {literal(sentence)}, reason);"
+                sentence = literal(f"{parameter['name']} is in no memory that the GPU reaches")
+                yield "  if (code == CUDA_SUCCESS)"
+                yield f"    code = tritonc_reachable({own}, {sentence}, reason);"
         yield "  return code;\n}\n"
+
+    def _refused(self, parameter: Mapping[str, Any], own: str) -> list[tuple[str, str, str]]:
+        """What a parameter must not be, in C; the error's code and a sentence for each."""
+        name, multiple = parameter["name"], parameter.get("multiple_of")
+        found = []
+        if "not_null" in parameter:
+            facts = [f"{as_signed(self.kernel['parameters'][fact['argument']]['type'], other)}"
+                     f" >= {constant(fact['at_least'])}" for fact in parameter["not_null"]
+                     for other in [self.names[fact["argument"]]]]
+            found.append((" && ".join([f"{own} == NULL", *facts]), "CUDA_ERROR_INVALID_VALUE",
+                          f"{name} is null"))
+        if "access" in parameter:
+            return [*found, *[(f"(uintptr_t){own} % {multiple} != 0",
+                               "CUDA_ERROR_MISALIGNED_ADDRESS",
+                               f"{name} is not aligned to {multiple} bytes")] * bool(multiple)]
+        wrong = [(f"{own} % {multiple} != 0", f"not a multiple of {multiple}")] * bool(multiple)
+        wrong += [(f"{as_signed(parameter['type'], own)} {relation} {constant(parameter[key])}",
+                   f"{words} {parameter[key]}")
+                  for key, relation, words in (("at_least", "<", "less than"),
+                                               ("at_most", ">", "more than")) if key in parameter]
+        return [(condition, "CUDA_ERROR_INVALID_VALUE", f"{name} is {words}")
+                for condition, words in wrong]
+
+
+def constant(number: int) -> str:
+    """A number of 64 bits; the least has no literal of its own."""
+    return "INT64_MIN" if number == -(1 << 63) else f"INT64_C({number})"
+
+
+def as_signed(type: str, name: str) -> str:
+    """The bits of an integer as a signed number."""
+    bits = {"unsigned char": 8, "unsigned short": 16, "unsigned int": 32,
+            "unsigned long long": 64}.get(type)
+    return name if bits is None else f"(int{bits}_t){name}"
 
 
 def runtime(name: str) -> str:

@@ -18,8 +18,8 @@ ${range}
   CUresult code = ${name}_check(${call}, NULL);
   if (code == CUDA_SUCCESS && (uintptr_t)workspace % 16 != 0)
     code = CUDA_ERROR_MISALIGNED_ADDRESS;
+  if (code == CUDA_SUCCESS && !with)
+    return ${name}_launch(${launched});
   return code != CUDA_SUCCESS ? code : tritonc_launch(
-      &${module}_module, ${index} + (with ? ${name}_in_memory(${call})
-                                 : ${name}_variant(${call})), range, stream, arguments);
+      &${module}_module, ${index} + ${name}_in_memory(${call}), range, stream, arguments);
 }
-

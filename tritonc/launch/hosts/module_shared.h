@@ -12,7 +12,7 @@ ${image}TRITONC_SHARED extern const tritonc_kernel ${tag}_kernels[];
 TRITONC_DEFINE const tritonc_kernel ${tag}_kernels[] = {
 ${kernels}
 };
-TRITONC_SHARED extern tritonc_state ${tag}_state;
+${versions}TRITONC_SHARED extern tritonc_state ${tag}_state;
 TRITONC_DEFINE tritonc_state ${tag}_state = TRITONC_ZERO;
 TRITONC_SHARED extern CUfunction volatile ${tag}_functions[];
 TRITONC_DEFINE CUfunction volatile ${tag}_functions[${count} * TRITONC_CONTEXTS]

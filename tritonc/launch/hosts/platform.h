@@ -94,8 +94,9 @@ __declspec(dllimport) long long(__stdcall *__stdcall GetProcAddress(struct HINST
 #endif
 #define TRITONC_FUNCTIONS(X)                                                                      \
   X(cuCtxGetCurrent) X(cuCtxSetCurrent) X(cuDeviceGet) X(cuDevicePrimaryCtxRetain)                \
-  X(cuFuncSetAttribute) X(cuLaunchKernel) X(cuMemcpyHtoDAsync) X(cuModuleGetFunction)             \
-  X(cuModuleGetGlobal) X(cuModuleLoadDataEx) X(cuModuleUnload)
+  X(cuFuncGetAttribute) X(cuFuncSetAttribute) X(cuLaunchKernel) X(cuMemcpyHtoDAsync)              \
+  X(cuModuleGetFunction) X(cuModuleGetGlobal) X(cuModuleLoadDataEx) X(cuModuleUnload)             \
+  X(cuPointerGetAttribute)
 /* cuda.h renames some functions (cuModuleGetGlobal_v2): these take the names that it gives. */
 #define TRITONC_MEMBER(name) TRITONC_MEMBER_(name)
 #define TRITONC_MEMBER_(name) TRITONC_TYPE(&name) name##_;
@@ -106,7 +107,7 @@ __declspec(dllimport) long long(__stdcall *__stdcall GetProcAddress(struct HINST
 #define TRITONC_MISSES(name) TRITONC_MISSES_(name)
 #define TRITONC_MISSES_(name) || !driver->name##_
 #define TRITONC_DRIVER(name) TRITONC_DRIVER_(name)
-#define TRITONC_DRIVER_(name) tritonc_driver_2.functions.name##_
+#define TRITONC_DRIVER_(name) tritonc_driver_3.functions.name##_
 
 typedef struct {
   TRITONC_FUNCTIONS(TRITONC_MEMBER)
@@ -119,20 +120,20 @@ typedef struct {
 #ifdef __cplusplus
 extern "C" {
 #endif
-TRITONC_SHARED extern tritonc_driver tritonc_driver_2;
-TRITONC_DEFINE tritonc_driver tritonc_driver_2 = TRITONC_ZERO;
+TRITONC_SHARED extern tritonc_driver tritonc_driver_3;
+TRITONC_DEFINE tritonc_driver tritonc_driver_3 = TRITONC_ZERO;
 #ifdef __cplusplus
 }
 #endif
 
 static inline CUresult tritonc_open(void) {
-  tritonc_functions *driver = &tritonc_driver_2.functions;
+  tritonc_functions *driver = &tritonc_driver_3.functions;
   CUresult code = CUDA_SUCCESS;
   void *library, *symbol;
-  if (TRITONC_READ(&tritonc_driver_2.open))
+  if (TRITONC_READ(&tritonc_driver_3.open))
     return CUDA_SUCCESS;
-  tritonc_lock(&tritonc_driver_2.lock);
-  if (!tritonc_driver_2.open) {
+  tritonc_lock(&tritonc_driver_3.lock);
+  if (!tritonc_driver_3.open) {
     library = TRITONC_OPEN();
     if (library == NULL) {
       code = CUDA_ERROR_SHARED_OBJECT_INIT_FAILED;
@@ -142,10 +143,10 @@ static inline CUresult tritonc_open(void) {
       if (0 TRITONC_FUNCTIONS(TRITONC_MISSES))
         code = CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND;
       else
-        TRITONC_WRITE(&tritonc_driver_2.open, 1);
+        TRITONC_WRITE(&tritonc_driver_3.open, 1);
     }
   }
-  tritonc_unlock(&tritonc_driver_2.lock);
+  tritonc_unlock(&tritonc_driver_3.lock);
   return code;
 }
 #define TRITONC_HAS(name) (TRITONC_DRIVER(name) != NULL)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tritonc import ptxas
 from tritonc.driver import Result
 from tritonc.source import fail
-from tritonc.variants.choice import restricted
+from tritonc.variants.choice import is_in_memory, restricted
 
 if TYPE_CHECKING:
     from tritonc.problem.lines import Problem
@@ -63,13 +63,14 @@ def make(kinds: Sequence[str], result: Result, settings: Settings, others: Seque
          ) -> dict[str, str | bytes]:
     """The text or bytes of each kind.  Raises CompileError where a tool is missing or fails.
 
-    `others` are for other targets, whose code a fatbin holds too; then all must be launched alike.
+    `others` are for other targets, whose code a fatbin holds too.  A header tells them apart where
+    they are launched differently; without one all must be launched alike.
     """
     made: dict[str, str | bytes] = dict(result.outputs)
     manifest = result.manifest
     for other in others:
         assert manifest is not None and other.manifest is not None
-        manifest = _alike(manifest, other.manifest)
+        manifest = _alike(manifest, other.manifest, bool({"header", "torch"} & {*kinds}))
 
     def assembled(one: Result) -> bytes:
         assert one.manifest is not None
@@ -96,9 +97,8 @@ def make(kinds: Sequence[str], result: Result, settings: Settings, others: Seque
                                           image=of(settings.embed or "ptx"),
                                           prefix=settings.prefix)
             else:
-                from tritonc.launch.hosts.header import (
-                    header,  # it loads the backend, -E does without
-                )
+                # it loads the backend, -E does without
+                from tritonc.launch.hosts.header import header
 
                 image = of(settings.embed) if settings.embed else None
                 made[kind] = header(manifest, settings.name, image=image, prefix=settings.prefix)
@@ -107,41 +107,54 @@ def make(kinds: Sequence[str], result: Result, settings: Settings, others: Seque
     return {kind: of(kind) for kind in kinds}
 
 
-def _alike(first: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """A manifest for both targets: a launch asks for the shared memory of the one that wants more.
+def _alike(first: Mapping[str, Any], other: Mapping[str, Any], has_header: bool
+           ) -> dict[str, Any]:
+    """A manifest for both targets: `targets` names them, and in an entry it has what its launch is
+    for another target than the first; None where that has no such variant.
 
-    Variants that are not launched alike are none any more.  Raises CompileError if something else
-    of a launch of the kernel itself differs.
+    The driver tells code of different architectures apart; sm_90 and sm_90a are one to it, and are
+    launched alike, with the larger of their shared memories.  Raises CompileError if they are not,
+    or if the kernel's tile differs, or what its arguments have to be.
     """
     kernels = []
+    target, before = other["target"], first.get("targets", [first["target"]])
+    alone = has_header and ptxas.version(target) not in map(ptxas.version, before)
     for one, two in zip(first["kernels"], other["kernels"], strict=True):
-        if (key := _difference(one, two)) is not None:
+        if (key := _difference(one, two, alone)) is not None:
             raise fail("different-launches", None, f"kernel '{one['name']}' is launched "
                        f"differently for the targets: {key} is {one.get(key, 1)} for "
-                       f"{first['target']}, {two.get(key, 1)} for {other['target']}")
-        found = _larger(one, two)
+                       f"{first['target']}, {two.get(key, 1)} for {target}")
+        found = _joined(one, two, target, alone)
         if "variants" in one:
-            theirs = {variant["entry"]: variant for variant in two.get("variants", ())}
+            ours = {variant["entry"]: variant for variant in one["variants"]}
+            theirs = {v["entry"]: v for v in two.get("variants", ()) if v["entry"] in ours
+                      and _difference(ours[v["entry"]], v, alone) is None}
             kept = [number for number, variant in enumerate(one["variants"], 1)
-                    if variant["entry"] in theirs
-                    and _difference(variant, theirs[variant["entry"]]) is None]
-            variants = [one["variants"][number - 1] for number in kept]
-            found["variants"] = [_larger(v, theirs[v["entry"]]) for v in variants]
+                    if variant["entry"] in theirs or (alone and not is_in_memory(variant))]
+            found["variants"] = [_joined(v, theirs.get(v["entry"]), target, alone) for v in (
+                one["variants"][number - 1] for number in kept)]
             found["choice"] = restricted(one["choice"], kept)
             if not kept:
                 del found["variants"], found["choice"]
         kernels.append(found)
-    return {**first, "kernels": kernels}
+    return {**first, "targets": [*before, target], "kernels": kernels}
 
 
 _SHARED = ("shared_bytes", "dynamic_shared_bytes")
+_LAUNCH = ("threads", "cluster", "dynamic_shared_bytes")  # what may differ between targets
 
 
-def _difference(one: Mapping[str, Any], two: Mapping[str, Any]) -> str | None:
-    """What of two launches is not alike."""
-    return next((key for key in {**one, **two} if key not in (*_SHARED, "variants", "choice")
+def _difference(one: Mapping[str, Any], two: Mapping[str, Any], alone: bool) -> str | None:
+    """What of two launches is not alike, and must be."""
+    free = {*_SHARED, "variants", "choice", "targets", *_LAUNCH[: 2 * alone]}
+    return next((key for key in {**one, **two} if key not in free
                  and one.get(key) != two.get(key)), None)
 
 
-def _larger(one: Mapping[str, Any], two: Mapping[str, Any]) -> dict[str, Any]:
-    return {**one, **{key: max(one[key], two[key]) for key in _SHARED}}
+def _joined(one: Mapping[str, Any], two: Mapping[str, Any] | None, target: str, alone: bool
+            ) -> dict[str, Any]:
+    """An entry of several targets, and of one more."""
+    if two is not None and (not alone or all(one.get(k) == two.get(k) for k in _LAUNCH)):
+        return {**one, **{key: max(one[key], two[key]) for key in _SHARED}}
+    own = None if two is None else {key: two[key] for key in _LAUNCH if key in two}
+    return {**one, "targets": {**one.get("targets", {}), target: own}}

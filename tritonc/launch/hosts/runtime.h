@@ -21,7 +21,7 @@
 
 typedef struct {
   const char *entry;
-  unsigned threads, dynamic_shared_bytes;
+  unsigned threads, dynamic_shared_bytes; /* no threads: a target lacks this variant */
   int64_t tile[3];
   unsigned cluster; /* blocks that compute one instance, along the third axis of the grid */
 } tritonc_kernel;
@@ -36,15 +36,18 @@ typedef struct {
   unsigned next; /* the slot to give up when all are taken */
   volatile uint64_t contexts[TRITONC_CONTEXTS]; /* their keys; 0 where a slot is free */
   CUmodule modules[TRITONC_CONTEXTS];
+  volatile unsigned targets[TRITONC_CONTEXTS]; /* whose code the driver has taken */
 } tritonc_state;
 
 typedef struct {
   const char *manifest;      /* the first line of its PTX */
   const tritonc_part *image; /* one after the other, up to one without text; NULL: none */
   unsigned count;            /* of kernels */
-  const tritonc_kernel *kernels;
+  const tritonc_kernel *kernels; /* count for each target */
   tritonc_state *state;
   CUfunction volatile *functions; /* count for each slot */
+  unsigned targets;
+  const unsigned *versions; /* of the targets, as the driver numbers them, if they differ */
 } tritonc_module;
 
 /* The key of the current context: its number in this process, so that a context is not taken for
@@ -79,22 +82,42 @@ static inline unsigned tritonc_slot(const tritonc_module *module, uint64_t key) 
   return slot;
 }
 
-/* The kernel in a context, or NULL.  A slot changes hands with its key cleared first: the function
- * is this context's if the key is there before and after. */
-static inline CUfunction tritonc_find(const tritonc_module *module, uint64_t key, unsigned kernel) {
-  unsigned slot = tritonc_slot(module, key);
-  CUfunction function;
+/* A kernel in a context, and how it is launched there; NULL if the module is not loaded.  A slot
+ * changes hands with its key cleared first: what was read is this context's if the key is there
+ * before and after. */
+static inline const tritonc_kernel *tritonc_find(const tritonc_module *module, uint64_t key,
+                                                 unsigned kernel, CUfunction *function) {
+  unsigned slot = tritonc_slot(module, key), target;
   if (slot == TRITONC_CONTEXTS)
     return NULL;
-  function = TRITONC_READ(&module->functions[slot * module->count + kernel]);
-  return TRITONC_READ(&module->state->contexts[slot]) == key ? function : NULL;
+  *function = TRITONC_READ(&module->functions[slot * module->count + kernel]);
+  target = TRITONC_READ(&module->state->targets[slot]);
+  return TRITONC_READ(&module->state->contexts[slot]) == key
+             ? &module->kernels[target * module->count + kernel] : NULL;
+}
+
+/* Which of the targets the code is of that the driver took from an image. */
+static inline CUresult tritonc_target(const tritonc_module *module, CUmodule loaded,
+                                      unsigned *target) {
+  CUfunction function = NULL;
+  int version = 0;
+  CUresult code = CUDA_SUCCESS;
+  *target = 0;
+  if (module->targets < 2)
+    return code;
+  code = TRITONC_DRIVER(cuModuleGetFunction)(&function, loaded, module->kernels->entry);
+  if (code == CUDA_SUCCESS)
+    code = TRITONC_DRIVER(cuFuncGetAttribute)(&version, CU_FUNC_ATTRIBUTE_PTX_VERSION, function);
+  while (*target < module->targets && module->versions[*target] != (unsigned)version)
+    ++*target;
+  return code == CUDA_SUCCESS && *target == module->targets ? CUDA_ERROR_INVALID_IMAGE : code;
 }
 
 static inline CUresult tritonc_load_locked(const tritonc_module *module, uint64_t key,
                                            const char *image, char *log, size_t log_size) {
   CUjit_option options[2] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
   void *values[2];
-  unsigned with_log = log != NULL && log_size != 0 ? 2 : 0, slot, i;
+  unsigned with_log = log != NULL && log_size != 0 ? 2 : 0, slot, i, target;
   CUmodule loaded = NULL;
   CUresult code;
   values[0] = log;
@@ -106,10 +129,12 @@ static inline CUresult tritonc_load_locked(const tritonc_module *module, uint64_
   if (slot == TRITONC_CONTEXTS)
     slot = module->state->next++ % TRITONC_CONTEXTS;
   TRITONC_WRITE(&module->state->contexts[slot], 0);
+  code = tritonc_target(module, loaded, &target);
   for (i = 0; i < module->count && code == CUDA_SUCCESS; i++) {
-    const tritonc_kernel *kernel = &module->kernels[i];
+    const tritonc_kernel *kernel = &module->kernels[target * module->count + i];
     CUfunction function = NULL;
-    code = TRITONC_DRIVER(cuModuleGetFunction)(&function, loaded, kernel->entry);
+    if (kernel->threads != 0)
+      code = TRITONC_DRIVER(cuModuleGetFunction)(&function, loaded, kernel->entry);
     if (code == CUDA_SUCCESS && kernel->dynamic_shared_bytes > 48 * 1024)
       code = TRITONC_DRIVER(cuFuncSetAttribute)(function,
                                                 CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
@@ -121,6 +146,7 @@ static inline CUresult tritonc_load_locked(const tritonc_module *module, uint64_
     return code;
   }
   module->state->modules[slot] = loaded;
+  TRITONC_WRITE(&module->state->targets[slot], target);
   TRITONC_WRITE(&module->state->contexts[slot], key);
   return CUDA_SUCCESS;
 }
@@ -158,6 +184,7 @@ static inline CUresult tritonc_load(const tritonc_module *module, const void *im
 static inline CUresult tritonc_load_file(const tritonc_module *module, const char *path, char *log,
                                          size_t log_size) {
   FILE *file = path == NULL ? NULL : fopen(path, "rb");
+  const long most = (long)(~0ul >> 1); /* of a folder */
   CUresult code = CUDA_ERROR_FILE_NOT_FOUND;
   char *image = NULL;
   long size = -1;
@@ -165,10 +192,11 @@ static inline CUresult tritonc_load_file(const tritonc_module *module, const cha
     log[0] = 0;
   if (file == NULL)
     return code;
-  if (fseek(file, 0, SEEK_END) == 0 && (size = ftell(file)) >= 0 && fseek(file, 0, SEEK_SET) == 0)
+  if (fseek(file, 0, SEEK_END) == 0 && (size = ftell(file)) >= 0 && size < most
+      && fseek(file, 0, SEEK_SET) == 0)
     image = (char *)malloc((size_t)size + 1);
   if (image == NULL) {
-    code = size < 0 ? CUDA_ERROR_FILE_NOT_FOUND : CUDA_ERROR_OUT_OF_MEMORY;
+    code = size < 0 || size == most ? CUDA_ERROR_FILE_NOT_FOUND : CUDA_ERROR_OUT_OF_MEMORY;
   } else if (fread(image, 1, (size_t)size, file) == (size_t)size) {
     image[size] = 0;
     code = tritonc_load(module, image, log, log_size);
@@ -234,6 +262,25 @@ static inline CUresult tritonc_refuse(CUresult code, const char *sentence, const
   return code;
 }
 
+/* With TRITONC_CHECK_POINTERS the driver is asked for each array: CUDA_ERROR_INVALID_VALUE for one
+ * that no kernel can reach, as that of malloc(). */
+static inline CUresult tritonc_reachable(const void *array, const char *sentence,
+                                         const char **reason) {
+#ifdef TRITONC_CHECK_POINTERS
+  CUdeviceptr on_device = 0;
+  CUresult code = array == NULL ? CUDA_SUCCESS : tritonc_open();
+  if (code == CUDA_SUCCESS && array != NULL)
+    code = TRITONC_DRIVER(cuPointerGetAttribute)(&on_device, CU_POINTER_ATTRIBUTE_DEVICE_POINTER,
+                                                 (CUdeviceptr)(uintptr_t)array);
+  return code == CUDA_ERROR_INVALID_VALUE ? tritonc_refuse(code, sentence, reason) : code;
+#else
+  (void)array;
+  (void)sentence;
+  (void)reason;
+  return CUDA_SUCCESS;
+#endif
+}
+
 /* The grid for a global range; it has a zero where there is nothing to do. */
 static inline CUresult tritonc_grid(const tritonc_kernel *kernel, const int64_t *range,
                                     unsigned *grid, const char **reason) {
@@ -256,23 +303,52 @@ static inline CUresult tritonc_grid(const tritonc_kernel *kernel, const int64_t 
   return CUDA_SUCCESS;
 }
 
+/* A kernel in the current context; again only if other threads have used more contexts meanwhile
+ * than are remembered. */
+static inline CUresult tritonc_take(const tritonc_module *module, unsigned index,
+                                    const tritonc_kernel **kernel, CUfunction *function) {
+  uint64_t key = 0;
+  CUresult code;
+  do {
+    code = tritonc_ready(module, &key);
+    *kernel = code == CUDA_SUCCESS ? tritonc_find(module, key, index, function) : NULL;
+  } while (code == CUDA_SUCCESS && *kernel == NULL);
+  return code;
+}
+
 static inline CUresult tritonc_launch(const tritonc_module *module, unsigned index,
                                       const int64_t *range, CUstream stream, void **arguments) {
-  const tritonc_kernel *kernel = &module->kernels[index];
+  const tritonc_kernel *kernel = &module->kernels[index], *own;
   unsigned grid[3];
-  uint64_t key = 0;
-  CUfunction function;
+  CUfunction function = NULL;
   CUresult code = tritonc_grid(kernel, range, grid, NULL);
   if (code != CUDA_SUCCESS || grid[0] == 0 || grid[1] == 0 || grid[2] == 0)
     return code;
-  do { /* again only if other threads have used more contexts meanwhile than are remembered */
-    code = tritonc_ready(module, &key);
-    function = code == CUDA_SUCCESS ? tritonc_find(module, key, index) : NULL;
-  } while (code == CUDA_SUCCESS && function == NULL);
+  code = tritonc_take(module, index, &own, &function);
+  if (code == CUDA_SUCCESS && own != kernel)
+    code = own->threads == 0 ? CUDA_ERROR_NOT_FOUND : tritonc_grid(own, range, grid, NULL);
   if (code != CUDA_SUCCESS)
     return code;
-  return TRITONC_DRIVER(cuLaunchKernel)(function, grid[0], grid[1], grid[2], kernel->threads, 1, 1,
-                                        kernel->dynamic_shared_bytes, stream, arguments, NULL);
+  return TRITONC_DRIVER(cuLaunchKernel)(function, grid[0], grid[1], grid[2], own->threads, 1, 1,
+                                        own->dynamic_shared_bytes, stream, arguments, NULL);
+}
+
+/* A bit for each of `count` variants behind a kernel that the GPU's target has, and one for the
+ * kernel; of an empty range, all. */
+static inline CUresult tritonc_present(const tritonc_module *module, unsigned index,
+                                       unsigned count, const int64_t *range, uint64_t *present) {
+  const tritonc_kernel *kernel;
+  CUfunction function = NULL;
+  CUresult code;
+  unsigned i;
+  *present = UINT64_MAX;
+  if (range[0] == 0 || range[1] == 0 || range[2] == 0)
+    return CUDA_SUCCESS;
+  code = tritonc_take(module, index, &kernel, &function);
+  for (i = 1; code == CUDA_SUCCESS && i <= count; i++)
+    if (kernel[i].threads == 0)
+      *present &= ~(UINT64_C(1) << i);
+  return code;
 }
 
 /* Fill a table in constant memory, in the order of the stream. */
@@ -282,6 +358,8 @@ static inline CUresult tritonc_fill(const tritonc_module *module, const char *sy
   CUdeviceptr address = 0;
   size_t size = 0;
   CUresult code = tritonc_ready(module, &key);
+  if (code == CUDA_SUCCESS && values == NULL)
+    code = CUDA_ERROR_INVALID_VALUE;
   if (code != CUDA_SUCCESS)
     return code;
   tritonc_lock(&module->state->lock);

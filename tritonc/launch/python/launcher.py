@@ -18,6 +18,7 @@ from tritonc.variants.choice import MOST_INDEX, MOST_PROGRAMS, reach
 
 if TYPE_CHECKING:
     from tritonc.launch.python.kernel import Kernel
+    from tritonc.launch.python.parameters import Parameter
 
 Range = int | Sequence[int]
 _CACHED = 1024  # grids and streams that a kernel remembers
@@ -90,8 +91,14 @@ class Launcher:
                 else:
                     numbers.append(parameter.number(value))
             except (TypeError, ValueError) as error:
-                raise type(error)(f"argument '{parameter.name}' of kernel '{kernel.name}': "
-                                  f"{error}") from None
+                raise self._wrong(parameter, error) from None
+        if grid:
+            for parameter, number in zip(kernel.parameters, numbers, strict=True):
+                if parameter.pointer and not number:
+                    try:
+                        parameter.check_null(numbers, kernel.parameters)
+                    except ValueError as error:
+                        raise self._wrong(parameter, error) from None
         device = home[0] if home is not None else cuda_driver.current_device(driver)
         if device not in self.entries:
             self.entries[device] = (kernel.module.entry(driver, device, kernel),
@@ -105,6 +112,9 @@ class Launcher:
         self.pack_into(block.memory, block.start, *numbers)
         return _Prepared(device, *self.entries[device], grid, self.stream(driver, handle), block,
                          keep)
+
+    def _wrong(self, parameter: Parameter, error: Exception) -> Exception:
+        return type(error)(f"argument '{parameter.name}' of kernel '{self.kernel.name}': {error}")
 
     def _grid(self, extents: Range) -> tuple[int, ...]:
         """How many instances lie along each axis; () if there is none."""
@@ -189,7 +199,7 @@ def single_launch(launcher: Launcher) -> Callable[..., None]:
             for index, dtype, multiple in launcher.tensors:
                 tensor = values[index]
                 values[index] = address = tensor.data_ptr()
-                if (tensor.dtype is not dtype or address % multiple
+                if (tensor.dtype is not dtype or not address or address % multiple
                         or tensor.get_device() != device):
                     raise ValueError
             for index, convert in converters:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from operator import index
 from struct import calcsize, error, pack
 from typing import Any, NamedTuple
@@ -29,6 +29,7 @@ class Parameter(NamedTuple):
     read_only: bool  # of a pointer: the kernel writes nothing there
     least: int | None  # an integer's bounds, as a signed number
     greatest: int | None
+    not_null: tuple[tuple[int, int], ...] | None = None  # if other arguments are at least these
 
     @staticmethod
     def read(row: Mapping[str, Any]) -> Parameter:
@@ -40,7 +41,9 @@ class Parameter(NamedTuple):
         if base.startswith("unsigned") and not pointer:
             kind = kind.upper()
         return Parameter(row["name"], row["type"], pointer, dtype, kind, row.get("multiple_of", 1),
-                         row.get("access") == "read", row.get("at_least"), row.get("at_most"))
+                         row.get("access") == "read", row.get("at_least"), row.get("at_most"),
+                         tuple((fact["argument"], fact["at_least"]) for fact in row["not_null"])
+                         if "not_null" in row else None)
 
     @property
     def size(self) -> int:
@@ -66,6 +69,18 @@ class Parameter(NamedTuple):
                              "the kernel takes it to be")
         if array.read_only and not self.read_only:
             raise ValueError("the array is read-only, and the kernel writes there")
+
+    def check_null(self, arguments: Sequence[int | float], others: Sequence[Parameter]) -> None:
+        """Of a null pointer; raises ValueError where the kernel reads or writes there."""
+        if self.not_null is not None and all(
+                others[i].signed(arguments[i]) >= least for i, least in self.not_null):
+            raise ValueError("it is null or empty, and the kernel reads or writes there")
+
+    def signed(self, value: Any) -> Any:
+        """The bits of an integer as a signed number."""
+        if self.dtype.startswith("u") and value >> (bits := int(self.dtype[4:])) - 1:
+            return value - (1 << bits)
+        return value
 
     def number(self, value: Any) -> int | float:
         """A scalar argument, ready to be packed.  Raises TypeError or ValueError."""
@@ -99,9 +114,7 @@ class Parameter(NamedTuple):
         if value % self.multiple:
             raise ValueError(f"{value} is not a multiple of {self.multiple}, but the kernel was "
                              "compiled for one")
-        signed = value
-        if self.dtype.startswith("u") and value >> (bits := int(self.dtype[4:])) - 1:
-            signed -= 1 << bits
+        signed = self.signed(value)
         if self.least is not None and signed < self.least:
             raise ValueError(f"{value} is less than {self.least}")
         if self.greatest is not None and signed > self.greatest:

@@ -59,6 +59,7 @@ class Feature(NamedTuple):
     short: bool = False
     computed: bool = False  # of a dot: where an operand's rows are follows from quotients; of a
     # reduction: it reads what is made in its block
+    sides: tuple[bool, bool] = (False, False)  # of a computed dot: which operands
 
 
 Profile = tuple[Feature, ...]
@@ -108,7 +109,7 @@ def features(kernel: Kernel) -> Iterator[Feature]:
                                   element(one.result.type).bytes for one in added_loads(block)
                                   if shape(one.result.type) == shape(op.result.type)), default=0),
                               short=_short(cfg.innermost.get(block)),
-                              computed=_computed(kernel, cfg, op))
+                              computed=any(sides := _computed(kernel, cfg, op)), sides=sides)
                 if not chain:
                     yield from _carried(kernel, op, [loop for loop in cfg.loops if block in loop])
             elif op.name in ("reduce", "scan", "reduce_with", "scan_with"):
@@ -170,12 +171,17 @@ def _left(dot: Op, block: Block) -> str:
     return "brought" if _source(dot.operands[0]) in inside else "fixed"
 
 
-def _computed(kernel: Kernel, cfg: Cfg, dot: Op) -> bool:
-    """Whether where an operand is follows from quotients, beyond what its tile repeats: threads
+def _computed(kernel: Kernel, cfg: Cfg, dot: Op) -> tuple[bool, bool]:
+    """Whether where each operand is follows from quotients, beyond what its tile repeats: threads
     copy it."""
     loads = gathered(dot)
     runs = _runs(kernel, cfg) if loads else None
-    return runs is not None and any(runs.of_load(op, False) is None for op in loads)
+    if runs is None:
+        return False, False
+    far = {op for op in loads if runs.of_load(op, False) is None}
+    left, right = (not far.isdisjoint(slice_of([operand], None, ("dot", "phi", "load"), False))
+                   for operand in dot.operands[:2])
+    return left, right
 
 
 def _again(dot: Op, dots: Sequence[Op]) -> bool:

@@ -92,6 +92,7 @@ def search_space(source: SourceFile, options: Options, kernel: str, nesting: boo
     diagnostics.raise_if_errors()
     declared = sema.tunables(program, diagnostics)
     names = {t.name for t in declared}
+    decided = names.union(*(t.together for t in declared))
     given = {name: value for name, value in options.tune.items() if name in names}
     tunables = {t.name: t.values for t in declared if t.name not in given and t.values}
     target = find(options.arch, options.ptx)
@@ -108,7 +109,7 @@ def search_space(source: SourceFile, options: Options, kernel: str, nesting: boo
         row.name: row.values if set(row.legal) <= set(row.values) else (None, *row.values)
         for row in META_PARAMETERS
         if row.values and row.needs <= found and row.nesting == nesting
-        and row.name not in options.tune and row.name not in names}
+        and row.name not in options.tune and row.name not in decided}
     choices = _nestings(meta, options.tune) if nesting else _meta_choices(meta, options.tune)
     ranking = _at(launches, ranked(tunables, lower, target), tunables, lower, target)
     if any(token.text == "static_assert" for token in tokens):

@@ -52,23 +52,22 @@ def loaded_again(kernel: Kernel, cfg: Cfg) -> dict[Value, Op]:
     """The parameters from which a loop loads tiles that one before it loads, with the load."""
     found: dict[Value, Op] = {}
     roots = pointer_roots(kernel) if len(cfg.loops) > 1 else {}
+    loads = [(origin(root, ("assume_multiple",)), op, cfg.innermost.get(block))
+             for block in cfg.order for op in block.ops
+             if op.name == "load" and isinstance(op.operands[0].type, Tile)
+             and (root := roots.get(op.operands[0])) is not None]
+    in_loops = {place for place, _, loop in loads if loop is not None}
     seen: dict[Value, list[Loop]] = {}  # loops that load
-    for block in cfg.order:
-        loop = cfg.innermost.get(block)
-        for op in block.ops:
-            root = roots.get(op.operands[0]) if op.name == "load" else None
-            if root is None or not isinstance(op.operands[0].type, Tile):
-                continue
-            if loop is None:
-                if kernel.attributes.get("single_trips"):
-                    continue
+    for place, op, loop in loads:
+        if loop is None:
+            if place in in_loops and not kernel.attributes.get("single_trips"):
                 return found
-            place = origin(root, ("assume_multiple",))
-            before = seen.setdefault(place, [])
-            if any(loop.header not in one and one.header not in loop
-                   and cfg.dominates(_beside(one, loop).header, loop.header) for one in before):
-                found[place] = op
-            before.append(loop)
+            continue
+        before = seen.setdefault(place, [])
+        if any(loop.header not in one and one.header not in loop
+               and cfg.dominates(_beside(one, loop).header, loop.header) for one in before):
+            found[place] = op
+        before.append(loop)
     return found
 
 

@@ -33,8 +33,8 @@ _FORCED: dict[str, tuple[int, ...]] = {
     "continued": (0, 1), "copier": (0, 1), "cluster_k": (1, 1, 1, 2, 4),
     "min_blocks": (0, 1, 2),
 }  # fmt: skip
-_LIMITS = ("too much", "too many", "does not fit", "more shared memory", "cannot be compiled",
-           "limit")
+_LIMITS = ("too much", "too many", "does not fit", "more shared memory",
+           "bytes of shared memory", "cannot be compiled", "limit")
 
 
 @dataclass(frozen=True)

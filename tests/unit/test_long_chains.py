@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from unittest.mock import patch
+
 import pytest
 
 from tritonc import driver
+from tritonc.ir.cfg import Cfg
+from tritonc.opt.loops import unify_exits
 from tritonc.options import Options
 from tritonc.source import CompileError, SourceFile
 
@@ -28,3 +32,11 @@ def test_static_loops_inside_each_other() -> None:
 """
     with pytest.raises(CompileError, match="8192 together"):
         driver.compile(SourceFile("loops.tc", text), Options(), ("tir",))
+
+
+def test_many_loops_inside_each_other() -> None:
+    """A pass that goes from loop to loop asks where they are once, until it changes one."""
+    text = f"kernel void f(int* x, int n) {{ {'for (int i = 0; i < n; i++) ' * 64} *x = 1; }}"
+    with patch.object(unify_exits, "Cfg", side_effect=Cfg) as asked:
+        driver.compile(SourceFile("loops.tc", text), Options(warnings=("no-all",)), ("tir",))
+    assert asked.call_count == 1

@@ -252,6 +252,8 @@ FILES = [
     ("__constant__ int* t = alloc_const int[4]; while (~true) t[0] = 1;"
      "kernel void k(int* p) { *p = 1; }", "constant-table", "a loop that does not end?"),
     ("~missing; kernel void k(int* p) { *p = 1; }", "undeclared-name", "nothing named 'missing'"),
+    ("{ int r[4] = ~missing; @(r < 2) r = 1; } kernel void k(int* p) { *p = 1; }",
+     "undeclared-name", "nothing named 'missing'"),
     ("~return; kernel void k(int* p) { *p = 1; }", "file-statement", "fill constant tables"),
     ("static_assert(~1 > 2, \"no\"); kernel void k(int* p) { *p = 1; }", "static-assertion", "no"),
     ("kernel void k(read_only int* p) { ~*p = 1; }", "read-only",

@@ -180,8 +180,8 @@ class Cfg:
                 inside.add(block)
                 stack.extend(p for p in self.predecessors[block] if p in self.index)
         blocks = sorted(inside, key=self.index.__getitem__)
-        exits = [(block, to) for block in blocks for to in dict.fromkeys(block.successors)
-                 if to not in inside]
+        exits = [(block, to) for block in blocks if not inside.issuperset(block.successors)
+                 for to in dict.fromkeys(block.successors) if to not in inside]
         outside = [p for p in self.predecessors[header] if p in self.index and p not in inside]
         preheader = None
         if len(outside) == 1 and len(dict.fromkeys(outside[0].successors)) == 1:

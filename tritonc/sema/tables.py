@@ -36,13 +36,14 @@ def fill_tables(context: Context, statements: list[syntax.Statement]) -> None:
     context.emit("ret")
     context.ssa.finish(context.kernel)
     check_reads(context)
+    if context.diagnostics.errors != errors:
+        return  # what stands for a wrong expression has no place
     with suppress(Refused):
         for op in context.kernel.ops():
             if any(isinstance(result.type, Tile) for result in op.results):
                 context.refuse("file-statement", _place(op), "statements outside functions compute "
                                "with scalars, and this is a tile")
-        if context.diagnostics.errors == errors:
-            _Run(context).run()
+        _Run(context).run()
 
 
 class _Pointer(NamedTuple):

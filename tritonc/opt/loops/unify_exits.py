@@ -40,8 +40,8 @@ def unify_exits(kernel: Kernel, context: Context) -> bool:
     """Give loops that access memory one exit, inner loops first."""
     changed = False
     seen: set[Block] = set()
+    cfg = Cfg(kernel)
     while True:
-        cfg = Cfg(kernel)
         loop = next((loop for loop in reversed(cfg.loops) if loop.header not in seen), None)
         if loop is None:
             return changed
@@ -49,16 +49,17 @@ def unify_exits(kernel: Kernel, context: Context) -> bool:
         if loop.preheader is None or loop.latch is None or not loop.exits \
                 or not _accesses(loop):
             continue
+        if plan(cfg, loop) is None:
+            continue
+        _repeat_invariants(cfg, loop)
         found = plan(cfg, loop)
-        if found is not None:
-            _repeat_invariants(cfg, loop)
-            found = plan(cfg, loop)
         if isinstance(found, Plan):
             seen.add(_Unification(kernel, cfg, loop, found).run())
             changed = True
         elif found and any(op.name == "dot" for op in loop.ops()):
             context.remark("unify_exits", "this exit prevents pipelining of the loop: "
                            f"{found[1]}", found[0].span, missed=True)
+        cfg = Cfg(kernel)
 
 
 def _accesses(loop: Loop) -> bool:

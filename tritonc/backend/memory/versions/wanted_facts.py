@@ -317,7 +317,7 @@ class _Collector:
             self.fields[block] = fields(block.ops, affinity)
         found = self.fields[block].get(op)
         needs = unaligned(*found, self.infos) if found is not None else None
-        if needs and all(is_pointer(v.type) or self.divisible(v) for v in needs):
+        if needs and all(is_pointer(v.type) or self.multiples.testable(v) for v in needs):
             self.want(needs)
 
     def want(self, needs: Multiples) -> None:

@@ -128,6 +128,7 @@ def _wanted_facts(kernel: Kernel, told: Told) -> Wanted:
     # masks it derives from the kernel's.
     found = found.kept(known.__contains__)
     found.inside, found.apart = inside, wanted_apart(kernel)
+    found.edges |= bool(inside) and _begins_inside(kernel)
     found.signs.update(found.apart.needs)
     return found
 
@@ -391,6 +392,19 @@ class _Collector:
             if len(extent.terms) == len(extent.values()) == 1 and extent.terms[0][1] > 0:
                 needs.pop(extent.values()[0], None)
         self.found.signs.update(needs)
+
+
+def _begins_inside(kernel: Kernel) -> bool:
+    """Whether masks of loads say where rows of memory begin: there are tiles at both ends."""
+    affinity = Affinity()
+    for op in kernel.ops():
+        if op.name == "load" and (form := affinity.of(op.operands[0])) is not None:
+            bounds, _, others = affinity.parts(op.guard, len(form.strides))
+            lows = [affinity.least(value, where) for value, where in others]
+            if lows and all(low is not None and form.strides[low.axis].constant == 1 and any(
+                    low.axis == bound.axis for bound in bounds) for low in lows):
+                return True
+    return False
 
 
 def _least_rows(kernel: Kernel) -> set[int]:

@@ -13,8 +13,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tritonc.analysis.affine import Affine, Affinity, Bound
-from tritonc.analysis.linear import Linear, equal, number
-from tritonc.ir.core import Op, Value
+from tritonc.analysis.linear import Linear, equal
+from tritonc.ir.core import Op
 from tritonc.ir.types import element, shape
 
 
@@ -50,10 +50,10 @@ def window(op: Op, affinity: Affinity) -> Window | None:
         return None
     lows: dict[int, tuple[Linear, Linear]] = {}
     for value, where in others:
-        low = _lower(value, where, affinity)
-        if low is None or low[0] in lows:
+        low = affinity.least(value, where)
+        if low is None or low.axis in lows or element(low.test.operands[0].type).bits > 32:
             return None
-        lows[low[0]] = low[1:]
+        lows[low.axis] = low.start, low.limit
     axes, rest = (inner, 1 - inner), form.offset
     coordinates: list[Linear | None] = [None, None]
     limits: list[Linear | None] = [None, None]
@@ -72,27 +72,6 @@ def window(op: Op, affinity: Affinity) -> Window | None:
         return None
     return Window(axes, (coordinates[0], coordinates[1]), (limits[0], limits[1]),
                   form._replace(offset=rest), tuple(left), bool(lows))
-
-
-def _lower(value: Value, where: tuple[int | None, ...], affinity: Affinity
-           ) -> tuple[int, Linear, Linear] | None:
-    """The axis, the start and the least index of a mask `start + i >= least`."""
-    op = value.op
-    if op is None or op.name != "icmp" or op.attributes["predicate"] not in (
-            "sgt", "sge", "slt", "sle"):
-        return None
-    a, b = op.operands
-    if op.attributes["predicate"] in ("slt", "sle"):
-        a, b = b, a
-    index, least = affinity.of(a), affinity.of(b)
-    if index is None or least is None or not least.uniform or element(a.type).bits > 32:
-        return None
-    moving = [d for d, s in enumerate(index.strides) if s.terms]
-    if len(moving) != 1 or index.strides[moving[0]].constant != 1:
-        return None
-    axis = where[moving[0]]
-    strict = op.attributes["predicate"] in ("sgt", "slt")
-    return None if axis is None else (axis, index.offset, least.offset + number(strict))
 
 
 def _coordinate(bounds: list[Bound], low: tuple[Linear, Linear] | None, affinity: Affinity

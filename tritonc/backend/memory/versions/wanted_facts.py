@@ -22,7 +22,6 @@ from math import lcm, prod
 
 from tritonc.analysis.affine import Affine, Affinity, Bound, Iteration, is_counter
 from tritonc.analysis.axis import axis_info
-from tritonc.analysis.axis.axis_info import low_bit
 from tritonc.analysis.linear import Linear, number
 from tritonc.analysis.multiples import Multiples, MultiplesNeeded, joined
 from tritonc.analysis.records import Record, fields, unaligned
@@ -56,7 +55,7 @@ from tritonc.backend.memory.versions.wanted_strides import (
     reach_of,
 )
 from tritonc.backend.pipeline.tensors.tensor_access import split_start
-from tritonc.backend.pipeline.tensors.windows import Window, window
+from tritonc.backend.pipeline.tensors.windows import window
 from tritonc.backend.target.matrix import BY_NAME
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop
@@ -250,10 +249,6 @@ class _Collector:
         if info.contiguity[axis] == 1 and op.name != "atomic_rmw":
             self.interleaved(op, affinity)
         bounds, _, others = affinity.parts(op.guard, len(t.shape))
-        seen = self.window(op, affinity)
-        if seen is not None and seen.shifted:
-            self.want(self.rows(seen) or {})
-            return
         reach = min(ACCESS // size, info.contiguity[axis], self.held)
         if axis_info.vector_length(info, guard, axis, size) < reach:
             needs = self.multiples.of_pointer(pointer, axis, reach, op.name == "load")
@@ -278,38 +273,6 @@ class _Collector:
                     and self.limit(bound) is not None
             elif bound.axis == axis:
                 self.whole_accesses(bound, reach)
-
-    def window(self, op: Op, affinity: Affinity) -> Window | None:
-        """The window of a load that boxes can bring, where plain boxes would not or would want more
-        multiples."""
-        pointer, seen = op.operands[0], window(op, affinity) if self.tensor else None
-        info = self.infos.get(pointer)
-        if seen is None or info is None or not seen.shifted:
-            return seen
-        inner, rows = seen.axes[0], self.rows(seen)
-        if rows is None or info.contiguity[inner] < shape(pointer.type)[inner]:
-            return None
-        plain = None if seen.below else self.multiples.of_pointer(pointer, inner, reach_of(op))
-        return seen if plain is None or not plain.keys() <= rows.keys() else None
-
-    def rows(self, seen: Window) -> Multiples | None:
-        """What must be multiples so that rows lie whole accesses apart, and their boxes may begin
-        anywhere; None if that cannot be tested."""
-        base = seen.form.base
-        assert base is not None
-        reach = ACCESS // scalar(pointee(base.type)).bytes
-        needs = self.multiples.of_pointer(base, None, reach)
-        for monomial, n in (*_fixed(seen.form.offset).terms,
-                            *seen.form.strides[seen.axes[1]].terms):
-            known = prod(low_bit(self.infos[v].every) for v in monomial if v in self.infos)
-            left = reach // min(reach, low_bit(n) * known)
-            factors = [v for v in monomial if v.op is None and self.divisible(v)]
-            if needs is None or (left > 1 and not factors):
-                return None
-            if left > 1:
-                factor = next((v for v in factors if v in self.found.multiples), factors[-1])
-                needs = joined(needs, {factor: left})
-        return needs
 
     def interleaved(self, op: Op, affinity: Affinity) -> None:
         """Fields of records, which LLVM moves together where the first one is aligned."""
@@ -374,7 +337,7 @@ class _Collector:
 
         The extent of an axis is no question: where it is negative, nothing is accessed.
         """
-        form, seen = affinity.of(op.operands[0]), self.window(op, affinity)
+        form, seen = affinity.of(op.operands[0]), window(op, affinity)
         if seen is not None:
             self.found.signs.update(_signs_of(seen.form, affinity.signs) or {})
             return

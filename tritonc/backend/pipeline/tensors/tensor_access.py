@@ -157,11 +157,8 @@ def _windowed(op: Op, size: int, affinity: Affinity, iteration: Iteration | None
     parts = [part.split(counter) if part is not None else (Linear(), Linear())
              for part in (form.offset, *seen.coordinates)]
     if counter.op is not None or info is None or form.base is None \
-            or info.contiguity[inner] < shape(op.operands[0].type)[inner] or None in parts:
-        return None
-    aligned = signs.multiples.get(form.base, 1) % ALIGNMENT == 0 \
-        and _divisor(stride, signs) * size % ALIGNMENT == 0
-    if not (aligned if seen.shifted else info.divisibility[inner] % ALIGNMENT == 0):
+            or info.contiguity[inner] < shape(op.operands[0].type)[inner] or None in parts \
+            or info.divisibility[inner] % ALIGNMENT:
         return None
     (first, step), *own = [part for part in parts if part is not None]
     windows = frozenset(i for i in (0, 1) if seen.coordinates[i] is not None)

@@ -84,16 +84,13 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
     target: Target = context.target
     if not {"tensor_map", "tensor_copy"} <= target.features or not staged.asynchronous:
         return [], []
-    if not context.meta.get("tensor_copy", 1):
-        return [], []
+    if not context.meta.get("tensor_copy", _pays(staged)):
+        return [], [] if "tensor_copy" in context.meta else _all(
+            staged, "this product is so small that the threads' own copies are faster")
     place = claim_place(kernel, staged.preheader)
     if place is None:
         return [], _all(staged, "whether the loop is reached depends on computed data")
     channels, hindered = _channels(kernel, staged, infos, place)
-    if not (_pays(staged) or context.meta.get("tensor_copy") or any(
-            _saves_registers(one, staged, infos) for one in channels)):
-        return [], _all(staged,
-                        "this product is so small that the threads' own copies are faster")
     boxes = [one.boxes for one in channels if one.boxes is not None]
     held = [one.store.operands[1] for one in channels if one.means == Means.REGISTERS]
     if not boxes or (hindered and not mixed):
@@ -358,12 +355,6 @@ def _pays(staged: StagedLoop) -> bool:
     """A small product alone does not: making maps takes longer than the threads' own copies."""
     blocks = [block for block in staged.loop.blocks if products_of(block.ops)]
     return len(blocks) > 1 or any(chained(block) or large(block) for block in blocks)
-
-
-def _saves_registers(one: Channel, staged: StagedLoop, infos: axis_info.Infos) -> bool:
-    """Whether threads would load what begins anywhere by single elements."""
-    return one.boxes is not None and bool(one.boxes.strip.windows) \
-        and by_threads(one.store, staged, infos).means == Means.REGISTERS
 
 
 def _recognize(store: Op, affinity: Affinity, iteration: Iteration | None,

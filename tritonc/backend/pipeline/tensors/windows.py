@@ -1,11 +1,9 @@
 """Windows: accesses whose mask says where an axis of a tensor begins, too.
 
-A convolution reads `x[c * L + p]` with `p = l + t - pad` where `p >= 0 && p < L`.  The copy engine
-gives zeros on both sides of an axis, and its boxes may start anywhere on it: so p itself is the
-coordinate, of any sign and alignment, on an axis of L elements.  What is left of the offset moves
-the base, or counts along other axes, as in any tensor.
-
-An axis without a lower bound is one as well if its coordinate is known not to be negative.
+A causal convolution reads `x[(b * L + p) * C + c]` with `p = l - t * dilation` where `p >= 0` and
+`p < L`.  The copy engine gives zeros on both sides of an axis, and its boxes may start outside: so
+p itself is the coordinate, of any sign, on an axis of L rows.  What is left of the offset moves the
+base, or counts along other axes, as in any tensor.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ class Window(NamedTuple):
 
     `axes[i]`: the tile's axis that is the tensor's axis i; `coordinates`: where the tile begins on
     the axes with a window, None for others; `extents`: of those axes; `form`: the address without
-    these coordinates; `bounds`: those of the other axes; `below`: whether the mask has a lower one.
+    these coordinates; `bounds`: those of the other axes.
     """
 
     axes: tuple[int, int]
@@ -31,12 +29,6 @@ class Window(NamedTuple):
     extents: tuple[Linear | None, Linear | None]
     form: Affine
     bounds: tuple[Bound, ...]
-    below: bool
-
-    @property
-    def shifted(self) -> bool:
-        """Whether rows may begin at any element."""
-        return self.coordinates[0] is not None
 
 
 def window(op: Op, affinity: Affinity) -> Window | None:
@@ -48,43 +40,32 @@ def window(op: Op, affinity: Affinity) -> Window | None:
     bounds, conditions, others = affinity.parts(op.guard, 2)
     if inner is None or conditions:
         return None
-    lows: dict[int, tuple[Linear, Linear]] = {}
+    lows: dict[int, Bound] = {}
     for value, where in others:
         low = affinity.least(value, where)
-        if low is None or low.axis in lows or element(low.test.operands[0].type).bits > 32:
+        if low is None or low.axis in lows:
             return None
-        lows[low.axis] = low.start, low.limit
+        lows[low.axis] = low
     axes, rest = (inner, 1 - inner), form.offset
     coordinates: list[Linear | None] = [None, None]
     limits: list[Linear | None] = [None, None]
-    left: list[Bound] = []
     for i, axis in enumerate(axes):
-        own = [bound for bound in bounds if bound.axis == axis]
-        found = _coordinate(own, lows.get(axis), affinity)
-        if found is None and axis in lows:
-            return None
-        if found is None or (axis not in lows and i == 1):
-            left += own
+        if axis not in lows:
             continue
+        found = _coordinate([bound for bound in bounds if bound.axis == axis], lows[axis])
+        if found is None:
+            return None
         coordinates[i], limits[i] = found
         rest = rest - found[0] * form.strides[axis]
-    if coordinates == [None, None]:
-        return None
     return Window(axes, (coordinates[0], coordinates[1]), (limits[0], limits[1]),
-                  form._replace(offset=rest), tuple(left), bool(lows))
+                  form._replace(offset=rest),
+                  tuple(bound for bound in bounds if bound.axis not in lows)) if lows else None
 
 
-def _coordinate(bounds: list[Bound], low: tuple[Linear, Linear] | None, affinity: Affinity
-                ) -> tuple[Linear, Linear] | None:
+def _coordinate(bounds: list[Bound], low: Bound) -> tuple[Linear, Linear] | None:
     """Where the tile begins on its axis, and how long that is: the same for all programs."""
-    if len(bounds) != 1 or element(bounds[0].test.operands[0].type).bits > 32:
+    if len(bounds) != 1 or not equal(bounds[0].start, low.start) or low.limit.constant is None \
+            or any(element(b.test.operands[0].type).bits > 32 for b in (*bounds, low)):
         return None
-    start, limit = bounds[0].start, bounds[0].limit
-    needs = affinity.signs.of_polynomial(start) if low is None else None
-    if needs is not None:
-        affinity.assumed.update(needs)
-        low = start, Linear()
-    if low is None or not equal(low[0], start) or low[1].constant is None:
-        return None
-    extent = limit - low[1]
-    return (start - low[1], extent) if all(v.op is None for v in extent.values()) else None
+    extent = bounds[0].limit - low.limit
+    return (low.start - low.limit, extent) if all(v.op is None for v in extent.values()) else None

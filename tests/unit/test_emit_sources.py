@@ -58,7 +58,8 @@ def test_heads_by_boxes_of_three_axes(name: str, values: str) -> None:
 
 
 @pytest.mark.parametrize("name, values", [
-    ("masked_rows", ""), ("masked_rows", "L=71"), ("convolutions/conv_1d_causal", "C=24,TC=32")])
+    ("masked_rows", ""), ("masked_rows", "L=71"),
+    ("convolutions/conv_1d_causal", "C=24,TL=128,TK=128,TC=32")])
 def test_masks_that_say_where_rows_begin(name: str, values: str) -> None:
     """Zeros before a row and behind it, by boxes that begin outside and by aligned accesses."""
     path = ROOT / "tests" / "run" / f"{name}.tc"

@@ -7,8 +7,6 @@ and registers of a thread are one choice.  It is made here, from `analysis.regis
     can fill: as many blocks as their loops leave room for, up to ENOUGH warps;
   - of products on wgmma that follow from each other (attention) all may be in flight at once: as
     many blocks as have registers for results and operands, and for what else lives there;
-  - operands that threads load to registers are waited for in each step: as many blocks of a
-    warpgroup as their loops leave room for;
   - rows want many bytes of memory in flight: three quarters of the threads that a multiprocessor
     can hold, a half where loops load, or a quarter; the most with which a thread does not spill,
     or as many blocks as their estimate allows.
@@ -99,11 +97,7 @@ def _product_blocks(kernel: Kernel, target: Target, loops: list[Loop],
     if on_cores := [loop for loop in loops if _has(loop, "fma_dot", 1)]:
         estimate = estimate or Estimate(kernel)
         needs = [estimate.pressure(loop.blocks).registers / SLACK for loop in on_cores]
-    if warps == WARPGROUP and _through_registers(kernel):
-        estimate = estimate or Estimate(kernel)
-        needs += [estimate.pressure(loop.blocks).registers / SLACK for loop in loops
-                  if _has(loop, "wgmma", 1)]
-    elif warps == WARPGROUP:
+    if warps == WARPGROUP:
         needs += [_in_flight(loop) for loop in loops if _has(loop, "wgmma", 2)]
     if not needs:
         return 0
@@ -113,14 +107,6 @@ def _product_blocks(kernel: Kernel, target: Target, loops: list[Loop],
             SECOND * registers_of(2 * warps << LANE_BITS, target)):
         return 2
     return found
-
-
-def _through_registers(kernel: Kernel) -> bool:
-    """Whether threads load all operands of products on wgmma, one step ahead: each step waits for
-    memory, and other blocks' products run meanwhile."""
-    names = {op.name for op in kernel.ops()}
-    return "wgmma" in names and not names & {"async_copy", "tensor_copy"} and any(
-        _has(loop, "wgmma", 1) and _loads_tiles(loop) for loop in Cfg(kernel).loops)
 
 
 def _row_threads(kernel: Kernel, target: Target, loops: list[Loop], estimate: Estimate | None

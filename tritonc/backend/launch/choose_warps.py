@@ -166,7 +166,8 @@ def warpgroups(rows: int, columns: int, places: int, most: int = 4) -> int:
     columns serves more rows, and other blocks' products run meanwhile.  32 columns of 79 x 341
     images: 104 us by 128 x 32, 131 by 64 x 32, 138 by 128 x 32 of two warpgroups (H200).  Of 64
     columns: grouped filters 61 to 47 us, 5 x 10 150 to 114, 3 x 3 x 3 123 to 99; of single elements
-    161 x 700 by 5 x 5 201 to 273, 7 x 1 36.5 to 40.8; of 32 columns 197 to 176, but 744 bytes are spilled.
+    161 x 700 by 5 x 5 201 to 273, 7 x 1 36.5 to 40.8; of 32 columns 197 to 176, but
+    744 bytes are spilled.
 
     >>> warpgroups(128, 64, 0), warpgroups(128, 64, 1024), warpgroups(128, 256, 1024)
     (2, 1, 2)

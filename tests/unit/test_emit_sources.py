@@ -57,6 +57,17 @@ def test_heads_by_boxes_of_three_axes(name: str, values: str) -> None:
     assert "cp.async.bulk.tensor.g2s.tile.3d" in seen, seen
 
 
+@pytest.mark.parametrize("name, values", [
+    ("masked_rows", ""), ("masked_rows", "L=71"),
+    ("convolutions/conv_1d_causal", "C=24,TL=128,TK=128,TC=32")])
+def test_masks_that_say_where_rows_begin(name: str, values: str) -> None:
+    """Zeros before a row and behind it, by boxes that begin outside and by aligned accesses."""
+    path = ROOT / "tests" / "run" / f"{name}.tc"
+    pairs = tuple((n, v) for n, _, v in (pair.partition("=") for pair in values.split(",")) if n)
+    seen = execute(Setting(path, pairs), "sm_90a")
+    assert ("cp.async.bulk.tensor.g2s.tile.3d" in seen) == ("C=24" in values), seen
+
+
 @pytest.mark.parametrize("name", ["awq", "gptq", "int8_groups", "mxfp4_bits"])
 def test_weights_of_few_bits(name: str) -> None:
     """Fields of words, differences of bytes, floats that are put together of bits: two at once."""

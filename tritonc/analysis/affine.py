@@ -329,6 +329,24 @@ class Affinity:
         limit = b.offset + number(1) if predicate[1:] in ("le", "ge") else b.offset
         return Bound(axis, a.offset, limit, op)
 
+    def least(self, value: Value, where: tuple[int | None, ...]) -> Bound | None:
+        """`x >= n`, of signed numbers, with x rising by 1 along one axis and n uniform: elements
+        with start + i_axis >= limit."""
+        op = value.op
+        if op is None or op.name != "icmp" or op.attributes["predicate"] not in (
+                "sgt", "sge", "slt", "sle"):
+            return None
+        strict = op.attributes["predicate"] in ("sgt", "slt")
+        index, limit = (self.of(v) for v in op.operands[::(
+            1 if op.attributes["predicate"][1] == "g" else -1)])
+        if index is None or limit is None or not limit.uniform:
+            return None
+        moving = [d for d, s in enumerate(index.strides) if s.terms]
+        axis = where[moving[0]] if len(moving) == 1 else None
+        if axis is None or index.strides[moving[0]].constant != 1:
+            return None
+        return Bound(axis, index.offset, limit.offset + number(int(strict)), op)
+
 
 def _axes_before(op: Op, where: tuple[int | None, ...]) -> tuple[int | None, ...] | None:
     """For each axis of the operand of a reshape, the axis of the whole tile that it becomes."""

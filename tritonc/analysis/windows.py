@@ -8,6 +8,11 @@ index i, where w is `i % W`, no run of neighbours crosses the end of a row: what
 or masked there is the first element of a run, or the last one, and has an access of its own.
 
     x + i / W * W + (w + W - 1) % W: each run but its first element lies one element behind w's
+
+A mask that says where a row of memory begins and ends, at multiples of accesses, says of each
+aligned access whether all of it takes part, wherever in it a load begins:
+
+    x + row * W + (w - 1) where 0 <= w - 1 < W: the first element of w = 0 has an access of its own
 """
 
 from __future__ import annotations
@@ -47,6 +52,7 @@ class Window(NamedTuple):
     info: AxisInfo
     guard: AxisInfo | None
     ends: tuple[int, int]
+    rows: bool = False
 
 
 class _Ends(NamedTuple):
@@ -235,12 +241,45 @@ def _window(op: Op, known: Runs) -> Window | None:
     if run < max(2, share * (first + last)):
         return None
     begin = sum(n for values, n in form.offset.terms if not values)
+    guard, rows = _masked(op, known, axis, conjuncts, ends), None
+    if guard is not None and not ends:
+        rows = _rows(op, form, axis, run, known)
+    shifted = begin % run != 0 or (
+        rows is not None and guard is not None and guard.constancy[axis] % run != 0)
     wide = [list(entry) for entry in (info.contiguity, info.divisibility)]
     wide[0][axis], wide[1][axis] = max(wide[0][axis], run), max(wide[1][axis], run * size)
-    return Window((form.base, terms, form.strides, conjuncts), begin,
-                  begin % run == 0 and not first + last,
+    if rows is not None and guard is not None:
+        guard = guard._replace(constancy=tuple(
+            max(run, k) if d == axis else k for d, k in enumerate(guard.constancy)))
+    return Window((form.base, terms, form.strides, conjuncts if rows is None else rows), begin,
+                  not shifted and not first + last,
                   info._replace(contiguity=tuple(wide[0]), divisibility=tuple(wide[1])),
-                  _masked(op, known, axis, conjuncts, ends), (first, last))
+                  guard, (first, last), rows is not None and shifted)
+
+
+def _rows(op: Op, form: Affine, axis: int, run: int, known: Runs) -> Hashable | None:
+    """What says which aligned accesses of `run` elements a mask lets through, if it takes each as a
+    whole: bounds of the rows of memory, at multiples of accesses, and of other axes."""
+    bounds, conditions, others = known.parts(op.guard, len(form.strides))
+    lows = [low for value, where in others if (low := known.least(value, where)) is not None]
+    if len(lows) < len(others):
+        return None
+
+    def multiple(polynomial: Linear) -> bool:
+        return all(_divides(values, n, axis, known.infos) % run == 0 and not any(
+            shape(v.type) for v in values) for values, n in polynomial.terms)
+
+    found = set()
+    if axis not in {low.axis for low in lows}:  # none of the row's accesses is below 0 anyway
+        lows += [bound._replace(limit=Linear()) for bound in bounds
+                 if bound.axis == axis and known.signs.positive(bound.start)]
+    for kind, bound in [*(("less", b) for b in bounds), *(("least", b) for b in lows)]:
+        if bound.axis == axis and not (multiple(form.offset - bound.start)
+                                       and multiple(bound.limit)):
+            return None
+        start = form.offset - bound.start if bound.axis == axis else bound.start
+        found.add((kind, bound.axis, frozenset(start.terms), frozenset(bound.limit.terms)))
+    return frozenset(found), tuple(conditions)
 
 
 def _conjuncts(op: Op, known: Runs) -> tuple[_Conjuncts, list[_Ends]]:

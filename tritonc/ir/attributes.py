@@ -56,7 +56,7 @@ KINDS: dict[str, Kind] = {
     **dict.fromkeys((
         "apart", "approximate", "based", "contiguous", "continues", "contract", "early",
         "exact", "facts", "late", "minus", "moves", "pairs", "piecewise", "pinned",
-        "private", "ragged", "release", "released", "reverse", "rises", "round", "stored",
+        "private", "ragged", "release", "released", "reverse", "rises", "round", "rows", "stored",
         "swapped", "volatile", "waits", "wide", "written"), is_flag),
     **dict.fromkeys(("ahead", "least", "greatest"), is_integer),
     **dict.fromkeys((

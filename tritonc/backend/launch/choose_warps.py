@@ -30,6 +30,7 @@ from tritonc.analysis.row_loops import (
 )
 from tritonc.analysis.values import constant_of, slice_of
 from tritonc.backend.layout.accesses import overlapping_loads
+from tritonc.backend.layout.layout_choice import ACCESS_BYTES
 from tritonc.backend.target import matrix
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
@@ -40,7 +41,9 @@ from tritonc.ir.types import I1, Tile, element, scalar, shape
 ACCUMULATORS = 64  # per thread, of a dot on CUDA cores
 FRAGMENT = 32  # registers of accumulators that are enough for a thread of mma.sync,
 FEW = 128  # while it has no more threads than this: they share the copies and hide latencies
-NARROW = 64  # registers of sums of a thread that computes which rows it copies, at most
+RESIDENT = 168  # registers of a thread, of blocks of a warpgroup of which three are resident;
+OTHERS = 40  # beside sums and
+PLACE = 4  # what a thread holds of each access by which it copies rows that it computes
 MADE = 64  # registers of operands that a thread of mma.sync computes,
 MAKING = 256  # while it has no more threads than this
 BYTES = 32  # of memory per thread, of the largest tile otherwise,
@@ -65,9 +68,9 @@ def choose_warps(kernel: Kernel, context: Context) -> bool:
         kernel.attributes["num_warps"] = context.meta["num_warps"]
     if "num_warps" in kernel.attributes:
         return False
-    gathers = [] if "cluster" in kernel.attributes else _gathers(kernel)  # blocks of those are few
-    dots = [threads for block in gathers or kernel.blocks
-            if (threads := _block_threads(block, bool(gathers)))]
+    places = {} if "cluster" in kernel.attributes else _places(kernel)  # blocks of those are few
+    dots = [threads for block in places or kernel.blocks
+            if (threads := _block_threads(block, max(places.values(), default=0)))]
     threads = max(dots) if dots else streaming_threads(kernel)
     warps = max(1, min(LEGAL[-1], threads // 32))
     kernel.attributes["num_warps"] = 1 << (warps.bit_length() - 1)
@@ -124,14 +127,14 @@ def _steps(kernel: Kernel, largest: int) -> int:
                    and 2 * op.result.type.size > largest) for block in kernel.blocks)
 
 
-def _block_threads(block: Block, gathers: bool) -> int:
+def _block_threads(block: Block, places: int) -> int:
     """The threads that the dots of a block want: what they hold, they hold together.
 
     wgmma alone has a say of its own, as many warpgroups as it has rows for.  For mma.sync threads
     compute operands in registers before they store them.
     """
     dots = [op for op in block.ops if op.name == "dot"]
-    wanted = [dot_threads(op, gathers) for op in dots]
+    wanted = [dot_threads(op, places) for op in dots]
     if any(map(matrix.on_wgmma, dots)):
         return max(wanted)
     inside = set(block.ops)
@@ -141,37 +144,45 @@ def _block_threads(block: Block, gathers: bool) -> int:
     return max(sum(wanted), min(MAKING, words // MADE))
 
 
-def _gathers(kernel: Kernel) -> list[Block]:
+def _places(kernel: Kernel) -> dict[Block, int]:
     """The blocks with products on wgmma whose operands threads copy from places that follow from
-    quotients.  None if a version copies single elements: a thread holds each one's place."""
+    quotients, with the accesses that take."""
     loads = {load: block for block in kernel.blocks for dot in block.ops if matrix.on_wgmma(dot)
              for load in gathered(dot)}
     infos = axis_info.analyze(kernel) if loads else {}
-    single = any((info := infos.get(load.operands[0])) is None or max(info.contiguity) == 1
-                 for load in loads)
-    return [] if single else list(dict.fromkeys(loads.values()))
+    found: dict[Block, int] = {}
+    for load, block in loads.items():
+        info, t = infos.get(load.operands[0]), load.operands[0].type
+        reach = min(max(info.contiguity), ACCESS_BYTES // scalar(pointee(t)).bytes) if info else 1
+        found[block] = found.get(block, 0) + prod(shape(t)) // reach
+    return found
 
 
-def warpgroups(rows: int, columns: int, gathers: bool, most: int = 4) -> int:
+def warpgroups(rows: int, columns: int, places: int, most: int = 4) -> int:
     """The warpgroups of a product on wgmma: one for 64 rows, unless it has too much to hold.
 
-    Where threads compute which rows they copy, one has 128 rows that are narrow: what it computes
-    of a step's columns serves more rows, and other blocks' products run meanwhile.  32 columns of
-    79 x 341 images: 104 us by 128 x 32, 131 by 64 x 32, 138 by 128 x 32 of two warpgroups (H200).
-    Of 64 columns: grouped filters 61 to 47 us, 5 x 10 150 to 114, 3 x 3 x 3 123 to 99; of single
-    elements (`_gathers`) 161 x 700 by 5 x 5 201 to 273, 7 x 1 36.5 to 40.8.
+    Where threads compute which rows they copy, by so many accesses from `places`, one has 128 rows
+    if it then has registers as where three blocks are resident: what it computes of a step's
+    columns serves more rows, and other blocks' products run meanwhile.  32 columns of 79 x 341
+    images: 104 us by 128 x 32, 131 by 64 x 32, 138 by 128 x 32 of two warpgroups (H200).  Of 64
+    columns: grouped filters 61 to 47 us, 5 x 10 150 to 114, 3 x 3 x 3 123 to 99; of single elements
+    161 x 700 by 5 x 5 201 to 273, 7 x 1 36.5 to 40.8; of 32 columns 197 to 176, but
+    744 bytes are spilled.
 
-    >>> warpgroups(128, 64, False), warpgroups(128, 64, True), warpgroups(128, 256, True)
+    >>> warpgroups(128, 64, 0), warpgroups(128, 64, 1024), warpgroups(128, 256, 1024)
     (2, 1, 2)
+    >>> warpgroups(128, 32, 4096)  # single elements
+    2
     """
-    groups = rows // 64
-    if gathers:
-        groups = min(groups, max(groups // 2, rows * columns // (128 * NARROW)))
+    groups, half = rows // 64, max(1, rows // 128)
+    if places and (rows * columns + PLACE * places) // (128 * half) + OTHERS <= RESIDENT:
+        groups = min(groups, half)
     return min(4, max(1, min(most, groups), rows * columns // (128 * matrix.ACCUMULATORS)))
 
 
-def dot_threads(op: Op, gathers: bool = False) -> int:
-    """The threads that a dot wants; with `gathers`, one whose operands' places are computed."""
+def dot_threads(op: Op, places: int = 0) -> int:
+    """The threads that a dot wants; `places`: of accesses of its operands, if threads compute
+    these."""
     extents = shape(op.result.type)
     name = op.attributes.get("instruction")
     if name is None:
@@ -179,6 +190,6 @@ def dot_threads(op: Op, gathers: bool = False) -> int:
     row = matrix.BY_NAME[name]
     if row.kind == matrix.WGMMA:
         most = 2 if {"registers", "swapped"} & set(op.attributes) else 4  # operands want room too
-        return 128 * warpgroups(extents[0], prod(extents[1:]), gathers, most)
+        return 128 * warpgroups(extents[0], prod(extents[1:]), places, most)
     words = prod(extents) * max(1, row.accumulator.bits // 32)
     return max(words // matrix.ACCUMULATORS, min(FEW, words // FRAGMENT))

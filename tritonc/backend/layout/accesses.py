@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Container, Hashable
+from math import gcd
 
 from tritonc.analysis import ragged
 from tritonc.analysis.affine import Affinity
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.linear import Linear, number
 from tritonc.analysis.records import records
+from tritonc.analysis.values import origin
 from tritonc.analysis.windows import windows
 from tritonc.backend.layout.layout_choice import (
     ACCESS_BYTES,
@@ -44,6 +46,7 @@ class Accesses:
             if not window.aligned:  # aligned accesses bring it
                 self.infos[load.operands[0]], self.masks[load] = window.info, window.guard
         self.records = records(kernel, self.infos)
+        self.operands = _operand_loads(ops)
         self.staged, self.overlapping = _staged_loads(kernel), overlapping_loads(kernel)
         self.copied = {op.operands[0].op for op in ops if op.name == "channel"}
         reductions = [op for op in ops if op.name in ("reduce", "reduce_with")]
@@ -75,7 +78,8 @@ class Accesses:
             return wide
         record = self.records.get(op)
         first = record.axis if record else self.likely(op) if gathered else None
-        best = coalesced(access, self.warps, first, op in self.copied, record.run if record else 1)
+        run = record.run if record else self.packed(op, access)
+        best = coalesced(access, self.warps, first, op in self.copied, run)
         if op.name == "load" and self.is_reduced(op, access.axis):
             best = folded(best, access.axis, access.element_bytes)
         if op in self.overlapping:
@@ -86,6 +90,14 @@ class Accesses:
             other = reshape(self.scanned[best.size], access.shape)
             best = other if access.share(other) >= access.share(best) else best
         return best
+
+    def packed(self, op: Op, access: Access) -> int:
+        """How many neighbours of an operand a thread loads by themselves, which begin anywhere in
+        memory, so that it writes whole words to shared memory."""
+        info = access.pointer
+        if op not in self.operands or info is None or access.vector(access.axis) > 1:
+            return 1
+        return gcd(info.contiguity[access.axis], max(1, BANK_BYTES // access.element_bytes))
 
     def is_reduced(self, op: Op, axis: int) -> bool:
         """Whether tiles of a load's shape are reduced along this axis, and each time it runs."""
@@ -176,6 +188,13 @@ def _staged_loads(kernel: Kernel) -> dict[Op, int]:
                 if axis >= 0:
                     found[op] = axis
     return found
+
+
+def _operand_loads(ops: list[Op]) -> set[Op]:
+    """Loads of operands of products on tensor cores, which go to shared memory as they are."""
+    return {load for dot in ops if dot.name == "dot" and "instruction" in dot.attributes
+            for value in dot.operands[:2]
+            if (load := origin(value, ("trans", "reshape")).op) is not None and load.name == "load"}
 
 
 def _split_axes(before: Type, after: Type, axes: list[int]) -> list[int]:

@@ -14,7 +14,8 @@ After:   %v = load %p {vector = 4, window = [0, 0, 0, 5, 0, 0], ...}
 
 Loads of one window, in which nothing is written between, take their elements of the same aligned
 accesses: of window 0, places 0 to 5, `%w` begins at place 1.  The last two numbers say how many
-elements at either end of a run have addresses of their own.
+elements at either end of a run have addresses of their own.  With `rows` each aligned access has
+the guard of any element that it brings.
 """
 
 from __future__ import annotations
@@ -79,7 +80,8 @@ def vectorize(kernel: Kernel, context: Context) -> bool:
         if width > 1:
             op.attributes.update(vector=width, vector_axis=axis)
             ends = places[op].ends if op in places else (0, 0)
-            if op.guard is not None and infos[op.guard].constancy[axis] < width and (
+            rows = op in places and places[op].rows
+            if op.guard is not None and infos[op.guard].constancy[axis] < width and not rows and (
                     op.name == "store" or not any(ends)):
                 op.attributes["ragged"] = True
                 if ends[0]:
@@ -154,6 +156,8 @@ def _share_windows(kernel: Kernel, places: Mapping[Op, Window]) -> None:
                 for op in loads[i:j]:
                     op.attributes["window"] = [count, places[op].begin, low, high,
                                                *places[op].ends]
+                    if places[op].rows:
+                        op.attributes["rows"] = True
                 count += 1
 
 

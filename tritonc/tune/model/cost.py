@@ -14,7 +14,7 @@ from tritonc.backend.pipeline.tensors.tensor_pipeline import LARGE_STAGE, RELEAS
 from tritonc.backend.target.matrix import ACCUMULATORS as MATRIX_ACCUMULATORS
 from tritonc.backend.target.matrix import INSTRUCTIONS, WGMMA, MatrixInstruction
 from tritonc.backend.target.target import Target
-from tritonc.tune.model.features import Feature, Profile, joined, stage_bytes
+from tritonc.tune.model.features import Feature, Profile, joined, places, stage_bytes
 from tritonc.tune.model.residency import Chained, busy, crowded, held
 from tritonc.tune.model.rows import stream_cost
 
@@ -110,7 +110,7 @@ def _tensor_cost(dot: Feature, row: MatrixInstruction, target: Target, carried: 
     """
     m, n, k = dot.extents
     wide = row.kind == WGMMA
-    threads = 128 * warpgroups(m, n, dot.computed) if wide else max(
+    threads = 128 * warpgroups(m, n, places(dot)) if wide else max(
         128, m * n // MATRIX_ACCUMULATORS)
     held = m * n / threads
     stage = stage_bytes(dot)

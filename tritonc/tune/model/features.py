@@ -21,6 +21,7 @@ from tritonc.backend.dots.select_dots import wants_halves
 from tritonc.backend.dots.share_repeats import Runs
 from tritonc.backend.dots.together import chained
 from tritonc.backend.dots.turn_dots import factors_of_columns, inner_first
+from tritonc.backend.layout.layout_choice import ACCESS_BYTES
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.ops import READ, WRITE
@@ -271,6 +272,12 @@ def joined(dots: list[Feature]) -> list[Feature]:
         return dots
     *rows, _, depth = dots[0].extents
     return [dots[0]._replace(extents=(*rows, sum(dot.extents[-2] for dot in dots), depth))]
+
+
+def places(dot: Feature) -> int:
+    """The accesses by which threads copy rows that they compute; 0 if they compute none."""
+    m, _, k = dot.extents[-3:]
+    return m * k * dot.bytes // ACCESS_BYTES if dot.computed else 0
 
 
 def stage_bytes(dot: Feature) -> int:

@@ -37,7 +37,7 @@ from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_kernel
 from tritonc.ir.core import Kernel
 from tritonc.tune.model.cost import cost
-from tritonc.tune.model.features import Feature, Profile, joined, stage_bytes
+from tritonc.tune.model.features import Feature, Profile, joined, places, stage_bytes
 from tritonc.variants.choice import MOST_BLOCKS, MOST_CYCLES, Cost
 
 # Clock cycles.  Measured on an H200 with every tile of the products and convolutions of
@@ -215,7 +215,7 @@ def use(dot: Feature, target: Target, work: float = 0) -> Use:
                              and str(row.operand) == dot.element and k >= row.depth]
     wide = next((row for row in rows if _takes(row, dot)), None)
     if wide is not None:
-        groups = warpgroups(*((m, n) if m >= wide.rows else (n, m)), dot.computed)
+        groups = warpgroups(*((m, n) if m >= wide.rows else (n, m)), places(dot))
         persistent = results >= LARGE
         room = target.shared_per_block - 2048
         stages = room // stage if persistent else min(

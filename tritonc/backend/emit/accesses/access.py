@@ -166,6 +166,8 @@ def _shared_words(f: FunctionEmitter, access: Access, vector: str, name: str,
 def _asm_load(f: FunctionEmitter, access: Access, wanted: Sequence[int],
               other: int | float | None) -> dict[int, str]:
     words = words_of(access)
+    if access.bytes == 2 and access.width == 1:  # the other half is zero: none need be kept
+        words = Words(1, 32, "i32", "r", 1)
     return unpack(f, access, words, load_words(f, access, words, wanted, other), wanted)
 
 
@@ -201,7 +203,8 @@ def unpack(f: FunctionEmitter, access: Access, words: Words, parts: dict[int, st
     if words.each == 1 and t == "i8":
         return {0: _lone_byte(f, f.op(f"trunc i32 {parts[0]} to i8"), parts[0])}
     if words.each == 1:
-        return {0: f.op(f"bitcast i16 {parts[0]} to {t}")}
+        half = parts[0] if words.bits == 16 else f.op(f"trunc i32 {parts[0]} to i16")
+        return {0: half if t == "i16" else f.op(f"bitcast i16 {half} to {t}")}
     vector = f"<{words.each} x {t}>"
     cut = {w: f.op(f"bitcast {words.type} {name} to {vector}") for w, name in parts.items()}
     found = {i: f.op(f"extractelement {vector} {cut[i // words.each]}, i32 {i % words.each}")
@@ -275,7 +278,7 @@ def _instruction(f: FunctionEmitter, access: Access, words: Words,
         if feature:
             f.target.require(feature, access.span)
     vector = f".v{words.count}" if words.count > 1 else ""
-    bits = words.bits if access.bytes > 1 else 8
+    bits = min(words.bits, 8 * access.bytes)
     return f"{name}.{_SPACE[access.space]}{policy}{vector}.b{bits}"
 
 

@@ -123,6 +123,8 @@ def _of_window(f: FunctionEmitter, op: Op, access: Access, chunk: tuple[int, ...
             at, part = place, 1  # the widest access that holds it
             while (wider := at & -2 * part) >= least and wider + 2 * part <= end:
                 at, part = wider, 2 * part
+            if op.attributes.get("rows"):
+                access = access._replace(guard=f.guard(op, chunk[i]))
             distance = (run * width + at - begin - first) * access.element.bytes
             t = f"ptr addrspace({access.space})"
             pointer = f.op(f"getelementptr i8, {t} {access.pointer}, i64 {distance}")

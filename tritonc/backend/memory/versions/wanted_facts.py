@@ -50,10 +50,12 @@ from tritonc.backend.memory.versions.wanted_strides import (
     ACCESS,
     Divisors,
     Units,
+    limits_of,
     multiples_of,
     reach_of,
 )
 from tritonc.backend.pipeline.tensors.tensor_access import split_start
+from tritonc.backend.pipeline.tensors.windows import window
 from tritonc.backend.target.matrix import BY_NAME
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop
@@ -100,7 +102,8 @@ def _wanted_facts(kernel: Kernel, told: Told) -> Wanted:
     text, assumed = _shared(text, told.never)
     collector = _Collector(text.kernel, told)
     not_one = {*told.not_one, *(v for v, old in text.own.items() if old in told.not_one)}
-    units = Units(collector.infos, collector.testable, not_one).asked(collector.accesses())
+    units = Units(collector.infos, collector.testable, not_one,
+                  limits_of(text.kernel)).asked(collector.accesses())
     own = text.own
     if units:  # looked at as if they were 1
         text = text.supposing({v: make_op("constant", [], v.type, value=1) for v in units})
@@ -124,6 +127,7 @@ def _wanted_facts(kernel: Kernel, told: Told) -> Wanted:
     # masks it derives from the kernel's.
     found = found.kept(known.__contains__)
     found.inside, found.apart = inside, wanted_apart(kernel)
+    found.edges |= bool(inside) and _begins_inside(kernel)
     found.signs.update(found.apart.needs)
     return found
 
@@ -277,7 +281,7 @@ class _Collector:
             self.fields[block] = fields(block.ops, affinity)
         found = self.fields[block].get(op)
         needs = unaligned(*found, self.infos) if found is not None else None
-        if needs and all(is_pointer(v.type) or self.divisible(v) for v in needs):
+        if needs and all(is_pointer(v.type) or self.multiples.testable(v) for v in needs):
             self.want(needs)
 
     def want(self, needs: Multiples) -> None:
@@ -333,7 +337,10 @@ class _Collector:
 
         The extent of an axis is no question: where it is negative, nothing is accessed.
         """
-        form = affinity.of(op.operands[0])
+        form, seen = affinity.of(op.operands[0]), window(op, affinity)
+        if seen is not None:
+            self.found.signs.update(_signs_of(seen.form, affinity.signs) or {})
+            return
         if form is None or form.base is None or len(form.strides) != 2:
             return
         needs = _signs_of(form, affinity.signs)
@@ -348,6 +355,19 @@ class _Collector:
             if len(extent.terms) == len(extent.values()) == 1 and extent.terms[0][1] > 0:
                 needs.pop(extent.values()[0], None)
         self.found.signs.update(needs)
+
+
+def _begins_inside(kernel: Kernel) -> bool:
+    """Whether masks of loads say where rows of memory begin: there are tiles at both ends."""
+    affinity = Affinity()
+    for op in kernel.ops():
+        if op.name == "load" and (form := affinity.of(op.operands[0])) is not None:
+            bounds, _, others = affinity.parts(op.guard, len(form.strides))
+            lows = [affinity.least(value, where) for value, where in others]
+            if lows and all(low is not None and form.strides[low.axis].constant == 1 and any(
+                    low.axis == bound.axis for bound in bounds) for low in lows):
+                return True
+    return False
 
 
 def _least_rows(kernel: Kernel) -> set[int]:

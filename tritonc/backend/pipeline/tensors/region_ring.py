@@ -31,8 +31,8 @@ from tritonc.backend.pipeline.channel import Boxes
 from tritonc.backend.pipeline.staged_loop import StagedLoop, buffer_of, exchanged, widen
 from tritonc.backend.pipeline.tensors.roles import leading_to
 from tritonc.backend.pipeline.tensors.specialize_warps import computable, steady_loads
-from tritonc.backend.pipeline.tensors.tensor_access import claim
 from tritonc.backend.pipeline.tensors.tensor_ring import TensorRewrite
+from tritonc.backend.pipeline.tensors.tensor_slots import claim
 from tritonc.backend.shared.shared_memory import accesses, allocation
 from tritonc.ir.build import Builder, make_op
 from tritonc.ir.cfg import Cfg, Loop, add_incoming, make_phi

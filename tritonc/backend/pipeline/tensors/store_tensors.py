@@ -37,12 +37,10 @@ from tritonc.backend.pipeline.tensors.tensor_access import (
     MOST_BOX,
     Strip,
     available,
-    claim,
-    claim_place,
     forward,
-    make_map,
     recognize,
 )
+from tritonc.backend.pipeline.tensors.tensor_slots import claim, claim_place, make_map
 from tritonc.backend.pipeline.tensors.warpgroup_stores import send_together
 from tritonc.backend.shared.allocate_shared import fits
 from tritonc.backend.shared.shared_memory import LEFT

@@ -2,8 +2,8 @@
 
 A tensor map gives base, extents and the stride of a two-dimensional tensor, with the box and the
 swizzle.  A kernel has plain pointers, so the maps are made by the kernel itself, in a slot of
-global memory that the block claims and releases (`claim`).  The base is the parameter, and the
-offset of the first tile is split into columns and rows, so that one map serves all the instances
+global memory that a block claims and releases (`tensor_slots`).  The base is the parameter, and
+the offset of the first tile is split into columns and rows, so that one map serves all instances
 that a persistent block computes; iterations move the start of the box.  A mask `index + i < limit`
 gives the extent; an axis without one extends as far as coordinates can.
 
@@ -20,6 +20,8 @@ table of pages, may be negative: its axis begins BEFORE numbers earlier, and so 
 Where the mask does not move as the tile does (rows of a page, of a sequence that ends at S), axis 1
 counts the tile's rows alone and a further one, of the same stride, where the tile begins: a box
 that starts `rows - inside` rows down axis 1, whose extent is `rows`, has as many rows inside.
+
+Where the mask also says where an axis begins, boxes of it may begin anywhere (`windows`).
 """
 
 from __future__ import annotations
@@ -27,26 +29,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from tritonc.analysis.affine import Affine, Affinity, Bound, Iteration
+from tritonc.analysis.affine import Affine, Affinity, Bound, Counter, Iteration
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.axis.axis_info import TOP, low_bit
-from tritonc.analysis.linear import Linear, emit, equal, number, symbol
+from tritonc.analysis.linear import Linear, equal, number, symbol
 from tritonc.analysis.signs import Signs
 from tritonc.analysis.values import speculatable
-from tritonc.ir.build import Builder, make_op
-from tritonc.ir.cfg import Cfg, reached
-from tritonc.ir.core import Block, Kernel, Op, Value
-from tritonc.ir.layouts.shared_layout import row_major
-from tritonc.ir.types import I8, I32, I64, Buffer, Pointer, Scalar, Tile, scalar, shape
+from tritonc.backend.pipeline.tensors.windows import Window, window
+from tritonc.ir.cfg import Cfg
+from tritonc.ir.core import Block, Op, Value
+from tritonc.ir.types import I32, Buffer, Tile, shape
 
 ALIGNMENT = 16  # bytes, of bases, strides and box starts
 MOST_BOX = 256  # elements along one axis of a box
 ENDLESS = (1 << 31) - 1  # the extent of an axis without a mask
-MAP = 128  # bytes of a tensor map
 MOST_DEPTH = 3  # axes of a tensor beyond two
 BEFORE = 1 << 30  # numbers of a table that may be negative: no fewer than its tensors have,
 LARGEST = 1 << 40  # as memory has no more bytes
-OUTSIDE = 64  # a start outside an extent of 1, a multiple of 16 bytes for all elements
 
 
 @dataclass
@@ -57,7 +56,8 @@ class Strip:
     iteration; `extents`: from the tensor's own start, None where unmasked; `steps`: how far the
     tile moves in each iteration.  `inside`: where the mask does not move with the tile, how many
     rows it leaves in the first iteration, and how many more in each; the first of `depth` then is
-    where the tile begins.  `before`: the axes whose numbers may be negative.
+    where the tile begins.  `before`: the axes whose numbers may be negative.  `windows`: the axes
+    on which boxes begin anywhere, of any sign.
     """
 
     op: Op
@@ -71,6 +71,7 @@ class Strip:
     origin: Linear = field(default_factory=Linear)  # from the base, in elements
     inside: tuple[Linear, Linear] | None = None
     before: frozenset[int] = frozenset()
+    windows: frozenset[int] = frozenset()
 
     @property
     def all_starts(self) -> list[Linear]:
@@ -104,6 +105,14 @@ def recognize(op: Op, size: int, affinity: Affinity, iteration: Iteration | None
 
     `iteration`: of the loop around it that moves it, as in `affinity`.
     """
+    found = _plain(op, size, affinity, iteration, infos)
+    seen = window(op, affinity) if isinstance(found, str) else None
+    strip = _windowed(op, size, affinity, iteration, infos, seen) if seen is not None else None
+    return strip or found
+
+
+def _plain(op: Op, size: int, affinity: Affinity, iteration: Iteration | None,
+           infos: axis_info.Infos) -> Strip | str:
     pointer = op.operands[0]
     t, info, form = pointer.type, infos.get(pointer), affinity.of(pointer)
     if not isinstance(t, Tile) or len(t.shape) not in (1, 2):
@@ -139,6 +148,41 @@ def recognize(op: Op, size: int, affinity: Affinity, iteration: Iteration | None
     return "its step is not along its mask, by whole rows, or by multiples of 16 bytes"
 
 
+def _windowed(op: Op, size: int, affinity: Affinity, iteration: Iteration | None,
+              infos: axis_info.Infos, seen: Window) -> Strip | None:
+    """The load as a strip some of whose axes begin where its mask says."""
+    (inner, outer), form, signs = seen.axes, seen.form, affinity.signs
+    info, stride = infos.get(op.operands[0]), form.strides[outer]
+    counter = iteration.counter if iteration is not None else Counter(I32)
+    parts = [part.split(counter) if part is not None else (Linear(), Linear())
+             for part in (form.offset, *seen.coordinates)]
+    if counter.op is not None or info is None or form.base is None \
+            or info.contiguity[inner] < shape(op.operands[0].type)[inner] or None in parts \
+            or info.divisibility[inner] % ALIGNMENT:
+        return None
+    (first, step), *own = [part for part in parts if part is not None]
+    windows = frozenset(i for i in (0, 1) if seen.coordinates[i] is not None)
+    starts = split_start(first, stride)
+    for steps in _steps(step, stride, signs):
+        if any(steps[i].terms for i in windows) \
+                or _divisor(steps[0], signs) * size % ALIGNMENT \
+                or not _small([moves for _, moves in own], signs):
+            continue
+        extents = _extents(seen.bounds, inner, starts, steps, iteration)
+        if extents is None:
+            continue
+        strip = Strip(op, form, seen.axes, starts, stride, extents, steps, windows=windows)
+        found = _deepened(strip, size, affinity)
+        if isinstance(found, str):
+            continue
+        (a, b), (c, d), (e, f) = found.starts, found.extents, steps
+        return replace(
+            found, starts=(a + own[0][0], b + own[1][0]), steps=(e + own[0][1], f + own[1][1]),
+            extents=(seen.extents[0] if 0 in windows else c,
+                     seen.extents[1] if 1 in windows else d))
+    return None
+
+
 def _counted(strip: Strip, bounds: Sequence[Bound], iteration: Iteration | None, size: int,
              affinity: Affinity) -> Strip | str | None:
     """The strip where one bound of its rows does not move with them; None if that is not all."""
@@ -160,7 +204,7 @@ def count_rows(strip: Strip, inside: tuple[Linear, Linear] | None = None) -> Str
     if inside is None:
         assert extent is not None
         inside = extent - strip.starts[1], strip.steps[1].scaled(-1)
-    return None if len(strip.depth) == MOST_DEPTH else replace(
+    return None if len(strip.depth) == MOST_DEPTH or strip.windows else replace(
         strip, starts=(strip.starts[0], Linear()), extents=(strip.extents[0], number(rows)),
         steps=(strip.steps[0], Linear(), strip.steps[1]), inside=inside,
         depth=((strip.starts[1], strip.stride), *strip.depth),
@@ -174,13 +218,17 @@ def forward(strip: Strip, signs: Signs) -> bool:
 
     A value that is an extent is as good as known: where it is negative, nothing is accessed.
     """
-    extents = {monomial[0] for start, extent in zip(strip.starts, strip.extents, strict=True)
-               if extent is not None and len(extent.terms) == 1 and signs.positive(start)
+    starts = [None if i in strip.windows else start for i, start in enumerate(strip.all_starts)]
+    steps = [step for i, step in enumerate(strip.steps) if i not in strip.windows]
+    extents = {monomial[0] for start, extent in zip(starts[:2], strip.extents, strict=True)
+               if extent is not None and len(extent.terms) == 1 and (
+                   start is None or signs.positive(start))
                for monomial, n in extent.terms if len(monomial) == 1 and n > 0}
     known = Signs(signs.known | extents, below=signs.below) if extents else signs
     return all(known.positive(polynomial) for polynomial in (
-        *strip.steps, strip.stride, *(stride for _, stride in strip.depth),
-        *(start for axis, start in enumerate(strip.all_starts) if axis not in strip.before)))
+        *steps, strip.stride, *(stride for _, stride in strip.depth),
+        *(start for axis, start in enumerate(starts)
+          if start is not None and axis not in strip.before)))
 
 
 def _deepened(strip: Strip, size: int, affinity: Affinity) -> Strip | str:
@@ -199,10 +247,11 @@ def _deepened(strip: Strip, size: int, affinity: Affinity) -> Strip | str:
             numbers = [v for v in monomial if v.op is not None]
             others = tuple(v for v in monomial if v.op is None)
             term = Linear(((monomial, n),))
-            small = all(map(signs.fits, monomial)) and (len(monomial) < 2 or (
+            anywhere = axis in strip.windows
+            small = not anywhere and all(map(signs.fits, monomial)) and (len(monomial) < 2 or (
                 axis == 1 and extents[axis] is None and len(others) < 2))
             earlier = _from_table(term * unit, numbers, size, affinity)
-            if not monomial or (small and numbers and not earlier.terms):
+            if not (monomial or anywhere) or (small and numbers and not earlier.terms):
                 continue
             if not numbers:
                 if _divisor(term * unit, signs) * size % ALIGNMENT:
@@ -258,8 +307,12 @@ def _steps(step: Linear, stride: Linear, signs: Signs) -> list[tuple[Linear, Lin
     rows, found = step.divided(stride), [(step, Linear())]
     if rows is not None:
         found.insert(0, (Linear(), rows))
-    return [steps for steps in found if all(
-        len(values) < 2 and all(map(signs.fits, values)) for s in steps for values, _ in s.terms)]
+    return [steps for steps in found if _small(steps, signs)]
+
+
+def _small(steps: Iterable[Linear], signs: Signs) -> bool:
+    return all(len(values) < 2 and all(map(signs.fits, values))
+               for step in steps for values, _ in step.terms)
 
 
 def _extents(bounds: Sequence[Bound], inner: int, starts: tuple[Linear, Linear],
@@ -342,99 +395,3 @@ def _below(values: Iterable[Value], place: Block, cfg: Cfg) -> list[Op] | None:
         return True
 
     return found if all(map(reach, values)) else None
-
-
-def claim_place(kernel: Kernel, user: Block) -> Block | None:
-    """A block outside all loops that runs before `user`, on every path to each return behind it.
-
-    None if a return could be reached both with and without it.
-    """
-    cfg = Cfg(kernel)
-    place: Block | None = user
-    while place is not None and place in cfg.innermost:
-        place = cfg.immediate_dominator[place]
-    if place is None:
-        return None
-    for block in reached([place]):
-        if block.terminator.name == "ret" and not cfg.dominates(place, block):
-            return None
-    return place
-
-
-@dataclass
-class Claim:
-    """A slot for maps, and what publishes those that are made where it is claimed."""
-
-    place: Block
-    slot: Op
-    publish: Op
-    scratch: Value
-
-
-def claim(kernel: Kernel, place: Block) -> Claim:
-    """The claim of a slot at the end of `place`, made if there is none."""
-    for op in place.ops:
-        if op.name == "publish_maps":
-            slot = op.operands[0].op
-            assert slot is not None
-            return Claim(place, slot, op, op.operands[1])
-    buffers = [make_op("alloc_shared", [], Buffer(e, (extent,), 1, row_major((extent,))),
-                       pinned=True) for e, extent in ((I8, MAP), (I64, 1))]
-    kernel.entry.ops[:0] = buffers
-    scratch, cell = (buffer.result for buffer in buffers)
-    scratch.name, cell.name = "scratch", "cell"
-    slot = make_op("claim_slot", [cell], Pointer(I8), maps=0)
-    slot.result.name = "slot"
-    publish = make_op("publish_maps", [slot.result, scratch, cell], indices=())
-    place.ops[-1:-1] = [slot, publish]
-    cfg = Cfg(kernel)
-    for block in cfg.order:
-        if block.terminator.name == "ret" and cfg.dominates(place, block):
-            block.ops.insert(-1, make_op("release_slot", [slot.result]))
-    return Claim(place, slot, publish, scratch)
-
-
-def _narrowed(b: Builder, extent: Linear) -> Value:
-    """An extent in 32 bits; no box begins past the greatest that they hold."""
-    values = extent.values()
-    if equal(extent, symbol(values[0]) if len(values) == 1 else number(0)) and all(
-            scalar(v.type).bits <= 32 for v in values):
-        return emit(b, extent, I32)
-    wide = b.value("smin", emit(b, extent, I64), b.constant(ENDLESS, I64))
-    return b.value("truncate", b.value("smax", wide, b.constant(0, I64)), type=I32)
-
-
-def make_map(claimed: Claim, builder: Builder | None, strip: Strip, element: Scalar,
-             box: tuple[int, int], swizzle: int) -> tuple[int, dict[int, Value]]:
-    """The tensor map of an access, and where its axes have a mask what to add to their starts.
-
-    `builder`: where it is made, if that is not where the slot is claimed.
-    """
-    form, index = strip.form, claimed.slot.attributes["maps"]
-    assert form.base is not None
-    claimed.slot.attributes["maps"] += 1
-    claimed.scratch.type = Buffer(I8, (MAP,), index + 1, row_major((MAP,)))
-    b = builder or Builder(claimed.place, claimed.place.ops.index(claimed.slot))
-    extents, outside = [], {}
-    for axis, extent in enumerate(strip.extents):
-        if extent is None:
-            extents.append(b.constant(ENDLESS, I32))
-            continue
-        found = _narrowed(b, extent)
-        one = b.constant(1, I32)
-        inside = b.value("icmp", found, one, predicate="sge")
-        extents.append(b.value("smax", found, one))
-        outside[axis] = b.value("select", inside, b.constant(0, I32), b.constant(OUTSIDE, I32))
-    stride = emit(b, strip.stride.scaled(element.bytes), I64)
-    strides = [stride]
-    strides += [emit(b, step.scaled(element.bytes), I64) for _, step in strip.depth]
-    base = form.base
-    if strip.origin.terms:
-        base = b.value("addptr", base, emit(b, strip.origin, I64))
-    b.insert(make_op("tensor_map", [claimed.scratch, base, *extents, *strides], span=strip.op.span,
-                     index=index, element=str(element), box=box, swizzle=swizzle))
-    if builder is None:
-        claimed.publish.attributes["indices"] += (index,)
-    else:
-        b.insert(make_op("publish_maps", claimed.publish.operands, indices=(index,)))
-    return index, outside

@@ -48,13 +48,13 @@ from tritonc.backend.pipeline.tensors.tensor_access import (
     MOST_BOX,
     available,
     bring_up,
-    claim_place,
     computed_at,
     count_rows,
     forward,
     recognize,
 )
 from tritonc.backend.pipeline.tensors.tensor_ring import TensorRewrite
+from tritonc.backend.pipeline.tensors.tensor_slots import claim_place
 from tritonc.backend.pipeline.tensors.warm_start import all_quick, copyable
 from tritonc.backend.pipeline.tensors.warpgroup_stores import spread
 from tritonc.backend.shared.shared_memory import LEFT, allocation, body_of

@@ -11,12 +11,10 @@ from tritonc.backend.pipeline.staged_loop import buffer_of, widen
 from tritonc.backend.pipeline.tensors.tensor_access import (
     BEFORE,
     ENDLESS,
-    Claim,
     Strip,
     available,
-    claim,
-    make_map,
 )
+from tritonc.backend.pipeline.tensors.tensor_slots import Claim, claim, make_map
 from tritonc.backend.pipeline.tensors.warm_start import WarmStart, warm_start
 from tritonc.backend.pipeline.tensors.warpgroup_stores import by_warpgroups
 from tritonc.backend.shared.shared_memory import allocation, allocations
@@ -244,7 +242,9 @@ class TensorRewrite(Rewrite):
         strip, starts = access.strip, []
         counted = self.inside(b, strip, access.box[1], turn)
         for axis in range(len(strip.all_starts)):
-            parts = [self.starts.get((i, axis)), self.outside.get((i, axis)), counted.get(axis)]
+            outside = self.outside.get((i, axis))
+            free = outside is not None and axis in strip.windows
+            parts = [self.starts.get((i, axis)), None if free else outside, counted.get(axis)]
             if axis < len(strip.steps) and strip.steps[axis].terms:
                 step = emit(b, strip.steps[axis], I32)
                 parts.insert(0, b.value("mul", turn, step))
@@ -253,6 +253,9 @@ class TensorRewrite(Rewrite):
             start, *others = [part for part in parts if part is not None] or [self.number(0)]
             for part in others:
                 start = b.value("add", start, part)
+            if free and outside is not None:  # whose start may be negative
+                empty = b.value("icmp", outside, self.number(0), predicate="ne")
+                start = b.value("select", empty, outside, start)
             if axis in strip.before:  # where strides are 0, too, it is in the tensor
                 start = b.value("and", b.value("add", start, self.number(BEFORE)),
                                 self.number(ENDLESS))

@@ -357,8 +357,10 @@ class Oracle:
         return Value(t, data, a.base)
 
     def reduced(self, a: Value, axis: int, operator: str) -> Value:
-        found = REDUCTIONS[operator].reduce(a.data, axis=axis, dtype=a.data.dtype) if (
-            a.type != "bool") else (np.any if operator == "max" else np.all)(a.data, axis=axis)
+        if a.type == "bool":
+            return result(a.type, (np.any if operator == "max" else np.all)(a.data, axis=axis))
+        first = {"initial": -0.0} if operator == "+" and is_float(a.type) else {}  # NumPy's is +0
+        found = REDUCTIONS[operator].reduce(a.data, axis=axis, dtype=a.data.dtype, **first)
         return result(a.type, found)
 
     def product(self, a: Value, b: Value, c: Value | None = None) -> Value:

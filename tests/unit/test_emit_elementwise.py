@@ -108,11 +108,12 @@ def test_a_warp_passes_products_with_ones_by(others: tuple[int, ...]) -> None:
     np.testing.assert_array_equal(want, execute(low)["out"])
 
 
+@pytest.mark.parametrize("e", INTEGERS, ids=str)
 @pytest.mark.parametrize("kind", ["smin", "smax"])
-def test_a_warp_knows_the_extreme_of_what_it_holds(kind: str) -> None:
+def test_a_warp_knows_the_extreme_of_what_it_holds(kind: str, e: Scalar) -> None:
     """Each element becomes the least or the greatest of its warp."""
-    a = numbers(I32)
-    p = program("add", [a, np.zeros(N, np.int32)], [I32, I32])
+    a = numbers(e)
+    p = program("add", [a, np.zeros_like(a)], [e, e])
     low = lowered(p)
     for block in low.kernel.blocks:
         for total in [op for op in block.ops if op.name == "add" and op.result.type.layout]:

@@ -23,10 +23,10 @@ from tritonc.ir.build import Builder, make_op
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.layouts.layout import LANE_BITS, Layout
 from tritonc.ir.ops import OPPOSITE, SWAPPED
-from tritonc.ir.types import I1, I32, Tile, is_int, scalar, with_layout
+from tritonc.ir.types import I1, Tile, is_int, scalar, with_layout
 
 FEWER = 4  # times fewer registers for the columns that are asked than for those of the mask
-_MADE_ANYWHERE = ("range", "splat", "constant", "cmpp")
+_MADE_ANYWHERE = ("range", "splat", "constant", "cmpp", "reshape")
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def _known(value: Value, inside: set[Op]) -> bool:
         return False
     if is_uniform(value):
         return all(v.op not in inside for v in op.operands)
-    return op not in inside and t.layout is not None and scalar(t) == I32
+    return op not in inside and t.layout is not None
 
 
 def loads_of(test: RowTest, block: Block) -> list[Op]:
@@ -74,16 +74,19 @@ def _columns(value: Value, inside: set[Op]) -> list[Op] | None:
     """The operations that compute a row of numbers, in their order; None if some cannot be made
     again in a layout without copies, or if that has not far fewer registers."""
     t = value.type
-    if not isinstance(t, Tile) or t.layout is None or len(t.shape) != 1 \
+    if not isinstance(t, Tile) or t.layout is None or max(t.shape) != t.layout.size \
             or FEWER * _one_copy(t.layout).registers > t.layout.registers:
         return None
     found: dict[Op, None] = {}
+    places = (t.layout.register, t.layout.lane, t.layout.warp)
 
     def visit(v: Value) -> bool:
         op = v.op
         if not isinstance(v.type, Tile) or op in found:
             return True
-        if op is None or op.guard is not None or v.type.layout != t.layout:
+        layout = v.type.layout
+        if op is None or op.guard is not None or layout is None \
+                or (layout.register, layout.lane, layout.warp) != places:
             return False
         if op.name == "shared_load":
             if op not in inside or op.attributes:

@@ -70,6 +70,18 @@ def loads_of(test: RowTest, block: Block) -> list[Op]:
     return [op for op in _columns(test.columns, set(block.ops)) or [] if op.name == "shared_load"]
 
 
+def last_before(test: RowTest, block: Block) -> Op:
+    """The operation behind which the test is computed: the last load of its columns, or what they
+    need in the block beside loads, for a stage that was loaded from may be released soon."""
+    assert test.columns.op is not None
+    loads, inside = loads_of(test, block), set(block.ops)
+    if not loads:
+        return test.columns.op
+    ops = _columns(test.columns, inside) or []
+    needed = [v.op for op in ops for v in op.operands if v.op in inside and v.op not in ops]
+    return max([*loads, *(op for op in needed if op is not None)], key=block.ops.index)
+
+
 def _columns(value: Value, inside: set[Op]) -> list[Op] | None:
     """The operations that compute a row of numbers, in their order; None if some cannot be made
     again in a layout without copies, or if that has not far fewer registers."""
@@ -110,7 +122,7 @@ def _one_copy(layout: Layout) -> Layout:
 
 
 def emit_row_tests(kernel: Kernel, block: Block, tests: Iterable[RowTest]) -> dict[RowTest, Value]:
-    """Compute the tests, each where its columns are computed."""
+    """Compute the tests, each where its columns are loaded."""
     home = {op: block for block in kernel.blocks for op in block.ops}
     made: dict[Value, tuple[Builder, Value]] = {}
     found: dict[RowTest, Value] = {}
@@ -118,15 +130,16 @@ def emit_row_tests(kernel: Kernel, block: Block, tests: Iterable[RowTest]) -> di
         if test.columns not in made:
             made[test.columns] = _columns_once(set(block.ops), test.columns)
         found[test] = _emit(*made[test.columns], test, home)
-    for columns, (b, _) in made.items():
-        assert columns.op is not None
-        at = block.ops.index(columns.op) + 1
+    places = [(last_before(test, block), made.pop(test.columns)[0])
+              for test in found if test.columns in made]
+    for place, b in places:
+        at = block.ops.index(place) + 1
         block.ops[at:at] = b.block.ops
     return found
 
 
 def _columns_once(inside: set[Op], value: Value) -> tuple[Builder, Value]:
-    """The columns without copies, computed in a block that will follow `value`."""
+    """The columns without copies, computed in a block of their own."""
     assert value.op is not None
     b, copies = Builder(Block("columns"), span=value.op.span), dict[Value, Value]()
     ops = _columns(value, inside)

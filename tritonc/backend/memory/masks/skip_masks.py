@@ -33,6 +33,7 @@ from tritonc.analysis.values import is_uniform
 from tritonc.backend.memory.masks.row_masks import (
     RowTest,
     emit_row_tests,
+    last_before,
     loads_of,
     number_of,
     row_test,
@@ -87,24 +88,25 @@ def _row_ways(select: Op, block: Block, affinity: Affinity) -> tuple[list[Way], 
     never = _ways(select.operands[0], affinity, block, False) \
         if is_uniform(select.operands[2]) and scalar(select.result.type) == F32 else []
     tests = [test for way in ways + never for test in way if isinstance(test, RowTest)]
-    loads = {load for test in tests for load in loads_of(test, block)}
-    if not tests or any(_releases(load, block, select) is None for load in loads):
-        return [], []
-    return ways, never
+    for test in tests:
+        tested = block.ops.index(last_before(test, block))
+        for load in loads_of(test, block):
+            release = _release(load, block, select)
+            if release is None or block.ops.index(release) < tested:
+                return [], []
+    return (ways, never) if tests else ([], [])
 
 
-def _releases(load: Op, block: Block, select: Op) -> list[Op] | None:
-    """What releases the stage that is read before the selection, if that may come behind it: until
-    then nothing writes there.  None if it may not."""
+def _release(load: Op, block: Block, select: Op) -> Op | None:
+    """What releases the stage that is loaded from, if it is behind the selection or may be moved
+    there: until then nothing writes to the stage."""
     ops, stage = block.ops, load.operands[0]
     found = [op for op in ops[ops.index(load):] if op.name == "ring_release"
              and stage in op.operands[1:]]
     if len(found) != 1:
         return None
     between = ops[ops.index(found[0]):ops.index(select)]
-    if not all(op.pure or op.name == "ring_release" for op in between):
-        return None
-    return [op for op in between if op is found[0]]
+    return found[0] if all(op.pure or op.name == "ring_release" for op in between) else None
 
 
 def _ways(value: Value, affinity: Affinity, block: Block | None = None,
@@ -171,12 +173,14 @@ def _branch(kernel: Kernel, block: Block, select: Op, ways: list[Way], never: li
     masked, rest = Block(f"{block.name}.masked"), Block(f"{block.name}.rest")
     tests = dict.fromkeys(test for way in ways + never for test in way if isinstance(test, RowTest))
     late = dict.fromkeys(load for test in tests for load in loads_of(test, block))
+    releases = dict.fromkeys(_release(load, block, select) for load in late)
     held: dict[Test, Value] = dict(emit_row_tests(kernel, block, tests).items())
-    releases = [op for load in late for op in _releases(load, block, select) or []]
-    for release in dict.fromkeys(releases):
+    for release in releases:
+        assert release is not None
         release.attributes["meets"] = True
-        block.ops.remove(release)
-        block.ops.insert(block.ops.index(select) + 1, release)
+        if block.ops.index(release) < block.ops.index(select):
+            block.ops.remove(release)
+            block.ops.insert(block.ops.index(select) + 1, release)
     at = block.ops.index(select)
     before = block.ops[:at]
     tested = {v for way in ways + never for test in way if not isinstance(test, RowTest)

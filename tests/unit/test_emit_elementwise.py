@@ -108,6 +108,28 @@ def test_a_warp_passes_products_with_ones_by(others: tuple[int, ...]) -> None:
     np.testing.assert_array_equal(want, execute(low)["out"])
 
 
+@pytest.mark.parametrize("e", INTEGERS, ids=str)
+@pytest.mark.parametrize("kind", ["smin", "smax"])
+def test_a_warp_knows_the_extreme_of_what_it_holds(kind: str, e: Scalar) -> None:
+    """Each element becomes the least or the greatest of its warp."""
+    a = numbers(e)
+    p = program("add", [a, np.zeros_like(a)], [e, e])
+    low = lowered(p)
+    for block in low.kernel.blocks:
+        for total in [op for op in block.ops if op.name == "add" and op.result.type.layout]:
+            layout = total.result.type.layout
+            found = make_op("extreme_held", [total.operands[0]], kind=kind)
+            least = make_op("splat", [found.result], total.result.type)
+            at = block.ops.index(total)
+            block.ops[at : at + 1] = [found, least]
+            low.kernel.replace({total.result: least.result})
+    want = np.empty_like(a)
+    for warp in range(layout.num_warps):
+        held = [layout.at(r, lane, warp) for r in range(layout.registers) for lane in range(32)]
+        want[held] = a[held].min() if kind == "smin" else a[held].max()
+    np.testing.assert_array_equal(want, execute(low)["out"])
+
+
 def operands(types: list[Scalar]) -> list[Any]:
     return [numbers(e, seed) for seed, e in enumerate(types)]
 

@@ -193,9 +193,14 @@ def _reduce(op: Op, mask: int, machine: Machine) -> Wanted:
     return [(op.operands[0], _mask(r for i in members(mask) for r in groups[picked[i]]))]
 
 
+def _branch(op: Op, mask: int, machine: Machine) -> Wanted:
+    passes = machine.role == COPIER and "passes" in op.attributes
+    return [] if passes else [(op.operands[0], 1)]
+
+
 _RULES: dict[str, Callable[[Op, int, Machine], Wanted]] = {
     **dict.fromkeys(("icmp", *DIVISIONS), _compare),
-    "load": _load, "store": _store, "async_copy": _async_copy,
+    "cond_br": _branch, "load": _load, "store": _store, "async_copy": _async_copy,
     "atomic_rmw": _once, "atomic_cas": _once, "shared_atomic": _once, "shared_store": _shared_store,
     "splat": _renaming, "broadcast": _renaming, "reshape": _renaming, "trans": _renaming,
     "convert_layout": _renaming,

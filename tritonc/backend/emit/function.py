@@ -21,8 +21,8 @@ from tritonc.backend.pipeline.tensors.roles import (
     COPIER,
     READERS,
     chooses,
+    copier_blocks,
     first_choices,
-    leading_to_copies,
 )
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Block, Kernel, Op, Value
@@ -203,7 +203,7 @@ class FunctionEmitter(Instructions):
         self._labels = {block: f"{prefix}{i}" for i, block in enumerate(blocks)}
         self._ends, self._phis = {}, []
         if role == COPIER:
-            blocks = leading_to_copies(blocks)
+            blocks = copier_blocks(blocks)
         machine = Machine(self.warps, self.target.access_bytes, self.options.device_assert, role)
         self._machine = machine
         self.demand = demand(blocks, machine)

@@ -123,6 +123,13 @@ def _vote(f: FunctionEmitter, op: Op) -> None:
     f.values[op.result] = [found]
 
 
+def _extreme_held(f: FunctionEmitter, op: Op) -> None:
+    kind, e = op.attributes["kind"], scalar(op.result.type)
+    own = tree(list(dict.fromkeys(f.values[op.operands[0]])),
+               lambda a, b: combine(f, kind, e, a, b))
+    f.values[op.result] = [_across_lanes(f, kind, e, own, tuple(range(LANE_BITS)))]
+
+
 def _across_lanes(f: FunctionEmitter, kind: str, e: Scalar, name: str, lanes: tuple[int, ...]
                   ) -> str:
     whole = len(lanes) == LANE_BITS and e == I32 and kind in _REDUX
@@ -351,5 +358,6 @@ class _Scan:
 
 
 EMITTERS: dict[str, Emitter] = {
+    "extreme_held": _extreme_held,
     "reduce": reduce, "scan": scan, "reduce_with": reduce_with, "scan_with": scan_with,
 }

@@ -26,6 +26,7 @@ from tritonc.ir.types import (
     element,
     is_int,
     is_pointer,
+    scalar,
     shape,
     with_element,
 )
@@ -215,6 +216,10 @@ _ROWS: list[OpInfo] = [
     OpInfo("any_other", ("x",), lambda types, attributes, stated: (I1,),
            "Whether an element of x is not `number`; a warp answers for those that it holds.",
            lambda m, op, x: (x != op.attributes["number"]).any(), ("number",)),
+    OpInfo("extreme_held", ("x",), lambda types, attributes, stated: (scalar(types[0]),),
+           "The least element of x (`kind` smin) or the greatest (smax); a warp answers for those "
+           "that it holds.",
+           lambda m, op, x: x.min() if op.attributes["kind"] == "smin" else x.max(), ("kind",)),
     OpInfo("scale", ("a", "factor", "some"), lambda types, attributes, stated: rules.same_float(
                types[:2], attributes, stated),
            "Product; where `some` is false the factor is 1, and a warp skips it.",
@@ -370,7 +375,8 @@ _ROWS: list[OpInfo] = [
            "Waits for the phase of that parity of the stage's barrier to complete.",
            effects=frozenset({SHARED_READ, SYNC})),
     OpInfo("ring_release", ("ring", "*buffers"), rules.nothing,
-           "This warp no longer reads these buffers: counts at the stage's barrier.",
+           "This warp no longer reads these buffers: counts at the stage's barrier.  `meets`: its "
+           "threads read by themselves, and meet first.", optional=("meets",),
            effects=frozenset({SHARED_READ, OUTPUT}), guardable=True),
     OpInfo("ring_acquire", ("ring", "phase", "*buffers"), rules.nothing,
            "The thread that copies waits for the phase of that parity: then all warps have "

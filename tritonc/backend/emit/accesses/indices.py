@@ -63,6 +63,8 @@ def again(f: FunctionEmitter, op: Op) -> None:
     """Marked as writing memory, so that LLVM does not merge it with another of that number."""
     t, bits = f.type(op.result), element(op.result.type).bits
     constraint, name = "l" if bits == 64 else "r", f.scalar(op.operands[0])
+    if t == "float":
+        constraint = "f"
     f.values[op.result] = [f.asm(t, f"mov.b{bits} $0, $1;", [f"={constraint}"],
                                  [(constraint, f"{t} {name}")], memory=False)]
 

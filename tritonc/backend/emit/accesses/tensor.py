@@ -16,6 +16,7 @@ from tritonc.backend.emit.accesses.tensor_maps import (
 )
 from tritonc.backend.emit.function import Emitter, FunctionEmitter
 from tritonc.backend.emit.products.wgmma import WARPGROUP_BITS, shared_address, warpgroup
+from tritonc.backend.emit.warps import FULL_WARP
 from tritonc.backend.pipeline.tensors.roles import COPIER
 from tritonc.ir.core import Op, Value
 from tritonc.ir.layouts.layout import WARP_SIZE
@@ -59,7 +60,9 @@ def ring_fill(f: FunctionEmitter, op: Op) -> None:
 
 
 def ring_release(f: FunctionEmitter, op: Op) -> None:
-    """A warp's threads wait for products together, so one of them arrives for all."""
+    """A warp's threads wait for products together, or meet, so one of them arrives for all."""
+    if op.attributes.get("meets"):
+        f.convergent("llvm.nvvm.bar.warp.sync", "void", FULL_WARP)
     lane = f.prelude(f"and i32 {f.thread}, {WARP_SIZE - 1}")
     f.under(_guarded(f, op, f.prelude(f"icmp eq i32 {lane}, 0")), "free", lambda: _arrive(f, op))
 

@@ -181,9 +181,9 @@ def _distributed(f: FunctionEmitter, a: str, b: str, products: dict[tuple[str, s
 def any_other(f: FunctionEmitter, op: Op) -> None:
     """The threads of a warp ask each other."""
     e, t, number = scalar(op.operands[0].type), f.type(op.operands[0]), op.attributes["number"]
-    found = "false"
+    found, compare = "false", "fcmp une" if e.is_float else "icmp ne"
     for name in dict.fromkeys(f.values[op.operands[0]]):
-        differs = f.op(f"fcmp une {t} {name}, {literal(e, number)}")
+        differs = f.op(f"{compare} {t} {name}, {literal(e, number)}")
         found = differs if found == "false" else f.op(f"or i1 {found}, {differs}")
     f.values[op.result] = [f.convergent("llvm.nvvm.vote.any.sync", "i1", FULL_WARP, f"i1 {found}")]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tritonc.backend.target.target import Target
-from tritonc.ir.cfg import Cfg
+from tritonc.ir.cfg import Cfg, reached
 from tritonc.ir.core import Block, Kernel
 from tritonc.ir.layouts.layout import LANE_BITS
 from tritonc.ir.types import Tile
@@ -45,6 +45,32 @@ def leading_to_copies(blocks: Iterable[Block]) -> list[Block]:
     order = list(blocks)
     return leading_to(order, [block for block in order if any(
         op.name in (*COPIES, START) for op in block.ops)])
+
+
+def copier_blocks(blocks: Iterable[Block]) -> list[Block]:
+    """Those of them that the copier runs; the first is where it begins."""
+    order = leading_to_copies(blocks)
+    run = reached(order[:1], copier_ways)
+    return [block for block in order if block in run]
+
+
+def copier_ways(block: Block) -> list[Block]:
+    """The blocks to which the copier goes: to one alone where it passes by what others do."""
+    passes = block.terminator.attributes.get("passes")
+    return block.successors if passes is None else [block.successors[passes]]
+
+
+def passed_by(cfg: Cfg, block: Block) -> int | None:
+    """The number of the block to which the copier may go from a branch whatever the condition: the
+    other way leads there too, and has nothing to do for it.  None if there is none."""
+    for i, end in enumerate(block.successors):
+        way = reached([block.successors[1 - i]], stop=[end])
+        if end not in way and block not in way and all(
+                set(cfg.predecessors[b]) <= {block, *way} and not any(
+                    op.name in (*COPIES, START, "ret") for op in b.ops) for b in way) and all(
+                isinstance(phi.result.type, Tile) for phi in end.phis()):
+            return i
+    return None
 
 
 def leading_to(blocks: Iterable[Block], ends: Iterable[Block]) -> list[Block]:

@@ -17,7 +17,8 @@ without what the other one does.  Both come to the same result because roles mee
 where each waits for the other, whoever is first (Kahn 1974): so the pass marks the kernel only if
 
   - the copies, and the branches on the way to them, depend on parameters and program numbers alone,
-    and on scalars that are loaded before the instance stores anything;
+    and on scalars that are loaded before the instance stores anything,
+    or around what only the others do (`passes`);
   - each copy is behind a ring_acquire of what it writes, and a start_copier is before all of them;
   - as long as copies can follow, nothing but products and rings uses the bytes that they write.
 
@@ -41,7 +42,9 @@ from tritonc.backend.pipeline.tensors.roles import (
     COPIES,
     SETUP,
     START,
+    copier_blocks,
     leading_to_copies,
+    passed_by,
     registers,
 )
 from tritonc.backend.shared.shared_memory import HANDS_OVER, accesses, allocation
@@ -58,6 +61,8 @@ def specialize_warps(kernel: Kernel, context: Context) -> bool:
     if not starts:
         return False
     if not _apart(kernel, starts):
+        for block in kernel.blocks:
+            block.terminator.attributes.pop("passes", None)
         context.remark("specialize_warps", "no producer warp: the addresses of the copies depend "
                        "on results of the other warps", kernel.span, missed=True)
         return False
@@ -118,12 +123,20 @@ class _Body:
                 if not any(other.name == "ring_acquire" and op.operands[0] in other.operands
                            and other.guard is op.guard for other in before):
                     return False
+        loads = steady_loads(kernel, cfg)
+        for block in leading:
+            end = block.terminator
+            if end.name == "cond_br" and not computable(end.operands, start, loads):
+                passes = passed_by(cfg, block)
+                if passes is not None:
+                    end.attributes["passes"] = passes
         needed = [v for op in copies for v in op.inputs()]
         needed += [v for op in self.setup for v in op.inputs() if v is not start.operands[0]]
-        needed += [block.terminator.operands[0] for block in leading
-                   if block.terminator.name == "cond_br" and (
+        needed += [block.terminator.operands[0] for block in copier_blocks(cfg.order)
+                   if block.terminator.name == "cond_br"
+                   and "passes" not in block.terminator.attributes and (
                        block in self.blocks or not cfg.dominates(home, block))]
-        return computable(needed, start, steady_loads(kernel, cfg)) and not any(
+        return computable(needed, start, loads) and not any(
             _disturbs(op, written) for block in leading if block in self.blocks
             for op in (block.ops if block is not home else block.ops[block.ops.index(start):]))
 

@@ -43,7 +43,7 @@ FRAGMENT = 32  # registers of accumulators that are enough for a thread of mma.s
 FEW = 128  # while it has no more threads than this: they share the copies and hide latencies
 RESIDENT = 168  # registers of a thread, of blocks of a warpgroup of which three are resident;
 OTHERS = 40  # beside sums and
-PLACE = 4  # what a thread holds of each access by which it copies rows that it computes
+PLACE = 3  # what a thread holds of each access by which it copies rows that it computes
 MADE = 64  # registers of operands that a thread of mma.sync computes,
 MAKING = 256  # while it has no more threads than this
 BYTES = 32  # of memory per thread, of the largest tile otherwise,
@@ -166,13 +166,13 @@ def warpgroups(rows: int, columns: int, places: int, most: int = 4) -> int:
     columns serves more rows, and other blocks' products run meanwhile.  32 columns of 79 x 341
     images: 104 us by 128 x 32, 131 by 64 x 32, 138 by 128 x 32 of two warpgroups (H200).  Of 64
     columns: grouped filters 61 to 47 us, 5 x 10 150 to 114, 3 x 3 x 3 123 to 99; of single elements
-    161 x 700 by 5 x 5 201 to 273, 7 x 1 36.5 to 40.8; of 32 columns 197 to 176, but
-    744 bytes are spilled.
+    161 x 700 by 5 x 5 201 to 273, 7 x 1 36.5 to 40.8; of 32 columns 195 to
+    169, 79 x 341 by 7 x 7 57 to 51, 64 x 64 of 64 channels by 3 x 3 65 to 37, though they spill.
 
     >>> warpgroups(128, 64, 0), warpgroups(128, 64, 1024), warpgroups(128, 256, 1024)
     (2, 1, 2)
-    >>> warpgroups(128, 32, 4096)  # single elements
-    2
+    >>> warpgroups(128, 32, 4096), warpgroups(128, 64, 4096)  # single elements
+    (1, 2)
     """
     groups, half = rows // 64, max(1, rows // 128)
     if places and (rows * columns + PLACE * places) // (128 * half) + OTHERS <= RESIDENT:

@@ -82,7 +82,8 @@ def product(name: str, operand: str) -> str:
 
 # Bytes that entries of two bodies (tf32: of one, too) still spill, in the loops for any addresses.
 OPERAND_SPILLS = {("half", "matmul_nt"): 8, ("bfloat16", "matmul_nt"): 8, ("tf32", "matmul_nt"): 44,
-                  ("float8_e4m3", "matmul_nt"): 8}
+                  ("float8_e4m3", "matmul_nt"): 8, ("bfloat16", "matmul"): 8,
+                  ("half", "matmul_tn"): 16}
 
 
 @pytest.mark.parametrize("operand, name", [

@@ -28,7 +28,7 @@ MACHINERY = {  # as the page names it; in PTX; where samples/matmul_bf16.tc uses
     "asynchronous copies": (r"cp\.async\.c[ag]", {"sm_80", "sm_90a", "sm_100a"}),
     "TMA": (r"cp\.async\.bulk\.tensor", {"sm_90a"}),
     "matrix loads": ("ldmatrix", {"sm_80", "sm_100a"}),
-    "matrix stores": ("stmatrix", {"sm_90a"}),
+    "matrix stores": ("stmatrix", {"sm_90a", "sm_100a"}),
 }  # fmt: skip
 
 

@@ -36,7 +36,6 @@ from tritonc.stages import context_of, new_diagnostics, preprocess
 from tritonc.variants.kernels import Variants
 
 if TYPE_CHECKING:
-    from tritonc.analysis.first_accesses import Facts
     from tritonc.frontend.preprocess import Preprocessed
     from tritonc.frontend.syntax import Program
     from tritonc.ir.context import Context, Remark
@@ -236,6 +235,15 @@ class _Compilation:
         except CompileError:
             return None
 
+    def _tell_accesses(self, module: Module) -> None:
+        """Each kernel says when its pointers are not null, as `ParameterInfo.not_null` has it."""
+        with self._stage("first accesses"):
+            from tritonc.analysis.first_accesses import first_accesses
+
+            for kernel in module.kernels:
+                for number, facts in first_accesses(kernel).items():
+                    kernel.info[number].not_null = (*sorted(facts),)
+
     def _analyze(self, program: Program) -> Module:
         with self._stage("import analysis"):
             from tritonc import sema
@@ -247,12 +255,14 @@ class _Compilation:
             self.diagnostics.raise_if_errors()
         for kernel in module.kernels:
             self.result.tunables.update(kernel.tunables)
+        self._tell_accesses(module)
 
         def lower(binding: Mapping[str, int], name: str) -> Module:
             if (known := self.bindings.lowered(binding, name)) is not None:
                 return known
             lowered = sema.analyze(program, {**values, **binding}, Diagnostics(limit=1),
                                    self.options)
+            self._tell_accesses(lowered)
             return Module([k for k in lowered.kernels if k.name == name], lowered.constants)
 
         if not self.options.variants and not self.options.variant:
@@ -298,11 +308,6 @@ class _Compilation:
             from tritonc import pass_manager, passes
             from tritonc.ir.context import by_place
         variants = self.result.variants
-        with self._stage("first accesses"):
-            from tritonc.analysis.first_accesses import first_accesses
-
-            accesses = {kernel.name: first_accesses(kernel) for kernel in module.kernels
-                        if kernel.name not in variants.added} if machine else {}
         meta = {kernel.name: self.bindings.of_kernel(kernel, self.result.tunables)
                 for kernel in module.kernels if kernel.name not in variants.added}
         meta |= {name: self.bindings.meta_of(variants.variant(name).binding, self.result.tunables)
@@ -329,7 +334,7 @@ class _Compilation:
             if (self.options.small_clusters or self.plan) and self.alike is None:
                 variants.pack(module, meta)
             meta = variants.settle(module, meta, self.alike is None)
-            self._emit(module, context.target, meta, accesses)
+            self._emit(module, context.target, meta)
 
     def _passes(self, stage: str, module: Module, context: Context,
                 rows: Sequence[tuple[str, Pass]], meta: Mapping[str, dict[str, int]]) -> bool:
@@ -371,14 +376,12 @@ class _Compilation:
         self.result.timings += [(f"  {label}", s) for label, s in hooks.seconds.items()]
         return completed
 
-    def _emit(self, module: Module, target: Any, meta: Mapping[str, dict[str, int]],
-              accesses: Mapping[str, Mapping[int, Facts]]) -> None:
+    def _emit(self, module: Module, target: Any, meta: Mapping[str, dict[str, int]]) -> None:
         from tritonc.manifest import as_file, manifest, one_line
 
         used = self.bindings.tuning
         tuning = PurePath(used).name if used is not None else None
-        contents = manifest(module, target, tuning, meta, self.result.variants.groups(),
-                            accesses)
+        contents = manifest(module, target, tuning, meta, self.result.variants.groups())
         self.result.manifest = contents
         if "manifest" in self.wanted:
             self.result.outputs["manifest"] = as_file(contents)

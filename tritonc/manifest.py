@@ -40,7 +40,6 @@ from math import lcm
 from typing import Any
 
 from tritonc import __version__
-from tritonc.analysis.first_accesses import Facts
 from tritonc.backend.llvm import uses_dynamic_shared
 from tritonc.backend.target.target import Target
 from tritonc.ir.core import Kernel, Module, ParameterInfo, Value
@@ -65,12 +64,12 @@ DTYPES = {element: dtype for element, (_, dtype) in _SIGNED.items()} | {"tf32": 
 def manifest(module: Module, target: Target, tuning: str | None = None,
              meta: Mapping[str, Mapping[str, int]] | None = None,
              variants: Mapping[str, tuple[VariantSet, Mapping[str, int]]] | None = None,
-             accesses: Mapping[str, Mapping[int, Facts]] | None = None) -> dict[str, Any]:
+             ) -> dict[str, Any]:
     """The manifest of a module whose kernels went through the backend.
 
     `tuning` is the name of the tuning file that was used, if one was; `meta` has the
     meta-parameters that were bound, by kernel; `variants` the variants of a kernel, and which of
-    them the module has, by the names of their entries; `accesses` the first accesses of a kernel.
+    them the module has, by the names of their entries.
     """
     used = {"tuning": tuning} if tuning is not None else {}
     rows = {kernel.name: _kernel(kernel, target, (meta or {}).get(kernel.name, {}))
@@ -80,10 +79,6 @@ def manifest(module: Module, target: Target, tuning: str | None = None,
         if own:
             rows[name] |= {"variants": [_variant(rows[name], row) for row in own],
                            "choice": known.rule([*entries.values()])}
-    for name, found in (accesses or {}).items():
-        for number, facts in found.items():
-            rows[name]["parameters"][number]["not_null"] = [
-                {"argument": other, "at_least": least} for other, least in sorted(facts)]
     return {
         "compiler": f"tritonc {__version__}",
         "target": target.name,
@@ -174,6 +169,9 @@ def _parameter(value: Value, info: ParameterInfo) -> dict[str, Any]:
         found["at_least"] = info.least
     if info.greatest is not None:
         found["at_most"] = info.greatest
+    if info.not_null is not None:
+        found["not_null"] = [{"argument": other, "at_least": least}
+                             for other, least in info.not_null]
     return found
 
 

@@ -55,13 +55,13 @@ def is_record(value: Any) -> bool:
 KINDS: dict[str, Kind] = {
     **dict.fromkeys((
         "apart", "approximate", "based", "contiguous", "continues", "contract", "early",
-        "exact", "facts", "late", "minus", "moves", "pairs", "piecewise", "pinned",
+        "exact", "facts", "late", "meets", "minus", "moves", "pairs", "piecewise", "pinned",
         "private", "ragged", "release", "released", "reverse", "rises", "round", "rows", "stored",
         "swapped", "volatile", "waits", "wide", "written"), is_flag),
     **dict.fromkeys(("ahead", "least", "greatest"), is_integer),
     **dict.fromkeys((
         "alike", "asked", "axis", "bytes", "groups", "held", "index", "maps", "offset", "panels",
-        "pending", "size", "swizzle", "unroll", "vector_axis"), is_count),
+        "passes", "pending", "size", "swizzle", "unroll", "vector_axis"), is_count),
     **dict.fromkeys(("align", "vector"), is_power),
     **dict.fromkeys((
         "cache", "element", "instruction", "kind", "ldmatrix", "message", "format", "stmatrix",

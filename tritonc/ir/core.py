@@ -127,12 +127,15 @@ class ParameterInfo:
 
     `multiple_of` is in units of the value (a pointer's is in bytes: its alignment).  `least` and
     `greatest` bound an integer, as a signed number; None where nothing is promised.
+    A pointer is not null where each argument that `not_null` numbers is at least what stands beside
+    it, since the kernel accesses its first element then; None where it may be null.
     """
 
     ctype: str = ""  # as a C host writes it: "float *", "unsigned int"
     multiple_of: int = 1
     least: int | None = None
     greatest: int | None = None
+    not_null: tuple[tuple[int, int], ...] | None = None
     read_only: bool = False
     write_only: bool = False
     no_alias: bool = False

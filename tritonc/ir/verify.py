@@ -148,6 +148,9 @@ def _structure(kernel: Kernel, table: Mapping[str, OpInfo]) -> Iterator[Problem]
     for parameter in kernel.parameters:
         if not isinstance(parameter.type, Scalar | Pointer):
             yield Problem(kernel, None, None, f"a parameter of type {parameter.type}")
+    for info in kernel.info:
+        if not {number for number, _ in info.not_null or ()} <= {*range(len(kernel.info))}:
+            yield Problem(kernel, None, None, f"there are no such parameters: {info.not_null}")
     if any(axis not in range(3) or extent < 1 for axis, extent in kernel.tile.items()):
         yield Problem(kernel, None, None, f"the tile {kernel.tile}: up to three axes, from 1 on")
     seen: set[Op] = set()

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
+from tritonc.ir.attributes import are_integers
 from tritonc.ir.core import FLAGS, Block, ConstantTable, Kernel, Module, Op, ParameterInfo, Value
 from tritonc.ir.ops import OPS, OpInfo
 from tritonc.ir.syntax.parse_types import Token, TypeActions
@@ -146,6 +147,8 @@ class _Actions(TypeActions):
                 good = type(value) is int and value >= 1
             elif key in ("least", "greatest"):
                 good = type(value) is int
+            elif key == "not_null" and are_integers(value) and len(value) % 2 == 0:
+                good, value = True, (*zip(value[::2], value[1::2], strict=True),)
             else:
                 good = key in FLAGS and isinstance(value, bool)
             if good:

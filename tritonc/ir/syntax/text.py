@@ -164,6 +164,8 @@ def _information(info: ParameterInfo) -> str:
         items.append(f"multiple_of = {info.multiple_of}")
     items += [f"{name} = {bound}" for name in ("least", "greatest")
               if (bound := getattr(info, name)) is not None]
+    if info.not_null is not None:
+        items.append(f"not_null = {[number for fact in info.not_null for number in fact]}")
     items += [flag for flag in FLAGS if getattr(info, flag)]
     return f"{{{', '.join(items)}}}" if items else ""
 

@@ -12,9 +12,9 @@ After:   head: %p = phi [-0.0], [%p1]            f32<64, 2>: a thread's part of 
          exit: %w = reduce %p {axes = [1]}       across lanes or warps
                %s = fadd %s0, %w
 
-A thread holds as many numbers as of %r before.  late_sums does the same where registers are free: it
-keeps a sum of each element.  This pass serves the loops that it leaves, those with products, in which
-shuffles and barriers wait for nobody else.
+A thread holds as many numbers as of %r before.  late_sums keeps a sum of each element, where there
+are registers for that; this pass serves the loops that it leaves, those with products.  Behind the
+loop the exchange costs what it costs in one iteration.
 
 Needs layouts, and loops that end at their headers; before passes that rotate loops.
 """

@@ -10,7 +10,8 @@ loop keeps a sum for each element of the tile, if nothing in it reads the sum so
 greatest elements likewise, and bits.  The additions of floats get another order, which is the
 compiler's; a product that the same expression adds up may be rounded with its sum.
 
-Not in loops with matrix products, which need the registers: see exchange_late.  Needs loops that end at their headers.
+Not in loops with matrix products, which need the registers: `exchange_late` serves those.  Needs
+loops that end at their headers.
 """
 
 from __future__ import annotations

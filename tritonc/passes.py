@@ -117,6 +117,8 @@ BACKEND: list[Pass] = [
     _row("backend.layout.split_scans", "Parts are warps."),
     _row("backend.layout.assign_layouts", "From here on each tile knows in which thread and "
          "register its elements are.", 0),
+    _row("backend.layout.exchange_late", "Which threads have parts of a sum is known; loops are "
+         "as the source has them."),
     _row("backend.launch.lower_clusters", "A thread sends what its layout gives it; buffers that "
          "pipelines leave room for.", 0),
     _row("backend.memory.privatize_atomics", "A table has a layout, and so have the indices that "
@@ -218,6 +220,8 @@ ORDER: list[tuple[str, str, str]] = [
     ("pad_tiles", "split_scans", "an axis divides into parts"),
     ("split_scans", "assign_layouts", "a layout has parts in warps"),
     ("choose_warps", "assign_layouts", "a layout spreads a tile over the warps"),
+    ("assign_layouts", "exchange_late", "layouts say what threads exchange"),
+    ("exchange_late", "pipeline", "loops are rotated there, and their order is chosen"),
     ("assign_layouts", "privatize_atomics", "an atomic happens once, in the owner of its element"),
     ("privatize_atomics", "allocate_shared", "tables are buffers"),
     ("assign_layouts", "stage_dots", "the buffer's swizzle depends on who writes it"),

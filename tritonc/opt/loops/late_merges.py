@@ -15,10 +15,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from itertools import permutations
 
+from tritonc.analysis.loop_totals import place_behind
 from tritonc.analysis.values import attributes_key, constant_of
 from tritonc.ir import combiner
 from tritonc.ir.build import Builder, make_op
-from tritonc.ir.cfg import Cfg, Loop, make_phi, split_edge
+from tritonc.ir.cfg import Cfg, Loop, make_phi
 from tritonc.ir.combiner import Combiner
 from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Kernel, Op, Value, uses
@@ -106,9 +107,7 @@ def _idempotent(function: Combiner, starts: list[Value]) -> bool:
 def _move(kernel: Kernel, cfg: Cfg, loop: Loop, reduction: Op, function: Combiner,
           phis: tuple[Op, ...], ops: list[Op]) -> None:
     assert loop.preheader is not None and loop.latch is not None
-    outside = loop.exits[0][1]
-    if cfg.predecessors[outside] != [loop.header] or outside.phis():
-        outside = split_edge(kernel, loop.header, outside)
+    outside = place_behind(kernel, cfg, loop)
     before = Builder(loop.preheader, len(loop.preheader.ops) - 1, reduction.span)
     partial = []
     for phi, tile in zip(phis, reduction.operands, strict=True):

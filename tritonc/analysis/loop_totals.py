@@ -1,0 +1,86 @@
+"""What a loop combines over its iterations, and nothing else in it reads: sums, extrema, bits.
+
+    head: %s = phi [%s0], [%s1]
+    body: %r = reduce %t {kind = fadd}
+          %s1 = fadd %s, %r
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from tritonc.ir.build import Builder
+from tritonc.ir.cfg import Cfg, Loop, make_phi, split_edge
+from tritonc.ir.core import Block, Kernel, Op, Value
+from tritonc.ir.rules import REDUCTIONS, neutral
+from tritonc.ir.types import Type, element, scalar
+
+
+@dataclass
+class LoopTotal:
+    """A `phi` of a loop's header, the `total` that is its next value, and the reduction `part`
+    that is combined with it, in another layout if `converted`."""
+
+    phi: Op
+    total: Op
+    part: Op
+    converted: Op | None
+
+    def replace(self, kernel: Kernel, loop: Loop, partial: Op) -> None:
+        """Put another phi in place of the loop's, and take out what combined its values."""
+        gone = {self.total, self.part, self.converted}
+        for block in loop.blocks:
+            block.ops = [op for op in block.ops if op not in gone]
+        loop.header.ops[loop.header.ops.index(self.phi)] = partial
+
+    def partial(self, loop: Loop, t: Type) -> Op:
+        """A phi of type `t` that begins with what changes no total; it gets its next value from
+        the caller."""
+        assert loop.preheader is not None and loop.latch is not None
+        before = Builder(loop.preheader, len(loop.preheader.ops) - 1, self.total.span)
+        zero = before.constant(neutral(self.total.name, scalar(t)), t)
+        return make_phi([zero, zero], [loop.preheader, loop.latch], self.phi.result.name,
+                        self.phi.span)
+
+
+def totals_of(loop: Loop, readers: dict[Value, list[Op]]) -> list[LoopTotal]:
+    """All that a loop with a preheader, a latch and one exit, at its header, combines so that it
+    may combine in another order."""
+    inside = set(loop.ops())
+    return [found for phi in loop.header.phis()
+            if (found := _total(phi, loop, inside, readers)) is not None]
+
+
+def place_behind(kernel: Kernel, cfg: Cfg, loop: Loop) -> Block:
+    """A block without phis that only the loop's header goes to; it may be new."""
+    outside = loop.exits[0][1]
+    if cfg.predecessors[outside] != [loop.header] or outside.phis():
+        return split_edge(kernel, loop.header, outside)
+    return outside
+
+
+def _total(phi: Op, loop: Loop, inside: Collection[Op], readers: dict[Value, list[Op]]
+           ) -> LoopTotal | None:
+    total = loop.next(phi).op
+    if total is None or total not in inside or total.guard is not None \
+            or not _may_move(total.name, total.result.type) \
+            or phi.result not in total.operands or readers.get(total.result) != [phi] \
+            or [op for op in readers.get(phi.result, []) if op in inside] != [total]:
+        return None
+    first, second = total.operands
+    part, converted = (second if first is phi.result else first).op, None
+    if part is not None and part.name == "convert_layout" and part in inside \
+            and readers.get(part.result) == [total]:
+        part, converted = part.operands[0].op, part
+    if part is None or part not in inside or part.name != "reduce" or part.guard is not None \
+            or part.attributes["kind"] != total.name \
+            or readers.get(part.result) != [converted or total]:
+        return None
+    return LoopTotal(phi, total, part, converted)
+
+
+def _may_move(kind: str, t: Type) -> bool:
+    """Whether elements may be combined later: halves would round each partial sum."""
+    bits = element(t).bits
+    return kind in REDUCTIONS and kind != "fmul" and bits > (16 if kind == "fadd" else 1)

@@ -1,0 +1,97 @@
+"""exchange_late: threads exchange behind a loop what each has added up in it.
+
+Before:  head: %s = phi [%s0], [%s1]             f32<64>; each row of %t lies in two lanes
+         body: %r = reduce %t {axes = [1]}       %t is f32<64, 128>
+               %s1 = fadd %s, %r
+         exit: ... %s
+
+After:   head: %p = phi [-0.0], [%p1]            f32<64, 2>: a thread's part of each row's sum
+         body: %y = reshape %t                   f32<64, 2, 64>
+               %r = reduce %y {axes = [2]}       in registers
+               %p1 = fadd %p, %r
+         exit: %w = reduce %p {axes = [1]}       across lanes or warps
+               %s = fadd %s0, %w
+
+A thread holds as many numbers as of %r before.  late_sums keeps a sum of each element, where there
+are registers for that; this pass serves the loops that it leaves, those with products.  Behind the
+loop the exchange costs what it costs in one iteration.
+
+Needs layouts, and loops that end at their headers; before passes that rotate loops.
+"""
+
+from __future__ import annotations
+
+from tritonc.analysis.loop_totals import LoopTotal, place_behind, totals_of
+from tritonc.backend.layout.split_reductions import split_axes
+from tritonc.ir.build import Builder
+from tritonc.ir.cfg import Cfg, Loop
+from tritonc.ir.context import Context
+from tritonc.ir.core import Block, Kernel, Value, uses
+from tritonc.ir.layouts import layout_ops
+from tritonc.ir.layouts.layout import Layout
+from tritonc.ir.types import Tile, element, make
+
+_MOST = 8  # registers that a thread keeps of a total, if those of the loop's own are fewer
+
+
+def exchange_late(kernel: Kernel, context: Context) -> bool:
+    """Do it for all loops, the innermost first: what threads keep, outer loops may add up."""
+    changed, again = False, True
+    while again:
+        again, cfg = False, Cfg(kernel)
+        for loop in sorted(cfg.loops, key=lambda loop: -loop.depth):
+            if loop.preheader is None or loop.latch is None or not loop.one_exit:
+                continue
+            found = [one for one in totals_of(loop, uses(kernel)) if _exchanges(one)]
+            if found:
+                outside = place_behind(kernel, cfg, loop)
+                for one in found:
+                    _move(kernel, loop, outside, one)
+                again = True
+                break  # the graph may have a block more
+        changed |= again
+    return changed
+
+
+def _layout(value: Value) -> Layout:
+    assert isinstance(value.type, Tile) and value.type.layout is not None
+    return value.type.layout
+
+
+def _exchanges(one: LoopTotal) -> bool:
+    """Whether threads exchange parts of the total, each of which has few."""
+    layout, axes = _layout(one.part.operands[0]), one.part.attributes["axes"]
+    across, kept = layout_ops.reduction(layout, axes), layout_ops.slice_axes(layout, axes).register
+    t = one.phi.result.type
+    now = t.layout.register if isinstance(t, Tile) and t.layout is not None else ()
+    return bool(across.lane or across.warp) and 1 << len(kept) <= max(_MOST, 1 << len(now))
+
+
+def _move(kernel: Kernel, loop: Loop, outside: Block, one: LoopTotal) -> None:
+    start, tile, kind = loop.first(one.phi), one.part.operands[0], one.total.name
+    block = next(b for b in loop.blocks if one.total in b.ops)
+    here = Builder(block, block.ops.index(one.total), one.total.span)
+    layout = _layout(tile)
+    extents, inside, across = split_axes(
+        layout, one.part.attributes["axes"], (*layout.lane, *layout.warp))
+
+    def reduced(at: Builder, value: Value, axes: tuple[int, ...]) -> Value:
+        left = layout_ops.slice_axes(_layout(value), axes)
+        t = make(element(value.type), left.shape, left) if left.shape else None
+        return at.value("reduce", value, type=t, kind=kind, axes=axes)
+
+    part = here.value("reshape", tile, type=make(
+        element(tile.type), extents, layout_ops.reshape(layout, extents)))
+    if inside:
+        part = reduced(here, part, inside)
+    partial = one.partial(loop, part.type)
+    partial.operands[1] = here.value(kind, partial.result, part)
+    one.replace(kernel, loop, partial)
+    behind = Builder(outside, 0, one.total.span)
+    left = [axis for axis in range(len(extents)) if axis not in inside]
+    whole = reduced(behind, partial.result, tuple(left.index(axis) for axis in across))
+    if whole.type != start.type:
+        whole = behind.value("convert_layout", whole, type=start.type)
+    result = behind.value(kind, start, whole)
+    result.name = one.phi.result.name
+    kernel.replace({one.phi.result: result})

@@ -138,12 +138,13 @@ def check(pattern: str = "") -> bool:
         source = SourceFile(str(path), path.read_text())
         for defines in ((), ("TYPE=bfloat16",)) if path.stem == "product_half" else ((),):
             options = Options(defines=defines)
+            name = " -D".join((path.stem, *defines))
             try:
                 for outcome in run_problems(source, options, path.suffix[1:], Diagnostics()):
-                    print(f"{path.stem}: {outcome.line()}", flush=True)
+                    print(f"{name}: {outcome.line()}", flush=True)
                     good &= outcome.ok
             except CompileError as error:
-                print(f"{path.stem}: {error}")
+                print(f"{name}: {error}")
                 good = False
     return good
 

@@ -34,11 +34,21 @@ def draw(folder: Path) -> list[Path]:
         if mine:
             path = folder / f"figure_{number}.svg"
             figure = make(mine, machine)
-            figure.tight_layout()
+            figure.tight_layout(rect=(0, 0.03, 1, 1))
+            figure.text(0.01, 0.005, measured_by(mine, machine), fontsize=6, color="#666666")
             figure.savefig(path, metadata={"Date": None})
             plt.close(figure)
             made.append(path)
     return made
+
+
+def measured_by(rows: Rows, machine: Mapping[str, Any]) -> str:
+    """The GPUs and commits of some points; the command, where one run measured all of them."""
+    gpus = ", ".join(dict.fromkeys(row["gpu"] for row in rows))
+    commits = ", ".join(dict.fromkeys(row["commit"] for row in rows))
+    run = machine.get("run", {})
+    command = f": python {run['command']}" if run.get("commit") == commits else ""
+    return f"{gpus}, commit {commits}{command}"
 
 
 def _roofline(rows: Rows, machine: Mapping[str, Any]) -> Any:

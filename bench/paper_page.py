@@ -234,7 +234,8 @@ def _search(found: Mapping[str, Any]) -> list[str]:
     lines = ["### Section 5.3: the exhaustive search", "",
              "Tiles of 32 to 128 along each axis, TK of " + found["depths"].replace(",", ", ")
              + "; micro-tiles of 8 to 32, nano-tiles of 1 to 4, of which those nest that the "
-             f"32 threads of a warp fill.  {found.get('gpu', '')}, commit "
+             f"32 threads of a warp fill.  `{found.get('command', 'bench/paper_search.py')}`, "
+             f"{found.get('gpu', '')}, commit "
              f"{found.get('commit', 'unknown')}: {found['seconds']} s of wall time for both sizes, "
              f"{found.get('compiling', '?')} s of them for compilations by "
              f"{found.get('processes', '?')} processes.  All candidates: "

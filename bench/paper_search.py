@@ -71,7 +71,8 @@ def main() -> None:
             records += measured(worker, size, candidates, made, options, Path(folder))
         worker.stop()
     default = tuple(made["ours"]["tunables"][name] for name in TILES)
-    summary = {"seconds": round(time.perf_counter() - started), "compiling": round(compiling),
+    summary = {"command": " ".join(["bench/paper_search.py", *sys.argv[1:]]),
+               "seconds": round(time.perf_counter() - started), "compiling": round(compiling),
                "processes": options.jobs, "commit": options.commit, "gpu": gpu,
                "depths": options.depth,
                "sizes": [summarised([r for r in records if r["size"] == size], size, default)

@@ -25,8 +25,9 @@ def test_every_kernel_is_right_in_the_interpreter() -> None:
     done = subprocess.run([sys.executable, str(ROOT / "bench" / "paper.py"), "--check"],
                           capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
-    verdicts = re.findall(r"^(\w+): .*: ok \(interpreter", done.stdout, re.MULTILINE)
+    verdicts = re.findall(r"^(\w+).*: ok \(interpreter", done.stdout, re.MULTILINE)
     assert {path.stem for path in FILES} <= set(verdicts)
+    assert "product_half -DTYPE=bfloat16: " in done.stdout
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
@@ -105,6 +106,20 @@ def test_points_replace_those_measured_before(monkeypatch: pytest.MonkeyPatch, t
     paper_points.write_points(tmp_path, [{**row, "candidate": "new"}], {"gpu": "none"})
     found = [(r["point"], r["candidate"]) for r in paper_points.read_points(tmp_path)]
     assert found == [("2", "1"), ("1", "new")]
+
+
+def test_every_figure_says_what_measured_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "bench"))
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    import paper_points
+
+    rows = paper_points.read_points(ROOT / "docs" / "paper")
+    for number in paper_points.FIGURES:
+        text = (ROOT / "docs" / "paper" / f"figure_{number}.svg").read_text(encoding="utf-8")
+        mine = [row for row in rows if row["figure"] == str(number)]
+        assert mine
+        for row in mine:
+            assert row["gpu"] in text and f"commit {row['commit']}: python bench/paper.py" in text
 
 
 def test_the_search_says_how_far_the_rule_is_from_the_best(monkeypatch: pytest.MonkeyPatch,

@@ -127,6 +127,20 @@ def test_a_variant_that_a_target_lacks(compiler: str, tmp_path: Path) -> None:
     assert said[9] == "2 launches" and said[8].startswith("0 product 1 x 1 x 1, 256 threads")
 
 
+@pytest.mark.parametrize("compiler", ["gcc", "g++"])
+def test_each_target_chooses_by_its_own_costs(compiler: str, tmp_path: Path) -> None:
+    need(compiler)
+    tune = {"TM": 128, "TN": 256}
+    manifest, alone = manifest_of("sm_90a", "sm_80", tune=tune), manifest_of("sm_80", tune=tune)
+    (kernel,) = manifest["kernels"]
+    (own,) = kernel["choices"]
+    assert own == alone["kernels"][0]["choice"] != kernel["choice"]
+    own["costs"] = [[*row[:2], time, *row[3:]] for time, row in zip(
+        (0, 1 << 20), own["costs"], strict=True)]  # the variant's launches take far longer
+    said = program(manifest, compiler, tmp_path).splitlines()
+    assert said[3].startswith("0 product__v1 ") and said[8].startswith("0 product 1 x 1 x 1")
+
+
 def program(manifest: dict[str, Any], compiler: str, folder: Path) -> str:
     image = "\n".join(["// an image"])
     Path("k.h").write_text(header(manifest, "k", image=image))

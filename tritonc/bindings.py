@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -282,6 +283,28 @@ class Bindings:
         loops, (general, *costs) = found
         return VariantSet([variant._replace(cost=cost) for variant, cost
                            in zip(given, costs, strict=True)], general, loops=_listed(loops))
+
+    def repriced(self, found: VariantSet, kernel: Kernel, tunables: Mapping[str, int], lower: Lower
+                 ) -> VariantSet:
+        """The variants that were chosen for another target, with their costs for this one.  Costs
+        stay that this model does not know: of clusters, where this target has them, too."""
+        from tritonc.tune.model.portfolio import DOUBT, priced, slower
+
+        target = self._target()
+        costs = [found.general, *(variant.cost for variant in found.variants)]
+        if found.sizes or found.large or None in costs:
+            return found
+        known = {*tunables, "memory_k"}
+        own = priced([{**tunables, **{k: v for k, v in each.items() if k in known}}
+                      for each in ({}, *(variant.binding for variant in found.variants))],
+                     lambda binding: lower(binding, kernel.name), target)
+        if own is None:
+            return found
+        general, *rest = own[1]
+        return replace(found, general=general, variants=[
+            variant if "cluster_k" in variant.binding and "cluster" in target.features
+            else variant._replace(cost=slower(cost, 0 if variant.given else DOUBT))
+            for variant, cost in zip(found.variants, rest, strict=True)])
 
     def _tuned(self, kernel: Kernel, entries: Sequence[Entry], tunables: Mapping[str, int],
                sizes: Sizes) -> VariantSet:

@@ -283,7 +283,8 @@ class _Compilation:
         check_given(self.options.variant, module, known)
         for kernel in module.kernels:
             if self.alike is not None:
-                variants.sets[kernel.name] = self.alike.variants.sets[kernel.name]
+                variants.sets[kernel.name] = self.bindings.repriced(
+                    self.alike.variants.sets[kernel.name], kernel, values, lower)
             else:
                 variants.sets[kernel.name] = self.bindings.variants(
                     kernel, values, lower, sizes_of(self.result.problem_lines))

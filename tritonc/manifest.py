@@ -24,7 +24,8 @@ there.  The host fills the constant tables that are not initialized.
 
 A header for several targets is made of the manifest of the first, with `targets`, all their names.
 There an entry that is launched otherwise for some has `targets`, too: by name its threads, cluster
-and dynamic shared memory, or null where that target lacks the variant.
+and dynamic shared memory, or null where that target lacks the variant.  `choices` of a kernel has,
+for each target but the first, its own `choice`, or null.
 
 A kernel with variants has two members more: "variants", each with what of the above is its own and
 with `requires`, what must hold for a launch of it beside what the kernel itself wants; and

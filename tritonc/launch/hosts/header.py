@@ -115,7 +115,8 @@ def differing(manifest: Mapping[str, Any]) -> list[str]:
     """The targets of a module, the first alone if all of them are launched alike."""
     rows = [row for kernel in manifest["kernels"] for row in (kernel, *kernel.get("variants", ()))]
     targets = manifest.get("targets", [manifest["target"]])
-    return [*targets] if any("targets" in row for row in rows) else targets[:1]
+    return [*targets] if any(
+        "targets" in row or "choices" in row for row in rows) else targets[:1]
 
 
 def _definitions(manifest: Mapping[str, Any], entries: Sequence[Mapping[str, Any]],

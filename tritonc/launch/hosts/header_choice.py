@@ -34,8 +34,9 @@ def choosing(of: KernelFunctions) -> Iterator[str]:
     yield "      ;\n}\n"
     rule = {"cost": _cost, "nearest": _nearest, "first": _first}[of.kernel["choice"]["rule"]]
     if of.chooses:
-        yield of.head("choose", ["uint64_t allowed"], returns="unsigned")
+        yield of.head("choose", ["uint64_t allowed", "unsigned target"], returns="unsigned")
         yield from unused
+        yield "  (void)target;"
         yield from rule(of)
         yield "}\n"
     if of.in_memory:
@@ -43,11 +44,11 @@ def choosing(of: KernelFunctions) -> Iterator[str]:
         yield of.head("in_memory", returns="unsigned")
         yield f"  const uint64_t allowed = {of.name}_allowed({of.call})"
         yield from _bits(of, True)
-        yield f"      ;\n  return {of.name}_choose(allowed, {of.call});\n}}\n"
+        yield f"      ;\n  return {of.name}_choose(allowed, 0, {of.call});\n}}\n"
     yield "/* The variant that a launch takes which is allowed: 0 is the general one. */"
     yield of.head("variant", returns="unsigned")
     if of.chooses:
-        yield f"  return {of.name}_choose({of.name}_allowed({of.call}), {of.call});\n}}\n"
+        yield f"  return {of.name}_choose({of.name}_allowed({of.call}), 0, {of.call});\n}}\n"
     else:
         yield f"  const uint64_t allowed = {of.name}_allowed({of.call});"
         yield from rule(of)
@@ -112,6 +113,18 @@ def _cost(of: KernelFunctions) -> Iterator[str]:
     yield "  uint64_t least = UINT64_MAX, time;"
     yield "  unsigned best = 0;"
     tiles = [kernel["tile"], *(variant["tile"] for variant in of.variants)]
+    for target, own in enumerate(of.choices, 1):
+        if own is not None:
+            yield f"  if (target == {target}) {{"
+            yield from (f"  {line}" for line in _least(own, tiles, axes))
+            yield "    return best;\n  }"
+    yield from _least(choice, tiles, axes)
+    yield "  return best;"
+
+
+def _least(choice: Mapping[str, Any], tiles: Sequence[Sequence[int]], axes: Sequence[str]
+           ) -> Iterator[str]:
+    """Finds the variant of the least time."""
     for number, tile, (*numbers, depths) in timed(choice, tiles):
         steps = "1"
         for place, depth in enumerate(depths):
@@ -123,7 +136,6 @@ def _cost(of: KernelFunctions) -> Iterator[str]:
         yield f"                      {', '.join(map(str, numbers))});"
         condition = f"(allowed >> {number} & 1) && time < least" if number else "time < least"
         yield f"  if ({condition}) {{\n    least = time;\n    best = {number};\n  }}"
-    yield "  return best;"
 
 
 def _nearest(of: KernelFunctions) -> Iterator[str]:

@@ -48,12 +48,15 @@ class KernelFunctions:
         self.in_memory = takes_memory(kernel)
         # A variant that a target lacks: the launch chooses among those that it has.
         self.some_lack = any(None in row.get("targets", {}).values() for row in self.variants)
+        # Targets beside the first that choose by costs of their own.
+        self.choices: Sequence[Mapping[str, Any] | None] = kernel.get("choices", ())
+        self.by_target = self.some_lack or bool(self.choices)
         own = [f"{name}_{word}" for word in (
             "check", *("variant", "allowed", "launch_variant") * bool(self.variants),
             *("in_memory", "workspace_bytes") * self.in_memory,
             *["choose"] * self.chooses)]
         used = {f"{module}_module", *own, *("workspace", "bytes", "needed") * self.in_memory,
-                *["present"] * self.some_lack}
+                *["present"] * self.by_target, *["target"] * self.chooses}
         self.names = parameter_names(kernel["parameters"],
                                      used | (_LOCAL if self.variants else set()))
         self.axes = [f"range{axis}" for axis in range(len(kernel["tile"]))]
@@ -86,13 +89,14 @@ class KernelFunctions:
     @property
     def chooses(self) -> bool:
         """Whether there is a function that chooses among given variants."""
-        return self.in_memory or self.some_lack
+        return self.in_memory or self.by_target
 
     @property
     def taken(self) -> str:
         """The number of the variant of a launch that is given no memory."""
-        if self.some_lack:
-            return f"{self.name}_choose({self.name}_allowed({self.call}) & present, {self.call})"
+        if self.by_target:
+            return (f"{self.name}_choose({self.name}_allowed({self.call}) & present, target, "
+                    f"{self.call})")
         return f"{self.name}_variant({self.call})" if self.variants else ""
 
     def head(self, word: str, before: Sequence[str] = (), between: Sequence[str] = (),
@@ -134,10 +138,10 @@ class KernelFunctions:
             yield f"  if (code == CUDA_SUCCESS && ({refused}))"
             yield "    code = CUDA_ERROR_INVALID_VALUE;"
         if "present" in number:
-            yield "  uint64_t present = 1;"
+            yield "  uint64_t present = 1;\n  unsigned target = 0;"
             yield "  if (code == CUDA_SUCCESS)"
             yield (f"    code = tritonc_present(&{self.module}_module, {self.index}, "
-                   f"{len(self.variants)}, range, &present);")
+                   f"{len(self.variants)}, range, &present, &target);")
         yield "  return code != CUDA_SUCCESS ? code : tritonc_launch("
         index = f"{self.index} + {number}" if number else f"{self.index}"
         yield f"      &{self.module}_module, {index}, range, stream, arguments);\n}}\n"

@@ -134,10 +134,29 @@ def _alike(first: Mapping[str, Any], other: Mapping[str, Any], has_header: bool
             found["variants"] = [_joined(v, theirs.get(v["entry"]), target, alone) for v in (
                 one["variants"][number - 1] for number in kept)]
             found["choice"] = restricted(one["choice"], kept)
+            own = _own_choice(one, two, kept) if alone else None
+            if own or "choices" in one:
+                others = one.get("choices", [None] * (len(before) - 1))
+                found["choices"] = [*(each and restricted(each, kept) for each in others), own]
             if not kept:
                 del found["variants"], found["choice"]
+                found.pop("choices", None)
         kernels.append(found)
     return {**first, "targets": [*before, target], "kernels": kernels}
+
+
+def _own_choice(one: Mapping[str, Any], two: Mapping[str, Any], kept: Sequence[int]
+                ) -> dict[str, Any] | None:
+    """The choice among variants `kept` by what they cost on the target of `two`; None where that is
+    the choice of `one`.  What that target lacks no launch there takes, whatever it costs."""
+    first, own = one["choice"], two.get("choice", {})
+    if any(choice.get("rule") != "cost" or "large" in choice for choice in (first, own)):
+        return None
+    costs = dict(zip((row["entry"] for row in (two, *two["variants"])), own["costs"], strict=True))
+    entries = [row["entry"] for row in (one, *one["variants"])]
+    found = restricted({**first, "costs": [costs.get(entry, cost) for entry, cost in zip(
+        entries, first["costs"], strict=True)]}, kept)
+    return None if found == restricted(first, kept) else found
 
 
 _SHARED = ("shared_bytes", "dynamic_shared_bytes")
@@ -146,7 +165,7 @@ _LAUNCH = ("threads", "cluster", "dynamic_shared_bytes")  # what may differ betw
 
 def _difference(one: Mapping[str, Any], two: Mapping[str, Any], alone: bool) -> str | None:
     """What of two launches is not alike, and must be."""
-    free = {*_SHARED, "variants", "choice", "targets", *_LAUNCH[: 2 * alone]}
+    free = {*_SHARED, "variants", "choice", "choices", "targets", *_LAUNCH[: 2 * alone]}
     return next((key for key in {**one, **two} if key not in free
                  and one.get(key) != two.get(key)), None)
 

@@ -334,9 +334,10 @@ static inline CUresult tritonc_launch(const tritonc_module *module, unsigned ind
 }
 
 /* A bit for each of `count` variants behind a kernel that the GPU's target has, and one for the
- * kernel; of an empty range, all. */
+ * kernel; of an empty range, all.  And the number of that target. */
 static inline CUresult tritonc_present(const tritonc_module *module, unsigned index,
-                                       unsigned count, const int64_t *range, uint64_t *present) {
+                                       unsigned count, const int64_t *range, uint64_t *present,
+                                       unsigned *target) {
   const tritonc_kernel *kernel;
   CUfunction function = NULL;
   CUresult code;
@@ -345,6 +346,8 @@ static inline CUresult tritonc_present(const tritonc_module *module, unsigned in
   if (range[0] == 0 || range[1] == 0 || range[2] == 0)
     return CUDA_SUCCESS;
   code = tritonc_take(module, index, &kernel, &function);
+  if (code == CUDA_SUCCESS)
+    *target = (unsigned)((kernel - module->kernels) / (ptrdiff_t)module->count);
   for (i = 1; code == CUDA_SUCCESS && i <= count; i++)
     if (kernel[i].threads == 0)
       *present &= ~(UINT64_C(1) << i);

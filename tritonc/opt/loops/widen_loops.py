@@ -33,7 +33,7 @@ from tritonc.ir.cfg import Cfg, Loop, make_phi, split_edge
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.rules import neutral
-from tritonc.ir.types import I1, I32, I64, Tile, Type, element, scalar, shape
+from tritonc.ir.types import I32, I64, Tile, Type, element, scalar, shape
 from tritonc.opt.loops.late_sums import may_reorder
 from tritonc.opt.loops.unroll_loops import iterations
 
@@ -90,9 +90,8 @@ def _times(loop: Loop) -> int:
     largest = max(op_result.type.size for op in ops for op_result in op.results
                   if isinstance(op_result.type, Tile))
     times = min(MOST, ELEMENTS // largest)
-    few = iterations(loop, 2 * MOST)
-    if few is not None:
-        times = min(times, few)
+    if iterations(loop, 2 * MOST) is not None:
+        return 1  # such as the taps of a filter
     return 1 << times.bit_length() - 1 if times > 1 else 1
 
 
@@ -227,19 +226,19 @@ class _Widener:
             self.load(op)
             return
         if op.name == "cmpp":
-            new = self.predicates(op, shape(op.operands[0].type)).results
+            new = list(self.predicates(op, shape(op.operands[0].type)).results)
         else:
             attributes, values = dict(op.attributes), [self.of(v) for v in op.operands]
             if op.name == "splat":
-                new = (self.spread(values[0], shape(op.result.type)),)
+                new = [self.spread(values[0], shape(op.result.type))]
             else:
                 if op.name == "trans":
                     order = attributes["permutation"]
                     attributes["permutation"] = (0, *(axis + 1 for axis in order))
                 elif op.name == "reduce":
                     attributes["axes"] = tuple(axis + 1 for axis in attributes["axes"])
-                new = (self.body.value(op.name, *values, type=self.type(op.result.type),
-                                       **attributes),)
+                new = [self.body.value(op.name, *values, type=self.type(op.result.type),
+                                       **attributes)]
             self.note_zero(op, new[0])
         for old, value in zip(op.results, new, strict=True):
             value.name = value.name or old.name

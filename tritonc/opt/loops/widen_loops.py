@@ -26,15 +26,15 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tritonc.analysis.counters import Counter, counter_of
+from tritonc.analysis.loop_totals import may_reorder, place_behind
 from tritonc.analysis.row_loops import same_for_all, walks_rows
 from tritonc.analysis.values import constant_of, speculatable
 from tritonc.ir.build import Builder
-from tritonc.ir.cfg import Cfg, Loop, make_phi, split_edge
+from tritonc.ir.cfg import Cfg, Loop, make_phi
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.rules import neutral
 from tritonc.ir.types import I32, I64, Tile, Type, element, scalar, shape
-from tritonc.opt.loops.late_sums import may_reorder
 from tritonc.opt.loops.unroll_loops import iterations
 
 # Elements of a tile that keep memory busy.  Column sums of 8192 x 8192 floats, H200: tiles of 128,
@@ -297,9 +297,7 @@ def _widen(kernel: Kernel, loop: Loop, found: _Wide, times: int) -> None:
     for total in found.sums:
         partial[total.phi].operands[1] = make.wide[total.steps[-1].result]
     latch.ops = [*make.body.block.ops, latch.terminator]
-    outside = loop.exits[0][1]
-    if Cfg(kernel).predecessors[outside] != [header] or outside.phis():
-        outside = split_edge(kernel, header, outside)
+    outside = place_behind(kernel, Cfg(kernel), loop)
     behind, replaced = Builder(outside, 0, header.terminator.span), dict[Value, Value]()
     for total in found.sums:
         start = loop.first(total.phi)

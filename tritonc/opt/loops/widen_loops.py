@@ -37,8 +37,9 @@ from tritonc.ir.rules import neutral
 from tritonc.ir.types import I32, I64, Tile, Type, element, scalar, shape
 from tritonc.opt.loops.unroll_loops import iterations
 
-# Elements of a tile that keep memory busy.  Column sums of 8192 x 8192 floats, H200: tiles of 128,
-# row by row 680 us, 32 rows of them 79, 64 x 64 74 (torch 80); of 65536 x 1024 5167, 88 (99).
+# Elements of a tile that keep memory busy.  Mean and variance of columns from sums, H200, sources
+# with tiles of columns row by row and by rows and columns: 8192 x 8192 floats 680 us; 32 x 128 75,
+# 32 x 64 74, 8 x 128 143 (torch 118); 65536 x 1024 5167; 310, 275, 975 (torch 188).
 ELEMENTS, MOST, LEAST = 4096, 64, 4
 _TESTS = {1: ("slt", "sle", "ult", "ule"), -1: ("sgt", "sge")}
 _SHAPES = frozenset("splat broadcast reshape trans reduce".split())

@@ -53,6 +53,8 @@ OPT: list[Pass] = [
          "iteration is certain; the passes below and the backend meet one form of loop."),
     _row("opt.loops.late_sums", "Loops end at their headers; partial sums are tiles to all passes "
          "below."),
+    _row("opt.loops.widen_loops", "Sums are tiles and loops have one form; what it makes, the "
+         "passes below see as if the source had written it."),
     _row("opt.loops.fetch_late", "Counters have one form; pointers still move, so that the next "
          "one is a phi's."),
     _row("opt.loops.merge_tails", "Loops have one form, and their pointers still move as the "
@@ -204,6 +206,8 @@ ORDER: list[tuple[str, str, str]] = [
     ("unwrap_indices", "specialize", "facts about plain indices are asked for"),
     ("merge_accesses", "specialize", "whether a store can be wide depends on its guard"),
     ("specialize", "fuse_exponents", "a factor's sign is tested"),
+    ("late_sums", "widen_loops", "sums of rows are elementwise"),
+    ("widen_loops", "strength_reduce", "rows are strides apart as the source wrote them"),
     ("late_sums", "single_trips", "sums of rows are tiles in both bodies"),
     ("single_trips", "strength_reduce", "addresses are those of the first iteration"),
     ("specialize", "fold_masked_loads", "a load that needs no mask needs no other value"),

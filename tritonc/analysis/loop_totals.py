@@ -64,7 +64,7 @@ def _total(phi: Op, loop: Loop, inside: Collection[Op], readers: dict[Value, lis
            ) -> LoopTotal | None:
     total = loop.next(phi).op
     if total is None or total not in inside or total.guard is not None \
-            or not _may_move(total.name, total.result.type) \
+            or not may_reorder(total.name, total.result.type) \
             or phi.result not in total.operands or readers.get(total.result) != [phi] \
             or [op for op in readers.get(phi.result, []) if op in inside] != [total]:
         return None
@@ -80,7 +80,7 @@ def _total(phi: Op, loop: Loop, inside: Collection[Op], readers: dict[Value, lis
     return LoopTotal(phi, total, part, converted)
 
 
-def _may_move(kind: str, t: Type) -> bool:
+def may_reorder(kind: str, t: Type) -> bool:
     """Whether elements may be combined later: halves would round each partial sum."""
     bits = element(t).bits
     return kind in REDUCTIONS and kind != "fmul" and bits > (16 if kind == "fadd" else 1)

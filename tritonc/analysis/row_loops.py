@@ -90,7 +90,7 @@ def sums_columns(kernel: Kernel, cfg: Cfg) -> bool:
     """Whether what is reduced is carried by a loop that loads, and its last axis is left."""
     if len({op.attributes["axis"] for op in kernel.ops() if op.name in _NUMBERED}) > 1:
         return False
-    loading = [loop for loop in cfg.loops if _same_for_all(loop) and any(
+    loading = [loop for loop in cfg.loops if same_for_all(loop) and any(
         op.name == "load" and isinstance(op.result.type, Tile)
         for op in loop.ops())]
     carried = {phi.result for loop in loading for phi in loop.header.phis()}
@@ -123,7 +123,7 @@ def adds_tiles(kernel: Kernel, cfg: Cfg) -> bool:
     return False
 
 
-def _same_for_all(loop: Loop) -> bool:
+def same_for_all(loop: Loop) -> bool:
     """Whether how often the loop runs depends neither on which program it is nor on data."""
     return not any(op.name in (*_NUMBERED, "load")
                    for op in slice_of(loop.header.terminator.operands, masks=False))

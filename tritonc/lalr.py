@@ -9,48 +9,53 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
+from copy import copy
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from pkgutil import get_data  # importlib.resources would cost 10 ms
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from lark import Lark, Tree
+from lark import Lark, Token, Tree, UnexpectedToken
 from lark.grammar import Rule
 from lark.lexer import Lexer
-from lark.parse_tree_builder import ParseTreeBuilder
-from lark.parsers.lalr_analysis import Action, Shift
-
-_NONE: tuple[Action | None, Any] = None, None
+from lark.parse_tree_builder import ExpandSingleChild, ParseTreeBuilder
 
 
-class NoLexer(Lexer):
-    """lark wants a lexer; but the parse is fed tokens, which know macros, or what a line is."""
+class OurLexer(Lexer):
+    """lark asks it for tokens; what a parse is of makes them, as it knows macros or lines."""
+
+    __future_interface__ = 2  # `lex` gets both states
 
     def __init__(self, lexer_conf: object) -> None:
         pass
 
-    def lex(self, lexer_state: object, parser_state: object) -> Iterator[Any]:
-        return iter(())
+    def lex(self, lexer_state: Any, parser_state: Any) -> Iterator[Any]:
+        tokens: Iterator[Any] = lexer_state.text()
+        return tokens
 
 
 class Grammar(NamedTuple):
     """`spellings`: of each terminal that the grammar spells, by lark's name; `names`: back.
 
-    `rules`: how many symbols a production has, its own name, and what makes a `_Call` of their
-    values, without those that the grammar drops; None where it passes on the value of one.  By
-    identity, as lark computes the hash of a rule anew each time.
+    `builds`: what makes a `_Call` of the values of a production's parts, without those that the
+    grammar drops; None where it passes on the value of its one part.
     """
 
     lark: Lark
     spellings: dict[str, str]
     names: dict[str, str]
-    rules: dict[int, tuple[int, str, Callable[[list[Any]], Any] | None]]
-    passed: dict[tuple[int, int, str], int]  # see Parse._pass
+    builds: dict[Rule, Callable[[list[Any]], Any] | None]
 
 
 class Parse:
-    """A parse by lark's tables, to which tokens are fed; so far of nothing.
+    """A parse by lark's parser; so far of nothing.
+
+    `lex` makes the tokens that are left: it sets `last` to the number of the token before each,
+    yields it, its terminal as its `type`, and goes on when it is taken, with `taken`.  Where it
+    cannot stand, lark's `parser` raises UnexpectedToken, and is run again after that.  Without
+    `lex`, each token is fed.
 
     `actions` has a method for each rule or alias, from the values of its parts to its own.
 
@@ -59,101 +64,67 @@ class Parse:
     `last` is the number of its last token; an empty one's place is that of the token behind it.
     """
 
-    def __init__(self, grammar: Grammar, actions: object) -> None:
-        conf: Any = grammar.lark.parse_interactive("").parser_state.parse_conf
-        self.table: dict[int, dict[str, tuple[Action, Any]]] = conf.states
-        self.end: int = conf.end_state
-        self.actions, self.rules, self.passed = actions, grammar.rules, grammar.passed
-        self.states: list[int] = [conf.start_state]
-        self.values: list[Any] = []
+    def __init__(self, grammar: Grammar, actions: object,
+                 lex: Callable[[], Iterator[Any]] = lambda: iter(())) -> None:
+        text: Any = lex
+        self.parser: Any = grammar.lark.parse_interactive(text)  # lark's types are partial
+        self.state: Any = self.parser.parser_state
+        self.values: list[Any] = self.state.value_stack
+        self.actions = actions
         self.firsts: list[int] = []
         self.places: list[int] = []
         self.last = -1
+        self.taken = self.firsts.append
+        self.choices: Callable[[], dict[str, Any]] = self.parser.choices
+        self.accepts: Callable[[], set[str]] = self.parser.accepts
+        self.quiet_conf: Any = copy(self.state.parse_conf)
+        self.quiet_conf.callbacks = {}
+        self.callbacks: dict[Any, Callable[[Any], Any]] = {
+            rule: partial(self._reduce, build) if build else itemgetter(0)
+            for rule, build in grammar.builds.items()}
+        self.state.parse_conf.callbacks = self.callbacks
 
-    def choices(self) -> dict[str, tuple[Action, Any]]:
-        """The symbols that lark's tables have an action for."""
-        return self.table[self.states[-1]]
+    def _reduce(self, build: Callable[[list[Any]], Any], parts: list[Any]) -> Any:
+        """The value of a production, which takes the place of its parts on the stack."""
+        size, firsts = len(parts), self.firsts
+        self.places = firsts[-size:] if size else [self.last + 1]
+        firsts[len(firsts) - size :] = self.places[:1]
+        made = build(parts)
+        if type(made) is not _Call:
+            return made
+        action = getattr(self.actions, made.name, None)
+        return action and action(*made.arguments)  # nobody looks at what has no action
 
-    def feed(self, terminal: str, value: Any, first: int) -> bool:
-        """Reduce as far as `terminal` asks for and take it as token `first`; False if it cannot
-        stand here.
+    def feed(self, token: Any, number: int) -> None:
+        """Take one token, with its terminal as its `type`, as token `number`.
 
-        An LALR state may reduce before it notices that.
+        Raises UnexpectedToken if it cannot stand here; an LALR state may reduce before that.
         """
-        table, states, values, firsts = self.table, self.states, self.values, self.firsts
-        self.last = first - 1
-        while True:
-            action, found = table[states[-1]].get(terminal, _NONE)
-            if action is Shift:
-                states.append(found)
-                values.append(value)
-                firsts.append(first)
-                return True
-            if action is None:
-                return False
-            size, name, build = self.rules[id(found)]
-            if build is None:
-                key = states[-2], states[-1], terminal
-                states[-1] = self.passed.get(key) or self._pass(*key)
-                continue
-            parts = []
-            self.places = [first]
-            if size:
-                parts = values[-size:]
-                self.places = firsts[-size:]
-                del states[-size:], values[-size:], firsts[-size:]
-            firsts.append(self.places[0])
-            made = build(parts)
-            if type(made) is _Call:
-                action = getattr(self.actions, made.name, None)
-                made = action and action(*made.arguments)  # nobody looks at what has no action
-            values.append(made)
-            states.append(table[states[-1]][name][1])
-            if states[-1] == self.end:
-                return True
-
-    def _pass(self, below: int, top: int, terminal: str) -> int:
-        """The state after all productions that `terminal` asks for in turn and that pass on a
-        value, as an operand does through the levels of precedence; kept for the next time."""
-        state = top
-        while True:
-            action, found = self.table[state].get(terminal, _NONE)
-            if action in (None, Shift) or self.rules[id(found)][2] is not None:
-                self.passed[below, top, terminal] = state
-                return state
-            state = self.table[below][self.rules[id(found)][1]][1]
+        self.last = number - 1
+        self.parser.feed_token(token)
+        self.taken(number)
 
     def takes(self, *terminals: str) -> bool:
         """Whether all of `terminals` could stand here, one after the other."""
-        table, states = self.table, self.states.copy()
-        for terminal in terminals:
-            while states[-1] != self.end:
-                action, found = table[states[-1]].get(terminal, _NONE)
-                if action is None:
-                    return False
-                if action is Shift:
-                    states.append(found)
-                    break
-                size, name, _ = self.rules[id(found)]
-                del states[len(states) - size :]
-                states.append(table[states[-1]][name][1])
+        state = self.state.copy(deepcopy_values=False)
+        state.parse_conf = self.quiet_conf
+        try:
+            for terminal in terminals:
+                state.feed_token(Token(terminal, ""), terminal == "$END")
+        except UnexpectedToken:
+            return False
         return True
-
-    def accepts(self) -> set[str]:
-        """The terminals that could stand here."""
-        return {name for name in self.choices() if name.isupper() and self.takes(name)}
 
     def pop(self) -> int:
         """Drop the last symbol of the stack; returns the number of its first token."""
-        self.states.pop()
+        self.state.state_stack.pop()
         self.values.pop()
         return self.firsts.pop()
 
 
-def _passes(rule: Rule) -> bool:
+def _passes(rule: Rule, build: object) -> bool:
     """Whether the value of a production is that of its one symbol."""
-    return (rule.options.expand1 and not rule.alias and len(rule.expansion) == 1
-            and (rule.options.keep_all_tokens or not getattr(rule.expansion[0], "filter_out", 0)))
+    return isinstance(build, ExpandSingleChild) and len(rule.expansion) == 1
 
 
 class _Call(NamedTuple):
@@ -182,15 +153,16 @@ def load(name: str) -> Grammar:
 
 def read(text: str, cache_file: str | None = None) -> Grammar:
     """A grammar.  Raises lark's GrammarError if it has a conflict."""
-    lark = Lark(text, parser="lalr", lexer=NoLexer, start="program", strict=True,
+    lark = Lark(text, parser="lalr", lexer=OurLexer, start="program", strict=True,
                 cache=cache_file or False)
     spellings = {terminal.name: str(terminal.pattern.value) for terminal in lark.terminals
                  if terminal.pattern is not None and terminal.pattern.type == "str"}
-    builder: Any = ParseTreeBuilder
-    made = builder(lark.rules, Tree, maybe_placeholders=True).create_callback(_Calls())
-    rules = {id(rule): (len(rule.expansion), rule.origin.name,
-                        None if _passes(rule) else made[rule]) for rule in lark.rules}
-    return Grammar(lark, spellings, {text: name for name, text in spellings.items()}, rules, {})
+    make_builder: Any = ParseTreeBuilder
+    builds: dict[Rule, Callable[[list[Any]], Any]] = make_builder(
+        lark.rules, Tree, maybe_placeholders=True).create_callback(_Calls())
+    return Grammar(lark, spellings, {text: name for name, text in spellings.items()},
+                   {rule: None if _passes(rule, build) else build
+                    for rule, build in builds.items()})
 
 
 def _cache_file(stem: str) -> str | None:

@@ -126,19 +126,16 @@ def test_every_production_is_in_a_program(monkeypatch: pytest.MonkeyPatch) -> No
 
     def watched(self: Parse, *arguments: Any) -> None:
         start(self, *arguments)
-        self.rules = dict(self.rules)  # which all parses share
 
         def watch(rule: Any, build: Any) -> Any:
             def built(parts: list[Any]) -> Any:
                 seen.add(kind(rule))
-                return build(parts) if build else parts[0]
+                return build(parts)
 
             return built
 
         for rule in rules:
-            if id(rule) in self.rules:
-                *row, build = self.rules[id(rule)]
-                self.rules[id(rule)] = (*row, watch(rule, build))
+            self.callbacks[rule] = watch(rule, self.callbacks[rule])
 
     monkeypatch.setattr(Parse, "__init__", watched)
     for path in PROGRAMS:

@@ -30,9 +30,9 @@ PRECEDENCE = {
 def test_lark_refuses_a_conflict() -> None:
     """strict=True, on which the grammar's claim rests, works without lark's lexer."""
     dangling = 'program: "if" program | "if" program "else" program | "x"'
-    Lark(dangling, parser="lalr", lexer=lalr.NoLexer, start="program")
+    Lark(dangling, parser="lalr", lexer=lalr.OurLexer, start="program")
     with pytest.raises(GrammarError, match="Shift/Reduce"):
-        Lark(dangling, parser="lalr", lexer=lalr.NoLexer, start="program", strict=True)
+        Lark(dangling, parser="lalr", lexer=lalr.OurLexer, start="program", strict=True)
 
 
 def test_every_rule_has_its_method_or_node_and_every_method_its_rule() -> None:

@@ -33,6 +33,8 @@ class Token:
 
     `space_before`: white space or a comment stands before it.  `line_start`: it is the first of its
     line.  `hide`: macros that are not to be expanded here, as they led to this token.
+
+    `type`: the terminal of grammar.lark that the parser took it for last.
     """
 
     kind: str
@@ -41,6 +43,7 @@ class Token:
     space_before: bool
     line_start: bool
     hide: frozenset[str] = NOTHING_HIDDEN
+    type: str = ""
 
 
 @dataclass(slots=True)

@@ -1,6 +1,6 @@
-"""Tokens to syntax tree: lark's LALR(1) parser of grammar.lark, fed here.
+"""Tokens to syntax tree: lark's LALR(1) parser of grammar.lark, which asks for tokens here.
 
-The parser is fed one token after the other, as three things need its state:
+It gets one token after the other, as three things need its state:
 
 * One spelling can be several terminals (`_Driver.identifier_terminal`).  C cannot be parsed without
   knowing which names are types; here `kernel` and its like are names, too, unless a declaration
@@ -14,6 +14,10 @@ The parser is fed one token after the other, as three things need its state:
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lark import UnexpectedToken
 
 from tritonc.frontend import parser_errors, syntax
 from tritonc.frontend.grammar import (
@@ -39,8 +43,6 @@ MAX_STACK = 800  # symbols on the parser's stack: nested statements, chains of p
 MAX_DEPTH = 1000  # levels of the syntax tree
 # A statement of fewer tokens cannot reach MAX_DEPTH, as MAX_STACK bounds what is around it.
 _LONG_STATEMENT = MAX_DEPTH - MAX_STACK
-
-_ENDS = frozenset("{};")  # what begins and ends scopes and statements
 
 # After an error, a line that begins with one of these begins a statement.
 _STATEMENT_STARTS = frozenset([
@@ -70,7 +72,8 @@ class _Driver:
         self.actions = Actions(tokens, diagnostics, self.types)
         self.grammar = grammar()
         self.fixed = fixed_terminals()
-        self.parse = self.actions.parse = Parse(self.grammar, self.actions)
+        self.parse = self.actions.parse = Parse(self.grammar, self.actions, self.lex)
+        self.parse.callbacks.update((self.fixed[text], self.scope_taken) for text in "{};")
         self.stack = self.parse.values
         self.brackets = match_brackets(tokens)
         self.partner = self.brackets.partner
@@ -85,44 +88,53 @@ class _Driver:
         if self.brackets.too_deep is not None:
             self._too_deep(self.tokens[self.brackets.too_deep].span)
             return None
-        tokens, fixed, strays = self.tokens, self.fixed, self.brackets.strays
+        parser = self.parse.parser
         while True:
-            if self.index in strays:
-                self._drop_stray()
-            token = tokens[self.index]
-            kind = token.kind
-            if kind == "identifier" or kind == "punctuator":
-                terminal = fixed.get(token.text) or self.identifier_terminal(token)
-                if token.text == "static" and tokens[self.index + 1].text == "for":
-                    terminal = "STATIC"
-            else:
-                terminal = KINDS.get(kind, "UNSUPPORTED")
-            if self.feed(terminal, token, self.index):
-                if terminal == "$END":
-                    break
-                self.index += 1
-                if len(self.stack) > MAX_STACK:
-                    self._too_deep(token.span)
+            try:
+                parser.exhaust_lexer()
+                break
+            except UnexpectedToken:
+                if not self.recover(self.tokens[self.index].type):
                     return None
-            elif not self.recover(terminal):
-                return None
-        program: syntax.Program = self.stack[-1]
-        if self.brackets.longest_statement > _LONG_STATEMENT:
+        program: syntax.Program | None = parser.result
+        if program is not None and self.brackets.longest_statement > _LONG_STATEMENT:
             deep = _below(program, MAX_DEPTH)
             if deep is not None:
                 self._too_deep(deep.span)
                 return None
         return program
 
-    def feed(self, terminal: str, token: Token, first: int) -> bool:
-        """`Parse.feed`; `first` is the index of the token, or of the one before it if it is not in
-        the source."""
-        if not self.parse.feed(terminal, token, first):
-            return False
-        if token.text in _ENDS and token.kind == "punctuator":
-            self.types.shifted(token.text)
-            self.quiet = False
-        return True
+    def lex(self) -> Iterator[Token]:
+        """What lark's parser gets: the tokens from `index` on, their types set."""
+        tokens, fixed, strays = self.tokens, self.fixed, self.brackets.strays
+        parse, stack, taken = self.parse, self.stack, self.parse.taken
+        while True:
+            if self.index in strays:
+                self._drop_stray()
+            index = self.index
+            token = tokens[index]
+            kind = token.kind
+            if kind == "identifier" or kind == "punctuator":
+                token.type = fixed.get(token.text) or self.identifier_terminal(token)
+                if token.text == "static" and tokens[index + 1].text == "for":
+                    token.type = "STATIC"
+            else:
+                token.type = KINDS.get(kind, "UNSUPPORTED")
+            parse.last = index - 1
+            yield token
+            if kind == "end":
+                return
+            taken(index)
+            self.index = index + 1
+            if len(stack) > MAX_STACK:
+                self._too_deep(token.span)
+                return
+
+    def scope_taken(self, token: Token) -> Token:
+        """lark's parser takes what begins or ends a scope or a statement."""
+        self.types.shifted(token.text)
+        self.quiet = False
+        return token
 
     # --- which terminal an identifier is ---
 
@@ -229,11 +241,16 @@ class _Driver:
             self._leave_function()
         elif in_do:
             for missing in ("while", "_ERROR"):
-                gap = Token("error", missing, place.after_previous(), False, False)
-                self.feed(self.fixed.get(missing, missing), gap, max(index - 1, 0))
+                self._feed(missing, place.after_previous(), index - 1)
         else:
             self._panic(terminal, problem.recovery == "braces")
         return True
+
+    def _feed(self, text: str, span: Span, number: int) -> None:
+        """Go on as if `text` stood there, or the broken part that _ERROR stands for."""
+        terminal = self.fixed.get(text, text)
+        token = Token("error", text, span, False, False, type=terminal)
+        self.parse.feed(token, max(number, 0))
 
     def _drop_stray(self) -> None:
         """Report a `)` or `]` that nothing opened, and go on as if it were not there.
@@ -252,14 +269,13 @@ class _Driver:
         """Go on as if `missing` stood before the current token, if both then fit."""
         if not parser_errors.may_be_missing(place, missing):
             return False
-        name = self.fixed[missing]
-        if not self.parse.takes(name, terminal):
+        if not self.parse.takes(self.fixed[missing], terminal):
             return False
         if not quiet:
             problem = parser_errors.unexpected(place, missing)
             self.diagnostics.error(problem.name, problem.span, problem.message, *problem.notes)
-        token = Token("punctuator", missing, place.after_previous(), False, False)
-        return self.feed(name, token, max(self.index - 1, 0))
+        self._feed(missing, place.after_previous(), self.index - 1)
+        return True
 
     def _leave_function(self) -> None:
         """Go on outside all functions, with the declaration whose name is the current token."""
@@ -286,7 +302,7 @@ class _Driver:
         if in_head and len(self.stack) > 2 and isinstance(self.stack[-3], Token):
             in_head = self.stack[-3].text != "do"  # `do s while (c);` ends as statements do
         self.types.reset(self._open_braces())
-        self.feed("_ERROR", Token("error", "", self.tokens[first].span, False, False), first)
+        self._feed("_ERROR", self.tokens[first].span, first)
         if in_head:
             self.index = self._end_of_head(first, start)
             self.quiet = True

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
+from lark import UnexpectedToken
+
 from tritonc.ir.attributes import are_integers
 from tritonc.ir.core import FLAGS, Block, ConstantTable, Kernel, Module, Op, ParameterInfo, Value
 from tritonc.ir.ops import OPS, OpInfo
@@ -265,7 +267,9 @@ class _Reader(_Actions):
         kind = token.type
         if kind == "LABEL" or kind == "WORD" or kind == "MARK":
             token = Token(self.terminal(token, first), token.value, token.start)
-        if not self.parse.feed(token.type, token, token.start):
+        try:
+            self.parse.feed(token, token.start)
+        except UnexpectedToken:
             if kind == "_NL":  # which means nothing where it cannot stand
                 return
             self.fail(token, self.problem(token))

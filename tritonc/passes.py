@@ -7,26 +7,27 @@ layouts, instructions, shared memory and barriers.  A pass is a function in a fi
     def pass_name(kernel: Kernel, context: Context) -> bool        # whether it changed the kernel
 
 Its docstring says what it does, needs and leaves to others.  Below, each pass has the reason why it
-stands where it does; one that runs twice has two.  `ORDER` holds what must come before what, and is
-checked when this file is imported.
+stands where it does; one that runs twice has two.  Some name operations: such a pass leaves a
+kernel without any of these as it is, and is not even imported then.  `ORDER` holds what must come
+before what, and is checked when this file is imported.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
-
+from tritonc.later import Later
 from tritonc.pass_manager import Pass, check
 
 
-def _row(module: str, reason: str, level: int = 1) -> Pass:
+def _row(module: str, reason: str, level: int = 1, *only: str) -> Pass:
     """The pass of a module, which is the function of its name."""
     name = module.rpartition(".")[2]
-    return Pass(name, getattr(import_module(f"tritonc.{module}"), name), reason, level)
+    return Pass(name, Later(f"tritonc.{module}", name), reason, level, only)
 
 
 OPT: list[Pass] = [
     _row("opt.expand_range", "Later passes see a single form of index.", 0),
-    _row("opt.swap_neighbours", "Indices have one form, and what it makes is arithmetic too."),
+    _row("opt.swap_neighbours", "Indices have one form, and what it makes is arithmetic too.", 1,
+         "take"),
     _row("opt.fold_constants", "Tunables are numbers now: their arithmetic disappears, and so do "
          "the branches that depend on it."),
     _row("opt.peephole", "One form for each idea, so that equal things look equal."),
@@ -37,11 +38,12 @@ OPT: list[Pass] = [
     _row("opt.cse", "After peephole, which makes equal things look equal."),
     _row("opt.dce", "Removes what was replaced, so that the number of a value's uses is right."),
     _row("opt.apply_assumptions", "Equal conditions are one value, and `&&` is an `and` in one "
-         "block. Later passes fold what the assumptions decide."),
+         "block. Later passes fold what the assumptions decide.", 1, "assume"),
     _row("opt.peephole", "Again: with the true numbers of uses, sums move into dots; selects are "
          "new."),
     _row("opt.fold_constants", "Again: what assumptions and rules decide."),
-    _row("opt.improve_combiners", "No later pass looks into these functions."),
+    _row("opt.improve_combiners", "No later pass looks into these functions.", 1,
+         "reduce_with", "scan_with"),
     _row("opt.loops.canonicalize_loops", "The passes below need preheaders and single latches, the "
          "backend too.", 0),
     _row("opt.loops.unroll_loops", "Constants that it makes may leave the loops around it."),
@@ -79,7 +81,7 @@ OPT: list[Pass] = [
 
 BACKEND: list[Pass] = [
     _row("backend.dots.select_dots", "Instructions decide on persistent blocks, on the number of "
-         "warps, on layouts.", 0),
+         "warps, on layouts.", 0, "dot"),
     _row("backend.memory.merge_accesses", "A merged store or load may be wide, where the "
          "next passes make its address aligned."),
     _row("backend.memory.masks.unwrap_indices", "Rows are strides apart again, which the next pass "
@@ -96,64 +98,70 @@ BACKEND: list[Pass] = [
          "to do with it.", 2),
     _row("backend.memory.masks.fold_masked_loads", "After all masks that can go have gone."),
     _row("backend.dots.fuse_exponents", "Which factors are above 0 is known.", 2),
-    _row("backend.dots.fuse_tanh", "What is left of tanh goes in the next pass.", 2),
+    _row("backend.dots.fuse_tanh", "What is left of tanh goes in the next pass.", 2, "tanh"),
     _row("opt.dce", "In the backend: layouts are chosen for what is used."),
     _row("backend.memory.load_early", "Nothing stands yet between a reduction and what reads it."),
     _row("backend.memory.masks.pad_tiles", "Masks have been read in the extents of the source; "
          "layouts need powers of two.", 0),
-    _row("backend.memory.lower_take", "Row-major numbers are those of the padded tiles.", 0),
+    _row("backend.memory.lower_take", "Row-major numbers are those of the padded tiles.", 0,
+         "take"),
     _row("backend.dots.select_dots", "Again: products of tiles whose extents are powers of two "
-         "only now.", 0),
+         "only now.", 0, "dot"),
     _row("backend.launch.split_loops", "Masks and facts of the loop have been read as the source "
          "gave them; tiles have their final extents."),
-    _row("backend.dots.split_dots", "The instructions are known, and warps are not yet counted."),
+    _row("backend.dots.split_dots", "The instructions are known, and warps are not yet counted.", 1,
+         "dot"),
     _row("backend.dots.bound_conversions", "Integers have their final form, and loops no prologues "
          "yet."),
     _row("backend.dots.raw_operands", "Instructions are known; registers that hold operands "
-         "count.", 2),
+         "count.", 2, "dot"),
     _row("backend.pipeline.safe_divisors", "No pass folds divisions any more, or asks what divides "
-         "an index.", 2),
+         "an index.", 2, "dot"),
     _row("backend.memory.count_quotients", "Loads of groups are made once, with one quotient for a "
          "step; facts are known.", 2),
     _row("backend.launch.choose_warps", "Layouts spread tiles over so many threads.", 0),
-    _row("backend.layout.split_scans", "Parts are warps."),
+    _row("backend.layout.split_scans", "Parts are warps.", 1, "scan", "scan_with"),
     _row("backend.layout.assign_layouts", "From here on each tile knows in which thread and "
          "register its elements are.", 0),
     _row("backend.layout.exchange_late", "Which threads have parts of a sum is known; loops are "
          "as the source has them."),
     _row("backend.launch.lower_clusters", "A thread sends what its layout gives it; buffers that "
-         "pipelines leave room for.", 0),
+         "pipelines leave room for.", 0, "cluster_arrive"),
     _row("backend.memory.privatize_atomics", "A table has a layout, and so have the indices that "
-         "are counted in it.", 2),
-    _row("backend.dots.stage_dots", "Dots read shared memory.", 0),
-    _row("backend.dots.halve_products", "What is made of a product still stands behind it.", 2),
+         "are counted in it.", 2, "atomic_rmw"),
+    _row("backend.dots.stage_dots", "Dots read shared memory.", 0,
+         "dot", "channel", "shared_store"),
+    _row("backend.dots.halve_products", "What is made of a product still stands behind it.", 2,
+         "wgmma_wait"),
     _row("backend.pipeline.tensors.store_tensors", "Its buffers have their place before the ring "
-         "takes the rest; stores still have their conversions."),
+         "takes the rest; stores still have their conversions.", 1, "wgmma"),
     _row("backend.pipeline.pipeline", "While the stores to shared memory stand beside their "
-         "loads."),
-    _row("backend.pipeline.carry_fragments", "Loops on rings are still one block.", 2),
+         "loads.", 1, "shared_store"),
+    _row("backend.pipeline.carry_fragments", "Loops on rings are still one block.", 2, "fma_dot"),
     _row("backend.pipeline.chains.advance_dots", "After pipeline: what the copies need runs ahead "
-         "already.", 2),
+         "already.", 2, "wgmma"),
     _row("backend.pipeline.load_ahead", "The loop's operations have their order.", 2),
     _row("opt.cse", "In the backend: two readers in one layout share what was computed for each."),
     _row("opt.dce", "After pipeline, which leaves the loads that it replaced."),
     _row("backend.pipeline.chains.order_products", "Rings wait and release, loads have gone ahead, "
-         "and a loop is one block yet.", 2),
+         "and a loop is one block yet.", 2, "wgmma"),
     _row("backend.pipeline.spread_late", "Products and what is loaded ahead have their places; "
-         "equal conversions are one.", 2),
+         "equal conversions are one.", 2, "wgmma_wait"),
     _row("backend.memory.step_addresses", "After the passes that copy slices of loops, and cse, "
          "which makes equal offsets one."),
     _row("backend.memory.masks.skip_masks", "Loops need not be one block any more; equal masks are "
          "one.", 2),
     _row("backend.memory.masks.join_bounds", "No pass looks at masks as bounds any more.", 2),
-    _row("backend.layout.split_reductions", "Makes layout conversions.", 0),
+    _row("backend.layout.split_reductions", "Makes layout conversions.", 0,
+         "reduce", "reduce_with"),
     _row("backend.layout.compute_once", "Makes layout conversions, of what the passes before have "
          "not merged.", 2),
     _row("backend.layout.lower_conversions", "Makes buffers.", 0),
     _row("backend.memory.narrow_loops", "Before each atomic goes through shared memory by "
          "itself.", 2),
     _row("backend.memory.lower_atomics", "Makes buffers.", 0),
-    _row("backend.layout.select_matrix_loads", "Tiles and buffers have their final layouts."),
+    _row("backend.layout.select_matrix_loads", "Tiles and buffers have their final layouts.", 1,
+         "shared_load", "shared_store"),
     _row("backend.memory.cache_loads", "Every load from global memory to registers is final."),
     _row("backend.memory.vectorize", "Guards have their final form.", 0),
     _row("backend.memory.delay_loads", "Nothing moves loads and stores any more."),
@@ -168,13 +176,13 @@ BACKEND: list[Pass] = [
     _row("backend.shared.allocate_shared", "All buffers are there.", 0),
     _row("backend.launch.limit_registers", "Shared memory says how many blocks can be resident."),
     _row("backend.pipeline.tensors.specialize_warps", "What uses which bytes is known, and where "
-         "copies stand."),
+         "copies stand.", 1, "start_copier"),
     _row("backend.shared.insert_barriers", "All accesses of memory stand in their order, and "
          "buffers have their places.", 0),
     _row("backend.pipeline.chains.alternate_registers", "Last: all earlier passes expect a loop "
          "body to be one iteration.", 2),
     _row("backend.pipeline.chains.overlap_sums", "Also last, for loops that the previous pass does "
-         "not change.", 2),
+         "not change.", 2, "wgmma"),
     _row("backend.launch.coarsen", "Both bodies went through all other passes, each by itself.", 2),
 ]
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from tritonc.ir.core import Block, Op, Value
+from tritonc.records import dataclass
 from tritonc.source import Span
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import reduce
 from math import lcm
 from operator import mul
@@ -23,6 +23,7 @@ from tritonc.ir.types import I64, Scalar, is_float, is_pointer
 from tritonc.launch.data import element_of, macros
 from tritonc.problem.lines import Problem
 from tritonc.prove.certificates import entails
+from tritonc.records import dataclass
 from tritonc.variants.choice import MOST_PROGRAMS
 
 if TYPE_CHECKING:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tritonc.frontend import syntax
 from tritonc.ir import core
 from tritonc.ir.combiner import Combiner
 from tritonc.ir.types import CONSTANT
 from tritonc.meta_parameters import BY_NAME
+from tritonc.records import dataclass
 from tritonc.sema.builtins import table
 from tritonc.sema.context import Context
 from tritonc.sema.operations import convert, implicit

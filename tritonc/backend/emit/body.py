@@ -20,12 +20,12 @@ a Python number beside a term takes its type.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tritonc.backend.emit.literals import SUFFIX, float_literal
 from tritonc.ir.numeric.numbers import round_to
 from tritonc.ir.types import F32
+from tritonc.records import dataclass
 
 if TYPE_CHECKING:
     from tritonc.backend.emit.module import ModuleEmitter

@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import TextIO
@@ -20,6 +20,7 @@ from tritonc.launch.run_problems import kernel_of, of_kernel, read_problems, wit
 from tritonc.options import Options
 from tritonc.problem.known import known_of
 from tritonc.problem.lines import Problem
+from tritonc.records import dataclass
 from tritonc.source import Diagnostics, SourceFile, fail
 from tritonc.tune import tuning_file
 from tritonc.tune.search.bounds import least_milliseconds

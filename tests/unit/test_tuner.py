@@ -17,6 +17,7 @@ from fake_gpu import BrokenGpu, FakeGpu, find_fake_gpus
 
 from tritonc.options import Options
 from tritonc.source import CompileError, Diagnostics, SourceFile
+from tritonc.tune.search import task as tasks
 from tritonc.tune.search import tuner
 from tritonc.tune.search.progress import ProgressLine
 from tritonc.tune.search.sizes import expand, expand_all
@@ -50,15 +51,15 @@ def _in_scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("add.tc").write_text(ADD)
 
 
-def request(**settings: object) -> tuner.Request:
-    return replace(tuner.Request(SourceFile("add.tc", ADD), Options(), "add.tune.json"),
+def request(**settings: object) -> tasks.Request:
+    return replace(tasks.Request(SourceFile("add.tc", ADD), Options(), "add.tune.json"),
                    **settings)  # type: ignore[arg-type]
 
 
-def run(asked: tuner.Request, out: io.StringIO | None = None) -> tuple[list[tuner.Choice], str]:
+def run(asked: tasks.Request, out: io.StringIO | None = None) -> tuple[list[tuner.Choice], str]:
     site = find_fake_gpus(None, 1, 1.0)
     out = out or io.StringIO()
-    task = tuner.prepare(asked, site.target, Diagnostics())
+    task = tasks.prepare(asked, site.target, Diagnostics())
     return tuner.tune(asked, task, site, out), out.getvalue()
 
 
@@ -194,7 +195,7 @@ def test_files_of_sizes(no_gpu: None) -> None:
 def test_a_gpu_that_cannot_be_opened() -> None:
     asked = request(sizes=[{"N": 4096}], report="report.html")
     site = replace(find_fake_gpus(None, 1, 1.0), open_device=BrokenGpu)
-    task = tuner.prepare(asked, site.target, Diagnostics())
+    task = tasks.prepare(asked, site.target, Diagnostics())
     with pytest.raises(CompileError, match=r"measure on Fake GPU: .*no memory is left"):
         tuner.tune(asked, task, site, io.StringIO())
     assert not Path("report.html").exists() and not Path("add.tune.json").exists()
@@ -417,7 +418,7 @@ def test_a_cluster_does_the_same(scheduler: str) -> None:
     site = Cluster.connect(scheduler, 1.0, find_fake_gpus)
     assert (site.device, site.jobs, site.measurers) == ("Fake GPU", 4, 2)
     asked = request(sizes=[{"N": 4096}], options=Options(tune={"T": 256}))
-    task = tuner.prepare(asked, site.target, Diagnostics())
+    task = tasks.prepare(asked, site.target, Diagnostics())
     out = io.StringIO()
     (choice,) = tuner.tune(asked, task, site, out)
     assert choice.milliseconds == 8.192 and "(signal 6)" in out.getvalue()

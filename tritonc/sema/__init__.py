@@ -21,10 +21,9 @@ from tritonc.sema import expressions, functions, generics, statements, unit, unu
 from tritonc.sema.builtins import table
 from tritonc.sema.context import Context
 from tritonc.sema.predicates import masks
-from tritonc.sema.scope import FunctionEntity
+from tritonc.sema.scope import FunctionEntity, Unit
 from tritonc.sema.stops import Stops
 from tritonc.sema.tables import fill_tables
-from tritonc.sema.unit import Unit
 from tritonc.source import CompileError, Diagnostics, Span, deep_recursion
 
 __all__ = ["TunableInfo", "analyze", "analyze_shapes", "tunables"]

@@ -100,7 +100,7 @@ def _said(times: int, lead: set[Op], products: bool) -> str:
     if lead:
         return "loaded one iteration before the copies whose addresses follow from it"
     return ("loaded one iteration ahead, while the products run" if products
-            else f"loaded {times} iterations ahead")
+            else f"loaded {times} iteration{'s' * (times > 1)} ahead")
 
 
 def _lead_copies(body: Block, name: str = "async_copy") -> set[Op]:

@@ -155,8 +155,7 @@ def _pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
     if beside > 1:
         kernel.attributes["min_blocks"] = beside
     context.remark("pipeline", f"loop pipelined: operands are copied (cp.async) {distance} "
-                               "iterations ahead",
-                   copied[0].span)
+                   f"iteration{'s' * (distance > 1)} ahead", copied[0].span)
     return True
 
 

@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 from tritonc.frontend import syntax
 from tritonc.ir.ops import ORDERS, SCOPES
 from tritonc.sema.builtins import bits, launch, math, memory, moves, sort, tiles
-from tritonc.sema.context import Context
-from tritonc.sema.operations.memory import Words
+from tritonc.sema.context import Context, Words
 from tritonc.sema.scope import FunctionEntity
 from tritonc.sema.types import constants
 from tritonc.sema.types.ctypes import STRING_TYPE

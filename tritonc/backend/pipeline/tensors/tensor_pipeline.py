@@ -150,13 +150,14 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
         context.remark("pipeline", "loop pipelined: TMA loads share the buffers of the loop "
                        "before", later.span)
     rewrite.run()
-    context.remark("pipeline", f"loop pipelined: TMA loads run {distance} iterations ahead",
-                   boxes[0].load.span)
+    context.remark("pipeline", "loop pipelined: TMA loads run "
+                   f"{distance} iteration{'s' * (distance > 1)} ahead", boxes[0].load.span)
     for one in (*rewrite.fixed, *channels):
         if one.load is not None and (one.boxes is None or one in rewrite.fixed):
             context.remark("pipeline", "loaded by the producer warp before the loop that reads it"
                            if one.boxes is not None else "operand copied asynchronously "
-                           f"(cp.async), {distance} iterations ahead", one.load.span)
+                           f"(cp.async), {distance} iteration{'s' * (distance > 1)} ahead",
+                           one.load.span)
     return [staged, *(later.staged for later in followers)], hindered
 
 

@@ -1,12 +1,11 @@
-"""Pipelines whose operands the tensor copy engine (TMA) brings to shared memory.
+"""Pipelines whose operands TMA (the tensor memory accelerator) loads to shared memory.
 
-One thread asks for a whole box of a tensor; the engine computes the addresses, applies the swizzle,
-fills with zeros what lies outside, and counts the bytes at a barrier in shared memory that the
-readers wait for.  No registers, no address arithmetic, no masks: this is what feeds wgmma at full
-speed.
+One thread starts the load of a whole box of a tensor; TMA computes the addresses, applies the
+swizzle, fills with zeros what lies outside, and counts the bytes at a barrier in shared memory on
+which the consumers wait.  No registers, no address arithmetic, no masks: this keeps wgmma busy.
 
 Used where the operands are accesses of tensors (`tensor_access`), masked elements are zero, and the
-buffer's layout is one that the engine writes.
+buffer's layout is one that TMA writes.
 
 Before:  as in pipeline.                 After:  preheader: claim_slot, tensor_map ...,
                                                             init_barriers, tensor_copy ... of the

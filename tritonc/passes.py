@@ -88,7 +88,7 @@ BACKEND: list[Pass] = [
          "source.", 2),
     _row("backend.memory.versions.specialize_stores", "The facts still missing concern stores "
          "only; each block still computes one program.", 2),
-    _row("backend.launch.group_instances", "Program ids are no longer looked at, only their "
+    _row("backend.launch.rasterize", "Program ids are no longer looked at, only their "
          "values.", 2),
     _row("opt.fold_constants", "In the backend: removes the masks that hold in the fast body."),
     _row("opt.peephole", "In the backend: removes what depended on those masks."),
@@ -230,10 +230,10 @@ ORDER: list[tuple[str, str, str]] = [
     ("privatize_atomics", "allocate_shared", "tables are buffers"),
     ("assign_layouts", "stage_dots", "the buffer's swizzle depends on who writes it"),
     ("specialize", "specialize_stores", "what bodies assume need not be tested again"),
-    ("specialize_stores", "group_instances", "nothing may follow the end of a block's program"),
+    ("specialize_stores", "rasterize", "nothing may follow the end of a block's program"),
     ("specialize", "drop_selections", "whether steps of K are whole is one of its facts"),
-    ("specialize", "group_instances", "conditions at entry are made of program ids"),
-    ("select_dots", "group_instances", "products on wgmma run in persistent blocks"),
+    ("specialize", "rasterize", "conditions at entry are made of program ids"),
+    ("select_dots", "rasterize", "products on wgmma run in persistent blocks"),
     ("select_dots", "split_dots", "a slice is as deep as an instruction, and wgmma is not split"),
     ("pad_tiles", "split_dots", "the inner axis divides into slices"),
     ("specialize", "split_loops", "a block's share begins at no known iteration"),

@@ -174,8 +174,8 @@ BACKEND: list[Pass] = [
     _row("backend.memory.cache_loads", "No later pass makes loads from global memory."),
     _row("backend.memory.vectorize", "Guards have their final form.", 0),
     _row("backend.memory.delay_loads", "After the last pass that moves loads and stores."),
-    _row("backend.memory.rematerialize", "Loads have their places, so live ranges are known. Before "
-         "masks are copied, for the copies of addresses too."),
+    _row("backend.memory.rematerialize", "Loads have their places, so live ranges are known. "
+         "Before masks are copied, for the copies of addresses too."),
     _row("backend.memory.masks.repeat_masks", "After vectorize: a copied mask would hide how many "
          "neighbours compare alike."),
     _row("backend.layout.detach_results", "After vectorize: only wide stores need it.", 2),

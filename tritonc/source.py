@@ -94,12 +94,14 @@ class Span(NamedTuple):
 
     A token that a macro produced has the span of the macro's use, as the reader sees it, and an
     `expansion` that tells where the body spells the token.  A macro argument keeps its own span.
+    `fallback`: of an operation in the version that runs where facts tested at run time do not hold.
     """
 
     file: SourceFile
     start: int
     end: int
     expansion: Expansion | None = None
+    fallback: bool = False
 
     @property
     def line(self) -> int:

@@ -79,6 +79,15 @@ def test_imports_go_downwards(path: Path) -> None:
             f"{module_name(path)} (layer {level}) imports {imported} (layer {below})")
 
 
+def test_no_file_needs_itself() -> None:
+    """No circle of imports, those inside functions and for types included."""
+    below = {module_name(path): {name for name in imports_of(path) if name != module_name(path)}
+             for path in PACKAGE.rglob("*.py")}
+    while done := {name for name, needs in below.items() if not needs & below.keys()}:
+        below = {name: needs for name, needs in below.items() if name not in done}
+    assert not below, f"they need each other, or what does: {', '.join(sorted(below))}"
+
+
 def test_start_up_is_lean() -> None:
     """What `tritonc --version` loads; in a process of its own, where nothing is loaded yet."""
     code = ("import sys, tritonc.cli.main, tritonc.driver, tritonc.render, tritonc.outputs;"

@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy.typing as npt
 
-from tritonc.interp.frame import Step
+from tritonc.interp.frame import Step, Warn
 from tritonc.interp.interpreter import FORWARD, STEP_LIMIT, Handler, Memory, run
-from tritonc.interp.overflow import Warn
 from tritonc.ir.core import Block, Module, Op
 from tritonc.ir.numeric.formats import from_memory, to_memory
 from tritonc.ir.ops import OPS, OpInfo

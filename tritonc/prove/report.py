@@ -13,7 +13,7 @@ from tritonc.launch.run_problems import kernel_of, of_kernel, read_problems, wit
 from tritonc.options import Options
 from tritonc.problem.lines import Problem
 from tritonc.prove.accesses import PROVED, REFUTED, UNKNOWN, Access, Verdict, prove_accesses
-from tritonc.prove.model import build
+from tritonc.prove.build import build
 from tritonc.prove.sharing import Sharing, prove_apart
 from tritonc.prove.terms import Terms
 from tritonc.prove.witness import SECONDS, search

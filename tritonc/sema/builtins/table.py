@@ -16,8 +16,7 @@ from tritonc.frontend import syntax
 from tritonc.ir.ops import ORDERS, SCOPES
 from tritonc.later import LaterModule
 from tritonc.sema.builtins import launch, memory
-from tritonc.sema.context import Context
-from tritonc.sema.operations.memory import Words
+from tritonc.sema.context import Context, Words
 from tritonc.sema.scope import FunctionEntity
 from tritonc.sema.types import constants
 from tritonc.sema.types.ctypes import STRING_TYPE

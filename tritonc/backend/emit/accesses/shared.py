@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from tritonc.backend.emit.accesses.access import Access, load, store
+from tritonc.backend.emit.body import helper_function
 from tritonc.backend.emit.elements.casts import round_to_tf32
 from tritonc.backend.emit.elements.packed import map_registers
 from tritonc.backend.emit.function import BufferAddress, Emitter, FunctionEmitter
@@ -140,7 +141,7 @@ def shared_store(f: FunctionEmitter, op: Op) -> None:
     owner = f.threads(mask, holders[index])
     helper = ""
     if op.attributes.get("round"):
-        helper = f.module.helper("round.tf32", "float", ("float",), round_to_tf32)
+        helper = helper_function(f.module, "round.tf32", "float", ("float",), round_to_tf32)
     each = max(1, AT_ONCE // tile.moves.vector if fetch is not None else len(accesses))
     for i in range(0, len(accesses), each):
         part = accesses[i : i + each]

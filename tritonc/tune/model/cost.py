@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from math import inf, prod, sqrt
 
 from tritonc.backend.launch.choose_warps import ACCUMULATORS, LEGAL, warpgroups
+from tritonc.backend.memory.masks.pad_tiles import padded
 from tritonc.backend.pipeline.chains.overlap_sums import MOST
 from tritonc.backend.pipeline.ring import IN_FLIGHT_REGISTERS, blocks_beside
 from tritonc.backend.pipeline.tensors.tensor_pipeline import LARGE_STAGE, RELEASED_STAGES
@@ -71,8 +72,8 @@ def _chain_cost(dots: list[Feature], target: Target) -> float:
     found = max(_product_cost(dot, target) for dot in dots)
     if len(dots) == 1:
         return found
-    products = [Chained(dot.extents[-3], dot.extents[-2], dot.extents[-1], dot.left, dot.again,
-                        dot.added, dot.short) for dot in dots]
+    products = [Chained(*padded(dot.extents[-3:]), dot.left, dot.again, dot.added, dot.short)
+                for dot in dots]  # in registers and shared memory, tiles are padded
     if crowded(products, dots[0].bytes):
         return SPILLS + held(products, dots[0].bytes)
     return found / busy(products, dots[0].bytes, target)

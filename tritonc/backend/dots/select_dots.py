@@ -88,7 +88,7 @@ def _choose(op: Op, target: Target, infos: axis_info.Infos, wide: bool) -> Matri
     if len(extents) != 2 or any(n & (n - 1) for n in (*extents, depth)):
         return None
     return next((row for row in candidates(target.features, a.type, op.result.type)
-                 if row.is_filled(*extents, depth) and (row.kind != WGMMA or (
+                 if row.takes(*extents, depth) and (row.kind != WGMMA or (
                      wide and (row.transposes or all(inner_first(op, infos)))))), None)
 
 

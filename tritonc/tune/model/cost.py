@@ -96,9 +96,11 @@ def _product_cost(dot: Feature, target: Target, carried: int = 0) -> float:
         return _dot_cost(dot, target, carried)
     m, n, k = dot.extents
     for row in rows:
-        if m >= row.rows and n >= row.columns and k >= row.depth:
+        if row.takes(m, n, k):
             slower = 2 if row.kind != WGMMA and rows[0].kind == WGMMA else 1
-            return slower * _tensor_cost(dot, row, target, carried)
+            whole = dot._replace(extents=(max(m, row.rows), max(n, row.columns), k))
+            repeated = prod(whole.extents) / prod(dot.extents)
+            return slower * repeated * _tensor_cost(whole, row, target, carried)
     return _TENSOR_GAIN * _dot_cost(dot, target, carried)
 
 

@@ -71,7 +71,7 @@ def privatize_atomics(kernel: Kernel, context: Context) -> bool:
     if not gathered:
         return False
     facts = Facts(kernel)
-    joined = any([_join_indices(kernel, op, facts) for op in gathered])
+    joined = [op for op in gathered if _join_indices(kernel, op, facts)]
     why = _hindrance(kernel, found, facts)
     if why is None:
         meets = {op: _meets(kernel, op) for op in gathered}
@@ -80,7 +80,7 @@ def privatize_atomics(kernel: Kernel, context: Context) -> bool:
     if why is not None:
         context.remark("privatize_atomics", f"atomics not accumulated in shared memory: {why}",
                        found[0].span, missed=True)
-        return joined
+        return bool(joined)
     groups: dict[tuple[Value | None, str], list[Op]] = {}
     for op in gathered:
         groups.setdefault((_base(op), op.attributes["kind"]), []).append(op)

@@ -72,8 +72,8 @@ def _chain_cost(dots: list[Feature], target: Target) -> float:
     found = max(_product_cost(dot, target) for dot in dots)
     if len(dots) == 1:
         return found
-    products = [Chained(*padded(dot.extents[-3:]), dot.left, dot.again, dot.added, dot.short)
-                for dot in dots]  # in registers and shared memory, tiles are padded
+    products = [Chained(m, n, k, dot.left, dot.again, dot.added, dot.short) for dot in dots
+                for m, n, k in [padded(dot.extents[-3:])]]  # as registers and shared memory have it
     if crowded(products, dots[0].bytes):
         return SPILLS + held(products, dots[0].bytes)
     return found / busy(products, dots[0].bytes, target)

@@ -9,7 +9,7 @@ from math import log2
 from tritonc.analysis.values import computed_from, constant_of, defined_by, is_uniform, origin
 from tritonc.ir.core import Kernel, Op, Value, uses
 from tritonc.ir.numeric.numbers import round_to
-from tritonc.ir.types import BF16, F32, Tile, element, scalar, shape
+from tritonc.ir.types import BF16, F32, Tile, element, scalar
 
 LOG2_E = float(round_to(F32, log2(2.718281828459045)))
 HIDDEN = -float("inf")

@@ -42,7 +42,7 @@ from tritonc.interp.interpreter import InterpreterError  # noqa: E402
 from tritonc.ir.context import Context  # noqa: E402
 from tritonc.ir.core import Module  # noqa: E402
 from tritonc.ir.syntax.text import print_kernel  # noqa: E402
-from tritonc.ir.verify import verify  # noqa: E402
+from tritonc.ir.verify import Known, verify  # noqa: E402
 from tritonc.launch.data import Data, prepare  # noqa: E402
 from tritonc.launch.interpreter import launch  # noqa: E402
 from tritonc.launch.run_problems import read_problems  # noqa: E402
@@ -157,6 +157,7 @@ def _passes(module: Module, data: Data, want: Arrays, settings: Settings) -> int
     context = Context(target=find(options.arch, options.ptx),
                       contract=options.fp_contract, meta=dict(options.tune))
     runs = 0
+    known: Known = {}
 
     def run(label: str) -> None:
         nonlocal runs
@@ -170,7 +171,7 @@ def _passes(module: Module, data: Data, want: Arrays, settings: Settings) -> int
 
     def after(label: str, _: Any, changed: bool) -> None:
         if changed:
-            verify(kernel, table=ALL_OPS)
+            verify(kernel, table=ALL_OPS, known=known)
         if changed and settings.every_pass:
             run(label)
 

@@ -15,7 +15,7 @@ PACKAGE = Path(tritonc.__file__).parent
 # A module's layer is that of the longest prefix here.  It may import lower layers, and its own
 # layer within the same part (the prefix); "peers" of one layer do not know each other.
 LAYERS: list[list[str]] = [
-    ["tritonc.text_table"],
+    ["tritonc.text_table", "tritonc.later", "tritonc.records"],
     ["tritonc", "tritonc.source", "tritonc.diagnostics", "tritonc.meta_parameters",
      "tritonc.llvm_version", "tritonc.spelling", "tritonc.variants.choice", "tritonc.lalr"],
     ["tritonc.options"],
@@ -77,6 +77,15 @@ def test_imports_go_downwards(path: Path) -> None:
         below, other = part_of(imported)
         assert below < level or other == part, (
             f"{module_name(path)} (layer {level}) imports {imported} (layer {below})")
+
+
+def test_no_file_needs_itself() -> None:
+    """No circle of imports, those inside functions and for types included."""
+    below = {module_name(path): {name for name in imports_of(path) if name != module_name(path)}
+             for path in PACKAGE.rglob("*.py")}
+    while done := {name for name, needs in below.items() if not needs & below.keys()}:
+        below = {name: needs for name, needs in below.items() if name not in done}
+    assert not below, f"they need each other, or what does: {', '.join(sorted(below))}"
 
 
 def test_start_up_is_lean() -> None:

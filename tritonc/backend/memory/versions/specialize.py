@@ -94,11 +94,13 @@ def specialize(kernel: Kernel, context: Context) -> bool:
         found = own.renamed(mapping)
         place = _place(kernel, found)
         assert place is not None
-        add_body(kernel, found, place)
+        _, inner = add_body(kernel, found, place)
+        _mark_fallback(kernel, inner[0])
     else:
         _, general = add_body(kernel, found, place)
     for body in others:
         _, general = add_body(kernel, body, general)
+    _mark_fallback(kernel, general[0])
     unwrap_indices(kernel, context)  # those that the fast body knows not to be negative
     return True
 
@@ -283,6 +285,15 @@ def add_body(kernel: Kernel, found: Wanted, place: tuple[Block, int]
     kernel.blocks += fast
     _test(dispatch, found, fast[0], first)
     return mapping, (first, 0)
+
+
+def _mark_fallback(kernel: Kernel, first: Block) -> None:
+    """Tell remarks that operations from here on run only where the tested facts do not hold."""
+    cfg = Cfg(kernel)
+    for block in kernel.blocks:
+        if cfg.dominates(first, block):
+            for op in block.ops:
+                op.span = op.span and op.span._replace(fallback=True)
 
 
 def _test(block: Block, found: Wanted, fast: Block, general: Block) -> None:

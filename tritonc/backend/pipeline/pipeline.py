@@ -50,7 +50,6 @@ from tritonc.backend.pipeline.ring import (
     stages_beside,
 )
 from tritonc.backend.pipeline.staged_loop import (
-    MOST_REGISTERS,
     StagedLoop,
     buffer_of,
     registers,
@@ -65,6 +64,7 @@ from tritonc.backend.pipeline.tensors.tensor_pipeline import (
     tensor_pipeline,
 )
 from tritonc.backend.shared.shared_memory import LEFT
+from tritonc.backend.target.register_limits import MOST_REGISTERS
 from tritonc.backend.target.target import Target
 from tritonc.ir.build import make_op
 from tritonc.ir.context import Context

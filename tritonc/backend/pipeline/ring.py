@@ -26,6 +26,7 @@ from tritonc.backend.pipeline.staged_loop import (
     words,
 )
 from tritonc.backend.shared.shared_memory import LEFT
+from tritonc.backend.target.register_limits import COMPUTED_LEFT
 from tritonc.backend.target.target import Target
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop, add_incoming, incoming, make_phi
@@ -36,7 +37,6 @@ from tritonc.ir.types import I32, Tile, scalar
 CORE_STAGES = 2  # a product on CUDA cores takes longer than memory needs for the next operands
 MOST_STAGES = 4  # with threads that wait for cp.async
 MOST_ASYNCHRONOUS = 8  # with wgmma, which empties small stages faster than memory fills them
-IN_FLIGHT_REGISTERS = 224  # of a thread that computes an operand beside a product
 IN_FLIGHT = 3 << 15  # bytes that a multiprocessor gets in the time of an access, 64 a cycle
 # Of a launch of clusters, whose blocks are few and mostly alone on their multiprocessors: each step
 # waits for memory.  2560 x 64 x 2560 by two blocks of 64 x 64 x 64: 8.2 us with 6 stages, 7.7 with
@@ -103,7 +103,7 @@ def _fits_twice(start: Op, body: Block) -> bool:
     left = start.operands[0]
     made = max(words(left), sum(words(op.result) for op in body.ops if op.name == "shared_load"))
     return scalar(left.type).bits in (8, 16) and (
-        words(start.result) + words(left) + made <= IN_FLIGHT_REGISTERS)
+        words(start.result) + words(left) + made <= COMPUTED_LEFT)
 
 
 class Rewrite:

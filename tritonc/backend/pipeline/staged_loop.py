@@ -18,7 +18,6 @@ from tritonc.ir.types import F32, I1, I32, TF32, Buffer, Tile, Type, scalar, wit
 DOTS = ("fma_dot", "mma_dot", "wgmma")
 EXCHANGES = ("convert_layout", "reduce", "reduce_with", "scan", "scan_with", "gather", "histogram",
              "atomic_rmw", "atomic_cas")
-MOST_REGISTERS = 200  # of the 255 that a thread can have
 
 
 @dataclass

@@ -20,10 +20,10 @@ The language has no goto, so that each cycle of a kernel is a natural loop.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Iterable, Iterator
-from dataclasses import dataclass
 from functools import cached_property
 
 from tritonc.ir.core import Block, Kernel, Op, Value
+from tritonc.records import dataclass
 from tritonc.source import Span
 
 
@@ -277,9 +277,9 @@ def redirect(source: Block, old: Block, new: Block) -> None:
     terminator.blocks = [new if block is old else block for block in terminator.blocks]
 
 
-def split_edge(kernel: Kernel, source: Block, target: Block, name: str = "") -> Block:
+def split_edge(kernel: Kernel, source: Block, target: Block) -> Block:
     """Put a new block on the edge, before `target` in the kernel's list; the phis follow."""
-    middle = Block(name or f"{source.name}.{target.name}")
+    middle = Block(f"{source.name}.{target.name}")
     middle.ops.append(Op("br", [], blocks=[target], span=source.terminator.span))
     redirect(source, target, middle)
     for op in target.phis():

@@ -9,8 +9,12 @@ from math import inf, prod, sqrt
 
 from tritonc.backend.launch.choose_warps import ACCUMULATORS, LEGAL, warpgroups
 from tritonc.backend.pipeline.chains.overlap_sums import MOST
-from tritonc.backend.pipeline.ring import IN_FLIGHT_REGISTERS, blocks_beside
-from tritonc.backend.pipeline.tensors.tensor_pipeline import LARGE_STAGE, RELEASED_STAGES
+from tritonc.backend.pipeline.stages import (
+    IN_FLIGHT_REGISTERS,
+    LARGE_STAGE,
+    RELEASED_STAGES,
+    blocks_beside,
+)
 from tritonc.backend.target.matrix import ACCUMULATORS as MATRIX_ACCUMULATORS
 from tritonc.backend.target.matrix import INSTRUCTIONS, WGMMA, MatrixInstruction
 from tritonc.backend.target.target import Target

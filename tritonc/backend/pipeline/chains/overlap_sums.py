@@ -19,8 +19,6 @@ Last of all: to other passes a loop is one iteration.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tritonc.analysis.counters import step_of
 from tritonc.backend.dots.promote import is_zero
 from tritonc.ir.build import Builder
@@ -29,6 +27,7 @@ from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.types import I64, Buffer, Tile
+from tritonc.records import dataclass
 
 TRIP = 3  # iterations: of four, ptxas 13.0 may hold three results at once, and spills
 MOST = 200  # registers of a thread for the sums and two results

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from math import inf, prod, sqrt
 
 from tritonc.backend.launch.choose_warps import ACCUMULATORS, LEGAL, warpgroups
-from tritonc.backend.pipeline.ring import blocks_beside
-from tritonc.backend.pipeline.tensors.tensor_pipeline import LARGE_STAGE, RELEASED_STAGES
+from tritonc.backend.pipeline.stages import LARGE_STAGE, RELEASED_STAGES, blocks_beside
 from tritonc.backend.target.matrix import ACCUMULATORS as MATRIX_ACCUMULATORS
 from tritonc.backend.target.matrix import INSTRUCTIONS, WGMMA, MatrixInstruction
 from tritonc.backend.target.register_limits import (

@@ -19,8 +19,6 @@ Last of all: to other passes a loop is one iteration.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tritonc.analysis.counters import step_of
 from tritonc.backend.dots.promote import is_zero
 from tritonc.backend.target.register_limits import MOST_REGISTERS
@@ -30,6 +28,7 @@ from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.types import I64, Buffer, Tile
+from tritonc.records import dataclass
 
 TRIP = 3  # iterations: of four, ptxas 13.0 may hold three results at once, and spills
 _EARLY = frozenset({"load", "wait_full", "wait_empty", "expect_full", "tensor_copy", "wgmma"})

@@ -106,3 +106,10 @@ def test_a_compilation_imports_no_numpy() -> None:
             "driver.compile(SourceFile('m.tc', text), Options(arch='sm_90a'), ('ptx',));"
             "assert 'numpy' not in sys.modules")
     subprocess.run([sys.executable, "-c", code, str(source)], check=True)
+
+
+def test_a_pass_knows_the_operations_that_it_makes() -> None:
+    """Passes are imported when they are first called, in whatever order a kernel needs them."""
+    code = ("import tritonc.backend.launch.rasterize; from tritonc.ir.ops import ROWS; "
+            "assert 'get_num_multiprocessors' in ROWS")
+    subprocess.run([sys.executable, "-c", code], check=True)

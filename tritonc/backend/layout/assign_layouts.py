@@ -41,7 +41,7 @@ from tritonc.ir.core import Kernel, Op, Value, uses
 from tritonc.ir.layouts import layout_ops
 from tritonc.ir.layouts.layout import Layout
 from tritonc.ir.ops import DIVISIONS
-from tritonc.ir.types import Tile, Type, same_axes, scalar, shape
+from tritonc.ir.types import I1, Tile, Type, element, same_axes, scalar, shape
 
 # Registers that a row may take beside products; more are shared out to lanes: of what is combined
 # with a result, which waits for the shuffles, and of what an operand is made of.
@@ -283,13 +283,14 @@ class _Assignment:
             self.flow_forward()
 
     def made_alone(self, value: Value, readers: dict[Value, list[Op]]) -> Value:
-        """What is made of a tile, element by element and with what is computed anywhere, or in
-        another shape, if nothing else reads it."""
+        """What is made of a tile, element by element and of scalars beside it, or in another shape,
+        if nothing else reads it; of a mask, also with masks that are computed anywhere."""
         while len(readers.get(value, ())) == 1:
             (op,) = readers[value]
             alone = op.info.elementwise or op.name == "reshape"
             if not alone or len(op.results) != 1 or any(
-                    v is not value and (v.op is None or v in self.primary or not op.pure)
+                    v is not value and (v.op is None or v.op.name not in ("splat", "constant"))
+                    and not (element(v.type) == I1 and v not in self.primary and op.pure)
                     for v in op.inputs()):
                 break
             value = op.result

@@ -101,7 +101,7 @@ def report(stem: str, header: Header, workloads: Sequence[Workload], count: int)
         if not header.library.variant(packed[-1]) == native(*launch) == wanted:
             sys.exit(f"{stem}: C and Python choose different variants")
     addresses = (ctypes.c_void_p * len(packed))(*map(ctypes.addressof, packed))
-    nanoseconds = min(header.library.nanoseconds(addresses, len(packed)) for _ in range(20))
+    nanoseconds = min(header.library.nanoseconds(addresses, len(packed)) for _ in range(200))
     start = time.perf_counter()
     for launch in launches:
         native(*launch)
@@ -216,6 +216,9 @@ def measure_all(workloads: Sequence[Workload], sets: Mapping[str, Mapping[str, H
                 if only is None or only[w.name] == name}
         row = measured(w, headers, mine, options.rounds, options.least_ms)
         times = row["times"]
+        if not times.keys() & sets.keys() or not times.keys() - sets.keys():
+            print(f"{w.name}: nothing was measured: {row['wrong']}")
+            continue
         best = min((name for name in times if name not in sets), key=times.__getitem__)
         row |= {"name": w.name, "stem": w.stem, "sizes": dict(w.sizes), "best": best,
                 "tiles": {f"{PREFIX[which]}variant {i}": tile for which, header in headers.items()

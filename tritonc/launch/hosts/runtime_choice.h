@@ -44,10 +44,9 @@ TRITONC_PART uint64_t tritonc_time(uint64_t tiles, int whole, uint64_t steps,
                                    uint64_t start, uint64_t busy, uint64_t wait, uint64_t edge) {
   const uint64_t most = (tiles + processors - 1) / processors, beside = blocks ? blocks : 1;
   const uint64_t waves = most / beside, rest = most % beside;
-  const uint64_t alone = steps * (wait + edge * (uint64_t)!whole);
-  const uint64_t full = steps * beside * busy, last = steps * rest * busy;
-  const uint64_t time = once + waves * (start + (alone > full ? alone : full))
-         + (uint64_t)(rest > 0) * (start + (alone > last ? alone : last));
+  const uint64_t alone = whole ? wait : wait + edge, full = beside * busy, last = rest * busy;
+  const uint64_t time = once + waves * (start + steps * (alone > full ? alone : full))
+         + ((start + steps * (alone > last ? alone : last)) & (0 - (uint64_t)(rest > 0)));
   return blocks == 0 && most > 1 ? UINT64_MAX : time;
 }
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import PurePath
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,7 @@ from tritonc.bindings import Bindings
 from tritonc.meta_parameters import BY_NAME
 from tritonc.options import Options
 from tritonc.problem.stated import stated_lines
+from tritonc.records import dataclass
 from tritonc.source import (
     CompileError,
     Diagnostic,

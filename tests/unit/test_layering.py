@@ -15,7 +15,7 @@ PACKAGE = Path(tritonc.__file__).parent
 # A module's layer is that of the longest prefix here.  It may import lower layers, and its own
 # layer within the same part (the prefix); "peers" of one layer do not know each other.
 LAYERS: list[list[str]] = [
-    ["tritonc.text_table"],
+    ["tritonc.text_table", "tritonc.later", "tritonc.records"],
     ["tritonc", "tritonc.source", "tritonc.diagnostics", "tritonc.meta_parameters",
      "tritonc.llvm_version", "tritonc.spelling", "tritonc.variants.choice", "tritonc.lalr"],
     ["tritonc.options"],

@@ -20,10 +20,10 @@ The language has no goto, so that each cycle of a kernel is a natural loop.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Iterable, Iterator
-from dataclasses import dataclass
 from functools import cached_property
 
 from tritonc.ir.core import Block, Kernel, Op, Value
+from tritonc.records import dataclass
 from tritonc.source import Span
 
 

@@ -10,11 +10,12 @@ and no other.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
 from tritonc.ir.ops import ROWS, OpInfo
 from tritonc.ir.types import Scalar, Type
+from tritonc.records import dataclass
 from tritonc.source import Span
 
 

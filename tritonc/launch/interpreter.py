@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 from typing import Any
 
@@ -15,6 +15,7 @@ from tritonc.ir.core import Block, Module, Op
 from tritonc.ir.numeric.formats import from_memory, to_memory
 from tritonc.ir.ops import OPS, OpInfo
 from tritonc.launch.data import Data
+from tritonc.records import dataclass
 from tritonc.source import fail
 
 MOST_PROGRAMS = 1 << 22  # an empty program takes some 10 us: the better part of a minute

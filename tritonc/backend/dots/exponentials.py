@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import log2
 
 from tritonc.analysis.values import computed_from, constant_of, defined_by, is_uniform, origin
 from tritonc.ir.core import Kernel, Op, Value, uses
 from tritonc.ir.numeric.numbers import round_to
 from tritonc.ir.types import BF16, F32, Tile, element, scalar, shape
+from tritonc.records import dataclass
 
 LOG2_E = float(round_to(F32, log2(2.718281828459045)))
 HIDDEN = -float("inf")

@@ -20,9 +20,10 @@ the rest by the tables of docs/performance.md.
 from __future__ import annotations
 
 from tritonc.analysis.registers.pressure import Estimate, pressure
-from tritonc.backend.pipeline.staged_loop import DOTS, MOST_REGISTERS, held_elements
+from tritonc.backend.pipeline.staged_loop import DOTS, held_elements
 from tritonc.backend.pipeline.tensors.roles import has_producer
 from tritonc.backend.pipeline.tensors.roles import registers as registers_of_roles
+from tritonc.backend.target.register_limits import BESIDE_CHAIN, MOST_REGISTERS
 from tritonc.backend.target.target import Target
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context
@@ -40,7 +41,6 @@ OVER = 1.4  # times as much does not fit, however the assembler orders what is c
 SECOND = 1.2
 ENOUGH = 16  # warps of a multiprocessor, for products on CUDA cores: they hide each other's waits
 WARPGROUP = 4  # warps
-IN_FLIGHT = 40  # registers beside the products of a chain: rows, addresses, counters
 _ROWS = {"reduce", "reduce_with"}
 SHARES = (3 / 4, 1 / 2, 1 / 4)  # of the threads of a multiprocessor, for rows
 
@@ -158,7 +158,7 @@ def _in_flight(loop: Loop) -> float:
     ops = [op for op in loop.ops() if op.name == "wgmma"]
     results = sum(_size(op.result) for op in ops)
     operands = sum(_size(v) for op in ops for v in op.operands[:2])
-    return results + (operands if results + operands <= MOST_REGISTERS else 0) + IN_FLIGHT
+    return results + (operands if results + operands <= MOST_REGISTERS else 0) + BESIDE_CHAIN
 
 
 def _size(value: Value) -> float:

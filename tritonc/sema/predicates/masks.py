@@ -15,12 +15,13 @@ branch on the instance's place, or where `assume` speaks of the tile or its boun
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.types import shape
+from tritonc.records import dataclass
 from tritonc.source import Diagnostics, Note
 
 _ACCESSES = {"load": "load", "store": "store", "atomic_rmw": "atomic operation",

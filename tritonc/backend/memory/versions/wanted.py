@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, NamedTuple, TypeVar
 
 from tritonc.analysis.affine import is_counter
@@ -16,6 +16,7 @@ from tritonc.ir.cfg import Cfg
 from tritonc.ir.copies import copy_blocks
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.types import I32, element, is_int, shape, with_element
+from tritonc.records import dataclass
 
 _NUMBERS = ("get_program_id", "get_num_programs")
 _GIVEN = ("load", "phi")

@@ -108,8 +108,8 @@ def test_a_compilation_imports_no_numpy() -> None:
     subprocess.run([sys.executable, "-c", code, str(source)], check=True)
 
 
-def test_a_pass_knows_the_operations_that_it_makes() -> None:
-    """Passes are imported when they are first called, in whatever order a kernel needs them."""
+def test_each_pass_of_the_backend_knows_its_operations() -> None:
+    """Also where it is the first one that is imported."""
     code = ("import tritonc.backend.launch.rasterize; from tritonc.ir.ops import ROWS; "
             "assert 'get_num_multiprocessors' in ROWS")
     subprocess.run([sys.executable, "-c", code], check=True)

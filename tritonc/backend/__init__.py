@@ -1,3 +1,7 @@
-"""From Triton-IR to PTX: layouts, dots, shared memory, barriers, and LLVM IR."""
+"""From Triton-IR to PTX: layouts, dots, shared memory, barriers, and LLVM IR.
 
-import tritonc.backend.target.machine_ops  # noqa: F401  which passes make operations of
+Any module of the backend may make operations that only the backend has, so their rows join the
+table of operations here.
+"""
+
+from tritonc.backend.target import machine_ops as machine_ops

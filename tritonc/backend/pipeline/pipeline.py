@@ -46,7 +46,6 @@ from tritonc.backend.pipeline.channel import TURNED, Channel, Means, by_threads,
 from tritonc.backend.pipeline.loop_slice import find_slice
 from tritonc.backend.pipeline.ring import Rewrite
 from tritonc.backend.pipeline.staged_loop import (
-    MOST_REGISTERS,
     StagedLoop,
     buffer_of,
     registers,
@@ -63,6 +62,7 @@ from tritonc.backend.pipeline.stages import (
 )
 from tritonc.backend.pipeline.tensors.roles import has_producer
 from tritonc.backend.shared.shared_memory import LEFT
+from tritonc.backend.target.register_limits import MOST_REGISTERS
 from tritonc.backend.target.target import Target
 from tritonc.ir.build import make_op
 from tritonc.ir.context import Context

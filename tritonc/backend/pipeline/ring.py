@@ -24,7 +24,7 @@ from tritonc.backend.pipeline.staged_loop import (
     widen,
     words,
 )
-from tritonc.backend.pipeline.stages import IN_FLIGHT_REGISTERS
+from tritonc.backend.target.register_limits import COMPUTED_LEFT
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop, add_incoming, incoming, make_phi
 from tritonc.ir.copies import copy_ops
@@ -39,7 +39,7 @@ def _fits_twice(start: Op, body: Block) -> bool:
     left = start.operands[0]
     made = max(words(left), sum(words(op.result) for op in body.ops if op.name == "shared_load"))
     return scalar(left.type).bits in (8, 16) and (
-        words(start.result) + words(left) + made <= IN_FLIGHT_REGISTERS)
+        words(start.result) + words(left) + made <= COMPUTED_LEFT)
 
 
 class Rewrite:

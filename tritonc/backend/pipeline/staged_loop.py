@@ -17,7 +17,6 @@ from tritonc.records import dataclass
 DOTS = ("fma_dot", "mma_dot", "wgmma")
 EXCHANGES = ("convert_layout", "reduce", "reduce_with", "scan", "scan_with", "gather", "histogram",
              "atomic_rmw", "atomic_cas")
-MOST_REGISTERS = 200  # of the 255 that a thread can have
 
 
 @dataclass

@@ -12,9 +12,8 @@ from tritonc.ir.core import Kernel
 CORE_STAGES = 2  # a product on CUDA cores takes longer than memory needs for the next operands
 MOST_STAGES = 4  # with threads that wait for cp.async
 MOST_ASYNCHRONOUS = 8  # with wgmma, which empties small stages faster than memory fills them
-IN_FLIGHT_REGISTERS = 224  # of a thread that computes an operand beside a product
 IN_FLIGHT = 3 << 15  # bytes that a multiprocessor gets in the time of an access, 64 a cycle
-WARPGROUP = 4  # warps: with one, several products have other blocks beside them, and no copier
+WARPGROUP = 4  # warps: with one, several products have other blocks beside them, and no producer
 RELEASED_STAGES = 2  # where warps release them one by one: more were not faster
 LARGE_STAGE = 80 << 10  # bytes: of such, a producer needs no third one
 # Of a launch of clusters, whose blocks are few and mostly alone on their multiprocessors: each step

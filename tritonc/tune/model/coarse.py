@@ -260,6 +260,8 @@ def _others(rows: Sequence[_Candidate], whole: _Candidate, form: Form, small: Sm
                                    and row.cost.depths >= whole.cost.depths)) and (
                  row.kind == "cores" or not _gathers(row.profile)
                  or min(row.tile[:2]) >= LEAST_WGMMA)]
+    if not known:
+        return []
     least = [*map(min, *(_timed(row, launches).times
                          for row in (whole, _general(rows, whole, small), *few)))]
     best = [*map(min, least, *(row.times for row in known))]

@@ -30,7 +30,6 @@ from tritonc.backend.pipeline.channel import Boxes, Channel, Means, by_threads
 from tritonc.backend.pipeline.loop_products import handed_over, products
 from tritonc.backend.pipeline.loop_slice import find_slice
 from tritonc.backend.pipeline.staged_loop import (
-    MOST_REGISTERS,
     StagedLoop,
     buffer_of,
     buffer_users,
@@ -64,6 +63,7 @@ from tritonc.backend.pipeline.tensors.tensor_slots import claim_place
 from tritonc.backend.pipeline.tensors.warm_start import all_quick, copyable
 from tritonc.backend.pipeline.tensors.warpgroup_stores import spread
 from tritonc.backend.shared.shared_memory import LEFT, allocation, body_of
+from tritonc.backend.target.register_limits import MOST_REGISTERS
 from tritonc.backend.target.target import Target
 from tritonc.ir.cfg import Cfg, reached
 from tritonc.ir.context import Context

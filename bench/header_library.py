@@ -68,7 +68,8 @@ class Header:
 
     def pack(self, values: Sequence[Any]) -> Any:
         """Addresses of the values, which live as long."""
-        held = [ctypes.c_int64(v.data_ptr() if hasattr(v, "data_ptr") else v) for v in values]
+        held = [ctypes.c_float(v) if isinstance(v, float) else
+                ctypes.c_int64(v.data_ptr() if hasattr(v, "data_ptr") else v) for v in values]
         found = (ctypes.c_void_p * len(held))(*map(ctypes.addressof, held))
         found.held = held  # type: ignore[attr-defined]
         return found
@@ -106,7 +107,6 @@ def _cuda_include() -> str:
 def of_launch(workload: Workload, header: Header) -> tuple[list[int], list[int]]:
     """The range and the arguments of a launch, with an aligned address for each array."""
     (stage,) = workload.problem.stages
-    values = {name: 0x1000 if "(" in text else int(workload.number(text))
-              for name, text in stage.arguments.items()}
     return ([int(workload.number(text)) for text in stage.range],
-            [values[p.name] for p in header.parameters])
+            [0x1000 if p.pointer else int(workload.number(stage.arguments[p.name]))
+             for p in header.parameters])

@@ -47,31 +47,33 @@ from tritonc.tune import tuning_file
 from tritonc.tune.model.portfolio import cover
 from tritonc.tune.search.space import search_space
 
-STEMS = ("matmul_f32", "matmul_f16", "linear_bf16", "decode_linear", "conv_nchw", "conv_nhwc",
-         "conv_table", "shift_conv")
+GROUPS = suite_support.GROUPS[:9]  # products and convolutions;
+PLAIN = ("gemv", "int4_gemv")  # without a choice of tiles
 ARCH, WITHIN = "sm_90a", 0.01
 PREFIX = {"ours": "", "tuned": "other "}  # of the names of their variants; first words are groups
 DOUBT = 1.25  # of times that only a glance gave: below 10 us they are wrong by so much
 
 
-def write_headers(stems: Sequence[str], folder: Path, tuning: Mapping[str, Path], count: int
-                  ) -> dict[str, Header]:
-    """Each kernel's, `count` times at the same time; exits where one is not as the others."""
+def write_headers(macros: Mapping[str, Sequence[str]], folder: Path, tuning: Mapping[str, Path],
+                  count: int) -> dict[str, Header]:
+    """Each kernel's, `count` times at the same time; exits where one is not as the others.
+    `macros` of each."""
     jobs = {}
-    for stem in stems:
+    for stem in macros:
         for number in range(count):
             path = folder / str(number) / f"{stem}.h"
             path.parent.mkdir(parents=True, exist_ok=True)
             jobs[path] = subprocess.Popen([
                 sys.executable, "-m", "tritonc", suite_support.source(stem), f"--arch={ARCH}",
                 "--variants", "--emit=header", "--embed=cubin", "-w", "-o", path,
+                *(f"-D{macro}" for macro in macros[stem]),
                 f"--tuning={tuning.get(stem, 'none')}"])
     for path, job in jobs.items():
         if job.wait():
             sys.exit(f"{path.stem} does not compile")
         if path.read_bytes() != (folder / "0" / path.name).read_bytes():
             sys.exit(f"{path.stem}: two compilations differ")
-    return {stem: Header(folder / "0" / f"{stem}.h", stem) for stem in stems}
+    return {stem: Header(folder / "0" / f"{stem}.h", stem) for stem in macros}
 
 
 def report(stem: str, header: Header, workloads: Sequence[Workload], count: int) -> None:
@@ -99,7 +101,7 @@ def report(stem: str, header: Header, workloads: Sequence[Workload], count: int)
         if not header.library.variant(packed[-1]) == native(*launch) == wanted:
             sys.exit(f"{stem}: C and Python choose different variants")
     addresses = (ctypes.c_void_p * len(packed))(*map(ctypes.addressof, packed))
-    nanoseconds = min(header.library.nanoseconds(addresses, len(packed)) for _ in range(20))
+    nanoseconds = min(header.library.nanoseconds(addresses, len(packed)) for _ in range(200))
     start = time.perf_counter()
     for launch in launches:
         native(*launch)
@@ -214,6 +216,9 @@ def measure_all(workloads: Sequence[Workload], sets: Mapping[str, Mapping[str, H
                 if only is None or only[w.name] == name}
         row = measured(w, headers, mine, options.rounds, options.least_ms)
         times = row["times"]
+        if not times.keys() & sets.keys() or not times.keys() - sets.keys():
+            print(f"{w.name}: nothing was measured: {row['wrong']}")
+            continue
         best = min((name for name in times if name not in sets), key=times.__getitem__)
         row |= {"name": w.name, "stem": w.stem, "sizes": dict(w.sizes), "best": best,
                 "tiles": {f"{PREFIX[which]}variant {i}": tile for which, header in headers.items()
@@ -310,8 +315,9 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write what was measured to a file")
     options = parser.parse_args()
     options.started = time.perf_counter()
-    workloads = [w for w in suite_support.workloads(options.filter) if w.stem in STEMS]
-    stems = list(dict.fromkeys(w.stem for w in workloads))
+    workloads = [w for w in suite_support.workloads(options.filter)
+                 if w.kind.group in GROUPS and w.stem not in PLAIN]
+    macros = {w.stem: w.defines for w in workloads}
     print(commit())
 
     known = json.loads(options.known.read_text())["rows"] if options.known else []
@@ -321,7 +327,7 @@ def main() -> None:
         folder = Path(name)
 
         def headers(which: str, tuning: Mapping[str, Path]) -> dict[str, Header]:
-            found = write_headers(stems, folder / which, tuning, options.count)
+            found = write_headers(macros, folder / which, tuning, options.count)
             print(f"--- {which}")
             for stem, header in found.items():
                 report(stem, header, [w for w in workloads if w.stem == stem], options.count)

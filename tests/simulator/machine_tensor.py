@@ -289,7 +289,7 @@ def _ring_release(machine: Machine, frame: Frame, op: Op) -> None:
     for operand in op.operands[1:]:
         buffer: View = frame.read(operand)
         machine.race(frame, op, buffer.any(buffer.space.products), buffer.offsets.shape,
-                     "what this ring_release gives away: a product in flight reads it")
+                     "what this arrive_empty gives away: a product in flight reads it")
         readers = buffer.of(buffer.space.hazards.reader)
         buffer.put(buffer.space.hazards.reader, np.where(readers == NOBODY, readers, RELEASED))
     stage, engine = _stage(machine, view), machine.engine
@@ -320,7 +320,7 @@ def _ring_wait(machine: Machine, frame: Frame, op: Op) -> None:
     stage, parity = _stage(machine, view), int(frame.read(op.operands[1]))
     if stage.phases % 2 != parity:
         return  # that phase ended long ago
-    if stage.expected is None and "copier_warps" in frame.launch.kernel.attributes:
+    if stage.expected is None and "producer_warps" in frame.launch.kernel.attributes:
         stage.awaited = machine.engine.releases
         return
     if stage.expected is None or stage.expected != _arriving(stage):
@@ -345,8 +345,8 @@ SIMULATED: dict[str, Callable[[Machine, Frame, Op], Any]] = {
     "wgmma": _wgmma, "wgmma_wait": _wgmma_wait, "proxy_fence": _proxy_fence,
     "claim_slot": _claim_slot, "release_slot": _release_slot, "tensor_map": _tensor_map,
     "publish_maps": _publish_maps,
-    "ring_init": _ring_init, "ring_expect": _ring_expect, "ring_fill": _ring_fill,
+    "init_barriers": _ring_init, "expect_full": _ring_expect, "arrive_full": _ring_fill,
     "tensor_copy": _tensor_copy,
-    "ring_wait": _ring_wait, "ring_release": _ring_release, "ring_acquire": _ring_acquire,
+    "wait_full": _ring_wait, "arrive_empty": _ring_release, "wait_empty": _ring_acquire,
     "tensor_store": _tensor_store, "store_wait": _store_wait,
 }

@@ -261,6 +261,42 @@ def test_tunables_that_are_chosen_together() -> None:
     assert sorted(c["T_num_warps"] for c in space.candidates) == [0, 1]
 
 
+@pytest.mark.parametrize("where, left", [
+    ("T < 200 and num_warps == 4", [{"T": 128, "num_warps": 4}]),
+    ("T == 64 or num_warps == 8", [
+        {"T": 64}, *({"T": t, "num_warps": w} for t, w in ((64, 1), (64, 2), (256, 8)))]),
+    ("np.maximum(T, 100) < 128 and num_warps >= 2", [{"T": 64, "num_warps": 2}]),
+    ("T == 256 and not num_warps < 8", [{"T": 256, "num_warps": 8}])])
+def test_a_condition_prunes(where: str, left: list[dict[str, int]]) -> None:
+    """What a pass chooses is not known: a candidate of which the condition asks it is left out."""
+    space = search_space(SourceFile("add.tc", ADD), Options(), "add", where=where)
+    assert sorted(map(str, space.candidates)) == sorted(map(str, left))
+
+
+def test_a_condition_knows_what_is_given_and_tunables_that_are_chosen_together() -> None:
+    text = ADD.replace("const tunable int T = {64, 128, 256};", "const int W = 4;\n"
+                       "const tunable (T, num_warps) = {(64, 1), (128, W), (256, W)};")
+    source = SourceFile("add.tc", text)
+    space = search_space(source, Options(), "add", where="num_warps == 4 and T > 128")
+    assert list(space.candidates) == [{"T_num_warps": 2}]
+    space = search_space(SourceFile("add.tc", ADD), Options(tune={"num_warps": 2}), "add",
+                         where="T / num_warps <= 64")
+    assert {candidate["T"] for candidate in space.candidates} == {64, 128}
+
+
+@pytest.mark.parametrize("where, error", [
+    ("T <", "--where:1:1: error: not an expression: invalid syntax"),
+    ("T * TN < 9", "--where:1:5: error: 'TN' is no parameter of this search; did you mean 'T'?"),
+    ("T < 9 and min(T) == 1", "--where:1:11: error: 'min' is no parameter"),
+    ("T == 64 or T.x", "--where:1:12: error: "), ("", "--where:1:1: error: one expression"),
+    ("T", "--where:1:1: error: a condition is true or false, and not 256"),
+    ("T > 256", "--where:1:1: error: no candidate satisfies this condition")])
+def test_wrong_conditions(where: str, error: str, no_gpu: None) -> None:
+    done = tritonc("tune", "add.tc", "--where", where)
+    assert done.code == 1 and error in done.err, done.err
+    assert not list(Path().glob("*.tune.*"))
+
+
 def test_the_first_of_each_tile_is_measured_before_others_are_compared() -> None:
     space = search_space(SourceFile("add.tc", ADD), Options(), "add")
     portions = space.portions()

@@ -48,7 +48,7 @@ def tune_command(files: tuple[str, ...], **given: Any) -> int:
         target = given["arch"]
     request = tasks.Request(source, options, given["tuning"] or beside(path), given["kernel"],
                             sizes, given["seed"] or 0, budget, given["fresh"], given["report"],
-                            within, given["space"] == "nesting")
+                            within, given["space"] == "nesting", given["where"])
     task = tasks.prepare(request, target, diagnostics)
     messages.show(diagnostics.items)
     if site is None:

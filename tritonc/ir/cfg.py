@@ -277,9 +277,9 @@ def redirect(source: Block, old: Block, new: Block) -> None:
     terminator.blocks = [new if block is old else block for block in terminator.blocks]
 
 
-def split_edge(kernel: Kernel, source: Block, target: Block, name: str = "") -> Block:
+def split_edge(kernel: Kernel, source: Block, target: Block) -> Block:
     """Put a new block on the edge, before `target` in the kernel's list; the phis follow."""
-    middle = Block(name or f"{source.name}.{target.name}")
+    middle = Block(f"{source.name}.{target.name}")
     middle.ops.append(Op("br", [], blocks=[target], span=source.terminator.span))
     redirect(source, target, middle)
     for op in target.phis():

@@ -80,6 +80,15 @@ def _joint(context: Context, node: syntax.JointTunable) -> None:
             _enter(context, JointMember(each.name, each.span, tunable, place))
 
 
+def rows(context: Context, node: syntax.JointTunable) -> tuple[tuple[int, ...], ...]:
+    """The values of tunables that are chosen together; those that have none are told later."""
+    with suppress(Refused):
+        return tuple(tuple(constants.integer(context, value, f"a value of tunable '{name.name}'")
+                           for name, value in zip(node.names, row.values, strict=True))
+                     for row in node.rows)
+    return ()
+
+
 def _choose_row(context: Context, tunable: Tunable, bindings: Mapping[str, int]) -> None:
     """Give the members of tunables that are chosen together their values, and kernels the
     meta-parameters that a row states."""

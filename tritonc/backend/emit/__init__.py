@@ -30,8 +30,8 @@ EMITTERS: dict[str, Emitter] = {
 # Features of the target that operations need; matrix instructions say so in their own table.
 NEEDS: dict[str, str] = {
     **dict.fromkeys(("async_copy", "async_commit", "async_wait"), "async_copy"),
-    **dict.fromkeys(("ring_init", "ring_expect", "ring_fill", "ring_wait", "ring_acquire",
-                     "ring_release"), "mbarrier_transactions"),
+    **dict.fromkeys(("init_barriers", "expect_full", "arrive_full", "wait_full", "wait_empty",
+                     "arrive_empty"), "mbarrier_transactions"),
     **dict.fromkeys(("tensor_copy", "tensor_store", "store_wait", "proxy_fence"), "tensor_copy"),
     **dict.fromkeys(("claim_slot", "tensor_map", "publish_maps"), "tensor_map"),
     "cluster_arrive": "cluster", "wgmma_wait": "wgmma",

@@ -19,7 +19,7 @@ left alone.
 Where the kernel begins with a choice of a body that does not depend on the instance (`specialize`),
 only the body that is taken first gets the loop: what is made once per block is made once there.
 
-Also gives the instances the order of `group_instances`.  Done where a dot runs on wgmma and is so
+Also gives the instances the order of `rasterize`.  Done where a dot runs on wgmma and is so
 large that the copy engine brings its operands: then there are tensor maps to make, and a block
 fills a multiprocessor; and where one map serves all instances.  Where one dot feeds another one of
 its iteration, as in attention, only if a producer warp can be ahead of both, into the next instance
@@ -300,7 +300,7 @@ def own_number(b: Builder, count: int) -> tuple[Value, Value]:
     return number, total
 
 
-def counts_instances(loop: Loop) -> bool:
+def counts_programs(loop: Loop) -> bool:
     """Whether the loop is the one that `add_loop` makes: its turns have no order."""
     def steps(value: Value) -> bool:
         op = value.op
@@ -310,7 +310,7 @@ def counts_instances(loop: Loop) -> bool:
     return loop.latch is not None and any(steps(loop.next(phi)) for phi in loop.header.phis())
 
 
-def rare_instances(kernel: Kernel) -> list[Block]:
+def rare_programs(kernel: Kernel) -> list[Block]:
     """The blocks of bodies that persistent blocks take for few instances, if for any."""
-    return [block for loop in Cfg(kernel).loops if counts_instances(loop)
+    return [block for loop in Cfg(kernel).loops if counts_programs(loop)
             for block in rare(kernel, loop.blocks)]

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from tritonc.analysis.registers.pressure import Estimate, pressure
 from tritonc.backend.pipeline.staged_loop import DOTS, MOST_REGISTERS, held_elements
-from tritonc.backend.pipeline.tensors.roles import has_copier
+from tritonc.backend.pipeline.tensors.roles import has_producer
 from tritonc.backend.pipeline.tensors.roles import registers as registers_of_roles
 from tritonc.backend.target.target import Target
 from tritonc.ir.cfg import Cfg, Loop
@@ -54,7 +54,7 @@ def available(kernel: Kernel, context: Context, blocks: int | None = None,
     """
     target: Target = context.target
     warps: int = kernel.attributes["num_warps"]
-    if has_copier(kernel):
+    if has_producer(kernel):
         roles = registers_of_roles(warps, target)
         if roles is not None and roles[1]:
             return min(roles[1], target.registers_per_thread)

@@ -2,7 +2,7 @@
 
 A channel is one store of the loop, and the means by which its data comes ahead of time:
 
-    BOXES      tensor copies (TMA): one thread asks for boxes, whose bytes a barrier counts
+    BOXES      TMA loads: one thread starts the load of a box, whose bytes a barrier counts
     COPIES     cp.async: each thread copies pieces that are contiguous in both memories
     TURNED     cp.async to a buffer of its own, as loaded; the thread that copied an element stores
                it to its place when the iteration ends

@@ -34,7 +34,7 @@ from tritonc.analysis.row_loops import only_adds, sums_columns, waits_for_itself
 from tritonc.analysis.values import needed
 from tritonc.backend.pipeline.loop_slice import Slice, advance, find_slice, initial_values
 from tritonc.backend.pipeline.staged_loop import DOTS, Guards, held_elements
-from tritonc.backend.pipeline.tensors.roles import has_copier
+from tritonc.backend.pipeline.tensors.roles import has_producer
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop, make_phi
 from tritonc.ir.context import Context
@@ -68,7 +68,7 @@ def load_ahead(kernel: Kernel, context: Context) -> bool:
             continue
         beside = any(op.name == "wgmma" for op in latch.ops)
         lead = set() if beside or waiting else _lead_copies(latch)
-        copier = _lead_copies(latch, "tensor_copy") if has_copier(kernel) else set()  # is ahead
+        producer = _lead_copies(latch, "tensor_copy") if has_producer(kernel) else set()  # is ahead
         if beside or lead:
             times = 1
         elif waiting:
@@ -83,7 +83,7 @@ def load_ahead(kernel: Kernel, context: Context) -> bool:
             times = 0
         for done in range(times):
             loads = [op for op in latch.ops if op.name == "load" and _may_wait(loop, op)
-                     and (op in lead or not lead) and op not in copier]
+                     and (op in lead or not lead) and op not in producer]
             if stores_may_reach(kernel, loop.blocks, loads, pointer_roots(kernel)):
                 break
             part = _slice(loop, loads)

@@ -39,7 +39,7 @@ from tritonc.analysis.aliases import pointer_roots, stores_may_reach
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.quotients import of_program
 from tritonc.backend.dots.together import chained
-from tritonc.backend.launch.persist import rare_instances
+from tritonc.backend.launch.persist import rare_programs
 from tritonc.backend.layout.access import VECTOR_BITS
 from tritonc.backend.pipeline.channel import TURNED, Channel, Means, by_threads, copy_width
 from tritonc.backend.pipeline.loop_slice import find_slice
@@ -58,7 +58,7 @@ from tritonc.backend.pipeline.staged_loop import (
     staged_loops,
     stages_that_fit,
 )
-from tritonc.backend.pipeline.tensors.roles import has_copier
+from tritonc.backend.pipeline.tensors.roles import has_producer
 from tritonc.backend.pipeline.tensors.tensor_pipeline import (
     RELEASED_STAGES,
     others_beside,
@@ -87,10 +87,10 @@ def _copy_ahead(kernel: Kernel, context: Context) -> bool:
     changed = False
     hindered: dict[Span | None, str] = {}  # the body made for aligned addresses comes last
     served: set[Span | None] = set()  # places whose loads the engine makes in one of the bodies
-    rare = rare_instances(kernel)  # the others shall have the memory
+    rare = rare_programs(kernel)  # the others shall have the memory
     left = [staged for staged in staged_loops(kernel) if staged.body not in rare]
     for mixed in (False, True):  # a warp that makes copies in one body makes none in another
-        if mixed and has_copier(kernel):
+        if mixed and has_producer(kernel):
             break
         for staged in list(left):
             if staged not in left:

@@ -1,13 +1,12 @@
-"""The rewriting of a staged loop into a software pipeline over a ring of stages in shared memory.
+"""The rewriting of a staged loop into a software pipeline over a multi-stage buffer (a ring).
 
-`Rewrite` serves channels that threads fill themselves (`channel`).  What differs with boxes is in
-methods that `tensor_ring` overrides: `copies`, `wait`, `end`, and more values that turn with the
-ring.
+`Rewrite` serves channels that threads fill themselves (`channel`).  What differs with TMA is in
+methods that `tensor_ring` overrides: `copies`, `wait`, `end`, and the phis of barriers' phases.
 
-What runs ahead may reach iterations that never come.  An iteration comes if the one before it came
-and the loop's condition holds in it; the condition alone says it only where it stays false once it
-is false, as that of a counter that goes on counting does, but not `k != 0` or `*p`.  So `runs`, the
-conjunction, turns with the loop where it must, and guards the copies and every load of the slice.
+Copies ahead may belong to iterations that are not executed.  An iteration is executed if the one
+before it was, and the loop's condition holds in it.  The condition alone is enough where it stays
+false once it is false: a counter's does, `k != 0` or `*p` do not.  There a phi, `runs`, carries the
+conjunction from iteration to iteration; it guards the copies and every load of the slice.
 """
 
 from __future__ import annotations

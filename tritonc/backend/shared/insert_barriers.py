@@ -31,7 +31,7 @@ from typing import NamedTuple
 from tritonc.analysis.aliases import apart, pointer_roots
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.moving import addresses_modulo, meets_itself
-from tritonc.backend.launch.persist import counts_instances
+from tritonc.backend.launch.persist import counts_programs
 from tritonc.backend.shared.shared_memory import HANDS_OVER, accesses, allocation
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop
@@ -114,7 +114,7 @@ def insert_barriers(kernel: Kernel, context: Context) -> bool:
         block = work.pop(0)
         state = incoming[block]
         for op in block.ops:
-            if op.name in ("barrier", "memory_barrier", "start_copier"):
+            if op.name in ("barrier", "memory_barrier", "start_producer"):
                 state, needs[op] = _flying(state), ""
                 continue
             state = _progress(op, state)
@@ -207,9 +207,9 @@ def _hand_over(name: str, buffer: Value, state: State) -> State:
     for p in state:
         same = not p.is_global and p.ahead is not None and ahead is not None and (
             (p.start, p.end) == (start, start + t.bytes) and (p.ahead - ahead) % p.stages == 0)
-        if same and name == "ring_release" and not p.write and not p.flight:
+        if same and name == "arrive_empty" and not p.write and not p.flight:
             p = p._replace(handed=max(p.handed, RELEASED))
-        if same and name == "ring_acquire" and p.handed:
+        if same and name == "wait_empty" and p.handed:
             p = p._replace(handed=ACQUIRED)
         found.append(p)
     return frozenset(found)
@@ -218,7 +218,7 @@ def _hand_over(name: str, buffer: Value, state: State) -> State:
 def _turn(state: State, loop: Loop) -> State:
     """The state that the next iteration of `loop` sees."""
     found = []
-    instances = counts_instances(loop)
+    instances = counts_programs(loop)
     for p in state:
         if p.is_global and instances:
             continue  # instances have no order

@@ -153,7 +153,9 @@ class Launcher:
         found = () if 0 in grid else (x, y, z * kernel.cluster)
         if len(self.grids) >= _CACHED:
             self.grids.clear()
-        self.grids[given[0] if len(given) == 1 else given] = found
+        self.grids[given] = found
+        if len(given) == 1:
+            self.grids[given[0]] = found
         return found
 
     def stream(self, driver: Any, handle: int) -> Any:

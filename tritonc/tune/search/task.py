@@ -34,6 +34,7 @@ class Request:
     report: str | None = None
     within: float = 0.02  # of the best, for a portfolio of several sizes
     nesting: bool = False  # search the space of the paper
+    where: str | None = None  # an expression that candidates satisfy
 
 
 @dataclass(frozen=True)
@@ -69,5 +70,6 @@ def prepare(request: Request, target: str, diagnostics: Diagnostics) -> Task:
     tokens = stages.preprocess(request.source, with_macros, Diagnostics()).tokens
     return Task(spec, problem, with_macros, sizes,
                 search_space(request.source, with_macros, kernel.name, request.nesting,
-                             [known_of(problem, size, options.defines) for size in sizes]),
+                             [known_of(problem, size, options.defines) for size in sizes],
+                             request.where),
                 tuning_file.source_hash(tokens))

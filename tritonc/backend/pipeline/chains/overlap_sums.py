@@ -32,7 +32,7 @@ from tritonc.ir.types import I64, Buffer, Tile
 
 TRIP = 3  # iterations: of four, ptxas 13.0 may hold three results at once, and spills
 MOST = 200  # registers of a thread for the sums and two results
-_EARLY = frozenset({"load", "ring_wait", "ring_acquire", "ring_expect", "tensor_copy", "wgmma"})
+_EARLY = frozenset({"load", "wait_full", "wait_empty", "expect_full", "tensor_copy", "wgmma"})
 
 
 @dataclass
@@ -83,9 +83,9 @@ def _part(loop: Loop) -> _Part | None:
         return None
     late = _made_of(body, wait)
     early = [op for op in body.ops[:-1] if op not in late]
-    if not any(op.name == "ring_release" for op in late) or not all(
+    if not any(op.name == "arrive_empty" for op in late) or not all(
             op.pure or op.name in _EARLY for op in early) or not all(
-            op.pure or op.name in ("wgmma_wait", "ring_release") for op in late):
+            op.pure or op.name in ("wgmma_wait", "arrive_empty") for op in late):
         return None
     return _Part(loop, loop.preheader, body, wait, late, step)
 
@@ -95,7 +95,7 @@ def _made_of(body: Block, wait: Op) -> set[Op]:
     for them alone."""
     late = {wait}
     for op in body.ops[body.ops.index(wait) :]:
-        if op.name == "ring_release" or any(v.op in late for v in op.inputs()):
+        if op.name == "arrive_empty" or any(v.op in late for v in op.inputs()):
             late.add(op)
     for op in reversed(body.ops[:-1]):
         readers = [one for one in body.ops if op in (v.op for v in one.inputs())]

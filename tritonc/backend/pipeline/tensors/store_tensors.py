@@ -30,7 +30,7 @@ from tritonc.analysis.axis import axis_info
 from tritonc.analysis.linear import emit
 from tritonc.analysis.signs import known_signs
 from tritonc.analysis.values import slice_of
-from tritonc.backend.launch.persist import counts_instances, rare_instances
+from tritonc.backend.launch.persist import counts_programs, rare_programs
 from tritonc.backend.layout.conversion import Shared, plan_conversion
 from tritonc.backend.pipeline.slices import slices
 from tritonc.backend.pipeline.tensors.tensor_access import (
@@ -73,7 +73,7 @@ def store_tensors(kernel: Kernel, context: Context) -> bool:
     changed |= _passed_on(kernel)
     hindered: dict[Span | None, str] = {}  # the body made for aligned addresses comes last
     served: set[Span | None] = set()  # places where the engine stores in one of the bodies
-    rare = rare_instances(kernel)
+    rare = rare_programs(kernel)
     for block in kernel.blocks:
         for op in list(block.ops):
             if op.name == "store":
@@ -250,7 +250,7 @@ def _source(kernel: Kernel, op: Op) -> Value | None:
 
 def _persistent(kernel: Kernel) -> bool:
     """Whether a block goes on to another instance, whose products run beside the store."""
-    return any(map(counts_instances, Cfg(kernel).loops))
+    return any(map(counts_programs, Cfg(kernel).loops))
 
 
 def _columns(layout: Layout) -> tuple[int, ...]:
@@ -290,7 +290,7 @@ def _again(cfg: Cfg, block: Block) -> bool:
 
 def _instances(cfg: Cfg, block: Block) -> Block | None:
     """Where the next instance begins."""
-    return next((loop.header for loop in cfg.loops if block in loop and counts_instances(loop)),
+    return next((loop.header for loop in cfg.loops if block in loop and counts_programs(loop)),
                 None)
 
 

@@ -1,17 +1,16 @@
-"""Pipelines whose operands the tensor copy engine (TMA) brings to shared memory.
+"""Pipelines whose operands TMA (the tensor memory accelerator) loads to shared memory.
 
-One thread asks for a whole box of a tensor; the engine computes the addresses, applies the swizzle,
-fills with zeros what lies outside, and counts the bytes at a barrier in shared memory that the
-readers wait for.  No registers, no address arithmetic, no masks: this is what feeds wgmma at full
-speed.
+One thread starts the load of a whole box of a tensor; TMA computes the addresses, applies the
+swizzle, fills with zeros what lies outside, and counts the bytes at a barrier in shared memory on
+which the consumers wait.  No registers, no address arithmetic, no masks: this keeps wgmma busy.
 
 Used where the operands are accesses of tensors (`tensor_access`), masked elements are zero, and the
-buffer's layout is one that the engine writes.
+buffer's layout is one that TMA writes.
 
-Before:  as in pipeline.                 After:  preheader: claim_slot, tensor_map ..., ring_init
-                                                            tensor_copy ... for the first D
-                                                            iterations
-                                                 body:      ring_wait %ring[i % S], %phase
+Before:  as in pipeline.                 After:  preheader: claim_slot, tensor_map ...,
+                                                            init_barriers, tensor_copy ... of the
+                                                            first D iterations
+                                                 body:      wait_full %ring[i % S], %phase
                                                             tensor_copy %s[(i + D) % S], ...
 """
 
@@ -26,7 +25,7 @@ from tritonc.analysis.axis import axis_info
 from tritonc.analysis.signs import Signs, known_signs, loop_order
 from tritonc.backend.dots.together import chained, fed, large
 from tritonc.backend.dots.together import products as products_of
-from tritonc.backend.launch.persist import counts_instances
+from tritonc.backend.launch.persist import counts_programs
 from tritonc.backend.launch.register_budget import resident_blocks
 from tritonc.backend.pipeline.channel import Boxes, Channel, Means, by_threads
 from tritonc.backend.pipeline.loop_products import handed_over, products
@@ -68,9 +67,9 @@ from tritonc.ir.types import Buffer, Tile, is_pointer
 
 Hindered = list[tuple[Op, str]]  # loads that are not made by the engine, and why
 WARPGROUP = 4  # warps: with one, several products have other blocks beside them, and no copier
-COPIER_STAGES = 3  # with a copier, enough: more were no faster, and results want memory too
+PRODUCER_STAGES = 3  # with a producer, enough: more were no faster, and results want memory too
 RELEASED_STAGES = 2  # where warps release them one by one: more were not faster
-LARGE_STAGE = 80 << 10  # bytes: of such, a copier needs no third one
+LARGE_STAGE = 80 << 10  # bytes: of such, a producer needs no third one
 
 
 def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
@@ -139,7 +138,7 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
     rewrite.place, rewrite.moving = place, moving
     rewrite.products, rewrite.separate = groups, separate
     rewrite.warm = separate and (outer is None or (
-        counts_instances(outer) and outer.latch is not None
+        counts_programs(outer) and outer.latch is not None
         and cfg.dominates(staged.preheader, outer.latch))) and copyable(
             staged, [staged.stores[i] for i in groups[0]], infos)
     if rewrite.warm and all_quick(rewrite.fixed, infos):
@@ -177,7 +176,7 @@ def _stages(kernel: Kernel, staged: StagedLoop, context: Context, groups: list[l
         body = body_of(Cfg(kernel), [staged.loop.header])  # others have their own memory
         staged.pinned += spread(kernel, body, lambda more: stages_that_fit(
             staged, room - more) >= context.meta.get(
-                "num_stages", COPIER_STAGES + staged.from_registers))
+                "num_stages", PRODUCER_STAGES + staged.from_registers))
     least = 3 if len(groups) == 1 and alone and not (
         separate and staged.stage_bytes >= LARGE_STAGE) else 2
     if asked := context.meta.get("num_stages"):
@@ -210,7 +209,7 @@ def _region(kernel: Kernel, staged: StagedLoop, others: Sequence[StagedLoop],
     buffers = {allocation(store.operands[0])[0] for store in (
         *(one.store for one in fixed), *(store for later in loops[1:] for store in later.stores))}
     beside = needed_beside(kernel, behind, staged, buffers)
-    wanted = (COPIER_STAGES if len(rings) == 1 and staged.stage_bytes < LARGE_STAGE
+    wanted = (PRODUCER_STAGES if len(rings) == 1 and staged.stage_bytes < LARGE_STAGE
               else RELEASED_STAGES)
     if not behind or stages_that_fit(staged, room - beside) < wanted:
         return None
@@ -326,7 +325,7 @@ def _hinders(kernel: Kernel, cfg: Cfg, staged: StagedLoop, boxes: Boxes, known: 
 def _stored_before(kernel: Kernel, cfg: Cfg, staged: StagedLoop, loads: list[Op]) -> bool:
     """Whether an instance's threads may have stored what it loads, before the loop or in an earlier
     turn of a loop around it: the engine need not see that (PTX ISA, "Async proxy")."""
-    starts = [loop.header for loop in cfg.loops if counts_instances(loop)]
+    starts = [loop.header for loop in cfg.loops if counts_programs(loop)]
     blocks = reached([staged.preheader], lambda b: [] if b in starts else cfg.predecessors[b])
     roots = pointer_roots(kernel)
     return any(WRITE in op.effects and op.operands and is_pointer(op.operands[0].type)

@@ -5,9 +5,9 @@ to bring what the first product reads.  Copies that need no map (cp.async) start
 next operands on, the engine makes the copies.
 
 Before:  preheader: tensor_map ...                 After:  async_copy %s[0], %p ...; async_commit
-                    start_copier                           tensor_map ...; start_copier
+                    start_producer                         tensor_map ...; start_producer
                     tensor_copy %s[0], %ring[0]            async_wait; proxy_fence; barrier
-                                                           ring_fill %ring[0]
+                                                           arrive_full %ring[0]
 
 One thread says at the stage's barrier that the operands are there, as the bytes of boxes would
 have done: who reads them sees no difference.  Boxes and these copies bring the same, zeros outside

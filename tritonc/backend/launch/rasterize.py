@@ -1,5 +1,4 @@
-"""group_instances: rasterisation order: programs that run at the same time share rows and columns
-of their operands.
+"""rasterize: an order of programs in which those that run together share rows and columns.
 
 Before:  %m = get_program_id {axis = 0}      After:  the same two numbers, of another instance:
          %n = get_program_id {axis = 1}              i = n * rows + m, counted in bands of 8 rows:
@@ -55,7 +54,7 @@ _LESS = ("slt", "sle", "ult", "ule")
 _GREATER = ("sgt", "sge", "ugt", "uge")
 
 
-def group_instances(kernel: Kernel, context: Context) -> bool:
+def rasterize(kernel: Kernel, context: Context) -> bool:
     """Renumber the instances of matrix products in bands."""
     shared = persist.shares_loops(context)  # few programs: an order saves nothing
     group = context.meta.get("group", 1 if shared else GROUP)
@@ -79,7 +78,7 @@ def group_instances(kernel: Kernel, context: Context) -> bool:
             lambda b: _longest_first(b, grows) if grows else _banded(b, group, None, edges))
         return True
     looping = persist.body(kernel)
-    context.remark("group_instances", "persistent blocks: each block computes several programs",
+    context.remark("rasterize", "persistent blocks: each block computes several programs",
                    kernel.span)
     plain = [block for block in kernel.blocks[1:] if block not in looping]
     count = persist.axes(looping)

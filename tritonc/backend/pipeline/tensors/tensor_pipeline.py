@@ -327,7 +327,7 @@ def _hinders(kernel: Kernel, cfg: Cfg, staged: StagedLoop, boxes: Boxes, known: 
 
 
 def _stored_before(kernel: Kernel, cfg: Cfg, staged: StagedLoop, loads: list[Op]) -> bool:
-    """Whether an instance's threads may have stored what it loads, before the loop or in an earlier
+    """Whether a program's threads may have stored what it loads, before the loop or in an earlier
     turn of a loop around it: the engine need not see that (PTX ISA, "Async proxy")."""
     starts = [loop.header for loop in cfg.loops if counts_programs(loop)]
     blocks = reached([staged.preheader], lambda b: [] if b in starts else cfg.predecessors[b])

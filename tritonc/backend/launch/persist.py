@@ -20,7 +20,7 @@ Where the kernel begins with a choice of a body that does not depend on the prog
 only the body that is taken first gets the loop: what is made once per block is made once there.
 
 Also gives the programs the order of `rasterize`.  Done where a dot runs on wgmma and is so
-large that the copy engine brings its operands: then there are tensor maps to make, and a block
+large that TMA brings its operands: then there are tensor maps to make, and a block
 fills a multiprocessor; and where one map serves all programs.  Where one dot feeds another one of
 its iteration, as in attention, only if a producer warp can be ahead of both, into the next program
 too (`_ahead`).

@@ -114,6 +114,8 @@ def insert_barriers(kernel: Kernel, context: Context) -> bool:
         block = work.pop(0)
         state = incoming[block]
         for op in block.ops:
+            if op.pure:
+                continue
             if op.name in ("barrier", "memory_barrier", "start_producer"):
                 state, needs[op] = _flying(state), ""
                 continue
@@ -134,7 +136,7 @@ def insert_barriers(kernel: Kernel, context: Context) -> bool:
     for block in cfg.order:
         ops: list[Op] = []
         for op in block.ops:
-            if needs[op]:
+            if needs.get(op):
                 ops.append(make_op(needs[op], [], span=op.span))
             ops.append(op)
         block.ops = ops

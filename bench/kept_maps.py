@@ -25,7 +25,6 @@ from unittest.mock import patch
 
 from compiling import Compiled, compile_source
 
-from tritonc.backend import emit
 from tritonc.backend.emit.accesses import tensor_maps
 from tritonc.backend.pipeline.tensors.roles import CONSUMERS
 
@@ -50,7 +49,7 @@ def compiled(key: Key) -> Compiled:
     nothing: Any = lambda *arguments: None  # noqa: E731
     with patch.object(tensor_maps, "_take", lambda f, claims: "0"), \
             patch.object(tensor_maps, "_acquire", nothing), \
-            patch.dict(emit.EMITTERS, {"tensor_map": nothing, "release_slot": _meet}), \
+            patch.dict(tensor_maps.EMITTERS, {"tensor_map": nothing, "release_slot": _meet}), \
             patch.object(tensor_maps, "_publish", nothing):
         return compile_source(SOURCE, tune=tune)
 

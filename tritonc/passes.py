@@ -13,15 +13,29 @@ checked when this file is imported.
 
 from __future__ import annotations
 
-from importlib import import_module
-
+from tritonc.later import Later
 from tritonc.pass_manager import Pass, check
+
+# Passes that leave a kernel as it is unless it has one of these operations; they are not imported.
+ONLY: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("select_dots", "split_dots", "raw_operands", "safe_divisors"), ("dot",)),
+    "stage_dots": ("dot", "channel", "shared_store"), "pipeline": ("shared_store",),
+    "carry_fragments": ("fma_dot",),
+    **dict.fromkeys(("halve_products", "store_tensors", "advance_dots", "order_products",
+                     "spread_late", "overlap_sums"), ("wgmma",)),
+    "specialize_warps": ("start_producer",),
+    "swap_neighbours": ("take",), "lower_take": ("take",), "apply_assumptions": ("assume",),
+    "improve_combiners": ("reduce_with", "scan_with"), "split_scans": ("scan", "scan_with"),
+    "split_reductions": ("reduce", "reduce_with"), "privatize_atomics": ("atomic_rmw",),
+    "lower_clusters": ("cluster_arrive",), "fuse_tanh": ("tanh",),
+    "select_matrix_loads": ("shared_load", "shared_store"),
+}
 
 
 def _row(module: str, reason: str, level: int = 1) -> Pass:
     """The pass of a module, which is the function of its name."""
     name = module.rpartition(".")[2]
-    return Pass(name, getattr(import_module(f"tritonc.{module}"), name), reason, level)
+    return Pass(name, Later(f"tritonc.{module}", name), reason, level, ONLY.get(name, ()))
 
 
 OPT: list[Pass] = [

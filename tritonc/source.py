@@ -14,9 +14,11 @@ import sys
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import NamedTuple
+
+from tritonc.records import dataclass
 
 LAST_LINE = 2147483647  # the greatest number that #line takes
 

@@ -6,7 +6,7 @@ Handlers of machine operations and the steps of ordinary ones (`interp.steps`) w
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NoReturn
 
 import numpy as np
@@ -18,6 +18,7 @@ from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.numeric.formats import from_memory, held_dtype, memory_dtype, to_memory
 from tritonc.ir.ops import OpInfo
 from tritonc.ir.types import Element
+from tritonc.records import dataclass
 from tritonc.source import CompileError, Diagnostic, Note
 
 Undefined = tuple[Any, Op]  # a mask of a value's shape, and the operation that began it

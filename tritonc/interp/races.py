@@ -12,7 +12,6 @@ several instances store the same is common, and harmless.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -20,6 +19,7 @@ import numpy as np
 
 from tritonc.interp.memory import Buffer
 from tritonc.ir.core import Op
+from tritonc.records import dataclass
 from tritonc.source import Note
 
 _NOBODY = -1

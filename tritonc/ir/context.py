@@ -10,10 +10,11 @@ and returns whether it changed the kernel.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
 from tritonc.ir.core import Kernel
+from tritonc.records import dataclass
 from tritonc.source import Diagnostic, Note, Span
 
 

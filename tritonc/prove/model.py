@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import lcm
 
 from tritonc.analysis.linear import Linear, number, symbol
@@ -19,6 +19,7 @@ from tritonc.ir.core import Kernel, ParameterInfo, Value
 from tritonc.ir.types import I64, is_float, is_pointer
 from tritonc.problem.lines import Problem
 from tritonc.prove.certificates import entails
+from tritonc.records import dataclass
 from tritonc.variants.choice import MOST_PROGRAMS
 
 MOST = 1 << 30  # of a size that no line bounds

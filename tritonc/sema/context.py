@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from tritonc.frontend import syntax
@@ -12,6 +12,7 @@ from tritonc.ir.build import Builder, make_op
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.numeric import numbers
 from tritonc.ir.ops import OPS
+from tritonc.records import dataclass
 from tritonc.sema.scope import Entity, FunctionEntity, Poisoned, Scope, Unit, Variable
 from tritonc.sema.ssa import Ssa
 from tritonc.sema.types.ctypes import (

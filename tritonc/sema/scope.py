@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from tritonc.frontend import syntax
 from tritonc.ir import core
 from tritonc.ir.combiner import Combiner
+from tritonc.records import dataclass
 from tritonc.sema.types.ctypes import CType, Struct, member_type
 from tritonc.sema.types.term import Term
 from tritonc.source import Note, Span

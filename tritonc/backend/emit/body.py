@@ -20,12 +20,12 @@ a Python number beside a term takes its type.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from tritonc.backend.emit.literals import SUFFIX, float_literal
 from tritonc.backend.emit.module import ModuleEmitter
 from tritonc.ir.numeric.numbers import round_to
 from tritonc.ir.types import F32
+from tritonc.records import dataclass
 
 FLOATS = ("half", "bfloat", "float", "double")
 _WIDTH = {"half": 16, "bfloat": 16, "float": 32, "double": 64}

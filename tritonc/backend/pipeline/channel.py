@@ -15,7 +15,6 @@ cp.async can copy loads whose elements go to shared memory as they are, in whole
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum, auto
 
 from tritonc.analysis.axis import axis_info
@@ -27,6 +26,7 @@ from tritonc.ir.core import Op, Value
 from tritonc.ir.layouts.layout_ops import vector_width
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import Buffer, Scalar, Tile, scalar
+from tritonc.records import dataclass
 
 TURNED = "it is transposed on the way, so it passes through registers"
 

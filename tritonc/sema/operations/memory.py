@@ -12,12 +12,12 @@ shape of m anyway, it takes the predicate's shape.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from tritonc.ir.core import Value
 from tritonc.ir.types import CONSTANT
 from tritonc.ir.types import shape as shape_of
+from tritonc.records import dataclass
 from tritonc.sema.context import Context, Words
 from tritonc.sema.operations import convert, implicit
 from tritonc.sema.predicates.if_conversion import holds, later

@@ -13,7 +13,6 @@ others.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain, repeat
 from math import prod
 
@@ -29,6 +28,7 @@ from tritonc.ir.types import element
 from tritonc.meta_parameters import BY_NAME, META_PARAMETERS
 from tritonc.options import Options
 from tritonc.problem.known import KnownLaunch
+from tritonc.records import dataclass
 from tritonc.source import Diagnostics, SourceFile
 from tritonc.tune.model.choose import Lower, Ranked, choose, lowered, ranked
 from tritonc.tune.model.features import Profile

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tritonc import driver, stages
 from tritonc.launch.data import bench_sizes, size_values
@@ -11,6 +11,7 @@ from tritonc.launch.run_problems import kernel_of, of_kernel, read_problems, wit
 from tritonc.options import Options
 from tritonc.problem.known import known_of
 from tritonc.problem.lines import Problem
+from tritonc.records import dataclass
 from tritonc.source import Diagnostics, SourceFile, fail
 from tritonc.tune import tuning_file
 from tritonc.tune.search.space import Space, search_space

@@ -280,8 +280,7 @@ def _copy(f: FunctionEmitter, to: str, source: str, size: int, owner: str, guard
 
 EMITTERS: dict[str, Emitter] = {
     "alloc_shared": alloc_shared, "buffer_stage": buffer_stage, "buffer_trans": buffer_view,
-    "buffer_reshape": buffer_view,
-    "shared_store": shared_store, "shared_load": shared_load, "load_slice": load_slice,
+    "buffer_reshape": buffer_view, "load_slice": load_slice,
     "shared_gather": shared_gather, "shared_atomic": shared_atomic,
     "async_copy": async_copy,
     "async_commit": lambda f, op: f.call("llvm.nvvm.cp.async.commit.group", "void"),

@@ -43,9 +43,10 @@ from __future__ import annotations
 
 from tritonc.backend.pipeline.chains.chain_parts import Parts, part_loop
 from tritonc.backend.pipeline.chains.iteration_ends import scale_early, wait_early
-from tritonc.backend.pipeline.staged_loop import MOST_REGISTERS, words
+from tritonc.backend.pipeline.staged_loop import words
 from tritonc.backend.pipeline.tensors.roles import has_producer
 from tritonc.backend.shared.shared_memory import allocations
+from tritonc.backend.target.register_limits import MOST_REGISTERS
 from tritonc.ir.cfg import Cfg, incoming, make_phi
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_ops

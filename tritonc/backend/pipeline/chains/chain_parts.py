@@ -12,7 +12,7 @@ so long, so that there is one stage more than copies run ahead, and one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tritonc.backend.dots.together import chained
 from tritonc.backend.layout.split_reductions import split_axes
@@ -26,6 +26,7 @@ from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.layouts import layout_ops
 from tritonc.ir.ops import READ
 from tritonc.ir.types import Buffer, Tile, element, make
+from tritonc.records import dataclass
 
 # What may go with its only reader: the values that wait instead are not larger.  Conversions to
 # narrower types stay: they would stand before the next products start (5 % of attention of d 64).

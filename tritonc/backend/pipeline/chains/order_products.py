@@ -38,7 +38,7 @@ After advance_dots, which orders the products of the loops that it rotates.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tritonc.analysis.registers.pressure import Estimate
 from tritonc.backend.dots.together import chained
@@ -50,6 +50,7 @@ from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
+from tritonc.records import dataclass
 
 _RENAMES = ("broadcast", "reshape", "splat", "constant", "range")  # no registers of their own
 _OPERANDS = ("shared_store", "proxy_fence")  # of what makes operands

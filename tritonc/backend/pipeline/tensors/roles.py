@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tritonc.backend.target.register_limits import LEAST_CONSUMER, PRODUCER_LEAST
 from tritonc.backend.target.target import Target
 from tritonc.ir.cfg import Cfg, reached
 from tritonc.ir.core import Block, Kernel
@@ -20,8 +21,6 @@ COPIES = ("wait_empty", "expect_full", "tensor_copy")  # what the producer does
 SETUP = ("init_barriers", "claim_slot", "tensor_map", "publish_maps")  # what its warps do before
 START = "start_producer"  # where it begins, and the consumers meet it
 PRODUCER_WARPS = 4  # registers are given to groups of four warps
-PRODUCER_REGISTERS = 24  # of a thread: the least that setmaxnreg knows
-LEAST = 232  # registers of a consumer that computes a large product
 
 
 def registers(warps: int, target: Target) -> tuple[int, int] | None:
@@ -29,11 +28,11 @@ def registers(warps: int, target: Target) -> tuple[int, int] | None:
     all get at the start do, None if consumers would have too few."""
     total = target.registers_per_multiprocessor >> LANE_BITS
     first = total // (warps + PRODUCER_WARPS) // 8 * 8
-    if first >= LEAST:
+    if first >= LEAST_CONSUMER:
         return 0, 0
-    rest = first * (warps + PRODUCER_WARPS) - PRODUCER_REGISTERS * PRODUCER_WARPS
+    rest = first * (warps + PRODUCER_WARPS) - PRODUCER_LEAST * PRODUCER_WARPS
     consumers = rest // warps // 8 * 8
-    return (PRODUCER_REGISTERS, consumers) if consumers >= LEAST else None
+    return (PRODUCER_LEAST, consumers) if consumers >= LEAST_CONSUMER else None
 
 
 def has_producer(kernel: Kernel) -> bool:

@@ -26,13 +26,10 @@ from tritonc.analysis.signs import Signs, known_signs, loop_order
 from tritonc.backend.dots.together import chained, fed, large
 from tritonc.backend.dots.together import products as products_of
 from tritonc.backend.launch.persist import counts_programs
-from tritonc.backend.launch.register_budget import resident_blocks
 from tritonc.backend.pipeline.channel import Boxes, Channel, Means, by_threads
 from tritonc.backend.pipeline.loop_products import handed_over, products
 from tritonc.backend.pipeline.loop_slice import find_slice
-from tritonc.backend.pipeline.ring import copied_stages, most_stages
 from tritonc.backend.pipeline.staged_loop import (
-    MOST_REGISTERS,
     StagedLoop,
     buffer_of,
     buffer_users,
@@ -41,6 +38,15 @@ from tritonc.backend.pipeline.staged_loop import (
     stages_that_fit,
 )
 from tritonc.backend.pipeline.staged_loop import registers as staged_registers
+from tritonc.backend.pipeline.stages import (
+    LARGE_STAGE,
+    RELEASED_STAGES,
+    WARPGROUP,
+    copied_stages,
+    half_stages,
+    most_stages,
+    others_beside,
+)
 from tritonc.backend.pipeline.tensors.region_ring import RegionRewrite, needed_beside, region
 from tritonc.backend.pipeline.tensors.roles import registers
 from tritonc.backend.pipeline.tensors.tensor_access import (
@@ -57,6 +63,7 @@ from tritonc.backend.pipeline.tensors.tensor_slots import claim_place
 from tritonc.backend.pipeline.tensors.warm_start import all_quick, copyable
 from tritonc.backend.pipeline.tensors.warpgroup_stores import spread
 from tritonc.backend.shared.shared_memory import LEFT, allocation, body_of
+from tritonc.backend.target.register_limits import MOST_REGISTERS
 from tritonc.backend.target.target import Target
 from tritonc.ir.cfg import Cfg, reached
 from tritonc.ir.context import Context
@@ -65,11 +72,8 @@ from tritonc.ir.layouts.shared_layout import ROW_ALIGNMENT, tensor_core, tensor_
 from tritonc.ir.ops import WRITE
 from tritonc.ir.types import Buffer, Tile, is_pointer
 
-Hindered = list[tuple[Op, str]]  # loads that are not made by the engine, and why
-WARPGROUP = 4  # warps: with one, several products have other blocks beside them, and no copier
+Hindered = list[tuple[Op, str]]  # loads that are not made by TMA, and why
 PRODUCER_STAGES = 3  # with a producer, enough: more were no faster, and results want memory too
-RELEASED_STAGES = 2  # where warps release them one by one: more were not faster
-LARGE_STAGE = 80 << 10  # bytes: of such, a producer needs no third one
 
 
 def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
@@ -81,7 +85,7 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
     The loops for which that is done, and what hinders copies.
     """
     target: Target = context.target
-    if not {"tensor_map", "tensor_copy"} <= target.features or not staged.asynchronous:
+    if not staged.asynchronous:
         return [], []
     if not context.meta.get("tensor_copy", _pays(staged)):
         return [], [] if "tensor_copy" in context.meta else _all(
@@ -185,7 +189,7 @@ def _stages(kernel: Kernel, staged: StagedLoop, context: Context, groups: list[l
     if len(groups) > 1:
         stages = min(stages, RELEASED_STAGES)
     elif not alone and not separate:
-        stages = min(stages, _half(staged, context.target))
+        stages = min(stages, half_stages(staged, context.target))
     return stages, least
 
 
@@ -310,7 +314,7 @@ def _fixed(kernel: Kernel, staged: StagedLoop, later: list[StagedLoop], infos: a
 
 
 def _hinders(kernel: Kernel, cfg: Cfg, staged: StagedLoop, boxes: Boxes, known: Signs) -> str:
-    """Why the engine cannot bring what looks like boxes; "" if it can."""
+    """Why TMA cannot bring what looks like boxes; "" if it can."""
     if _stored_before(kernel, cfg, staged, [boxes.load]):
         return "an earlier store, not by TMA, may have written what it loads"
     moving = boxes.strip.moving(staged.preheader, cfg)
@@ -323,8 +327,8 @@ def _hinders(kernel: Kernel, cfg: Cfg, staged: StagedLoop, boxes: Boxes, known: 
 
 
 def _stored_before(kernel: Kernel, cfg: Cfg, staged: StagedLoop, loads: list[Op]) -> bool:
-    """Whether an instance's threads may have stored what it loads, before the loop or in an earlier
-    turn of a loop around it: the engine need not see that (PTX ISA, "Async proxy")."""
+    """Whether a program's threads may have stored what it loads, before the loop or in an earlier
+    turn of a loop around it: TMA need not see that (PTX ISA, "Async proxy")."""
     starts = [loop.header for loop in cfg.loops if counts_programs(loop)]
     blocks = reached([staged.preheader], lambda b: [] if b in starts else cfg.predecessors[b])
     roots = pointer_roots(kernel)
@@ -336,19 +340,6 @@ def _stored_before(kernel: Kernel, cfg: Cfg, staged: StagedLoop, loads: list[Op]
 def _all(staged: StagedLoop, why: str) -> Hindered:
     """One reason for all operands of the loop, at the first."""
     return [(source_load(store) or store, why) for store in staged.stores[:1]]
-
-
-def others_beside(kernel: Kernel, staged: StagedLoop, target: Target) -> bool:
-    """Whether other blocks have room beside one of a warpgroup, whose products wait for each other:
-    they fill its time, and need its shared memory and the registers of a producer warp."""
-    return (kernel.attributes["num_warps"] == WARPGROUP and chained(staged.body)
-            and resident_blocks(kernel, target) > 1 and _half(staged, target) >= 2)
-
-
-def _half(staged: StagedLoop, target: Target) -> int:
-    """The stages that fit into half of a multiprocessor's shared memory."""
-    return stages_that_fit(staged, target.shared_per_multiprocessor // 2 - target.shared_reserved
-                           - LEFT)
 
 
 def _pays(staged: StagedLoop) -> bool:

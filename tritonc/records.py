@@ -73,6 +73,8 @@ def _comparison(cls: Any, frozen: bool) -> dict[str, Any]:
     key: Any = attrgetter(*names) if names else lambda self: ()
 
     def eq(self: Any, other: Any) -> Any:
+        if other is self:
+            return True
         return key(self) == key(other) if other.__class__ is self.__class__ else NotImplemented
 
     return {"__eq__": eq, "__hash__": (lambda self: hash(key(self))) if frozen else None}

@@ -66,9 +66,23 @@ def available(kernel: Kernel, context: Context, blocks: int | None = None,
 
 
 def registers_of(threads: int, target: Target) -> int:
-    """The registers of each of so many resident threads."""
-    each = target.registers_per_multiprocessor // threads // STEP * STEP
-    return min(each, target.registers_per_thread)
+    """The registers of each of so many resident threads: of their warps, the same number in each
+    partition of a multiprocessor.
+
+    >>> from tritonc.backend.target.target import TARGETS
+    >>> [registers_of(32 * warps, TARGETS["sm_90a"]) for warps in (16, 17, 20, 21)]
+    [128, 96, 96, 80]
+    """
+    warps = -(-threads // (target.partitions << LANE_BITS))
+    each = target.registers_per_multiprocessor // target.partitions // (warps << LANE_BITS)
+    return min(each // STEP * STEP, target.registers_per_thread)
+
+
+def _blocks_of(warps: int, registers: float, target: Target) -> int:
+    """How many blocks of so many warps are resident, by the registers that a thread needs."""
+    each = -(-int(registers) // STEP) * STEP << LANE_BITS
+    return target.registers_per_multiprocessor // target.partitions // each * (
+        target.partitions) // warps
 
 
 def resident_blocks(kernel: Kernel, target: Target, estimate: Estimate | None = None) -> int:
@@ -101,8 +115,7 @@ def _product_blocks(kernel: Kernel, target: Target, loops: list[Loop],
         needs += [_in_flight(loop) for loop in loops if _has(loop, "wgmma", 2)]
     if not needs:
         return 0
-    each = -(-int(max(needs)) // STEP) * STEP * warps << LANE_BITS
-    found = min(target.registers_per_multiprocessor // each, ENOUGH // warps)
+    found = min(_blocks_of(warps, max(needs), target), ENOUGH // warps)
     if found == 1 and 2 * warps <= ENOUGH and warps > WARPGROUP and max(needs) <= (
             SECOND * registers_of(2 * warps << LANE_BITS, target)):
         return 2
@@ -124,9 +137,9 @@ def _row_threads(kernel: Kernel, target: Target, loops: list[Loop], estimate: Es
         slack = LOOP_SLACK if streaming else SLACK if threads == most else 1.0
         if needed < slack * registers_of(threads, target):
             return threads
-    each = kernel.attributes["num_warps"] << LANE_BITS  # a block more, if the estimate allows it
-    blocks = target.registers_per_multiprocessor // (-(-int(needed) // STEP) * STEP * each)
-    return blocks * each if blocks > 1 and not streaming else 0
+    warps: int = kernel.attributes["num_warps"]
+    blocks = _blocks_of(warps, needed, target)  # a block more, if the estimate allows it
+    return blocks * warps << LANE_BITS if blocks > 1 and not streaming else 0
 
 
 def rows_hold_too_much(kernel: Kernel, target: Target) -> bool:

@@ -40,7 +40,7 @@ from tritonc.ir.cfg import Cfg, Loop, make_phi
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value
-from tritonc.ir.types import is_float, scalar
+from tritonc.ir.types import Tile, is_float, scalar
 
 FEW = 8  # registers that may wait, of one load
 # Bytes of a thread that may wait, of all loads of a loop without products, and iterations ahead: of
@@ -125,8 +125,10 @@ def _meets_all(loop: Loop) -> bool:
 
 
 def _bytes(value: Value) -> int:
-    """What a thread holds of a tile."""
-    return held_elements(value) * max(scalar(value.type).bytes, 2)
+    """What a thread holds of a tile; what has no neighbour is in a register of its own."""
+    alone = isinstance(value.type, Tile) and value.type.layout is not None and (
+        1 not in value.type.layout.register)
+    return held_elements(value) * max(scalar(value.type).bytes, 4 if alone else 2)
 
 
 def _slice(loop: Loop, loads: list[Op]) -> Slice | None:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from math import inf, prod, sqrt
 
 from tritonc.backend.launch.choose_warps import ACCUMULATORS, LEGAL, warpgroups
+from tritonc.backend.memory.masks.pad_tiles import padded
 from tritonc.backend.pipeline.stages import LARGE_STAGE, RELEASED_STAGES, blocks_beside
 from tritonc.backend.target.matrix import ACCUMULATORS as MATRIX_ACCUMULATORS
 from tritonc.backend.target.matrix import INSTRUCTIONS, WGMMA, MatrixInstruction
@@ -73,8 +74,8 @@ def _chain_cost(dots: list[Feature], target: Target) -> float:
     found = max(_product_cost(dot, target) for dot in dots)
     if len(dots) == 1:
         return found
-    products = [Chained(dot.extents[-3], dot.extents[-2], dot.extents[-1], dot.left, dot.again,
-                        dot.added, dot.short) for dot in dots]
+    products = [Chained(m, n, k, dot.left, dot.again, dot.added, dot.short) for dot in dots
+                for m, n, k in [padded(dot.extents[-3:])]]  # as registers and shared memory have it
     if crowded(products, dots[0].bytes):
         return SPILLS + held(products, dots[0].bytes)
     return found / busy(products, dots[0].bytes, target)
@@ -97,9 +98,11 @@ def _product_cost(dot: Feature, target: Target, carried: int = 0) -> float:
         return _dot_cost(dot, target, carried)
     m, n, k = dot.extents
     for row in rows:
-        if m >= row.rows and n >= row.columns and k >= row.depth:
+        if row.takes(m, n, k):
             slower = 2 if row.kind != WGMMA and rows[0].kind == WGMMA else 1
-            return slower * _tensor_cost(dot, row, target, carried)
+            whole = dot._replace(extents=(max(m, row.rows), max(n, row.columns), k))
+            repeated = prod(whole.extents) / prod(dot.extents)
+            return slower * repeated * _tensor_cost(whole, row, target, carried)
     return _TENSOR_GAIN * _dot_cost(dot, target, carried)
 
 

@@ -43,6 +43,7 @@ from tritonc.analysis.signs import MOST
 from tritonc.analysis.values import slice_of
 from tritonc.backend.dots.exponentials import MODERATE
 from tritonc.backend.launch.persist import maps_last, wanted
+from tritonc.backend.layout.layout_choice import ACCESS_BYTES
 from tritonc.backend.memory.masks.unwrap_indices import polynomial_key, unwrap_indices
 from tritonc.backend.memory.vectorize import mark_wide
 from tritonc.backend.memory.versions.wanted import Wanted
@@ -57,7 +58,8 @@ from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_blocks
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.ops import READ, WRITE
-from tritonc.ir.types import I1, I64, is_pointer, scalar, with_element
+from tritonc.ir.rules import pointee
+from tritonc.ir.types import I1, I64, Tile, is_pointer, scalar, with_element
 
 _SMALL = 200  # operations of a kernel that may get a further body for each way to turn operands
 _MODERATE = 400  # of one that may get a body for its edge tiles
@@ -80,7 +82,7 @@ def specialize(kernel: Kernel, context: Context) -> bool:
     if place is None:
         return False
     others = _turned(kernel, found, lambda units: wanted_facts(kernel, tensor, told, units))
-    others += _edges(kernel, found, lambda: wanted_facts(kernel, tensor, told, edge=True))
+    others += _edges(kernel, found, lambda most: wanted_facts(kernel, tensor, told, edge=most))
     for body in (found, *others):
         context.remark("specialize", promise(body), kernel.span)
     common, own = found.parted() if wanted(kernel, context) and maps_last(
@@ -133,16 +135,25 @@ def _turned(kernel: Kernel, found: Wanted, facts: Callable[[frozenset[Value]], W
         v.op is None or v.op.name in _ANYWHERE for v in body.subjects)]
 
 
-def _edges(kernel: Kernel, found: Wanted, facts: Callable[[], Wanted]) -> list[Wanted]:
-    """The body for tiles of rows that end inside them: masked, by whole accesses.  Not for
-    products, whose code is long and whose operands are few."""
-    if not found.edges or sum(len(block.ops) for block in kernel.blocks) > _MODERATE or any(
+def _edges(kernel: Kernel, found: Wanted, facts: Callable[[int], Wanted]) -> list[Wanted]:
+    """The bodies for tiles of rows that end inside them: masked, by whole accesses; and, where
+    tiles of bytes stand beside those of larger elements, by as many bytes as these have elements in
+    an access.  Not for products, whose code is long and whose operands are few."""
+    accessed = [scalar(pointee(op.operands[0].type)).bytes for op in kernel.ops()
+                if op.name in ("load", "store") and isinstance(op.operands[0].type, Tile)]
+    few = ACCESS_BYTES // max(accessed) if 1 in accessed else ACCESS_BYTES
+    bodies: list[Wanted] = []
+    if sum(len(block.ops) for block in kernel.blocks) > _MODERATE or any(
             op.name == "dot" for op in kernel.ops()):
-        return []
-    body = facts()
-    _drop_promised(kernel, body)
-    body = _before_products(kernel, body)
-    return [body] if body.multiples and _place(kernel, body) == (kernel.entry, 0) else []
+        return bodies
+    for most in [ACCESS_BYTES] * found.edges + [few] * any(
+            n > few for v, n in found.multiples.items() if not is_pointer(v.type)):
+        body = facts(most)
+        _drop_promised(kernel, body)
+        body = _before_products(kernel, body)
+        if body.multiples and _place(kernel, body) == (kernel.entry, 0):
+            bodies.append(body)
+    return bodies
 
 
 def _copies_tensors(kernel: Kernel, context: Context) -> bool:

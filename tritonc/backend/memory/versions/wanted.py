@@ -25,14 +25,14 @@ T = TypeVar("T")
 
 class Told(NamedTuple):
     """What is known of launches: whether TMA brings the operands, values of parameters, which
-    of these are not the multiples that would be wanted, strides that are not 1, and whether tiles
-    are those at edges, which are not full."""
+    of these are not the multiples that would be wanted, strides that are not 1, and, where tiles
+    are those at edges, which are not full, the most elements of an access."""
 
     tensor: bool = False
     values: Mapping[Value, int] = {}
     never: frozenset[Value] = frozenset()
     not_one: frozenset[Value] = frozenset()
-    edge: bool = False
+    edge: int = 0
 
 
 NOTHING_TOLD = Told()

@@ -128,7 +128,7 @@ def _compare_distances(mask: Value | None) -> bool:
 
 
 def _spread(block: Block, load: Op, readers: dict[Value, list[Op]]) -> bool:
-    """Move a load of what all instances read alike, with what is made of it alone, to its reader,
+    """Move a load of what all programs read alike, with what is made of it alone, to its reader,
     if that is in this block, computes element by element, and only loads stand between."""
     if held_elements(load.result) < ENOUGH or load.attributes.get("volatile") or _is_own(load):
         return False
@@ -149,5 +149,5 @@ def _spread(block: Block, load: Op, readers: dict[Value, list[Op]]) -> bool:
 
 
 def _is_own(load: Op) -> bool:
-    """Whether where the load reads depends on which instance it is, or on data."""
+    """Whether where the load reads depends on which program it is, or on data."""
     return any(op.name == "get_program_id" or not op.pure for op in slice_of(load.operands))

@@ -236,6 +236,27 @@ def double_computed(kernel: Kernel, staged: StagedLoop, limit: int) -> None:
         op.replace_inputs({root: view.result for root, view in views.items()})
     body.ops[first:first] = views.values()
 
+def accumulators(kernel: Kernel, loop: Loop, wait: Op) -> list[Op]:
+    """The phis of the loop's header to which the products that `wait` waits for add, as far as
+    nothing else in the loop reads one, or what the product makes of it."""
+    readers = uses(kernel)
+    inside = set(loop.ops())
+    found = []
+    for value, result in zip(wait.operands, wait.results, strict=True):
+        start = value.op
+        if start is None or start.name != "wgmma" or start not in inside:
+            continue
+        phi = start.operands[2].op
+        if phi is None or phi not in loop.header.phis():
+            continue
+        if readers.get(result) != [phi] or readers.get(value) != [wait]:
+            continue
+        if any(op is not start and (op in inside or op.name == "phi")
+               for op in readers[phi.result]):
+            continue
+        found.append(phi)
+    return found
+
 
 def computed_stays(staged: StagedLoop, start: Op) -> bool:
     """Whether what a product reads from buffers that threads fill in the loop is still there when

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tritonc.analysis.values import needed, slice_of
+from tritonc.analysis.signs import non_negative
+from tritonc.analysis.values import int_of, needed, origin, slice_of
 from tritonc.backend.dots.together import chained
 from tritonc.backend.layout.conversion import Shared, plan_conversion
 from tritonc.backend.shared.shared_memory import VIEWS, accesses, allocation, body_of
@@ -288,6 +289,8 @@ class Guards:
     def under(self, guard: Value | None, pointer: Type) -> tuple[list[Op], Value]:
         """Operations that compute `condition and guard` for an access through `pointer`."""
         ops: list[Op] = []
+        if guard is not None and _says(guard, self.condition):
+            return ops, guard
         t = with_element(pointer, I1)
         if t not in self.splats:
             self.splats[t] = self.condition
@@ -298,6 +301,26 @@ class Guards:
             return ops, self.splats[t]
         ops.append(make_op("and", [guard, self.splats[t]]))
         return ops, ops[-1].result
+
+
+def _says(mask: Value, condition: Value) -> bool:
+    """Whether no element of a mask holds without the condition: `0 <= i && i < n` says `0 < n`."""
+    test = condition.op
+    if test is None or test.name != "icmp" or test.attributes["predicate"] != "sgt" \
+            or int_of(test.operands[1]) != 0:
+        return False
+    stack = [mask]
+    for part in stack:  # which grows
+        value = origin(part, ("broadcast", "reshape"))
+        op = value.op
+        if op is None:
+            continue
+        if op.name == "icmp" and op.attributes["predicate"] == "slt" and non_negative(
+                op.operands[0]) and origin(op.operands[1]) is test.operands[0]:
+            return True
+        if op.name == "and" or (op.name == "cmpp" and value is op.results[0]):
+            stack += op.operands
+    return False
 
 
 def guard_loads(ops: list[Op], condition: Value, before: Value | None, conjunction: list[Op],

@@ -41,7 +41,7 @@ from tritonc.ir.core import Kernel, Op, Value, uses
 from tritonc.ir.layouts import layout_ops
 from tritonc.ir.layouts.layout import Layout
 from tritonc.ir.ops import DIVISIONS
-from tritonc.ir.types import Tile, Type, same_axes, scalar, shape
+from tritonc.ir.types import I1, Tile, Type, element, same_axes, scalar, shape
 
 # Registers that a row may take beside products; more are shared out to lanes: of what is combined
 # with a result, which waits for the shuffles, and of what an operand is made of.
@@ -272,7 +272,7 @@ class _Assignment:
         wanted, readers = self.demands(), uses(self.kernel)
         for op in loads:
             layouts = [layout_ops.reshape(layout, shape(op.result.type))
-                       for layout in wanted.get(_made_alone(op.result, readers), {})]
+                       for layout in wanted.get(self.made_alone(op.result, readers), {})]
             current = self.primary[op.result][1]
             if len(layouts) == 1 and layouts[0] != current and self.reads_well(op, layouts[0]):
                 self.moved[op] = (layout_choice.lanes_apart(layouts[0])
@@ -281,6 +281,20 @@ class _Assignment:
         if self.moved:
             self.primary.clear()
             self.flow_forward()
+
+    def made_alone(self, value: Value, readers: dict[Value, list[Op]]) -> Value:
+        """What is made of a tile, element by element and of scalars beside it, or in another shape,
+        if nothing else reads it; of a mask, also with masks that are computed anywhere."""
+        while len(readers.get(value, ())) == 1:
+            (op,) = readers[value]
+            alone = op.info.elementwise or op.name == "reshape"
+            if not alone or len(op.results) != 1 or any(
+                    v is not value and (v.op is None or v.op.name not in ("splat", "constant"))
+                    and not (element(v.type) == I1 and v not in self.primary and op.pure)
+                    for v in op.inputs()):
+                break
+            value = op.result
+        return value
 
     def held_long(self, op: Op, layout: Layout, readers: dict[Value, list[Op]]) -> bool:
         """Whether a row takes many registers of a thread beside products on wgmma in a loop, where
@@ -372,20 +386,6 @@ class _Assignment:
         """Whether the operation has no layout of its own and is computed wherever it is read."""
         return (bool(op.results) and all(isinstance(r.type, Tile) for r in op.results)
                 and not any(r in self.primary for r in op.results) and op.pure)
-
-
-def _made_alone(value: Value, readers: dict[Value, list[Op]]) -> Value:
-    """What is made of a tile, element by element and of scalars beside it, or in another shape, if
-    nothing else reads it."""
-    while len(readers.get(value, ())) == 1:
-        (op,) = readers[value]
-        alone = op.info.elementwise or op.name == "reshape"
-        if not alone or len(op.results) != 1 or any(
-                v is not value and (v.op is None or v.op.name not in ("splat", "constant"))
-                for v in op.inputs()):
-            break
-        value = op.result
-    return value
 
 
 def _makes_operand(value: Value, readers: dict[Value, list[Op]]) -> bool:

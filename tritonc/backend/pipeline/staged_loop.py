@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tritonc.analysis.signs import non_negative
 from tritonc.analysis.values import int_of, needed, origin, slice_of
 from tritonc.backend.dots.together import chained
@@ -15,11 +13,11 @@ from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.layouts.layout import WARP_SIZE
 from tritonc.ir.layouts.layout_ops import reduction
 from tritonc.ir.types import F32, I1, I32, TF32, Buffer, Tile, Type, scalar, with_element
+from tritonc.records import dataclass
 
 DOTS = ("fma_dot", "mma_dot", "wgmma")
 EXCHANGES = ("convert_layout", "reduce", "reduce_with", "scan", "scan_with", "gather", "histogram",
              "atomic_rmw", "atomic_cas")
-MOST_REGISTERS = 200  # of the 255 that a thread can have
 
 
 @dataclass

@@ -31,7 +31,7 @@ from typing import NamedTuple
 from tritonc.analysis.aliases import apart, pointer_roots
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.moving import addresses_modulo, meets_itself
-from tritonc.backend.launch.persist import counts_instances
+from tritonc.backend.launch.persist import counts_programs
 from tritonc.backend.shared.shared_memory import HANDS_OVER, accesses, allocation
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop
@@ -46,7 +46,7 @@ class Pending(NamedTuple):
 
     Shared memory: bytes [start, end), in the loop of `ring` at distance `ahead` of `stages`.
     Global memory: `root` is the parameter or table that the pointer comes from (None if unknown),
-    `pointer` the addresses, if each is one thread's; `release`: tells other instances that all
+    `pointer` the addresses, if each is one thread's; `release`: tells other programs that all
     before it is done; `moves`: the addresses, if they are others in each iteration of `ring`, of
     which this one was `before`; `every`: all addresses are a number modulo another one, in
     elements; `scalar`: stored by the first thread.
@@ -114,7 +114,9 @@ def insert_barriers(kernel: Kernel, context: Context) -> bool:
         block = work.pop(0)
         state = incoming[block]
         for op in block.ops:
-            if op.name in ("barrier", "memory_barrier", "start_copier"):
+            if op.pure:
+                continue
+            if op.name in ("barrier", "memory_barrier", "start_producer"):
                 state, needs[op] = _flying(state), ""
                 continue
             state = _progress(op, state)
@@ -134,7 +136,7 @@ def insert_barriers(kernel: Kernel, context: Context) -> bool:
     for block in cfg.order:
         ops: list[Op] = []
         for op in block.ops:
-            if needs[op]:
+            if needs.get(op):
                 ops.append(make_op(needs[op], [], span=op.span))
             ops.append(op)
         block.ops = ops
@@ -207,9 +209,9 @@ def _hand_over(name: str, buffer: Value, state: State) -> State:
     for p in state:
         same = not p.is_global and p.ahead is not None and ahead is not None and (
             (p.start, p.end) == (start, start + t.bytes) and (p.ahead - ahead) % p.stages == 0)
-        if same and name == "ring_release" and not p.write and not p.flight:
+        if same and name == "arrive_empty" and not p.write and not p.flight:
             p = p._replace(handed=max(p.handed, RELEASED))
-        if same and name == "ring_acquire" and p.handed:
+        if same and name == "wait_empty" and p.handed:
             p = p._replace(handed=ACQUIRED)
         found.append(p)
     return frozenset(found)
@@ -218,10 +220,10 @@ def _hand_over(name: str, buffer: Value, state: State) -> State:
 def _turn(state: State, loop: Loop) -> State:
     """The state that the next iteration of `loop` sees."""
     found = []
-    instances = counts_instances(loop)
+    instances = counts_programs(loop)
     for p in state:
         if p.is_global and instances:
-            continue  # instances have no order
+            continue  # programs have no order
         if p.is_global:  # the addresses may be others by then
             moves = p.moves if p.ring is loop else None
             found.append(p._replace(pointer=None, moves=moves, before=moves is not None))

@@ -337,23 +337,25 @@ _ROWS: list[OpInfo] = [
            "Brings the maps `indices` from the scratch to the slot, which the cell names; the "
            "first thread may use them.", None, ("indices",),
            effects=frozenset({OUTPUT, SHARED_READ})),
-    OpInfo("ring_init", ("ring",), rules.nothing,
-           "Makes the ring's barriers, one for each stage, whose phases end with copied bytes, or "
-           "once all warps have released the stage (`released`).", None, optional=("released",),
+    OpInfo("init_barriers", ("ring",), rules.nothing,
+           "Initialises the barriers of a multi-stage buffer, one for each stage: full barriers, "
+           "whose phases end with copied bytes, or empty ones (`released`), whose phases end when "
+           "all warps have arrived.", None, optional=("released",),
            effects=frozenset({SHARED_WRITE})),
-    OpInfo("start_copier", ("slot", "cell"), lambda types, attributes, stated: (types[0],),
+    OpInfo("start_producer", ("slot", "cell"), lambda types, attributes, stated: (types[0],),
            "Waits for all threads of the block, and gives the slot, which the cell names, to the "
            "thread that makes the copies: it may use maps `indices`.  If that is one of a warp of "
            "its own, it goes on by itself from here, and if not `waits`, it goes before the others "
            "come; these, if `early`, go on before the slot is claimed.",
            lambda m, op, slot, cell: slot, ("indices",), ("waits", "early"),
            effects=frozenset({SHARED_READ, SYNC})),
-    OpInfo("ring_expect", ("ring",), rules.nothing,
-           "The stage's barrier completes its phase after `bytes` more bytes.", None, ("bytes",),
+    OpInfo("expect_full", ("ring",), rules.nothing,
+           "The stage's full barrier completes its phase after `bytes` more bytes (expect-tx).",
+           None, ("bytes",),
            effects=frozenset({OUTPUT}), guardable=True),
-    OpInfo("ring_fill", ("ring",), rules.nothing,
-           "Completes the phase of the stage's barrier: the threads have brought themselves what "
-           "copied bytes would, and met.", effects=frozenset({OUTPUT}), guardable=True),
+    OpInfo("arrive_full", ("ring",), rules.nothing,
+           "Completes the phase of the stage's full barrier: the threads have brought themselves "
+           "what copied bytes would, and met.", effects=frozenset({OUTPUT}), guardable=True),
     OpInfo("tensor_copy", ("buffer", "ring", "slot", "start0", "start1", "*starts"),
            rules.nothing,
            "Starts the copy of a box (start0, start1: its first element) of map `index` to the "
@@ -371,16 +373,16 @@ _ROWS: list[OpInfo] = [
            "`written` are done; in each of `groups` warpgroups its own.", None, ("pending",),
            ("groups", "written"),
            effects=frozenset({SHARED_WRITE, OUTPUT})),
-    OpInfo("ring_wait", ("ring", "phase"), rules.nothing,
-           "Waits for the phase of that parity of the stage's barrier to complete.",
+    OpInfo("wait_full", ("ring", "phase"), rules.nothing,
+           "Waits for the phase of that parity of the stage's full barrier to complete.",
            effects=frozenset({SHARED_READ, SYNC})),
-    OpInfo("ring_release", ("ring", "*buffers"), rules.nothing,
-           "This warp no longer reads these buffers: counts at the stage's barrier.  `meets`: its "
-           "threads read by themselves, and meet first.", optional=("meets",),
+    OpInfo("arrive_empty", ("ring", "*buffers"), rules.nothing,
+           "This warp no longer reads these buffers: it arrives at the stage's empty barrier.  "
+           "`meets`: its threads read by themselves, and meet first.", optional=("meets",),
            effects=frozenset({SHARED_READ, OUTPUT}), guardable=True),
-    OpInfo("ring_acquire", ("ring", "phase", "*buffers"), rules.nothing,
-           "The thread that copies waits for the phase of that parity: then all warps have "
-           "released these buffers.", effects=frozenset({SHARED_READ, SYNC}), guardable=True),
+    OpInfo("wait_empty", ("ring", "phase", "*buffers"), rules.nothing,
+           "The producer waits for the phase of that parity of the empty barrier: then all warps "
+           "have released these buffers.", effects=frozenset({SHARED_READ, SYNC}), guardable=True),
 ]
 
 MACHINE_OPS: dict[str, OpInfo] = {row.name: row for row in _ROWS}

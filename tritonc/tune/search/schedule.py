@@ -21,7 +21,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from heapq import heappop, heappush
 from math import prod
 from statistics import median
@@ -29,6 +29,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from tritonc.records import dataclass
 from tritonc.tune.model.portfolio import cover
 from tritonc.tune.search.journal import Journal, Name, Record, name_of
 from tritonc.tune.timing.measure import SAMPLE_MILLISECONDS, SLOWED, measure

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, NamedTuple, TypeVar
 
 from tritonc.analysis.affine import is_counter
@@ -17,6 +17,7 @@ from tritonc.ir.cfg import Cfg
 from tritonc.ir.copies import copy_blocks
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.types import I32, element, is_int, shape, with_element
+from tritonc.records import dataclass
 
 _NUMBERS = ("get_program_id", "get_num_programs")
 _GIVEN = ("load", "phi")
@@ -25,14 +26,15 @@ T = TypeVar("T")
 
 class Told(NamedTuple):
     """What is known of launches: whether TMA brings the operands, values of parameters, which
-    of these are not the multiples that would be wanted, strides that are not 1, whether tiles are
-    those at edges, which are not full, and which of these may begin earlier."""
+    of these are not the multiples that would be wanted, strides that are not 1, where tiles are
+    those at edges, which are not full, the most elements of an access, and which tiles may begin
+    earlier."""
 
     tensor: bool = False
     values: Mapping[Value, int] = {}
     never: frozenset[Value] = frozenset()
     not_one: frozenset[Value] = frozenset()
-    edge: bool = False
+    edge: int = 0
     moved: Mapping[int, Moved] = {}
 
 

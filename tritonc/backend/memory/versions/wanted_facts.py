@@ -74,7 +74,7 @@ _MOST_BITS = 62  # of a sum that is tested
 
 
 def wanted_facts(kernel: Kernel, tensor: bool, told: Mapping[Value, int] | None = None,
-                 not_one: frozenset[Value] = frozenset(), edge: bool = False) -> Wanted:
+                 not_one: frozenset[Value] = frozenset(), edge: int = 0) -> Wanted:
     """What the accesses of a kernel lack: see `_wanted`.  Tiles at edges begin earlier where that
     leaves all accesses as wide."""
     moved = {} if tensor or edge else moved_tiles(kernel)
@@ -90,13 +90,13 @@ def wanted_facts(kernel: Kernel, tensor: bool, told: Mapping[Value, int] | None 
 
 
 def _wanted(kernel: Kernel, tensor: bool, told: Mapping[Value, int], not_one: frozenset[Value],
-            edge: bool, moved: Mapping[int, Moved]) -> Wanted:
+            edge: int, moved: Mapping[int, Moved]) -> Wanted:
     """What the accesses of a kernel lack.
 
     `tensor`: TMA brings the operands, which masks them at no cost: masks stay, and the signs of
     strides and offsets are wanted.  `told`: values of parameters; no multiple is wanted that one of
     these is not.  `not_one`: strides that are not supposed to be 1.  `edge`: the tiles are
-    not full.
+    not full, and an access has so many elements at most.
     """
     never: frozenset[Value] = frozenset()
     while True:
@@ -271,7 +271,7 @@ class _Collector:
         if info.contiguity[axis] == 1 and op.name != "atomic_rmw":
             self.interleaved(op, affinity)
         bounds, _, others = affinity.parts(op.guard, len(t.shape))
-        reach = min(ACCESS // size, info.contiguity[axis], self.held)
+        reach = min(ACCESS // size, self.told.edge or ACCESS, info.contiguity[axis], self.held)
         if axis_info.vector_length(info, guard, axis, size) < reach:
             needs = self.multiples.of_pointer(pointer, axis, reach, op.name == "load")
             if needs is None:

@@ -46,7 +46,7 @@ FEW = 8  # registers that may wait, of one load
 # Bytes of a thread that may wait, of all loads of a loop without products, and iterations ahead: of
 # a recurrence, and of sums over columns, for which there is but one block to a multiprocessor.
 # bf16, 8192 x 4096, on an H200: 0.059 ms two ahead, 0.050 three, 0.046 four, 0.043 six.
-ROOM, MOST_TIMES = 96, 3
+ROOM, MOST_TIMES = 128, 8
 COLUMNS_ROOM, COLUMNS_TIMES = 208, 5
 # From row to row.  Batch norm of 64 x 3136 halves a channel: 0.207 ms, seven ahead 0.127.  Loops
 # that only add the assembler unrolls by itself, which is better than three ahead.

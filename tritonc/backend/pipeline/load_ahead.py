@@ -21,7 +21,8 @@ and where other programs do not fill the time: recurrences, whose iterations wai
 sums over columns, of which there are few programs, and loops that go from row to row, alone or
 around the loop over a row: they are long, and so programs are few.  They load several iterations
 ahead; one iteration ahead do loops in which all pairs of elements meet, such as bodies that attract
-each other.  A loop along one row does not: of short rows, programs are many and iterations few.
+each other, and loops along a row in which lanes tell each other a number that the next iteration
+needs.  Others along one row do not: of short rows, programs are many and iterations few.
 
 Needs a loop of a header and one more block, addresses that follow from its phis alone, and no store
 in it that may change what is loaded.  After advance_dots, which parts the loop's operations.
@@ -42,7 +43,7 @@ from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.types import Tile, is_float, scalar
 
-FEW = 8  # registers that may wait, of one load
+FEW = 8  # registers that may wait, of one load beside products
 # Bytes of a thread that may wait, of all loads of a loop without products, and iterations ahead: of
 # a recurrence, and of sums over columns, for which there is but one block to a multiprocessor.
 # bf16, 8192 x 4096, on an H200: 0.059 ms two ahead, 0.050 three, 0.046 four, 0.043 six.
@@ -77,12 +78,13 @@ def load_ahead(kernel: Kernel, context: Context) -> bool:
             times = _times(loop, ROWS_ROOM, ROWS_TIMES)
             if times < FEWEST and (loop.depth > 1 or only_adds(loop)):
                 times = 0
-        elif not products and _meets_all(loop):
+        elif not products and (_meets_all(loop) or _waits_for_lanes(loop)):
             times = _times(loop, ROOM, 1)
         else:
             times = 0
         for done in range(times):
-            loads = [op for op in latch.ops if op.name == "load" and _may_wait(loop, op)
+            loads = [op for op in latch.ops if op.name == "load"
+                     and _may_wait(loop, op, 4 * FEW if products else ROOM)
                      and (op in lead or not lead) and op not in producer]
             if stores_may_reach(kernel, loop.blocks, loads, pointer_roots(kernel)):
                 break
@@ -124,6 +126,16 @@ def _meets_all(loop: Loop) -> bool:
         and sum(floats) >= MANY * sum(loads)
 
 
+def _waits_for_lanes(loop: Loop) -> bool:
+    """Whether each iteration has the lanes tell each other a number that the next one needs."""
+    made = {op.result for op in loop.ops() if op.name == "reduce" and not isinstance(
+        op.result.type, Tile)}
+    for op in loop.ops():
+        if op.name != "phi" and not made.isdisjoint(op.operands):
+            made.update(v for v in op.results if not isinstance(v.type, Tile))
+    return any(loop.next(phi) in made for phi in loop.header.phis())
+
+
 def _bytes(value: Value) -> int:
     """What a thread holds of a tile; what has no neighbour is in a register of its own."""
     alone = isinstance(value.type, Tile) and value.type.layout is not None and (
@@ -138,9 +150,9 @@ def _slice(loop: Loop, loads: list[Op]) -> Slice | None:
     return part if part is not None and not part.loads else None
 
 
-def _may_wait(loop: Loop, load: Op) -> bool:
+def _may_wait(loop: Loop, load: Op, most: int) -> bool:
     """Whether a thread has room for the value of a load, whose address moves with the loop."""
-    if _bytes(load.result) > 4 * FEW:
+    if _bytes(load.result) > most:
         return False
     part = None if load.attributes.get("volatile") else _slice(loop, [load])
     return part is not None and bool(part.phis)

@@ -101,8 +101,8 @@ def load_ahead(kernel: Kernel, context: Context) -> bool:
 def _said(times: int, lead: set[Op], products: bool) -> str:
     if lead:
         return "loaded one iteration before the copies whose addresses follow from it"
-    ahead = "one iteration" if times == 1 else f"{times} iterations"
-    return f"loaded {ahead} ahead{', while the products run' if products else ''}"
+    return ("loaded one iteration ahead, while the products run" if products
+            else f"loaded {times} iteration{'s' * (times > 1)} ahead")
 
 
 def _lead_copies(body: Block, name: str = "async_copy") -> set[Op]:

@@ -8,7 +8,6 @@
     sums_columns     a loop, of the same rows in all programs, loads tiles that are added up; behind
                      it they are reduced but for the last axis, and programs are numbered along one
                      axis: there are as many as pieces of columns, and each has all rows
-    adds_columns     the same where programs have slices of the rows
     adds_tiles       loops in loops load tiles of several axes and add them to one that they carry,
                      and nothing is reduced: a stencil of many points, read that often
     recurrence       each iteration of a loop reduces a tile of the shape of one that it carries,
@@ -91,18 +90,10 @@ def sums_columns(kernel: Kernel, cfg: Cfg) -> bool:
     """Whether what is reduced is carried by a loop that loads, and its last axis is left."""
     if len({op.attributes["axis"] for op in kernel.ops() if op.name in _NUMBERED}) > 1:
         return False
-    return _adds_columns(kernel, [loop for loop in cfg.loops if same_for_all(loop)])
-
-
-def adds_columns(kernel: Kernel, cfg: Cfg) -> bool:
-    """The same of loops over some of the rows, if no data say over which."""
-    return _adds_columns(kernel, [loop for loop in cfg.loops if not any(
-        op.name == "load" for op in slice_of(loop.header.terminator.operands, masks=False))])
-
-
-def _adds_columns(kernel: Kernel, loops: list[Loop]) -> bool:
-    carried = {phi.result for loop in loops for phi in loop.header.phis() if any(
-        op.name == "load" and isinstance(op.result.type, Tile) for op in loop.ops())}
+    loading = [loop for loop in cfg.loops if same_for_all(loop) and any(
+        op.name == "load" and isinstance(op.result.type, Tile)
+        for op in loop.ops())]
+    carried = {phi.result for loop in loading for phi in loop.header.phis()}
     return any(op.name == "reduce" and op.operands[0] in carried
                and len(shape(op.operands[0].type)) - 1 not in op.attributes["axes"]
                for op in kernel.ops())

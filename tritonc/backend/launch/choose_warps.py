@@ -22,11 +22,11 @@ from math import prod
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.quotients import gathered
 from tritonc.analysis.row_loops import (
-    adds_columns,
     asks_programs,
     reducing_passes,
     scans_columns,
     several_passes,
+    sums_columns,
     windows_of_bytes,
 )
 from tritonc.analysis.values import constant_of, slice_of
@@ -98,7 +98,7 @@ def streaming_threads(kernel: Kernel) -> int:
         for op in kernel.ops())
     if asks_programs(kernel, cfg):
         return max(ASKING, largest // ASKING)
-    if several_passes(kernel, cfg) or adds_columns(kernel, cfg) or scans_columns(cfg):
+    if several_passes(kernel, cfg) or sums_columns(kernel, cfg) or scans_columns(cfg):
         return largest // PASS_ELEMENTS
     if not held and _steps(kernel, largest) > MANY_STEPS:
         return largest // STEPS_ELEMENTS

@@ -10,7 +10,7 @@ objects have equal hashes.
 from __future__ import annotations
 
 import dataclasses
-from functools import cache, partial
+from functools import cache, partial, wraps
 from operator import attrgetter
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
@@ -48,6 +48,7 @@ def _constructor(cls: Any) -> Any:
     if not makers:
         return init
 
+    @wraps(init)
     def made(self: Any, *values: Any, **named: Any) -> None:
         for i, name, make in makers:
             if i >= len(values) and name not in named:
@@ -73,6 +74,8 @@ def _comparison(cls: Any, frozen: bool) -> dict[str, Any]:
     key: Any = attrgetter(*names) if names else lambda self: ()
 
     def eq(self: Any, other: Any) -> Any:
+        if other is self:
+            return True
         return key(self) == key(other) if other.__class__ is self.__class__ else NotImplemented
 
     return {"__eq__": eq, "__hash__": (lambda self: hash(key(self))) if frozen else None}

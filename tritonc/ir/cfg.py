@@ -21,8 +21,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Iterable, Iterator
 from functools import cached_property
+from itertools import chain
 
-from tritonc.ir.core import Block, Kernel, Op, Value
+from tritonc.ir.core import OPS, Block, Kernel, Op, Value
 from tritonc.records import dataclass
 from tritonc.source import Span
 
@@ -49,8 +50,7 @@ class Loop:
 
     def ops(self) -> Iterator[Op]:
         """All operations in block order.  Do not change the lists meanwhile."""
-        for block in self.blocks:
-            yield from block.ops
+        return chain.from_iterable(map(OPS, self.blocks))
 
     def first(self, phi: Op) -> Value:
         """What a phi of the header is when the loop, which has a preheader, begins."""

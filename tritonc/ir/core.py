@@ -11,12 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import field
+from itertools import chain
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from tritonc.ir.ops import ROWS, OpInfo
 from tritonc.ir.types import Scalar, Type
 from tritonc.records import dataclass
 from tritonc.source import Span
+
+OPS: Any = attrgetter("ops")  # of a block
 
 
 class Value:
@@ -47,7 +51,7 @@ class Op:
         self.name = name
         self.operands = operands
         self.attributes = attributes if attributes is not None else {}
-        self.results = [Value(t, "", self) for t in result_types]
+        self.results = [Value(t, "", self) for t in result_types] if result_types else []
         self.guard = guard
         self.span = span
         self.blocks = blocks if blocks is not None else []
@@ -206,8 +210,7 @@ class Kernel:
 
     def ops(self) -> Iterator[Op]:
         """All operations in block order.  Do not change the lists meanwhile."""
-        for block in self.blocks:
-            yield from block.ops
+        return chain.from_iterable(map(OPS, self.blocks))
 
     def replace(self, mapping: Mapping[Value, Value]) -> None:
         """Replace the use of each key by its value; chains of replacements are followed."""

@@ -41,6 +41,7 @@ from tritonc.ir.ops import READ, SHARED_READ, SHARED_WRITE
 from tritonc.ir.types import I32, element, scalar
 
 ENOUGH = 16  # registers of a tile that are worth it
+SEVERAL = 4  # places that a distance serves, which takes three instructions
 MANY = 8  # elements that a thread copies one by one: each has its place in a mask
 
 
@@ -119,7 +120,7 @@ def _compare_distances(mask: Value | None) -> bool:
             continue
         if op.name == "icmp":
             if op.attributes["predicate"] == "slt" and element(op.operands[0].type) == I32 \
-                    and non_negative(op.operands[0]):
+                    and held_elements(op.result) >= SEVERAL and non_negative(op.operands[0]):
                 changed |= not op.attributes.get("based", False)
                 op.attributes["based"] = True
         elif op.name in ("and", "cmpp", "broadcast", "reshape", "convert_layout"):

@@ -242,3 +242,23 @@ def _likely_axes(pointer: Value, infos: axis_info.Infos) -> set[int]:
             if info is not None:
                 found.update(a for a, n in zip(axes, info.contiguity, strict=True) if n > 1)
     return found - {-1}
+
+
+def made_alone(value: Value, readers: dict[Value, list[Op]]) -> Value:
+    """What is made of a tile, element by element and of scalars beside it, or in another shape, if
+    nothing else reads it."""
+    while len(readers.get(value, ())) == 1:
+        (op,) = readers[value]
+        alone = op.info.elementwise or op.name == "reshape"
+        if not alone or len(op.results) != 1 or any(
+                v is not value and (v.op is None or v.op.name not in ("splat", "constant"))
+                for v in op.inputs()):
+            break
+        value = op.result
+    return value
+
+
+def makes_operand(value: Value, readers: dict[Value, list[Op]]) -> bool:
+    """Whether a product multiplies what is made of a tile."""
+    return any(value in op.operands[:2] if op.name == "dot" else op.name != "phi" and any(
+        makes_operand(result, readers) for result in op.results) for op in readers.get(value, ()))

@@ -29,7 +29,8 @@ from functools import cached_property
 
 from tritonc.analysis.values import int_of
 from tritonc.backend.layout import dot_layouts, layout_choice
-from tritonc.backend.layout.accesses import Accesses, scan_layout
+from tritonc.backend.layout.accesses import Accesses, made_alone, makes_operand, scan_layout
+from tritonc.backend.layout.conversion import Shared, plan_conversion
 from tritonc.backend.layout.rewrite_layouts import rewrite_layouts
 from tritonc.backend.layout.split_reductions import reduced_axes
 from tritonc.backend.target import matrix
@@ -272,7 +273,7 @@ class _Assignment:
         wanted, readers = self.demands(), uses(self.kernel)
         for op in loads:
             layouts = [layout_ops.reshape(layout, shape(op.result.type))
-                       for layout in wanted.get(_made_alone(op.result, readers), {})]
+                       for layout in wanted.get(made_alone(op.result, readers), {})]
             current = self.primary[op.result][1]
             if len(layouts) == 1 and layouts[0] != current and self.reads_well(op, layouts[0]):
                 self.moved[op] = (layout_choice.lanes_apart(layouts[0])
@@ -282,11 +283,21 @@ class _Assignment:
             self.primary.clear()
             self.flow_forward()
 
+    def repeats(self, op: Op, layout: Layout) -> bool:
+        """Whether a row is loaded once more where another layout of it is wanted: in a loop with a
+        product on wgmma, where threads of other warps would have to meet for it."""
+        loop = self.cfg.innermost.get(self.cfg.block_of[op])
+        if op.name != "load" or op.attributes.get("volatile") or len(layout.shape) != 1 \
+                or layout.registers * POINTER > FEW * REGISTER or loop is None:
+            return False
+        moves = plan_conversion(self.primary[op.result][1], layout, scalar(op.result.type).bits)
+        return isinstance(moves, Shared) and any(matrix.on_wgmma(other) for other in loop.ops())
+
     def held_long(self, op: Op, layout: Layout, readers: dict[Value, list[Op]]) -> bool:
         """Whether a row takes many registers of a thread beside products on wgmma in a loop, where
         it is loaded an iteration ahead: in few, and lanes ask each other for it."""
         loop = self.cfg.innermost.get(self.cfg.block_of[op])
-        info, operand = self.accesses.infos.get(op.operands[0]), _makes_operand(op.result, readers)
+        info, operand = self.accesses.infos.get(op.operands[0]), makes_operand(op.result, readers)
         apart = info is None or max(info.contiguity) == 1  # each element has an address of its own
         held = max(scalar(op.result.type).bytes, 2) + (operand and apart) * POINTER
         used = layout.registers * held // REGISTER
@@ -372,23 +383,3 @@ class _Assignment:
         """Whether the operation has no layout of its own and is computed wherever it is read."""
         return (bool(op.results) and all(isinstance(r.type, Tile) for r in op.results)
                 and not any(r in self.primary for r in op.results) and op.pure)
-
-
-def _made_alone(value: Value, readers: dict[Value, list[Op]]) -> Value:
-    """What is made of a tile, element by element and of scalars beside it, or in another shape, if
-    nothing else reads it."""
-    while len(readers.get(value, ())) == 1:
-        (op,) = readers[value]
-        alone = op.info.elementwise or op.name == "reshape"
-        if not alone or len(op.results) != 1 or any(
-                v is not value and (v.op is None or v.op.name not in ("splat", "constant"))
-                for v in op.inputs()):
-            break
-        value = op.result
-    return value
-
-
-def _makes_operand(value: Value, readers: dict[Value, list[Op]]) -> bool:
-    """Whether a product multiplies what is made of a tile."""
-    return any(value in op.operands[:2] if op.name == "dot" else op.name != "phi" and any(
-        _makes_operand(result, readers) for result in op.results) for op in readers.get(value, ()))

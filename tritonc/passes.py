@@ -169,6 +169,7 @@ BACKEND: list[Pass] = [
     _row("backend.launch.limit_registers", "Shared memory says how many blocks can be resident."),
     _row("backend.pipeline.tensors.specialize_warps", "What uses which bytes is known, and where "
          "copies stand."),
+    _row("backend.pipeline.chains.stagger_warpgroups", "Roles are known.", 2),
     _row("backend.shared.insert_barriers", "All accesses of memory stand in their order, and "
          "buffers have their places.", 0),
     _row("backend.pipeline.chains.alternate_registers", "Last: all earlier passes expect a loop "
@@ -285,6 +286,7 @@ ORDER: list[tuple[str, str, str]] = [
     ("compute_pieces", "pack_halves", "what comes piece by piece stays so"),
     ("vectorize", "pack_halves", "neighbours that an access brings share words"),
     ("pack_halves", "limit_registers", "pairs need half the registers"),
+    ("specialize_warps", "stagger_warpgroups", "only where a producer warp is ahead of all"),
     ("insert_barriers", "overlap_sums", "a stage's distance is that from one iteration"),
     ("insert_barriers", "alternate_registers", "a stage's distance is that from one iteration"),
     ("overlap_sums", "coarsen", "a kernel has one body to the passes before"),

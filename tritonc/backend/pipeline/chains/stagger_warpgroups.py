@@ -22,7 +22,7 @@ from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, uses
-from tritonc.ir.types import shape
+from tritonc.ir.types import Buffer, Tile, shape
 
 WARPGROUP = 4  # warps
 OF_A_CYCLE = 2048  # products of 16 bits that the tensor cores of a multiprocessor add up
@@ -61,7 +61,7 @@ def _partial(kernel: Kernel, cfg: Cfg, loop: Loop) -> list[Op]:
 def _cycles(product: Op, groups: int) -> int:
     """What a warpgroup's part of a product takes if no other one runs."""
     rows, columns = shape(product.result.type)[-2:]
-    depth = BY_NAME[product.attributes["instruction"]]
-    inner = product.operands[0].type
-    *_, k = inner.shape  # type: ignore[union-attr]
-    return rows * columns * k * depth.operand.bits // 16 // OF_A_CYCLE // groups
+    left = product.operands[0].type
+    assert isinstance(left, Tile | Buffer)
+    bits = BY_NAME[product.attributes["instruction"]].operand.bits
+    return rows * columns * left.shape[-1] * bits // 16 // OF_A_CYCLE // groups

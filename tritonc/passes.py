@@ -165,11 +165,11 @@ BACKEND: list[Pass] = [
          "known."),
     _row("backend.layout.pack_halves", "No pass reads elementwise operations by their form any "
          "more.", 2),
+    _row("backend.pipeline.chains.stagger_warpgroups", "Products have their places.", 2),
     _row("backend.shared.allocate_shared", "All buffers are there.", 0),
     _row("backend.launch.limit_registers", "Shared memory says how many blocks can be resident."),
     _row("backend.pipeline.tensors.specialize_warps", "What uses which bytes is known, and where "
          "copies stand."),
-    _row("backend.pipeline.chains.stagger_warpgroups", "Roles are known.", 2),
     _row("backend.shared.insert_barriers", "All accesses of memory stand in their order, and "
          "buffers have their places.", 0),
     _row("backend.pipeline.chains.alternate_registers", "Last: all earlier passes expect a loop "
@@ -286,7 +286,8 @@ ORDER: list[tuple[str, str, str]] = [
     ("compute_pieces", "pack_halves", "what comes piece by piece stays so"),
     ("vectorize", "pack_halves", "neighbours that an access brings share words"),
     ("pack_halves", "limit_registers", "pairs need half the registers"),
-    ("specialize_warps", "stagger_warpgroups", "only where a producer warp is ahead of all"),
+    ("pipeline", "stagger_warpgroups", "only where a producer warp is ahead of all"),
+    ("stagger_warpgroups", "allocate_shared", "turns have barriers"),
     ("insert_barriers", "overlap_sums", "a stage's distance is that from one iteration"),
     ("insert_barriers", "alternate_registers", "a stage's distance is that from one iteration"),
     ("overlap_sums", "coarsen", "a kernel has one body to the passes before"),

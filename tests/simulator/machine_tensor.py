@@ -349,5 +349,5 @@ SIMULATED: dict[str, Callable[[Machine, Frame, Op], Any]] = {
     "tensor_copy": _tensor_copy,
     "ring_wait": _ring_wait, "ring_release": _ring_release, "ring_acquire": _ring_acquire,
     "tensor_store": _tensor_store, "store_wait": _store_wait,
-    "stagger": lambda machine, frame, op: None,
+    **dict.fromkeys(("turn_wait", "turn_pass"), lambda machine, frame, op: None),
 }

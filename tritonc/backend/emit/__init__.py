@@ -31,7 +31,7 @@ EMITTERS: dict[str, Emitter] = {
 NEEDS: dict[str, str] = {
     **dict.fromkeys(("async_copy", "async_commit", "async_wait"), "async_copy"),
     **dict.fromkeys(("ring_init", "ring_expect", "ring_fill", "ring_wait", "ring_acquire",
-                     "ring_release"), "mbarrier_transactions"),
+                     "ring_release", "turn_wait", "turn_pass"), "mbarrier_transactions"),
     **dict.fromkeys(("tensor_copy", "tensor_store", "store_wait", "proxy_fence"), "tensor_copy"),
     **dict.fromkeys(("claim_slot", "tensor_map", "publish_maps"), "tensor_map"),
     "cluster_arrive": "cluster", "wgmma_wait": "wgmma",

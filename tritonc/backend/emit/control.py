@@ -57,22 +57,8 @@ def group_barrier(f: FunctionEmitter, op: Op) -> None:
     f.meet_at(own, 1 << WARPGROUP_BITS)
 
 
-def stagger(f: FunctionEmitter, op: Op) -> None:
-    """By the clock.  Warps that wait so take no time from others: nothing runs yet."""
-    clock = "llvm.nvvm.read.ptx.sreg.clock"
-    begin = f.call(clock, "i32")
-    time = f.op(f"mul i32 {warpgroup(f)}, {op.attributes['cycles']}")
-    again, done = f.new_label("stagger"), f.new_label("stagger.end")
-    f.line(f"br label %{again}")
-    f.start_block(again)
-    passed = f.op(f"sub i32 {f.call(clock, 'i32')}, {begin}")
-    f.line(f"br i1 {f.op(f'icmp ult i32 {passed}, {time}')}, label %{again}, label %{done}")
-    f.start_block(done)
-
-
 EMITTERS: dict[str, Emitter] = {
     "phi": phi, "cond_br": cond_br, "group_barrier": group_barrier,
-    "stagger": stagger,
     "br": lambda f, op: f.line(f"br label %{f.branch_target(op.blocks[0])}"),
     "ret": lambda f, op: f.line("ret void"),
     # A barrier also orders the block's accesses of global and shared memory.

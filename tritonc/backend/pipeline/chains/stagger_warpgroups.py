@@ -1,67 +1,78 @@
-"""stagger_warpgroups: warpgroups that compute from products in a loop begin one after the other.
+"""stagger_warpgroups: warpgroups that compute from products in a loop do so one after the other.
 
-Before:  start_copier                          After:  start_copier
-         loop:  ring_wait; wgmma; wgmma_wait           stagger {cycles = 512}
-                %c1 = fadd %c, (fmul %p, %scale)       loop:  as before
+Before:  loop:  ring_wait %r, %phase           After:  loop:  ring_wait %r, %phase
+                %p = wgmma; wgmma_wait                        turn_wait %t, %phase
+                %c1 = fadd %c, (fmul %p, %scale)              %p = wgmma; wgmma_wait
+                                                              turn_pass %t
+                                                              %c1 = fadd %c, (fmul %p, %scale)
 
 Where a partial sum is scaled and added, a warpgroup has no product in flight meanwhile: its
 registers hold one partial sum.  Those of another one fill the tensor cores if it is elsewhere in
-its iteration.  But all begin with the same stage at the same time, and as they take equally long,
-each waits for the product, and computes, when the others do.  So each begins later than the one
-before by the time that its product takes alone.  Nothing that they wait for afterwards makes them
-meet again: a producer warp is ahead of all, and each stores its own results.
+its iteration.  But all wait for the same stage, and as they take equally long, each waits for the
+product, and computes, when the others do.  So in each stage the others begin when the first product
+of the first warpgroup has ended.  If they come later by themselves, they need not wait.
 
-Needs specialize_warps.
+Done for products in halves (`halve_products`); smaller ones overlap with what is made of the one
+before (`overlap_sums`).  No value depends on it.  Must come before allocate_shared.
 """
 
 from __future__ import annotations
 
-from tritonc.backend.dots.together import chained, products
-from tritonc.backend.target.matrix import BY_NAME
+from tritonc.backend.dots.together import WARPGROUP, chained
+from tritonc.backend.pipeline.staged_loop import widen
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context
-from tritonc.ir.core import Kernel, Op, uses
-from tritonc.ir.types import Buffer, Tile, shape
-
-WARPGROUP = 4  # warps
-OF_A_CYCLE = 2048  # products of 16 bits that the tensor cores of a multiprocessor add up
+from tritonc.ir.core import Block, Kernel, uses
+from tritonc.ir.layouts.shared_layout import row_major
+from tritonc.ir.types import I64, Buffer
 
 
 def stagger_warpgroups(kernel: Kernel, context: Context) -> bool:
-    """Let the warpgroups of each body begin at different times, where their loop gains from it."""
-    groups = kernel.attributes["num_warps"] // WARPGROUP
-    if not kernel.attributes.get("copier_warps") or groups < 2:
+    """Let warpgroups take turns in the loops that gain from it, behind the start of a producer."""
+    if kernel.attributes["num_warps"] <= WARPGROUP:
         return False
     cfg, changed = Cfg(kernel), False
     for start in [op for op in kernel.ops() if op.name == "start_copier"]:
         home = cfg.block_of[start]
-        found = [_cycles(op, groups) for loop in cfg.loops if cfg.dominates(home, loop.header)
-                 and home not in loop for op in _partial(kernel, cfg, loop)]
-        if found:
-            home.ops.insert(-1, make_op("stagger", [], cycles=max(found)))
-            changed = True
+        for loop in cfg.loops:
+            block = _computing(kernel, cfg, loop)
+            if block is not None and home not in loop and cfg.dominates(home, block):
+                changed |= _take_turns(kernel, block, home)
     return changed
 
 
-def _partial(kernel: Kernel, cfg: Cfg, loop: Loop) -> list[Op]:
-    """The products of an innermost loop from which its threads compute, but no other product."""
+def _computing(kernel: Kernel, cfg: Cfg, loop: Loop) -> Block | None:
+    """The block of an innermost loop whose threads compute from several products, but no operand of
+    another one."""
     readers, inside = uses(kernel), set(loop.ops())
-    found = []
-    for block in loop.blocks if all(cfg.innermost.get(b) is loop for b in loop.blocks) else ():
+    for block in loop.blocks:
         ends = [op for op in block.ops if op.name == "wgmma_wait"]
-        computed = [result for end in ends for result in end.results if any(
-            op in inside and op.name not in ("phi", "wgmma", "wgmma_wait")
-            for op in readers.get(result, ()))]
-        if computed and not chained(block):
-            found += products(block.ops)
-    return found
+        halves = sum(op.name == "wgmma" for op in block.ops) > 1
+        if cfg.innermost.get(block) is loop and halves and not chained(block) and any(
+                op in inside and op.name not in ("phi", "wgmma", "wgmma_wait")
+                for end in ends for result in end.results for op in readers.get(result, ())):
+            return block
+    return None
 
 
-def _cycles(product: Op, groups: int) -> int:
-    """What a warpgroup's part of a product takes if no other one runs."""
-    rows, columns = shape(product.result.type)[-2:]
-    left = product.operands[0].type
-    assert isinstance(left, Tile | Buffer)
-    bits = BY_NAME[product.attributes["instruction"]].operand.bits
-    return rows * columns * left.shape[-1] * bits // 16 // OF_A_CYCLE // groups
+def _take_turns(kernel: Kernel, block: Block, home: Block) -> bool:
+    names = [op.name for op in block.ops]
+    first = names.index("wgmma")
+    waits = [op for op in block.ops[:first] if op.name == "ring_wait"]
+    if len(waits) != 1 or waits[0].operands[0].op is None:
+        return False
+    view, phase = waits[0].operands[0].op, waits[0].operands[1]
+    ring = view.operands[0].type
+    assert isinstance(ring, Buffer)
+    turns = make_op("alloc_shared", [], Buffer(I64, (1,), ring.stages, row_major((1,))),
+                    pinned=True)
+    turns.result.name = "turns"
+    kernel.entry.ops.insert(0, turns)
+    at = next(i for i, op in enumerate(home.ops) if op.name == "ring_init")
+    home.ops.insert(at, make_op("ring_init", [turns.result]))
+    stage = widen(turns.result, ring.stages, view.operands[1], 0)
+    end = names.index("wgmma_wait") + 1
+    block.ops.insert(end, make_op("turn_pass", [stage.result]))
+    block.ops[first:first] = [stage, make_op("turn_wait", [stage.result, phase])]
+    return True

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from tritonc.backend.dots.together import WARPGROUP, chained
 from tritonc.backend.pipeline.staged_loop import widen
+from tritonc.backend.shared.shared_memory import allocation
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context
@@ -57,12 +58,18 @@ def _computing(kernel: Kernel, cfg: Cfg, loop: Loop) -> Block | None:
 
 
 def _take_turns(kernel: Kernel, block: Block, home: Block) -> bool:
+    """Put barriers for turns into the block, one for each stage of the ring that it reads: they
+    turn with the ring's, so that one phase says both."""
     names = [op.name for op in block.ops]
     first = names.index("wgmma")
     waits = [op for op in block.ops[:first] if op.name == "ring_wait"]
     if len(waits) != 1 or waits[0].operands[0].op is None:
         return False
     view, phase = waits[0].operands[0].op, waits[0].operands[1]
+    own = allocation(view.result)[0]
+    if any(op.name == "ring_wait" and allocation(op.operands[0])[0] is own and op not in block.ops
+           for op in kernel.ops()):
+        return False  # stages that another loop uses would not turn here
     ring = view.operands[0].type
     assert isinstance(ring, Buffer)
     turns = make_op("alloc_shared", [], Buffer(I64, (1,), ring.stages, row_major((1,))),

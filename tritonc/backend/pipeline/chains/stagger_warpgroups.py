@@ -18,7 +18,8 @@ before (`overlap_sums`).  No value depends on it.  Must come before allocate_sha
 
 from __future__ import annotations
 
-from tritonc.backend.dots.together import WARPGROUP, chained
+from tritonc.backend.dots.together import WARPGROUP
+from tritonc.backend.launch.persist import computed_of
 from tritonc.backend.pipeline.staged_loop import widen
 from tritonc.backend.shared.shared_memory import allocation
 from tritonc.ir.build import make_op
@@ -45,15 +46,16 @@ def stagger_warpgroups(kernel: Kernel, context: Context) -> bool:
 
 def _computing(kernel: Kernel, cfg: Cfg, loop: Loop) -> Block | None:
     """The block of an innermost loop whose threads compute from several products, but no operand of
-    another one."""
-    readers, inside = uses(kernel), set(loop.ops())
+    another one, in this iteration or the next."""
+    readers, inside = uses(kernel), list(loop.ops())
     for block in loop.blocks:
-        ends = [op for op in block.ops if op.name == "wgmma_wait"]
-        halves = sum(op.name == "wgmma" for op in block.ops) > 1
-        if cfg.innermost.get(block) is loop and halves and not chained(block) and any(
+        results = {v for op in block.ops if op.name == "wgmma_wait" for v in op.results}
+        starts = [op for op in block.ops if op.name == "wgmma"]
+        if cfg.innermost.get(block) is loop and len(starts) > 1 and any(
                 op in inside and op.name not in ("phi", "wgmma", "wgmma_wait")
-                for end in ends for result in end.results for op in readers.get(result, ())):
-            return block
+                for result in results for op in readers.get(result, ())):
+            made = computed_of(inside, results)
+            return None if any(made.intersection(op.operands[:2]) for op in starts) else block
     return None
 
 

@@ -25,9 +25,8 @@ from unittest.mock import patch
 
 from compiling import Compiled, compile_source
 
-from tritonc.backend import emit
 from tritonc.backend.emit.accesses import tensor_maps
-from tritonc.backend.pipeline.tensors.roles import READERS
+from tritonc.backend.pipeline.tensors.roles import CONSUMERS
 
 SOURCE = Path(__file__).parent / "suite" / "matmul_f16.tc"
 SIZES = [(512, 512, 512), (1024, 1024, 1024), (1024, 2048, 256), (2048, 512, 512),
@@ -50,14 +49,14 @@ def compiled(key: Key) -> Compiled:
     nothing: Any = lambda *arguments: None  # noqa: E731
     with patch.object(tensor_maps, "_take", lambda f, claims: "0"), \
             patch.object(tensor_maps, "_acquire", nothing), \
-            patch.dict(emit.EMITTERS, {"tensor_map": nothing, "release_slot": _meet}), \
+            patch.dict(tensor_maps.EMITTERS, {"tensor_map": nothing, "release_slot": _meet}), \
             patch.object(tensor_maps, "_publish", nothing):
         return compile_source(SOURCE, tune=tune)
 
 
 def _meet(f: Any, op: Any) -> None:
     """What is left of giving a slot back."""
-    if f.role == READERS and tensor_maps._early(f, op.operands[0]) is not None:
+    if f.role == CONSUMERS and tensor_maps._early(f, op.operands[0]) is not None:
         f.under(tensor_maps._in_warp(f, 0), "claimed",
                 lambda: f.meet_at(*tensor_maps._HANDING_BACK))
 

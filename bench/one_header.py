@@ -47,31 +47,33 @@ from tritonc.tune import tuning_file
 from tritonc.tune.model.portfolio import cover
 from tritonc.tune.search.space import search_space
 
-STEMS = ("matmul_f32", "matmul_f16", "linear_bf16", "decode_linear", "conv_nchw", "conv_nhwc",
-         "conv_table", "shift_conv")
+GROUPS = suite_support.GROUPS[:9]  # products and convolutions;
+PLAIN = ("gemv", "int4_gemv")  # without a choice of tiles
 ARCH, WITHIN = "sm_90a", 0.01
 PREFIX = {"ours": "", "tuned": "other "}  # of the names of their variants; first words are groups
 DOUBT = 1.25  # of times that only a glance gave: below 10 us they are wrong by so much
 
 
-def write_headers(stems: Sequence[str], folder: Path, tuning: Mapping[str, Path], count: int
-                  ) -> dict[str, Header]:
-    """Each kernel's, `count` times at the same time; exits where one is not as the others."""
+def write_headers(macros: Mapping[str, Sequence[str]], folder: Path, tuning: Mapping[str, Path],
+                  count: int) -> dict[str, Header]:
+    """Each kernel's, `count` times at the same time; exits where one is not as the others.
+    `macros` of each."""
     jobs = {}
-    for stem in stems:
+    for stem in macros:
         for number in range(count):
             path = folder / str(number) / f"{stem}.h"
             path.parent.mkdir(parents=True, exist_ok=True)
             jobs[path] = subprocess.Popen([
                 sys.executable, "-m", "tritonc", suite_support.source(stem), f"--arch={ARCH}",
                 "--variants", "--emit=header", "--embed=cubin", "-w", "-o", path,
+                *(f"-D{macro}" for macro in macros[stem]),
                 f"--tuning={tuning.get(stem, 'none')}"])
     for path, job in jobs.items():
         if job.wait():
             sys.exit(f"{path.stem} does not compile")
         if path.read_bytes() != (folder / "0" / path.name).read_bytes():
             sys.exit(f"{path.stem}: two compilations differ")
-    return {stem: Header(folder / "0" / f"{stem}.h", stem) for stem in stems}
+    return {stem: Header(folder / "0" / f"{stem}.h", stem) for stem in macros}
 
 
 def report(stem: str, header: Header, workloads: Sequence[Workload], count: int) -> None:
@@ -79,15 +81,35 @@ def report(stem: str, header: Header, workloads: Sequence[Workload], count: int)
     image = sum(int(line.rsplit(", ", 1)[1].rstrip("},")) for line in header.text.splitlines()
                 if line.startswith(("    {\"", "     \"")) and line.endswith("},")
                 and line.rsplit(", ", 1)[1].rstrip("},").isdigit())
-    print(f"{stem}: {len(header.tiles) - 1} variants, rule {header.row['choice']['rule']}; "
-          f"machine code {image / 1e3:.0f} kB, the header {len(header.text) / 1e3:.0f}; written "
-          f"{count} times, the same bytes")
+    rule = header.row["choice"]["rule"] if header.variants else "none"
+    print(f"{stem}: {len(header.variants)} variants, rule {rule}; machine code "
+          f"{image / 1e3:.0f} kB, the header {len(header.text) / 1e3:.0f}; written {count} times, "
+          "the same bytes")
     for workload in workloads:
         extents, arguments = of_launch(workload, header)
         number = header.library.variant(header.pack([*extents, *arguments]))
         print(f"    {workload.name:32} {number} {_words(header.tiles[number])}")
-    rng, packed = random.Random(1), []
     known = [of_launch(w, header) for w in workloads]
+    if header.variants:
+        _random_sizes(stem, header, known)
+    extents, arguments = known[0]
+    for what, range_, given in (
+            ("a negative extent", [-1, *extents[1:]], arguments),
+            ("an extent of 2^40", [1 << 40, *extents[1:]], arguments),
+            ("a misaligned array", extents, [v + (v == 0x1000) for v in arguments]),
+            ("null arrays", extents, [0 if v == 0x1000 else v for v in arguments])):
+        reason = ctypes.c_char_p()
+        code = header.library.check(header.pack([
+            *range_, *given, ctypes.addressof(reason)]))
+        print(f"    {what}: CUresult {code}, {(reason.value or b'').decode()}")
+    if header.variants:
+        code = header.library.launch_variant(header.pack([99, *extents, 0, *arguments]))
+        print(f"    variant 99: CUresult {code}")
+
+
+def _random_sizes(stem: str, header: Header, known: Sequence[tuple[list[int], list[int]]]) -> None:
+    """C and Python choose alike, and how long they take."""
+    rng, packed = random.Random(1), []
     chooser = Chooser(header.row, header.parameters)
     native, launches = chooser.native(), []
     for _ in range(2000):
@@ -99,25 +121,15 @@ def report(stem: str, header: Header, workloads: Sequence[Workload], count: int)
         if not header.library.variant(packed[-1]) == native(*launch) == wanted:
             sys.exit(f"{stem}: C and Python choose different variants")
     addresses = (ctypes.c_void_p * len(packed))(*map(ctypes.addressof, packed))
-    nanoseconds = min(header.library.nanoseconds(addresses, len(packed)) for _ in range(20))
-    start = time.perf_counter()
-    for launch in launches:
-        native(*launch)
-    python = 1e9 * (time.perf_counter() - start) / len(launches)
+    nanoseconds = min(header.library.nanoseconds(addresses, len(packed)) for _ in range(200))
+    python = math.inf
+    for _ in range(20):
+        start = time.perf_counter()
+        for launch in launches:
+            native(*launch)
+        python = min(python, 1e9 * (time.perf_counter() - start) / len(launches))
     print(f"    2000 other sizes: C chooses as Python, in {nanoseconds:.0f} ns; Python in "
           f"{python:.0f}")
-    extents, arguments = known[0]
-    for what, range_, given in (
-            ("a negative extent", [-1, *extents[1:]], arguments),
-            ("an extent of 2^40", [1 << 40, *extents[1:]], arguments),
-            ("a misaligned array", extents, [v + (v == 0x1000) for v in arguments]),
-            ("null arrays", extents, [0 if v == 0x1000 else v for v in arguments])):
-        reason = ctypes.c_char_p()
-        code = header.library.check(header.pack([
-            *range_, *given, ctypes.addressof(reason)]))
-        print(f"    {what}: CUresult {code}, {(reason.value or b'').decode()}")
-    code = header.library.launch_variant(header.pack([99, *extents, 0, *arguments]))
-    print(f"    variant 99: CUresult {code}")
 
 
 def _words(tunables: Mapping[str, int]) -> str:
@@ -214,6 +226,9 @@ def measure_all(workloads: Sequence[Workload], sets: Mapping[str, Mapping[str, H
                 if only is None or only[w.name] == name}
         row = measured(w, headers, mine, options.rounds, options.least_ms)
         times = row["times"]
+        if not times.keys() & sets.keys() or not times.keys() - sets.keys():
+            print(f"{w.name}: nothing was measured: {row['wrong']}")
+            continue
         best = min((name for name in times if name not in sets), key=times.__getitem__)
         row |= {"name": w.name, "stem": w.stem, "sizes": dict(w.sizes), "best": best,
                 "tiles": {f"{PREFIX[which]}variant {i}": tile for which, header in headers.items()
@@ -294,6 +309,11 @@ def _tile(name: str, row: Job) -> dict[str, int]:
     return {key: int(value) for key, value in (word.split("=") for word in name.split()[1:])}
 
 
+def _save(options: argparse.Namespace, results: Mapping[str, Any]) -> None:
+    if options.json:
+        options.json.write_text(json.dumps(results))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -310,8 +330,9 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write what was measured to a file")
     options = parser.parse_args()
     options.started = time.perf_counter()
-    workloads = [w for w in suite_support.workloads(options.filter) if w.stem in STEMS]
-    stems = list(dict.fromkeys(w.stem for w in workloads))
+    workloads = [w for w in suite_support.workloads(options.filter)
+                 if w.kind.group in GROUPS and w.stem not in PLAIN]
+    macros = {w.stem: w.defines for w in workloads}
     print(commit())
 
     known = json.loads(options.known.read_text())["rows"] if options.known else []
@@ -321,7 +342,7 @@ def main() -> None:
         folder = Path(name)
 
         def headers(which: str, tuning: Mapping[str, Path]) -> dict[str, Header]:
-            found = write_headers(stems, folder / which, tuning, options.count)
+            found = write_headers(macros, folder / which, tuning, options.count)
             print(f"--- {which}")
             for stem, header in found.items():
                 report(stem, header, [w for w in workloads if w.stem == stem], options.count)
@@ -333,6 +354,7 @@ def main() -> None:
         if not options.compile_only:
             tiles = alone(workloads, sets["ours"], folder, options.more, by_name)
             known += measure_all(new, sets, tiles, options)
+            _save(options, {"commit": commit(), "rows": known})
         if options.tuned:
             sets["tuned"] = headers("tuned", tuning_files(known, folder))
         results = {"commit": commit(), "rows": known}
@@ -340,8 +362,7 @@ def main() -> None:
             best = {row["name"]: row["best"] for row in known}
             workloads = [w for w in workloads if w.name in best]
             results["tuned"] = measure_all(workloads, sets, tiles, options, best)
-        if options.json:
-            options.json.write_text(json.dumps(results))
+        _save(options, results)
     print(f"{time.perf_counter() - options.started:.0f} s")
 
 

@@ -146,7 +146,7 @@ def children() -> float:
 
 def cap_of(attributes: dict[str, Any]) -> int:
     """Registers that the launch bounds leave a thread."""
-    threads = 32 * (attributes["num_warps"] + attributes.get("copier_warps", 0))
+    threads = 32 * (attributes["num_warps"] + attributes.get("producer_warps", 0))
     blocks = max(1, attributes.get("min_blocks") or 1)
     return min(255, 65536 // (threads * blocks) // 8 * 8)
 

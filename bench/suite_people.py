@@ -106,6 +106,31 @@ def _wave(t: Any) -> Any:
     return {"y": t.x + t.k * (s - 6 * t.x)}
 
 
+def _joint(t: Any) -> Any:
+    both = [a.int() // 8 * 32 + b // 8 for a, b in zip(t.a.split(1 << 26), t.b.split(1 << 26))]
+    return {"counts": sum(torch.bincount(one, minlength=1024) for one in both).int()}
+
+
+def _masked_softmax(t: Any) -> Any:
+    kept = t.x.float().mul_(t.scale).masked_fill_(t.keep[:, None, None] == 0, -1e9)
+    return torch.softmax(kept, 3)
+
+
+def _norm_rope(t: Any) -> Any:
+    x = t.x.float()
+    a, b = (x * torch.rsqrt(x.square().mean(2, keepdim=True) + t.eps) * t.w).chunk(2, 2)
+    c, s = t.c[:, None], t.s[:, None]
+    return torch.cat((a * c - b * s, b * c + a * s), 2)
+
+
+def _decode(t: Any) -> Any:
+    found = []
+    for q, k, ks, v, vs in zip(t.q, t.k, t.ks, t.v, t.vs):  # a sequence at a time, for memory
+        p = torch.softmax(t.scale * (q.float() @ k.float().mT) * ks[:, None], 2) * vs[:, None]
+        found.append(p @ v.float())
+    return {"o": torch.stack(found)}
+
+
 def _csr(t: Any) -> Any:
     return torch.sparse_csr_tensor(t.start, t.column, t.value, (t.M, t.K))
 
@@ -216,4 +241,14 @@ KINDS: Mapping[str, Kind] = {
     "wave": Kind(GROUP, want=_wave, limit=True, told=_sizes(256, 512, 2048),
                  peers=peers_of("wave", lambda t, c: (-(-t.D * t.H * t.W // c["BLOCK"]),),
                                 "x y D H W k", **FLAT)),
+    "joint_histogram": Kind(GROUP, want=_joint, zeroed=("counts",), limit=True,
+                            peers=lambda t: {}, told=_sizes(2048, 8192)),
+    "masked_softmax": Kind(GROUP, want=lambda t: {"y": _masked_softmax(t)}, limit=True,
+                           told=_sizes(2, 4, name="TT"),
+                           peers=lambda t: {"torch": lambda: _masked_softmax(t)}),
+    "qk_norm_rope": Kind(GROUP, want=lambda t: {"y": _norm_rope(t)}, limit=True,
+                         macros=lambda s: {"D": 128}, told=lambda s: tiles((1, 8), names="TT TH"),
+                         peers=lambda t: {"torch": lambda: _norm_rope(t)}),
+    "decode_int8": Kind(GROUP, want=_decode, limit=True, tolerance=5e-3, peers=lambda t: {},
+                        macros=lambda s: {"G": 4, "D": 128}, told=_sizes(32, 128, name="TN")),
 }

@@ -8,8 +8,8 @@ A test compares the pages with what this writes; `make bless` writes them too.
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 from tritonc import __version__
@@ -125,7 +125,7 @@ def passes_page() -> str:
             lines.append("\n## Machine-dependent\n")
         elif row is every[0]:
             lines.append("## Machine-independent\n")
-        described = sys.modules[row.function.__module__].__doc__ or ""
+        described = import_module(row.function.__module__).__doc__ or ""
         summary = described.strip().split("\n\n")[0].removeprefix(f"{row.name}: ")
         level = f" From -O{row.level}." if row.level else ""
         lines.append(f"- **{label}**: {' '.join(summary.split())} *{row.reason}*{level}")

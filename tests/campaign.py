@@ -61,12 +61,12 @@ class Campaign:
 
 def _program(seed: int, number: int) -> Input:
     """Statements at random, or what a kernel often is."""
-    make = random_patterns.program if number % 2 else random_programs.program
+    make = random_patterns.program if number % 4 else random_programs.program
     return Input(make(seed * 10**9 + number).encode(), "tc")
 
 
 def _settings(given: Input, rng: random.Random) -> random_programs.Settings:
-    return random_programs.Settings.draw(rng.randrange(10**9), rng.random() < 0.1)
+    return random_programs.Settings.draw(rng.randrange(10**9), rng.random() < 0.03)
 
 
 def _judged(action: Callable[[], object], limit: float = 60) -> Outcome:
@@ -148,7 +148,7 @@ CAMPAIGNS: dict[str, Campaign] = {
         _program, _on_threads),
     "sources": Campaign(
         "Damaged sources: diagnostics and nothing else.",
-        _damaged, lambda given, rng: fuzz.try_input(given, rng)),
+        _damaged, lambda given, rng: fuzz.try_input(given, rng, backend=0.05)),
     "passes": Campaign(
         "Damaged sources: those that still compile go through all passes and LLVM.",
         _damaged, lambda given, rng: fuzz.try_input(given, rng, backend=1.0)),

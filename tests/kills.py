@@ -30,6 +30,7 @@ from damage import Input
 
 from tritonc.options import Options
 from tritonc.source import Diagnostics, SourceFile
+from tritonc.tune.search import task as tasks
 from tritonc.tune.search import tuner
 from tritonc.tune.tuning_file import read
 
@@ -179,8 +180,8 @@ class _Gpu(FakeGpu):
 
 def _tuned() -> list[tuner.Choice]:
     site = replace(find_fake_gpus(None, 1, 60.0), open_device=_Gpu)
-    asked = tuner.Request(SourceFile("add.tc", SOURCE), Options(), "add.tune.json")
-    return tuner.tune(asked, tuner.prepare(asked, site.target, Diagnostics()), site, io.StringIO())
+    asked = tasks.Request(SourceFile("add.tc", SOURCE), Options(), "add.tune.json")
+    return tuner.tune(asked, tasks.prepare(asked, site.target, Diagnostics()), site, io.StringIO())
 
 
 def _tune(row: dict[str, Any]) -> str:

@@ -148,7 +148,7 @@ def check(product: Product, threads: bool) -> str:
     names = {op.name for op in data.kernel.ops()}
     how = "wgmma" if any("wgmma" in name for name in names) else "mma" if "mma_dot" in names \
         else "fma"
-    how += " roles" if "start_copier" in names else ""
+    how += " roles" if "start_producer" in names else ""
     how += " tensor copies" if any("tensor_copy" in name for name in names) else ""
     if threads and data.kernel.attributes.get("cluster", 1) == 1:
         sys.path.insert(0, str(Path(__file__).parent / "unit"))

@@ -75,15 +75,15 @@ def test_products_and_softmax_overlap() -> None:
     names = [(op.name, op.attributes.get("pending"))
              for op in loop_of_products(result.module.kernels[0])]
     order = [name for name in names if name[0] in (
-        "ring_wait", "wgmma", "wgmma_wait", "exp2", "any_other", "scale", "barrier")]
+        "wait_full", "wgmma", "wgmma_wait", "exp2", "any_other", "scale", "barrier")]
     # The assembler moves no wait for a product over the loop that is a wait at a ring.
-    assert order == [("ring_wait", None), ("wgmma", None), ("wgmma", None), ("wgmma_wait", 1),
-                     ("exp2", None), ("exp2", None), ("any_other", None), ("ring_wait", None),
+    assert order == [("wait_full", None), ("wgmma", None), ("wgmma", None), ("wgmma_wait", 1),
+                     ("exp2", None), ("exp2", None), ("any_other", None), ("wait_full", None),
                      ("wgmma_wait", 0), ("scale", None)]
     assert ("select", None) not in names[: names.index(("cond_br", None))]
     starts = [i for i, name in enumerate(names) if name[0] == "wgmma"]
     assert ("fmul", None) not in names[starts[0] : starts[1]]  # the tensor cores would wait for it
-    assert result.module.kernels[0].attributes["copier_warps"]
+    assert result.module.kernels[0].attributes["producer_warps"]
 
 
 def test_queries_of_the_next_program_come_early() -> None:
@@ -97,11 +97,11 @@ def test_queries_of_the_next_program_come_early() -> None:
 
 def started_and_waited_for(kernel: Kernel) -> list[list[tuple[str, int | None]]]:
     """What happens around products in the loops that read them from a ring."""
-    seen = ("wgmma", "wgmma_wait", "exp2", "ring_release", "shared_store")
+    seen = ("wgmma", "wgmma_wait", "exp2", "arrive_empty", "shared_store")
     found = []
     for loop in Cfg(kernel).loops:
         ops = [op for block in loop.blocks for op in block.ops]
-        if any(op.name == "ring_release" for op in ops):
+        if any(op.name == "arrive_empty" for op in ops):
             found.append([(op.name, op.attributes.get("pending")) for op in ops
                           if op.name in seen])
     return found
@@ -122,15 +122,15 @@ def test_chains_of_products_overlap() -> None:
     found = gradients("D=128,TM=64,TN=128")
     assert found["gradients_of_kv"] == [
         *start * 2, ("wgmma_wait", 1), ("exp2", None), ("wgmma_wait", 0), *start * 2,
-        ("wgmma_wait", 0), ("ring_release", None)]
+        ("wgmma_wait", 0), ("arrive_empty", None)]
     found = gradients("D=64,TM=64,TN=128")
     assert found["gradients_of_kv"] == [
         *start * 4, ("wgmma_wait", 3), ("exp2", None), ("wgmma_wait", 2), ("wgmma_wait", 0),
-        ("ring_release", None)]
+        ("arrive_empty", None)]
     found = gradients("D=128,QM=128,QN=64")
     assert found["gradient_of_q"] == [
         *start * 3, ("wgmma_wait", 2), ("exp2", None), ("wgmma_wait", 1), ("wgmma_wait", 0),
-        ("ring_release", None)]
+        ("arrive_empty", None)]
 
 
 def test_blocks_of_one_warpgroup_stand_beside_each_other() -> None:
@@ -140,7 +140,7 @@ def test_blocks_of_one_warpgroup_stand_beside_each_other() -> None:
     assert results[0].module is not None
     for kernel in results[0].module.kernels[1:]:
         assert kernel.attributes["num_warps"] == 4 and kernel.attributes["min_blocks"] == 2
-        assert "copier_warps" not in kernel.attributes
+        assert "producer_warps" not in kernel.attributes
         assert kernel.attributes["shared_bytes"] < 113 << 10
 
 
@@ -149,7 +149,7 @@ def test_an_operand_is_made_while_products_run() -> None:
     (result, _), = compiled(setting(FLOAT8, "D=128,TM=128,TN=128"), "sm_90a")
     assert result.module is not None
     assert started_and_waited_for(result.module.kernels[0]) == [
-        [("wgmma", None), ("wgmma", None), ("wgmma_wait", 1), ("ring_release", None),
+        [("wgmma", None), ("wgmma", None), ("wgmma_wait", 1), ("arrive_empty", None),
          ("exp2", None), ("exp2", None), ("shared_store", None), ("wgmma_wait", 0)]]
 
 
@@ -160,8 +160,8 @@ def test_maps_are_made_while_rows_are_on_their_way() -> None:
     kernel = result.module.kernels[0]
     home = next(b for b in kernel.blocks if any(op.name == "claim_slot" for op in b.ops))
     names = [op.name for op in home.ops]
-    set_up = ["async_copy", "load", "claim_slot", "start_copier", "shared_store", "async_wait",
-              "proxy_fence", "barrier", "ring_fill", "tensor_copy"]
+    set_up = ["async_copy", "load", "claim_slot", "start_producer", "shared_store", "async_wait",
+              "proxy_fence", "barrier", "arrive_full", "tensor_copy"]
     assert [name for name in names if name in set_up] == [*set_up[:3], "barrier", *set_up[3:]]
 
 
@@ -225,10 +225,10 @@ def test_scores_of_two_products_overlap_with_the_softmax() -> None:
     assert result.module is not None
     kernel = result.module.kernels[0]
     found = min(started_and_waited_for(kernel), key=len)
-    assert [one for one in found if one[0] != "ring_release"] == [
+    assert [one for one in found if one[0] != "arrive_empty"] == [
         ("wgmma", None), ("wgmma_wait", 0), *[("wgmma", None)] * 2, ("wgmma_wait", 1),
         *[("exp2", None)] * 2, ("wgmma_wait", 0)]
-    assert len(started_and_waited_for(kernel)) > 1 and kernel.attributes["copier_warps"]
+    assert len(started_and_waited_for(kernel)) > 1 and kernel.attributes["producer_warps"]
     assert "tensor_store" not in [op.name for op in kernel.ops()]
 
 
@@ -237,7 +237,7 @@ def test_warps_ask_for_the_factors_of_their_own_rows() -> None:
     made = driver.compile(SourceFile("t.tc", RISING), Options(arch="sm_90a"), ("manifest",))
     assert made.module is not None
     names = [op.name for op in made.module.kernels[0].ops()]
-    assert names.count("wgmma") % 4 == 0 and "start_copier" in names  # one runs ahead
+    assert names.count("wgmma") % 4 == 0 and "start_producer" in names  # one runs ahead
     assert "shared_load" in names and "scale" not in names
 
 
@@ -267,9 +267,9 @@ def wait_late(kernel: Kernel) -> None:
 
 
 @pytest.mark.parametrize("sabotage, message", [
-    (without("ring_acquire"), "what this tensor_copy overwrites"),
-    (without("ring_release"), "waits forever: nothing releases"),
-    (without("ring_wait"), "nothing was stored there|a copy into it is in flight"),
+    (without("wait_empty"), "what this tensor_copy overwrites"),
+    (without("arrive_empty"), "waits forever: nothing releases"),
+    (without("wait_full"), "nothing was stored there|a copy into it is in flight"),
     (wait_late, "undefined|in flight"),
 ])
 def test_sabotage_is_seen(sabotage: Callable[[Kernel], None], message: str) -> None:
@@ -295,4 +295,4 @@ def test_a_producer_warp_is_not_ahead_of_lengths_that_are_loaded() -> None:
     path = ROOT / "bench" / "ways" / "attention" / "loaded_lengths.tc"
     (result, *_) = [result for result, _ in compiled(setting(path, "D=128"), "sm_90a")]
     assert result.module is not None
-    assert result.module.kernels[0].attributes.get("copier_warps")
+    assert result.module.kernels[0].attributes.get("producer_warps")

@@ -46,7 +46,7 @@ def test_a_warp_of_its_own_makes_the_copies(number: int, tmp_path: Path, thoroug
     assert result.module is not None
     kernel = result.module.kernels[0]
     if number != 2:  # another body, for where factors are not aligned
-        assert kernel.attributes["copier_warps"]
+        assert kernel.attributes["producer_warps"]
     loops = [op for op in kernel.ops() if op.name == "wgmma_wait" and op.attributes["pending"]]
     assert bool(loops) == (number != 0)
     assert not any(op.name == "async_copy" for block in kernel.blocks

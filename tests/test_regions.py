@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from programs import ROOT, Setting, compiled, settings, simulate
 
-from tritonc.backend.launch.persist import counts_instances, rare_instances
+from tritonc.backend.launch.persist import counts_programs, rare_programs
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.types import Buffer
 
@@ -24,7 +24,7 @@ BEHIND = Setting(ROOT / "tests" / "run" / "low_rank.tc", (
 @pytest.mark.parametrize("setting", [*PLAIN, *CHOOSING, TWO_STEPS, BEHIND], ids=lambda s: s.name)
 def test_a_producer_warp_serves_any_region(setting: Setting) -> None:
     (result,) = simulate(setting, "sm_90a")
-    assert result.module is not None and result.module.kernels[0].attributes["copier_warps"]
+    assert result.module is not None and result.module.kernels[0].attributes["producer_warps"]
 
 
 @pytest.mark.parametrize("name", ["two_sets", "global_tokens"])
@@ -35,8 +35,8 @@ def test_loops_behind_each_other_in_persistent_blocks(name: str) -> None:
     (result, _), = compiled(setting, "sm_90a")
     assert result.module is not None
     kernel = result.module.kernels[0]
-    (loop,) = (loop for loop in Cfg(kernel).loops if counts_instances(loop))
-    assert kernel.attributes["copier_warps"]
+    (loop,) = (loop for loop in Cfg(kernel).loops if counts_programs(loop))
+    assert kernel.attributes["producer_warps"]
     products = [op for op in loop.ops() if op.name == "wgmma"]
     queries = {op.operands[0] for op in products if isinstance(op.operands[0].type, Buffer)}
     (view,) = [value.op for value in queries]
@@ -51,7 +51,7 @@ def test_warpgroups_do_not_wait_where_an_instance_chooses_a_body(setting: Settin
     (result, _), = compiled(setting, "sm_90a")
     assert result.module is not None
     kernel = result.module.kernels[0]
-    (loop,) = (loop for loop in Cfg(kernel).loops if counts_instances(loop))
-    rare = rare_instances(kernel)
+    (loop,) = (loop for loop in Cfg(kernel).loops if counts_programs(loop))
+    rare = rare_programs(kernel)
     names = [op.name for block in loop.blocks if block not in rare for op in block.ops]
     assert rare and "wgmma" in names and "barrier" not in names

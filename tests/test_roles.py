@@ -23,8 +23,8 @@ from tritonc.ir.types import Buffer, Scalar, Tile
 
 WAYS = ROOT / "bench" / "ways" / "attention"
 CONSUMERS = 2
-PRODUCER = ("ring_acquire", "tensor_copy")
-CONSUMER = ("ring_wait", "ring_release", "ring_fill")
+PRODUCER = ("wait_empty", "tensor_copy")
+CONSUMER = ("wait_full", "arrive_empty", "arrive_full")
 
 
 class Ring:
@@ -98,17 +98,17 @@ class Launch:
     def meet(self, op: Op, values: dict[Value, Any], first: bool) -> Iterator[bool]:
         copies = op.name == "tensor_copy"
         ring = self.ring(op.operands[1 if copies else 0], values)
-        if op.name in ("ring_wait", "ring_acquire"):
+        if op.name in ("wait_full", "wait_empty"):
             while ring.phase % 2 == values[op.operands[1]] % 2:
                 yield True
         elif copies:
             block = next(b for b in self.kernel.blocks if op in b.ops)
             expects = next(o for o in reversed(block.ops[: block.ops.index(op)])
-                           if o.name == "ring_expect" and o.operands[0] is op.operands[1])
+                           if o.name == "expect_full" and o.operands[0] is op.operands[1])
             t = op.operands[0].type
             assert isinstance(t, Buffer)
             ring.come(t.stage_bytes, expects.attributes["bytes"])
-        elif op.name == "ring_release":
+        elif op.name == "arrive_empty":
             ring.come(1, CONSUMERS)
         elif first:
             ring.come(1, 1)
@@ -146,7 +146,7 @@ def test_all_roles_come_to_their_ends(name: str) -> None:
     (result, _), = compiled(setting, "sm_90a")
     assert result.module is not None
     kernel = result.module.kernels[0]
-    assert kernel.attributes["copier_warps"]
+    assert kernel.attributes["producer_warps"]
     for length, processors in itertools.product((128, 300), (1, 3)):
         launch = Launch(kernel, (-(-length // 128), 3), processors,
                         {"S": length, "window": 200}, [length, 1, 128])

@@ -18,6 +18,7 @@ import pytest
 from tritonc.options import NATIVE, Options
 from tritonc.source import Diagnostics, SourceFile
 from tritonc.tune import tuning_file
+from tritonc.tune.search import task as tasks
 from tritonc.tune.search import tuner
 from tritonc.tune.timing.bench import bench
 from tritonc.tune.timing.cuda_device import CudaDevice
@@ -79,9 +80,9 @@ def test_faults_cost_their_candidates(tmp_path: Path) -> None:
     found = local_gpus([0], 2, 3.0)
     assert found is not None
     site = replace(found, open_device=FaultyGpu)
-    request = tuner.Request(SourceFile("add.tc", ADD), Options(tune={"T": 1024}),
+    request = tasks.Request(SourceFile("add.tc", ADD), Options(tune={"T": 1024}),
                             str(tmp_path / "add.tune.json"))
-    task = tuner.prepare(request, site.target, Diagnostics())
+    task = tasks.prepare(request, site.target, Diagnostics())
     out = io.StringIO()
     (choice,) = tuner.tune(request, task, site, out)
     told = out.getvalue()

@@ -38,7 +38,7 @@ META_PARAMETERS: tuple[MetaParameter, ...] = (
     MetaParameter("memory_k", "split_loops", "Number of blocks among which the iterations of an "
                   "accumulation loop are split, with sums in memory that the launch gives; only in "
                   "variants.", (), range(1, 65)),
-    MetaParameter("group", "group_instances", "Number of rows of a band of programs that "
+    MetaParameter("group", "rasterize", "Number of rows of a band of programs that "
                   "run together and share operands in the cache.",
                   (1, 16), range(1, 65), frozenset({"dot", "two axes"}), _SHARED),
     MetaParameter("min_blocks", "limit_registers", "Number of blocks that must fit on a "
@@ -54,7 +54,7 @@ META_PARAMETERS: tuple[MetaParameter, ...] = (
                   range(2), frozenset({"wgmma"}), (("wgmma", 0),)),
     MetaParameter("tensor_store", "store_tensors", "Whether TMA may store results.", (0, 1),
                   range(2), frozenset({"wgmma"}), (("wgmma", 0), ("tensor_copy", 0), *_SHARED)),
-    MetaParameter("persistent", "group_instances", "Whether a block computes several programs.",
+    MetaParameter("persistent", "rasterize", "Whether a block computes several programs.",
                   (0, 1), range(2), frozenset({"wgmma"}), (("wgmma", 0), *_SHARED)),
     MetaParameter("continued", "pipeline", "Keep the pipeline full across programs.", (0,),
                   range(2), frozenset({"wgmma"}),

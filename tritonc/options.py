@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from tritonc.records import dataclass
 
 DEFAULT_ARCH = "sm_80"  # its PTX runs on every GPU from Ampere on
 MOST_VARIANTS = 12  # of a kernel beside the general entry, where --variants has no number

@@ -6,13 +6,14 @@ The lists themselves, with the reasons for their order, are in `tritonc.passes`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from time import perf_counter
 from typing import NamedTuple
 
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Module
 from tritonc.ir.types import Tile
+from tritonc.records import dataclass
 from tritonc.source import CompileError, fail
 
 LAYOUTS = "assign_layouts"  # the pass that gives every tile a layout
@@ -26,6 +27,7 @@ class Pass(NamedTuple):
     function: PassFunction
     reason: str  # why here
     level: int = 1  # the least -O at which it runs; 0 for what the program cannot do without
+    only: tuple[str, ...] = ()  # without any of these operations, a kernel is left as it is
 
 
 class PassError(Exception):
@@ -75,11 +77,12 @@ def run(kernel: Kernel, context: Context, passes: Sequence[Pass], *, level: int 
     unseen = True  # by hooks.verify, which meets what a pass was given, too
     for label, row in zip(names or labels(passes), passes, strict=True):
         if row.level <= level:
+            idle = row.only and {op.name for op in kernel.ops()}.isdisjoint(row.only)
             if hooks.before is not None:
                 hooks.before(label, kernel)
             started = perf_counter()
             try:
-                changed = row.function(kernel, context)
+                changed = not idle and row.function(kernel, context)
                 if hooks.verify is not None and (changed or unseen):
                     hooks.verify(kernel, context)
                     unseen = False
@@ -111,12 +114,21 @@ def check(passes: Sequence[Pass], order: Sequence[tuple[str, str, str]]) -> None
             raise ValueError(f"pass {row.name} runs twice for one reason")
 
 
+def has_layouts(module: Module) -> bool:
+    """Whether a pass of the backend left the IR: those before LAYOUTS cannot go on with it."""
+    return any(tile.layout is not None for kernel in module.kernels for tile in _tiles(kernel))
+
+
+def _tiles(kernel: Kernel) -> list[Tile]:
+    return [result.type for op in kernel.ops() for result in op.results
+            if isinstance(result.type, Tile)]
+
+
 def check_stage(module: Module, passes: Sequence[str]) -> None:
-    """Refuse IR that `passes` of the backend cannot go on with.  Raises CompileError."""
+    """Refuse IR that `passes`, those that are left, cannot go on with.  Raises CompileError."""
     begins = LAYOUTS in passes
     for kernel in module.kernels:
-        tiles = [result.type for op in kernel.ops() for result in op.results
-                 if isinstance(result.type, Tile)]
+        tiles = _tiles(kernel)
         if begins and any(tile.layout is not None for tile in tiles):
             raise fail("ir-stage", kernel.span, f"kernel '{kernel.name}' has layouts already: say "
                        "with --start-after=PASS which pass wrote it")

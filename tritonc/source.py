@@ -14,9 +14,11 @@ import sys
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import NamedTuple
+
+from tritonc.records import dataclass
 
 LAST_LINE = 2147483647  # the greatest number that #line takes
 
@@ -92,12 +94,14 @@ class Span(NamedTuple):
 
     A token that a macro produced has the span of the macro's use, as the reader sees it, and an
     `expansion` that tells where the body spells the token.  A macro argument keeps its own span.
+    `fallback`: of an operation in the version that runs where facts tested at run time do not hold.
     """
 
     file: SourceFile
     start: int
     end: int
     expansion: Expansion | None = None
+    fallback: bool = False
 
     @property
     def line(self) -> int:

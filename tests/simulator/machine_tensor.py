@@ -167,7 +167,7 @@ def _check_map(frame: Frame, op: Op, tensor: TensorMap) -> None:
                    f"{tensor.stride}, box {tensor.box}")
 
 
-def _ring_init(machine: Machine, frame: Frame, op: Op) -> None:
+def _init_barriers(machine: Machine, frame: Frame, op: Op) -> None:
     view: View = frame.read(op.operands[0])
     extents = view.offsets.shape
     threads = np.zeros(view.offsets.size, np.int16)
@@ -180,7 +180,7 @@ def _stage(machine: Machine, view: View) -> Stage:
     return machine.engine.rings[view.serial][int(view.offsets[0, 0])]
 
 
-def _ring_expect(machine: Machine, frame: Frame, op: Op) -> None:
+def _expect_full(machine: Machine, frame: Frame, op: Op) -> None:
     if _off(frame, op):
         return
     stage = _stage(machine, frame.read(op.operands[0]))
@@ -189,7 +189,7 @@ def _ring_expect(machine: Machine, frame: Frame, op: Op) -> None:
     stage.expected = op.attributes["bytes"]
 
 
-def _ring_fill(machine: Machine, frame: Frame, op: Op) -> None:
+def _arrive_full(machine: Machine, frame: Frame, op: Op) -> None:
     if _off(frame, op):
         return
     view: View = frame.read(op.operands[0])
@@ -280,7 +280,7 @@ def _panel(buffer: View, number: int, tensor: TensorMap) -> View:
     return buffer._replace(start=0, offsets=rows[np.newaxis])
 
 
-def _ring_release(machine: Machine, frame: Frame, op: Op) -> None:
+def _arrive_empty(machine: Machine, frame: Frame, op: Op) -> None:
     """Buffers that nothing in flight reads are as if no thread had read them, once acquired."""
     if _off(frame, op):
         return
@@ -289,7 +289,7 @@ def _ring_release(machine: Machine, frame: Frame, op: Op) -> None:
     for operand in op.operands[1:]:
         buffer: View = frame.read(operand)
         machine.race(frame, op, buffer.any(buffer.space.products), buffer.offsets.shape,
-                     "what this ring_release gives away: a product in flight reads it")
+                     "what this arrive_empty gives away: a product in flight reads it")
         readers = buffer.of(buffer.space.hazards.reader)
         buffer.put(buffer.space.hazards.reader, np.where(readers == NOBODY, readers, RELEASED))
     stage, engine = _stage(machine, view), machine.engine
@@ -297,7 +297,7 @@ def _ring_release(machine: Machine, frame: Frame, op: Op) -> None:
     stage.phases, stage.released = stage.phases + 1, engine.releases
 
 
-def _ring_acquire(machine: Machine, frame: Frame, op: Op) -> None:
+def _wait_empty(machine: Machine, frame: Frame, op: Op) -> None:
     if _off(frame, op):
         return
     view: View = frame.read(op.operands[0])
@@ -313,14 +313,14 @@ def _ring_acquire(machine: Machine, frame: Frame, op: Op) -> None:
         buffer.put(buffer.space.hazards.reader, np.where(readers == RELEASED, NOBODY, readers))
 
 
-def _ring_wait(machine: Machine, frame: Frame, op: Op) -> None:
+def _wait_full(machine: Machine, frame: Frame, op: Op) -> None:
     view: View = frame.read(op.operands[0])
     extents = view.offsets.shape
     machine.get(frame, op, view, _everybody(view), extents)
     stage, parity = _stage(machine, view), int(frame.read(op.operands[1]))
     if stage.phases % 2 != parity:
         return  # that phase ended long ago
-    if stage.expected is None and "copier_warps" in frame.launch.kernel.attributes:
+    if stage.expected is None and "producer_warps" in frame.launch.kernel.attributes:
         stage.awaited = machine.engine.releases
         return
     if stage.expected is None or stage.expected != _arriving(stage):
@@ -345,9 +345,9 @@ SIMULATED: dict[str, Callable[[Machine, Frame, Op], Any]] = {
     "wgmma": _wgmma, "wgmma_wait": _wgmma_wait, "proxy_fence": _proxy_fence,
     "claim_slot": _claim_slot, "release_slot": _release_slot, "tensor_map": _tensor_map,
     "publish_maps": _publish_maps,
-    "ring_init": _ring_init, "ring_expect": _ring_expect, "ring_fill": _ring_fill,
+    "init_barriers": _init_barriers, "expect_full": _expect_full, "arrive_full": _arrive_full,
     "tensor_copy": _tensor_copy,
-    "ring_wait": _ring_wait, "ring_release": _ring_release, "ring_acquire": _ring_acquire,
+    "wait_full": _wait_full, "arrive_empty": _arrive_empty, "wait_empty": _wait_empty,
     "tensor_store": _tensor_store, "store_wait": _store_wait,
     **dict.fromkeys(("turn_wait", "turn_pass"), lambda machine, frame, op: None),
 }

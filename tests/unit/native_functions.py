@@ -8,7 +8,8 @@ from typing import Any
 import llvmlite.binding as llvm
 import numpy as np
 
-from tritonc.backend.emit.module import HelperBuilder, ModuleEmitter
+from tritonc.backend.emit.body import HelperBuilder, helper_function
+from tritonc.backend.emit.module import ModuleEmitter
 from tritonc.backend.target.target import find
 from tritonc.options import Options
 
@@ -62,7 +63,7 @@ class NativeFunctions:
         """`helpers`: (name, LLVM type) -> what writes it."""
         module = ModuleEmitter(find("sm_80"), Options())
         loops = [_LOOP.format(name=f"{name}_{t}", t=t,
-                              function=module.helper(f"{name}.{t}", t, (t,), build))
+                              function=helper_function(module, f"{name}.{t}", t, (t,), build))
                  for (name, t), build in helpers.items()]
         lines = [line for line in (module.text() + "".join(loops) + _MODELS).splitlines()
                  if not line.startswith(("target ", "declare float @llvm.nvvm."))]

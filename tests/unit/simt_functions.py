@@ -324,6 +324,13 @@ def _reciprocal(a: Any) -> Any:
         return np.float32(1) / a
 
 
+def _gross_reciprocal(a: Any) -> Any:
+    """Some 20 bits of it: the low half of a result is 0."""
+    with np.errstate(all="ignore"):
+        bits = (1 / np.asarray(a, np.float64)).view(np.uint64)
+    return (bits & np.uint64(0xFFFFFFFF00000000)).view(np.float64)
+
+
 _BY_PREFIX: list[tuple[str, Callable[..., Lanes]]] = [
     ("llvm.nvvm.read.ptx.sreg", _special),
     ("llvm.nvvm.barrier.cta.red", _vote),
@@ -360,6 +367,7 @@ _BY_PREFIX: list[tuple[str, Callable[..., Lanes]]] = [
     ("llvm.round", _unary(_away)),
     ("llvm.sqrt", _unary(np.sqrt)),
     ("llvm.nvvm.rcp.approx.ftz.f", _unary(_reciprocal)),
+    ("llvm.nvvm.rcp.approx.ftz.d", _unary(_gross_reciprocal)),
     ("llvm.nvvm.ex2", _unary(lambda a: np.exp2(a.astype(np.float64)))),
     ("llvm.exp2", _unary(lambda a: np.exp2(a.astype(np.float64)))),
     ("llvm.copysign", lambda m, name, types, v, active: np.copysign(*v)),

@@ -235,7 +235,7 @@ def _keep_products(program: Program) -> None:
 
 
 def _expect_more(program: Program) -> None:
-    for op in _each(program, "ring_expect"):
+    for op in _each(program, "expect_full"):
         op.attributes["bytes"] += 16
 
 
@@ -246,7 +246,7 @@ def _other_swizzle(program: Program) -> None:
 
 def _no_wait(program: Program) -> None:
     for block in program.kernel.blocks:
-        block.ops = [op for op in block.ops if op.name != "ring_wait"]
+        block.ops = [op for op in block.ops if op.name != "wait_full"]
 
 
 def _early_release(program: Program) -> None:
@@ -254,7 +254,7 @@ def _early_release(program: Program) -> None:
     for block in program.kernel.blocks:
         block.ops = [op for op in block.ops if op is not release]
         for i, op in enumerate(block.ops):
-            if op.name == "ring_wait":
+            if op.name == "wait_full":
                 block.ops.insert(i, release)
                 return
 
@@ -275,11 +275,11 @@ def test_sabotage_of_a_tensor_pipeline_is_seen(sabotage: Any, message: str | Non
 
 
 @pytest.mark.parametrize(("name", "message"), [
-    ("ring_release", "waits forever"), ("ring_acquire", "overwrites: another thread used it"),
-    ("group_barrier", "no proxy_fence and barrier between"), ("ring_fill", "waits forever"),
+    ("arrive_empty", "waits forever"), ("wait_empty", "overwrites: another thread used it"),
+    ("group_barrier", "no proxy_fence and barrier between"), ("arrive_full", "waits forever"),
     ("async_wait", "a copy into it is in flight"),
 ])
-def test_sabotage_of_a_copier_is_seen(name: str, message: str) -> None:
+def test_sabotage_of_a_producer_is_seen(name: str, message: str) -> None:
     program = lowered(matmul(BF16, 136, 72, 264, (128, 64, 64), result=F16), target="sm_90a",
                       copier=1)
     for block in program.kernel.blocks:

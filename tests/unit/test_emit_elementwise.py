@@ -73,8 +73,12 @@ def program(op: str, operands: list[Any], types: list[Scalar], to: Scalar | None
     return k.done()
 
 
-def check(p: Program, target: str = "sm_80", ulp: float = 0.0, **options: Any) -> None:
-    want, got = p.run()["out"], execute(lowered(p, target=target), target, **options)["out"]
+def check(p: Program, target: str = "sm_80", **options: Any) -> None:
+    compare(p, lowered(p, target=target), target, **options)
+
+
+def compare(p: Program, low: Program, target: str = "sm_80", **options: Any) -> None:
+    want, got = p.run()["out"], execute(low, target, **options)["out"]
     e = p.kernel.parameters[-1].type.element
     if e == BF16:
         want, got = ((a.astype(np.uint32) << 16).view(np.float32) for a in (want, got))
@@ -167,6 +171,41 @@ def test_many_numbers_divided_by_one(op: str, divisor: int) -> None:
     check(p)
     text = ptx(lowered(p, without=("specialize",)), "sm_80")
     assert text.count("div.") == 1 and "rem." not in text  # none for each number
+
+
+@pytest.mark.parametrize("pieces", [False, True])
+@pytest.mark.parametrize("kind", ["each", "one", "moderate"])
+def test_quotients_of_any_floats(kind: str, pieces: bool) -> None:
+    """Subnormal, infinite and zero ones too: of numbers with a divisor of their own, and of one;
+    by themselves, and behind a product, where they come piece by piece."""
+    one = kind == "one"
+    random = np.random.default_rng(int(one))
+    bits = random.integers(0, 2**32, (2, 1024), dtype=np.uint64).astype(np.uint32)
+    a, d = (row.view(np.float32) for row in bits)
+    edges = np.array([0, -0.0, np.inf, -np.inf, np.nan, 1, 2**-126, 2**-149, -3 * 2**-149, 2**127,
+                      np.finfo(np.float32).max, 2**-63, 2**63, 3], np.float32)
+    a[:196], d[:196] = np.repeat(edges, 14), np.tile(edges, 14)
+    ties = slice(200, 400)  # quotients between subnormal numbers, some in the middle
+    d[ties] = np.exp2(random.integers(1, 4, 200))
+    a[ties] = random.integers(-99, 99, 200) * 2.0**-149
+    if kind == "moderate":  # divided in groups: zeros keep their signs
+        a[:], d[:] = np.resize([0, -0.0, 1, -2.5], 1024), np.resize([3, -3, -1.5], 1024)
+    k = Sketch("k", 1)
+    r = k.arange(1024)
+    x = k.load(k.at(k.pointer("a", F32, a), r))
+    divisor = k.spread(k.load(k.pointer("d", F32, d[300:301])), (1024,)) if one else k.load(
+        k.at(k.pointer("d", F32, d), r))
+    out = k.pointer("out", F32, np.zeros(1024, np.float32))
+    ones = k.load(k.at(k.pointer("ones", F32, np.ones(1024, np.float32)), r))
+    k.store(k.at(out, r), k.build.value("fmul", k.build.value("fdiv", x, divisor), ones))
+    p = k.done()
+    low = lowered(p, without=("specialize",))
+    for op in low.kernel.ops():
+        if op.name == "fdiv" and pieces:
+            op.attributes["piecewise"] = True
+    compare(p, low)
+    text = ptx(low, "sm_80")
+    assert ("rcp.approx.ftz.f64" in text, "div.rn" in text) == (pieces, not pieces)
 
 
 @pytest.mark.parametrize("e", INTEGERS, ids=str)

@@ -16,7 +16,7 @@ from sketch import Sketch
 from test_backend_passes import lowered
 from test_emit_elementwise import program
 
-from tritonc.backend.emit.body import Body, Term
+from tritonc.backend.emit.body import Body, Term, helper_function
 from tritonc.backend.emit.floats import math_f32, math_f64
 from tritonc.backend.emit.floats.math import BOUNDS
 from tritonc.backend.emit.floats.math_reduction import any_angle, two_over_pi
@@ -47,9 +47,9 @@ def of_any_angle(t: str, build: Callable[[Body], None]) -> Callable[[Body], None
     def whole(body: Body) -> None:
         assert body.module is not None
         x, pair = body.parameters[0], f"{{ {t}, i32 }}"
-        near = body.module.helper(f"angle.{t}", pair, (t,), table["angle"])
-        any_ = body.module.helper(f"any.angle.{t}", pair, (t, t, "i32"), any_angle)
-        wave = body.module.helper(f"wave.{id(build)}", t, (t, "i32"), build)
+        near = helper_function(body.module, f"angle.{t}", pair, (t,), table["angle"])
+        any_ = helper_function(body.module, f"any.angle.{t}", pair, (t, t, "i32"), any_angle)
+        wave = helper_function(body.module, f"wave.{id(build)}", t, (t, "i32"), build)
         found: list[Term] = []
         for name in (near, any_):
             both = body.call_helper(name, pair, x, *found)

@@ -154,7 +154,7 @@ def test_a_ring_that_goes_on_from_one_instance_to_the_next(depth: int) -> None:
     """Six instances of three blocks, with fewer iterations than run ahead and more."""
     program = matmul(BF16, 72, 136, depth, (64, 64, 32), result=F16 if depth == 200 else None)
     done = lowered(program, target="sm_90a", copier=1)
-    assert done.kernel.attributes["copier_warps"]
+    assert done.kernel.attributes["producer_warps"]
     seen = run(program, "sm_90a", copier=1)
     assert has(seen, BOX) == bool(depth) and has(seen, "s2g")
 
@@ -171,10 +171,10 @@ def test_a_warp_of_its_own_makes_the_copies() -> None:
     np.testing.assert_array_equal(done.run()["c"], program.expected["c"])
     assert done.kernel.threads == 256 + 128
     (begin,) = [block for block in done.kernel.blocks if block.name == "begin"]
-    warm = [op.name for op in begin.ops if op.name in ("async_copy", "tensor_map", "ring_fill")]
-    assert warm == ["async_copy"] * 2 + ["tensor_map"] * 3 + ["ring_fill"]
+    warm = [op.name for op in begin.ops if op.name in ("async_copy", "tensor_map", "arrive_full")]
+    assert warm == ["async_copy"] * 2 + ["tensor_map"] * 3 + ["arrive_full"]
     (body,) = [block for block in done.kernel.blocks if any(
-        op.name == "ring_acquire" for op in block.ops)]
+        op.name == "wait_empty" for op in block.ops)]
     assert not any(op.name == "barrier" for op in body.ops)
     found, machine = launch(done, "sm_90a", MatrixMachine)
     np.testing.assert_array_equal(found["c"], program.expected["c"].reshape(found["c"].shape))
@@ -231,7 +231,7 @@ def test_parts_of_two_results_have_a_buffer_each(persistent: int) -> None:
 
 
 @pytest.mark.parametrize("persistent", [0, 1])
-def test_a_copier_of_a_loop_in_another_one_starts_once(persistent: int) -> None:
+def test_a_producer_of_a_loop_in_another_one_starts_once(persistent: int) -> None:
     """Not in each instance: its ring goes on through all of them."""
     text = TRIANGLE.replace("END", "K")
     inner = text[text.index("  for") : text.index("  half* pc")]
@@ -244,8 +244,8 @@ def test_a_copier_of_a_loop_in_another_one_starts_once(persistent: int) -> None:
     kernel = made.module.kernels[0]
     names = [op.name for op in kernel.ops()]
     cfg = Cfg(kernel)
-    assert names.count("start_copier") == 1 and kernel.attributes["copier_warps"]
-    assert not any(op.name == "start_copier" for block in cfg.innermost for op in block.ops)
+    assert names.count("start_producer") == 1 and kernel.attributes["producer_warps"]
+    assert not any(op.name == "start_producer" for block in cfg.innermost for op in block.ops)
 
 
 @pytest.mark.parametrize("where, engine", [("a", False), ("c", True)])
@@ -275,12 +275,12 @@ def test_maps_of_another_slot_keep_their_boxes() -> None:
     assert boxes["tensor_map"].count((64, 128)) == boxes["tensor_copy"].count((64, 128)) == 2
 
 
-def test_a_copier_waits_for_what_meets_with_its_copies() -> None:
+def test_a_producer_waits_for_what_meets_with_its_copies() -> None:
     done = lowered(matmul(BF16, 72, 72, 136, (64, 64, 32), result=F16), target="sm_90a", copier=1)
-    (start,) = [op for op in done.kernel.ops() if op.name == "start_copier"]
+    (start,) = [op for op in done.kernel.ops() if op.name == "start_producer"]
     assert not start.attributes["waits"]
     for block in done.kernel.blocks:
-        block.ops = [op for op in block.ops if op.name != "ring_fill"]
+        block.ops = [op for op in block.ops if op.name != "arrive_full"]
     assert specialize_warps(done.kernel, context("sm_90a")) and start.attributes["waits"]
 
 
@@ -293,7 +293,7 @@ def test_results_take_the_memory_that_stages_leave(stages: int, buffers: int) ->
     pass_manager.run(ready.kernel, settings, [*passes.OPT, *passes.BACKEND])
     leaving = [op for op in ready.kernel.ops() if op.attributes.get("groups") == 2
                and op.name == "alloc_shared"]
-    assert len(leaving) == buffers and ready.kernel.attributes["copier_warps"]
+    assert len(leaving) == buffers and ready.kernel.attributes["producer_warps"]
     (last,) = [block for block in ready.kernel.blocks if any(
         op.name == "tensor_store" for op in block.ops)]
     fences = [op for op in last.ops if op.name in ("proxy_fence", "group_barrier")]
@@ -302,12 +302,12 @@ def test_results_take_the_memory_that_stages_leave(stages: int, buffers: int) ->
 
 
 def test_what_the_source_promises_needs_no_second_body() -> None:
-    """Nor memory for one: the copier's condition is one start."""
+    """Nor memory for one: the producer's condition is one start."""
     for known, bodies in ((1, 2), (8, 1)):
         ready = lowered(matmul(BF16, 72, 72, 136, (64, 64, 32), known=known, result=F16),
                         target="sm_90a", copier=1)
         products = [op for op in ready.kernel.ops() if op.name == "wgmma"]
-        assert len(products) == bodies and ready.kernel.attributes["copier_warps"]
+        assert len(products) == bodies and ready.kernel.attributes["producer_warps"]
 
 
 def _volatile_start(kernel: Kernel) -> None:
@@ -324,14 +324,14 @@ def _volatile_start(kernel: Kernel) -> None:
 
 def _no_acquire(kernel: Kernel) -> None:
     for block in kernel.blocks:
-        block.ops = [op for op in block.ops if op.name != "ring_acquire"]
+        block.ops = [op for op in block.ops if op.name != "wait_empty"]
 
 
 def _other_use(kernel: Kernel) -> None:
     """Threads write what copies write, while copies can follow."""
     copy = next(op for op in kernel.ops() if op.name == "tensor_copy")
     block = next(b for b in kernel.blocks if copy in b.ops)
-    block.ops.insert(-1, make_op("ring_init", [copy.operands[0]]))
+    block.ops.insert(-1, make_op("init_barriers", [copy.operands[0]]))
 
 
 @pytest.mark.parametrize("change", [_volatile_start, _no_acquire, _other_use])
@@ -340,10 +340,10 @@ def test_copies_that_are_no_program_of_their_own_stay(change: Callable[[Kernel],
                    without=("specialize_warps", "insert_barriers"))
     kernel = done.kernel
     assert specialize_warps(kernel, context("sm_90a"))
-    del kernel.attributes["copier_warps"]
+    del kernel.attributes["producer_warps"]
     change(kernel)
     assert not specialize_warps(kernel, context("sm_90a"))
-    assert "copier_warps" not in kernel.attributes
+    assert "producer_warps" not in kernel.attributes
 
 
 @pytest.mark.parametrize("columns, engine", [(64, False), (128, True), (256, True)])

@@ -12,6 +12,7 @@ from fake_driver import FakeDriver, FakeTensor, argument, install
 
 import tritonc
 from tritonc.launch.python import dlpack
+from tritonc.launch.python.launcher import Launcher
 from tritonc.launch.python.parameters import Parameter
 
 ADD = """
@@ -169,6 +170,18 @@ def test_ranges(kernel: tritonc.Kernel, driver: FakeDriver) -> None:
         kernel.launch(0, 0, FakeTensor(), FakeTensor(), *RIGHT)
         kernel.launch(0, (5, 0), FakeTensor(), FakeTensor(), *RIGHT)
     assert len(driver.launches) == before
+
+
+def test_a_range_is_looked_at_once(kernel: tritonc.Kernel, driver: FakeDriver,
+                                   monkeypatch: pytest.MonkeyPatch) -> None:
+    """However it says the same: a tuple of one was looked at in every launch."""
+    kernel = fresh(kernel)
+    looks: list[Any] = []
+    grid = Launcher._grid
+    monkeypatch.setattr(Launcher, "_grid", lambda *given: (looks.append(given), grid(*given))[1])
+    for extents in (64, (64,), (64,), 64):
+        kernel.launch(0, extents, FakeTensor(), FakeTensor(), *RIGHT)
+    assert len(driver.launches) == 4 and len(looks) == 1
 
 
 def test_wrong_counts_and_streams(kernel: tritonc.Kernel, driver: FakeDriver) -> None:

@@ -15,7 +15,7 @@ PACKAGE = Path(tritonc.__file__).parent
 # A module's layer is that of the longest prefix here.  It may import lower layers, and its own
 # layer within the same part (the prefix); "peers" of one layer do not know each other.
 LAYERS: list[list[str]] = [
-    ["tritonc.text_table"],
+    ["tritonc.text_table", "tritonc.later", "tritonc.records"],
     ["tritonc", "tritonc.source", "tritonc.diagnostics", "tritonc.meta_parameters",
      "tritonc.llvm_version", "tritonc.spelling", "tritonc.variants.choice", "tritonc.lalr"],
     ["tritonc.options"],
@@ -79,6 +79,15 @@ def test_imports_go_downwards(path: Path) -> None:
             f"{module_name(path)} (layer {level}) imports {imported} (layer {below})")
 
 
+def test_no_file_needs_itself() -> None:
+    """No circle of imports, those inside functions and for types included."""
+    below = {module_name(path): {name for name in imports_of(path) if name != module_name(path)}
+             for path in PACKAGE.rglob("*.py")}
+    while done := {name for name, needs in below.items() if not needs & below.keys()}:
+        below = {name: needs for name, needs in below.items() if name not in done}
+    assert not below, f"they need each other, or what does: {', '.join(sorted(below))}"
+
+
 def test_start_up_is_lean() -> None:
     """What `tritonc --version` loads; in a process of its own, where nothing is loaded yet."""
     code = ("import sys, tritonc.cli.main, tritonc.driver, tritonc.render, tritonc.outputs;"
@@ -97,3 +106,10 @@ def test_a_compilation_imports_no_numpy() -> None:
             "driver.compile(SourceFile('m.tc', text), Options(arch='sm_90a'), ('ptx',));"
             "assert 'numpy' not in sys.modules")
     subprocess.run([sys.executable, "-c", code, str(source)], check=True)
+
+
+def test_each_pass_of_the_backend_knows_its_operations() -> None:
+    """Also where it is the first one that is imported."""
+    code = ("import tritonc.backend.launch.rasterize; from tritonc.ir.ops import ROWS; "
+            "assert 'get_num_multiprocessors' in ROWS")
+    subprocess.run([sys.executable, "-c", code], check=True)

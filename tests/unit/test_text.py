@@ -20,7 +20,7 @@ from tritonc.ir.syntax.parse_types import TypeActions
 from tritonc.ir.syntax.text import print_kernel, print_module
 from tritonc.ir.types import F32, I1, I32, Buffer, Pointer, Tile
 from tritonc.ir.verify import check, verify
-from tritonc.source import CompileError, Diagnostics, SourceFile, Span
+from tritonc.source import CompileError, Diagnostics, SourceFile
 
 LAYOUT = Layout((4,), (), (1, 2, 0, 0, 0), (0,))
 SHARED = SharedLayout((2, 2), (1, 3))
@@ -129,15 +129,6 @@ def test_names_are_made_unique() -> None:
         "%x", "%x.1", "%x.2", "%0", "%0.1", "%x.1.1", "%1", "%a_b"]
     assert re.findall(r"^(\S+):", text, re.M) == ["b", "b.1", "block"]
     assert print_module(parse(text)) == text
-
-
-def test_locations_are_comments() -> None:
-    source = SourceFile("a.tc", "x\n  y\n")
-    block = Block("entry")
-    Builder(block, span=Span(source, 4, 5)).emit("ret")
-    text = print_kernel(Kernel("k", [], [], [block]), locations=True)
-    assert "  ret  // loc(a.tc:2:3)\n" in text
-    assert print_module(parse(text)) == "kernel @k() {\nentry:\n  ret\n}\n"
 
 
 def test_operations_know_their_place_in_the_text() -> None:

@@ -164,3 +164,12 @@ def test_products_of_one_sum_are_one_product() -> None:
     assert tile("bench/ways/products/swiglu.tc")["TN"] == 128
     # Of a chain, both bring operands: blocks of one warpgroup have no room for those of three.
     assert tile("bench/ways/attention/latent.tc") == {"TM": 128, "TN": 128}
+
+
+def test_tiles_are_padded() -> None:
+    """Heads of 96 take the shared memory of 128, which leaves 64 rows x 64 columns two blocks."""
+    text = (SAMPLES / "attention.tc").read_text(encoding="utf-8").replace("{32, 128}", "{64, 128}")
+    for d in (96, 128):
+        source = SourceFile("attention.tc", text)
+        found = driver.compile(source, Options(arch="sm_90a", defines=(f"D={d}",)), ("tir",))
+        assert found.tunables == {"TM": 128, "TN": 128}

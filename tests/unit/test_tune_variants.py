@@ -95,3 +95,23 @@ def test_no_candidate_is_faster_than_the_machine(
     assert found == pytest.approx(milliseconds, abs=1e-4)
     unknown = H200._replace(tensor=0.0, cycles=0.0)
     assert least_milliseconds(profile, bound, 1e9, unknown, find("sm_90a")) == 0.0
+
+
+def test_no_other_entry_beside_a_small_tile_of_computed_operands() -> None:
+    """A tile that is told, by which no other can stand: once an error of `map`."""
+    text = """
+const tunable int TM = {64, 128}, TN = {64, 128}, TK = {16, 32};
+kernel void covariance(const float* x, const float* mean, float* c, int N, int D) {
+  int i[TM] = get_global_range(0), j[TN] = get_global_range(1);
+  float acc[TM, TN] = 0;
+  for (int n = 0; n < N; n += TK) {
+    int k[TK, 1] = reshape(n + 0 ... TK, TK, 1);
+    float xi[TK, TM] = k < N && i < D ? x[k * D + i] - mean[i] : 0;
+    float xj[TK, TN] = k < N && j < D ? x[k * D + j] - mean[j] : 0;
+    acc += trans(xi) @ xj;
+  }
+  @((i < D)[:, newaxis] && j < D) c[i[:, newaxis] * D + j] = acc;
+}"""
+    options = Options(arch="sm_90a", tune={"TM": 64, "TN": 64}, small_clusters=True)
+    (kernel,) = driver.compile(SourceFile("f.tc", text), options, ("manifest",)).manifest["kernels"]
+    assert kernel["variants"]

@@ -17,6 +17,7 @@ from fake_gpu import BrokenGpu, FakeGpu, find_fake_gpus
 
 from tritonc.options import Options
 from tritonc.source import CompileError, Diagnostics, SourceFile
+from tritonc.tune.search import task as tasks
 from tritonc.tune.search import tuner
 from tritonc.tune.search.progress import ProgressLine
 from tritonc.tune.search.sizes import expand, expand_all
@@ -50,15 +51,15 @@ def _in_scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("add.tc").write_text(ADD)
 
 
-def request(**settings: object) -> tuner.Request:
-    return replace(tuner.Request(SourceFile("add.tc", ADD), Options(), "add.tune.json"),
+def request(**settings: object) -> tasks.Request:
+    return replace(tasks.Request(SourceFile("add.tc", ADD), Options(), "add.tune.json"),
                    **settings)  # type: ignore[arg-type]
 
 
-def run(asked: tuner.Request, out: io.StringIO | None = None) -> tuple[list[tuner.Choice], str]:
+def run(asked: tasks.Request, out: io.StringIO | None = None) -> tuple[list[tuner.Choice], str]:
     site = find_fake_gpus(None, 1, 1.0)
     out = out or io.StringIO()
-    task = tuner.prepare(asked, site.target, Diagnostics())
+    task = tasks.prepare(asked, site.target, Diagnostics())
     return tuner.tune(asked, task, site, out), out.getvalue()
 
 
@@ -194,7 +195,7 @@ def test_files_of_sizes(no_gpu: None) -> None:
 def test_a_gpu_that_cannot_be_opened() -> None:
     asked = request(sizes=[{"N": 4096}], report="report.html")
     site = replace(find_fake_gpus(None, 1, 1.0), open_device=BrokenGpu)
-    task = tuner.prepare(asked, site.target, Diagnostics())
+    task = tasks.prepare(asked, site.target, Diagnostics())
     with pytest.raises(CompileError, match=r"measure on Fake GPU: .*no memory is left"):
         tuner.tune(asked, task, site, io.StringIO())
     assert not Path("report.html").exists() and not Path("add.tune.json").exists()
@@ -258,6 +259,42 @@ def test_tunables_that_are_chosen_together() -> None:
         "const tunable (T, num_warps) = {(64, 1), (128, 4)};")
     space = search_space(SourceFile("add.tc", text), Options(), "add")
     assert sorted(c["T_num_warps"] for c in space.candidates) == [0, 1]
+
+
+@pytest.mark.parametrize("where, left", [
+    ("T < 200 and num_warps == 4", [{"T": 128, "num_warps": 4}]),
+    ("T == 64 or num_warps == 8", [
+        {"T": 64}, *({"T": t, "num_warps": w} for t, w in ((64, 1), (64, 2), (256, 8)))]),
+    ("np.maximum(T, 100) < 128 and num_warps >= 2", [{"T": 64, "num_warps": 2}]),
+    ("T == 256 and not num_warps < 8", [{"T": 256, "num_warps": 8}])])
+def test_a_condition_prunes(where: str, left: list[dict[str, int]]) -> None:
+    """What a pass chooses is not known: a candidate of which the condition asks it is left out."""
+    space = search_space(SourceFile("add.tc", ADD), Options(), "add", where=where)
+    assert sorted(map(str, space.candidates)) == sorted(map(str, left))
+
+
+def test_a_condition_knows_what_is_given_and_tunables_that_are_chosen_together() -> None:
+    text = ADD.replace("const tunable int T = {64, 128, 256};", "const int W = 4;\n"
+                       "const tunable (T, num_warps) = {(64, 1), (128, W), (256, W)};")
+    source = SourceFile("add.tc", text)
+    space = search_space(source, Options(), "add", where="num_warps == 4 and T > 128")
+    assert list(space.candidates) == [{"T_num_warps": 2}]
+    space = search_space(SourceFile("add.tc", ADD), Options(tune={"num_warps": 2}), "add",
+                         where="T / num_warps <= 64")
+    assert {candidate["T"] for candidate in space.candidates} == {64, 128}
+
+
+@pytest.mark.parametrize("where, error", [
+    ("T <", "--where:1:1: error: not an expression: invalid syntax"),
+    ("T * TN < 9", "--where:1:5: error: 'TN' is no parameter of this search; did you mean 'T'?"),
+    ("T < 9 and min(T) == 1", "--where:1:11: error: 'min' is no parameter"),
+    ("T == 64 or T.x", "--where:1:12: error: "), ("", "--where:1:1: error: one expression"),
+    ("T", "--where:1:1: error: a condition is true or false, and not 256"),
+    ("T > 256", "--where:1:1: error: no candidate satisfies this condition")])
+def test_wrong_conditions(where: str, error: str, no_gpu: None) -> None:
+    done = tritonc("tune", "add.tc", "--where", where)
+    assert done.code == 1 and error in done.err, done.err
+    assert not list(Path().glob("*.tune.*"))
 
 
 def test_the_first_of_each_tile_is_measured_before_others_are_compared() -> None:
@@ -381,7 +418,7 @@ def test_a_cluster_does_the_same(scheduler: str) -> None:
     site = Cluster.connect(scheduler, 1.0, find_fake_gpus)
     assert (site.device, site.jobs, site.measurers) == ("Fake GPU", 4, 2)
     asked = request(sizes=[{"N": 4096}], options=Options(tune={"T": 256}))
-    task = tuner.prepare(asked, site.target, Diagnostics())
+    task = tasks.prepare(asked, site.target, Diagnostics())
     out = io.StringIO()
     (choice,) = tuner.tune(asked, task, site, out)
     assert choice.milliseconds == 8.192 and "(signal 6)" in out.getvalue()

@@ -150,14 +150,17 @@ def test_the_choice_in_machine_code_is_the_definition_s(
             number(0, 1, 2**31 - 1, *((2**32 - 1, 2**31) if never else (-1, -(2**31))))
             for parameter, never in zip(kernel.parameters, unsigned, strict=True)])
         extents = tuple([number(0, 1, -5, 2**40, 2**63 - 1) for _ in range(chooser.axes)])
-        given = extents if chooser.axes > 1 else extents[0]
+        given = extents if chooser.axes > 1 or rng.random() < 0.5 else extents[0]
         chosen = native(given, arguments)
         assert chosen == chooser.number(given, arguments) == kernel.variant(given, *arguments)
         found.add(chosen)
     assert len(found) > 2
     for wrong in (1.5, "x", None, 2**63, ((1,),)):
         with pytest.raises((TypeError, OverflowError, SystemError, IndexError)):
-            native((wrong, 1) if chooser.axes > 1 else wrong, arguments)
+            native((wrong, 1), arguments)
+    for wrong in (1.5, "x", None, [64]):
+        with pytest.raises((TypeError, SystemError)):
+            native(wrong, arguments)
     with pytest.raises((IndexError, SystemError)):
         native(given, ())
 

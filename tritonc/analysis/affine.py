@@ -6,7 +6,7 @@ A pointer tile is *affine* if element (i0, i1, ...) points to
 
 with a parameter `base` and polynomials of scalars `offset`, `stride`.  Its mask is *rectangular* if
 it is a conjunction of tests `start_d + i_d < bound_d`, one axis each, and of scalar conditions.
-Together they describe a box of a strided tensor: what the copy engine wants (ISA, "Tensors"), and
+Together they describe a box of a strided tensor: what TMA wants (ISA, "Tensors"), and
 what says how an access moves from one iteration of a loop to the next.
 
 Inside a loop, the counter of its iterations is the symbol `Iteration.counter`: a phi `p = [p0],
@@ -16,7 +16,7 @@ table lookups, divisions, masks across two axes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 from tritonc.analysis.linear import LIMIT, Linear, number, symbol
@@ -25,6 +25,7 @@ from tritonc.analysis.values import axes_before
 from tritonc.ir.cfg import Loop
 from tritonc.ir.core import Op, Value
 from tritonc.ir.types import I32, element, is_pointer, same_axes, shape
+from tritonc.records import dataclass
 
 
 class Affine(NamedTuple):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tritonc.analysis.values import defined_by, int_of
-from tritonc.ir.cfg import Loop
+from tritonc.ir.build import make_op
+from tritonc.ir.cfg import Cfg, Loop, add_incoming, make_phi
 from tritonc.ir.core import Op, Value
 from tritonc.ir.ops import OPPOSITE, SWAPPED
 
@@ -42,3 +43,18 @@ def counter_of(loop: Loop) -> Counter | None:
     if phi.op is None or step is None:
         return None
     return Counter(phi.op, step, predicate if ways[0] else OPPOSITE[predicate], limit)
+
+
+def add_counter(cfg: Cfg, loop: Loop, first: Value, step: int, name: str) -> Value:
+    """A counter that a loop with a preheader and one latch gets: `first`, then `step` more in each
+    iteration.  `cfg` stays right."""
+    assert loop.preheader is not None and loop.latch is not None
+    phi = make_phi([first], [loop.preheader], name)
+    by = make_op("constant", [], first.type, value=abs(step))
+    following = make_op("add" if step > 0 else "sub", [phi.result, by.result])
+    add_incoming(phi, following.result, loop.latch)
+    loop.header.ops.insert(0, phi)
+    loop.preheader.ops.insert(-1, by)
+    loop.latch.ops.insert(-1, following)
+    cfg.block_of.update({phi: loop.header, by: loop.preheader, following: loop.latch})
+    return phi.result

@@ -14,12 +14,11 @@ The kernel is as semantic analysis leaves it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tritonc.analysis.values import int_of
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.types import Pointer, element, is_int
+from tritonc.records import dataclass
 
 Facts = frozenset[tuple[int, int]]  # (number of a parameter, what it is at least)
 _ALWAYS: Facts = frozenset()

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 
 from tritonc.ir.build import Builder
 from tritonc.ir.core import Value
 from tritonc.ir.types import Scalar, scalar
+from tritonc.records import dataclass
 
 Monomial = tuple[Value, ...]
 LIMIT = 16  # terms; a longer sum is not worth following

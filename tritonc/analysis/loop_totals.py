@@ -8,13 +8,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 
 from tritonc.ir.build import Builder
 from tritonc.ir.cfg import Cfg, Loop, make_phi, split_edge
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.rules import REDUCTIONS, neutral
 from tritonc.ir.types import Type, element, scalar
+from tritonc.records import dataclass
 
 
 @dataclass

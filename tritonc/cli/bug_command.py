@@ -11,7 +11,6 @@ import sys
 import tarfile
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -21,6 +20,7 @@ from tritonc.cli import console
 from tritonc.cli.info_command import machine
 from tritonc.cli.option_table import canonical, rows
 from tritonc.cli.reduce_command import TIMEOUT, own_command, tell, warm
+from tritonc.records import dataclass
 from tritonc.reduce.command import Command
 from tritonc.reduce.reducer import read, reduce_file, size
 from tritonc.source import CompileError, SourceFile

@@ -298,6 +298,9 @@ TABLE: tuple[Option, ...] = (
     Option("space", ("--space",), "What to search: tunables and meta-parameters (all), or tunables "
            "with the micro- and nano-tiles of products on CUDA cores, as in the paper (nesting).",
            RUNNING, "SPACE", choices=("all", "nesting"), default="all", commands=("tune",)),
+    Option("where", ("--where",), "Try only candidates for which this expression over tunables and "
+           "meta-parameters holds, such as 'TM * TN <= 8192 and num_warps == 4'.", RUNNING,
+           "EXPRESSION", commands=("tune",)),
     Option("device", ("--device",), "Where to run the kernels.", RUNNING, "DEVICE",
            choices=("interpreter", "cuda"), default="interpreter", commands=_RUNNING),
     Option("kernel", ("--kernel",), "Use only the problems of this kernel.", RUNNING, "NAME",

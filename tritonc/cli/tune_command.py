@@ -31,6 +31,7 @@ def tune_command(files: tuple[str, ...], **given: Any) -> int:
     if given["tuning"] == "none":
         raise click.UsageError("tune writes a tuning file, so --tuning=none has no meaning")
 
+    from tritonc.tune.search import task as tasks
     from tritonc.tune.search import tuner
     from tritonc.tune.workers.sites import Site, local_gpus
 
@@ -45,10 +46,10 @@ def tune_command(files: tuple[str, ...], **given: Any) -> int:
     target = site.target if site is not None else DEFAULT_ARCH
     if given["arch"] not in (None, NATIVE):
         target = given["arch"]
-    request = tuner.Request(source, options, given["tuning"] or beside(path), given["kernel"],
+    request = tasks.Request(source, options, given["tuning"] or beside(path), given["kernel"],
                             sizes, given["seed"] or 0, budget, given["fresh"], given["report"],
-                            within, given["space"] == "nesting")
-    task = tuner.prepare(request, target, diagnostics)
+                            within, given["space"] == "nesting", given["where"])
+    task = tasks.prepare(request, target, diagnostics)
     messages.show(diagnostics.items)
     if site is None:
         click.echo(f"There is no GPU here. The cost model ranks {len(task.space.candidates)} "

@@ -9,7 +9,7 @@ from typing import IO
 from tritonc.debugger import stopping
 from tritonc.debugger.show import NotShown, show, shown, type_of
 from tritonc.interp.frame import Frame
-from tritonc.ir.stops import Stop
+from tritonc.ir.core import Stop
 from tritonc.source import SourceFile
 
 _SHORT = {"b": "break", "c": "continue", "r": "continue", "s": "step", "n": "next", "p": "print",

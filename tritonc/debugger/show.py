@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from tritonc.interp.frame import Frame
-from tritonc.ir.core import Value
+from tritonc.ir.core import Seen, Stop, Value
 from tritonc.ir.numeric.formats import from_memory, held_dtype, memory_dtype
-from tritonc.ir.stops import Seen, Stop
 from tritonc.ir.types import I1, Element, Pointer, element, is_float, is_int
 
 _MOST = 256  # elements that are shown one by one

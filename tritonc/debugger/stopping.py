@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tritonc.interp.frame import Frame, Step
-from tritonc.ir.core import Block, Kernel, Op
-from tritonc.ir.stops import Stop
+from tritonc.ir.core import Block, Kernel, Op, Stop
+from tritonc.records import dataclass
 
 INTO, OVER, OUT, ON = "step", "next", "finish", "continue"
 

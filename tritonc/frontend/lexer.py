@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from tritonc.records import dataclass
 from tritonc.source import SourceFile, Span
 
 NOTHING_HIDDEN: frozenset[str] = frozenset()

@@ -6,9 +6,10 @@ it (where do the parentheses end that the error is in?).  It is one pass over th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tritonc.frontend.lexer import Token
+from tritonc.records import dataclass
 
 MAX_BRACKETS = 256  # open ( [ { at one place
 OPENER = {")": "(", "]": "[", "}": "{"}

@@ -7,7 +7,6 @@ reported here, where it is known what was meant.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 from tritonc.frontend import syntax
@@ -19,6 +18,7 @@ from tritonc.frontend.parser_types import (
     Typed,
     read_type,
 )
+from tritonc.records import dataclass
 from tritonc.source import Span
 
 _FUNCTION_QUALIFIERS = frozenset(["static", "extern", "inline", "volatile", "device", "kernel"])

@@ -6,12 +6,13 @@ functions here put that into words, and recognise the constructs of C that Trito
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from tritonc.frontend import foreign
 from tritonc.frontend.lexer import Token
 from tritonc.frontend.parser_types import CONTEXTUAL, PREDECLARED_TYPES, QUALIFIER_NAMES, TYPE_WORDS
+from tritonc.records import dataclass
 from tritonc.source import Note, Span
 from tritonc.spelling import closest
 

@@ -6,10 +6,11 @@ it holds the names that are always types unless hidden (`half`, `int32`), and ty
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tritonc.frontend import syntax
 from tritonc.frontend.lexer import Token
+from tritonc.records import dataclass
 from tritonc.source import Diagnostics, Span
 
 # Each spelling of a qualifier and its canonical name.

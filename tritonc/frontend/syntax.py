@@ -9,9 +9,10 @@ scalar type that it names.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import dataclass_transform
 
+from tritonc.records import dataclass
 from tritonc.source import Span
 
 SIGNED_TYPES = ("int8", "int16", "int32", "int64")
@@ -31,10 +32,10 @@ QUALIFIERS = (
 
 @dataclass_transform(eq_default=False)
 class _Tree:
-    """Each class below is a dataclass with nothing but a constructor, as that is made quickly."""
+    """Each class below is a dataclass."""
 
     def __init_subclass__(cls) -> None:
-        dataclass(eq=False, repr=False, match_args=False)(cls)
+        dataclass(eq=False)(cls)
 
 
 class Node(_Tree):

@@ -5,25 +5,26 @@ Handlers of machine operations and the steps of ordinary ones (`interp.steps`) w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import field
 from typing import Any, NoReturn
 
 import numpy as np
 
 from tritonc.interp.memory import BadAccess, Buffer, Memory
-from tritonc.interp.overflow import Overflow, Warn
-from tritonc.interp.races import Races
+from tritonc.interp.races import Race, Races
 from tritonc.interp.spread import Spread
-from tritonc.ir.core import Block, Kernel, Op, Value
+from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.numeric.formats import from_memory, held_dtype, memory_dtype, to_memory
 from tritonc.ir.ops import OpInfo
 from tritonc.ir.types import Element
+from tritonc.records import dataclass
 from tritonc.source import CompileError, Diagnostic, Note
 
 Undefined = tuple[Any, Op]  # a mask of a value's shape, and the operation that began it
 Step = Callable[["Frame"], Any]
 Handler = Callable[["Frame", Op], Any]
+Warn = Callable[..., None]  # name, place, message, notes
 
 
 class InterpreterError(CompileError):
@@ -62,36 +63,6 @@ class Launch:
     spread: Spread | None = None  # None where every value is kept as it is
     plans: list[tuple[Plan, list[Op | None]]] = field(default_factory=list)  # operations by step
     warn: Warn | None = None  # takes what is amiss and goes on
-
-    def prepare(self, step_of: Callable[[Launch, Op], Step | None],
-                after: Mapping[Block | Op, Sequence[Step]]) -> None:
-        """Make the plans.  Operations of no step (constants) leave their values in `constants`.
-
-        `after` has steps that follow an operation, or stand at a block's start.
-        """
-        plans: dict[Block, Plan] = {}
-        if not after and not self.handlers:
-            self.spread = Spread(self.kernel)
-        overflow = None if self.warn is None or self.handlers else Overflow(self.kernel, self.warn)
-        for position, block in enumerate(self.kernel.blocks):
-            steps: list[Step] = [*after.get(block, ())]
-            ops: list[Op | None] = [None for _ in steps]
-            for op in block.ops[:-1]:
-                step = step_of(self, op) if op.name != "phi" else None
-                if step is not None:
-                    steps.append(step if overflow is None else overflow.step(self, op, step))
-                    ops.append(op)
-                more = after.get(op, ())
-                steps += more
-                ops += [None for _ in more]
-            plans[block] = Plan(position, steps, block.terminator,
-                                pauses=any(op.name == "cluster_reduce" for op in block.ops))
-            self.plans.append((plans[block], ops))
-        for block, plan in plans.items():
-            plan.targets = [plans[target] for target in block.successors]
-            plan.moves = [[(phi.result, phi.operands[phi.blocks.index(block)])
-                           for phi in target.phis()] for target in block.successors]
-        self.entry = plans[self.kernel.entry]
 
 
 @dataclass(eq=False)
@@ -215,6 +186,8 @@ class Frame:
                     raw[which] = found
         except BadAccess as bad:
             self._bad_access(op, bad, np.shape(addresses), active)
+        except Race as race:
+            self.fail(op, "run-race", str(race), None, *race.notes)
         held = np.zeros(0, held_dtype(e)) if raw is None else from_memory(e, raw)
         return (_scattered(held, addresses, active),
                 None if undefined is None else _scattered(undefined, addresses, active))
@@ -231,11 +204,13 @@ class Frame:
                 buffer.view(dtype)[index] = raw[which]
         except BadAccess as bad:
             self._bad_access(op, bad, np.shape(addresses), active)
+        except Race as race:
+            self.fail(op, "run-race", str(race), None, *race.notes)
 
     def _note_load(self, races: Races, op: Op, buffer: Buffer, index: Any, size: int) -> None:
         if len(index) == 1 and races.touches(buffer.base + int(index[0]) * size):
             return
-        races.load(self, op, buffer, index, size)
+        races.load(self.instance.index, op, buffer, index, size)
 
     def _note_store(self, races: Races, op: Op, buffer: Buffer, index: Any, raw: Any) -> None:
         bits = np.dtype(f"u{raw.dtype.itemsize}")
@@ -245,9 +220,9 @@ class Frame:
             return
         address = buffer.base + int(index[0]) * raw.dtype.itemsize
         if len(index) == 1 and races.touches(address):
-            races.atomic(self, op, address)
+            races.atomic(self.instance.index, op, address)
         elif changed.any():
-            races.store(self, op, buffer, index[changed], raw.dtype.itemsize)
+            races.store(self.instance.index, op, buffer, index[changed], raw.dtype.itemsize)
 
     def _bad_access(self, op: Op, bad: BadAccess, shape: tuple[int, ...], active: Any) -> NoReturn:
         at = bad.element if active is None else int(np.flatnonzero(active)[bad.element])

@@ -46,10 +46,12 @@ from tritonc.interp.frame import (
     Launch,
     Plan,
     Step,
+    Warn,
 )
 from tritonc.interp.memory import Memory
-from tritonc.interp.overflow import Warn
+from tritonc.interp.overflow import Overflow
 from tritonc.interp.races import Races
+from tritonc.interp.spread import Spread
 from tritonc.interp.steps import step_of
 from tritonc.ir.core import Block, Kernel, Module, Op, ParameterInfo, Value
 from tritonc.ir.numeric import numbers
@@ -106,8 +108,40 @@ def run(module: Module, kernel_name: str, arguments: Sequence[int | float], memo
         if not is_float(e):
             _check_promises(kernel, parameter, info, int(numbers.fit(e, argument)))
     with np.errstate(all="ignore"):
-        launch.prepare(step_of, after or {})
+        _prepare(launch, step_of, after or {})
         _schedule(launch, values, order)
+
+
+def _prepare(launch: Launch, step_of: Callable[[Launch, Op], Step | None],
+             after: Mapping[Block | Op, Sequence[Step]]) -> None:
+    """Make the plans.  Operations of no step (constants) leave their values in `constants`.
+
+    `after` has steps that follow an operation, or stand at a block's start.
+    """
+    plans: dict[Block, Plan] = {}
+    if not after and not launch.handlers:
+        launch.spread = Spread(launch.kernel)
+    overflow = (None if launch.warn is None or launch.handlers
+                else Overflow(launch.kernel, launch.warn))
+    for position, block in enumerate(launch.kernel.blocks):
+        steps: list[Step] = [*after.get(block, ())]
+        ops: list[Op | None] = [None for _ in steps]
+        for op in block.ops[:-1]:
+            step = step_of(launch, op) if op.name != "phi" else None
+            if step is not None:
+                steps.append(step if overflow is None else overflow.step(launch, op, step))
+                ops.append(op)
+            more = after.get(op, ())
+            steps += more
+            ops += [None for _ in more]
+        plans[block] = Plan(position, steps, block.terminator,
+                            pauses=any(op.name == "cluster_reduce" for op in block.ops))
+        launch.plans.append((plans[block], ops))
+    for block, plan in plans.items():
+        plan.targets = [plans[target] for target in block.successors]
+        plan.moves = [[(phi.result, phi.operands[phi.blocks.index(block)])
+                       for phi in target.phis()] for target in block.successors]
+    launch.entry = plans[launch.kernel.entry]
 
 
 def _check_promises(kernel: Kernel, parameter: Value, info: ParameterInfo, argument: int) -> None:

@@ -9,7 +9,7 @@ which the message then names.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NoReturn
 
 import numpy as np
@@ -18,6 +18,7 @@ import numpy.typing as npt
 from tritonc.ir.core import ConstantTable
 from tritonc.ir.numeric import numbers
 from tritonc.ir.numeric.formats import held_dtype, memory_dtype, to_memory
+from tritonc.records import dataclass
 
 _ORIGIN = 0x7000_0000_0000
 _ROOM_BITS = 36  # log2 of the bytes between two buffers

@@ -81,7 +81,7 @@ def atomic(launch: Launch, op: Op) -> Step:
         mask = None if active is None else ~active
         races = frame.launch.races
         if races is not None and not extents and where[0]:
-            races.atomic(frame, op, int(addresses[0]))
+            races.atomic(frame.instance.index, op, int(addresses[0]))
         frame.define(op.result, old if extents else old[0], mask, op)
 
     return step

@@ -11,19 +11,15 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from tritonc.interp.frame import Frame, Launch, Step, Warn
 from tritonc.interp.undefined import propagation
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.types import I1, I32, element, shape
 from tritonc.source import Note, Span
-
-if TYPE_CHECKING:
-    from tritonc.interp.frame import Frame, Launch, Step
-
-Warn = Callable[..., None]  # name, place, message, notes
 
 _ARITHMETIC: dict[str, tuple[np.ufunc, Callable[[int, int], int], str, str]] = {
     "add": (np.add, operator.add, "sum", "+"),

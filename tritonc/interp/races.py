@@ -12,21 +12,27 @@ several instances store the same is common, and harmless.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from tritonc.interp.memory import Buffer
 from tritonc.ir.core import Op
+from tritonc.records import dataclass
 from tritonc.source import Note
 
-if TYPE_CHECKING:
-    from tritonc.interp.frame import Frame
-
 _NOBODY = -1
+Index = tuple[int, ...]  # of an instance
 Times = Any  # an array with a clock for each instance; None for "of nobody anything"
+
+
+class Race(Exception):
+    """Two instances that nothing orders."""
+
+    def __init__(self, message: str, *notes: Note) -> None:
+        super().__init__(message)
+        self.notes = notes
 
 
 @dataclass(eq=False)
@@ -85,10 +91,10 @@ class Races:
 
     # --- order ---
 
-    def atomic(self, frame: Frame, op: Op, address: int) -> None:
+    def atomic(self, instance: Index, op: Op, address: int) -> None:
         """An atomic operation on a scalar, or a store to what such operations touch."""
         order = op.attributes.get("order", "acq_rel" if op.name != "store" else "release")
-        me = self.number(frame.instance.index)
+        me = self.number(instance)
         if order in ("acquire", "acq_rel") and address in self.released:
             mine, theirs = self.known.get(me), self.released[address]
             self.known[me] = theirs.copy() if mine is None else np.maximum(mine, theirs)
@@ -107,11 +113,11 @@ class Races:
 
     # --- accesses ---
 
-    def load(self, frame: Frame, op: Op, buffer: Buffer, index: Any, size: int) -> None:
+    def load(self, instance: Index, op: Op, buffer: Buffer, index: Any, size: int) -> None:
         if buffer.constant or buffer.base in self.read_only:
             return
-        me, shadow, at, where = self._about(frame, op, buffer, index, size)
-        self._check(frame, op, buffer, shadow, shadow.stores, at, me, "stored")
+        me, shadow, at, where = self._about(instance, op, buffer, index, size)
+        self._check(op, buffer, shadow, shadow.stores, at, me, "stored")
         last = shadow.loads.who[at]
         moved = at[(last != me) & (last != _NOBODY)]
         shadow.others.who[moved] = shadow.loads.who[moved]
@@ -119,15 +125,15 @@ class Races:
         shadow.others.where[moved] = shadow.loads.where[moved]
         shadow.loads.note(at, me, self.clocks.get(me, 1), where)
 
-    def store(self, frame: Frame, op: Op, buffer: Buffer, index: Any, size: int) -> None:
+    def store(self, instance: Index, op: Op, buffer: Buffer, index: Any, size: int) -> None:
         """`index`: of the elements that change."""
-        me, shadow, at, where = self._about(frame, op, buffer, index, size)
-        self._check(frame, op, buffer, shadow, shadow.stores, at, me, "stored")
-        self._check(frame, op, buffer, shadow, shadow.loads, at, me, "loaded")
-        self._check(frame, op, buffer, shadow, shadow.others, at, me, "loaded")
+        me, shadow, at, where = self._about(instance, op, buffer, index, size)
+        self._check(op, buffer, shadow, shadow.stores, at, me, "stored")
+        self._check(op, buffer, shadow, shadow.loads, at, me, "loaded")
+        self._check(op, buffer, shadow, shadow.others, at, me, "loaded")
         shadow.stores.note(at, me, self.clocks.get(me, 1), where)
 
-    def _about(self, frame: Frame, op: Op, buffer: Buffer, index: Any, size: int
+    def _about(self, instance: Index, op: Op, buffer: Buffer, index: Any, size: int
                ) -> tuple[int, _Shadow, Any, int]:
         shadow = self.shadows.get(buffer)
         if shadow is None:
@@ -142,10 +148,10 @@ class Races:
         if op not in self.numbers:
             self.numbers[op] = len(self.places)
             self.places.append(op)
-        return self.number(frame.instance.index), shadow, at, self.numbers[op]
+        return self.number(instance), shadow, at, self.numbers[op]
 
-    def _check(self, frame: Frame, op: Op, buffer: Buffer, shadow: _Shadow, log: _Log, at: Any,
-               me: int, did: str) -> None:
+    def _check(self, op: Op, buffer: Buffer, shadow: _Shadow, log: _Log, at: Any, me: int,
+               did: str) -> None:
         who = log.who[at]
         others = (who != _NOBODY) & (who != me)
         if not others.any():
@@ -159,8 +165,8 @@ class Races:
         them, place = int(log.who[first]), self.places[int(log.where[first])]
         byte = first * shadow.grain
         does = "stores to" if op.name == "store" else "loads"
-        frame.fail(op, "run-race", f"a race: this {does} {buffer.name} + {byte}, where "
-                   f"{self.name(them)} has {did}, and nothing orders the two instances", None,
+        raise Race(f"a race: this {does} {buffer.name} + {byte}, where {self.name(them)} has "
+                   f"{did}, and nothing orders the two instances",
                    Note(f"{self.name(them)} has {did} here", place.span),
                    Note("an atomic operation on a scalar, such as a lock or a flag, orders "
                         "instances"))

@@ -20,10 +20,11 @@ The language has no goto, so that each cycle of a kernel is a natural loop.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Iterable, Iterator
-from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
-from tritonc.ir.core import Block, Kernel, Op, Value
+from tritonc.ir.core import OPS, Block, Kernel, Op, Value
+from tritonc.records import dataclass
 from tritonc.source import Span
 
 
@@ -49,8 +50,7 @@ class Loop:
 
     def ops(self) -> Iterator[Op]:
         """All operations in block order.  Do not change the lists meanwhile."""
-        for block in self.blocks:
-            yield from block.ops
+        return chain.from_iterable(map(OPS, self.blocks))
 
     def first(self, phi: Op) -> Value:
         """What a phi of the header is when the loop, which has a preheader, begins."""
@@ -277,9 +277,9 @@ def redirect(source: Block, old: Block, new: Block) -> None:
     terminator.blocks = [new if block is old else block for block in terminator.blocks]
 
 
-def split_edge(kernel: Kernel, source: Block, target: Block, name: str = "") -> Block:
+def split_edge(kernel: Kernel, source: Block, target: Block) -> Block:
     """Put a new block on the edge, before `target` in the kernel's list; the phis follow."""
-    middle = Block(name or f"{source.name}.{target.name}")
+    middle = Block(f"{source.name}.{target.name}")
     middle.ops.append(Op("br", [], blocks=[target], span=source.terminator.span))
     redirect(source, target, middle)
     for op in target.phis():

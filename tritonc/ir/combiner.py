@@ -20,7 +20,6 @@ once for each pair of elements.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from tritonc.ir.build import Builder
@@ -29,6 +28,7 @@ from tritonc.ir.ops import OPS
 from tritonc.ir.rules import REDUCTIONS
 from tritonc.ir.syntax.text import print_kernel
 from tritonc.ir.types import I1, Scalar, element
+from tritonc.records import dataclass
 from tritonc.source import CompileError, Diagnostics, SourceFile
 
 

@@ -9,11 +9,12 @@ and returns whether it changed the kernel.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
 from typing import Any, NamedTuple
 
 from tritonc.ir.core import Kernel
+from tritonc.records import dataclass
 from tritonc.source import Diagnostic, Note, Span
 
 
@@ -69,13 +70,27 @@ class Context:
         self.warnings.append(Diagnostic(name, "warning", message, span, notes))
 
 
-def by_place(remarks: Iterable[Remark]) -> list[Remark]:
-    """Remarks in the order of the source, each once: a body may have copies."""
+def by_place(remarks: Sequence[Remark]) -> list[Remark]:
+    """Remarks in the order of the source, each once: a body may have copies.
+
+    Of the fallback version of a body (`Span.fallback`), only what a pass did not say of the same
+    place elsewhere, and so that the reader knows which version is meant.
+    """
     files: dict[object, int] = {}
+    said = {(r.pass_name, r.span) for r in remarks if r.span is None or not r.span.fallback}
+    kept = []
+    for remark in remarks:
+        if remark.span is not None and remark.span.fallback:
+            span = remark.span._replace(fallback=False)
+            if (remark.pass_name, span) in said:
+                continue
+            message = f"{remark.message} (fallback, when the run-time checks fail)"
+            remark = remark._replace(message=message, span=span)
+        kept.append(remark)
 
     def place(remark: Remark) -> tuple[int, int]:
         if remark.span is None:
             return -1, 0
         return files.setdefault(remark.span.file, len(files)), remark.span.start
 
-    return sorted(dict.fromkeys(remarks), key=place)
+    return sorted(dict.fromkeys(kept), key=place)

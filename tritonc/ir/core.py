@@ -10,15 +10,17 @@ and no other.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import field
+from itertools import chain
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 from tritonc.ir.ops import ROWS, OpInfo
 from tritonc.ir.types import Scalar, Type
+from tritonc.records import dataclass
 from tritonc.source import Span
 
-if TYPE_CHECKING:
-    from tritonc.ir.stops import Stop
+OPS: Any = attrgetter("ops")  # of a block
 
 
 class Value:
@@ -49,7 +51,7 @@ class Op:
         self.name = name
         self.operands = operands
         self.attributes = attributes if attributes is not None else {}
-        self.results = [Value(t, "", self) for t in result_types]
+        self.results = [Value(t, "", self) for t in result_types] if result_types else []
         self.guard = guard
         self.span = span
         self.blocks = blocks if blocks is not None else []
@@ -121,6 +123,34 @@ class Block:
 FLAGS = ("read_only", "write_only", "no_alias", "retune")  # of ParameterInfo
 
 
+class Seen(NamedTuple):
+    """A variable: the value that it has, its type as a user writes it."""
+
+    value: Value
+    type: str
+    unsigned: bool
+
+
+@dataclass(eq=False, slots=True)
+class Stop:
+    """Where a debugger can stop, in front of a statement: behind operation `after` of `block`, or
+    at its start.
+
+    `variables` are those that the statement can name, inner ones first, by the names that a user
+    knows them by (`q.a` is a member).  `function` is the one that the statement is in; `caller` is
+    the stop at the statement that called it, None in a kernel.
+    """
+
+    span: Span
+    block: Block
+    after: Op | None
+    function: str
+    variables: dict[str, Seen]
+    caller: Stop | None = None
+    predicate: Value | None = None  # the tile predicate in force
+    depth: int = 0  # of the call
+
+
 @dataclass
 class ParameterInfo:
     """What the source promises about a parameter.
@@ -175,13 +205,12 @@ class Kernel:
     @property
     def threads(self) -> int:
         """Of a block: those that hold tiles, and those of warps that only make copies."""
-        warps = self.attributes.get("num_warps", 1) + self.attributes.get("copier_warps", 0)
+        warps = self.attributes.get("num_warps", 1) + self.attributes.get("producer_warps", 0)
         return 32 * int(warps) * int(self.attributes.get("programs", 1))
 
     def ops(self) -> Iterator[Op]:
         """All operations in block order.  Do not change the lists meanwhile."""
-        for block in self.blocks:
-            yield from block.ops
+        return chain.from_iterable(map(OPS, self.blocks))
 
     def replace(self, mapping: Mapping[Value, Value]) -> None:
         """Replace the use of each key by its value; chains of replacements are followed."""

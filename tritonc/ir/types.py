@@ -6,11 +6,11 @@ has decided how its elements lie in the threads of a block, it has a `Layout` to
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from math import prod
 
 from tritonc.ir.layouts.layout import Layout, SharedLayout, hashed_once
+from tritonc.records import dataclass
 
 GLOBAL, CONSTANT = "global", "constant"  # address spaces of pointers
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any
 
@@ -23,6 +23,7 @@ from tritonc.ir.types import I1, SCALARS, Pointer, Scalar, Type
 from tritonc.problem.evaluate import Expression, evaluate, generators, integer, parse_expression
 from tritonc.problem.lines import Argument, Named, Problem
 from tritonc.problem.safe_numpy import describe
+from tritonc.records import dataclass
 from tritonc.source import CompileError, Note, Span, fail
 from tritonc.spelling import hint
 from tritonc.variants.choice import MOST_PROGRAMS
@@ -289,7 +290,7 @@ def round_array(element: Scalar, array: Array) -> Array:
 
 def grid_of(problem: Problem, kernel: str, tile: Mapping[int, int], names: Mapping[str, Any]
             ) -> tuple[int, ...]:
-    """How many instances lie along each axis: the range divided by the tile, rounded up."""
+    """How many programs lie along each axis: the range divided by the tile, rounded up."""
     axes = max(tile, default=0) + 1
     if len(problem.range) < axes:
         at = problem.range[-1].span if problem.range else problem.span

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 from typing import Any
 
 import numpy.typing as npt
 
-from tritonc.interp.frame import Step
+from tritonc.interp.frame import Step, Warn
 from tritonc.interp.interpreter import FORWARD, STEP_LIMIT, Handler, Memory, run
-from tritonc.interp.overflow import Warn
 from tritonc.ir.core import Block, Module, Op
 from tritonc.ir.numeric.formats import from_memory, to_memory
 from tritonc.ir.ops import OPS, OpInfo
 from tritonc.launch.data import Data
+from tritonc.records import dataclass
 from tritonc.source import fail
 
 MOST_PROGRAMS = 1 << 22  # an empty program takes some 10 us: the better part of a minute
@@ -23,8 +23,8 @@ MOST_PROGRAMS = 1 << 22  # an empty program takes some 10 us: the better part of
 
 @dataclass(frozen=True)
 class Running:
-    """How the interpreter runs: the order of instances, the most operations of one, whether races
-    between instances are errors, the steps of a debugger, and who takes warnings (see
+    """How the interpreter runs: the order of programs, the most operations of one, whether races
+    between programs are errors, the steps of a debugger, and who takes warnings (see
     `interpreter.run`)."""
 
     order: str = FORWARD

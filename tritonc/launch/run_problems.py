@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tritonc import driver, stages
@@ -14,6 +14,7 @@ from tritonc.options import NATIVE, Options
 from tritonc.problem import python_reference
 from tritonc.problem.lines import Problem, parse
 from tritonc.problem.stated import stated_lines
+from tritonc.records import dataclass
 from tritonc.source import Diagnostic, Diagnostics, SourceFile, Span, fail
 
 if TYPE_CHECKING:

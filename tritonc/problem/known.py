@@ -10,10 +10,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tritonc.problem.evaluate import Expression, integer
 from tritonc.problem.lines import Problem
+from tritonc.records import dataclass
 from tritonc.source import CompileError
 
 

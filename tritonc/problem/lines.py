@@ -17,10 +17,11 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from tritonc.problem.evaluate import Expression, parse_arguments, parse_expression
+from tritonc.records import dataclass
 from tritonc.source import CompileError, Diagnostics, Note, Span, fail
 from tritonc.spelling import closest, hint
 

@@ -6,7 +6,7 @@ outside of a table may be any.  So `proved` of all accesses says that none is ev
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tritonc.analysis.linear import Linear, number, symbol
 from tritonc.ir.core import ConstantTable, Op
@@ -15,6 +15,7 @@ from tritonc.prove.certificates import entailed
 from tritonc.prove.model import Symbol
 from tritonc.prove.points import Points, State
 from tritonc.prove.terms import Index, Need, Term, Terms, symbols_of
+from tritonc.records import dataclass
 
 Z3 = "with z3"
 PROVED, REFUTED, UNKNOWN = "proved", "refuted", "unknown"

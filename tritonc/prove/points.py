@@ -9,7 +9,7 @@ those before it; one that cannot be proved is left out, and named in `missing`.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tritonc.analysis.linear import Linear, number, symbol
 from tritonc.ir.cfg import Loop
@@ -28,6 +28,7 @@ from tritonc.prove.terms import (
     substituted,
     symbols_of,
 )
+from tritonc.records import dataclass
 
 _SPLITS = 2  # cases within cases
 _MOST_SYMBOLS = 10  # of a goal, which are compared

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from math import prod
 
@@ -13,10 +13,11 @@ from tritonc.launch.run_problems import kernel_of, of_kernel, read_problems, wit
 from tritonc.options import Options
 from tritonc.problem.lines import Problem
 from tritonc.prove.accesses import PROVED, REFUTED, UNKNOWN, Access, Verdict, prove_accesses
-from tritonc.prove.model import build
+from tritonc.prove.build import build
 from tritonc.prove.sharing import Sharing, prove_apart
 from tritonc.prove.terms import Terms
 from tritonc.prove.witness import SECONDS, search
+from tritonc.records import dataclass
 from tritonc.source import CompileError, Diagnostics, SourceFile, fail
 
 MOST = 1000  # combinations of tunables

@@ -10,8 +10,6 @@ Atomic operations may meet each other; so buffers that nothing else stores to ar
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tritonc.analysis.linear import Linear, symbol
 from tritonc.ir.core import Value
 from tritonc.ir.types import Pointer, element
@@ -19,6 +17,7 @@ from tritonc.prove.accesses import PROVED, UNKNOWN, Z3, Access, Verdict
 from tritonc.prove.certificates import entailed, entails
 from tritonc.prove.model import Symbol
 from tritonc.prove.terms import ONE, Terms, substituted
+from tritonc.records import dataclass
 
 _CASES = 3  # pairs of indices that are compared within each other
 

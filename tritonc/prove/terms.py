@@ -13,7 +13,7 @@ counter * step, as in `analysis.affine`; the counter is a symbol of the loop.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from tritonc.analysis.aliases import pointer_roots
 from tritonc.analysis.facts import Facts
@@ -24,6 +24,7 @@ from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.ops import OPPOSITE
 from tritonc.ir.types import element, is_int, is_pointer, shape
 from tritonc.prove.model import Model, Symbol, key
+from tritonc.records import dataclass
 
 Index = tuple[Linear, ...]
 ONE = number(1)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ from tritonc.launch.data import Data, prepare, size_values
 from tritonc.launch.interpreter import Running, launch
 from tritonc.problem.lines import Problem
 from tritonc.prove.accesses import ACCESSES
+from tritonc.records import dataclass
 from tritonc.source import CompileError
 
 SECONDS = 10.0  # that a search may take

@@ -13,9 +13,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, NoReturn
+
+from tritonc.records import dataclass
 
 PLACE = "{}"  # in the command: the path of the candidate
 _MOST_FILES = 1000  # beside the source, which the candidate sees beside it too

@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tritonc import outputs
 from tritonc.frontend.preprocess import read_bytes
 from tritonc.options import Options
+from tritonc.records import dataclass
 from tritonc.reduce.command import Command
 from tritonc.reduce.edits import Kind, apply
 from tritonc.reduce.lines import ANY

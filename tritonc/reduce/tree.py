@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tritonc import stages
 from tritonc.frontend import syntax
@@ -16,6 +16,7 @@ from tritonc.frontend.parser import parse
 from tritonc.frontend.preprocess import Preprocessed, render
 from tritonc.frontend.syntax import children, walk
 from tritonc.options import Options
+from tritonc.records import dataclass
 from tritonc.reduce import lines
 from tritonc.reduce.edits import Edit, Kind, Replacement, deletion, over
 from tritonc.source import Diagnostics, SourceFile, Span

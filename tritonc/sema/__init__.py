@@ -21,10 +21,9 @@ from tritonc.sema import expressions, functions, generics, statements, unit, unu
 from tritonc.sema.builtins import table
 from tritonc.sema.context import Context
 from tritonc.sema.predicates import masks
-from tritonc.sema.scope import FunctionEntity
+from tritonc.sema.scope import FunctionEntity, Unit
 from tritonc.sema.stops import Stops
 from tritonc.sema.tables import fill_tables
-from tritonc.sema.unit import Unit
 from tritonc.source import CompileError, Diagnostics, Span, deep_recursion
 
 __all__ = ["TunableInfo", "analyze", "analyze_shapes", "tunables"]
@@ -36,12 +35,13 @@ _RECURSION_LIMIT = 60_000
 
 class TunableInfo(NamedTuple):
     """A tunable: its legal values, None where the value must come from outside; `together`, the
-    names that each of its rows gives a value, where it is one of several chosen together."""
+    names that each of its `rows` gives a value, where it is one of several chosen together."""
 
     name: str
     values: tuple[int, ...] | None
     span: Span
     together: tuple[str, ...] = ()
+    rows: tuple[tuple[int, ...], ...] = ()
 
 
 def tunables(program: syntax.Program, diagnostics: Diagnostics) -> list[TunableInfo]:
@@ -52,10 +52,10 @@ def tunables(program: syntax.Program, diagnostics: Diagnostics) -> list[TunableI
     with deep_recursion(_RECURSION_LIMIT):
         context = _context(Unit(), Kernel("", [], []), diagnostics)
         unit.collect(context, program)
-    diagnostics.raise_if_errors()
-    return [TunableInfo(t.name, t.values, t.span,
-                        tuple(n.name for n in t.joint.names) if t.joint else ())
-            for t in context.unit.tunables]
+        diagnostics.raise_if_errors()
+        return [TunableInfo(t.name, t.values, t.span) if t.joint is None else
+                TunableInfo(t.name, t.values, t.span, tuple(n.name for n in t.joint.names),
+                            unit.rows(context, t.joint)) for t in context.unit.tunables]
 
 
 def analyze(program: syntax.Program, bindings: Mapping[str, int], diagnostics: Diagnostics,

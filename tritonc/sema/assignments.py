@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import NoReturn
 
 from tritonc.frontend import syntax
+from tritonc.records import dataclass
 from tritonc.sema.context import Context
 from tritonc.sema.operations import convert, implicit, memory, operators, structs, subscripts
 from tritonc.sema.predicates.if_conversion import merge

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NoReturn
+from dataclasses import field
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from tritonc.frontend import syntax
 from tritonc.ir.build import Builder, make_op
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.numeric import numbers
 from tritonc.ir.ops import OPS
-from tritonc.sema.scope import Entity, FunctionEntity, Scope, Variable
+from tritonc.records import dataclass
+from tritonc.sema.scope import Entity, FunctionEntity, Poisoned, Scope, Unit, Variable
 from tritonc.sema.ssa import Ssa
 from tritonc.sema.types.ctypes import (
     DOUBLE,
@@ -29,12 +30,24 @@ from tritonc.sema.types.term import POISON, Refused, Term
 from tritonc.source import CompileError, Diagnostics, Note, Span
 
 if TYPE_CHECKING:
-    from tritonc.sema.operations.memory import Words
     from tritonc.sema.predicates.in_force import Mask, Region
-    from tritonc.sema.unit import Unit
 
 _ROUNDED = frozenset({"fadd", "fsub", "fmul", "fdiv"})
+HINTS = frozenset({"align", "multiple_of"})  # qualifiers that promise a divisor
 MAX_NESTING = 6000  # levels of syntax trees inside each other, over all inlined functions
+
+
+class Words(NamedTuple):
+    """What the words behind the arguments of an access say; "" for those that are missing."""
+
+    order: str = ""
+    scope: str = ""
+    cache: str = ""
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        found = {"order": self.order, "scope": self.scope, "cache": self.cache}
+        return {name: value for name, value in found.items() if value}
 
 
 @dataclass(eq=False, slots=True)
@@ -215,6 +228,8 @@ class Context:
                 folded = self._fold(name, type, terms, attributes)
                 if folded is not None:
                     return folded
+        if type.element is LITERAL:  # what is computed of one is the double that it is
+            type = ctype(DOUBLE, type.shape)
         values = [self.value(t) for t in terms]
         return Term(type, self.emit(name, *values, type=type, guard=guard, **attributes).result)
 
@@ -330,6 +345,14 @@ class Context:
             self.ssa.write(variable, self.block, self.value(term))
         for part, member in zip(variable.parts, term.members, strict=True):
             self.write(part, member)
+
+    def enter(self, variable: Variable) -> None:
+        """Enter a name into the innermost block, which must not have it yet."""
+        earlier = self.scope.declare(variable)
+        if earlier is not None:
+            self.error("redefinition", variable.span, f"'{variable.name}' is declared twice in one "
+                       "block", Note("the other declaration is here", earlier.span))
+            self.scope.names[variable.name] = Poisoned(variable.name, variable.span)
 
     def declare(self, variable: Variable) -> None:
         """From here on the variable has no value."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tritonc.frontend import foreign, syntax
+from tritonc.sema import unit
 from tritonc.sema.assignments import assign, step
 from tritonc.sema.builtins import table
 from tritonc.sema.builtins.products import dot
@@ -81,12 +82,12 @@ def name(context: Context, node: syntax.Name) -> Term:
                                      entity.note)
         return context.read(entity, node.span)
     if isinstance(entity, Tunable):
-        return context.unit.tunable_value(context, entity, node.span)
+        return unit.tunable_value(context, entity, node.span)
     if isinstance(entity, JointMember):
-        context.unit.tunable_value(context, entity.tunable, node.span)
+        unit.tunable_value(context, entity.tunable, node.span)
         return entity.value or POISON
     if isinstance(entity, NamedConstant):
-        return context.unit.constant_value(context, entity, node.span)
+        return unit.constant_value(context, entity, node.span)
     if isinstance(entity, Table):
         constants.check_constant(context, node.span, f"'{node.name}' is a constant table")
         context.at(node.span)

@@ -15,10 +15,9 @@ from tritonc.ir.core import Op, ParameterInfo, Value, uses
 from tritonc.ir.ops import OPS, READ, WRITE
 from tritonc.sema import generics
 from tritonc.sema.builtins import library
-from tritonc.sema.context import Context, Frame
+from tritonc.sema.context import HINTS, Context, Frame
 from tritonc.sema.operations import implicit, structs
 from tritonc.sema.scope import FunctionEntity, Poisoned, Scope, Signature, Variable
-from tritonc.sema.statements import HINTS, declare
 from tritonc.sema.types import constants
 from tritonc.sema.types.ctypes import (
     AUTO,
@@ -145,7 +144,7 @@ def _declare_parameter(context: Context, parameter: syntax.Parameter, type: CTyp
     spec = parameter.type
     const = spec.const_pointer if spec.pointer else spec.const
     variable = Variable(parameter.name, parameter.name_span, type, const, True, context.mask)
-    declare(context.scope, context, variable)
+    context.enter(variable)
     if value.poisoned:
         context.spoil(variable)
         return

@@ -9,9 +9,9 @@ result and a variable, of the value.  Such a function has no types of its own; a
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
 
 from tritonc.frontend import syntax
+from tritonc.records import dataclass
 from tritonc.sema.context import Context, decayed
 from tritonc.sema.scope import FunctionEntity, Scope, Signature, Variable
 from tritonc.sema.types import constants, shapes

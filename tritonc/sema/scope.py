@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from tritonc.frontend import syntax
 from tritonc.ir import core
+from tritonc.ir.combiner import Combiner
+from tritonc.records import dataclass
 from tritonc.sema.types.ctypes import CType, Struct, member_type
 from tritonc.sema.types.term import Term
 from tritonc.source import Note, Span
@@ -161,3 +163,22 @@ class Scope:
         while scope is not None:
             yield from scope.names
             scope = scope.outer
+
+
+@dataclass(eq=False)
+class Unit:
+    """The names of a file.  `used` collects the tunables that the current kernel reads."""
+
+    scope: Scope = field(default_factory=lambda: Scope(None))
+    functions: list[FunctionEntity] = field(default_factory=list)
+    tunables: list[Tunable] = field(default_factory=list)
+    constants: list[NamedConstant] = field(default_factory=list)
+    table_nodes: list[syntax.ConstantTable] = field(default_factory=list)
+    tables: list[Table] = field(default_factory=list)
+    statements: list[syntax.Statement] = field(default_factory=list)
+    used: dict[str, None] = field(default_factory=dict)
+    library: dict[tuple[str, int], Scope] = field(default_factory=dict)
+    combiners: dict[tuple[FunctionEntity, CType], Combiner | None] = field(default_factory=dict)
+    meta: dict[str, int] = field(default_factory=dict)  # that the source states
+    structs: dict[str, syntax.Struct] = field(default_factory=dict)
+    resolved: dict[str, Struct | None] = field(default_factory=dict)  # structs with their types

@@ -11,10 +11,10 @@ from tritonc.ir.core import Block
 from tritonc.ir.types import I1
 from tritonc.sema import generics, loops
 from tritonc.sema.builtins import launch, memory, table
-from tritonc.sema.context import Context, Frame, decayed
+from tritonc.sema.context import HINTS, Context, Frame, decayed
 from tritonc.sema.operations import convert, implicit, structs
 from tritonc.sema.predicates import if_conversion
-from tritonc.sema.scope import Poisoned, Scope, Variable
+from tritonc.sema.scope import Poisoned, Variable
 from tritonc.sema.types import constants
 from tritonc.sema.types.ctypes import (
     AUTO,
@@ -28,8 +28,6 @@ from tritonc.sema.types.ctypes import (
 )
 from tritonc.sema.types.term import POISON, Refused, Term, good
 from tritonc.source import Note, Span
-
-HINTS = frozenset({"align", "multiple_of"})  # qualifiers that promise a divisor
 
 
 def block(context: Context, node: syntax.Block) -> None:
@@ -70,15 +68,6 @@ def declaration(context: Context, node: syntax.Declaration) -> None:
         _declare(context, variable)
 
 
-def declare(scope: Scope, context: Context, variable: Variable) -> None:
-    """Enter a name into a block, which must not have it yet."""
-    earlier = scope.declare(variable)
-    if earlier is not None:
-        context.error("redefinition", variable.span, f"'{variable.name}' is declared twice in one "
-                      "block", Note("the other declaration is here", earlier.span))
-        scope.names[variable.name] = Poisoned(variable.name, variable.span)
-
-
 def _declare(context: Context, node: syntax.Variable) -> None:
     given = _given(context, node) if node.type.scalar == "auto" else None
     try:
@@ -94,7 +83,7 @@ def _declare(context: Context, node: syntax.Variable) -> None:
         type = ctype(type.element, context.frame.lift)
     const = node.type.const_pointer if node.type.pointer else node.type.const
     variable = Variable(node.name, node.name_span, type, const, mask=context.mask)
-    declare(context.scope, context, variable)
+    context.enter(variable)
     context.declare(variable)
     if node.initializer is None:
         if const:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tritonc.frontend import syntax
-from tritonc.ir.stops import Seen, Stop
+from tritonc.ir.core import Seen, Stop
 from tritonc.sema.context import Context, Frame
 from tritonc.sema.scope import Variable
 from tritonc.sema.types.ctypes import Number

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 
 from tritonc.frontend import syntax
 from tritonc.ir import core
-from tritonc.ir.combiner import Combiner
 from tritonc.ir.types import CONSTANT
 from tritonc.meta_parameters import BY_NAME
 from tritonc.sema.builtins import table
@@ -24,71 +22,16 @@ from tritonc.sema.scope import (
     JointMember,
     NamedConstant,
     Poisoned,
-    Scope,
     Table,
     Tunable,
+    Unit,
 )
 from tritonc.sema.types import constants
-from tritonc.sema.types.ctypes import INT, INT_TYPE, NUMBERS, CType, Number, PointerTo, Struct
+from tritonc.sema.types.ctypes import INT, INT_TYPE, NUMBERS, Number, PointerTo
 from tritonc.sema.types.term import POISON, Refused, Term
 from tritonc.source import Note, Span
 
 MAX_TABLE_BYTES = 1 << 16  # of constant memory on every GPU
-
-
-@dataclass(eq=False)
-class Unit:
-    """The names of a file.  `used` collects the tunables that the current kernel reads."""
-
-    scope: Scope = field(default_factory=lambda: Scope(None))
-    functions: list[FunctionEntity] = field(default_factory=list)
-    tunables: list[Tunable] = field(default_factory=list)
-    constants: list[NamedConstant] = field(default_factory=list)
-    table_nodes: list[syntax.ConstantTable] = field(default_factory=list)
-    tables: list[Table] = field(default_factory=list)
-    statements: list[syntax.Statement] = field(default_factory=list)
-    used: dict[str, None] = field(default_factory=dict)
-    library: dict[tuple[str, int], Scope] = field(default_factory=dict)
-    combiners: dict[tuple[FunctionEntity, CType], Combiner | None] = field(default_factory=dict)
-    meta: dict[str, int] = field(default_factory=dict)  # that the source states
-    structs: dict[str, syntax.Struct] = field(default_factory=dict)
-    resolved: dict[str, Struct | None] = field(default_factory=dict)  # structs with their types
-
-    def tunable_value(self, context: Context, entity: Tunable, span: Span) -> Term:
-        """The value bound to a tunable."""
-        if entity.value is None:
-            return context.error("not-a-constant", span, f"'{entity.name}' is a tunable, and the "
-                                 "values of a tunable cannot depend on another",
-                                 entity.note)
-        self.used[entity.name] = None
-        return entity.value
-
-    def constant_value(self, context: Context, entity: NamedConstant, span: Span) -> Term:
-        """The value of a `const` at file scope."""
-        if entity.value is None:
-            if entity.evaluating:
-                return context.error("not-a-constant", span, f"constant '{entity.name}' depends on "
-                                     "itself", entity.note)
-            entity.evaluating = True
-            outer, self.used = self.used, {}
-            entity.value = self._evaluate(context, entity)
-            entity.tunables = tuple(self.used)
-            self.used = outer
-            entity.evaluating = False
-        self.used.update(dict.fromkeys(entity.tunables))
-        return entity.value
-
-    def _evaluate(self, context: Context, entity: NamedConstant) -> Term:
-        node = entity.node
-        scope, context.scope = context.scope, self.scope
-        try:
-            term = constants.constant(context, node.value, f"the value of constant '{node.name}'")
-            type = constants.value_type(context, node.type, f"constant '{node.name}'")
-        except Refused:
-            return POISON
-        finally:
-            context.scope = scope
-        return implicit.assign(context, term, type, node.value.span, f"constant '{node.name}'")
 
 
 def collect(context: Context, program: syntax.Program) -> None:
@@ -135,6 +78,15 @@ def _joint(context: Context, node: syntax.JointTunable) -> None:
     for place, each in enumerate(node.names):
         if each.name not in BY_NAME:
             _enter(context, JointMember(each.name, each.span, tunable, place))
+
+
+def rows(context: Context, node: syntax.JointTunable) -> tuple[tuple[int, ...], ...]:
+    """The values of tunables that are chosen together; those that have none are told later."""
+    with suppress(Refused):
+        return tuple(tuple(constants.integer(context, value, f"a value of tunable '{name.name}'")
+                           for name, value in zip(node.names, row.values, strict=True))
+                     for row in node.rows)
+    return ()
 
 
 def _choose_row(context: Context, tunable: Tunable, bindings: Mapping[str, int]) -> None:
@@ -275,7 +227,7 @@ def complete(context: Context) -> None:
             context.unit.scope.declare(Poisoned(node.name, node.name_span))
     for constant in context.unit.constants:
         if constant.value is None:
-            context.unit.constant_value(context, constant, constant.span)
+            constant_value(context, constant, constant.span)
     context.unit.used.clear()
 
 
@@ -330,3 +282,41 @@ def find_kernels(unit: Unit, program: syntax.Program) -> None:
             function.kernel = True
 
 
+def tunable_value(context: Context, entity: Tunable, span: Span) -> Term:
+    """The value bound to a tunable."""
+    if entity.value is None:
+        return context.error("not-a-constant", span, f"'{entity.name}' is a tunable, and the "
+                             "values of a tunable cannot depend on another",
+                             entity.note)
+    context.unit.used[entity.name] = None
+    return entity.value
+
+
+def constant_value(context: Context, entity: NamedConstant, span: Span) -> Term:
+    """The value of a `const` at file scope."""
+    unit = context.unit
+    if entity.value is None:
+        if entity.evaluating:
+            return context.error("not-a-constant", span, f"constant '{entity.name}' depends on "
+                                 "itself", entity.note)
+        entity.evaluating = True
+        outer, unit.used = unit.used, {}
+        entity.value = _evaluate(context, entity)
+        entity.tunables = tuple(unit.used)
+        unit.used = outer
+        entity.evaluating = False
+    unit.used.update(dict.fromkeys(entity.tunables))
+    return entity.value
+
+
+def _evaluate(context: Context, entity: NamedConstant) -> Term:
+    node = entity.node
+    scope, context.scope = context.scope, context.unit.scope
+    try:
+        term = constants.constant(context, node.value, f"the value of constant '{node.name}'")
+        type = constants.value_type(context, node.type, f"constant '{node.name}'")
+    except Refused:
+        return POISON
+    finally:
+        context.scope = scope
+    return implicit.assign(context, term, type, node.value.span, f"constant '{node.name}'")

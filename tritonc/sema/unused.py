@@ -9,9 +9,10 @@ statement, which read it only to assign it again.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tritonc.frontend import syntax
+from tritonc.records import dataclass
 from tritonc.source import Diagnostics, Note, Span
 
 _CHANGES = (syntax.Assign, syntax.IncDec)

@@ -113,12 +113,23 @@ def time(cost: Sequence[Any], tile: Sequence[int], extents: Sequence[Any],
     >>> time(Cost(132, 3, 50, 0, 100, 250, 0, (64,)), (128, 128), (4096, 4096), (640,))
     8550
     """
-    processors, blocks, once, start, busy, wait, edge, depths = cost
-    tiles, steps, whole = count(tile, extents), 1, True
+    whole = True
     for extent, part in zip(extents, tile):
         whole &= extent % part == 0
+    return time_of(cost, count(tile, extents), whole, steps_of(cost[-1], lengths))
+
+
+def steps_of(depths: Sequence[int], lengths: Sequence[Any]) -> Any:
+    """How many steps loops of such lengths take."""
+    steps: Any = 1
     for length, depth in zip(lengths, depths):
         steps = least(steps * _parts(length, depth, MOST_STEPS), MOST_STEPS)
+    return steps
+
+
+def time_of(cost: Sequence[Any], tiles: Any, whole: Any, steps: Any) -> Any:
+    """A variant's time for so many tiles of so many steps; `whole`: they divide the range."""
+    processors, blocks, once, start, busy, wait, edge, _ = cost
     alone = steps * select(whole, wait, wait + edge)
     most, beside = (tiles + processors - 1) // processors, max(blocks, 1)
     waves, rest = most // beside, most % beside

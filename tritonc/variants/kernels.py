@@ -10,9 +10,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
+from tritonc.records import dataclass
 from tritonc.source import CompileError, Diagnostics, Span, fail
 
 if TYPE_CHECKING:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from math import lcm
 from typing import Any, NamedTuple
 
 from tritonc.ir.core import Kernel, Op
 from tritonc.ir.types import Pointer, Scalar
+from tritonc.records import dataclass
 from tritonc.source import CompileError, fail
 from tritonc.variants.choice import LEAST_PACKED, Cost
 

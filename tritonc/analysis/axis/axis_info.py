@@ -89,7 +89,7 @@ def _solve(kernel: Kernel) -> Infos:
         for op, results in ops:
             inputs = op.inputs()
             if stale is None:
-                ahead.update(set(inputs).difference(infos))
+                ahead.update([v for v in inputs if v not in infos])
             elif stale.isdisjoint(inputs) and changed.isdisjoint(inputs):
                 continue
             for result in results:

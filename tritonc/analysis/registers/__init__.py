@@ -1,1 +1,5 @@
-"""How many registers a thread needs: what is live where, and what it takes."""
+"""How many registers a thread needs.
+
+`liveness` (what is live where), `weights` (what a value takes), `pressure` (where the most are
+live).
+"""

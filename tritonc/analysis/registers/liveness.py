@@ -28,9 +28,11 @@ class Liveness:
 
     def root(self, value: Value) -> Value | None:
         """The value in whose registers this one is; None if it has none."""
-        if value not in self._roots:
-            self._roots[value] = self._root(value)
-        return self._roots[value]
+        try:
+            return self._roots[value]
+        except KeyError:
+            found = self._roots[value] = self._root(value)
+            return found
 
     def number(self, value: Value) -> int:
         """Where the value comes in an order that is the same in each run."""

@@ -107,8 +107,12 @@ class Estimate(Weights):
         return most, where, top
 
     def _results(self, op: Op, passing: set[Value]) -> float:
-        return sum(self.weight(r) for r in op.results
-                   if self.readers.get(r) and r not in passing and self.live.root(r) is r)
+        found = 0.0
+        for result in op.results:
+            if result in self.readers and result not in passing and (
+                    self.live.root(result) is result):
+                found += self.weight(result)
+        return found
 
     def _passing(self, block: Block, at_end: set[Value]) -> set[Value]:
         """The values that are read once, in this block, while what they are made of is live."""

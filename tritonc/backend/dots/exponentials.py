@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import log2
 
 from tritonc.analysis.values import computed_from, constant_of, defined_by, is_uniform, origin
 from tritonc.ir.core import Kernel, Op, Value, uses
 from tritonc.ir.numeric.numbers import round_to
-from tritonc.ir.types import BF16, F32, Tile, element, scalar, shape
+from tritonc.ir.types import BF16, F32, Tile, element, scalar
+from tritonc.records import dataclass
 
 LOG2_E = float(round_to(F32, log2(2.718281828459045)))
 HIDDEN = -float("inf")
@@ -17,7 +17,7 @@ GREAT = 2.0**26  # beyond which neighbouring floats are 8 apart
 MODERATE = 100  # a scalar within 2^-100 and 2^100 times a few constants overflows in no product
 FEW = 20  # the same of a constant
 
-SPREADS = ("broadcast", "reshape")
+SPREADS = ("broadcast", "reshape", "splat")
 # What keeps the relative error of an operand.
 _RELATIVE = frozenset({"fmul", "fdiv", "fneg", "fabs", "select", "psi", "broadcast", "reshape",
                        "trans", "convert_layout"})
@@ -34,7 +34,7 @@ class Exponential:
 
     op: Op
     x: Value
-    row: Value  # m before it is spread over the tile
+    row: Value  # m before it is spread over the tile; of a tile of one row, a scalar
     peak: Op | None
     z: Value
     factors: list[Value]  # scalars, the first one multiplied first
@@ -125,7 +125,7 @@ def _match(op: Op, readers: dict[Value, list[Op]]) -> Exponential | None:
     if difference is None:
         return None
     x, row = difference.operands[0], origin(difference.operands[1], SPREADS)
-    if not shape(row.type) or row.op is None:
+    if row.op is None:
         return None
     if factors:
         made = {x, *(step.z for step in _steps(op, x, row) if not step.masks)}
@@ -210,8 +210,8 @@ def _may_be_great(value: Value, is_row: bool = False) -> bool:
         if (op.name in ("load", "phi") and not is_row) or (
                 number is not None and GREAT <= abs(number) < float("inf")):
             return True
-        stack += [v for v in op.operands
-                  if isinstance(v.type, Tile) and element(v.type) in (F32, BF16)]
+        stack += [v for v in op.operands if element(v.type) in (F32, BF16)
+                  and (is_row or isinstance(v.type, Tile))]
     return False
 
 

@@ -57,7 +57,7 @@ from tritonc.ir.build import Builder
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value, uses
 from tritonc.ir.numeric.numbers import round_to
-from tritonc.ir.types import F32, Tile
+from tritonc.ir.types import F32, Tile, Type
 
 LEAST = -(2 - 2.0**-23) * 2.0**127
 
@@ -111,7 +111,7 @@ class _Rewrite:
         assert found.row.op is not None
         scaled = self.scaled(self.behind(found.row.op), found.row)
         t, rows = found.x.type, found.row.type
-        assert isinstance(t, Tile) and isinstance(rows, Tile)
+        assert isinstance(t, Tile)
         b = self.before(found.op)
         negative, factor, own = b.value("fneg", scaled), self.factor(b, t), None
         if found.great and found.factors:
@@ -195,18 +195,21 @@ class _Rewrite:
     def uniform(self, b: Builder, factor: Value, like: Value) -> Value:
         """A factor for all elements of a row or tile."""
         number = constant_of(factor)
-        return b.value("splat", factor, type=like.type) if number is None else b.constant(
+        return self.everywhere(b, factor, like.type) if number is None else b.constant(
             number, like.type)
 
-    def factor(self, b: Builder, t: Tile) -> Value:
-        """The product of all factors and the unit, for a tile."""
+    def everywhere(self, b: Builder, value: Value, t: Type) -> Value:
+        return b.value("splat", value, type=t) if isinstance(t, Tile) else value
+
+    def factor(self, b: Builder, t: Type) -> Value:
+        """The product of all factors and the unit, for a row or tile."""
         number, rest = prod(self.found.constants, start=self.found.unit), self.found.scalars
         if not rest:
             return b.constant(float(round_to(F32, number)), t)
         product = reduce(lambda one, more: b.value("fmul", one, more), rest)
         if number != 1.0:
             product = b.value("fmul", product, b.constant(float(round_to(F32, number)), F32))
-        return b.value("splat", product, type=t)
+        return self.everywhere(b, product, t)
 
     def scaled(self, b: Builder, row: Value) -> Value:
         """The row times the unit; as it is where it is great."""

@@ -7,11 +7,11 @@ from typing import Any
 
 from tritonc.backend.layout.lower_conversions import part_type
 from tritonc.backend.target import matrix
+from tritonc.backend.target.register_limits import MOST_PROMOTED
 from tritonc.ir.build import make_op
 from tritonc.ir.core import Op, Value
 from tritonc.ir.types import Tile, shape
 
-MOST_PROMOTED = 64  # registers of a thread that hold a result, beside which another one fits
 PROMOTED = 128  # elements of k that 8-bit floats add in the tensor cores' own format
 
 

@@ -23,7 +23,6 @@ thread computes what it needs, where the loads come in pieces that copies can mo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
 from tritonc.analysis.axis import axis_info
@@ -39,6 +38,7 @@ from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import F32, TF32, Tile, is_float, scalar, shape
+from tritonc.records import dataclass
 
 PIECE = 16  # bytes that copies move at once
 SMALL = 16  # a load of so many times fewer bytes than the operand stays one: a scale, a zero point
@@ -163,8 +163,9 @@ def raw_operands(kernel: Kernel, context: Context) -> bool:
                 _insert(cfg, made, op, in_registers)
                 changed = True
         for load in _beside(block, infos):
-            _insert(cfg, Computed([load], readers[load.result]), None, True)
-            changed = True
+            if load.result in readers:  # share_repeats leaves loads that nobody reads any more
+                _insert(cfg, Computed([load], readers[load.result]), None, True)
+                changed = True
     return changed
 
 

@@ -51,7 +51,8 @@ def select_dots(kernel: Kernel, context: Context) -> bool:
     for op, row in zip(dots, choices, strict=True):
         if row is not None:
             op.attributes["instruction"] = row.name
-        context.remark("select_dots", *_reason(op, row, target), missed=row is None)
+        if not _to_be_padded(op):
+            context.remark("select_dots", *_reason(op, row, target), missed=row is None)
     return any(row is not None for row in choices)
 
 
@@ -85,11 +86,16 @@ def wants_halves(op: Op, infos: axis_info.Infos) -> bool:
 def _choose(op: Op, target: Target, infos: axis_info.Infos, wide: bool) -> MatrixInstruction | None:
     a = op.operands[0]
     extents, depth = shape(op.result.type), shape(a.type)[-1]
-    if len(extents) != 2 or any(n & (n - 1) for n in (*extents, depth)):
+    if len(extents) != 2 or _to_be_padded(op):
         return None
     return next((row for row in candidates(target.features, a.type, op.result.type)
-                 if row.is_filled(*extents, depth) and (row.kind != WGMMA or (
+                 if row.takes(*extents, depth) and (row.kind != WGMMA or (
                      wide and (row.transposes or all(inner_first(op, infos)))))), None)
+
+
+def _to_be_padded(op: Op) -> bool:
+    """Whether an extent is no power of two yet (`pad_tiles`)."""
+    return any(n & (n - 1) for v in op.operands for n in shape(v.type))
 
 
 def _reason(op: Op, row: MatrixInstruction | None, target: Target) -> tuple[str, Span | None]:
@@ -105,8 +111,6 @@ def _reason(op: Op, row: MatrixInstruction | None, target: Target) -> tuple[str,
     best = rows[0]
     if len(extents) != 3:
         return f"{text}: a product with a batch axis uses no matrix instruction", span
-    if any(n & (n - 1) for n in extents):
-        return f"{text}: an extent of its tiles is not a power of two", span
     for n, least, what in zip(extents, (best.rows, best.columns, best.depth),
                               ("rows", "columns", "elements along the inner axis"), strict=True):
         if n < least:

@@ -20,7 +20,7 @@ from typing import Any
 
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.axis.axis_info import Infos
-from tritonc.analysis.counters import step_of
+from tritonc.analysis.counters import add_counter, step_of
 from tritonc.analysis.facts import Facts, scalar_of
 from tritonc.analysis.multiples import Multiples
 from tritonc.analysis.signs import Signs, known_signs
@@ -29,7 +29,7 @@ from tritonc.backend.dots.together import large
 from tritonc.backend.launch.choose_warps import ACCUMULATORS
 from tritonc.backend.target import matrix
 from tritonc.ir.build import make_op
-from tritonc.ir.cfg import Cfg, Loop, add_incoming, make_phi
+from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.layouts.layout import WARP_SIZE
 from tritonc.ir.types import I32, Tile, Type, same_axes, scalar, shape
@@ -302,14 +302,8 @@ class SharedLoad:
             step = step_of(loop, phi) if phi in loop.header.phis() else None
             if step is None or step % by:
                 return None
-            new = make_phi([self.quotient(loop.first(phi), by)], [loop.preheader], value.name)
-            by_one = make_op("constant", [], I32, value=abs(step) // by)
-            following = make_op("add" if step > 0 else "sub", [new.result, by_one.result])
-            add_incoming(new, following.result, loop.latch)
-            loop.header.ops.insert(0, new)
-            loop.latch.ops[-1:-1] = [by_one, following]
-            self.cfg.block_of.update({new: loop.header, by_one: loop.latch, following: loop.latch})
-            found = new.result
+            found = add_counter(self.cfg, loop, self.quotient(loop.first(phi), by), step // by,
+                                value.name)
         self.made[value, -by] = found
         return found
 

@@ -53,7 +53,7 @@ from collections.abc import Callable, Sequence
 from tritonc.backend.dots.promote import promoted, started
 from tritonc.backend.dots.share_operands import share_operands
 from tritonc.backend.dots.staged_operand import InMemory, InRegisters, layout_of, slices_of
-from tritonc.backend.launch.persist import rare_instances
+from tritonc.backend.launch.persist import rare_programs
 from tritonc.backend.layout.conversion import Shared, part_layout, plan_conversion
 from tritonc.backend.layout.dot_layouts import fma_operand, operands_in_registers
 from tritonc.backend.layout.staging_layout import panel_layout, staging_layout
@@ -68,7 +68,7 @@ from tritonc.ir.layouts.layout import Layout, SharedLayout, axis_bases
 from tritonc.ir.layouts.shared_layout import BANK_BYTES, tensor_row, transpose
 from tritonc.ir.types import F8E4M3, F8E5M2, TF32, Buffer, Tile, scalar, shape
 
-RARE = 16 * 1024  # bytes of the operands of a body that few instances take
+RARE = 16 * 1024  # bytes of the operands of a body that few programs take
 _MOVES = ("trans", "reshape")  # operations whose results are views of a buffer
 
 
@@ -76,7 +76,7 @@ def stage_dots(kernel: Kernel, context: Context) -> bool:
     """Replace every generic dot by a machine dot on staged operands."""
     target: Target = context.target
     warps, exact = kernel.attributes["num_warps"], not context.fast_math
-    rare = rare_instances(kernel)
+    rare = rare_programs(kernel)
     staged: list[_Staged] = []
     raw: list[Op] = []  # buffers of what is brought as memory has it
     for block in kernel.blocks:

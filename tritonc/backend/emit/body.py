@@ -20,15 +20,12 @@ a Python number beside a term takes its type.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from tritonc.backend.emit.literals import SUFFIX, float_literal
+from tritonc.backend.emit.module import ModuleEmitter
 from tritonc.ir.numeric.numbers import round_to
 from tritonc.ir.types import F32
-
-if TYPE_CHECKING:
-    from tritonc.backend.emit.module import ModuleEmitter
+from tritonc.records import dataclass
 
 FLOATS = ("half", "bfloat", "float", "double")
 _WIDTH = {"half": 16, "bfloat": 16, "float": 32, "double": 64}
@@ -197,3 +194,17 @@ class Body:
         attributes = "#4" if inline else "#5"
         lines = "\n".join(self.lines)
         return f"define internal {result} @{name}({parameters}) {attributes} {{\n{lines}\n}}\n"
+
+
+HelperBuilder = Callable[[Body], None]
+
+
+def helper_function(module: ModuleEmitter, name: str, result: str, parameters: tuple[str, ...],
+                    build: HelperBuilder, inline: bool = True) -> str:
+    """The name of a helper function of a module, which `build` writes on first use."""
+    def text(full_name: str) -> str:
+        body = Body(module, parameters)
+        build(body)
+        return body.text(full_name, result, inline)
+
+    return module.define_helper(name, text)

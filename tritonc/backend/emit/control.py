@@ -6,7 +6,7 @@ from tritonc.backend.emit.accesses.memory import FENCE
 from tritonc.backend.emit.function import Emitter, FunctionEmitter
 from tritonc.backend.emit.products.wgmma import WARPGROUP_BITS, warpgroup
 from tritonc.backend.emit.registers import members
-from tritonc.backend.pipeline.tensors.roles import COPIER
+from tritonc.backend.pipeline.tensors.roles import PRODUCER
 from tritonc.ir.core import Op
 from tritonc.ir.types import Scalar, Tile, element
 
@@ -45,7 +45,7 @@ def _elements_of_word(op: Op) -> int:
 
 def cond_br(f: FunctionEmitter, op: Op) -> None:
     then, otherwise = (f.branch_target(block) for block in op.blocks)
-    passes = op.attributes.get("passes") if f.role == COPIER else None
+    passes = op.attributes.get("passes") if f.role == PRODUCER else None
     if then == otherwise or passes is not None:  # one edge, as phis count it
         f.line(f"br label %{f.branch_target(op.blocks[passes or 0])}")
         return

@@ -28,7 +28,7 @@ from tritonc.backend.emit.registers import (
 )
 from tritonc.backend.layout.conversion import part_registers
 from tritonc.backend.layout.split_reductions import reduced_axes
-from tritonc.backend.pipeline.tensors.roles import COPIER, COPIES, READERS, SETUP, START
+from tritonc.backend.pipeline.tensors.roles import CONSUMERS, COPIES, PRODUCER, SETUP, START
 from tritonc.ir.core import Block, Op, Value
 from tritonc.ir.ops import DIVISIONS, READ, SHARED_READ
 from tritonc.ir.types import Buffer, Tile, scalar
@@ -73,9 +73,9 @@ def demand(blocks: list[Block], machine: Machine) -> dict[Value, int]:
 
 def is_root(op: Op, machine: Machine) -> bool:
     """Whether an operation is emitted although nobody reads its results."""
-    if machine.role == COPIER:
+    if machine.role == PRODUCER:
         return op.name in (*SETUP, *COPIES, START) or op.info.terminator
-    if machine.role == READERS and op.name in (*SETUP, *COPIES):
+    if machine.role == CONSUMERS and op.name in (*SETUP, *COPIES):
         return False
     if op.name in ("printf", "assert"):
         return machine.checks
@@ -194,7 +194,7 @@ def _reduce(op: Op, mask: int, machine: Machine) -> Wanted:
 
 
 def _branch(op: Op, mask: int, machine: Machine) -> Wanted:
-    passes = machine.role == COPIER and "passes" in op.attributes
+    passes = machine.role == PRODUCER and "passes" in op.attributes
     return [] if passes else [(op.operands[0], 1)]
 
 
@@ -207,6 +207,6 @@ _RULES: dict[str, Callable[[Op, int, Machine], Wanted]] = {
     "shared_gather": lambda op, mask, machine: [(op.operands[0], 1), (op.operands[1], mask)],
     "tile_part": _tile_part, "join_parts": _join_parts,
     "step_pointers": lambda op, mask, machine: [(value, 1) for value in op.inputs()],
-    "start_copier": lambda op, mask, machine: [(op.operands[1], 1)],  # the cell, with the slot
+    "start_producer": lambda op, mask, machine: [(op.operands[1], 1)],  # the cell, with the slot
     "reduce": _reduce, "pack": _pack, "unpack": _unpack,
 }

@@ -18,11 +18,11 @@ from tritonc.backend.emit.literals import SHARED_SPACE, llvm_type
 from tritonc.backend.emit.module import ModuleEmitter
 from tritonc.backend.emit.registers import layout_of, registers
 from tritonc.backend.pipeline.tensors.roles import (
-    COPIER,
-    READERS,
+    CONSUMERS,
+    PRODUCER,
     chooses,
-    copier_blocks,
     first_choices,
+    producer_blocks,
 )
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Block, Kernel, Op, Value
@@ -56,6 +56,7 @@ class FunctionEmitter(Instructions):
         self.warps: int = kernel.attributes["num_warps"]
         self.pipelined_on_cores = {"fma_dot", "async_copy"} <= {op.name for op in kernel.ops()}
         self.compared = compared_negations(kernel)
+        self.has_pieces = any(op.attributes.get("piecewise") for op in kernel.ops())
         self.has_words = any(op.name == "pack" for op in kernel.ops())
         self.has_bfloat = any(element(v.type) == BF16 for op in kernel.ops()
                               for v in (*op.operands, *op.results))
@@ -74,7 +75,7 @@ class FunctionEmitter(Instructions):
         self.angles: dict[str, tuple[str, str]] = {}  # of this block, modulo pi/2: see `math`
         self.alone: set[str] = set()  # words of one loaded byte
         self.held: dict[Value, Names] = {}  # words that an operation in flight reads
-        self.role = ""  # whose code is being written: READERS, COPIER, or of all threads
+        self.role = ""  # whose code is being written: CONSUMERS, PRODUCER, or of all threads
         # name -> (base, c): an integer that is base + c, a pointer that is c bytes after base
         self.constant_parts: dict[str, tuple[str, int]] = {}
         self.float_parts: dict[str, tuple[str, int]] = {}  # the same of an integer as an f32
@@ -169,9 +170,9 @@ class FunctionEmitter(Instructions):
         if (self.options.line_info or self.options.debug) and self.kernel.span is not None:
             suffix = self.module.subprogram(self.kernel.name, self.kernel.span)
         first, blocks = self._first(cfg)
-        if self.kernel.attributes.get("copier_warps"):
-            self._role(READERS, "b", blocks, bool(suffix))
-            self._role(COPIER, "c", blocks, bool(suffix))
+        if self.kernel.attributes.get("producer_warps"):
+            self._role(CONSUMERS, "b", blocks, bool(suffix))
+            self._role(PRODUCER, "c", blocks, bool(suffix))
             own = self.prelude(f"icmp uge i32 {self.thread}, {self.warps << LANE_BITS}")
             start = f"br i1 {own}, label %c0, label %b0"
         else:
@@ -202,8 +203,8 @@ class FunctionEmitter(Instructions):
         self.role = role
         self._labels = {block: f"{prefix}{i}" for i, block in enumerate(blocks)}
         self._ends, self._phis = {}, []
-        if role == COPIER:
-            blocks = copier_blocks(blocks)
+        if role == PRODUCER:
+            blocks = producer_blocks(blocks)
         machine = Machine(self.warps, self.target.access_bytes, self.options.device_assert, role)
         self._machine = machine
         self.demand = demand(blocks, machine)
@@ -228,7 +229,7 @@ class FunctionEmitter(Instructions):
             self._ends[block] = self.label
         self._fill_phis()
         for block in self._labels:
-            if role == COPIER and block not in self._ends:
+            if role == PRODUCER and block not in self._ends:
                 self.start_block(self._labels[block])
                 if block in takes or block in choices:
                     self._take_registers()
@@ -241,10 +242,10 @@ class FunctionEmitter(Instructions):
         self._emit_op(self, op, self._machine)
 
     def _take_registers(self) -> None:
-        """Readers take registers that the copier's warps do not need."""
-        copier, readers = self.kernel.attributes["registers"]
-        if readers:
-            kind, count = ("dec", copier) if self.role == COPIER else ("inc", readers)
+        """Consumers take registers that the producer's warps do not need."""
+        producer, consumers = self.kernel.attributes["registers"]
+        if consumers:
+            kind, count = ("dec", producer) if self.role == PRODUCER else ("inc", consumers)
             self.convergent(f"llvm.nvvm.setmaxnreg.{kind}.sync.aligned.u32", "void",
                             f"i32 {count}")
 

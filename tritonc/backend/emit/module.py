@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tritonc.backend.emit.body import Body
 from tritonc.backend.emit.literals import CONSTANT_SPACE, bits_of, literal, memory_type
 from tritonc.backend.target.target import Target
 from tritonc.ir.core import ConstantTable
@@ -32,8 +31,6 @@ _ATTRIBUTES = (
     "attributes #5 = { noinline nounwind }",
 )
 NO_WRITES = "!0"  # the metadata of `!invariant.load`
-
-HelperBuilder = Callable[[Body], None]
 
 
 class ModuleEmitter:
@@ -66,15 +63,12 @@ class ModuleEmitter:
         self._globals.setdefault(name, f"@{name} = {definition}")
         return f"@{name}"
 
-    def helper(self, name: str, result: str, parameters: tuple[str, ...],
-               build: HelperBuilder, inline: bool = True) -> str:
-        """The name of a helper function, which `build` writes on first use."""
+    def define_helper(self, name: str, text: Callable[[str], str]) -> str:
+        """The name of a helper function, whose text is made on first use, given that name."""
         name = f"tritonc.{name}"
         if name not in self._helpers:
             self._helpers[name] = ""  # fixes its place
-            body = Body(self, parameters)
-            build(body)
-            self._helpers[name] = body.text(name, result, inline)
+            self._helpers[name] = text(name)
         return name
 
     def string(self, text: str) -> str:

@@ -76,7 +76,7 @@ def obstacle(large: Kernel, small: Kernel) -> str | None:
     if max(kernel.attributes.get("cluster", 1) for kernel in (large, small)) > 1:
         return "the kernel is launched in clusters"
     # A producer warp runs what it does in both bodies, or in none.
-    roles = [kernel.attributes.get("copier_warps", 0) for kernel in (large, small)]
+    roles = [kernel.attributes.get("producer_warps", 0) for kernel in (large, small)]
     if roles[0] != roles[1] and any(op.name in (*SETUP, *COPIES) for op in
                                     (large, small)[roles.index(0)].ops()):
         return "one of the tiles uses a producer warp"

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from tritonc.analysis.values import needed
-from tritonc.backend.launch.group_instances import bands
-from tritonc.backend.launch.persist import counts_instances, supersede
+from tritonc.backend.launch.persist import counts_programs, supersede
+from tritonc.backend.launch.rasterize import bands
 from tritonc.ir.build import Builder
 from tritonc.ir.cfg import Cfg, Loop, make_phi
 from tritonc.ir.copies import copy_ops
@@ -39,7 +39,7 @@ def plan(b: Builder, large: Kernel, parts: int, total: Value, launched: Value) -
     more than scalars.  `parts`: small tiles of a large one; `total`, `launched`: how many there are
     of both."""
     cfg = Cfg(large)
-    loops = [loop for loop in cfg.loops if counts_instances(loop)]
+    loops = [loop for loop in cfg.loops if counts_programs(loop)]
     if "bands" not in large.attributes or len(loops) != 1 or not (tests := _tests(*loops)):
         return None
     (loop,) = loops

@@ -19,8 +19,8 @@ from __future__ import annotations
 
 from tritonc.analysis.registers.pressure import Estimate
 from tritonc.backend.launch.register_budget import OVER, SLACK, available, resident_blocks
-from tritonc.backend.pipeline.ring import BESIDE
 from tritonc.backend.pipeline.staged_loop import DOTS
+from tritonc.backend.pipeline.stages import BESIDE
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op
 from tritonc.ir.types import Tile, shape

@@ -20,9 +20,10 @@ the rest by the tables of docs/performance.md.
 from __future__ import annotations
 
 from tritonc.analysis.registers.pressure import Estimate, pressure
-from tritonc.backend.pipeline.staged_loop import DOTS, MOST_REGISTERS, held_elements
-from tritonc.backend.pipeline.tensors.roles import has_copier
+from tritonc.backend.pipeline.staged_loop import DOTS, held_elements
+from tritonc.backend.pipeline.tensors.roles import has_producer
 from tritonc.backend.pipeline.tensors.roles import registers as registers_of_roles
+from tritonc.backend.target.register_limits import BESIDE_CHAIN, MOST_REGISTERS
 from tritonc.backend.target.target import Target
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context
@@ -40,7 +41,6 @@ OVER = 1.4  # times as much does not fit, however the assembler orders what is c
 SECOND = 1.2
 ENOUGH = 16  # warps of a multiprocessor, for products on CUDA cores: they hide each other's waits
 WARPGROUP = 4  # warps
-IN_FLIGHT = 40  # registers beside the products of a chain: rows, addresses, counters
 _ROWS = {"reduce", "reduce_with"}
 SHARES = (3 / 4, 1 / 2, 1 / 4)  # of the threads of a multiprocessor, for rows
 
@@ -54,7 +54,7 @@ def available(kernel: Kernel, context: Context, blocks: int | None = None,
     """
     target: Target = context.target
     warps: int = kernel.attributes["num_warps"]
-    if has_copier(kernel):
+    if has_producer(kernel):
         roles = registers_of_roles(warps, target)
         if roles is not None and roles[1]:
             return min(roles[1], target.registers_per_thread)
@@ -66,9 +66,23 @@ def available(kernel: Kernel, context: Context, blocks: int | None = None,
 
 
 def registers_of(threads: int, target: Target) -> int:
-    """The registers of each of so many resident threads."""
-    each = target.registers_per_multiprocessor // threads // STEP * STEP
-    return min(each, target.registers_per_thread)
+    """The registers of each of so many resident threads: of their warps, the same number in each
+    partition of a multiprocessor.
+
+    >>> from tritonc.backend.target.target import TARGETS
+    >>> [registers_of(32 * warps, TARGETS["sm_90a"]) for warps in (16, 17, 20, 21)]
+    [128, 96, 96, 80]
+    """
+    warps = -(-threads // (target.partitions << LANE_BITS))
+    each = target.registers_per_multiprocessor // target.partitions // (warps << LANE_BITS)
+    return min(each // STEP * STEP, target.registers_per_thread)
+
+
+def _blocks_of(warps: int, registers: float, target: Target) -> int:
+    """How many blocks of so many warps are resident, by the registers that a thread needs."""
+    each = -(-int(registers) // STEP) * STEP << LANE_BITS
+    return target.registers_per_multiprocessor // target.partitions // each * (
+        target.partitions) // warps
 
 
 def resident_blocks(kernel: Kernel, target: Target, estimate: Estimate | None = None) -> int:
@@ -101,8 +115,7 @@ def _product_blocks(kernel: Kernel, target: Target, loops: list[Loop],
         needs += [_in_flight(loop) for loop in loops if _has(loop, "wgmma", 2)]
     if not needs:
         return 0
-    each = -(-int(max(needs)) // STEP) * STEP * warps << LANE_BITS
-    found = min(target.registers_per_multiprocessor // each, ENOUGH // warps)
+    found = min(_blocks_of(warps, max(needs), target), ENOUGH // warps)
     if found == 1 and 2 * warps <= ENOUGH and warps > WARPGROUP and max(needs) <= (
             SECOND * registers_of(2 * warps << LANE_BITS, target)):
         return 2
@@ -124,9 +137,9 @@ def _row_threads(kernel: Kernel, target: Target, loops: list[Loop], estimate: Es
         slack = LOOP_SLACK if streaming else SLACK if threads == most else 1.0
         if needed < slack * registers_of(threads, target):
             return threads
-    each = kernel.attributes["num_warps"] << LANE_BITS  # a block more, if the estimate allows it
-    blocks = target.registers_per_multiprocessor // (-(-int(needed) // STEP) * STEP * each)
-    return blocks * each if blocks > 1 and not streaming else 0
+    warps: int = kernel.attributes["num_warps"]
+    blocks = _blocks_of(warps, needed, target)  # a block more, if the estimate allows it
+    return blocks * warps << LANE_BITS if blocks > 1 and not streaming else 0
 
 
 def rows_hold_too_much(kernel: Kernel, target: Target) -> bool:
@@ -158,7 +171,7 @@ def _in_flight(loop: Loop) -> float:
     ops = [op for op in loop.ops() if op.name == "wgmma"]
     results = sum(_size(op.result) for op in ops)
     operands = sum(_size(v) for op in ops for v in op.operands[:2])
-    return results + (operands if results + operands <= MOST_REGISTERS else 0) + IN_FLIGHT
+    return results + (operands if results + operands <= MOST_REGISTERS else 0) + BESIDE_CHAIN
 
 
 def _size(value: Value) -> float:

@@ -55,6 +55,7 @@ def split_loops(kernel: Kernel, context: Context) -> bool:
         f"{context.target.name} has no clusters", kernel.span)
     if isinstance(found, tuple):
         reason, span = found
+        span = span and span._replace(fallback=False)  # no version of the loop is split
         if in_memory:
             raise fail("variant", span, f"no loop is split among blocks: {reason}")
         context.remark(NAME, f"no loop is split over a cluster: {reason}", span, missed=True)

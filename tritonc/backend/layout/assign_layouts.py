@@ -29,7 +29,7 @@ from functools import cached_property
 
 from tritonc.analysis.values import int_of
 from tritonc.backend.layout import dot_layouts, layout_choice
-from tritonc.backend.layout.accesses import Accesses, made_alone, makes_operand, scan_layout
+from tritonc.backend.layout.accesses import Accesses, makes_operand, scan_layout
 from tritonc.backend.layout.conversion import Shared, plan_conversion
 from tritonc.backend.layout.rewrite_layouts import rewrite_layouts
 from tritonc.backend.layout.split_reductions import reduced_axes
@@ -42,7 +42,7 @@ from tritonc.ir.core import Kernel, Op, Value, uses
 from tritonc.ir.layouts import layout_ops
 from tritonc.ir.layouts.layout import Layout
 from tritonc.ir.ops import DIVISIONS
-from tritonc.ir.types import Tile, Type, same_axes, scalar, shape
+from tritonc.ir.types import I1, Tile, Type, element, same_axes, scalar, shape
 
 # Registers that a row may take beside products; more are shared out to lanes: of what is combined
 # with a result, which waits for the shuffles, and of what an operand is made of.
@@ -273,7 +273,7 @@ class _Assignment:
         wanted, readers = self.demands(), uses(self.kernel)
         for op in loads:
             layouts = [layout_ops.reshape(layout, shape(op.result.type))
-                       for layout in wanted.get(made_alone(op.result, readers), {})]
+                       for layout in wanted.get(self.made_alone(op.result, readers), {})]
             current = self.primary[op.result][1]
             if len(layouts) == 1 and layouts[0] != current and self.reads_well(op, layouts[0]):
                 self.moved[op] = (layout_choice.lanes_apart(layouts[0])
@@ -284,14 +284,28 @@ class _Assignment:
             self.flow_forward()
 
     def repeats(self, op: Op, layout: Layout) -> bool:
-        """Whether a row is loaded once more where another layout of it is wanted: in a loop with a
+        """Whether a row is loaded once more where another layout is wanted: in a loop of one
         product on wgmma, where threads of other warps would have to meet for it."""
         loop = self.cfg.innermost.get(self.cfg.block_of[op])
         if op.name != "load" or op.attributes.get("volatile") or len(layout.shape) != 1 \
                 or layout.registers * POINTER > FEW * REGISTER or loop is None:
             return False
         moves = plan_conversion(self.primary[op.result][1], layout, scalar(op.result.type).bits)
-        return isinstance(moves, Shared) and any(matrix.on_wgmma(other) for other in loop.ops())
+        return isinstance(moves, Shared) and sum(map(matrix.on_wgmma, loop.ops())) == 1
+
+    def made_alone(self, value: Value, readers: dict[Value, list[Op]]) -> Value:
+        """What is made of a tile, element by element and of scalars beside it, or in another shape,
+        if nothing else reads it; of a mask, also with masks that are computed anywhere."""
+        while len(readers.get(value, ())) == 1:
+            (op,) = readers[value]
+            alone = op.info.elementwise or op.name == "reshape"
+            if not alone or len(op.results) != 1 or any(
+                    v is not value and (v.op is None or v.op.name not in ("splat", "constant"))
+                    and not (element(v.type) == I1 and v not in self.primary and op.pure)
+                    for v in op.inputs()):
+                break
+            value = op.result
+        return value
 
     def held_long(self, op: Op, layout: Layout, readers: dict[Value, list[Op]]) -> bool:
         """Whether a row takes many registers of a thread beside products on wgmma in a loop, where

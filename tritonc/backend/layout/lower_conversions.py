@@ -41,7 +41,7 @@ def lower_conversions(kernel: Kernel, context: Context) -> bool:
     """Replace conversions across warps, and gathers, by a store to and a load from a buffer."""
     target: Target = context.target
     keep_counts(kernel, target.shared_per_block // 2, _counted)
-    infos = axis_info.analyze(kernel)
+    infos = axis_info.analyze(kernel) if any(map(_moves_numbers, kernel.ops())) else {}
     before = [block.ops for block in kernel.blocks]
     most = target.shared_per_block // 2
     while True:
@@ -53,6 +53,12 @@ def lower_conversions(kernel: Kernel, context: Context) -> bool:
         most //= 2
     kernel.replace(replaced)
     return bool(replaced)
+
+
+def _moves_numbers(op: Op) -> bool:
+    """Whether it converts integers of which a promise may be kept."""
+    return op.name == "convert_layout" and is_int(op.result.type) and (
+        scalar(op.result.type).bits > 1)
 
 
 def _lowered(op: Op, most: int, infos: axis_info.Infos, replaced: dict[Value, Value]
@@ -164,9 +170,8 @@ class _Exchange:
 
     def promise(self, known: AxisInfo | None) -> None:
         """Say of integers what they are multiples of: addresses of wide accesses, perhaps."""
-        t = self.op.result.type
-        if known is not None and is_int(t) and scalar(t).bits > 1 and min(known.divisibility) > 1 \
-                and all(c == 1 for c in known.contiguity):
+        if known is not None and _moves_numbers(self.op) and min(known.divisibility) > 1 and all(
+                c == 1 for c in known.contiguity):
             value = self.make("assume_multiple", [self.ops[-1].result], n=min(known.divisibility))
             value.name = self.op.result.name
 

@@ -24,13 +24,13 @@ Source: PTX ISA, "ldmatrix" and "stmatrix".
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 
 from tritonc.backend.layout.access import SharedAccess, SharedAccesses, grouped
 from tritonc.ir.layouts import f2
 from tritonc.ir.layouts.layout import Layout, SharedLayout, log2
 from tritonc.ir.layouts.shared_layout import BANK_BYTES, BANKS
+from tritonc.records import dataclass
 
 ROW_BYTES = 16
 WORD_BYTES = 4

@@ -9,10 +9,13 @@ holds every tile that is on its way between two of them: of SiLU behind a produc
 Those marked are emitted where the last one, `%y`, needs them: for each few of its registers all
 that leads to those.
 
+Of two readers of such a tile, one of which reduces it, that one comes first: `max(abs(o))` beside
+`*p = o`.
+
 Done behind products, whose results fill most of the registers, in blocks whose estimate exceeds
 what a thread can have; beside a product, for what a loop adds to a sum of what is made of it.  Not
 where there are no products: the assembler orders those.  What others read too stays whole.  Loads
-of as many registers come along if nothing is written between them and the last operation.  All of
+of many registers come along if nothing is written between them and the last operation.  All of
 that moves to that operation, so that the order of accesses is the one that stands in the block.
 
 Must come after all passes that move or copy operations.
@@ -45,6 +48,7 @@ def compute_pieces(kernel: Kernel, context: Context) -> bool:
         ends = [*_sums(block), *(op for op in block.ops if op.name == "shared_store")] if any(
             op.name in DOTS for op in block.ops) else block.ops
         if ends and estimate.pressure([block]).registers > room:
+            _reduce_early(block, readers)
             changed |= _mark(block, ends, readers, estimate)
     return changed
 
@@ -60,6 +64,23 @@ def _sums(block: Block) -> list[Op]:
             made.add(op)
     return [op for op in block.ops if op.name == "fadd" and op in made and not any(
         other.name == "fadd" and op in {v.op for v in other.inputs()} for other in block.ops)]
+
+
+def _reduce_early(block: Block, readers: dict[Value, list[Op]]) -> None:
+    """Move each reduction, and what leads to it alone, behind what it reads: what else reads that
+    need not be held beside it."""
+    for last in [op for op in block.ops if op.name == "reduce" and op.pure]:
+        moved = {last}
+        for op in reversed(block.ops[: block.ops.index(last)]):
+            if op.pure and op.results and all(
+                    readers.get(v) and moved.issuperset(readers[v]) for v in op.results):
+                moved.add(op)
+        read = {v.op for op in moved for v in op.inputs()} - moved
+        at = 1 + max((i for i, op in enumerate(block.ops) if op in read or op.name == "phi"),
+                     default=-1)
+        before, behind = ([op for op in part if op not in moved]
+                          for part in (block.ops[:at], block.ops[at:]))
+        block.ops[:] = [*before, *(op for op in block.ops if op in moved), *behind]
 
 
 def _mark(block: Block, ends: list[Op], readers: dict[Value, list[Op]], estimate: Estimate) -> bool:
@@ -93,7 +114,7 @@ def _leading(block: Block, last: Op, readers: dict[Value, list[Op]]) -> set[Op]:
             found.add(op)
             computed.add(op)
         elif own and quiet and op.name == "load" and not op.attributes.get("volatile") and (
-                held_elements(op.result) >= held_elements((last.results or last.operands[1:])[0])):
+                held_elements(op.result) >= ENOUGH):
             found.add(op)
         elif op.effects - {READ}:
             quiet = False

@@ -30,7 +30,7 @@ from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.ops import CONTROL
 from tritonc.ir.types import I1, Buffer, Tile, is_float, is_pointer
 
-_ROLES = ("start_copier", "wgmma", "mma_dot", "fma_dot")
+_ROLES = ("start_producer", "wgmma", "mma_dot", "fma_dot")
 
 
 def narrow_loops(kernel: Kernel, context: Context) -> bool:

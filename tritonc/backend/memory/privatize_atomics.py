@@ -71,6 +71,7 @@ def privatize_atomics(kernel: Kernel, context: Context) -> bool:
     if not gathered:
         return False
     facts = Facts(kernel)
+    joined = [op for op in gathered if _join_indices(kernel, op, facts)]
     why = _hindrance(kernel, found, facts)
     if why is None:
         meets = {op: _meets(kernel, op) for op in gathered}
@@ -79,7 +80,7 @@ def privatize_atomics(kernel: Kernel, context: Context) -> bool:
     if why is not None:
         context.remark("privatize_atomics", f"atomics not accumulated in shared memory: {why}",
                        found[0].span, missed=True)
-        return False
+        return bool(joined)
     groups: dict[tuple[Value | None, str], list[Op]] = {}
     for op in gathered:
         groups.setdefault((_base(op), op.attributes["kind"]), []).append(op)
@@ -111,6 +112,23 @@ def _coincide(op: Op, infos: axis_info.Infos) -> bool:
     pointer = op.operands[0]
     t, info = pointer.type, infos.get(pointer)
     return isinstance(t, Tile) and t.size >= LEAST and (info is None or max(info.contiguity) == 1)
+
+
+def _join_indices(kernel: Kernel, op: Op, facts: Facts) -> bool:
+    """Make a pointer plus two indices one plus their sum, where that cannot wrap."""
+    joined = False
+    while (outer := defined_by(op.operands[0], "addptr")) is not None and (
+            inner := defined_by(outer.operands[0], "addptr")) is not None:
+        first, second = inner.operands[1], outer.operands[1]
+        (low, high), (least, most) = map(facts.interval, (first, second))
+        bits = element(first.type).bits - 1
+        if first.type != second.type or low + least < -1 << bits or high + most >= 1 << bits:
+            break
+        block = next(block for block in kernel.blocks if op in block.ops)
+        b = Builder(block, block.ops.index(op), op.span)
+        op.operands[0] = b.value("addptr", inner.operands[0], b.value("add", first, second))
+        joined = True
+    return joined
 
 
 def _entries(op: Op, facts: Facts) -> int:

@@ -172,5 +172,7 @@ def _reason(op: Op, info: axis_info.AxisInfo, guard: axis_info.AxisInfo | None, 
     if info.contiguity[axis] < widest:
         return text + f"only {info.contiguity[axis]} neighbours are known to be contiguous"
     if guard is not None and guard.constancy[axis] < widest:
-        return text + f"its mask is known to be equal for only {guard.constancy[axis]} neighbours"
+        known = guard.constancy[axis]
+        return text + ("its mask may differ between neighbours" if known == 1 else
+                       f"its mask is known to be equal for only {known} neighbours")
     return text + "its first address may not be aligned"

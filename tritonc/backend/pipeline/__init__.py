@@ -1,6 +1,7 @@
 """Software pipelines: operands are on their way while the products before them run.
 
-Read in this order: `staged_loop` (the loops in question) and `loop_slice` (what may run ahead);
+Read in this order: `staged_loop` (the loops in question), `loop_slice` (what may run ahead) and
+`stages` (how many);
 `channel` (how each operand comes); `pipeline` (the pass) and `ring` (its rewriting with cp.async);
 `tensor_access` and `tensor_pipeline` (the same with TMA); `region_ring` (with a producer warp,
 through whatever loops and branches stand around the loop), `specialize_warps` and `roles` (a

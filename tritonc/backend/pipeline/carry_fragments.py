@@ -33,7 +33,6 @@ Needs pipeline.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from tritonc.analysis.axis import axis_info
 from tritonc.backend.dots.staged_operand import layout_of
@@ -49,6 +48,7 @@ from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.layouts.layout import Layout, log2
 from tritonc.ir.types import Tile, scalar, shape
+from tritonc.records import dataclass
 
 MANY = 8  # addresses or masks of elements that a thread copies one by one
 LEAST = 4  # k of one iteration: fewer are read as soon as the iteration begins

@@ -2,7 +2,7 @@
 
 A channel is one store of the loop, and the means by which its data comes ahead of time:
 
-    BOXES      tensor copies (TMA): one thread asks for boxes, whose bytes a barrier counts
+    BOXES      TMA loads: one thread starts the load of a box, whose bytes a barrier counts
     COPIES     cp.async: each thread copies pieces that are contiguous in both memories
     TURNED     cp.async to a buffer of its own, as loaded; the thread that copied an element stores
                it to its place when the iteration ends
@@ -15,7 +15,6 @@ cp.async can copy loads whose elements go to shared memory as they are, in whole
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum, auto
 
 from tritonc.analysis.axis import axis_info
@@ -27,6 +26,7 @@ from tritonc.ir.core import Op, Value
 from tritonc.ir.layouts.layout_ops import vector_width
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import Buffer, Scalar, Tile, scalar
+from tritonc.records import dataclass
 
 TURNED = "it is transposed on the way, so it passes through registers"
 

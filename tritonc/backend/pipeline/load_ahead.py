@@ -34,13 +34,13 @@ from tritonc.analysis.row_loops import only_adds, sums_columns, waits_for_itself
 from tritonc.analysis.values import needed
 from tritonc.backend.pipeline.loop_slice import Slice, advance, find_slice, initial_values
 from tritonc.backend.pipeline.staged_loop import DOTS, Guards, held_elements
-from tritonc.backend.pipeline.tensors.roles import has_copier
+from tritonc.backend.pipeline.tensors.roles import has_producer
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop, make_phi
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value
-from tritonc.ir.types import is_float, scalar
+from tritonc.ir.types import Tile, is_float, scalar
 
 FEW = 8  # registers that may wait, of one load
 # Bytes of a thread that may wait, of all loads of a loop without products, and iterations ahead: of
@@ -68,7 +68,7 @@ def load_ahead(kernel: Kernel, context: Context) -> bool:
             continue
         beside = any(op.name == "wgmma" for op in latch.ops)
         lead = set() if beside or waiting else _lead_copies(latch)
-        copier = _lead_copies(latch, "tensor_copy") if has_copier(kernel) else set()  # is ahead
+        producer = _lead_copies(latch, "tensor_copy") if has_producer(kernel) else set()  # is ahead
         if beside or lead:
             times = 1
         elif waiting:
@@ -83,7 +83,7 @@ def load_ahead(kernel: Kernel, context: Context) -> bool:
             times = 0
         for done in range(times):
             loads = [op for op in latch.ops if op.name == "load" and _may_wait(loop, op)
-                     and (op in lead or not lead) and op not in copier]
+                     and (op in lead or not lead) and op not in producer]
             if stores_may_reach(kernel, loop.blocks, loads, pointer_roots(kernel)):
                 break
             part = _slice(loop, loads)
@@ -100,7 +100,7 @@ def _said(times: int, lead: set[Op], products: bool) -> str:
     if lead:
         return "loaded one iteration before the copies whose addresses follow from it"
     return ("loaded one iteration ahead, while the products run" if products
-            else f"loaded {times} iterations ahead")
+            else f"loaded {times} iteration{'s' * (times > 1)} ahead")
 
 
 def _lead_copies(body: Block, name: str = "async_copy") -> set[Op]:
@@ -125,8 +125,10 @@ def _meets_all(loop: Loop) -> bool:
 
 
 def _bytes(value: Value) -> int:
-    """What a thread holds of a tile."""
-    return held_elements(value) * max(scalar(value.type).bytes, 2)
+    """What a thread holds of a tile; what has no neighbour is in a register of its own."""
+    alone = isinstance(value.type, Tile) and value.type.layout is not None and (
+        1 not in value.type.layout.register)
+    return held_elements(value) * max(scalar(value.type).bytes, 4 if alone else 2)
 
 
 def _slice(loop: Loop, loads: list[Op]) -> Slice | None:
@@ -170,10 +172,11 @@ def _rewrite(kernel: Kernel, loop: Loop, loads: list[Op], part: Slice) -> None:
 
 
 def _behind(body: Block, values: set[Value]) -> int:
-    """Where the next iteration's loads stand: behind a product's start if its operands are made of
-    the values that this one has, else at the top.  The hardware counts a warp's loads in few
+    """Where the next iteration's loads stand: behind the one product's start if its operands are
+    made of the values that this one has, else at the top.  The hardware counts a warp's loads in few
     counters, and to wait for one of the values would be to wait for the next one too."""
-    at = max((i for i, op in enumerate(body.ops) if op.name == "wgmma"), default=-1) + 1
+    starts = [i + 1 for i, op in enumerate(body.ops) if op.name == "wgmma"]
+    at = starts[0] if len(starts) == 1 else 0
     made = set(values)
     for op in body.ops[:at]:
         if not made.isdisjoint(op.inputs()):

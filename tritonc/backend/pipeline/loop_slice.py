@@ -9,7 +9,6 @@ the phis replaced by their next values those of the next one.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from tritonc.analysis.counters import step_of
 from tritonc.analysis.facts import full
@@ -20,6 +19,7 @@ from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Op, Value
 from tritonc.ir.ops import READ
 from tritonc.ir.types import Scalar
+from tritonc.records import dataclass
 
 MOST_AHEAD = 16  # iterations that a pipeline may be ahead, and one more
 

@@ -34,23 +34,18 @@ paper's prefetch (listing 7) and double buffering (section 5.3) in one.
 from __future__ import annotations
 
 from math import prod
+from typing import TYPE_CHECKING
 
 from tritonc.analysis.aliases import pointer_roots, stores_may_reach
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.quotients import of_program
 from tritonc.backend.dots.together import chained
-from tritonc.backend.launch.persist import rare_instances
+from tritonc.backend.launch.persist import rare_programs
 from tritonc.backend.layout.access import VECTOR_BITS
 from tritonc.backend.pipeline.channel import TURNED, Channel, Means, by_threads, copy_width
 from tritonc.backend.pipeline.loop_slice import find_slice
-from tritonc.backend.pipeline.ring import (
-    Rewrite,
-    blocks_beside,
-    copied_stages,
-    stages_beside,
-)
+from tritonc.backend.pipeline.ring import Rewrite
 from tritonc.backend.pipeline.staged_loop import (
-    MOST_REGISTERS,
     StagedLoop,
     buffer_of,
     registers,
@@ -58,20 +53,29 @@ from tritonc.backend.pipeline.staged_loop import (
     staged_loops,
     stages_that_fit,
 )
-from tritonc.backend.pipeline.tensors.roles import has_copier
-from tritonc.backend.pipeline.tensors.tensor_pipeline import (
+from tritonc.backend.pipeline.stages import (
     RELEASED_STAGES,
+    blocks_beside,
+    copied_stages,
     others_beside,
-    tensor_pipeline,
+    stages_beside,
 )
+from tritonc.backend.pipeline.tensors.roles import has_producer
 from tritonc.backend.shared.shared_memory import LEFT
+from tritonc.backend.target.register_limits import MOST_REGISTERS
 from tritonc.backend.target.target import Target
 from tritonc.ir.build import make_op
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op
 from tritonc.ir.layouts.layout import SharedLayout, log2
 from tritonc.ir.types import Buffer, Tile, scalar, shape
+from tritonc.later import Later
 from tritonc.source import Span
+
+if TYPE_CHECKING:
+    from tritonc.backend.pipeline.tensors.tensor_pipeline import tensor_pipeline
+else:  # targets without TMA do without what it is made of
+    tensor_pipeline = Later("tritonc.backend.pipeline.tensors.tensor_pipeline", "tensor_pipeline")
 
 
 def pipeline(kernel: Kernel, context: Context) -> bool:
@@ -86,11 +90,12 @@ def _copy_ahead(kernel: Kernel, context: Context) -> bool:
     infos = axis_info.analyze(kernel)
     changed = False
     hindered: dict[Span | None, str] = {}  # the body made for aligned addresses comes last
-    served: set[Span | None] = set()  # places whose loads the engine makes in one of the bodies
-    rare = rare_instances(kernel)  # the others shall have the memory
+    served: set[Span | None] = set()  # places whose loads TMA makes in one of the bodies
+    rare = rare_programs(kernel)  # the others shall have the memory
     left = [staged for staged in staged_loops(kernel) if staged.body not in rare]
+    tensors = {"tensor_map", "tensor_copy"} <= context.target.features
     for mixed in (False, True):  # a warp that makes copies in one body makes none in another
-        if mixed and has_copier(kernel):
+        if not tensors or (mixed and has_producer(kernel)):
             break
         for staged in list(left):
             if staged not in left:
@@ -155,8 +160,7 @@ def _pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
     if beside > 1:
         kernel.attributes["min_blocks"] = beside
     context.remark("pipeline", f"loop pipelined: operands are copied (cp.async) {distance} "
-                               "iterations ahead",
-                   copied[0].span)
+                   f"iteration{'s' * (distance > 1)} ahead", copied[0].span)
     return True
 
 

@@ -1,100 +1,36 @@
-"""The rewriting of a staged loop into a software pipeline over a ring of stages in shared memory.
+"""The rewriting of a staged loop into a software pipeline over a multi-stage buffer (a ring).
 
-`Rewrite` serves channels that threads fill themselves (`channel`).  What differs with boxes is in
-methods that `tensor_ring` overrides: `copies`, `wait`, `end`, and more values that turn with the
-ring.
+`Rewrite` serves channels that threads fill themselves (`channel`).  What differs with TMA is in
+methods that `tensor_ring` overrides: `copies`, `wait`, `end`, and the phis of barriers' phases.
 
-What runs ahead may reach iterations that never come.  An iteration comes if the one before it came
-and the loop's condition holds in it; the condition alone says it only where it stays false once it
-is false, as that of a counter that goes on counting does, but not `k != 0` or `*p`.  So `runs`, the
-conjunction, turns with the loop where it must, and guards the copies and every load of the slice.
+Copies ahead may belong to iterations that are not executed.  An iteration is executed if the one
+before it was, and the loop's condition holds in it.  The condition alone is enough where it stays
+false once it is false: a counter's does, `k != 0` or `*p` do not.  There a phi, `runs`, carries the
+conjunction from iteration to iteration; it guards the copies and every load of the slice.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tritonc.analysis.values import slice_of
+from tritonc.analysis.values import needed, slice_of
 from tritonc.backend.pipeline.channel import Channel, Means
 from tritonc.backend.pipeline.loop_slice import Slice, initial_values, stays_false
 from tritonc.backend.pipeline.staged_loop import (
     Guards,
     StagedLoop,
+    accumulators,
     computed_stays,
     guard_loads,
-    stages_that_fit,
     widen,
     words,
 )
-from tritonc.backend.shared.shared_memory import LEFT
-from tritonc.backend.target.target import Target
+from tritonc.backend.target.register_limits import COMPUTED_LEFT
 from tritonc.ir.build import make_op
-from tritonc.ir.cfg import Cfg, Loop, add_incoming, incoming, make_phi
+from tritonc.ir.cfg import Cfg, add_incoming, incoming, make_phi
 from tritonc.ir.copies import copy_ops
-from tritonc.ir.core import Block, Kernel, Op, Value, uses
+from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.types import I32, Tile, scalar
-
-CORE_STAGES = 2  # a product on CUDA cores takes longer than memory needs for the next operands
-MOST_STAGES = 4  # with threads that wait for cp.async
-MOST_ASYNCHRONOUS = 8  # with wgmma, which empties small stages faster than memory fills them
-IN_FLIGHT_REGISTERS = 224  # of a thread that computes an operand beside a product
-IN_FLIGHT = 3 << 15  # bytes that a multiprocessor gets in the time of an access, 64 a cycle
-# Of a launch of clusters, whose blocks are few and mostly alone on their multiprocessors: each step
-# waits for memory.  2560 x 64 x 2560 by two blocks of 64 x 64 x 64: 8.2 us with 6 stages, 7.7 with
-# 8, 7.5 with 10, 7.7 with 12.
-ALONE_STAGES, ALONE_IN_FLIGHT = 10, 1 << 17
-
-# Where threads compute anew in each step what they copy, other blocks' products run meanwhile: as
-# many blocks of a warpgroup shall be resident as have registers for so many beside their sums, if
-# each has so many stages; more than BESIDE if each has the most.  Grouped 3 x 3 convolution by 128
-# x 32 x 32, H200: 81 us in three blocks, 76 in four, 72 in five.
-BESIDE, BESIDE_STAGES, BESIDE_WARPS, BESIDE_REGISTERS, MOST_BESIDE = 3, 3, 4, 72, 5
-
-
-def blocks_beside(stage_bytes: int, warps: int, sums: int, target: Target) -> int:
-    """How many blocks of a product on wgmma shall be resident whose copies are computed; `sums`:
-    what each thread holds of its result.
-
-    >>> from tritonc.backend.target.target import TARGETS
-    >>> target = TARGETS["sm_90a"]
-    >>> [blocks_beside(1 << 14, 4, 64, target), blocks_beside(49152, 8, 64, target)]
-    [3, 1]
-    >>> [blocks_beside(10240, 4, 32, target), blocks_beside(6144, 4, 16, target)]
-    [4, 5]
-    """
-    threads = warps * target.warp_size
-    most = max(BESIDE, min(MOST_BESIDE, target.registers_per_multiprocessor // (
-        threads * (sums + BESIDE_REGISTERS))))
-    fits = (blocks for blocks in range(most, BESIDE - 1, -1) if stages_beside(
-        stage_bytes, blocks, target) >= (MOST_STAGES if blocks > BESIDE else BESIDE_STAGES))
-    return next(fits, 1) if warps <= BESIDE_WARPS else 1
-
-
-def stages_beside(stage_bytes: int, blocks: int, target: Target) -> int:
-    """The stages of each of so many blocks on a multiprocessor."""
-    room = target.shared_per_multiprocessor // blocks - target.shared_reserved - LEFT
-    return min(MOST_STAGES, room // stage_bytes)
-
-
-def copied_stages(kernel: Kernel, staged: StagedLoop, target: Target) -> int:
-    """Of a ring that threads fill.  With wgmma, which has one stage more in flight, as many as keep
-    memory busy: further copies only wait for their turn, and threads for them."""
-    most = most_stages(kernel, staged, target)
-    if not staged.asynchronous:
-        return most
-    in_flight = ALONE_IN_FLIGHT if "cluster" in kernel.attributes else IN_FLIGHT
-    return min(most, 2 - -in_flight // staged.stage_bytes)
-
-
-def most_stages(kernel: Kernel, staged: StagedLoop, target: Target) -> int:
-    """As many stages as fit; with mma.sync, two blocks to a multiprocessor if three fit each."""
-    whole = stages_that_fit(staged, target.shared_per_block - LEFT)
-    if staged.asynchronous:
-        return min(ALONE_STAGES if "cluster" in kernel.attributes else MOST_ASYNCHRONOUS, whole)
-    if any(op.name == "fma_dot" for op in staged.loop.ops()):
-        return min(CORE_STAGES, whole)
-    half = stages_that_fit(staged, target.shared_per_multiprocessor // 2 - target.shared_reserved)
-    return min(MOST_STAGES, half if half >= 3 else whole)
 
 
 def _fits_twice(start: Op, body: Block) -> bool:
@@ -104,7 +40,7 @@ def _fits_twice(start: Op, body: Block) -> bool:
     left = start.operands[0]
     made = max(words(left), sum(words(op.result) for op in body.ops if op.name == "shared_load"))
     return scalar(left.type).bits in (8, 16) and (
-        words(start.result) + words(left) + made <= IN_FLIGHT_REGISTERS)
+        words(start.result) + words(left) + made <= COMPUTED_LEFT)
 
 
 class Rewrite:
@@ -194,11 +130,12 @@ class Rewrite:
                 for phi, value in zip(self.part.phis, after, strict=True)}
 
     def copies(self, mapping: dict[Value, Value], stage: Value, ahead: int) -> list[Op]:
-        """One iteration's copies, from the phis' values in `mapping`, to a stage."""
+        """One iteration's copies, from the phis' values in `mapping`, to a stage.  Those that wait
+        for a load come last: the others are on their way meanwhile."""
         ops, runs = self.iteration(mapping)
         ops, self.late = self.split(ops, mapping)
         guards = Guards(runs)
-        for one in self.channels:
+        for one in sorted(self.channels, key=self.waits):
             load = one.load
             if load is None or not one.copied:
                 continue
@@ -214,6 +151,11 @@ class Rewrite:
             ops.append(make_op("async_copy", [buffer.result, pointer, *some], guard=under,
                                span=load.span))
         return [*ops, make_op("async_commit", [])] if self.copies_pieces else ops
+
+    def waits(self, one: Channel) -> bool:
+        """Whether a copy's addresses follow from what the same iteration loads."""
+        return one.load is not None and any(
+            op.name == "load" for op in needed(self.part.ops, one.load.inputs()))
 
     def split(self, ops: list[Op], mapping: dict[Value, Value]) -> tuple[list[Op], list[Op]]:
         """The operations of an iteration up to its loads to registers, and what follows from these
@@ -378,25 +320,3 @@ class Rewrite:
         for wait in waits:
             wait.operands.append(held.result)
             wait.attributes["held"] = 1
-
-
-def accumulators(kernel: Kernel, loop: Loop, wait: Op) -> list[Op]:
-    """The phis of the loop's header to which the products that `wait` waits for add, as far as
-    nothing else in the loop reads one, or what the product makes of it."""
-    readers = uses(kernel)
-    inside = set(loop.ops())
-    found = []
-    for value, result in zip(wait.operands, wait.results, strict=True):
-        start = value.op
-        if start is None or start.name != "wgmma" or start not in inside:
-            continue
-        phi = start.operands[2].op
-        if phi is None or phi not in loop.header.phis():
-            continue
-        if readers.get(result) != [phi] or readers.get(value) != [wait]:
-            continue
-        if any(op is not start and (op in inside or op.name == "phi")
-               for op in readers[phi.result]):
-            continue
-        found.append(phi)
-    return found

@@ -181,7 +181,7 @@ def _copied_ahead(cfg: Cfg, position: dict[Op, int], lives: dict[Op, tuple[int, 
     has been read: it runs ahead of those that read them, over all that lies between."""
     found: dict[Op, tuple[int, int]] = {}
     for start in position:
-        if start.name != "start_copier":
+        if start.name != "start_producer":
             continue
         blocks = [block for block in cfg.order if cfg.dominates(cfg.block_of[start], block)]
         rings = {access.allocation for block in blocks for op in block.ops

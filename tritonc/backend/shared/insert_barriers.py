@@ -31,7 +31,7 @@ from typing import NamedTuple
 from tritonc.analysis.aliases import pointer_roots
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.moving import addresses_modulo, meets_itself
-from tritonc.backend.launch.persist import counts_instances
+from tritonc.backend.launch.persist import counts_programs
 from tritonc.backend.shared.pending import (
     ACQUIRED,
     FENCED,
@@ -57,7 +57,8 @@ def insert_barriers(kernel: Kernel, context: Context) -> bool:
     plan = _plan(kernel, cfg, found, set())
     for loop in sorted(cfg.loops, key=lambda loop: -loop.depth):
         home = loop.preheader
-        if home is None or not any(plan.ended[op] & plan.leaving[home] for op in loop.ops()):
+        if home is None or not any(
+                plan.ended.get(op, frozenset()) & plan.leaving[home] for op in loop.ops()):
             continue
         other = _plan(kernel, cfg, found, plan.asked | {home.terminator})
         if other.count(loop) < plan.count(loop):
@@ -65,7 +66,7 @@ def insert_barriers(kernel: Kernel, context: Context) -> bool:
     for block in cfg.order:
         ops: list[Op] = []
         for op in block.ops:
-            if plan.needs[op]:
+            if plan.needs.get(op):
                 ops.append(make_op(plan.needs[op], [], span=op.span))
             ops.append(op)
         block.ops = ops
@@ -86,7 +87,7 @@ class _Plan(NamedTuple):
 
     def count(self, loop: Loop) -> int:
         """Of a loop."""
-        return sum(bool(self.needs[op]) for op in loop.ops())
+        return sum(bool(self.needs.get(op)) for op in loop.ops())
 
 
 def _plan(kernel: Kernel, cfg: Cfg, found: _Uses, asked: set[Op]) -> _Plan:
@@ -99,8 +100,10 @@ def _plan(kernel: Kernel, cfg: Cfg, found: _Uses, asked: set[Op]) -> _Plan:
         block = work.pop(0)
         state = incoming[block]
         for op in block.ops:
+            if op.pure and op not in asked:
+                continue
             plan.needs[op], plan.ended[op] = "", frozenset()
-            if op.name in ("barrier", "memory_barrier", "start_copier"):
+            if op.name in ("barrier", "memory_barrier", "start_producer"):
                 state = _flying(state)
                 continue
             state = _progress(op, state)
@@ -188,9 +191,9 @@ def _hand_over(name: str, buffer: Value, state: State) -> State:
     for p in state:
         same = not p.is_global and p.ahead is not None and ahead is not None and (
             (p.start, p.end) == (start, start + t.bytes) and (p.ahead - ahead) % p.stages == 0)
-        if same and name == "ring_release" and not p.write and not p.flight:
+        if same and name == "arrive_empty" and not p.write and not p.flight:
             p = p._replace(handed=max(p.handed, RELEASED))
-        if same and name == "ring_acquire" and p.handed:
+        if same and name == "wait_empty" and p.handed:
             p = p._replace(handed=ACQUIRED)
         found.append(p)
     return frozenset(found)
@@ -199,10 +202,10 @@ def _hand_over(name: str, buffer: Value, state: State) -> State:
 def _turn(state: State, loop: Loop) -> State:
     """The state that the next iteration of `loop` sees."""
     found = []
-    instances = counts_instances(loop)
+    instances = counts_programs(loop)
     for p in state:
         if p.is_global and instances:
-            continue  # instances have no order
+            continue  # programs have no order
         if p.is_global:  # the addresses may be others by then
             moves = p.moves if p.ring is loop else None
             found.append(p._replace(pointer=None, moves=moves, before=moves is not None))

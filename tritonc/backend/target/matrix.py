@@ -30,6 +30,7 @@ from tritonc.ir.types import (
 )
 
 MMA, WGMMA = "mma", "wgmma"
+SPARE = 8  # of as many rows and columns one at least is not repeated
 
 
 class MatrixInstruction(NamedTuple):
@@ -54,6 +55,14 @@ class MatrixInstruction(NamedTuple):
     def is_filled(self, rows: int, columns: int, depth: int) -> bool:
         """Whether a product of these extents has as many elements as one instruction takes."""
         return self.rows <= rows and self.columns <= columns and self.depth <= depth
+
+    def takes(self, rows: int, columns: int, depth: int) -> bool:
+        """Whether it computes a product of these extents, of which mma.sync may repeat few rows or
+        columns: with an eighth of them it still does more than CUDA cores (but of doubles)."""
+        spare = 1 if self.kind == WGMMA or self.operand == F64 else SPARE
+        return (self.is_filled(max(rows, self.rows), max(columns, self.columns), depth)
+                and self.rows * self.columns <= spare * min(rows, self.rows) * min(
+                    columns, self.columns))
 
 
 def _mma(operand: Scalar, accumulator: Scalar, rows: int, columns: int, depth: int, feature: str,

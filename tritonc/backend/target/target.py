@@ -89,6 +89,7 @@ class Target(NamedTuple):
     shared_reserved: int = 0  # per block, by the system
     registers_per_multiprocessor: int = 65536
     registers_per_thread: int = 255
+    partitions: int = 4  # of a multiprocessor, each with its share of warps and registers
     threads_per_block: int = 1024
     warp_size: int = 32
 
@@ -126,7 +127,8 @@ def _targets(capability: int, gpus: str, ptx: int, least_ptx: int, shared: int,
     return [Target(
         f"sm_{capability}{suffix}", capability, gpus, ptx, least_ptx, shared * 1024,
         shared_of_multiprocessor * 1024, threads, blocks, multiprocessors,
-        _features(capability, bool(suffix), ptx), shared_reserved=1024 if capability >= 80 else 0)
+        _features(capability, bool(suffix), ptx), shared_reserved=1024 if capability >= 80 else 0,
+        partitions=2 if capability == 60 else 4)
         for suffix in (("", "a") if capability >= 90 else ("",))]
 
 

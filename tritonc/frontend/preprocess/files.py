@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tritonc.frontend import lexer
 from tritonc.frontend.lexer import Lexed, Token, tokenize
 from tritonc.frontend.preprocess.options import PreprocessOptions, load_source
 from tritonc.frontend.preprocess.output import Preprocessed
+from tritonc.records import dataclass
 from tritonc.source import Diagnostics, SourceFile, Span
 
 INCLUDE_DEPTH_LIMIT = 200

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tritonc.frontend.lexer import Token
 from tritonc.frontend.preprocess.macros import Macro
+from tritonc.records import dataclass
 from tritonc.source import SourceFile, Span
 
 

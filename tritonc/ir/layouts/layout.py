@@ -62,12 +62,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache, cached_property
 from math import prod
 from typing import Any, TypeVar
 
 from tritonc.ir.layouts import f2
+from tritonc.records import dataclass
 
 LANE_BITS = 5
 WARP_SIZE = 1 << LANE_BITS

@@ -41,17 +41,17 @@ AnyLayout = Layout | SharedLayout
 
 
 
-def print_module(module: Module, locations: bool = False) -> str:
-    """The text of a module; `locations` adds each operation's place in the source as a comment."""
-    printer = _Printer(locations)
+def print_module(module: Module) -> str:
+    """The text of a module."""
+    printer = _Printer()
     parts = [printer.constant(c) for c in module.constants]
     parts += [printer.kernel(k) for k in module.kernels]
     return printer.aliases_text() + "\n".join(parts)
 
 
-def print_kernel(kernel: Kernel, locations: bool = False) -> str:
+def print_kernel(kernel: Kernel) -> str:
     """The text of one kernel, with the layouts that it names."""
-    printer = _Printer(locations)
+    printer = _Printer()
     text = printer.kernel(kernel)
     return printer.aliases_text() + text
 
@@ -59,15 +59,14 @@ def print_kernel(kernel: Kernel, locations: bool = False) -> str:
 def print_op(op: Op) -> str:
     """One operation, for messages: values by their own names, which may not be unique."""
     values = [*op.inputs(), *op.results]
-    return _Printer(False).op(op, {v: f"%{v.name or '?'}" for v in values},
-                              {b: b.name for b in op.blocks})
+    return _Printer().op(op, {v: f"%{v.name or '?'}" for v in values},
+                         {b: b.name for b in op.blocks})
 
 
 class _Printer:
     """Text of the parts of a module.  Collects the layouts that need an alias on the way."""
 
-    def __init__(self, locations: bool) -> None:
-        self.locations = locations
+    def __init__(self) -> None:
         self.aliases: dict[AnyLayout, str] = {}
 
     def aliases_text(self) -> str:
@@ -135,8 +134,7 @@ class _Printer:
         for block in kernel.blocks:
             lines.append(f"{blocks[block]}:")
             for op in block.ops:
-                place = f"  // loc({op.span})" if self.locations and op.span else ""
-                lines.append(f"  {self.op(op, values, blocks)}{place}")
+                lines.append(f"  {self.op(op, values, blocks)}")
         return "\n".join(lines) + "\n}\n"
 
     def op(self, op: Op, values: Mapping[Value, str], blocks: Mapping[Block, str]) -> str:

@@ -26,6 +26,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
 
+from tritonc.launch.hosts.header_choice import lines_of
 from tritonc.launch.hosts.header_kernel import (
     TYPES,
     KernelFunctions,
@@ -87,11 +88,11 @@ def with_names(manifest: Mapping[str, Any], name: str, *, image: str | bytes | N
     names = []
     for kernel in kernels:
         name = _prefix(before + kernel["name"])
-        while taken & (own := _defined(KernelFunctions(module, name, 0, kernel).lines())):
+        while taken & (own := _defined(lines_of(KernelFunctions(module, name, 0, kernel)))):
             name += "_"  # `f_launch_variant` would be of kernels `f` and `f_launch`
         taken |= own
         names.append(name)
-        lines += KernelFunctions(module, name, entries.index(kernel), kernel).lines()
+        lines += lines_of(KernelFunctions(module, name, entries.index(kernel), kernel))
     lines.append("#endif")
     return "\n".join(lines) + "\n", names
 

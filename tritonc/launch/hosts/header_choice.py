@@ -23,6 +23,27 @@ from tritonc.launch.hosts.header_kernel import KernelFunctions, as_signed, const
 from tritonc.variants.choice import MOST_IN_MEMORY, is_in_memory, log2, reach, timed
 
 
+def lines_of(of: KernelFunctions) -> Iterator[str]:
+    """All functions of a kernel."""
+    yield f"/* ---- {of.name} ---- */"
+    yield from of.constants()
+    yield from of.check()
+    if of.variants:
+        yield from choosing(of)
+        yield "/* Launches one variant, if it may run with these arguments. */"
+        yield of.head("launch_variant", ["unsigned variant"], ["CUstream stream"])
+        yield from of.start("variant", (
+            f"variant > {len(of.variants)} || !({of.name}_allowed({of.call})"
+            " >> variant & 1)"))
+    if of.kernel["assumptions"]:
+        yield ("/* The arguments must be such that "
+               + ",\n * ".join(of.kernel["assumptions"]) + ". */")
+    yield of.head("launch", between=["CUstream stream"])
+    yield from of.start(of.taken)
+    if of.in_memory:
+        yield of.with_memory()
+
+
 def choosing(of: KernelFunctions) -> Iterator[str]:
     """`name`_allowed and `name`_variant."""
     unused = [f"  (void){each};" for each in (*of.axes, *of.names)]

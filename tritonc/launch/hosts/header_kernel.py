@@ -64,28 +64,6 @@ class KernelFunctions:
                            for p, n in zip(kernel["parameters"], self.names, strict=True)]
         self.call = ", ".join([*self.axes, *self.names])
 
-    def lines(self) -> Iterator[str]:
-        """All of it."""
-        from tritonc.launch.hosts.header_choice import choosing  # which is made of these functions
-
-        yield f"/* ---- {self.name} ---- */"
-        yield from self._constants()
-        yield from self._check()
-        if self.variants:
-            yield from choosing(self)
-            yield "/* Launches one variant, if it may run with these arguments. */"
-            yield self.head("launch_variant", ["unsigned variant"], ["CUstream stream"])
-            yield from self._start("variant", (
-                f"variant > {len(self.variants)} || !({self.name}_allowed({self.call})"
-                " >> variant & 1)"))
-        if self.kernel["assumptions"]:
-            yield ("/* The arguments must be such that "
-                   + ",\n * ".join(self.kernel["assumptions"]) + ". */")
-        yield self.head("launch", between=["CUstream stream"])
-        yield from self._start(self.taken)
-        if self.in_memory:
-            yield self._with_memory()
-
     @property
     def chooses(self) -> bool:
         """Whether there is a function that chooses among given variants."""
@@ -116,7 +94,7 @@ class KernelFunctions:
             lines[-1] += "void) {"
         return "\n".join(lines)
 
-    def _constants(self) -> Iterator[str]:
+    def constants(self) -> Iterator[str]:
         constants = {word: self.kernel[word] for word in (
             "threads", "shared_bytes", "dynamic_shared_bytes")}
         constants |= {f"tile{axis}": extent for axis, extent in enumerate(self.kernel["tile"])}
@@ -128,7 +106,7 @@ class KernelFunctions:
     def _range(self) -> str:
         return f"  const int64_t range[3] = {{{', '.join([*self.axes, '1', '1', '1'][:3])}}};"
 
-    def _start(self, number: str, refused: str = "") -> Iterator[str]:
+    def start(self, number: str, refused: str = "") -> Iterator[str]:
         """The body of a launch of the variant of this number."""
         yield self._range()
         yield f"  void *arguments[] = {{{', '.join(f'&{n}' for n in self.names) or 'NULL'}}};"
@@ -146,7 +124,7 @@ class KernelFunctions:
         index = f"{self.index} + {number}" if number else f"{self.index}"
         yield f"      &{self.module}_module, {index}, range, stream, arguments);\n}}\n"
 
-    def _with_memory(self) -> str:
+    def with_memory(self) -> str:
         """How much memory a launch takes for sums, and the launch that is given it."""
         return filled(
             "kernel_workspace.h", name=self.name, call=self.call, module=self.module,
@@ -158,7 +136,7 @@ class KernelFunctions:
             launch_head=self.head("launch_workspace", between=[
                 "CUstream stream", "void *workspace", "size_t bytes"]))
 
-    def _check(self) -> Iterator[str]:
+    def check(self) -> Iterator[str]:
         yield ("/* Whether a launch over this range with these arguments is allowed.  If it is "
                "not, *reason is a\n * sentence, unless reason is NULL. */")
         yield self.head("check", after=["const char **reason"])

@@ -4,11 +4,11 @@ for torch of both."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tritonc import ptxas
 from tritonc.driver import Result
+from tritonc.records import dataclass
 from tritonc.source import fail
 from tritonc.variants.choice import is_in_memory, restricted
 

@@ -37,18 +37,17 @@ TRITONC_PART uint64_t tritonc_steps(uint64_t steps, int64_t length, int64_t dept
   return steps < most ? steps : most;
 }
 
-/* The time of a variant, in quarters of a clock cycle. */
+/* The time of a variant, in quarters of a clock cycle.  The remainder is no branch: which sizes
+ * have one nothing foretells. */
 TRITONC_PART uint64_t tritonc_time(uint64_t tiles, int whole, uint64_t steps,
                                    uint64_t processors, uint64_t blocks, uint64_t once,
                                    uint64_t start, uint64_t busy, uint64_t wait, uint64_t edge) {
   const uint64_t most = (tiles + processors - 1) / processors, beside = blocks ? blocks : 1;
   const uint64_t waves = most / beside, rest = most % beside;
-  const uint64_t alone = steps * (whole ? wait : wait + edge);
-  const uint64_t full = steps * beside * busy, last = steps * rest * busy;
-  if (blocks == 0 && most > 1)
-    return UINT64_MAX;
-  return once + waves * (start + (alone > full ? alone : full))
-         + (rest ? start + (alone > last ? alone : last) : 0);
+  const uint64_t alone = whole ? wait : wait + edge, full = beside * busy, last = rest * busy;
+  const uint64_t time = once + waves * (start + steps * (alone > full ? alone : full))
+         + ((start + steps * (alone > last ? alone : last)) & (0 - (uint64_t)(rest > 0)));
+  return blocks == 0 && most > 1 ? UINT64_MAX : time;
 }
 
 /* The logarithm, in units of 2^-16, of a number of at least 1. */

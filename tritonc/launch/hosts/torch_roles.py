@@ -18,12 +18,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from tritonc.problem.evaluate import Expression
 from tritonc.problem.lines import Problem
 from tritonc.problem.shapes import Shapes, called, is_numpy
+from tritonc.records import dataclass
 from tritonc.source import fail
 
 _ARITHMETIC = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*"}

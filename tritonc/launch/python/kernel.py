@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tritonc.launch import cuda_driver
 from tritonc.launch.python.choosing import Chooser, launch_function
-from tritonc.launch.python.launcher import Launcher, Range, handle_of, single_launch
-from tritonc.launch.python.memory import WORKSPACE, Memory
+from tritonc.launch.python.launcher import Entry, Launcher, Range, handle_of, single_launch
+from tritonc.launch.python.memory import Memory
 from tritonc.launch.python.parameters import Parameter
 from tritonc.render import rendered
 from tritonc.source import CompileError
@@ -88,7 +88,7 @@ class Module:
         kernel = self.compiled[key][name]
         return kernel.variants[0] if kernel.variants else kernel  # `api._with_tunables` says which
 
-    def entry(self, driver: Any, device: int, kernel: Kernel) -> Any:
+    def entry(self, driver: Any, device: int, kernel: Entry) -> Any:
         """The driver's handle of a kernel on a device, where the module is loaded at first use.
 
         Raises CompileError if the driver rejects the PTX.
@@ -106,7 +106,7 @@ class Module:
                                      kernel.dynamic_shared)
 
 
-class Kernel:
+class Kernel(Entry):
     """One kernel.  `launch(stream, global_range, *arguments)` runs it.
 
     `variants` are kernels of the same name and parameters.  `launch` chooses among them and the
@@ -115,16 +115,8 @@ class Kernel:
     """
 
     def __init__(self, module: Module, row: Mapping[str, Any]) -> None:
+        super().__init__(row, module.entry)
         self.module = module
-        self.name: str = row["name"]
-        self.entry: str = row["entry"]
-        self.workspace: int = row.get("workspace", 0)  # bytes of memory for sums, of each instance
-        self.parameters = tuple(Parameter.read(p) for p in (
-            *row["parameters"], *[WORKSPACE] * (self.workspace > 0)))
-        self.threads: int = row["threads"]
-        self.cluster: int = row.get("cluster", 1)  # blocks that compute one instance
-        self.dynamic_shared: int = row["dynamic_shared_bytes"]
-        self.tile: tuple[int, ...] = tuple(row["tile"])
         self.tunables: Mapping[str, int] = row["tunables"]
         self.assumptions: Sequence[str] = row["assumptions"]
         self.launch = single_launch(Launcher(self))

@@ -8,17 +8,15 @@ looks at with care.  Both end in one call of the driver.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from tritonc.launch import cuda_driver
 from tritonc.launch.packing import Block, layout
 from tritonc.launch.python import arrays
+from tritonc.launch.python.memory import WORKSPACE
+from tritonc.launch.python.parameters import Parameter
 from tritonc.variants.choice import MOST_INDEX, MOST_PROGRAMS, reach
-
-if TYPE_CHECKING:
-    from tritonc.launch.python.kernel import Kernel
-    from tritonc.launch.python.parameters import Parameter
 
 Range = int | Sequence[int]
 _CACHED = 1024  # grids and streams that a kernel remembers
@@ -40,10 +38,27 @@ class _Prepared(NamedTuple):
     keep: list[Any]
 
 
+class Entry:
+    """What launches need to know of a kernel: a row of the manifest.  `load` gives the driver's
+    handle on a device; it takes the driver, the device and the entry."""
+
+    def __init__(self, row: Mapping[str, Any], load: Callable[[Any, int, Entry], Any]) -> None:
+        self.name: str = row["name"]
+        self.entry: str = row["entry"]
+        self.workspace: int = row.get("workspace", 0)  # bytes of memory for sums, of each program
+        self.parameters = tuple(Parameter.read(p) for p in (
+            *row["parameters"], *[WORKSPACE] * (self.workspace > 0)))
+        self.threads: int = row["threads"]
+        self.cluster: int = row.get("cluster", 1)  # blocks that compute one program
+        self.dynamic_shared: int = row["dynamic_shared_bytes"]
+        self.tile: tuple[int, ...] = tuple(row["tile"])
+        self.load = load
+
+
 class Launcher:
     """What launches of one kernel share."""
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Entry) -> None:
         self.kernel = kernel
         self.count = len(kernel.parameters)
         self.pack_into = layout([p.format for p in kernel.parameters]).pack_into
@@ -101,7 +116,7 @@ class Launcher:
                         raise self._wrong(parameter, error) from None
         device = home[0] if home is not None else cuda_driver.current_device(driver)
         if device not in self.entries:
-            self.entries[device] = (kernel.module.entry(driver, device, kernel),
+            self.entries[device] = (kernel.load(driver, device, kernel),
                                     driver.cuLaunchKernel)
         if not self.tensors:
             self._remember_tensors(arguments)
@@ -117,7 +132,7 @@ class Launcher:
         return type(error)(f"argument '{parameter.name}' of kernel '{self.kernel.name}': {error}")
 
     def _grid(self, extents: Range) -> tuple[int, ...]:
-        """How many instances lie along each axis; () if there is none."""
+        """How many programs lie along each axis; () if there is none."""
         kernel = self.kernel
         given = (extents,) if not isinstance(extents, Sequence) else tuple(extents)
         if not len(kernel.tile) <= len(given) <= 3:
@@ -138,7 +153,9 @@ class Launcher:
         found = () if 0 in grid else (x, y, z * kernel.cluster)
         if len(self.grids) >= _CACHED:
             self.grids.clear()
-        self.grids[given[0] if len(given) == 1 else given] = found
+        self.grids[given] = found
+        if len(given) == 1:
+            self.grids[given[0]] = found
         return found
 
     def stream(self, driver: Any, handle: int) -> Any:

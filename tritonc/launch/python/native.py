@@ -14,6 +14,7 @@ from typing import Any
 _FASTCALL = 0x80
 _HEAD = """
 declare i64 @llvm.ctlz.i64(i64, i1)
+declare i32 @PyIndex_Check(ptr)
 declare ptr @PyTuple_GetItem(ptr, i64)
 declare i64 @PyLong_AsLongLong(ptr)
 declare ptr @PyLong_FromLongLong(i64)
@@ -67,8 +68,8 @@ def function(axes: int, integers: Sequence[int], more: int,
              ) -> Callable[..., int]:
     """A function `(range, arguments, addresses...)` in machine code.
 
-    `range` is a tuple of at least `axes` integers, or an integer if there is one axis; `arguments`
-    a tuple, of which those at `integers` are integers; there are `more` addresses.  `choose` gets
+    `range` is a tuple of at least `axes` integers, or an integer for the first; `arguments` is a
+    tuple, of which those at `integers` are integers; there are `more` addresses.  `choose` gets
     the extents, the integers by their places and the addresses, and returns the number.  The
     function raises what Python's C API raises for other objects.
     """
@@ -91,7 +92,16 @@ def function(axes: int, integers: Sequence[int], more: int,
         return Word(lines, f"load ptr, ptr {address.text}").text
 
     of_range = given(0)
-    extents = [integer(of_range if axes == 1 else item(of_range, axis)) for axis in range(axes)]
+    if axes == 1:
+        single = Word(lines, f"call i32 @PyIndex_Check(ptr {of_range})").text
+        single = Word(lines, f"icmp ne i32 {single}, 0").text
+        lines.extend([f"  br i1 {single}, label %extent, label %tuple", "tuple:"])
+        first = item(of_range, 0)
+        lines.extend(["  br label %extent", "extent:"])
+        first = Word(lines, f"phi ptr [{of_range}, %begin], [{first}, %tuple]").text
+        extents = [integer(first)]
+    else:
+        extents = [integer(item(of_range, axis)) for axis in range(axes)]
     of_launch = given(1)
     known = {place: integer(item(of_launch, place)) for place in integers}
     found = choose(extents, known, [integer(given(2 + place)) for place in range(more)])

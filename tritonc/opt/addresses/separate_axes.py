@@ -24,7 +24,7 @@ Here only loops with products are served, whose operands have 32 bits or more.  
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 
 from tritonc.analysis.affine import Affinity
@@ -46,6 +46,7 @@ from tritonc.ir.types import (
     with_element,
 )
 from tritonc.opt.addresses.moved_ops import MovedOps
+from tritonc.records import dataclass
 
 Shape = tuple[int, ...]
 LEAST_BITS = 32  # of an element: of narrower ones a thread has more than it can hold 64 bits for

@@ -26,12 +26,12 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from tritonc.analysis.counters import step_of
+from tritonc.analysis.counters import add_counter, step_of
 from tritonc.analysis.facts import Facts, scalar_of
 from tritonc.analysis.signs import known_signs
 from tritonc.analysis.values import int_of
 from tritonc.ir.build import make_op
-from tritonc.ir.cfg import Cfg, add_incoming, make_phi
+from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.types import Type, is_int, is_pointer, shape
@@ -171,16 +171,7 @@ class _Split:
         first = self.part(loop.first(phi), by)
         if first is None:
             return None
-        new = make_phi([first], [loop.preheader], phi.result.name)
-        constant = make_op("constant", [], phi.result.type, value=abs(step) // by)
-        following = make_op("add" if step > 0 else "sub", [new.result, constant.result])
-        add_incoming(new, following.result, loop.latch)
-        loop.header.ops.insert(0, new)
-        loop.preheader.ops.insert(-1, constant)
-        loop.latch.ops.insert(-1, following)
-        self.cfg.block_of.update({new: loop.header, constant: loop.preheader,
-                                  following: loop.latch})
-        return new.result
+        return add_counter(self.cfg, loop, first, step // by, phi.result.name)
 
     # operations
 

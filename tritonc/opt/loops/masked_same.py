@@ -10,7 +10,7 @@ a mask is full where its slack is at least that of the test.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import product
 
 from tritonc.analysis.affine import Affinity
@@ -21,6 +21,7 @@ from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.ops import OPPOSITE, READ
 from tritonc.ir.types import shape
+from tritonc.records import dataclass
 
 READS = frozenset({READ})
 _MOVES = ("splat", "broadcast", "reshape")

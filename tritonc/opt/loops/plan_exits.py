@@ -7,13 +7,12 @@ product, stands behind it.  The reasons against it are said in remarks.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tritonc.analysis.values import slice_of, speculatable
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Block, Op
 from tritonc.ir.ops import READ
 from tritonc.ir.types import Tile, is_pointer
+from tritonc.records import dataclass
 
 _READS = frozenset({READ})
 

@@ -22,8 +22,6 @@ out of loops whose first iteration is certain.  Needs preheaders and single latc
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tritonc.analysis.values import defined_by, int_of, needed, slice_of, speculatable
 from tritonc.ir.build import Builder, make_op
 from tritonc.ir.cfg import Cfg, Loop, incoming, make_phi, redirect, remove_edge, split_edge
@@ -34,6 +32,7 @@ from tritonc.ir.ops import OPPOSITE
 from tritonc.ir.ssa import rewire
 from tritonc.ir.types import I1, Tile, with_element
 from tritonc.opt.loops.plan_exits import Plan, needed_by_tests, plan
+from tritonc.records import dataclass
 
 
 def unify_exits(kernel: Kernel, context: Context) -> bool:

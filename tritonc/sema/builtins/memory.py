@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from tritonc.frontend import syntax
-from tritonc.sema.context import Context, decayed
+from tritonc.sema.context import Context, Words, decayed
 from tritonc.sema.operations import convert, memory
 from tritonc.sema.predicates.if_conversion import guard_for
 from tritonc.sema.types import constants, shapes
@@ -49,7 +49,7 @@ def atomic(operation: str, context: Context, node: syntax.Call, arguments: list[
                          used=context.statement is not node, words=words)
 
 
-def _said(context: Context) -> memory.Words:
+def _said(context: Context) -> Words:
     """The words behind the arguments of this call."""
     words, context.words = context.words or memory.PLAIN, None
     return words

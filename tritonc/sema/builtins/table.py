@@ -10,17 +10,23 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import cache, partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tritonc.frontend import syntax
 from tritonc.ir.ops import ORDERS, SCOPES
-from tritonc.sema.builtins import bits, launch, math, memory, moves, sort, tiles
-from tritonc.sema.context import Context
-from tritonc.sema.operations.memory import Words
+from tritonc.later import LaterModule
+from tritonc.sema.builtins import launch, memory
+from tritonc.sema.context import Context, Words
 from tritonc.sema.scope import FunctionEntity
 from tritonc.sema.types import constants
 from tritonc.sema.types.ctypes import STRING_TYPE
 from tritonc.sema.types.term import POISON, Term
+
+if TYPE_CHECKING:
+    from tritonc.sema.builtins import bits, math, moves, sort, tiles
+else:
+    bits, math, moves, sort, tiles = (LaterModule(f"tritonc.sema.builtins.{name}")
+                                      for name in ("bits", "math", "moves", "sort", "tiles"))
 
 Lower = Callable[[Context, syntax.Call, list[Term]], Term]
 

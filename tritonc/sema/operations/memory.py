@@ -12,13 +12,13 @@ shape of m anyway, it takes the predicate's shape.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from tritonc.ir.core import Value
 from tritonc.ir.types import CONSTANT
 from tritonc.ir.types import shape as shape_of
-from tritonc.sema.context import Context
+from tritonc.records import dataclass
+from tritonc.sema.context import Context, Words
 from tritonc.sema.operations import convert, implicit
 from tritonc.sema.predicates.if_conversion import holds, later
 from tritonc.sema.types import shapes
@@ -40,19 +40,6 @@ from tritonc.sema.types.term import Term, good
 from tritonc.source import Note, Span
 
 Shape = tuple[int, ...]
-
-
-class Words(NamedTuple):
-    """What the words behind the arguments of an access say; "" for those that are missing."""
-
-    order: str = ""
-    scope: str = ""
-    cache: str = ""
-
-    @property
-    def attributes(self) -> dict[str, Any]:
-        found = {"order": self.order, "scope": self.scope, "cache": self.cache}
-        return {name: value for name, value in found.items() if value}
 
 
 PLAIN = Words()

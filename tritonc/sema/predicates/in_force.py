@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tritonc.ir.core import Block, Op, Value
+from tritonc.records import dataclass
 from tritonc.sema.types.term import Term
 from tritonc.source import Span
 

@@ -13,12 +13,12 @@ done in float, as C does arithmetic on char in int.  Copies, choices and changes
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from math import prod
 
 from tritonc.ir import types
 from tritonc.ir.types import Scalar, Type
+from tritonc.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, eq=False)

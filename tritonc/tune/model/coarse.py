@@ -260,6 +260,8 @@ def _others(rows: Sequence[_Candidate], whole: _Candidate, form: Form, small: Sm
                                    and row.cost.depths >= whole.cost.depths)) and (
                  row.kind == "cores" or not _gathers(row.profile)
                  or min(row.tile[:2]) >= LEAST_WGMMA)]
+    if not known:
+        return []
     least = [*map(min, *(_timed(row, launches).times
                          for row in (whole, _general(rows, whole, small), *few)))]
     best = [*map(min, least, *(row.times for row in known))]
@@ -308,8 +310,13 @@ def _beside(row: _Candidate, whole: _Candidate) -> _Candidate:
 
 
 def _timed(row: _Candidate, launches: Sequence[Launch]) -> _Candidate:
-    return row._replace(programs=[_tiles(extents, row.tile) for extents, _ in launches],
-                        times=[choice.time(row.cost, row.tile, *launch) for launch in launches])
+    tiles = {extents: (_tiles(extents, row.tile), choice.count(row.tile, extents), not any(
+        extent % part for extent, part in zip(extents, row.tile, strict=True)))
+        for extents, _ in launches}
+    steps = {lengths: choice.steps_of(row.cost.depths, lengths) for _, lengths in launches}
+    return row._replace(programs=[tiles[extents][0] for extents, _ in launches],
+                        times=[choice.time_of(row.cost, *tiles[extents][1:], steps[lengths])
+                               for extents, lengths in launches])
 
 
 def _plain(profile: Profile, target: Target) -> bool:

@@ -8,11 +8,15 @@ from collections.abc import Sequence
 from math import inf, prod, sqrt
 
 from tritonc.backend.launch.choose_warps import ACCUMULATORS, LEGAL, warpgroups
-from tritonc.backend.pipeline.chains.overlap_sums import MOST
-from tritonc.backend.pipeline.ring import IN_FLIGHT_REGISTERS, blocks_beside
-from tritonc.backend.pipeline.tensors.tensor_pipeline import LARGE_STAGE, RELEASED_STAGES
+from tritonc.backend.memory.masks.pad_tiles import padded
+from tritonc.backend.pipeline.stages import LARGE_STAGE, RELEASED_STAGES, blocks_beside
 from tritonc.backend.target.matrix import ACCUMULATORS as MATRIX_ACCUMULATORS
 from tritonc.backend.target.matrix import INSTRUCTIONS, WGMMA, MatrixInstruction
+from tritonc.backend.target.register_limits import (
+    BESIDE_RESULTS,
+    COMPUTED_LEFT,
+    MOST_REGISTERS,
+)
 from tritonc.backend.target.target import Target
 from tritonc.tune.model.features import Feature, Profile, joined, places, stage_bytes
 from tritonc.tune.model.residency import Chained, busy, crowded, held
@@ -25,7 +29,6 @@ _L2_BYTES_PER_MAC = 0.16  # that the second-level cache delivers while one multi
 _STEP = 60.0  # multiply-adds that a barrier and the addresses of one k step cost a thread
 _ALONE = 1.3  # of 8-bit products that do not run while their sums are scaled (`overlap_sums`)
 _TURN = 4.0  # multiply-adds that an element costs that a thread turns on its way to shared memory
-_OTHERS = 50  # registers of a thread for addresses, masks and fragments
 _BESIDE_OPERANDS = 24  # where a thread computes operands of wgmma: all but sums, words and operands
 _TENSOR_GAIN = 16  # how much faster tensor cores are than CUDA cores
 _CONVERTED = 20.0  # multiply-adds that an element costs that a thread converts for wgmma
@@ -71,8 +74,8 @@ def _chain_cost(dots: list[Feature], target: Target) -> float:
     found = max(_product_cost(dot, target) for dot in dots)
     if len(dots) == 1:
         return found
-    products = [Chained(dot.extents[-3], dot.extents[-2], dot.extents[-1], dot.left, dot.again,
-                        dot.added, dot.short) for dot in dots]
+    products = [Chained(m, n, k, dot.left, dot.again, dot.added, dot.short) for dot in dots
+                for m, n, k in [padded(dot.extents[-3:])]]  # as registers and shared memory have it
     if crowded(products, dots[0].bytes):
         return SPILLS + held(products, dots[0].bytes)
     return found / busy(products, dots[0].bytes, target)
@@ -95,9 +98,11 @@ def _product_cost(dot: Feature, target: Target, carried: int = 0) -> float:
         return _dot_cost(dot, target, carried)
     m, n, k = dot.extents
     for row in rows:
-        if m >= row.rows and n >= row.columns and k >= row.depth:
+        if row.takes(m, n, k):
             slower = 2 if row.kind != WGMMA and rows[0].kind == WGMMA else 1
-            return slower * _tensor_cost(dot, row, target, carried)
+            whole = dot._replace(extents=(max(m, row.rows), max(n, row.columns), k))
+            repeated = prod(whole.extents) / prod(dot.extents)
+            return slower * repeated * _tensor_cost(whole, row, target, carried)
     return _TENSOR_GAIN * _dot_cost(dot, target, carried)
 
 
@@ -121,7 +126,7 @@ def _tensor_cost(dot: Feature, row: MatrixInstruction, target: Target, carried: 
     needed = (4 if wide else 3) if "async_copy" in target.features else 2
     if wide and dot.scaled and stage >= LARGE_STAGE:
         needed = RELEASED_STAGES  # H200, 4096 in cube: 194 us by 128 x 256 x 128, 230 by half of K
-    registers = target.registers_per_thread - _OTHERS if carried else MATRIX_ACCUMULATORS
+    registers = target.registers_per_thread - BESIDE_RESULTS if carried else MATRIX_ACCUMULATORS
     if (held > MATRIX_ACCUMULATORS or held + carried / threads > registers or stages < 2
             or threads > target.threads_per_block):
         return SPILLS + held + stage
@@ -132,7 +137,7 @@ def _tensor_cost(dot: Feature, row: MatrixInstruction, target: Target, carried: 
                                        target.registers_per_multiprocessor // threads
                                        ) - _BESIDE_OPERANDS:
         return SPILLS + held + stage
-    late = 1.2 if wide and words and held + 3 * words > IN_FLIGHT_REGISTERS else 1.0
+    late = 1.2 if wide and words and held + 3 * words > COMPUTED_LEFT else 1.0
     # Rows of a stage are whole lines of 128 bytes of shared memory where wgmma reads them.
     # With mma.sync longer rows only need more registers on their way there.
     odd = (k * dot.bytes < 128) * 2.0 if wide else (k * dot.bytes > 64) * 1.3
@@ -142,7 +147,7 @@ def _tensor_cost(dot: Feature, row: MatrixInstruction, target: Target, carried: 
     if wide:
         traffic += _CONVERTED * sum(1 / size for size, raw in zip((n, m), dot.raw) if raw)
     few = 1 + 0.3 * max(0, needed - stages)
-    if wide and dot.scaled and dot.bytes == 1 and 3 * held > MOST:
+    if wide and dot.scaled and dot.bytes == 1 and 3 * held > MOST_REGISTERS:
         few *= _ALONE
     if wide and dot.computed:
         beside = blocks_beside(stage, threads // 32, int(held), target)

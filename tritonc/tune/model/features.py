@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from math import prod
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 from tritonc.analysis import row_loops
 from tritonc.analysis.axis import axis_info
@@ -65,9 +66,18 @@ class Feature(NamedTuple):
 
 Profile = tuple[Feature, ...]
 
+_known: WeakKeyDictionary[Kernel, Profile] = WeakKeyDictionary()
 
-def features(kernel: Kernel) -> Iterator[Feature]:
-    """What the model reads of a kernel: its dots, reductions, and accesses of memory by tiles.
+
+def features(kernel: Kernel) -> Profile:
+    """What the model reads of a kernel, which it asks for several times; passes change copies."""
+    if kernel not in _known:
+        _known[kernel] = (*_read(kernel),)
+    return _known[kernel]
+
+
+def _read(kernel: Kernel) -> Iterator[Feature]:
+    """A kernel's dots, reductions, and accesses of memory by tiles.
 
     Dots, and what goes with them, count only in loops, where there are loops, and so do accesses
     where loops add up histograms, whose counts stay in shared memory.  Other operations do not

@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tritonc.backend.launch.register_budget import IN_FLIGHT
-from tritonc.backend.pipeline.staged_loop import MOST_REGISTERS
+from tritonc.backend.target.register_limits import BESIDE_CHAIN, MOST_CHAINED, MOST_REGISTERS
 from tritonc.backend.target.target import Target
 
 ROWS = 64  # of a warpgroup, whose threads are
 THREADS = 128
-# Registers of results and left operands: the gradients of attention spill kilobytes with 320, 900
-# bytes with 256, and at most 128 with 224.
-MOST_HELD = 240
 ENOUGH = 3  # warpgroups: what one computes between products takes twice as long as its products
 
 
@@ -46,7 +42,7 @@ def crowded(products: Sequence[Chained], size: int) -> bool:
     ...  for n, m in ((128, 128), (128, 64), (64, 64))]
     [True, False, False]
     """
-    return held(products, size) > MOST_HELD
+    return held(products, size) > MOST_CHAINED
 
 
 def busy(products: Sequence[Chained], size: int, target: Target) -> float:
@@ -76,7 +72,7 @@ def busy(products: Sequence[Chained], size: int, target: Target) -> float:
         return 1.0 if any(p.short for p in products) else min(1.0, groups / ENOUGH)
     results = sum(p.n / 2 for p in products)
     whole = held(products, size)
-    registers = (whole if whole <= MOST_REGISTERS else results) + IN_FLIGHT
+    registers = (whole if whole <= MOST_REGISTERS else results) + BESIDE_CHAIN
     shared = target.shared_reserved + sum(
         {"fixed": 1, "brought": 2, "registers": 0}[p.left] * p.m * p.k * size
         + (0 if p.again else 2 * p.n * p.k * size) + 2 * p.m * p.n * p.added for p in products)

@@ -24,7 +24,7 @@ from typing import NamedTuple
 from tritonc.backend.dots.split_dots import FEW, MATRIX_WARPS, SUMS, WARPS
 from tritonc.backend.launch.choose_warps import ACCUMULATORS, FRAGMENT, warpgroups
 from tritonc.backend.launch.split_loops import loops_to_share
-from tritonc.backend.pipeline.ring import (
+from tritonc.backend.pipeline.stages import (
     IN_FLIGHT,
     MOST_ASYNCHRONOUS,
     MOST_STAGES,

@@ -11,8 +11,9 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from tritonc.records import dataclass
 
 Name = tuple[tuple[str, int], ...]
 

@@ -13,7 +13,6 @@ others.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain, repeat
 from math import prod
 
@@ -29,12 +28,14 @@ from tritonc.ir.types import element
 from tritonc.meta_parameters import BY_NAME, META_PARAMETERS
 from tritonc.options import Options
 from tritonc.problem.known import KnownLaunch
+from tritonc.records import dataclass
 from tritonc.source import Diagnostics, SourceFile
 from tritonc.tune.model.choose import Lower, Ranked, choose, lowered, ranked
 from tritonc.tune.model.features import Profile
 from tritonc.tune.model.portfolio import times_at
 from tritonc.tune.model.wider import wider
 from tritonc.tune.search.journal import Name, name_of
+from tritonc.tune.search.where import Where
 from tritonc.tune.workers.jobs import Binding
 
 _PORTIONS = (1, 15, 64, 256)  # candidates; the last length goes on
@@ -77,14 +78,15 @@ class Space:
 
 
 def search_space(source: SourceFile, options: Options, kernel: str, nesting: bool = False,
-                 launches: Sequence[KnownLaunch] = ()) -> Space:
+                 launches: Sequence[KnownLaunch] = (), where: str | None = None) -> Space:
     """The space of one kernel of a source.  What `options.tune` binds is fixed.  At each of
-    the `launches` some tiles are the most promising; all those come first.
+    the `launches` some tiles are the most promising; all those come first.  Only candidates
+    for which the expression `where` holds are in it.
 
     With `nesting` it is that of the paper (section 5.3): the tunables, and the micro- and
     nano-tiles of products on CUDA cores; all else is left to the passes.
 
-    Raises CompileError if the source is wrong.
+    Raises CompileError if the source or the expression is wrong, or nothing is left.
     """
     diagnostics = Diagnostics()
     tokens = stages.preprocess(source, options, diagnostics).tokens
@@ -117,8 +119,30 @@ def search_space(source: SourceFile, options: Options, kernel: str, nesting: boo
                    or lowered(lower, row.binding) is not None]
     candidates = [default, *(binding for binding in _ordered(
         ranking, choices, target, options.tune) if binding != default)]
+    if where is not None:
+        candidates = _satisfying(where, candidates, options.tune, {*tunables, *meta}, declared)
     return Space({**tunables, **meta}, frozenset(tunables), candidates,
                  {name_of(row.binding): row.profile for row in ranking if row.profile})
+
+
+def _satisfying(text: str, candidates: Sequence[Binding], fixed: Mapping[str, int],
+                parameters: Iterable[str], declared: Sequence[sema.TunableInfo]) -> list[Binding]:
+    """The candidates for which the expression holds; of tunables that are chosen together it may
+    name each."""
+    names = (name for t in declared for name in (t.name, *t.together))
+    where = Where(text, {*parameters, *fixed, *names})
+
+    def values(candidate: Binding) -> dict[str, int]:
+        found = {**fixed, **candidate}
+        for t in declared:
+            if t.rows and (row := found.get(t.name)) is not None and row < len(t.rows):
+                found |= zip(t.together, t.rows[row], strict=True)
+        return found
+
+    left = [candidate for candidate in candidates if where(values(candidate))]
+    if not left:
+        raise where.none()
+    return left
 
 
 def _at(launches: Sequence[KnownLaunch], ranking: Sequence[Ranked],

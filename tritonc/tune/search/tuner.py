@@ -8,87 +8,27 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import TextIO
 
-from tritonc import __version__, driver, outputs, stages
+from tritonc import __version__, outputs
 from tritonc.backend.target.target import find
-from tritonc.launch.data import bench_sizes, size_values
-from tritonc.launch.run_problems import kernel_of, of_kernel, read_problems, with_defines
-from tritonc.options import Options
-from tritonc.problem.known import known_of
-from tritonc.problem.lines import Problem
-from tritonc.source import Diagnostics, SourceFile, fail
+from tritonc.source import fail
 from tritonc.tune import tuning_file
 from tritonc.tune.search.bounds import least_milliseconds
+from tritonc.tune.search.choices import Choice
 from tritonc.tune.search.journal import Journal, name_of
 from tritonc.tune.search.progress import ProgressLine, text
-from tritonc.tune.search.schedule import TOO_SLOW, Choice, Search
-from tritonc.tune.search.space import Space, search_space
+from tritonc.tune.search.report import report
+from tritonc.tune.search.schedule import TOO_SLOW, Search
+from tritonc.tune.search.task import Request, Task
 from tritonc.tune.timing.rates import amount, rates
-from tritonc.tune.workers.jobs import Binding, Spec
+from tritonc.tune.workers.jobs import Binding
 from tritonc.tune.workers.sites import Site
 from tritonc.tune.workers.workers import CannotStart
 
 _SHOWN = 10  # candidates of a ranking without measurements
-
-
-@dataclass(frozen=True)
-class Request:
-    """What is asked for.  `tuning` is the file to write, `sizes` the sizes to tune for, none of
-    them for those of the problem's `bench:` lines; `fresh` forgets earlier measurements; `within`
-    says how much slower than the best a size may be for the sake of fewer variants."""
-
-    source: SourceFile
-    options: Options
-    tuning: str
-    kernel: str | None = None
-    sizes: Sequence[Mapping[str, int]] = ()
-    seed: int = 0
-    budget: float = float("inf")
-    fresh: bool = False
-    report: str | None = None
-    within: float = 0.02  # of the best, for a portfolio of several sizes
-    nesting: bool = False  # search the space of the paper
-
-
-@dataclass(frozen=True)
-class Task:
-    """A request made ready: the problem, the program, its sizes and candidates."""
-
-    spec: Spec
-    problem: Problem
-    options: Options  # with the problem's macros
-    sizes: list[dict[str, int]]
-    space: Space
-    hash: str
-
-
-def prepare(request: Request, target: str, diagnostics: Diagnostics) -> Task:
-    """Find the problem and its candidates.  Raises CompileError."""
-    options = replace(request.options, arch=target, tuning=None)
-    problems = read_problems(request.source, options, "tc", diagnostics)
-    chosen = of_kernel(problems, request.kernel)
-    kernels = dict.fromkeys(p.kernel for p in chosen if p.kernel is not None)
-    if len(kernels) > 1:
-        raise fail("problem-name", None, "the source states problems of several kernels: --kernel "
-                   f"chooses one of {', '.join(kernels)}")
-    problem = chosen[0]
-    with_macros = with_defines(problem, options)
-    lowered = driver.compile(request.source, replace(with_macros, stop_after=driver.LOWER),
-                             ("tir",), diagnostics=diagnostics)
-    assert lowered.module is not None
-    kernel = kernel_of(problem, lowered.module, request.kernel)
-    spec = Spec(request.source.name, request.source.text, options, problems.index(problem),
-                kernel.name)
-    sizes = [size_values(problem, size) for size in request.sizes] or bench_sizes(problem)
-    tokens = stages.preprocess(request.source, with_macros, Diagnostics()).tokens
-    return Task(spec, problem, with_macros, sizes,
-                search_space(request.source, with_macros, kernel.name, request.nesting,
-                             [known_of(problem, size, options.defines) for size in sizes]),
-                tuning_file.source_hash(tokens))
 
 
 def tune(request: Request, task: Task, site: Site, out: TextIO) -> list[Choice]:
@@ -176,8 +116,6 @@ def _write(request: Request, task: Task, site: Site, choices: Sequence[Choice],
                                  {**task.options.tune, **choice.best}) for choice in choices]
         files[request.tuning] = tuning_file.render(tuning_file.merge(old, new))
     if request.report is not None and search.done:
-        from tritonc.tune.search.report import report
-
         files[request.report] = report(task, site.device, site.peaks, choices, search)
     outputs.write_or_fail(files)
 

@@ -11,7 +11,7 @@ import ast
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from tritonc.launch.packing import FORMATS, POINTER, packed
 from tritonc.launch.run_problems import kernel_of
 from tritonc.options import Options
 from tritonc.problem.lines import Problem
+from tritonc.records import dataclass
 from tritonc.source import SourceFile
 from tritonc.tune.search.journal import Name, name_of
 from tritonc.tune.workers.jobs import Code, Spec

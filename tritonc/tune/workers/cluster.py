@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from hashlib import sha256
 from importlib import import_module
 from pickle import dumps
 from typing import Any, NamedTuple
 
+from tritonc.records import dataclass
 from tritonc.source import fail
 from tritonc.tune.workers.jobs import Spec
 from tritonc.tune.workers.sites import Executors, Local, Site, Size, local_gpus

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,6 +18,7 @@ from tritonc.launch.run_problems import read_problems, with_defines
 from tritonc.meta_parameters import BY_NAME
 from tritonc.options import Options
 from tritonc.problem.lines import Problem
+from tritonc.records import dataclass
 from tritonc.source import CompileError, Diagnostics, SourceFile
 
 if TYPE_CHECKING:

@@ -1,1 +1,6 @@
-"""Accesses of global, constant and shared memory, by threads and by the tensor copy engine."""
+"""Accesses of memory.
+
+`indices` and `pointers` (addresses), `access` (one access of a vector) and `memory` (loads, stores,
+atomics); `ragged`, `tables` and `pieces` (special loads); `shared` (shared memory, cp.async);
+`tensor_maps` and `tensor` (TMA).
+"""

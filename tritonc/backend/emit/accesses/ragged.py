@@ -9,7 +9,6 @@ branch for all of an operation's, each of their elements is accessed under its o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from tritonc.backend.emit.accesses.access import (
     Access,
@@ -21,6 +20,7 @@ from tritonc.backend.emit.accesses.access import (
     words_of,
 )
 from tritonc.backend.emit.function import FunctionEmitter
+from tritonc.records import dataclass
 
 
 @dataclass

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from tritonc.backend.emit.accesses.access import Access, load, store
+from tritonc.backend.emit.body import helper_function
 from tritonc.backend.emit.elements.casts import round_to_tf32
 from tritonc.backend.emit.elements.packed import map_registers
 from tritonc.backend.emit.function import BufferAddress, Emitter, FunctionEmitter
@@ -140,7 +141,7 @@ def shared_store(f: FunctionEmitter, op: Op) -> None:
     owner = f.threads(mask, holders[index])
     helper = ""
     if op.attributes.get("round"):
-        helper = f.module.helper("round.tf32", "float", ("float",), round_to_tf32)
+        helper = helper_function(f.module, "round.tf32", "float", ("float",), round_to_tf32)
     each = max(1, AT_ONCE // tile.moves.vector if fetch is not None else len(accesses))
     for i in range(0, len(accesses), each):
         part = accesses[i : i + each]
@@ -279,8 +280,7 @@ def _copy(f: FunctionEmitter, to: str, source: str, size: int, owner: str, guard
 
 EMITTERS: dict[str, Emitter] = {
     "alloc_shared": alloc_shared, "buffer_stage": buffer_stage, "buffer_trans": buffer_view,
-    "buffer_reshape": buffer_view,
-    "shared_store": shared_store, "shared_load": shared_load, "load_slice": load_slice,
+    "buffer_reshape": buffer_view, "load_slice": load_slice,
     "shared_gather": shared_gather, "shared_atomic": shared_atomic,
     "async_copy": async_copy,
     "async_commit": lambda f, op: f.call("llvm.nvvm.cp.async.commit.group", "void"),

@@ -17,7 +17,7 @@ from tritonc.backend.emit.accesses.tensor_maps import (
 from tritonc.backend.emit.function import Emitter, FunctionEmitter
 from tritonc.backend.emit.products.wgmma import WARPGROUP_BITS, shared_address, warpgroup
 from tritonc.backend.emit.warps import FULL_WARP
-from tritonc.backend.pipeline.tensors.roles import COPIER
+from tritonc.backend.pipeline.tensors.roles import PRODUCER
 from tritonc.ir.core import Op, Value
 from tritonc.ir.layouts.layout import WARP_SIZE
 
@@ -25,9 +25,9 @@ _CLUSTER_SPACE = 7  # shared memory of a cluster: the same addresses in a block 
 _BARRIER_BYTES = 8
 
 
-def ring_init(f: FunctionEmitter, op: Op) -> None:
-    """One arrival, the first thread's ring_expect, and the bytes complete a phase; or one arrival
-    of each warp, its ring_release."""
+def init_barriers(f: FunctionEmitter, op: Op) -> None:
+    """One arrival, the first thread's expect_full, and the bytes complete a phase; or one arrival
+    of each warp, its arrive_empty."""
     ring = op.operands[0]
     arrivals = f.warps if op.attributes.get("released") else 1
 
@@ -38,28 +38,28 @@ def ring_init(f: FunctionEmitter, op: Op) -> None:
         f.call("llvm.nvvm.fence.mbarrier_init.release.cluster", "void")
         f.call("llvm.nvvm.fence.proxy.async.shared_cta", "void")
 
-    # With a copier, a thread does it that does not claim the slot.
+    # With a producer, a thread does it that does not claim the slot.
     f.under(first_thread(f, f.warps + 1 if f.role else 0), "ring", initialize)
 
 
 def _guarded(f: FunctionEmitter, op: Op, thread: str | None = None) -> str:
-    """The condition under which a thread makes copies: the first one, or the copier, who is alone
+    """The condition under which a thread makes copies: the first one, or the producer, who is alone
     in its code; or the condition `thread`."""
-    own = thread or ("" if f.role == COPIER else first_thread(f))
+    own = thread or ("" if f.role == PRODUCER else first_thread(f))
     return f.both(own, f.guard(op))
 
 
-def ring_expect(f: FunctionEmitter, op: Op) -> None:
+def expect_full(f: FunctionEmitter, op: Op) -> None:
     f.under(_guarded(f, op), "expect", lambda: _arrive(
         f, op, "arrive.expect.tx", op.attributes["bytes"]))
 
 
-def ring_fill(f: FunctionEmitter, op: Op) -> None:
+def arrive_full(f: FunctionEmitter, op: Op) -> None:
     """The one arrival of the phase, with no bytes to come."""
     f.under(_guarded(f, op, first_thread(f)), "fill", lambda: _arrive(f, op))
 
 
-def ring_release(f: FunctionEmitter, op: Op) -> None:
+def arrive_empty(f: FunctionEmitter, op: Op) -> None:
     """A warp's threads wait for products together, or meet, so one of them arrives for all."""
     if op.attributes.get("meets"):
         f.convergent("llvm.nvvm.bar.warp.sync", "void", FULL_WARP)
@@ -72,7 +72,7 @@ def _arrive(f: FunctionEmitter, op: Op, kind: str = "arrive", count: int = 1) ->
            buffer_pointer(f, op.operands[0]), f"i32 {count}")
 
 
-def ring_wait(f: FunctionEmitter, op: Op) -> None:
+def wait_full(f: FunctionEmitter, op: Op) -> None:
     """Every thread asks until the phase is complete."""
     ring, phase = op.operands[:2]
     barrier = buffer_pointer(f, ring)
@@ -85,15 +85,15 @@ def ring_wait(f: FunctionEmitter, op: Op) -> None:
     f.start_block(done)
 
 
-def ring_acquire(f: FunctionEmitter, op: Op) -> None:
+def wait_empty(f: FunctionEmitter, op: Op) -> None:
     """The thread that makes the copies asks."""
-    f.under(_guarded(f, op), "acquire", lambda: ring_wait(f, op))
+    f.under(_guarded(f, op), "acquire", lambda: wait_full(f, op))
 
 
 def turn_wait(f: FunctionEmitter, op: Op) -> None:
     """Only where warpgroups do not wait for each other anyway."""
     later = f.prelude(f"icmp uge i32 {f.thread}, {1 << WARPGROUP_BITS}")
-    f.under(later if f.role else "false", "turn", lambda: ring_wait(f, op))
+    f.under(later if f.role else "false", "turn", lambda: wait_full(f, op))
 
 
 def turn_pass(f: FunctionEmitter, op: Op) -> None:
@@ -167,8 +167,8 @@ def store_wait(f: FunctionEmitter, op: Op) -> None:
 
 
 EMITTERS: dict[str, Emitter] = {
-    "ring_init": ring_init, "ring_expect": ring_expect, "ring_fill": ring_fill,
-    "ring_wait": ring_wait, "ring_release": ring_release, "ring_acquire": ring_acquire,
+    "init_barriers": init_barriers, "expect_full": expect_full, "arrive_full": arrive_full,
+    "wait_full": wait_full, "arrive_empty": arrive_empty, "wait_empty": wait_empty,
     "turn_wait": turn_wait, "turn_pass": turn_pass,
     "tensor_copy": tensor_copy, "tensor_store": tensor_store, "store_wait": store_wait,
     "proxy_fence": lambda f, op: f.call("llvm.nvvm.fence.proxy.async.shared_cta", "void"),

@@ -1,7 +1,7 @@
 """Tensor maps, which the kernel makes itself, and the slots of global memory that they lie in.
 
 A tensor map is 128 bytes that say what a tensor is and how boxes of it go to shared memory.  A warp
-makes it in shared memory, field by field, and publishes it to global memory, where the copy engine
+makes it in shared memory, field by field, and publishes it to global memory, where TMA
 reads it: through a proxy of its own, hence the fences (PTX ISA, "tensormap.replace",
 "tensormap.cp_fenceproxy").  Maps are made by several warps, beside each other, while the first one
 claims the slot: this takes longer than anything else before the first copy.  Where a warp of its
@@ -23,7 +23,7 @@ from tritonc.backend.emit.literals import GLOBAL_SPACE, SHARED_SPACE
 from tritonc.backend.emit.module import CONVERGENT
 from tritonc.backend.emit.products.wgmma import WARPGROUP_BITS, shared_address
 from tritonc.backend.emit.warps import FULL_WARP
-from tritonc.backend.pipeline.tensors.roles import COPIER, COPIER_WARPS, READERS
+from tritonc.backend.pipeline.tensors.roles import CONSUMERS, PRODUCER, PRODUCER_WARPS
 from tritonc.backend.pipeline.tensors.tensor_access import ENDLESS
 from tritonc.ir.core import Op, Value
 from tritonc.ir.layouts.layout import WARP_SIZE, log2
@@ -31,7 +31,7 @@ from tritonc.ir.types import SCALARS, TF32, Scalar
 
 MAP_BYTES = 128
 ROWS, SLOTS = 256, 8  # multiprocessors, and blocks of one that run at once without waiting
-# Barriers of the copier's warps: with the others, once; alone; of its first one and that of the
+# Barriers of the producer's warps: with the others, once; alone; of its first one and that of the
 # others that gives the slot back.
 _MEETING, _SETUP, _CLAIMED = 15, 14, 13
 _HANDING_BACK = _CLAIMED, 2 * WARP_SIZE
@@ -54,19 +54,19 @@ def _in_warp(f: FunctionEmitter, warp: int) -> str:
 
 def _maker(f: FunctionEmitter, index: int) -> int:
     """The warp that makes and publishes a map; the first one is the last to be asked."""
-    if f.role == COPIER:
-        return f.warps + 1 + index % (COPIER_WARPS - 1)
+    if f.role == PRODUCER:
+        return f.warps + 1 + index % (PRODUCER_WARPS - 1)
     return (index + 1) % f.warps
 
 
 def _claimer(f: FunctionEmitter) -> int:
     """The warp whose first thread claims the slot, and makes the copies."""
-    return f.warps if f.role == COPIER else 0
+    return f.warps if f.role == PRODUCER else 0
 
 
 def _setup_barrier(f: FunctionEmitter) -> None:
-    """The copier's warps wait for each other."""
-    f.meet_at(_SETUP, COPIER_WARPS * WARP_SIZE)
+    """The producer's warps wait for each other."""
+    f.meet_at(_SETUP, PRODUCER_WARPS * WARP_SIZE)
 
 
 def shared_pointer(f: FunctionEmitter, address: str, space: int = SHARED_SPACE) -> str:
@@ -101,10 +101,10 @@ def _claims(f: FunctionEmitter, op: Op) -> tuple[str, str]:
 
 def claim_slot(f: FunctionEmitter, op: Op) -> None:
     """The slot's address: null but in the first thread, which writes it to the cell."""
-    if f.role == READERS:
+    if f.role == CONSUMERS:
         f.values[op.result] = ["null"]  # until they have met those who claim it
         return
-    if f.role == COPIER and _early(f, op.result):  # the rings are made
+    if f.role == PRODUCER and _early(f, op.result):  # the rings are made
         f.meet_at(*_meeting(f), "arrive")
     maps, claims = _claims(f, op)
 
@@ -152,7 +152,7 @@ def release_slot(f: FunctionEmitter, op: Op) -> None:
         claim = f.op(f"getelementptr i32, {GLOBAL} {claims}, i64 {number}")
         f.line(f'store atomic i32 0, {GLOBAL} {claim} syncscope("device") monotonic, align 4')
 
-    if f.role == READERS and (start := _early(f, slot)) is not None:
+    if f.role == CONSUMERS and (start := _early(f, slot)) is not None:
         def meet() -> None:
             f.meet_at(*_HANDING_BACK)
             f.values[slot] = [_own_slot(f, start.operands[1])]
@@ -166,7 +166,7 @@ def release_slot(f: FunctionEmitter, op: Op) -> None:
 def _early(f: FunctionEmitter, slot: Value) -> Op | None:
     """The start of the copies by maps of a slot, if those that compute go on before it is claimed.
     """
-    return next((op for op in f.kernel.ops() if op.name == "start_copier"
+    return next((op for op in f.kernel.ops() if op.name == "start_producer"
                  and op.operands[0] is slot and op.attributes.get("early")), None)
 
 
@@ -221,12 +221,12 @@ def _make_map(f: FunctionEmitter, op: Op, warp: int) -> None:
 def publish_maps(f: FunctionEmitter, op: Op) -> None:
     """Each by the warp that has made it; then the first thread may use them."""
     scratch, cell = op.operands[1:]
-    if f.role == COPIER:
+    if f.role == PRODUCER:
         _setup_barrier(f)
     for index in op.attributes["indices"]:
         f.under(_in_warp(f, _maker(f, index)), "publish",
                 lambda index=index: _publish(f, scratch, cell, index))  # type: ignore[misc]
-    if not f.role:  # else they wait in start_copier
+    if not f.role:  # else they wait in start_producer
         f.barrier()
         f.under(first_thread(f), "acquire",
                 lambda: _acquire(f, op.operands[0], op.attributes["indices"]))
@@ -239,22 +239,22 @@ def _acquire(f: FunctionEmitter, slot: Value, indices: Sequence[int]) -> None:
                generic_map(f, slot, index), f"i32 {MAP_BYTES}")
 
 
-def start_copier(f: FunctionEmitter, op: Op) -> None:
+def start_producer(f: FunctionEmitter, op: Op) -> None:
     """One thread of the warps that others do without makes the copies; the rest of them end.
 
-    The maps are published.  The copier may use some of them then, the first thread of each
+    The maps are published.  The producer may use some of them then, the first thread of each
     warpgroup the others.
     """
     slot, cell = op.operands
     early = op.attributes.get("early")
-    if f.role == COPIER:
+    if f.role == PRODUCER:
         _setup_barrier(f)
         if early:
             f.under(_in_warp(f, _claimer(f)), "claimed",
                     lambda: f.meet_at(*_HANDING_BACK, "arrive"))
         else:
             f.meet_at(*_meeting(f), "sync" if op.attributes.get("waits") else "arrive")
-        go, end = f.new_label("copier"), f.new_label("idle")
+        go, end = f.new_label("producer"), f.new_label("idle")
         f.line(f"br i1 {first_thread(f, _claimer(f))}, label %{go}, label %{end}")
         f.start_block(end)
         f.line("ret void")
@@ -267,7 +267,7 @@ def start_copier(f: FunctionEmitter, op: Op) -> None:
     else:
         f.barrier()
     f.values[op.result] = [_own_slot(f, cell)]
-    if f.role == COPIER:
+    if f.role == PRODUCER:
         _acquire(f, op.result, op.attributes["indices"])
         return
     if f.role:
@@ -280,8 +280,8 @@ def start_copier(f: FunctionEmitter, op: Op) -> None:
 
 
 def _meeting(f: FunctionEmitter) -> tuple[int, int]:
-    """The barrier of the readers and the copier's warps."""
-    return _MEETING, (f.warps + COPIER_WARPS) * WARP_SIZE
+    """The barrier of the consumers and the producer's warps."""
+    return _MEETING, (f.warps + PRODUCER_WARPS) * WARP_SIZE
 
 
 def _publish(f: FunctionEmitter, scratch: Value, cell: Value, index: int) -> None:
@@ -317,5 +317,5 @@ def _fields(f: FunctionEmitter, op: Op, pointer: str) -> None:
 
 EMITTERS: dict[str, Emitter] = {
     "claim_slot": claim_slot, "release_slot": release_slot, "tensor_map": tensor_map,
-    "publish_maps": publish_maps, "start_copier": start_copier,
+    "publish_maps": publish_maps, "start_producer": start_producer,
 }

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from tritonc.backend.emit.body import Body
+from tritonc.backend.emit.body import Body, helper_function
 from tritonc.backend.emit.elements.casts import convert_float
 from tritonc.backend.emit.elements.packed import each_register, in_pairs, map_registers
 from tritonc.backend.emit.floats.shared_divisor import divide, divide_integers_by_one
@@ -242,7 +242,7 @@ def fused(f: FunctionEmitter, e: Scalar, a: str, b: str, c: str) -> str:
     if is_eight_bit_float(e):
         return _widened(f, e, partial(fused, f, F64), a, b, c, wide=F64)
     if e == BF16 and "bf16_fma" not in f.target.features:
-        name = f.module.helper("fma.bf16", t, (t, t, t), _fma_bf16)
+        name = helper_function(f.module, "fma.bf16", t, (t, t, t), _fma_bf16)
         return f.op(f"call {t} @{name}({t} {a}, {t} {b}, {t} {c})")
     return f.call(f"llvm.fma.{SUFFIX[t]}", t, f"{t} {a}", f"{t} {b}", f"{t} {c}")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from tritonc.backend.emit.body import Body
+from tritonc.backend.emit.body import Body, helper_function
 from tritonc.backend.emit.elements.packed import (
     convert_bytes,
     convert_small,
@@ -83,7 +83,7 @@ def _to_half(f: FunctionEmitter, source: Scalar, a: str) -> str:
 
 def _helper(f: FunctionEmitter, name: str, result: str, parameter: str,
             build: Callable[[Body], None], a: str) -> str:
-    name = f.module.helper(name, result, (parameter,), build)
+    name = helper_function(f.module, name, result, (parameter,), build)
     return f.op(f"call {result} @{name}({parameter} {a})")
 
 

@@ -1,1 +1,4 @@
-"""Functions of floats, and division by one number."""
+"""Functions of floats: `math` chooses, `math_f32`, `math_f64` and `math_reduction` compute.
+
+`shared_divisor` divides many numbers by one; `negations` avoids a fault of the assembler.
+"""

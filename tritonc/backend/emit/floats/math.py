@@ -10,6 +10,7 @@ stated.
 
 from __future__ import annotations
 
+from tritonc.backend.emit.body import helper_function
 from tritonc.backend.emit.elements.arithmetic import FAST
 from tritonc.backend.emit.elements.casts import convert_float, nearly_half_more
 from tritonc.backend.emit.elements.packed import each_register
@@ -72,10 +73,10 @@ def _compute(f: FunctionEmitter, name: str, e: Scalar, a: str) -> str:
         build = math_f32.FAST_FUNCTIONS.get(name, build)
     elif name in _WAVES:
         _reduce(f, e, [a])
-        helper = f.module.helper(f"{name}.{e}", t, (t, "i32"), build)
+        helper = helper_function(f.module, f"{name}.{e}", t, (t, "i32"), build)
         angle, quadrant = f.angles[a]
         return f.op(f"call {t} @{helper}({t} {angle}, i32 {quadrant})")
-    helper = f.module.helper(f"{name}.{e}", t, (t,), build)
+    helper = helper_function(f.module, f"{name}.{e}", t, (t,), build)
     return f.op(f"call {t} @{helper}({t} {a})")
 
 
@@ -89,8 +90,8 @@ def _reduce(f: FunctionEmitter, e: Scalar, names: list[str]) -> None:
     new, t = [a for a in dict.fromkeys(names) if a not in f.angles], llvm_type(e)
     table = math_f64.FUNCTIONS if e == F64 else math_f32.FUNCTIONS
     pair = f"{{ {t}, i32 }}"
-    near = f.module.helper(f"angle.{e}", pair, (t,), table["angle"])
-    far = f.module.helper(f"any.angle.{e}", pair, (t, t, "i32"), any_angle)
+    near = helper_function(f.module, f"angle.{e}", pair, (t,), table["angle"])
+    far = helper_function(f.module, f"any.angle.{e}", pair, (t, t, "i32"), any_angle)
 
     def parts(found: str) -> list[str]:
         return [f.op(f"extractvalue {pair} {found}, {i}") for i in (0, 1)]

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from functools import cache
 from math import pi
 
-from tritonc.backend.emit.body import Body, Term
+from tritonc.backend.emit.body import Body, Term, helper_function
 
 WORD = 64
 LARGE_ANGLE = 100000.0  # from which on an angle is reduced so
@@ -55,7 +55,8 @@ def reduced_angle(body: Body, x: Term) -> tuple[Term, Term]:
     """
     assert body.module is not None
     pair = "{ double, i32 }"
-    name = body.module.helper("large.angle", pair, ("double",), _large_angle, inline=False)
+    name = helper_function(body.module, "large.angle", pair, ("double",), _large_angle,
+                           inline=False)
     found = body.call_helper(name, pair, x)
     return (body.make(f"extractvalue {pair} {found.name}, 0", "double"),
             body.make(f"extractvalue {pair} {found.name}, 1", "i32"))

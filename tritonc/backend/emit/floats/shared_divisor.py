@@ -10,7 +10,9 @@ with a test of x and d behind which a slower way lies.  These give the rounded q
 nothing overflows or gets subnormal on the way: powers of two as factors change nothing then.  Here
 r is computed once, and one test of all that a thread divides is for all of them: the divisor from
 2^-24 to 2^24, and each dividend 0, a NaN, or from 2^-100 to 2^100 in magnitude.  If it fails,
-the thread divides number by number.
+the thread divides number by number.  The assembler's slower way is a call for each, which makes
+long code and spilled registers where a thread holds the result of a product: there it divides in
+double precision.  That takes more registers at a time (8 of 72 in a SwiGLU without a product).
 
 Where each number has a divisor of its own, as in x / (1 + exp(-x)), a thread tests groups of them
 at once, too: magnitudes from 2^-62 to 2^62, and the quotients do not wait for each
@@ -19,7 +21,7 @@ same two steps).  A divisor that is 1 and more by its form is not tested
 for less.
 
 The last two steps are taken with opposite signs, q0 + (-r) * (d * q0 - x): they give the same, and
-the quotient of -0 is -0.
+the quotient of -0 and a positive number is -0.
 
 Integers, as in `i / N` and `i % N` of a flat range, share a reciprocal too:
 
@@ -107,10 +109,11 @@ def _each(f: FunctionEmitter, op: Op, pairs: list[tuple[str, str]]) -> dict[tupl
     sizes = [f.call("llvm.fabs.f32", "float", f"float {d}")
              for d in dict.fromkeys(d for _, d in pairs)]
     tests.append(f"fcmp ole float {_extreme(f, 'max', sizes)}, {float_literal(2.0 ** EACH)}")
-    if not at_least_one(op.operands[1]):
+    positive = at_least_one(op.operands[1])
+    if not positive:
         tests.append(f"fcmp oge float {_extreme(f, 'min', sizes)}, {float_literal(2.0 ** -EACH)}")
     return _or_exactly(f, _all(f, tests), pairs, lambda: [
-        r if number == 1 else _quotient(f, x, d, r, minus)
+        r if number == 1 else _quotient(f, x, d, r, minus, positive or number is not None)
         for x, d in pairs for r, minus in [_reciprocal(f, d)]])
 
 
@@ -134,10 +137,14 @@ def _reciprocal(f: FunctionEmitter, d: str) -> tuple[str, str]:
     return reciprocal, f.op(f"fneg float {reciprocal}")
 
 
-def _quotient(f: FunctionEmitter, x: str, d: str, reciprocal: str, minus: str) -> str:
+def _quotient(f: FunctionEmitter, x: str, d: str, reciprocal: str, minus: str,
+              signed: bool = True) -> str:
+    """`signed`: the sign of a quotient 0 is right as it comes, as with positive divisors."""
     q = f.op(f"fmul float {x}, {reciprocal}")
     rest = _fma(f, d, q, f.op(f"fneg float {x}"))
-    return _fma(f, minus, rest, q)
+    found = _fma(f, minus, rest, q)
+    return found if signed else f.op(
+        f"select i1 {f.op(f'fcmp oeq float {x}, 0.0')}, float {q}, float {found}")
 
 
 def _or_exactly(f: FunctionEmitter, test: str, pairs: list[tuple[str, str]],
@@ -149,11 +156,37 @@ def _or_exactly(f: FunctionEmitter, test: str, pairs: list[tuple[str, str]],
     found = quotients()
     f.line(f"br label %{end}")
     f.start_block(exact)
-    slow = [f.op(f"fdiv float {x}, {d}") for x, d in pairs]
+    slow = [_by_doubles(f, x, d) if f.has_pieces else f.op(f"fdiv float {x}, {d}")
+            for x, d in pairs]
     f.line(f"br label %{end}")
     f.start_block(end)
     return {pair: f.op(f"phi float [ {a}, %{fast} ], [ {b}, %{exact} ]")
             for pair, a, b in zip(pairs, found, slow, strict=True)}
+
+
+def _by_doubles(f: FunctionEmitter, x: str, d: str) -> str:
+    """The rounded quotient of any two floats, without a branch.
+
+    No quotient of two floats is within 2^-49 of its size of the middle between two floats, unless
+    it is that middle, and then a double holds it; so an error of 2^-52 does not change the rounded
+    float, which may be subnormal.  Newton's steps make NaN of a divisor 0, of infinities and of
+    what is no number, and lose the sign of a quotient 0: x times the approximate reciprocal is
+    right there.
+    """
+    x, d = (f.op(f"fpext float {name} to double") for name in (x, d))
+    minus = f.op(f"fneg double {d}")
+
+    def fma(a: str, b: str, c: str) -> str:
+        return f.call("llvm.fma.f64", "double", f"double {a}", f"double {b}", f"double {c}")
+
+    near = reciprocal = f.call("llvm.nvvm.rcp.approx.ftz.d", "double", f"double {d}")
+    for _ in range(2):  # 20 bits, 40, all
+        reciprocal = fma(reciprocal, fma(minus, reciprocal, "1.0"), reciprocal)
+    q = f.op(f"fmul double {x}, {reciprocal}")
+    q = fma(fma(minus, q, x), reciprocal, q)
+    edge = f.op(f"fmul double {x}, {near}")
+    q = f.op(f"select i1 {f.op(f'fcmp ueq double {q}, 0.0')}, double {edge}, double {q}")
+    return f.op(f"fptrunc double {q} to float")
 
 
 def _fma(f: FunctionEmitter, a: str, b: str, c: str) -> str:

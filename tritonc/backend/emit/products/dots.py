@@ -13,6 +13,7 @@ those of complex numbers do, go through k together.
 from __future__ import annotations
 
 from tritonc.backend.emit.accesses.shared import SharedTile
+from tritonc.backend.emit.body import helper_function
 from tritonc.backend.emit.elements.casts import convert_float, round_to_tf32
 from tritonc.backend.emit.function import Emitter, FunctionEmitter
 from tritonc.backend.emit.literals import llvm_type
@@ -60,7 +61,7 @@ class _Operand:
     def _widened(self, name: str) -> str:
         f, e, to = self.f, self.element, self.to
         if e == TF32:
-            helper = f.module.helper("round.tf32", "float", ("float",), round_to_tf32)
+            helper = helper_function(f.module, "round.tf32", "float", ("float",), round_to_tf32)
             return f.op(f"call float @{helper}(float {name})")
         if e.is_float:
             return convert_float(f, e, to, name)

@@ -16,7 +16,6 @@ for the columns, of which each then has a few, and not all that its elements of 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from tritonc.analysis.values import constant_of, is_uniform, origin
 from tritonc.ir.build import Builder, make_op
@@ -24,6 +23,7 @@ from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.layouts.layout import LANE_BITS, Layout
 from tritonc.ir.ops import OPPOSITE, SWAPPED
 from tritonc.ir.types import I1, Tile, is_int, scalar, with_layout
+from tritonc.records import dataclass
 
 FEWER = 4  # times fewer registers for the columns that are asked than for those of the mask
 _MADE_ANYWHERE = ("range", "splat", "constant", "cmpp", "reshape")

@@ -101,12 +101,12 @@ def _release(load: Op, block: Block, select: Op) -> Op | None:
     """What releases the stage that is loaded from, if it is behind the selection or may be moved
     there: until then nothing writes to the stage."""
     ops, stage = block.ops, load.operands[0]
-    found = [op for op in ops[ops.index(load):] if op.name == "ring_release"
+    found = [op for op in ops[ops.index(load):] if op.name == "arrive_empty"
              and stage in op.operands[1:]]
     if len(found) != 1:
         return None
     between = ops[ops.index(found[0]):ops.index(select)]
-    return found[0] if all(op.pure or op.name == "ring_release" for op in between) else None
+    return found[0] if all(op.pure or op.name == "arrive_empty" for op in between) else None
 
 
 def _ways(value: Value, affinity: Affinity, block: Block | None = None,

@@ -23,6 +23,7 @@ Rows that end inside a tile (`c < C`) make edge tiles of many programs, all of t
 longer than a row.  A small kernel gets a body for these too: it keeps its masks and relies on
 multiples alone, so that its accesses are wide.
 
+Tiles at edges may begin earlier, so that all are full (`moved_tiles`).
 Where TMA brings operands it masks them at no cost: then masks stay and edge tiles run in the fast
 body too, which assumes that strides and offsets are not negative.
 
@@ -43,8 +44,11 @@ from tritonc.analysis.signs import MOST
 from tritonc.analysis.values import slice_of
 from tritonc.backend.dots.exponentials import MODERATE
 from tritonc.backend.launch.persist import maps_last, wanted
+from tritonc.backend.layout.layout_choice import ACCESS_BYTES
 from tritonc.backend.memory.masks.unwrap_indices import polynomial_key, unwrap_indices
 from tritonc.backend.memory.vectorize import mark_wide
+from tritonc.backend.memory.versions.moved_tiles import Moved
+from tritonc.backend.memory.versions.promises import promise
 from tritonc.backend.memory.versions.wanted import Wanted
 from tritonc.backend.memory.versions.wanted_apart import apart_tests
 from tritonc.backend.memory.versions.wanted_facts import wanted_facts
@@ -57,7 +61,8 @@ from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_blocks
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.ops import READ, WRITE
-from tritonc.ir.types import I1, I64, is_pointer, scalar, with_element
+from tritonc.ir.rules import pointee
+from tritonc.ir.types import I1, I64, Tile, is_pointer, scalar, with_element
 
 _SMALL = 200  # operations of a kernel that may get a further body for each way to turn operands
 _MODERATE = 400  # of one that may get a body for its edge tiles
@@ -80,7 +85,7 @@ def specialize(kernel: Kernel, context: Context) -> bool:
     if place is None:
         return False
     others = _turned(kernel, found, lambda units: wanted_facts(kernel, tensor, told, units))
-    others += _edges(kernel, found, lambda: wanted_facts(kernel, tensor, told, edge=True))
+    others += _edges(kernel, found, lambda most: wanted_facts(kernel, tensor, told, edge=most))
     for body in (found, *others):
         context.remark("specialize", promise(body), kernel.span)
     common, own = found.parted() if wanted(kernel, context) and maps_last(
@@ -92,11 +97,13 @@ def specialize(kernel: Kernel, context: Context) -> bool:
         found = own.renamed(mapping)
         place = _place(kernel, found)
         assert place is not None
-        add_body(kernel, found, place)
+        _, inner = add_body(kernel, found, place)
+        _mark_fallback(kernel, inner[0])
     else:
         _, general = add_body(kernel, found, place)
     for body in others:
         _, general = add_body(kernel, body, general)
+    _mark_fallback(kernel, general[0])
     unwrap_indices(kernel, context)  # those that the fast body knows not to be negative
     return True
 
@@ -131,16 +138,25 @@ def _turned(kernel: Kernel, found: Wanted, facts: Callable[[frozenset[Value]], W
         v.op is None or v.op.name in _ANYWHERE for v in body.subjects)]
 
 
-def _edges(kernel: Kernel, found: Wanted, facts: Callable[[], Wanted]) -> list[Wanted]:
-    """The body for tiles of rows that end inside them: masked, by whole accesses.  Not for
-    products, whose code is long and whose operands are few."""
-    if not found.edges or sum(len(block.ops) for block in kernel.blocks) > _MODERATE or any(
+def _edges(kernel: Kernel, found: Wanted, facts: Callable[[int], Wanted]) -> list[Wanted]:
+    """The bodies for tiles of rows that end inside them: masked, by whole accesses; and, where
+    tiles of bytes stand beside those of larger elements, by as many bytes as these have elements in
+    an access.  Not for products, whose code is long and whose operands are few."""
+    accessed = [scalar(pointee(op.operands[0].type)).bytes for op in kernel.ops()
+                if op.name in ("load", "store") and isinstance(op.operands[0].type, Tile)]
+    few = ACCESS_BYTES // max(accessed) if 1 in accessed else ACCESS_BYTES
+    bodies: list[Wanted] = []
+    if sum(len(block.ops) for block in kernel.blocks) > _MODERATE or any(
             op.name == "dot" for op in kernel.ops()):
-        return []
-    body = facts()
-    _drop_promised(kernel, body)
-    body = _before_products(kernel, body)
-    return [body] if body.multiples and _place(kernel, body) == (kernel.entry, 0) else []
+        return bodies
+    for most in [ACCESS_BYTES] * found.edges + [few] * any(
+            n > few for v, n in found.multiples.items() if not is_pointer(v.type)):
+        body = facts(most)
+        _drop_promised(kernel, body)
+        body = _before_products(kernel, body)
+        if body.multiples and _place(kernel, body) == (kernel.entry, 0):
+            bodies.append(body)
+    return bodies
 
 
 def _copies_tensors(kernel: Kernel, context: Context) -> bool:
@@ -149,49 +165,6 @@ def _copies_tensors(kernel: Kernel, context: Context) -> bool:
     names = [op.attributes.get("instruction") for op in kernel.ops() if op.name == "dot"]
     return "tensor_map" in target.features and bool(names) and all(
         name is not None and BY_NAME[name].kind == WGMMA for name in names)
-
-
-# ---- the remark
-
-
-def promise(found: Wanted) -> str:
-    """What the fast body assumes, in words."""
-    parts = ["the tile is full"] if found.full else []
-    if found.inside:
-        parts.append("no index of the tile wraps or is clamped")
-    if found.units:
-        parts.append(f"{_all([spoken(v) for v in found.units])} == 1")
-    by_unit: dict[str, list[str]] = {}
-    for value, n in found.multiples.items():
-        unit = f"{n}{' bytes' if is_pointer(value.type) else ''}"
-        by_unit.setdefault(unit, []).append(spoken(value))
-    for unit, names in by_unit.items():
-        parts.append(f"{_all(names)} {'is a multiple' if len(names) < 2 else 'are multiples'} "
-                     f"of {unit}")
-    if found.signs:
-        parts.append(f"{_all([spoken(v) for v in found.signs])} >= 0")
-    if found.positive:
-        parts.append(f"{_all([spoken(v) for v in found.positive])} > 0")
-    if coordinates := [spoken(v) for v in filter(found.coordinate, found.signs)]:
-        parts.append(f"{_all(coordinates)} < 2**31")
-    if found.apart.pairs:
-        parts.append(f"the accessed parts of {_all([spoken(v) for v in found.apart.ranges])} do "
-                     "not overlap")
-    return (f"fast path when {'; '.join(parts)} (checked at run time; assume(...) or "
-            "multiple_of(...) drops a check)")
-
-
-def _all(names: list[str]) -> str:
-    return " and ".join(names if len(names) < 2 else [", ".join(names[:-1]), names[-1]])
-
-
-def spoken(value: Value) -> str:
-    """A value as the source calls it."""
-    if value.name or value.op is None or value.op.span is None:
-        return f"'{value.name}'"
-    span = value.op.span
-    text = " ".join(span.file.text[span.start : span.end].split())
-    return f"'{text}'" if len(text) <= 40 else "a computed value"
 
 
 # ---- where it begins
@@ -272,6 +245,28 @@ def add_body(kernel: Kernel, found: Wanted, place: tuple[Block, int]
     kernel.blocks += fast
     _test(dispatch, found, fast[0], first)
     return mapping, (first, 0)
+
+
+def _begin_earlier(fast: list[Block], start: Value, moved: Moved) -> None:
+    """Let a tile begin so that it ends at the limit, if not before."""
+    ops = next(block.ops for block in fast if start.op in block.ops)
+    extent = make_op("constant", [], start.type, value=moved.extent)
+    last = make_op("sub", [moved.limit, extent.result])
+    first = make_op("smin", [start, last.result])
+    for block in fast:
+        for op in block.ops:
+            op.replace_inputs({start: first.result})
+    at = next(i for i, op in enumerate(ops) if op is start.op) + 1
+    ops[at:at] = [extent, last, first]
+
+
+def _mark_fallback(kernel: Kernel, first: Block) -> None:
+    """Tell remarks that operations from here on run only where the tested facts do not hold."""
+    cfg = Cfg(kernel)
+    for block in kernel.blocks:
+        if cfg.dominates(first, block):
+            for op in block.ops:
+                op.span = op.span and op.span._replace(fallback=True)
 
 
 def _test(block: Block, found: Wanted, fast: Block, general: Block) -> None:
@@ -369,6 +364,9 @@ def _assume(fast: list[Block], mapping: dict[Value, Value], found: Wanted) -> No
         true = make_op("constant", [], with_element(test.result.type, I1), value=True)
         known[mapping.get(test.result, test.result)] = true.result
         first.append(true)
+    for moved in found.moved.values():
+        for start in moved.starts:
+            _begin_earlier(fast, mapping.get(start, start), moved)
     for op, plain in found.inside.items():
         twin = mapping.get(op.result, op.result).op or op
         home = next((block.ops for block in fast if twin in block.ops), first)

@@ -15,7 +15,7 @@ matter: nothing orders them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 from tritonc.analysis.affine import Affine, Affinity, Iteration, is_counter
@@ -29,6 +29,7 @@ from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.ops import READ, WRITE
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import I64, Tile, element, is_int, is_pointer, scalar, shape
+from tritonc.records import dataclass
 
 MOST_PAIRS = 12  # to test at entry
 MOST_RANGES = 3  # of a parameter

@@ -43,9 +43,10 @@ from __future__ import annotations
 
 from tritonc.backend.pipeline.chains.chain_parts import Parts, part_loop
 from tritonc.backend.pipeline.chains.iteration_ends import scale_early, wait_early
-from tritonc.backend.pipeline.staged_loop import MOST_REGISTERS, words
-from tritonc.backend.pipeline.tensors.roles import has_copier
+from tritonc.backend.pipeline.staged_loop import words
+from tritonc.backend.pipeline.tensors.roles import has_producer
 from tritonc.backend.shared.shared_memory import allocations
+from tritonc.backend.target.register_limits import MOST_REGISTERS
 from tritonc.ir.cfg import Cfg, incoming, make_phi
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_ops
@@ -121,16 +122,17 @@ class _Rotation:
             self.insert()
             return
         waits = [op for op in parts.last[:parts.last.index(parts.products[1])]
-                 if op.name == "ring_wait"]
+                 if op.name == "wait_full"]
         # Nothing runs beside the last turn: waited for at once.  Where branches come between, ptxas
         # has serialised all products of the function (C7514).
         start, wait = (parts.last.index(ops[1]) for ops in (parts.products, parts.waits))
         self.last.ops.insert(start + 1, self.last.ops.pop(wait))
         self.interleave()
-        if has_copier(self.kernel):
+        apart = has_producer(self.kernel)
+        if apart:
             wait_early(header, (self.first, body), waits, parts.waits[1], self.last)
         scale_early(header, (self.first, body), parts.products[1],
-                    next(op for op in self.last.ops if op.name == "wgmma"), has_copier(self.kernel))
+                    next(op for op in self.last.ops if op.name == "wgmma"), apart)
         self.insert()
 
     def insert(self) -> None:

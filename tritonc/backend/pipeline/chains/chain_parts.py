@@ -12,12 +12,12 @@ so long, so that there is one stage more than copies run ahead, and one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tritonc.backend.dots.together import chained
 from tritonc.backend.layout.split_reductions import split_axes
 from tritonc.backend.pipeline.chains.order_products import Chain
-from tritonc.backend.pipeline.tensors.roles import COPIES, has_copier
+from tritonc.backend.pipeline.tensors.roles import COPIES, has_producer
 from tritonc.backend.shared.shared_memory import VIEWS, allocation, allocations
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Loop
@@ -26,12 +26,13 @@ from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.layouts import layout_ops
 from tritonc.ir.ops import READ
 from tritonc.ir.types import Buffer, Tile, element, make
+from tritonc.records import dataclass
 
 # What may go with its only reader: the values that wait instead are not larger.  Conversions to
 # narrower types stay: they would stand before the next products start (5 % of attention of d 64).
 LIGHT = ("convert_layout", "broadcast", "reshape", "splat", "buffer_stage", "buffer_trans",
          "constant")
-RING = ("ring_wait", "ring_release", *COPIES)
+RING = ("wait_full", "arrive_empty", *COPIES)
 
 
 @dataclass
@@ -109,7 +110,7 @@ def part_loop(kernel: Kernel, loop: Loop) -> Parts | None:
     _close(parts, readers)
     if not set(products) - parts.second or not _apart(parts, shared):
         return None
-    if has_copier(kernel) and len(products) == 2:
+    if has_producer(kernel) and len(products) == 2:
         _take_sums(kernel, parts, readers)
         readers = uses(kernel)
     _take_light(parts, readers)
@@ -190,7 +191,7 @@ def _take_rings(parts: Parts, late: set[Op]) -> set[Op] | None:
     shared = connected(own & touched & {root for op in ring_ops for root in allocations(op)})
     for op in ring_ops:
         roots = allocations(op)
-        if roots & (own - shared) or (roots & shared and op.name == "ring_release"):
+        if roots & (own - shared) or (roots & shared and op.name == "arrive_empty"):
             parts.second.add(op)
         for value in op.operands:
             if op.name == "tensor_copy" and isinstance(value.type, Buffer):

@@ -18,12 +18,12 @@ which it is pass the products by; whether they do is known before the wait.
 
 Operands of the second product are waited for there, before its last wait (`wait_early`).
 
-Before:  loop: start %s = product ...            After:  first: ...; ring_wait %v[0]
-               ring_wait %v[i - 1]                       loop:  start %s = product ...
+Before:  loop: start %s = product ...            After:  first: ...; wait_full %v[0]
+               wait_full %v[i - 1]                       loop:  start %s = product ...
                start %t = product(%p, %v[i - 1])                start %t = product(%p, %v[i - 1])
                wait for %s                                      wait for %s
                %p' = exp2 ...                                   %p' = exp2 ...
-               wait for %t                                      ring_wait %v[i]
+               wait for %t                                      wait_full %v[i]
                                                                 wait for %t
 
 The wait for a product depends on nothing that the threads compute beside it, and NVIDIA's assembler
@@ -164,5 +164,5 @@ def wait_early(header: Block, sources: Sequence[Block], waits: Sequence[Op], end
                 op.attributes["ahead"] += turn
         block.ops[place:place] = copies
     body.ops = [op for op in body.ops if op not in waits]
-    last.ops = [op for op in last.ops if op.name != "ring_wait"
+    last.ops = [op for op in last.ops if op.name != "wait_full"
                 or allocation(op.operands[0])[0] not in rings]

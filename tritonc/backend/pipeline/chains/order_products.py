@@ -38,7 +38,7 @@ After advance_dots, which orders the products of the loops that it rotates.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tritonc.analysis.registers.pressure import Estimate
 from tritonc.backend.dots.together import chained
@@ -50,12 +50,13 @@ from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
+from tritonc.records import dataclass
 
 _RENAMES = ("broadcast", "reshape", "splat", "constant", "range")  # no registers of their own
 _OPERANDS = ("shared_store", "proxy_fence")  # of what makes operands
 _LIGHT = ("fpcast", "convert_layout", "trans")  # what is made of a tile for a product alone
 # What serves other stages of a ring than those that products in flight read.
-_OTHER_STAGES = ("ring_wait", *COPIES)
+_OTHER_STAGES = ("wait_full", *COPIES)
 
 
 def order_products(kernel: Kernel, context: Context) -> bool:
@@ -126,7 +127,7 @@ class Chain:
         chain = Chain(body, [op for op in body.ops if op.name != "wgmma_wait"], starts, results)
         chain._depend()
         chain.late = {
-            start for start in starts if all(op is body.terminator or op.name == "ring_release"
+            start for start in starts if all(op is body.terminator or op.name == "arrive_empty"
                                              for op in chain.ops if start in chain.ended[op])}
         return chain
 
@@ -153,13 +154,13 @@ class Chain:
             elif op.effects:
                 if last is not None:
                     after.add(last)
-                if op.name == "ring_release":
+                if op.name == "arrive_empty":
                     releases.append(op)  # it may be late, but for copies
                 else:
                     last = op
-                if op.name in ("ring_acquire", "tensor_copy"):
+                if op.name in ("wait_empty", "tensor_copy"):
                     after.update(releases)
-                if op.name == "ring_wait":
+                if op.name == "wait_full":
                     waits.setdefault(tuple(op.operands), op)
                 elif op.name == "proxy_fence":
                     fences.append(op)
@@ -167,7 +168,7 @@ class Chain:
                     continue
                 roots, written = allocations(op), _written(op)
                 ended.update(one for one in started if reads[one] & (
-                    roots if op.name == "ring_release" else written))
+                    roots if op.name == "arrive_empty" else written))
                 for root in written:
                     writes.setdefault(root, []).append(op)
             after |= ended

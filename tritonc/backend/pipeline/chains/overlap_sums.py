@@ -19,20 +19,19 @@ Last of all: to other passes a loop is one iteration.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tritonc.analysis.counters import step_of
 from tritonc.backend.dots.promote import is_zero
+from tritonc.backend.target.register_limits import MOST_REGISTERS
 from tritonc.ir.build import Builder
 from tritonc.ir.cfg import Cfg, Loop, add_incoming, incoming, make_phi, redirect
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.types import I64, Buffer, Tile
+from tritonc.records import dataclass
 
 TRIP = 3  # iterations: of four, ptxas 13.0 may hold three results at once, and spills
-MOST = 200  # registers of a thread for the sums and two results
-_EARLY = frozenset({"load", "ring_wait", "ring_acquire", "ring_expect", "tensor_copy", "wgmma"})
+_EARLY = frozenset({"load", "wait_full", "wait_empty", "expect_full", "tensor_copy", "wgmma"})
 
 
 @dataclass
@@ -72,7 +71,8 @@ def _part(loop: Loop) -> _Part | None:
     t = start.result.type
     if wait.operands != [start.result] or wait.attributes["pending"] or not is_zero(
             start.operands[2]) or not isinstance(start.operands[0].type, Buffer) \
-            or not isinstance(t, Tile) or t.layout is None or 3 * t.layout.registers > MOST:
+            or not isinstance(t, Tile) or t.layout is None \
+            or 3 * t.layout.registers > MOST_REGISTERS:
         return None
     if compare is None or compare.name != "icmp" or compare.attributes["predicate"] != "slt" \
             or compare.operands[0].op not in header.phis() or compare not in header.ops:
@@ -83,9 +83,9 @@ def _part(loop: Loop) -> _Part | None:
         return None
     late = _made_of(body, wait)
     early = [op for op in body.ops[:-1] if op not in late]
-    if not any(op.name == "ring_release" for op in late) or not all(
+    if not any(op.name == "arrive_empty" for op in late) or not all(
             op.pure or op.name in _EARLY for op in early) or not all(
-            op.pure or op.name in ("wgmma_wait", "ring_release") for op in late):
+            op.pure or op.name in ("wgmma_wait", "arrive_empty") for op in late):
         return None
     return _Part(loop, loop.preheader, body, wait, late, step)
 
@@ -95,7 +95,7 @@ def _made_of(body: Block, wait: Op) -> set[Op]:
     for them alone."""
     late = {wait}
     for op in body.ops[body.ops.index(wait) :]:
-        if op.name == "ring_release" or any(v.op in late for v in op.inputs()):
+        if op.name == "arrive_empty" or any(v.op in late for v in op.inputs()):
             late.add(op)
     for op in reversed(body.ops[:-1]):
         readers = [one for one in body.ops if op in (v.op for v in one.inputs())]

@@ -1,6 +1,6 @@
 """stagger_warpgroups: warpgroups that compute from products in a loop do so one after the other.
 
-Before:  loop:  ring_wait %r, %phase           After:  loop:  ring_wait %r, %phase
+Before:  loop:  wait_full %r, %phase           After:  loop:  wait_full %r, %phase
                 %p = wgmma; wgmma_wait                        turn_wait %t, %phase
                 %c1 = fadd %c, (fmul %p, %scale)              %p = wgmma; wgmma_wait
                                                               turn_pass %t
@@ -35,7 +35,7 @@ def stagger_warpgroups(kernel: Kernel, context: Context) -> bool:
     if kernel.attributes["num_warps"] <= WARPGROUP:
         return False
     cfg, changed = Cfg(kernel), False
-    for start in [op for op in kernel.ops() if op.name == "start_copier"]:
+    for start in [op for op in kernel.ops() if op.name == "start_producer"]:
         home = cfg.block_of[start]
         for loop in cfg.loops:
             block = _computing(kernel, cfg, loop)
@@ -64,12 +64,12 @@ def _take_turns(kernel: Kernel, block: Block, home: Block) -> bool:
     turn with the ring's, so that one phase says both."""
     names = [op.name for op in block.ops]
     first = names.index("wgmma")
-    waits = [op for op in block.ops[:first] if op.name == "ring_wait"]
+    waits = [op for op in block.ops[:first] if op.name == "wait_full"]
     if len(waits) != 1 or waits[0].operands[0].op is None:
         return False
     view, phase = waits[0].operands[0].op, waits[0].operands[1]
     own = allocation(view.result)[0]
-    if any(op.name == "ring_wait" and allocation(op.operands[0])[0] is own and op not in block.ops
+    if any(op.name == "wait_full" and allocation(op.operands[0])[0] is own and op not in block.ops
            for op in kernel.ops()):
         return False  # stages that another loop uses would not turn here
     ring = view.operands[0].type
@@ -78,8 +78,8 @@ def _take_turns(kernel: Kernel, block: Block, home: Block) -> bool:
                     pinned=True)
     turns.result.name = "turns"
     kernel.entry.ops.insert(0, turns)
-    at = next(i for i, op in enumerate(home.ops) if op.name == "ring_init")
-    home.ops.insert(at, make_op("ring_init", [turns.result]))
+    at = next(i for i, op in enumerate(home.ops) if op.name == "init_barriers")
+    home.ops.insert(at, make_op("init_barriers", [turns.result]))
     stage = widen(turns.result, ring.stages, view.operands[1], 0)
     end = names.index("wgmma_wait") + 1
     block.ops.insert(end, make_op("turn_pass", [stage.result]))

@@ -1,11 +1,11 @@
 """A ring of tensor copies for a region of the control-flow graph, with a producer warp.
 
-Before:  place:  ...                      After:  place:  ring_init; start_copier
+Before:  place:  ...                      After:  place:  init_barriers; start_producer
          outer:  ...                              outer:  %s = phi [0], [..]   stage
                                                           %p = phi [0], [..]   phase
-         loop:   shared_store %a, load ..         loop:   ring_acquire %a[%s]; tensor_copy %a[%s]
-                 wgmma %a, %b                             ring_wait %a[%s], %p; wgmma %a[%s], ...
-                                                          ring_release %a[%s]
+         loop:   shared_store %a, load ..         loop:   wait_empty %a[%s]; tensor_copy %a[%s]
+                 wgmma %a, %b                             wait_full %a[%s], %p; wgmma %a[%s], ...
+                                                          arrive_empty %a[%s]
                  br loop                                  stage and phase after these; br loop
 
 Each iteration copies its own operands: the text has no run-ahead, no prologue, no slices.  The
@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tritonc.analysis.aliases import pointer_roots, stores_may_reach
-from tritonc.backend.launch.persist import counts_instances, rare_instances
+from tritonc.backend.launch.persist import counts_programs, rare_programs
 from tritonc.backend.pipeline.channel import Boxes
 from tritonc.backend.pipeline.staged_loop import StagedLoop, buffer_of, exchanged, widen
 from tritonc.backend.pipeline.tensors.roles import leading_to
@@ -53,7 +53,7 @@ def region(kernel: Kernel, loops: list[StagedLoop], place: Block, boxes: list[Bo
     values += [block.terminator.operands[0]
                for block in leading_to(found, [one.body for one in loops])
                if block.terminator.name == "cond_br"]
-    rare = rare_instances(kernel)
+    rare = rare_programs(kernel)
     own = {block for one in loops for block in one.loop.blocks}
     others = {block for loop in cfg.loops if own.isdisjoint(loop.blocks) for block in loop.blocks}
     buffers = {allocation(store.operands[0])[0] for one in loops for store in one.stores}
@@ -66,7 +66,7 @@ def region(kernel: Kernel, loops: list[StagedLoop], place: Block, boxes: list[Bo
     loads, roots = [one.load for one in boxes], pointer_roots(kernel)
     loop = loops[0].loop.parent
     while loop is not None:  # copies overtake what earlier turns store
-        if not counts_instances(loop) and stores_may_reach(kernel, loop.blocks, loads, roots):
+        if not counts_programs(loop) and stores_may_reach(kernel, loop.blocks, loads, roots):
             return []
         loop = loop.parent
     return found
@@ -195,13 +195,13 @@ class RegionRewrite(TensorRewrite):
         b = Builder(block, span=self.span)
         # The first is there already, where the threads have brought it.
         comes = make_op("undef", [], I1).result if self.here and self.warm_fixed else None
-        b.insert(make_op("ring_acquire", [free, b.value("xor", phase, self.number(1)), *views],
+        b.insert(make_op("wait_empty", [free, b.value("xor", phase, self.number(1)), *views],
                          guard=comes))
-        b.insert(make_op("ring_expect", [full], guard=comes, bytes=self.bytes(stores)))
+        b.insert(make_op("expect_full", [full], guard=comes, bytes=self.bytes(stores)))
         first = len(self.channels) - len(stores)
         for i, view in enumerate(views, first):
             self.copy(b, i, view, full, self.number(0), comes)
-        b.insert(make_op("ring_wait", [full, phase]))
+        b.insert(make_op("wait_full", [full, phase]))
         buffers = [store.operands[0] for store in stores]
         for op in (op for one in loops for op in one.loop.ops()):
             op.replace_inputs(dict(zip(buffers, views, strict=True)))
@@ -209,7 +209,7 @@ class RegionRewrite(TensorRewrite):
         next_stage = self.turn(stage, self.fixed_stages)
         next_phase = self.turn_phase(next_stage[-1].result, phase)
         leave.ops[len(leave.phis()):len(leave.phis())] = [
-            make_op("ring_release", [free, *views]), *next_stage, *next_phase]
+            make_op("arrive_empty", [free, *views]), *next_stage, *next_phase]
         turned = [(stage, self.number(0), next_stage[-1].result),
                   (phase, self.number(0), next_phase[-1].result)]
         if comes is not None:

@@ -1,7 +1,7 @@
 """Roles of a block's threads: a producer warp that makes the TMA loads, consumer warpgroups.
 
-The *readers* hold the tiles and compute; the *copier*, one thread of warps beside theirs, runs what
-brings them operands.  `specialize_warps` proves that the two may part; the emitter writes the
+The *consumers* hold the tiles and compute; the *producer*, one thread of warps beside theirs, runs
+what brings them operands.  `specialize_warps` proves that the two may part; the emitter writes the
 kernel twice, for each role without what the other one does.
 """
 
@@ -9,60 +9,60 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tritonc.backend.target.register_limits import LEAST_CONSUMER, PRODUCER_LEAST
 from tritonc.backend.target.target import Target
 from tritonc.ir.cfg import Cfg, reached
 from tritonc.ir.core import Block, Kernel
 from tritonc.ir.layouts.layout import LANE_BITS
 from tritonc.ir.types import Tile
 
-READERS, COPIER = "readers", "copier"
-COPIES = ("ring_acquire", "ring_expect", "tensor_copy")  # what the copier does
-SETUP = ("ring_init", "claim_slot", "tensor_map", "publish_maps")  # what its warps do before
-START = "start_copier"  # where it begins, and the readers meet them
-COPIER_WARPS = 4  # registers are given to groups of four warps
-COPIER_REGISTERS = 24  # of a thread: the least that setmaxnreg knows
-LEAST = 232  # registers of a reader that computes a large product
+CONSUMERS, PRODUCER = "consumers", "producer"
+COPIES = ("wait_empty", "expect_full", "tensor_copy")  # what the producer does
+SETUP = ("init_barriers", "claim_slot", "tensor_map", "publish_maps")  # what its warps do before
+START = "start_producer"  # where it begins, and the consumers meet it
+PRODUCER_WARPS = 4  # registers are given to groups of four warps
 
 
 def registers(warps: int, target: Target) -> tuple[int, int] | None:
-    """Registers of a thread of the copier's warps and of so many readers'; (0, 0) if those that all
-    get at the start do, None if readers would have too few."""
+    """Registers of a thread of the producer's warps and of so many consumers'; (0, 0) if those that
+    all get at the start do, None if consumers would have too few."""
     total = target.registers_per_multiprocessor >> LANE_BITS
-    first = total // (warps + COPIER_WARPS) // 8 * 8
-    if first >= LEAST:
+    first = total // (warps + PRODUCER_WARPS) // 8 * 8
+    if first >= LEAST_CONSUMER:
         return 0, 0
-    readers = (first * (warps + COPIER_WARPS) - COPIER_REGISTERS * COPIER_WARPS) // warps // 8 * 8
-    return (COPIER_REGISTERS, readers) if readers >= LEAST else None
+    rest = first * (warps + PRODUCER_WARPS) - PRODUCER_LEAST * PRODUCER_WARPS
+    consumers = rest // warps // 8 * 8
+    return (PRODUCER_LEAST, consumers) if consumers >= LEAST_CONSUMER else None
 
 
-def has_copier(kernel: Kernel) -> bool:
+def has_producer(kernel: Kernel) -> bool:
     """Whether a warp of its own makes the copies."""
     return any(op.name == START for op in kernel.ops())
 
 
 def leading_to_copies(blocks: Iterable[Block]) -> list[Block]:
-    """The blocks from which an operation of the copier can be reached, in the given order."""
+    """The blocks from which an operation of the producer can be reached, in the given order."""
     order = list(blocks)
     return leading_to(order, [block for block in order if any(
         op.name in (*COPIES, START) for op in block.ops)])
 
 
-def copier_blocks(blocks: Iterable[Block]) -> list[Block]:
-    """Those of them that the copier runs; the first is where it begins."""
+def producer_blocks(blocks: Iterable[Block]) -> list[Block]:
+    """Those of them that the producer runs; the first is where it begins."""
     order = leading_to_copies(blocks)
-    run = reached(order[:1], copier_ways)
+    run = reached(order[:1], producer_ways)
     return [block for block in order if block in run]
 
 
-def copier_ways(block: Block) -> list[Block]:
-    """The blocks to which the copier goes: to one alone where it passes by what others do."""
+def producer_ways(block: Block) -> list[Block]:
+    """The blocks to which the producer goes: to one alone where it passes by what others do."""
     passes = block.terminator.attributes.get("passes")
     return block.successors if passes is None else [block.successors[passes]]
 
 
 def passed_by(cfg: Cfg, block: Block) -> int | None:
-    """The number of the block to which the copier may go from a branch whatever the condition: the
-    other way leads there too, and has nothing to do for it.  None if there is none."""
+    """The number of the block to which the producer may go from a branch whatever the condition:
+    the other way leads there too, and has nothing to do for it.  None if there is none."""
     for i, end in enumerate(block.successors):
         way = reached([block.successors[1 - i]], stop=[end])
         if end not in way and block not in way and all(

@@ -1,13 +1,13 @@
 """specialize_warps: a producer warp makes the TMA loads, beside the consumer warpgroups.
 
-Before:  each thread: ...                 After:  warps that compute     the copier
-           ring_wait; wgmma                         ring_wait; wgmma       ring_acquire
-           first thread: ring_acquire,              ring_release           ring_expect
-             ring_expect, tensor_copy                                      tensor_copy
-           ring_release
+Before:  each thread: ...                 After:  the consumers          the producer
+           wait_full; wgmma                         wait_full; wgmma       wait_empty
+           first thread: wait_empty,                arrive_empty           expect_full
+             expect_full, tensor_copy                                      tensor_copy
+           arrive_empty
 
-Where the rings say both that operands are there (ring_wait) and that they have been read
-(ring_release, ring_acquire), the copies are a program of their own: control flow, starts of boxes,
+Where the rings say both that operands are there (wait_full) and that they have been read
+(arrive_empty, wait_empty), the copies are a program of their own: control flow, starts of boxes,
 and waits.  A thread that runs nothing else is ahead of the others by as many stages as there are,
 also while they store a result, and none of them waits for another in the loop.
 
@@ -17,34 +17,34 @@ without what the other one does.  Both come to the same result because roles mee
 where each waits for the other, whoever is first (Kahn 1974): so the pass marks the kernel only if
 
   - the copies, and the branches on the way to them, depend on parameters and program numbers alone,
-    and on scalars that are loaded before the instance stores anything,
+    and on scalars that are loaded before the program stores anything,
     or around what only the others do (`passes`);
-  - each copy is behind a ring_acquire of what it writes, and a start_copier is before all of them;
+  - each copy is behind a wait_empty of what it writes, and a start_producer is before all of them;
   - as long as copies can follow, nothing but products and rings uses the bytes that they write.
 
 A kernel with several bodies, of which a launch runs one, may have copies in each.
 
-The copier's warps also make the rings, claim the slot and make the maps, while the others load what
-they need.  Where these need no map, for results that leave by one, they do not wait for that: only
-for the rings (`early`).  Unless that meets with what copies write, the copier begins before the
-others are ready: a warm start's stage, too, is written again only when the readers have released
-it.
+The producer's warps also make the rings, claim the slot and make the maps, while the others load
+what they need.  Where these need no map, for results that leave by one, they do not wait for that:
+only for the rings (`early`).  Unless that meets with what copies write, the producer begins before
+the others are ready: a warm start's stage, too, is written again only when the readers have
+released it.
 
 Needs allocate_shared.
 """
 
 from __future__ import annotations
 
-from tritonc.backend.launch.persist import counts_instances
+from tritonc.backend.launch.persist import counts_programs
 from tritonc.backend.pipeline.staged_loop import buffer_of
 from tritonc.backend.pipeline.tensors.roles import (
-    COPIER_WARPS,
     COPIES,
+    PRODUCER_WARPS,
     SETUP,
     START,
-    copier_blocks,
     leading_to_copies,
     passed_by,
+    producer_blocks,
     registers,
 )
 from tritonc.backend.shared.shared_memory import HANDS_OVER, accesses, allocation
@@ -73,7 +73,7 @@ def specialize_warps(kernel: Kernel, context: Context) -> bool:
         start.attributes["waits"] = _waits(kernel, start)
         start.attributes["early"] = not start.attributes["waits"] and _maps_for_copies(
             kernel, start)
-    kernel.attributes.update(copier_warps=COPIER_WARPS, registers=found)
+    kernel.attributes.update(producer_warps=PRODUCER_WARPS, registers=found)
     if any(found):  # setmaxnreg wants the number at the start to be known
         kernel.attributes["min_blocks"] = 1
     return True
@@ -106,7 +106,7 @@ class _Body:
         if home in cfg.innermost or any(op.name in SETUP and op not in self.setup
                                         for op in inside):
             return False
-        for op in kernel.ops():  # readers know the slot once they have met the copier's warps
+        for op in kernel.ops():  # consumers know the slot once they have met the producer's warps
             if start.operands[0] in op.operands and op is not start and op not in self.setup and (
                     op in self.ready or not cfg.dominates(home, cfg.block_of[op])):
                 return False
@@ -120,7 +120,7 @@ class _Body:
                 return False
             if op.name == "tensor_copy":
                 written.add(allocation(op.operands[0])[0])
-                if not any(other.name == "ring_acquire" and op.operands[0] in other.operands
+                if not any(other.name == "wait_empty" and op.operands[0] in other.operands
                            and other.guard is op.guard for other in before):
                     return False
         loads = steady_loads(kernel, cfg)
@@ -132,7 +132,7 @@ class _Body:
                     end.attributes["passes"] = passes
         needed = [v for op in copies for v in op.inputs()]
         needed += [v for op in self.setup for v in op.inputs() if v is not start.operands[0]]
-        needed += [block.terminator.operands[0] for block in copier_blocks(cfg.order)
+        needed += [block.terminator.operands[0] for block in producer_blocks(cfg.order)
                    if block.terminator.name == "cond_br"
                    and "passes" not in block.terminator.attributes and (
                        block in self.blocks or not cfg.dominates(home, block))]
@@ -148,7 +148,7 @@ def _waits(kernel: Kernel, start: Op) -> bool:
     at = home.ops.index(start)
     before = reached([home], cfg.predecessors.__getitem__)
     written = {allocation(op.operands[0])[0] for op in kernel.ops() if op.name == "tensor_copy"}
-    warm = any(op.name == "ring_fill" for op in home.ops[at:])
+    warm = any(op.name == "arrive_full" for op in home.ops[at:])
     return any(WRITE in op.effects or _disturbs(op, written)
                for block in before for op in (home.ops[:at] if block is home else block.ops)
                if op.name not in SETUP and not (warm and op.name == "async_copy"
@@ -156,7 +156,7 @@ def _waits(kernel: Kernel, start: Op) -> bool:
 
 
 def _maps_for_copies(kernel: Kernel, start: Op) -> bool:
-    """Whether nobody but the copier uses maps of its slot: no result leaves by one."""
+    """Whether nobody but the producer uses maps of its slot: no result leaves by one."""
     slot, own = start.operands[0], start.result
     return all(op.name in ("tensor_copy", "publish_maps", "release_slot") or op is start
                for op in kernel.ops() if slot in op.operands or own in op.operands) and all(
@@ -166,8 +166,8 @@ def _maps_for_copies(kernel: Kernel, start: Op) -> bool:
 
 def steady_loads(kernel: Kernel, cfg: Cfg) -> set[Op]:
     """Loads of scalars that give both roles the same, whenever they come to them: nothing is stored
-    before in their instance, and instances have no order."""
-    starts = [loop.header for loop in cfg.loops if counts_instances(loop)]
+    before in their program, and programs have no order."""
+    starts = [loop.header for loop in cfg.loops if counts_programs(loop)]
     writes = {block: next((i for i, op in enumerate(block.ops) if WRITE in op.effects),
                           len(block.ops)) for block in cfg.order}
     behind = reached((after for block in cfg.order if writes[block] < len(block.ops)

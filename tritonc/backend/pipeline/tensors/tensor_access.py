@@ -3,7 +3,7 @@
 A tensor map gives base, extents and the stride of a two-dimensional tensor, with the box and the
 swizzle.  A kernel has plain pointers, so the maps are made by the kernel itself, in a slot of
 global memory that a block claims and releases (`tensor_slots`).  The base is the parameter, and
-the offset of the first tile is split into columns and rows, so that one map serves all instances
+the offset of the first tile is split into columns and rows, so that one map serves all programs
 that a persistent block computes; iterations move the start of the box.  A mask `index + i < limit`
 gives the extent; an axis without one extends as far as coordinates can.
 
@@ -27,7 +27,7 @@ Where the mask also says where an axis begins, boxes of it may begin anywhere (`
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from tritonc.analysis.affine import Affine, Affinity, Bound, Counter, Iteration
 from tritonc.analysis.axis import axis_info
@@ -39,6 +39,7 @@ from tritonc.backend.pipeline.tensors.windows import Window, window
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Block, Op, Value
 from tritonc.ir.types import I32, Buffer, Tile, shape
+from tritonc.records import dataclass
 
 ALIGNMENT = 16  # bytes, of bases, strides and box starts
 MOST_BOX = 256  # elements along one axis of a box

@@ -1,17 +1,16 @@
-"""Pipelines whose operands the tensor copy engine (TMA) brings to shared memory.
+"""Pipelines whose operands TMA (the tensor memory accelerator) loads to shared memory.
 
-One thread asks for a whole box of a tensor; the engine computes the addresses, applies the swizzle,
-fills with zeros what lies outside, and counts the bytes at a barrier in shared memory that the
-readers wait for.  No registers, no address arithmetic, no masks: this is what feeds wgmma at full
-speed.
+One thread starts the load of a whole box of a tensor; TMA computes the addresses, applies the
+swizzle, fills with zeros what lies outside, and counts the bytes at a barrier in shared memory on
+which the consumers wait.  No registers, no address arithmetic, no masks: this keeps wgmma busy.
 
 Used where the operands are accesses of tensors (`tensor_access`), masked elements are zero, and the
-buffer's layout is one that the engine writes.
+buffer's layout is one that TMA writes.
 
-Before:  as in pipeline.                 After:  preheader: claim_slot, tensor_map ..., ring_init
-                                                            tensor_copy ... for the first D
-                                                            iterations
-                                                 body:      ring_wait %ring[i % S], %phase
+Before:  as in pipeline.                 After:  preheader: claim_slot, tensor_map ...,
+                                                            init_barriers, tensor_copy ... of the
+                                                            first D iterations
+                                                 body:      wait_full %ring[i % S], %phase
                                                             tensor_copy %s[(i + D) % S], ...
 """
 
@@ -26,14 +25,11 @@ from tritonc.analysis.axis import axis_info
 from tritonc.analysis.signs import Signs, known_signs, loop_order
 from tritonc.backend.dots.together import chained, fed, large
 from tritonc.backend.dots.together import products as products_of
-from tritonc.backend.launch.persist import counts_instances
-from tritonc.backend.launch.register_budget import resident_blocks
+from tritonc.backend.launch.persist import counts_programs
 from tritonc.backend.pipeline.channel import Boxes, Channel, Means, by_threads
 from tritonc.backend.pipeline.loop_products import handed_over, products
 from tritonc.backend.pipeline.loop_slice import find_slice
-from tritonc.backend.pipeline.ring import copied_stages, most_stages
 from tritonc.backend.pipeline.staged_loop import (
-    MOST_REGISTERS,
     StagedLoop,
     buffer_of,
     buffer_users,
@@ -42,6 +38,15 @@ from tritonc.backend.pipeline.staged_loop import (
     stages_that_fit,
 )
 from tritonc.backend.pipeline.staged_loop import registers as staged_registers
+from tritonc.backend.pipeline.stages import (
+    LARGE_STAGE,
+    RELEASED_STAGES,
+    WARPGROUP,
+    copied_stages,
+    half_stages,
+    most_stages,
+    others_beside,
+)
 from tritonc.backend.pipeline.tensors.region_ring import RegionRewrite, needed_beside, region
 from tritonc.backend.pipeline.tensors.roles import registers
 from tritonc.backend.pipeline.tensors.tensor_access import (
@@ -58,6 +63,7 @@ from tritonc.backend.pipeline.tensors.tensor_slots import claim_place
 from tritonc.backend.pipeline.tensors.warm_start import all_quick, copyable
 from tritonc.backend.pipeline.tensors.warpgroup_stores import spread
 from tritonc.backend.shared.shared_memory import LEFT, allocation, body_of
+from tritonc.backend.target.register_limits import MOST_REGISTERS
 from tritonc.backend.target.target import Target
 from tritonc.ir.cfg import Cfg, reached
 from tritonc.ir.context import Context
@@ -66,11 +72,8 @@ from tritonc.ir.layouts.shared_layout import ROW_ALIGNMENT, tensor_core, tensor_
 from tritonc.ir.ops import WRITE
 from tritonc.ir.types import Buffer, Tile, is_pointer
 
-Hindered = list[tuple[Op, str]]  # loads that are not made by the engine, and why
-WARPGROUP = 4  # warps: with one, several products have other blocks beside them, and no copier
-COPIER_STAGES = 3  # with a copier, enough: more were no faster, and results want memory too
-RELEASED_STAGES = 2  # where warps release them one by one: more were not faster
-LARGE_STAGE = 80 << 10  # bytes: of such, a copier needs no third one
+Hindered = list[tuple[Op, str]]  # loads that are not made by TMA, and why
+PRODUCER_STAGES = 3  # with a producer, enough: more were no faster, and results want memory too
 
 
 def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
@@ -82,7 +85,7 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
     The loops for which that is done, and what hinders copies.
     """
     target: Target = context.target
-    if not {"tensor_map", "tensor_copy"} <= target.features or not staged.asynchronous:
+    if not staged.asynchronous:
         return [], []
     if not context.meta.get("tensor_copy", _pays(staged)):
         return [], [] if "tensor_copy" in context.meta else _all(
@@ -139,7 +142,7 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
     rewrite.place, rewrite.moving = place, moving
     rewrite.products, rewrite.separate = groups, separate
     rewrite.warm = separate and (outer is None or (
-        counts_instances(outer) and outer.latch is not None
+        counts_programs(outer) and outer.latch is not None
         and cfg.dominates(staged.preheader, outer.latch))) and copyable(
             staged, [staged.stores[i] for i in groups[0]], infos)
     if rewrite.warm and all_quick(rewrite.fixed, infos):
@@ -150,13 +153,14 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
         context.remark("pipeline", "loop pipelined: TMA loads share the buffers of the loop "
                        "before", later.span)
     rewrite.run()
-    context.remark("pipeline", f"loop pipelined: TMA loads run {distance} iterations ahead",
-                   boxes[0].load.span)
+    context.remark("pipeline", "loop pipelined: TMA loads run "
+                   f"{distance} iteration{'s' * (distance > 1)} ahead", boxes[0].load.span)
     for one in (*rewrite.fixed, *channels):
         if one.load is not None and (one.boxes is None or one in rewrite.fixed):
             context.remark("pipeline", "loaded by the producer warp before the loop that reads it"
                            if one.boxes is not None else "operand copied asynchronously "
-                           f"(cp.async), {distance} iterations ahead", one.load.span)
+                           f"(cp.async), {distance} iteration{'s' * (distance > 1)} ahead",
+                           one.load.span)
     return [staged, *(later.staged for later in followers)], hindered
 
 
@@ -176,7 +180,7 @@ def _stages(kernel: Kernel, staged: StagedLoop, context: Context, groups: list[l
         body = body_of(Cfg(kernel), [staged.loop.header])  # others have their own memory
         staged.pinned += spread(kernel, body, lambda more: stages_that_fit(
             staged, room - more) >= context.meta.get(
-                "num_stages", COPIER_STAGES + staged.from_registers))
+                "num_stages", PRODUCER_STAGES + staged.from_registers))
     least = 3 if len(groups) == 1 and alone and not (
         separate and staged.stage_bytes >= LARGE_STAGE) else 2
     if asked := context.meta.get("num_stages"):
@@ -185,7 +189,7 @@ def _stages(kernel: Kernel, staged: StagedLoop, context: Context, groups: list[l
     if len(groups) > 1:
         stages = min(stages, RELEASED_STAGES)
     elif not alone and not separate:
-        stages = min(stages, _half(staged, context.target))
+        stages = min(stages, half_stages(staged, context.target))
     return stages, least
 
 
@@ -209,7 +213,7 @@ def _region(kernel: Kernel, staged: StagedLoop, others: Sequence[StagedLoop],
     buffers = {allocation(store.operands[0])[0] for store in (
         *(one.store for one in fixed), *(store for later in loops[1:] for store in later.stores))}
     beside = needed_beside(kernel, behind, staged, buffers)
-    wanted = (COPIER_STAGES if len(rings) == 1 and staged.stage_bytes < LARGE_STAGE
+    wanted = (PRODUCER_STAGES if len(rings) == 1 and staged.stage_bytes < LARGE_STAGE
               else RELEASED_STAGES)
     if not behind or stages_that_fit(staged, room - beside) < wanted:
         return None
@@ -310,7 +314,7 @@ def _fixed(kernel: Kernel, staged: StagedLoop, later: list[StagedLoop], infos: a
 
 
 def _hinders(kernel: Kernel, cfg: Cfg, staged: StagedLoop, boxes: Boxes, known: Signs) -> str:
-    """Why the engine cannot bring what looks like boxes; "" if it can."""
+    """Why TMA cannot bring what looks like boxes; "" if it can."""
     if _stored_before(kernel, cfg, staged, [boxes.load]):
         return "an earlier store, not by TMA, may have written what it loads"
     moving = boxes.strip.moving(staged.preheader, cfg)
@@ -323,9 +327,9 @@ def _hinders(kernel: Kernel, cfg: Cfg, staged: StagedLoop, boxes: Boxes, known: 
 
 
 def _stored_before(kernel: Kernel, cfg: Cfg, staged: StagedLoop, loads: list[Op]) -> bool:
-    """Whether an instance's threads may have stored what it loads, before the loop or in an earlier
-    turn of a loop around it: the engine need not see that (PTX ISA, "Async proxy")."""
-    starts = [loop.header for loop in cfg.loops if counts_instances(loop)]
+    """Whether a program's threads may have stored what it loads, before the loop or in an earlier
+    turn of a loop around it: TMA need not see that (PTX ISA, "Async proxy")."""
+    starts = [loop.header for loop in cfg.loops if counts_programs(loop)]
     blocks = reached([staged.preheader], lambda b: [] if b in starts else cfg.predecessors[b])
     roots = pointer_roots(kernel)
     return any(WRITE in op.effects and op.operands and is_pointer(op.operands[0].type)
@@ -336,19 +340,6 @@ def _stored_before(kernel: Kernel, cfg: Cfg, staged: StagedLoop, loads: list[Op]
 def _all(staged: StagedLoop, why: str) -> Hindered:
     """One reason for all operands of the loop, at the first."""
     return [(source_load(store) or store, why) for store in staged.stores[:1]]
-
-
-def others_beside(kernel: Kernel, staged: StagedLoop, target: Target) -> bool:
-    """Whether other blocks have room beside one of a warpgroup, whose products wait for each other:
-    they fill its time, and need its shared memory and the registers of a producer warp."""
-    return (kernel.attributes["num_warps"] == WARPGROUP and chained(staged.body)
-            and resident_blocks(kernel, target) > 1 and _half(staged, target) >= 2)
-
-
-def _half(staged: StagedLoop, target: Target) -> int:
-    """The stages that fit into half of a multiprocessor's shared memory."""
-    return stages_that_fit(staged, target.shared_per_multiprocessor // 2 - target.shared_reserved
-                           - LEFT)
 
 
 def _pays(staged: StagedLoop) -> bool:

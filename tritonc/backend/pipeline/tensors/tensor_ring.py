@@ -67,8 +67,8 @@ class TensorRewrite(Rewrite):
         before = self.describe(claimed)
         at = len(staged.preheader.ops) - 1
         staged.preheader.ops[-1:-1] = before
-        inits = [*(make_op("ring_init", [ring]) for ring in self.rings),
-                 *(make_op("ring_init", [ring], released=True) for ring in self.released)]
+        inits = [*(make_op("init_barriers", [ring]) for ring in self.rings),
+                 *(make_op("init_barriers", [ring], released=True) for ring in self.released)]
         fence = make_op("proxy_fence", [])
         if self.separate:  # the rings first: who computes may wait for them alone
             ops = self.place.ops
@@ -76,7 +76,7 @@ class TensorRewrite(Rewrite):
             where = next(i for i, op in enumerate(ops) if op is claimed.publish or (
                 op.name == "tensor_map" and op.operands[0] is claimed.scratch))
             ops[where:where] = [*inits, claimed.slot]
-            begin = make_op("start_copier", [self.slot, claimed.publish.operands[2]],
+            begin = make_op("start_producer", [self.slot, claimed.publish.operands[2]],
                             indices=tuple(self.maps.values()))
             self.begin, self.slot = begin, begin.result
             self.slot.name = "own_slot"
@@ -138,10 +138,10 @@ class TensorRewrite(Rewrite):
 
     def start_warm(self, warm: WarmStart, begin: Op, stores: list[Op]) -> None:
         """The copies before all loads and stores of the block, or else before the first map; the
-        stage, with `stores` of what products read beside it, when the copier begins."""
+        stage, with `stores` of what products read beside it, when the producer begins."""
         ops = self.home.ops
         at = next(i for i, op in enumerate(ops)
-                  if op.name in ("ring_init", "claim_slot", "tensor_map") or op is begin)
+                  if op.name in ("init_barriers", "claim_slot", "tensor_map") or op is begin)
         needed = {v for op in warm.copies for v in op.inputs()}
         at = max([at, *(i + 1 for i, op in enumerate(ops) if needed & set(op.results))])
         ops[:at] = _hoisted(ops[:at], warm.copies)[0]
@@ -149,10 +149,10 @@ class TensorRewrite(Rewrite):
         ops[-1:-1] = [
             *stores, make_op("async_wait", [], pending=0),
             *(make_op(name, []) for name in ("proxy_fence", "barrier")),
-            stage, make_op("ring_fill", [stage.result], guard=warm.runs)]
+            stage, make_op("arrive_full", [stage.result], guard=warm.runs)]
         if self.warm_fixed:
             stage = widen(self.rings[-1], self.fixed_stages, self.number(0), 0)
-            ops[-1:-1] = [stage, make_op("ring_fill", [stage.result])]
+            ops[-1:-1] = [stage, make_op("arrive_full", [stage.result])]
         self.here, self.filled = 1, warm.runs
 
     def stores_before(self) -> bool:
@@ -229,9 +229,9 @@ class TensorRewrite(Rewrite):
             b.insert(released)
             phase = self.clock(product)[3].result if self.ring else self.number(0)
             before = b.value("xor", phase, self.number(1))
-            b.insert(make_op("ring_acquire", [released.result, before, *(v.result for v in views)],
+            b.insert(make_op("wait_empty", [released.result, before, *(v.result for v in views)],
                              guard=runs))
-        b.insert(make_op("ring_expect", [barrier.result], guard=runs,
+        b.insert(make_op("expect_full", [barrier.result], guard=runs,
                          bytes=self.bytes(stores)))
         for i, view in zip(members, views, strict=True):
             self.copy(b, i, view.result, barrier.result, turn, runs)
@@ -297,7 +297,7 @@ class TensorRewrite(Rewrite):
         """What makes this iteration's operands of one product be there."""
         read, _, phase, _ = self.clock(product)
         view = widen(self.rings[product], self.stages, read.result, 0)
-        return [view, make_op("ring_wait", [view.result, phase.result])]
+        return [view, make_op("wait_full", [view.result, phase.result])]
 
     def clock(self, product: int) -> tuple[Op, Op, Op, Op]:
         """The stages of a product's ring to read and to write, and their phases."""
@@ -335,7 +335,7 @@ class TensorRewrite(Rewrite):
             body.ops[at:at] = self.fill(i, write.result, self.distance)
             view = widen(self.released[i], self.stages, read.result, 0)
             at = body.ops.index(ends[-1]) + 1
-            body.ops[at:at] = [view, make_op("ring_release", [
+            body.ops[at:at] = [view, make_op("arrive_empty", [
                 view.result, *(root.result for root in own)])]
 
     def body(self, lead: dict[Value, Value]) -> None:
@@ -384,11 +384,11 @@ class TensorRewrite(Rewrite):
         ran = make_phi([no.result, yes.result], [staged.preheader, staged.latch], "ran")
         staged.loop.header.ops[:0] = [before, ran]
         places = [staged.body, staged.exit]
-        for release in [op for op in staged.body.ops if op.name == "ring_release"]:
+        for release in [op for op in staged.body.ops if op.name == "arrive_empty"]:
             for block in places:
                 views = [make_op("buffer_stage", [allocation(v)[0].result, before.result],
                                  ahead=-1) for v in release.operands]
-                later = make_op("ring_release", [view.result for view in views], guard=ran.result)
+                later = make_op("arrive_empty", [view.result for view in views], guard=ran.result)
                 at = block.ops.index(next(op for op in block.ops if op.name == "wgmma_wait")) + 1
                 block.ops[at:at] = [*views, later]
             staged.body.ops.remove(release)

@@ -5,8 +5,6 @@ A slot lies in global memory; a block claims it before its loops and releases it
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tritonc.analysis.linear import Linear, emit, equal, number, symbol
 from tritonc.backend.pipeline.tensors.tensor_access import ENDLESS, Strip
 from tritonc.ir.build import Builder, make_op
@@ -14,6 +12,7 @@ from tritonc.ir.cfg import Cfg, reached
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.layouts.shared_layout import row_major
 from tritonc.ir.types import I8, I32, I64, Buffer, Pointer, Scalar, scalar
+from tritonc.records import dataclass
 
 MAP = 128  # bytes of a tensor map
 OUTSIDE = 64  # a start outside an extent of 1, a multiple of 16 bytes for all elements

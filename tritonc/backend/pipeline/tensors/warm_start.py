@@ -2,12 +2,12 @@
 
 Claiming a slot for tensor maps, making and publishing them takes a block longer than memory takes
 to bring what the first product reads.  Copies that need no map (cp.async) start at once; from the
-next operands on, the engine makes the copies.
+next operands on, TMA makes the copies.
 
 Before:  preheader: tensor_map ...                 After:  async_copy %s[0], %p ...; async_commit
-                    start_copier                           tensor_map ...; start_copier
+                    start_producer                         tensor_map ...; start_producer
                     tensor_copy %s[0], %ring[0]            async_wait; proxy_fence; barrier
-                                                           ring_fill %ring[0]
+                                                           arrive_full %ring[0]
 
 One thread says at the stage's barrier that the operands are there, as the bytes of boxes would
 have done: who reads them sees no difference.  Boxes and these copies bring the same, zeros outside
@@ -17,7 +17,6 @@ of the tensor, because both are of the same load.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from tritonc.analysis.axis.axis_info import Infos
 from tritonc.backend.pipeline.channel import Channel, Means, copied_load, copy_width
@@ -29,6 +28,7 @@ from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.types import Buffer
+from tritonc.records import dataclass
 
 PIECE = 16  # bytes: smaller ones take the threads longer than maps take to be made
 FEW = 2048  # bytes, of which that is not so

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from passes_on_text import kernel
 from rewriting import parse
 
-from tritonc.backend.launch.group_instances import COLUMNS, GROUP, _banded, _longest_first, trend
+from tritonc.backend.launch.rasterize import COLUMNS, GROUP, _banded, _longest_first, trend
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.interp.interpreter import Memory, run
 from tritonc.ir.build import Builder

@@ -1,0 +1,87 @@
+"""How many stages the buffers of a pipeline have, and how many blocks stand beside each other."""
+
+from __future__ import annotations
+
+from tritonc.backend.dots.together import chained
+from tritonc.backend.launch.register_budget import resident_blocks
+from tritonc.backend.pipeline.staged_loop import StagedLoop, stages_that_fit
+from tritonc.backend.shared.shared_memory import LEFT
+from tritonc.backend.target.target import Target
+from tritonc.ir.core import Kernel
+
+CORE_STAGES = 2  # a product on CUDA cores takes longer than memory needs for the next operands
+MOST_STAGES = 4  # with threads that wait for cp.async
+MOST_ASYNCHRONOUS = 8  # with wgmma, which empties small stages faster than memory fills them
+IN_FLIGHT = 3 << 15  # bytes that a multiprocessor gets in the time of an access, 64 a cycle
+WARPGROUP = 4  # warps: with one, several products have other blocks beside them, and no producer
+RELEASED_STAGES = 2  # where warps release them one by one: more were not faster
+LARGE_STAGE = 80 << 10  # bytes: of such, a producer needs no third one
+# Of a launch of clusters, whose blocks are few and mostly alone on their multiprocessors: each step
+# waits for memory.  2560 x 64 x 2560 by two blocks of 64 x 64 x 64: 8.2 us with 6 stages, 7.7 with
+# 8, 7.5 with 10, 7.7 with 12.
+ALONE_STAGES, ALONE_IN_FLIGHT = 10, 1 << 17
+
+# Where threads compute anew in each step what they copy, other blocks' products run meanwhile: as
+# many blocks of a warpgroup shall be resident as have registers for so many beside their sums, if
+# each has so many stages; more than BESIDE if each has the most.  Grouped 3 x 3 convolution by 128
+# x 32 x 32, H200: 81 us in three blocks, 76 in four, 72 in five.
+BESIDE, BESIDE_STAGES, BESIDE_WARPS, BESIDE_REGISTERS, MOST_BESIDE = 3, 3, 4, 72, 5
+
+
+def blocks_beside(stage_bytes: int, warps: int, sums: int, target: Target) -> int:
+    """How many blocks of a product on wgmma shall be resident whose copies are computed; `sums`:
+    what each thread holds of its result.
+
+    >>> from tritonc.backend.target.target import TARGETS
+    >>> target = TARGETS["sm_90a"]
+    >>> [blocks_beside(1 << 14, 4, 64, target), blocks_beside(49152, 8, 64, target)]
+    [3, 1]
+    >>> [blocks_beside(10240, 4, 32, target), blocks_beside(6144, 4, 16, target)]
+    [4, 5]
+    """
+    threads = warps * target.warp_size
+    most = max(BESIDE, min(MOST_BESIDE, target.registers_per_multiprocessor // (
+        threads * (sums + BESIDE_REGISTERS))))
+    fits = (blocks for blocks in range(most, BESIDE - 1, -1) if stages_beside(
+        stage_bytes, blocks, target) >= (MOST_STAGES if blocks > BESIDE else BESIDE_STAGES))
+    return next(fits, 1) if warps <= BESIDE_WARPS else 1
+
+
+def stages_beside(stage_bytes: int, blocks: int, target: Target) -> int:
+    """The stages of each of so many blocks on a multiprocessor."""
+    room = target.shared_per_multiprocessor // blocks - target.shared_reserved - LEFT
+    return min(MOST_STAGES, room // stage_bytes)
+
+
+def copied_stages(kernel: Kernel, staged: StagedLoop, target: Target) -> int:
+    """Of a ring that threads fill.  With wgmma, which has one stage more in flight, as many as keep
+    memory busy: further copies only wait for their turn, and threads for them."""
+    most = most_stages(kernel, staged, target)
+    if not staged.asynchronous:
+        return most
+    in_flight = ALONE_IN_FLIGHT if "cluster" in kernel.attributes else IN_FLIGHT
+    return min(most, 2 - -in_flight // staged.stage_bytes)
+
+
+def most_stages(kernel: Kernel, staged: StagedLoop, target: Target) -> int:
+    """As many stages as fit; with mma.sync, two blocks to a multiprocessor if three fit each."""
+    whole = stages_that_fit(staged, target.shared_per_block - LEFT)
+    if staged.asynchronous:
+        return min(ALONE_STAGES if "cluster" in kernel.attributes else MOST_ASYNCHRONOUS, whole)
+    if any(op.name == "fma_dot" for op in staged.loop.ops()):
+        return min(CORE_STAGES, whole)
+    half = stages_that_fit(staged, target.shared_per_multiprocessor // 2 - target.shared_reserved)
+    return min(MOST_STAGES, half if half >= 3 else whole)
+
+
+def others_beside(kernel: Kernel, staged: StagedLoop, target: Target) -> bool:
+    """Whether other blocks have room beside one of a warpgroup, whose products wait for each other:
+    they fill its time, and need its shared memory and the registers of a producer warp."""
+    return (kernel.attributes["num_warps"] == WARPGROUP and chained(staged.body)
+            and resident_blocks(kernel, target) > 1 and half_stages(staged, target) >= 2)
+
+
+def half_stages(staged: StagedLoop, target: Target) -> int:
+    """The stages that fit into half of a multiprocessor's shared memory."""
+    return stages_that_fit(staged, target.shared_per_multiprocessor // 2 - target.shared_reserved
+                           - LEFT)

@@ -1,0 +1,40 @@
+"""Functions whose modules are imported when they are first called.
+
+A compilation starts in some 200 ms, most of which it takes to import what it is made of.  A table
+names its functions so where most runs call few of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+
+class Later:
+    """The function `name` of a module.
+
+    >>> power = Later("math", "pow")
+    >>> power(2, 3)
+    8.0
+    """
+
+    def __init__(self, module: str, name: str) -> None:
+        self.__module__ = module
+        self.__name__ = name
+        self._function: Callable[..., Any] | None = None
+
+    def __call__(self, *arguments: Any) -> Any:
+        if self._function is None:
+            self._function = getattr(import_module(self.__module__), self.__name__)
+        return self._function(*arguments)
+
+
+class LaterModule:
+    """A module; each attribute is a function that is imported when it is called."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Later:
+        return Later(self._name, name)

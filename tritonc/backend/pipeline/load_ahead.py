@@ -173,8 +173,8 @@ def _rewrite(kernel: Kernel, loop: Loop, loads: list[Op], part: Slice) -> None:
 
 def _behind(body: Block, values: set[Value]) -> int:
     """Where the next iteration's loads stand: behind the one product's start if its operands are
-    made of the values that this one has, else at the top.  The hardware counts a warp's loads in few
-    counters, and to wait for one of the values would be to wait for the next one too."""
+    made of the values that this one has, else at the top.  The hardware counts a warp's loads in
+    few counters, and to wait for one of the values would be to wait for the next one too."""
     starts = [i + 1 for i, op in enumerate(body.ops) if op.name == "wgmma"]
     at = starts[0] if len(starts) == 1 else 0
     made = set(values)

@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import field, replace
-from importlib import import_module
 from pathlib import PurePath
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -329,7 +328,6 @@ class _Compilation:
             if "tir" in self.wanted and stop is None:
                 self._print_ir(module)
             pass_manager.check_stage(module, left)
-            import_module("tritonc.backend.target.machine_ops")  # what its passes make
             done = self._passes("backend", module, context, backend, meta)
         self.result.remarks = by_place([*self.bindings.remarks(), *context.remarks])
         for found in context.warnings:

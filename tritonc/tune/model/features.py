@@ -57,7 +57,7 @@ class Feature(NamedTuple):
     left: str = "fixed"  # of a dot in a chain: as `Chained` has it, and what follows
     again: bool = False
     added: int = 0
-    short: bool = False
+    lone: bool = False
     computed: bool = False  # of a dot: where an operand's rows are follows from quotients; of a
     # reduction: it reads what is made in its block
     sides: tuple[bool, bool] = (False, False)  # of a computed dot: which operands
@@ -109,7 +109,7 @@ def features(kernel: Kernel) -> Iterator[Feature]:
                               again=_again(op, dots), added=max((
                                   element(one.result.type).bytes for one in added_loads(block)
                                   if shape(one.result.type) == shape(op.result.type)), default=0),
-                              short=_short(cfg.innermost.get(block)),
+                              lone=_lone(block, cfg.innermost.get(block)),
                               computed=any(sides := _computed(kernel, cfg, op)), sides=sides)
                 if not chain:
                     yield from _carried(kernel, op, [loop for loop in cfg.loops if block in loop])
@@ -193,21 +193,13 @@ def _again(dot: Op, dots: Sequence[Op]) -> bool:
         _source(v) is source for one in before for v in one.operands[:2])
 
 
-def _short(loop: Loop | None) -> bool:
-    """Whether a loop begins and ends where its program's number says, as that of a window does."""
-    if loop is None or loop.preheader is None:
-        return False
-    phis = [*loop.header.phis()]
-    compared = [v for value in loop.header.terminator.operands[:1] if value.op is not None
-                for v in value.op.operands]
-    starts = [loop.first(v.op) for v in compared if v.op in phis]
-    ends = [v for v in compared if v.op not in phis]
-    return any(map(_of_program, starts)) and any(map(_of_program, ends))
-
-
-def _of_program(start: Value) -> bool:
-    """Whether a value depends on the program's number."""
-    return any(op.name == "get_program_id" for op in slice_of([start], masks=False))
+def _lone(block: Block, loop: Loop | None) -> bool:
+    """Whether a number that is loaded before the loop says where its operands begin: programs then
+    choose between bodies, and blocks are not persistent."""
+    inside = set(loop.ops()) if loop is not None else set()
+    return any(other.name == "load" and other not in inside and not shape(other.result.type)
+               for op in block.ops if op.name == "load"
+               for other in slice_of(op.operands[:1], masks=False))
 
 
 def _source(value: Value) -> Op | None:

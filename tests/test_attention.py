@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -154,8 +155,14 @@ def test_an_operand_is_made_while_products_run() -> None:
 
 
 def test_maps_are_made_while_rows_are_on_their_way() -> None:
-    """Rows of q, and of k by the threads' own copies; the engine brings those of v."""
-    (result, _), = compiled(setting(PLAIN, "TM=128,TN=128"), "sm_90a")
+    """Rows of q, and of k by the threads' own copies; the engine brings those of v.  It stores no
+    results: their map would be waited for."""
+    def stored_by_threads(source: SourceFile, options: Options, kinds: tuple[str, ...]
+                          ) -> driver.Result:
+        tune = {**options.tune, "tensor_store": 0}
+        return driver.compile(source, replace(options, tune=tune), kinds)
+
+    (result, _), = compiled(setting(PLAIN, "TM=128,TN=128"), "sm_90a", make=stored_by_threads)
     assert result.module is not None
     kernel = result.module.kernels[0]
     home = next(b for b in kernel.blocks if any(op.name == "claim_slot" for op in b.ops))
@@ -176,9 +183,11 @@ def test_the_longest_instances_come_first(path: Path, values: str, ordered: bool
     assert any(op.name == "tensor_copy" for op in kernel.ops())  # boxes begin at known places
 
 
-def test_short_rows_are_for_blocks_of_one_warpgroup() -> None:
-    """By default: three of them fill a multiprocessor, and none of them is persistent."""
+def test_blocks_of_one_warpgroup_are_not_persistent() -> None:
+    """Three of them fill a multiprocessor.  By default there are two warpgroups."""
     (result, _), = compiled(Setting(PLAIN, ()), "sm_90a")
+    assert result.module is not None and result.module.kernels[0].attributes["num_warps"] == 8
+    (result, _), = compiled(setting(PLAIN, "TM=64,TN=128"), "sm_90a")
     assert result.module is not None
     kernel = result.module.kernels[0]
     assert (kernel.attributes["num_warps"], kernel.attributes["min_blocks"]) == (4, 3)

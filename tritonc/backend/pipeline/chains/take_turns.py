@@ -25,6 +25,7 @@ Must come after insert_barriers and specialize_warps.
 
 from __future__ import annotations
 
+from tritonc.analysis.values import slice_of
 from tritonc.backend.pipeline.tensors.warpgroup_stores import GROUP_BITS
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop
@@ -65,7 +66,8 @@ def _turn(cfg: Cfg, loop: Loop) -> tuple[Op, Op] | None:
             or [wait.attributes["pending"] for wait in waits[-2:]] != [1, 0]:
         return None
     one, two = (wait.operands[0].op for wait in waits[-2:])
-    if one is None or two is None or one not in ops or two not in ops:
+    if one is None or two is None or one not in ops or two not in ops \
+            or not _feeds(loop, waits[-2], two):
         return None
     after = cfg.block_of[two].ops
     first, last = one, after[after.index(two) + 1]
@@ -75,6 +77,13 @@ def _turn(cfg: Cfg, loop: Loop) -> tuple[Op, Op] | None:
         first, last = powers[0], waits[-1]
     return (first, last) if all(cfg.dominates(cfg.block_of[op], loop.latch)
                                 for op in (first, last)) else None
+
+
+def _feeds(loop: Loop, wait: Op, product: Op) -> bool:
+    """Whether the left operand of a product is made of a result of the iteration before."""
+    inside = set(loop.ops())
+    carried = slice_of(product.operands[:1], inside) & set(loop.header.phis())
+    return any(wait in slice_of([loop.next(phi)], inside) for phi in carried)
 
 
 def _work(ops: list[Op], scores: Op) -> float:

@@ -28,17 +28,24 @@ static R call(R (*f)(A...), void **a, std::index_sequence<I...>) {
 template <class R, class... A> static R call(R (*f)(A...), void **a) {
   return call(f, a, std::index_sequence_for<A...>());
 }
+#ifdef PLAIN /* the general entry alone */
+#define LAUNCH_VARIANT(a) call(%(kernel)s_launch, (a) + 1)
+#define VARIANT(a) 0
+#else
+#define LAUNCH_VARIANT(a) call(%(kernel)s_launch_variant, a)
+#define VARIANT(a) call(%(kernel)s_variant, a)
+#endif
 extern "C" {
 CUresult load(char *log, size_t size) { return %(module)s_load(log, size); }
 CUresult launch(void **a) { return call(%(kernel)s_launch, a); }
-CUresult launch_variant(void **a) { return call(%(kernel)s_launch_variant, a); }
-unsigned variant(void **a) { return call(%(kernel)s_variant, a); }
+CUresult launch_variant(void **a) { return LAUNCH_VARIANT(a); }
+unsigned variant(void **a) { return VARIANT(a); }
 CUresult check(void **a) { return call(%(kernel)s_check, a); }
 double nanoseconds(void ***a, unsigned count) { /* of a choice, for each of these arguments */
   volatile unsigned sum = 0;
   const auto start = std::chrono::steady_clock::now();
   for (unsigned i = 0; i < count; i++)
-    sum = sum + call(%(kernel)s_variant, a[i]);
+    sum = sum + VARIANT(a[i]);
   return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start).count()
          / count;
 }
@@ -53,10 +60,12 @@ class Header:
         self.text = path.read_text()
         self.row = manifest.read(_manifest(self.text))["kernels"][0]
         self.parameters = [Parameter.read(row) for row in self.row["parameters"]]
+        self.variants = self.row.get("variants", [])
         names = {"header": path.name, "module": stem, "kernel": self.row["name"]}
         source = path.with_suffix(".cpp")
         source.write_text(SHIM % names)
-        subprocess.run(["c++", "-std=c++17", "-O2", "-shared", "-fPIC", source, "-o",
+        plain = [] if self.variants else ["-DPLAIN"]
+        subprocess.run(["c++", "-std=c++17", "-O2", "-shared", "-fPIC", *plain, source, "-o",
                         path.with_suffix(".so"), "-I", _cuda_include(), "-ldl"], check=True)
         self.library = ctypes.CDLL(str(path.with_suffix(".so")))
         self.library.nanoseconds.restype = ctypes.c_double
@@ -64,7 +73,7 @@ class Header:
     @property
     def tiles(self) -> list[Mapping[str, int]]:
         """The values of each variant, the general one first."""
-        return [row["tunables"] for row in (self.row, *self.row["variants"])]
+        return [row["tunables"] for row in (self.row, *self.variants)]
 
     def pack(self, values: Sequence[Any]) -> Any:
         """Addresses of the values, which live as long."""

@@ -81,15 +81,35 @@ def report(stem: str, header: Header, workloads: Sequence[Workload], count: int)
     image = sum(int(line.rsplit(", ", 1)[1].rstrip("},")) for line in header.text.splitlines()
                 if line.startswith(("    {\"", "     \"")) and line.endswith("},")
                 and line.rsplit(", ", 1)[1].rstrip("},").isdigit())
-    print(f"{stem}: {len(header.tiles) - 1} variants, rule {header.row['choice']['rule']}; "
-          f"machine code {image / 1e3:.0f} kB, the header {len(header.text) / 1e3:.0f}; written "
-          f"{count} times, the same bytes")
+    rule = header.row["choice"]["rule"] if header.variants else "none"
+    print(f"{stem}: {len(header.variants)} variants, rule {rule}; machine code "
+          f"{image / 1e3:.0f} kB, the header {len(header.text) / 1e3:.0f}; written {count} times, "
+          "the same bytes")
     for workload in workloads:
         extents, arguments = of_launch(workload, header)
         number = header.library.variant(header.pack([*extents, *arguments]))
         print(f"    {workload.name:32} {number} {_words(header.tiles[number])}")
-    rng, packed = random.Random(1), []
     known = [of_launch(w, header) for w in workloads]
+    if header.variants:
+        _random_sizes(stem, header, known)
+    extents, arguments = known[0]
+    for what, range_, given in (
+            ("a negative extent", [-1, *extents[1:]], arguments),
+            ("an extent of 2^40", [1 << 40, *extents[1:]], arguments),
+            ("a misaligned array", extents, [v + (v == 0x1000) for v in arguments]),
+            ("null arrays", extents, [0 if v == 0x1000 else v for v in arguments])):
+        reason = ctypes.c_char_p()
+        code = header.library.check(header.pack([
+            *range_, *given, ctypes.addressof(reason)]))
+        print(f"    {what}: CUresult {code}, {(reason.value or b'').decode()}")
+    if header.variants:
+        code = header.library.launch_variant(header.pack([99, *extents, 0, *arguments]))
+        print(f"    variant 99: CUresult {code}")
+
+
+def _random_sizes(stem: str, header: Header, known: Sequence[tuple[list[int], list[int]]]) -> None:
+    """C and Python choose alike, and how long they take."""
+    rng, packed = random.Random(1), []
     chooser = Chooser(header.row, header.parameters)
     native, launches = chooser.native(), []
     for _ in range(2000):
@@ -102,24 +122,14 @@ def report(stem: str, header: Header, workloads: Sequence[Workload], count: int)
             sys.exit(f"{stem}: C and Python choose different variants")
     addresses = (ctypes.c_void_p * len(packed))(*map(ctypes.addressof, packed))
     nanoseconds = min(header.library.nanoseconds(addresses, len(packed)) for _ in range(200))
-    start = time.perf_counter()
-    for launch in launches:
-        native(*launch)
-    python = 1e9 * (time.perf_counter() - start) / len(launches)
+    python = math.inf
+    for _ in range(20):
+        start = time.perf_counter()
+        for launch in launches:
+            native(*launch)
+        python = min(python, 1e9 * (time.perf_counter() - start) / len(launches))
     print(f"    2000 other sizes: C chooses as Python, in {nanoseconds:.0f} ns; Python in "
           f"{python:.0f}")
-    extents, arguments = known[0]
-    for what, range_, given in (
-            ("a negative extent", [-1, *extents[1:]], arguments),
-            ("an extent of 2^40", [1 << 40, *extents[1:]], arguments),
-            ("a misaligned array", extents, [v + (v == 0x1000) for v in arguments]),
-            ("null arrays", extents, [0 if v == 0x1000 else v for v in arguments])):
-        reason = ctypes.c_char_p()
-        code = header.library.check(header.pack([
-            *range_, *given, ctypes.addressof(reason)]))
-        print(f"    {what}: CUresult {code}, {(reason.value or b'').decode()}")
-    code = header.library.launch_variant(header.pack([99, *extents, 0, *arguments]))
-    print(f"    variant 99: CUresult {code}")
 
 
 def _words(tunables: Mapping[str, int]) -> str:
@@ -299,6 +309,11 @@ def _tile(name: str, row: Job) -> dict[str, int]:
     return {key: int(value) for key, value in (word.split("=") for word in name.split()[1:])}
 
 
+def _save(options: argparse.Namespace, results: Mapping[str, Any]) -> None:
+    if options.json:
+        options.json.write_text(json.dumps(results))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -339,6 +354,7 @@ def main() -> None:
         if not options.compile_only:
             tiles = alone(workloads, sets["ours"], folder, options.more, by_name)
             known += measure_all(new, sets, tiles, options)
+            _save(options, {"commit": commit(), "rows": known})
         if options.tuned:
             sets["tuned"] = headers("tuned", tuning_files(known, folder))
         results = {"commit": commit(), "rows": known}
@@ -346,8 +362,7 @@ def main() -> None:
             best = {row["name"]: row["best"] for row in known}
             workloads = [w for w in workloads if w.name in best]
             results["tuned"] = measure_all(workloads, sets, tiles, options, best)
-        if options.json:
-            options.json.write_text(json.dumps(results))
+        _save(options, results)
     print(f"{time.perf_counter() - options.started:.0f} s")
 
 

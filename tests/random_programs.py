@@ -42,7 +42,7 @@ from tritonc.interp.interpreter import InterpreterError  # noqa: E402
 from tritonc.ir.context import Context  # noqa: E402
 from tritonc.ir.core import Module  # noqa: E402
 from tritonc.ir.syntax.text import print_kernel  # noqa: E402
-from tritonc.ir.verify import Known, verify  # noqa: E402
+from tritonc.ir.verify import Known, VerifyError, verify  # noqa: E402
 from tritonc.launch.data import Data, prepare  # noqa: E402
 from tritonc.launch.interpreter import launch  # noqa: E402
 from tritonc.launch.run_problems import read_problems  # noqa: E402
@@ -143,7 +143,7 @@ def check(text: str, settings: Settings) -> int:
     ask_oracle(text, data, want)
     try:
         return 2 + _passes(module, data, want, settings)
-    except (Difference, InterpreterError):
+    except (Difference, InterpreterError, VerifyError):
         if settings.every_pass:
             raise
     # Find the pass that is wrong.
@@ -170,14 +170,14 @@ def _passes(module: Module, data: Data, want: Arrays, settings: Settings) -> int
             raise Difference(f"after {label}: {error}\n{print_kernel(kernel)}") from error
 
     def after(label: str, _: Any, changed: bool) -> None:
-        if changed:
-            verify(kernel, table=ALL_OPS, known=known)
         if changed and settings.every_pass:
+            verify(kernel, table=ALL_OPS, known=known)
             run(label)
 
     hooks = pass_manager.Hooks(after=after)
     for part in (passes.OPT, passes.BACKEND):
         pass_manager.run(kernel, context, part, level=options.opt_level, hooks=hooks)
+        verify(kernel, table=ALL_OPS, known=known)
         last = part[-1].name
         if not (settings.every_pass and last == "insert_barriers"):
             run(last)

@@ -1,4 +1,8 @@
-"""NVIDIA's compute-sanitizer finds nothing in samples and products.  Needs it, and a GPU.
+"""NVIDIA's compute-sanitizer finds nothing in samples and products, or in every program.
+
+Needs it, and a GPU.  Every program, by 16 processes:
+
+    python -m pytest --gpu --thorough -n 16 tests/test_sanitizer.py
 
 memcheck: accesses outside of buffers.  racecheck: hazards in shared memory.  synccheck: barriers
 that not all threads reach.  initcheck: reads of global memory that nothing wrote.
@@ -23,15 +27,29 @@ PROGRAMS = [*sorted((ROOT / "samples").glob("*.tc")),
                 "later_attention", "later_dot", "language/expressions_products"))]
 # Four to a process: starting it takes longer than what it looks at.
 GROUPS = [PROGRAMS[start : start + 4] for start in range(0, len(PROGRAMS), 4)]
+OTHERS = [path for folder in ("bench/suite", "tests/run")
+          for path in sorted((ROOT / folder).rglob("*.tc")) if path not in PROGRAMS]
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(SANITIZER is None,
                                                   reason="needs compute-sanitizer")]
 
 
 @pytest.mark.parametrize("tool", TOOLS)
+@pytest.mark.parametrize("start", range(24))
+def test_every_other_program(start: int, tool: str, thorough: bool) -> None:
+    if not thorough:
+        pytest.skip("needs --thorough")
+    look(OTHERS[start::24], "native", tool)
+
+
+@pytest.mark.parametrize("tool", TOOLS)
 @pytest.mark.parametrize("arch", ["native", "sm_80"])
 @pytest.mark.parametrize("paths", GROUPS, ids=lambda paths: "+".join(p.stem for p in paths))
 def test_sanitizer_finds_nothing(paths: list[Path], arch: str, tool: str) -> None:
+    look(paths, arch, tool)
+
+
+def look(paths: list[Path], arch: str, tool: str) -> None:
     done = subprocess.run(
         [SANITIZER or "", "--tool", tool, "--error-exitcode", "9", sys.executable, "-m",
          "tritonc.cli.main", "test", *map(str, paths), "--device=cuda", f"--arch={arch}"],

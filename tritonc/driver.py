@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import field, replace
+from importlib import import_module
 from pathlib import PurePath
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -322,12 +323,16 @@ class _Compilation:
         rows = [*zip(names, every, strict=True)]
         first = names.index(start) + 1 if (start := self.options.start_after) in names else 0
         middle = max(first, len(passes.OPT))
-        backend, left = rows[middle:], names[middle:]
-        done = self._passes("optimize", module, context, rows[first:middle], meta)
+        front, backend, left = rows[first:middle], rows[middle:], names[middle:]
+        if machine or stop is not None:
+            pass_manager.check_stage(module, names[first:])
+        elif pass_manager.has_layouts(module):  # what is only run or printed is so as it is
+            front = []
+        done = self._passes("optimize", module, context, front, meta)
         if done and (machine or stop in left):
             if "tir" in self.wanted and stop is None:
                 self._print_ir(module)
-            pass_manager.check_stage(module, left)
+            import_module("tritonc.backend.target.machine_ops")  # what its passes make
             done = self._passes("backend", module, context, backend, meta)
         self.result.remarks = by_place([*self.bindings.remarks(), *context.remarks])
         for found in context.warnings:

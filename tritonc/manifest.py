@@ -7,10 +7,10 @@
        "tunables": {"T": 1024}, "assumptions": []}], "constants": [
       {"name": "table", "type": "int", "count": 4, "initialized": false}]}
 
-The grid has ceil(extent / tile) instances along each axis of `tile`; a block has `threads` threads
-in x.  With `cluster`, which is there only if it is more than 1, so many blocks compute an instance:
+The grid has ceil(extent / tile) programs along each axis of `tile`; a block has `threads` threads
+in x.  With `cluster`, which is there only if it is more than 1, so many blocks compute a program:
 the grid's third axis has so many times as many blocks.  `workspace`, of variants alone: the entry
-has one pointer more, to memory with so many bytes for each instance behind 4096 that are zero.
+has one pointer more, to memory with so many bytes for each program behind 4096 that are zero.
 `shared_bytes` is what the PTX states itself; `dynamic_shared_bytes` is what the launch must ask
 for.  An argument must be a multiple of
 its parameter's `multiple_of`, if there is one: a number of bytes for a pointer.  `tunables` has the

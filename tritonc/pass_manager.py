@@ -114,12 +114,21 @@ def check(passes: Sequence[Pass], order: Sequence[tuple[str, str, str]]) -> None
             raise ValueError(f"pass {row.name} runs twice for one reason")
 
 
+def has_layouts(module: Module) -> bool:
+    """Whether a pass of the backend left the IR: those before LAYOUTS cannot go on with it."""
+    return any(tile.layout is not None for kernel in module.kernels for tile in _tiles(kernel))
+
+
+def _tiles(kernel: Kernel) -> list[Tile]:
+    return [result.type for op in kernel.ops() for result in op.results
+            if isinstance(result.type, Tile)]
+
+
 def check_stage(module: Module, passes: Sequence[str]) -> None:
-    """Refuse IR that `passes` of the backend cannot go on with.  Raises CompileError."""
+    """Refuse IR that `passes`, those that are left, cannot go on with.  Raises CompileError."""
     begins = LAYOUTS in passes
     for kernel in module.kernels:
-        tiles = [result.type for op in kernel.ops() for result in op.results
-                 if isinstance(result.type, Tile)]
+        tiles = _tiles(kernel)
         if begins and any(tile.layout is not None for tile in tiles):
             raise fail("ir-stage", kernel.span, f"kernel '{kernel.name}' has layouts already: say "
                        "with --start-after=PASS which pass wrote it")

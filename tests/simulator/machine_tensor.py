@@ -167,7 +167,7 @@ def _check_map(frame: Frame, op: Op, tensor: TensorMap) -> None:
                    f"{tensor.stride}, box {tensor.box}")
 
 
-def _ring_init(machine: Machine, frame: Frame, op: Op) -> None:
+def _init_barriers(machine: Machine, frame: Frame, op: Op) -> None:
     view: View = frame.read(op.operands[0])
     extents = view.offsets.shape
     threads = np.zeros(view.offsets.size, np.int16)
@@ -180,7 +180,7 @@ def _stage(machine: Machine, view: View) -> Stage:
     return machine.engine.rings[view.serial][int(view.offsets[0, 0])]
 
 
-def _ring_expect(machine: Machine, frame: Frame, op: Op) -> None:
+def _expect_full(machine: Machine, frame: Frame, op: Op) -> None:
     if _off(frame, op):
         return
     stage = _stage(machine, frame.read(op.operands[0]))
@@ -189,7 +189,7 @@ def _ring_expect(machine: Machine, frame: Frame, op: Op) -> None:
     stage.expected = op.attributes["bytes"]
 
 
-def _ring_fill(machine: Machine, frame: Frame, op: Op) -> None:
+def _arrive_full(machine: Machine, frame: Frame, op: Op) -> None:
     if _off(frame, op):
         return
     view: View = frame.read(op.operands[0])
@@ -280,7 +280,7 @@ def _panel(buffer: View, number: int, tensor: TensorMap) -> View:
     return buffer._replace(start=0, offsets=rows[np.newaxis])
 
 
-def _ring_release(machine: Machine, frame: Frame, op: Op) -> None:
+def _arrive_empty(machine: Machine, frame: Frame, op: Op) -> None:
     """Buffers that nothing in flight reads are as if no thread had read them, once acquired."""
     if _off(frame, op):
         return
@@ -297,7 +297,7 @@ def _ring_release(machine: Machine, frame: Frame, op: Op) -> None:
     stage.phases, stage.released = stage.phases + 1, engine.releases
 
 
-def _ring_acquire(machine: Machine, frame: Frame, op: Op) -> None:
+def _wait_empty(machine: Machine, frame: Frame, op: Op) -> None:
     if _off(frame, op):
         return
     view: View = frame.read(op.operands[0])
@@ -313,7 +313,7 @@ def _ring_acquire(machine: Machine, frame: Frame, op: Op) -> None:
         buffer.put(buffer.space.hazards.reader, np.where(readers == RELEASED, NOBODY, readers))
 
 
-def _ring_wait(machine: Machine, frame: Frame, op: Op) -> None:
+def _wait_full(machine: Machine, frame: Frame, op: Op) -> None:
     view: View = frame.read(op.operands[0])
     extents = view.offsets.shape
     machine.get(frame, op, view, _everybody(view), extents)
@@ -345,8 +345,8 @@ SIMULATED: dict[str, Callable[[Machine, Frame, Op], Any]] = {
     "wgmma": _wgmma, "wgmma_wait": _wgmma_wait, "proxy_fence": _proxy_fence,
     "claim_slot": _claim_slot, "release_slot": _release_slot, "tensor_map": _tensor_map,
     "publish_maps": _publish_maps,
-    "init_barriers": _ring_init, "expect_full": _ring_expect, "arrive_full": _ring_fill,
+    "init_barriers": _init_barriers, "expect_full": _expect_full, "arrive_full": _arrive_full,
     "tensor_copy": _tensor_copy,
-    "wait_full": _ring_wait, "arrive_empty": _ring_release, "wait_empty": _ring_acquire,
+    "wait_full": _wait_full, "arrive_empty": _arrive_empty, "wait_empty": _wait_empty,
     "tensor_store": _tensor_store, "store_wait": _store_wait,
 }

@@ -73,8 +73,12 @@ def program(op: str, operands: list[Any], types: list[Scalar], to: Scalar | None
     return k.done()
 
 
-def check(p: Program, target: str = "sm_80", ulp: float = 0.0, **options: Any) -> None:
-    want, got = p.run()["out"], execute(lowered(p, target=target), target, **options)["out"]
+def check(p: Program, target: str = "sm_80", **options: Any) -> None:
+    compare(p, lowered(p, target=target), target, **options)
+
+
+def compare(p: Program, low: Program, target: str = "sm_80", **options: Any) -> None:
+    want, got = p.run()["out"], execute(low, target, **options)["out"]
     e = p.kernel.parameters[-1].type.element
     if e == BF16:
         want, got = ((a.astype(np.uint32) << 16).view(np.float32) for a in (want, got))
@@ -169,9 +173,11 @@ def test_many_numbers_divided_by_one(op: str, divisor: int) -> None:
     assert text.count("div.") == 1 and "rem." not in text  # none for each number
 
 
+@pytest.mark.parametrize("pieces", [False, True])
 @pytest.mark.parametrize("kind", ["each", "one", "moderate"])
-def test_quotients_of_any_floats(kind: str) -> None:
-    """Subnormal, infinite and zero ones too: of numbers with a divisor of their own, and of one."""
+def test_quotients_of_any_floats(kind: str, pieces: bool) -> None:
+    """Subnormal, infinite and zero ones too: of numbers with a divisor of their own, and of one;
+    by themselves, and behind a product, where they come piece by piece."""
     one = kind == "one"
     random = np.random.default_rng(int(one))
     bits = random.integers(0, 2**32, (2, 1024), dtype=np.uint64).astype(np.uint32)
@@ -190,11 +196,16 @@ def test_quotients_of_any_floats(kind: str) -> None:
     divisor = k.spread(k.load(k.pointer("d", F32, d[300:301])), (1024,)) if one else k.load(
         k.at(k.pointer("d", F32, d), r))
     out = k.pointer("out", F32, np.zeros(1024, np.float32))
-    k.store(k.at(out, r), k.build.value("fdiv", x, divisor))
+    ones = k.load(k.at(k.pointer("ones", F32, np.ones(1024, np.float32)), r))
+    k.store(k.at(out, r), k.build.value("fmul", k.build.value("fdiv", x, divisor), ones))
     p = k.done()
-    check(p)
-    text = ptx(lowered(p, without=("specialize",)), "sm_80")
-    assert "rcp.approx.ftz.f64" in text and "div.rn" not in text  # no call of the assembler's
+    low = lowered(p, without=("specialize",))
+    for op in low.kernel.ops():
+        if op.name == "fdiv" and pieces:
+            op.attributes["piecewise"] = True
+    compare(p, low)
+    text = ptx(low, "sm_80")
+    assert ("rcp.approx.ftz.f64" in text, "div.rn" in text) == (pieces, not pieces)
 
 
 @pytest.mark.parametrize("e", INTEGERS, ids=str)

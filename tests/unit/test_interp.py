@@ -286,6 +286,17 @@ def test_undefined_elements_stay_out_of_the_way() -> None:
     assert on_arrays(body, F8, np.ones(8, np.float32))[1].tolist() == [0, 4, 8, 0, 0, 0, 0, 0]
 
 
+def test_each_result_of_a_function_is_undefined_by_itself() -> None:
+    body = UNDEFINED + pointers("b", "f32", 8) + (
+        '  %any, %sum = reduce_with %in, %x {axis = 0, function = "i1 %a, f32 %b, i1 %c, f32 %d'
+        ' -> %p, %s; %p = or %a, %c : i1; %s = fadd %b, %d : f32"} : i1, f32\n'
+        "  %one = constant {value = 1.0} : f32<8>\n  %all = splat %any : i1<8>\n")
+    assert on_arrays(body + "  @%all store %pb, %one", F8, np.zeros(8, np.float32))[1].all()
+    name, _, message = error(body + "  %s = splat %sum : f32<8>\n  store %pb, %s", F8,
+                             np.zeros(8, np.float32))
+    assert name == "run-undefined" and message.startswith("element [0] of the value")
+
+
 @pytest.mark.parametrize("use, line, what", [
     ("  store %pa, %x", "store", "element [3] of the value stored here is undefined"),
     ("  %y = fneg %x : f32<8>\n  store %pa, %y", "store", "element [3] of the value"),

@@ -16,8 +16,9 @@ from typing import Any
 
 import pytest
 
+from tritonc.tune.search.choices import Choice
 from tritonc.tune.search.journal import Journal, Record
-from tritonc.tune.search.schedule import FINAL_ROUNDS, TOO_SLOW, Choice, Search
+from tritonc.tune.search.schedule import FINAL_ROUNDS, TOO_SLOW, Search
 from tritonc.tune.search.variants import Variant
 from tritonc.tune.workers.jobs import Code, Illegal, Job, Measured, Wrong
 from tritonc.tune.workers.workers import CannotStart, JobLost

@@ -6,7 +6,7 @@ A pointer tile is *affine* if element (i0, i1, ...) points to
 
 with a parameter `base` and polynomials of scalars `offset`, `stride`.  Its mask is *rectangular* if
 it is a conjunction of tests `start_d + i_d < bound_d`, one axis each, and of scalar conditions.
-Together they describe a box of a strided tensor: what the copy engine wants (ISA, "Tensors"), and
+Together they describe a box of a strided tensor: what TMA wants (ISA, "Tensors"), and
 what says how an access moves from one iteration of a loop to the next.
 
 Inside a loop, the counter of its iterations is the symbol `Iteration.counter`: a phi `p = [p0],

@@ -69,7 +69,7 @@ def stores_may_reach(kernel: Kernel, blocks: Iterable[Block], loads: Iterable[Op
             if WRITE not in op.effects:
                 continue
             if not op.operands:
-                return True  # a barrier: other instances' writes may become visible
+                return True  # a barrier: other programs' writes may become visible
             if any(may_alias(kernel, op.operands[0], source, roots) for source in sources):
                 return True
     return False

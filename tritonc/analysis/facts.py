@@ -28,7 +28,7 @@ from tritonc.ir.types import element, is_int, shape
 
 Interval = tuple[int, int]
 _MAX_DEPTH = 60  # operations that an answer looks through
-_PROGRAMS = (1 << 31) - 1  # the most instances along an axis (CUDA: gridDim.x)
+_PROGRAMS = (1 << 31) - 1  # the most programs along an axis (CUDA: gridDim.x)
 
 # Operations whose result's elements are elements of their first operand.
 _MOVES = frozenset({"splat", "broadcast", "reshape", "trans", "assume_multiple", "convert_layout"})
@@ -93,7 +93,7 @@ class Facts:
         if name == "get_num_programs":
             return 1, _PROGRAMS
         if name == "get_global_range":
-            return whole  # the last instance may wrap past the end
+            return whole  # the last program may wrap past the end
         if name == "phi":
             return self._phi(op, whole)
         if name in ("select", "psi"):

@@ -169,10 +169,6 @@ def _library() -> Any:
     # dominates its new use.  Without the pass, taps of a filter (depthwise convolution) have 40 %
     # more instructions, and take a quarter more time.
     llvm.set_option("tritonc", "--enable-poison-reuse-guard=false")
-    # Sinking takes an operation to the block that reads it, over the ends of the branches between:
-    # an epilogue that computes a few registers at a time kept what all of them are made of (SiLU
-    # and a residual behind 128 x 256: 4560 bytes of spills, 148 without it).
-    llvm.set_option("tritonc", "--disable-machine-sink")
     return llvm
 
 

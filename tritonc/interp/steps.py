@@ -76,7 +76,8 @@ def _computed(row: OpInfo, op: Op, operands: Sequence[Value]) -> Step:
         """Keep the result's undefined elements."""
         values, undefined = frame.values, frame.undefined
         found = [undefined.get(v) for v in operands]
-        mask = cause = None
+        mask: Any = None
+        cause = None
         if any(found):
             mask = propagate([f and f[0] for f in found], inputs)
             if spread and mask is not None:
@@ -89,7 +90,8 @@ def _computed(row: OpInfo, op: Op, operands: Sequence[Value]) -> Step:
                 if extra is not None and np.any(extra):
                     mask = extra if mask is None else mask | extra
                     cause = cause or op
-        for result in results:
+        masks = mask if isinstance(mask, list) else [mask] * len(results)
+        for result, mask in zip(results, masks, strict=True):
             frame.define(result, values[result], mask, cause)
 
     def step(frame: Frame) -> None:

@@ -20,7 +20,8 @@ _ABSORBING = {"and": 0, "or": -1}  # the number that decides the result alone
 
 
 def propagation(row: OpInfo, op: Op) -> Callable[[Masks, Sequence[Any]], Any]:
-    """The mask of undefined result elements, from those of the operands, one of which exists."""
+    """The mask of undefined result elements, from those of the operands, one of which exists; of a
+    function's results a list of such."""
     rule = row.rule
     if rule is rules.choose:
         return _of_choice
@@ -73,7 +74,7 @@ def _of_function(op: Op, masks: Masks, inputs: Sequence[Any]) -> Any:
                 *(np.broadcast_to(found.get(r, np.False_), extents) for r in function.results)]
 
     along = arrays.reduce_along if op.name == "reduce_with" else arrays.scan_along
-    return either(along(op, columns, join)[k:])
+    return along(op, columns, join)[k:]
 
 
 def _of_take(op: Op, masks: Masks, inputs: Sequence[Any]) -> Any:

@@ -108,7 +108,7 @@ class Device:
         """What every pointer argument holds after the kernel ran, in held form.
 
         `threads` is the size of a block, `dynamic_shared` the bytes of shared memory beyond what
-        the PTX states, `cluster` how many blocks compute one instance.  Raises CompileError if the
+        the PTX states, `cluster` how many blocks compute one program.  Raises CompileError if the
         driver rejects the PTX or the launch, or if the kernel wrote outside of a buffer.
         """
         loaded, entry = self.load(ptx.encode(), data.kernel.name, dynamic_shared)

@@ -290,7 +290,7 @@ def round_array(element: Scalar, array: Array) -> Array:
 
 def grid_of(problem: Problem, kernel: str, tile: Mapping[int, int], names: Mapping[str, Any]
             ) -> tuple[int, ...]:
-    """How many instances lie along each axis: the range divided by the tile, rounded up."""
+    """How many programs lie along each axis: the range divided by the tile, rounded up."""
     axes = max(tile, default=0) + 1
     if len(problem.range) < axes:
         at = problem.range[-1].span if problem.range else problem.span

@@ -23,8 +23,8 @@ MOST_PROGRAMS = 1 << 22  # an empty program takes some 10 us: the better part of
 
 @dataclass(frozen=True)
 class Running:
-    """How the interpreter runs: the order of instances, the most operations of one, whether races
-    between instances are errors, the steps of a debugger, and who takes warnings (see
+    """How the interpreter runs: the order of programs, the most operations of one, whether races
+    between programs are errors, the steps of a debugger, and who takes warnings (see
     `interpreter.run`)."""
 
     order: str = FORWARD

@@ -15,7 +15,10 @@ import numpy as np
 
 MAX_ELEMENTS = 1 << 30  # of one array
 MAX_WORK = 1 << 42  # multiplications; a product of 8192 x 8192 x 8192 takes half a minute
-SLOW = 64  # how much longer an operation of a decomposition takes than one of a product
+# How much longer an operation takes than one of a product of matrices:
+SLOW = 64  # of transforms and convolutions
+ITERATED = 256  # of singular values and eigenvalues
+SOLVED = 8  # of systems of equations
 
 
 class Refused(Exception):
@@ -51,9 +54,19 @@ def _order(a: Any) -> tuple[int, int, int]:
     return prod(batch), m, n
 
 
-def _decomposition(a: Any, *_: Any, **__: Any) -> tuple[int, int]:
+def _values(a: Any, *_: Any, **__: Any) -> tuple[int, int]:
     count, m, n = _order(a)
-    return count * max(m, n) ** 2, SLOW * count * m * n * max(m, n)
+    return count * max(m, n) ** 2, ITERATED * count * m * n * max(m, n)
+
+
+def _solution(a: Any, *_: Any, **__: Any) -> tuple[int, int]:
+    count, m, n = _order(a)
+    return count * max(m, n) ** 2, SOLVED * count * m * n * max(m, n)
+
+
+def _fit(x: Any, _: Any, deg: Any, *__: Any, **___: Any) -> tuple[int, int]:
+    count, terms = np.size(x), int(np.max(deg)) + 1
+    return count * terms, ITERATED * count * terms**2
 
 
 def _power(a: Any, n: int) -> tuple[int, int]:
@@ -67,7 +80,7 @@ def _chain(arrays: Any, *_: Any, **__: Any) -> tuple[int, int]:
 
 
 def _convolution(a: Any, v: Any, *_: Any, **__: Any) -> tuple[int, int]:
-    return np.size(a) + np.size(v), np.size(a) * np.size(v)
+    return np.size(a) + np.size(v), SLOW * np.size(a) * np.size(v)
 
 
 def _einsum(subscripts: Any, *operands: Any, **_: Any) -> tuple[int, int]:
@@ -155,9 +168,9 @@ def _pad(a: Any, width: Any, *_: Any, **__: Any) -> tuple[int, int]:
 
 
 _BOUNDS: dict[str, Bound] = {
-    **dict.fromkeys(["svd", "eig", "eigh", "eigvals", "eigvalsh", "qr", "inv", "pinv", "det",
-                     "slogdet", "cholesky", "solve", "lstsq", "cond", "matrix_rank", "svdvals"],
-                    _decomposition),
+    **dict.fromkeys(["svd", "eig", "eigh", "eigvals", "eigvalsh", "pinv", "lstsq", "cond",
+                     "matrix_rank", "svdvals"], _values),
+    **dict.fromkeys(["qr", "inv", "det", "slogdet", "cholesky", "solve"], _solution),
     **dict.fromkeys(["convolve", "correlate", "polymul"], _convolution),
     **dict.fromkeys(["fft", "ifft", "rfft", "irfft", "hfft", "ihfft"], _transform),
     **dict.fromkeys(["matmul", "dot", "inner", "vecdot", "matvec", "vecmat"], _product),
@@ -165,6 +178,6 @@ _BOUNDS: dict[str, Bound] = {
     **dict.fromkeys(["diag", "diagflat"], _diagonal),
     **dict.fromkeys(["outer", "kron", "meshgrid"], _pairs),
     "matrix_power": _power, "multi_dot": _chain, "einsum": _einsum, "tensordot": _tensordot,
-    "eye": _eye, "identity": _eye, "bincount": _bincount, "vander": _columns,
+    "polyfit": _fit, "eye": _eye, "identity": _eye, "bincount": _bincount, "vander": _columns,
     "repeat": _repeat, "tile": _tile, "resize": _resize, "pad": _pad,
 }  # fmt: skip

@@ -228,6 +228,8 @@ class Context:
                 folded = self._fold(name, type, terms, attributes)
                 if folded is not None:
                     return folded
+        if type.element is LITERAL:  # what is computed of one is the double that it is
+            type = ctype(DOUBLE, type.shape)
         values = [self.value(t) for t in terms]
         return Term(type, self.emit(name, *values, type=type, guard=guard, **attributes).result)
 

@@ -160,8 +160,9 @@ def raw_operands(kernel: Kernel, context: Context) -> bool:
                 _insert(cfg, made, op, in_registers)
                 changed = True
         for load in _beside(block, infos):
-            _insert(cfg, Computed([load], readers[load.result]), None, True)
-            changed = True
+            if load.result in readers:  # share_repeats leaves loads that nobody reads any more
+                _insert(cfg, Computed([load], readers[load.result]), None, True)
+                changed = True
     return changed
 
 

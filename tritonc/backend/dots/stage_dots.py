@@ -68,7 +68,7 @@ from tritonc.ir.layouts.layout import Layout, SharedLayout, axis_bases
 from tritonc.ir.layouts.shared_layout import BANK_BYTES, tensor_row, transpose
 from tritonc.ir.types import F8E4M3, F8E5M2, TF32, Buffer, Tile, scalar, shape
 
-RARE = 16 * 1024  # bytes of the operands of a body that few instances take
+RARE = 16 * 1024  # bytes of the operands of a body that few programs take
 _MOVES = ("trans", "reshape")  # operations whose results are views of a buffer
 
 

@@ -46,7 +46,7 @@ def _reaches(source: Op, target: Op, inside: set[Op], values: Iterable[Value] | 
 
 def large(block: Block) -> bool:
     """Whether products of the block that run beside each other make a large one.  Slices of the
-    inner axis make none: its tile is as small, and may have few rows, of which the copy engine
+    inner axis make none: its tile is as small, and may have few rows, of which TMA
     brings those that a tensor lacks no faster than others (H200, 112 of 128 rows beyond the tensor:
     35 us, 18 without; by threads 16)."""
     sizes = [prod(shape(op.result.type)[-2:]) for op in products(block.ops)]

@@ -1,6 +1,6 @@
 """printf, assert and assume.
 
-`printf` and `assert` cost nothing unless `--device-assert`.  Scalars print once per instance, tiles
+`printf` and `assert` cost nothing unless `--device-assert`.  Scalars print once per program, tiles
 once per element: each owner prints a line for each of its registers.
 """
 

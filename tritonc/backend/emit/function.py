@@ -56,6 +56,7 @@ class FunctionEmitter(Instructions):
         self.warps: int = kernel.attributes["num_warps"]
         self.pipelined_on_cores = {"fma_dot", "async_copy"} <= {op.name for op in kernel.ops()}
         self.compared = compared_negations(kernel)
+        self.has_pieces = any(op.attributes.get("piecewise") for op in kernel.ops())
         self.has_words = any(op.name == "pack" for op in kernel.ops())
         self.has_bfloat = any(element(v.type) == BF16 for op in kernel.ops()
                               for v in (*op.operands, *op.results))

@@ -11,7 +11,7 @@ programs at a time keep their rows in the caches.  So it is where much is comput
 Where programs ask each other for what they have found, few threads have many elements each: more
 programs are resident with so many registers, and their warps wait for fewer.  So it is where axes
 are split and joined again and again, as by butterflies.
-Few threads per instance leave the number of instances on a processor to the hardware.
+Few threads per program leave the number of programs on a processor to the hardware.
 """
 
 from __future__ import annotations

@@ -1,30 +1,30 @@
-"""persist: as many blocks as run at once compute all instances of a product, one after another.
+"""persist: as many blocks as run at once compute all programs of a product, one after another.
 
 Before:  entry: ...             After:  launch: cond_br %own < blocks, begin, over
          ...                            begin:  br head
          ret                            head:   %i = phi [%own, begin], [%i + blocks, next]
-                                                cond_br %i < instances, entry, done
-                                        entry:  ... instance %i
+                                                cond_br %i < programs, entry, done
+                                        entry:  ... program %i
                                                 br next
                                         next:   br head
                                         done:   ret
                                         over:   ret
 
 Making tensor maps, barriers and the first copies takes a block some microseconds, a tenth of the
-time of a middling tile.  The launch still has a block for each instance: those beyond what the
-multiprocessors hold end before they make anything.  Instances keep their numbers, so that one
-that asks for its number gets it; a kernel with atomics, whose instances may wait for each other, is
+time of a middling tile.  The launch still has a block for each program: those beyond what the
+multiprocessors hold end before they make anything.  Programs keep their numbers, so that one
+that asks for its number gets it; a kernel with atomics, whose programs may wait for each other, is
 left alone.
 
-Where the kernel begins with a choice of a body that does not depend on the instance (`specialize`),
+Where the kernel begins with a choice of a body that does not depend on the program (`specialize`),
 only the body that is taken first gets the loop: what is made once per block is made once there.
 
-Also gives the instances the order of `rasterize`.  Done where a dot runs on wgmma and is so
-large that the copy engine brings its operands: then there are tensor maps to make, and a block
-fills a multiprocessor; and where one map serves all instances.  Where one dot feeds another one of
-its iteration, as in attention, only if a producer warp can be ahead of both, into the next instance
+Also gives the programs the order of `rasterize`.  Done where a dot runs on wgmma and is so
+large that TMA brings its operands: then there are tensor maps to make, and a block
+fills a multiprocessor; and where one map serves all programs.  Where one dot feeds another one of
+its iteration, as in attention, only if a producer warp can be ahead of both, into the next program
 too (`_ahead`).
-Meta-parameter `persistent`: 0 leaves one block for each instance.
+Meta-parameter `persistent`: 0 leaves one block for each program.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def _types(block: Block) -> Counter[Type]:
 
 
 def _alternatives(kernel: Kernel) -> bool:
-    """Whether an instance chooses between products: their loops take up no copies of each other."""
+    """Whether a program chooses between products: their loops take up no copies of each other."""
     part = body(kernel)
     general = rare(kernel, part) if maps_last(part) else []
     found = [block for block in part if block not in general
@@ -130,8 +130,8 @@ def rare(kernel: Kernel, part: list[Block]) -> list[Block]:
 
 
 def _maps_differ(kernel: Kernel) -> bool:
-    """Whether instances have rows of other lengths, where masks of a product's operands end at
-    what an instance's number says, as at the end of its part of K: each would make maps."""
+    """Whether programs have rows of other lengths, where masks of a product's operands end at
+    what a program's number says, as at the end of its part of K: each would make maps."""
     for loop in Cfg(kernel).loops:
         iteration = Iteration(loop)
         affinity = Affinity(iteration)
@@ -163,8 +163,8 @@ def _extents(op: Op, affinity: Affinity, counter: Value) -> list[Linear]:
 
 
 def maps_last(part: list[Block]) -> bool:
-    """Whether the extents of tensors are the same for all instances: no mask reads what an
-    instance loads."""
+    """Whether the extents of tensors are the same for all programs: no mask reads what a
+    program loads."""
     ops = [op for block in part for op in block.ops]
     loaded = computed_of(ops, {op.result for op in ops if op.name == "load" and not isinstance(
         op.result.type, Tile)}, ("load",))
@@ -184,9 +184,9 @@ def computed_of(ops: Iterable[Op], values: set[Value], ends: Container[str] = ()
 
 
 def body(kernel: Kernel) -> list[Block]:
-    """The blocks that compute an instance: those behind the first choice of the kernel's entry, if
-    that is the same for all instances and the bodies stay apart, and behind returns that all
-    instances take or none; otherwise all."""
+    """The blocks that compute a program: those behind the first choice of the kernel's entry, if
+    that is the same for all programs and the bodies stay apart, and behind returns that all
+    programs take or none; otherwise all."""
     found, start = kernel.blocks, kernel.entry
     while True:
         end = start.terminator
@@ -210,11 +210,11 @@ def body(kernel: Kernel) -> list[Block]:
 
 def add_loop(kernel: Kernel, part: list[Block], each: int = 1, back: bool = False
              ) -> tuple[Block, Value]:
-    """Put blocks of the kernel into a loop over instances.  The first of them begins an instance.
+    """Put blocks of the kernel into a loop over programs.  The first of them begins a program.
     `each`: blocks that go through it on each multiprocessor; `back`: every other turn, the last
-    block takes the first instance, so that all get as much work where that falls or grows.
+    block takes the first program, so that all get as much work where that falls or grows.
 
-    Returns the block that begins one now, and the instance's number.
+    Returns the block that begins one now, and the program's number.
     """
     launch, begin, head = Block("launch"), Block("begin"), Block("head")
     start, following, done, over = (Block(name) for name in ("instance", "next", "done", "over"))
@@ -264,7 +264,7 @@ def add_loop(kernel: Kernel, part: list[Block], each: int = 1, back: bool = Fals
 
 
 def axes(blocks: list[Block]) -> int:
-    """How many axes of the launch the instances are numbered along, at least two."""
+    """How many axes of the launch the programs are numbered along, at least two."""
     used = {int(op.attributes["axis"]) for block in blocks for op in block.ops
             if op.name in _NUMBERS}
     return max({1, *used}) + 1
@@ -311,6 +311,6 @@ def counts_programs(loop: Loop) -> bool:
 
 
 def rare_programs(kernel: Kernel) -> list[Block]:
-    """The blocks of bodies that persistent blocks take for few instances, if for any."""
+    """The blocks of bodies that persistent blocks take for few programs, if for any."""
     return [block for loop in Cfg(kernel).loops if counts_programs(loop)
             for block in rare(kernel, loop.blocks)]

@@ -1,6 +1,6 @@
 """rasterize: an order of programs in which those that run together share rows and columns.
 
-Before:  %m = get_program_id {axis = 0}      After:  the same two numbers, of another instance:
+Before:  %m = get_program_id {axis = 0}      After:  the same two numbers, of another program:
          %n = get_program_id {axis = 1}              i = n * rows + m, counted in bands of 8 rows:
                                                      band = i / (8 * columns), first = 8 * band,
                                                      high = min(rows - first, 8),
@@ -10,23 +10,23 @@ Before:  %m = get_program_id {axis = 0}      After:  the same two numbers, of an
 The hardware starts blocks in the order of i.  As the source numbers them, those that run together
 fill whole columns of the result, so each reads its own rows of the left operand; in bands of 8 rows
 they form a rectangle, and the L2 cache serves each operand to several.  The map is one to one
-whatever the launch's size, and instances have no order that a program could see.
+whatever the launch's size, and programs have no order that a program could see.
 
-Where all operands depend on the second number, as those of a batch do, instances share nothing
+Where all operands depend on the second number, as those of a batch do, programs share nothing
 across it: they keep the order of i, in which those of one column run together.  Where the work
 grows with the first number, as under a causal mask, or falls, those with most of it come first, of
 a few columns, as many as the L2 cache serves at once: what ends last is short.  Persistent blocks
-take every other round of such instances backwards: each gets as much work as the others.
+take every other round of such programs backwards: each gets as much work as the others.
 
-Where a part of the instances takes the body for edges (`specialize`), which is slower, the order is
+Where a part of the programs takes the body for edges (`specialize`), which is slower, the order is
 backwards: edges are last along each axis, and now first, so that what ends last is not slow.
 
 Products on wgmma are computed by persistent blocks (`persist`), in the same order.
 
-Done for kernels with a matrix product that number their instances along two axes.  `group` is a
+Done for kernels with a matrix product that number their programs along two axes.  `group` is a
 meta-parameter; 1 leaves the order alone.  Must come after specialize, which reads program ids.
 
-Which instances have the longest loops, their numbers tell (`trend`):
+Which programs have the longest loops, their numbers tell (`trend`):
 
     end = min(S, (get_program_id(0) + 1) * TM)        the work grows with the number along axis 0
     for (int n = 0; n < end; n += TN) ...
@@ -48,14 +48,14 @@ from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.types import I32, shape
 
 GROUP = 8  # rows of a band
-COLUMNS = 8  # whose longest instances come first
+COLUMNS = 8  # whose longest programs come first
 _FOLLOW = ("add", "smin", "smax", "umin", "umax", "sext", "zext", "trunc", "assume_multiple")
 _LESS = ("slt", "sle", "ult", "ule")
 _GREATER = ("sgt", "sge", "ugt", "uge")
 
 
 def rasterize(kernel: Kernel, context: Context) -> bool:
-    """Renumber the instances of matrix products in bands."""
+    """Renumber the programs of matrix products in bands."""
     shared = persist.shares_loops(context)  # few programs: an order saves nothing
     group = context.meta.get("group", 1 if shared else GROUP)
     ids = [op for op in kernel.ops() if op.name == "get_program_id"]
@@ -94,7 +94,7 @@ def rasterize(kernel: Kernel, context: Context) -> bool:
 
 def _numbers(b: Builder, group: int, number: Value, count: int, used: set[int], grows: int
              ) -> tuple[Value, ...]:
-    """The numbers along all axes of instance `number`, counted along `count` of them."""
+    """The numbers along all axes of program `number`, counted along `count` of them."""
     if used == {0}:  # the source has its own order
         return (b.value("urem", number, b.value("get_num_programs", axis=0)),)
     if count == 2:
@@ -106,7 +106,7 @@ def _numbers(b: Builder, group: int, number: Value, count: int, used: set[int], 
 
 
 def _shared(kernel: Kernel) -> bool:
-    """Whether instances of different numbers along axis 1 load a matrix in common."""
+    """Whether programs of different numbers along axis 1 load a matrix in common."""
     ops = list(kernel.ops())
     own = persist.computed_of(ops, {op.result for op in ops if op.name == "get_program_id"
                                     and op.attributes["axis"] == 1})
@@ -116,7 +116,7 @@ def _shared(kernel: Kernel) -> bool:
 
 def _banded(b: Builder, group: int, number: Value | None, back: bool = False
             ) -> tuple[Value, Value]:
-    """The numbers along axes 0 and 1 of an instance; `number` is None for this block's own.
+    """The numbers along axes 0 and 1 of a program; `number` is None for this block's own.
 
     `group`: 0 for the order of the numbers.  `back`: counted from the last ones.
     """
@@ -162,14 +162,14 @@ def _longest_first(b: Builder, grows: int, number: Value | None = None) -> tuple
 
 
 def _own(b: Builder) -> Value:
-    """The number of this block's instance."""
+    """The number of this block's program."""
     m, n = (b.value("get_program_id", axis=axis) for axis in (0, 1))
     return b.value("add", b.value("mul", n, b.value("get_num_programs", axis=0)), m)
 
 
 def bands(b: Builder, number: Value, rows: Value, columns: Value, group: int
            ) -> tuple[Value, Value]:
-    """Row and column of an instance, if they are counted in bands of `group` rows."""
+    """Row and column of a program, if they are counted in bands of `group` rows."""
     band_rows = b.constant(group, I32)
     size = b.value("mul", columns, band_rows)
     first = b.value("mul", b.value("udiv", number, size), band_rows)

@@ -15,6 +15,7 @@ from tritonc.analysis.windows import windows
 from tritonc.backend.layout.layout_choice import (
     ACCESS_BYTES,
     Access,
+    along_lines,
     coalesced,
     folded,
     scanned,
@@ -46,7 +47,7 @@ class Accesses:
             if not window.aligned:  # aligned accesses bring it
                 self.infos[load.operands[0]], self.masks[load] = window.info, window.guard
         self.records = records(kernel, self.infos)
-        self.operands = _operand_loads(ops)
+        self.operands, self.multiplied = _operand_loads(ops, True), _operand_loads(ops, False)
         self.staged, self.overlapping = _staged_loads(kernel), overlapping_loads(kernel)
         self.copied = {op.operands[0].op for op in ops if op.name == "channel"}
         reductions = [op for op in ops if op.name in ("reduce", "reduce_with")]
@@ -82,6 +83,9 @@ class Accesses:
         best = coalesced(access, self.warps, first, op in self.copied, run)
         if op.name == "load" and self.is_reduced(op, access.axis):
             best = folded(best, access.axis, access.element_bytes)
+        if op in self.multiplied and info is not None and (
+                info.contiguity[access.axis] >= access.shape[access.axis]):
+            best = along_lines(best, access.axis, access.element_bytes)
         if op in self.overlapping:
             best = stacked(best, self.overlapping[op])
         if op in self.staged:
@@ -190,9 +194,11 @@ def _staged_loads(kernel: Kernel) -> dict[Op, int]:
     return found
 
 
-def _operand_loads(ops: list[Op]) -> set[Op]:
-    """Loads of operands of products on tensor cores, which go to shared memory as they are."""
-    return {load for dot in ops if dot.name == "dot" and "instruction" in dot.attributes
+def _operand_loads(ops: list[Op], tensor_cores: bool) -> set[Op]:
+    """Loads of operands of products on tensor cores or on CUDA cores, which go to shared memory as
+    they are."""
+    return {load for dot in ops
+            if dot.name == "dot" and ("instruction" in dot.attributes) is tensor_cores
             for value in dot.operands[:2]
             if (load := origin(value, ("trans", "reshape")).op) is not None and load.name == "load"}
 

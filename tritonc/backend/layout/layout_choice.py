@@ -5,6 +5,7 @@ All choices are functions from shapes and axis information to a `Layout`; none l
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 from typing import NamedTuple
@@ -24,6 +25,7 @@ from tritonc.ir.layouts.layout_ops import vector_width
 from tritonc.ir.layouts.shared_layout import BANK_BYTES, BANKS
 
 PIECE_BYTES = 64  # that lanes side by side move, where others are elsewhere
+LINE_BYTES = 128  # of a cache
 SECTOR_BYTES = 32  # what global memory moves at the least
 LEAST_COPY = 4  # bytes of cp.async
 ACCESS_BYTES = 16  # what one instruction moves at the most
@@ -204,15 +206,35 @@ def folded(layout: Layout, axis: int, element_bytes: int) -> Layout:
     held = prod(2 for basis in layout.register if basis in own) * element_bytes
     lanes = [basis for basis in layout.lane if basis in own]
     lanes = lanes[log2(max(1, PIECE_BYTES // held)):] if held <= PIECE_BYTES else lanes
-    others = [basis for basis in layout.register if basis not in own]
-    swap = dict(zip(lanes, others))
-    swap |= {other: basis for basis, other in swap.items()}
-    register, lane, warp = (tuple(swap.get(b, b) for b in bases)
-                            for bases in (layout.register, layout.lane, layout.warp))
+    register, lane, warp = _swapped(layout, lanes, own)
     rest = [b for b in (*lane, *warp, *register) if b not in own and b]
     order = dict(zip(rest, sorted(rest)))
     return Layout(layout.shape, *(tuple(order.get(b, b) for b in bases)
                                   for bases in (register, lane, warp)))
+
+
+def along_lines(layout: Layout, axis: int, element_bytes: int) -> Layout:
+    """The layout of copies: instead of other rows a thread has more of its own, as long as lanes
+    side by side have whole lines of the cache.  A row costs a thread an address and a mask.
+
+    >>> print(along_lines(spread((16, 128), (1, 0), 4, 8), 1, 4))
+    #layout<shape=[16,128], register=[1,2,32], lane=[4,8,16,1024,64], warp=[128,256,512]>
+    """
+    own = axis_bases(layout.shape, axis)
+    held = next((n for n, basis in enumerate(own) if basis not in layout.register), len(own))
+    lanes = [basis for basis in layout.lane if basis in own]
+    register, lane, warp = _swapped(
+        layout, lanes[log2(max(1, LINE_BYTES // (element_bytes << held))):], own)
+    return Layout(layout.shape, register, lane, warp)
+
+
+def _swapped(layout: Layout, lanes: list[int], own: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+    """Registers, lanes and warps, with these bits of lanes in place of those of registers that are
+    not of the axis `own`, and the other way round."""
+    swap = dict(zip(lanes, (basis for basis in layout.register if basis not in own)))
+    swap |= {other: basis for basis, other in swap.items()}
+    return tuple(tuple(swap.get(b, b) for b in bases)
+                 for bases in (layout.register, layout.lane, layout.warp))
 
 
 def stacked(layout: Layout, axis: int) -> Layout:

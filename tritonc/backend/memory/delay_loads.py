@@ -41,6 +41,7 @@ from tritonc.ir.ops import READ, SHARED_READ, SHARED_WRITE
 from tritonc.ir.types import I32, element, scalar
 
 ENOUGH = 16  # registers of a tile that are worth it
+SEVERAL = 4  # places that a distance serves, which takes three instructions
 MANY = 8  # elements that a thread copies one by one: each has its place in a mask
 
 
@@ -119,7 +120,7 @@ def _compare_distances(mask: Value | None) -> bool:
             continue
         if op.name == "icmp":
             if op.attributes["predicate"] == "slt" and element(op.operands[0].type) == I32 \
-                    and non_negative(op.operands[0]):
+                    and held_elements(op.result) >= SEVERAL and non_negative(op.operands[0]):
                 changed |= not op.attributes.get("based", False)
                 op.attributes["based"] = True
         elif op.name in ("and", "cmpp", "broadcast", "reshape", "convert_layout"):
@@ -128,7 +129,7 @@ def _compare_distances(mask: Value | None) -> bool:
 
 
 def _spread(block: Block, load: Op, readers: dict[Value, list[Op]]) -> bool:
-    """Move a load of what all instances read alike, with what is made of it alone, to its reader,
+    """Move a load of what all programs read alike, with what is made of it alone, to its reader,
     if that is in this block, computes element by element, and only loads stand between."""
     if held_elements(load.result) < ENOUGH or load.attributes.get("volatile") or _is_own(load):
         return False
@@ -149,5 +150,5 @@ def _spread(block: Block, load: Op, readers: dict[Value, list[Op]]) -> bool:
 
 
 def _is_own(load: Op) -> bool:
-    """Whether where the load reads depends on which instance it is, or on data."""
+    """Whether where the load reads depends on which program it is, or on data."""
     return any(op.name == "get_program_id" or not op.pure for op in slice_of(load.operands))

@@ -14,8 +14,9 @@ After:   pre:   %s = sext %stride : i64
 each row that it reads, two registers each for the whole loop; told how far the rows are apart, it
 holds one address and the distance, which is the same for all threads.  A product on CUDA cores that
 reads 24 rows had no room for them beside its accumulators.  To move the one address takes two
-instructions of an iteration, to add an offset four to six.  Where the offset is no counter of the
-loop, or nothing is multiplied on CUDA cores, it is added (`step_pointers %q, %o, ...`).
+instructions of an iteration, to add an offset four to six; so it moves even if a thread has one
+row.  Where the offset is no counter of the loop, or nothing is multiplied on CUDA cores, it is
+added to the addresses of several (`step_pointers %q, %o, ...`).
 
 Needs layouts, and pointers whose elements are an affine function of their place (`affine.py`), with
 strides that are known before the loop.  After the passes that copy slices of loops.
@@ -53,12 +54,14 @@ def step_addresses(kernel: Kernel, context: Context) -> bool:
             if offset is None or offset.name != "splat" or not _before(fixed, loop, cfg):
                 continue
             form = affinity.of(fixed)
-            if form is None or not _spread(op.result.type, form) or not all(
+            if form is None or not all(
                     _before(v, loop, cfg) for s in form.strides for v in s.values()):
                 continue
             key = fixed, loop.preheader, offset.operands[0]
             if key not in moving:
                 moving[key] = _moving(*key, loop, cfg)
+            if moving[key][0] is fixed and not _spread(op.result.type, form):
+                continue
             if key[:2] not in strides:
                 strides[key[:2]] = _computed(form, loop.preheader)
             new = make_op("step_pointers", [*moving[key], *strides[key[:2]]], span=op.span)

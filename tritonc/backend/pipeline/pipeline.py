@@ -90,7 +90,7 @@ def _copy_ahead(kernel: Kernel, context: Context) -> bool:
     infos = axis_info.analyze(kernel)
     changed = False
     hindered: dict[Span | None, str] = {}  # the body made for aligned addresses comes last
-    served: set[Span | None] = set()  # places whose loads the engine makes in one of the bodies
+    served: set[Span | None] = set()  # places whose loads TMA makes in one of the bodies
     rare = rare_programs(kernel)  # the others shall have the memory
     left = [staged for staged in staged_loops(kernel) if staged.body not in rare]
     tensors = {"tensor_map", "tensor_copy"} <= context.target.features

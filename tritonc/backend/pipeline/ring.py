@@ -13,12 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tritonc.analysis.values import slice_of
+from tritonc.analysis.values import needed, slice_of
 from tritonc.backend.pipeline.channel import Channel, Means
 from tritonc.backend.pipeline.loop_slice import Slice, initial_values, stays_false
 from tritonc.backend.pipeline.staged_loop import (
     Guards,
     StagedLoop,
+    accumulators,
     computed_stays,
     guard_loads,
     widen,
@@ -26,9 +27,9 @@ from tritonc.backend.pipeline.staged_loop import (
 )
 from tritonc.backend.target.register_limits import COMPUTED_LEFT
 from tritonc.ir.build import make_op
-from tritonc.ir.cfg import Cfg, Loop, add_incoming, incoming, make_phi
+from tritonc.ir.cfg import Cfg, add_incoming, incoming, make_phi
 from tritonc.ir.copies import copy_ops
-from tritonc.ir.core import Block, Kernel, Op, Value, uses
+from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.types import I32, Tile, scalar
 
 
@@ -129,11 +130,12 @@ class Rewrite:
                 for phi, value in zip(self.part.phis, after, strict=True)}
 
     def copies(self, mapping: dict[Value, Value], stage: Value, ahead: int) -> list[Op]:
-        """One iteration's copies, from the phis' values in `mapping`, to a stage."""
+        """One iteration's copies, from the phis' values in `mapping`, to a stage.  Those that wait
+        for a load come last: the others are on their way meanwhile."""
         ops, runs = self.iteration(mapping)
         ops, self.late = self.split(ops, mapping)
         guards = Guards(runs)
-        for one in self.channels:
+        for one in sorted(self.channels, key=self.waits):
             load = one.load
             if load is None or not one.copied:
                 continue
@@ -149,6 +151,11 @@ class Rewrite:
             ops.append(make_op("async_copy", [buffer.result, pointer, *some], guard=under,
                                span=load.span))
         return [*ops, make_op("async_commit", [])] if self.copies_pieces else ops
+
+    def waits(self, one: Channel) -> bool:
+        """Whether a copy's addresses follow from what the same iteration loads."""
+        return one.load is not None and any(
+            op.name == "load" for op in needed(self.part.ops, one.load.inputs()))
 
     def split(self, ops: list[Op], mapping: dict[Value, Value]) -> tuple[list[Op], list[Op]]:
         """The operations of an iteration up to its loads to registers, and what follows from these
@@ -313,25 +320,3 @@ class Rewrite:
         for wait in waits:
             wait.operands.append(held.result)
             wait.attributes["held"] = 1
-
-
-def accumulators(kernel: Kernel, loop: Loop, wait: Op) -> list[Op]:
-    """The phis of the loop's header to which the products that `wait` waits for add, as far as
-    nothing else in the loop reads one, or what the product makes of it."""
-    readers = uses(kernel)
-    inside = set(loop.ops())
-    found = []
-    for value, result in zip(wait.operands, wait.results, strict=True):
-        start = value.op
-        if start is None or start.name != "wgmma" or start not in inside:
-            continue
-        phi = start.operands[2].op
-        if phi is None or phi not in loop.header.phis():
-            continue
-        if readers.get(result) != [phi] or readers.get(value) != [wait]:
-            continue
-        if any(op is not start and (op in inside or op.name == "phi")
-               for op in readers[phi.result]):
-            continue
-        found.append(phi)
-    return found

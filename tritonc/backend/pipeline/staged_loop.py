@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tritonc.analysis.values import needed, slice_of
+from tritonc.analysis.signs import non_negative
+from tritonc.analysis.values import int_of, needed, origin, slice_of
 from tritonc.backend.dots.together import chained
 from tritonc.backend.layout.conversion import Shared, plan_conversion
 from tritonc.backend.shared.shared_memory import VIEWS, accesses, allocation, body_of
@@ -234,6 +235,27 @@ def double_computed(kernel: Kernel, staged: StagedLoop, limit: int) -> None:
         op.replace_inputs({root: view.result for root, view in views.items()})
     body.ops[first:first] = views.values()
 
+def accumulators(kernel: Kernel, loop: Loop, wait: Op) -> list[Op]:
+    """The phis of the loop's header to which the products that `wait` waits for add, as far as
+    nothing else in the loop reads one, or what the product makes of it."""
+    readers = uses(kernel)
+    inside = set(loop.ops())
+    found = []
+    for value, result in zip(wait.operands, wait.results, strict=True):
+        start = value.op
+        if start is None or start.name != "wgmma" or start not in inside:
+            continue
+        phi = start.operands[2].op
+        if phi is None or phi not in loop.header.phis():
+            continue
+        if readers.get(result) != [phi] or readers.get(value) != [wait]:
+            continue
+        if any(op is not start and (op in inside or op.name == "phi")
+               for op in readers[phi.result]):
+            continue
+        found.append(phi)
+    return found
+
 
 def computed_stays(staged: StagedLoop, start: Op) -> bool:
     """Whether what a product reads from buffers that threads fill in the loop is still there when
@@ -265,6 +287,8 @@ class Guards:
     def under(self, guard: Value | None, pointer: Type) -> tuple[list[Op], Value]:
         """Operations that compute `condition and guard` for an access through `pointer`."""
         ops: list[Op] = []
+        if guard is not None and _says(guard, self.condition):
+            return ops, guard
         t = with_element(pointer, I1)
         if t not in self.splats:
             self.splats[t] = self.condition
@@ -275,6 +299,26 @@ class Guards:
             return ops, self.splats[t]
         ops.append(make_op("and", [guard, self.splats[t]]))
         return ops, ops[-1].result
+
+
+def _says(mask: Value, condition: Value) -> bool:
+    """Whether no element of a mask holds without the condition: `0 <= i && i < n` says `0 < n`."""
+    test = condition.op
+    if test is None or test.name != "icmp" or test.attributes["predicate"] != "sgt" \
+            or int_of(test.operands[1]) != 0:
+        return False
+    stack = [mask]
+    for part in stack:  # which grows
+        value = origin(part, ("broadcast", "reshape"))
+        op = value.op
+        if op is None:
+            continue
+        if op.name == "icmp" and op.attributes["predicate"] == "slt" and non_negative(
+                op.operands[0]) and origin(op.operands[1]) is test.operands[0]:
+            return True
+        if op.name == "and" or (op.name == "cmpp" and value is op.results[0]):
+            stack += op.operands
+    return False
 
 
 def guard_loads(ops: list[Op], condition: Value, before: Value | None, conjunction: list[Op],

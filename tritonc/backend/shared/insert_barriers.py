@@ -46,7 +46,7 @@ class Pending(NamedTuple):
 
     Shared memory: bytes [start, end), in the loop of `ring` at distance `ahead` of `stages`.
     Global memory: `root` is the parameter or table that the pointer comes from (None if unknown),
-    `pointer` the addresses, if each is one thread's; `release`: tells other instances that all
+    `pointer` the addresses, if each is one thread's; `release`: tells other programs that all
     before it is done; `moves`: the addresses, if they are others in each iteration of `ring`, of
     which this one was `before`; `every`: all addresses are a number modulo another one, in
     elements; `scalar`: stored by the first thread.
@@ -223,7 +223,7 @@ def _turn(state: State, loop: Loop) -> State:
     instances = counts_programs(loop)
     for p in state:
         if p.is_global and instances:
-            continue  # instances have no order
+            continue  # programs have no order
         if p.is_global:  # the addresses may be others by then
             moves = p.moves if p.ring is loop else None
             found.append(p._replace(pointer=None, moves=moves, before=moves is not None))

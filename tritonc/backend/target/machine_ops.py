@@ -6,182 +6,16 @@ barriers, matrix instructions, copies in flight.  A kernel in the backend uses b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from math import prod
-
+from tritonc.backend.target import machine_rules as own
 from tritonc.ir import rules
-from tritonc.ir.layouts.layout import Layout, log2
 from tritonc.ir.ops import OPS, OUTPUT, READ, ROWS, SHARED_READ, SHARED_WRITE, SYNC, OpInfo
-from tritonc.ir.rules import Attributes, TypeMismatch, Types
-from tritonc.ir.types import (
-    F32,
-    I1,
-    I32,
-    I64,
-    TF32,
-    Buffer,
-    Pointer,
-    Tile,
-    Type,
-    element,
-    is_int,
-    is_pointer,
-    scalar,
-    shape,
-    with_element,
-)
-
-
-def _layout_change(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
-    t = types[0]
-    if not (isinstance(t, Tile) and isinstance(stated, Tile)
-            and (t.element, t.shape) == (stated.element, stated.shape)):
-        raise TypeMismatch(f"cannot convert {t} to {stated}")
-    return (stated,)
-
-
-def _step_pointers(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
-    p, offset, *strides = types
-    if not is_pointer(p) or len(strides) != len(shape(p)) or not is_int(offset) or shape(offset) \
-            or any(s != I64 for s in strides):
-        raise TypeMismatch(f"expected a tile of pointers, an offset and strides, found {types}")
-    return (p,)
-
-
-def _buffer(t: Type | None) -> Buffer:
-    if not isinstance(t, Buffer):
-        raise TypeMismatch(f"expected a buffer, found {t}")
-    return t
-
-
-def _stage(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
-    whole = _buffer(types[0])
-    if types[1] != I32:
-        raise TypeMismatch(f"expected i32, found {types[1]}")
-    return (Buffer(whole.element, whole.shape, 1, whole.layout),)
-
-
-def _shared_store(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
-    b = _buffer(types[0])
-    if "bits" in attributes and b.shape != shape(types[1]):
-        part = Tile(b.element, b.shape)
-        if b.stages != 1 or _tile_part(types[1:], attributes, part) != (part,):
-            raise TypeMismatch(f"cannot store a part of {types[1]} to {b}")
-    elif b.stages != 1 or (element(types[1]), shape(types[1])) != (b.element, b.shape):
-        raise TypeMismatch(f"cannot store {types[1]} to {b}")
-    return ()
-
-
-def _shared_load(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
-    b = _buffer(types[0])
-    if stated is None or b.stages != 1 or (element(stated), shape(stated)) != (b.element, b.shape):
-        raise TypeMismatch(f"cannot load {stated} from {b}")
-    return (stated,)
-
-
-def _load_slice(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
-    b, axis = _buffer(types[0]), attributes["axis"]
-    extents = tuple(1 if d == axis else n for d, n in enumerate(b.shape))
-    if stated is None or b.stages != 1 or not 0 <= attributes["index"] < b.shape[axis] or (
-            element(stated), shape(stated)) != (b.element, extents):
-        raise TypeMismatch(f"{stated} is no slice of {b}")
-    return (stated,)
-
-
-def _gather(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
-    source, index = types
-    if not isinstance(source, Tile | Buffer) or element(index) != I32 or not shape(index):
-        raise TypeMismatch(f"cannot gather from {source} by {index}")
-    if isinstance(source, Buffer) and source.stages != 1:
-        raise TypeMismatch(f"expected one stage, found {source}")
-    return (with_element(index, source.element),)
-
-
-def _shared_atomic(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
-    b, index, value = _buffer(types[0]), types[1], types[2]
-    if b.stages != 1 or element(index) != I32 or value != with_element(index, b.element) \
-            or attributes["kind"] not in rules.ATOMICS:
-        raise TypeMismatch(f"no atomic {attributes['kind']} of {value} to {b} by {index}")
-    return ()
-
-
-def _tile_part(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
-    whole, parts = types[0], 1 << len(attributes["bits"])
-    if stated is None or element(whole) != element(stated) or prod(shape(whole)) != prod(
-            shape(stated)) * parts or not 0 <= attributes["index"] < parts:
-        raise TypeMismatch(f"{stated} is not one of {parts} parts of {whole}")
-    return (stated,)
-
-
-def _join_parts(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
-    parts = 1 << len(attributes["bits"])
-    if stated is None or len(types) != parts or any(
-            element(t) != element(stated) or prod(shape(t)) * parts != prod(shape(stated))
-            for t in types):
-        raise TypeMismatch(f"{len(types)} parts do not make {stated}")
-    return (stated,)
-
-
-def _buffer_view(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
-    _buffer(types[0])
-    return (_buffer(stated),)
-
-
-def _async_copy(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
-    b, p = _buffer(types[0]), element(types[1])
-    if not isinstance(p, Pointer) or shape(types[1]) != b.shape or (
-            p.element != b.element and (p.element, b.element) != (F32, TF32)) or any(
-            t != I1 for t in types[2:]):
-        raise TypeMismatch(f"cannot copy from {types[1]} to {b}")
-    return ()
-
-
-def _machine_dot(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
-    """As dot; the operands are buffers of one stage, or tiles in fragment layouts."""
-    a, b, c = types
-    plain = [Tile(element(t), shape(t)) for t in (a, b)]
-    if (columns := attributes.get("columns")) is not None:
-        plain[1] = Tile(element(b), (*shape(b)[:-1], columns[1] - columns[0]))
-    rules.dot([*plain, c], attributes, stated)
-    return (c,)
-
-
-def _held_apart(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
-    return tuple(types[: len(types) - attributes.get("held", 0)])
-
-
-def _packed(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
-    t = types[0]
-    if not isinstance(t, Tile) or t.element.bits not in (8, 16):
-        raise TypeMismatch(f"expected a tile of 8 or 16 bits, found {t}")
-    each = 32 // t.element.bits
-    extents = (*t.shape[:-1], t.shape[-1] // each)
-    layout = t.layout
-    if layout is not None:
-        skip = log2(each)
-        if layout.register[:skip] != tuple(1 << i for i in range(skip)):
-            raise TypeMismatch(f"no thread holds words of {t}")
-        register, lane, warp = (tuple(b >> skip for b in bases) for bases in (
-            layout.register[skip:], layout.lane, layout.warp))
-        layout = Layout(extents, register, lane, warp)
-    return (Tile(I32, extents, layout),)
-
-
-def _unpacked(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
-    if stated is None or _packed([stated], attributes, None) != tuple(types):
-        raise TypeMismatch(f"{types[0]} is no tile of words of {stated}")
-    return (stated,)
-
-
-def _same_types(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
-    return tuple(types)
-
+from tritonc.ir.types import I1, scalar
 
 _ROWS: list[OpInfo] = [
     OpInfo("get_num_multiprocessors", (), rules.stated_type,
            "How many multiprocessors the device has.", None),
     OpInfo("get_cluster_rank", (), rules.scalar_i32,
-           "This block's number among those of its cluster, which compute one instance.", None),
+           "This block's number among those of its cluster, which compute one program.", None),
     OpInfo("cluster_arrive", ("*mailboxes",), rules.nothing,
            "Tells the other blocks of the cluster that they may write to the mailboxes.",
            effects=frozenset({SHARED_WRITE, SYNC})),
@@ -198,20 +32,20 @@ _ROWS: list[OpInfo] = [
     OpInfo("device_fence", (), rules.nothing,
            "What this thread, and those that it met, wrote is seen by the device before what it "
            "writes from here on.", None, effects=frozenset({SYNC})),
-    OpInfo("from_first_lane", ("a",), _same_types,
+    OpInfo("from_first_lane", ("a",), own.same_types,
            "The number that the first thread of the warp has.", lambda m, op, a: a),
-    OpInfo("again", ("a",), _same_types,
+    OpInfo("again", ("a",), own.same_types,
            "The same number, hidden from later passes: what is computed from it is computed again.",
            lambda m, op, a: a),
-    OpInfo("convert_layout", ("a",), _layout_change,
+    OpInfo("convert_layout", ("a",), own.layout_change,
            "The same tile, its elements placed in threads by another layout.",
            lambda m, op, a: a),
-    OpInfo("channel", ("a",), lambda types, attributes, stated: _layout_change(
+    OpInfo("channel", ("a",), lambda types, attributes, stated: own.layout_change(
                types, attributes, stated or types[0]),
            "The same tile, brought through shared memory to where it is read in another layout; "
            "`stored`: from where it is stored to a second buffer (see raw_operands).",
            lambda m, op, a: a, optional=("stored",)),
-    OpInfo("detach", ("a",), _same_types,
+    OpInfo("detach", ("a",), own.same_types,
            "The same tile in other registers.", lambda m, op, a: a, elementwise=True),
     OpInfo("any_other", ("x",), lambda types, attributes, stated: (I1,),
            "Whether an element of x is not `number`; a warp answers for those that it holds.",
@@ -224,17 +58,17 @@ _ROWS: list[OpInfo] = [
                types[:2], attributes, stated),
            "Product; where `some` is false the factor is 1, and a warp skips it.",
            lambda m, op, a, factor, some: a * factor if some else a),
-    OpInfo("step_pointers", ("p", "offset", "*strides"), _step_pointers,
+    OpInfo("step_pointers", ("p", "offset", "*strides"), own.step_pointers,
            "The pointers `offset` elements further on.  The elements of p are known to lie "
            "`strides` elements apart along its axes: a thread needs the first one that it holds.",
            lambda m, op, p, offset, *strides: m.add_pointer(op, p, offset)),
-    OpInfo("gather", ("a", "index"), _gather,
+    OpInfo("gather", ("a", "index"), own.gather,
            "Element i is element `index[i]` of a, counted row-major."),
-    OpInfo("tile_part", ("a",), _tile_part,
+    OpInfo("tile_part", ("a",), own.tile_part,
            "The elements of a whose row-major number has at its bits `bits` (powers of two, the "
            "first counts least, all of them in registers) the number `index`, in their order.",
            None, ("bits", "index")),
-    OpInfo("join_parts", ("*parts",), _join_parts,
+    OpInfo("join_parts", ("*parts",), own.join_parts,
            "The tile of which these are the parts that `bits` numbers (see tile_part).", None,
            ("bits",)),
     OpInfo("alloc_shared", (), rules.stated_type,
@@ -244,31 +78,31 @@ _ROWS: list[OpInfo] = [
            "warpgroups has rows of its own.", None,
            optional=("offset", "pinned", "continues", "private", "groups"),
            effects=frozenset({SHARED_WRITE})),
-    OpInfo("buffer_stage", ("buffer", "stage"), _stage,
+    OpInfo("buffer_stage", ("buffer", "stage"), own.stage,
            "One stage of a buffer.  In a loop, `ahead` tells how many iterations early its content "
            "is written or read (see insert_barriers).", None, optional=("ahead",)),
-    OpInfo("buffer_trans", ("buffer",), _buffer_view,
+    OpInfo("buffer_trans", ("buffer",), own.buffer_view,
            "The same memory, read with axis d of the result at axis `permutation[d]`.", None,
            ("permutation",)),
-    OpInfo("buffer_reshape", ("buffer",), _buffer_view,
+    OpInfo("buffer_reshape", ("buffer",), own.buffer_view,
            "The same memory, its elements row-major in another shape.", None),
-    OpInfo("shared_store", ("buffer", "value"), _shared_store,
+    OpInfo("shared_store", ("buffer", "value"), own.shared_store,
            "Writes a tile to a buffer.  `bits` and `index`: only that part of it (see tile_part), "
            "whatever threads hold it, as all of a buffer of its size or at its place in one of the "
            "tile's.  `stmatrix`: by that instruction, \"plain\" or \"trans\".  "
            "`round`: as a dot reads tf32 numbers.", optional=("bits", "index", "stmatrix", "round"),
            effects=frozenset({SHARED_WRITE})),
-    OpInfo("shared_load", ("buffer",), _shared_load,
+    OpInfo("shared_load", ("buffer",), own.shared_load,
            "Reads a tile from a buffer.  `ldmatrix`: by that instruction, \"plain\" or \"trans\".  "
            "`late`: piece by piece, where the dot that follows reads it; `piecewise`: where it is "
            "stored.", optional=("ldmatrix", "late", "piecewise"), effects=frozenset({SHARED_READ})),
-    OpInfo("load_slice", ("buffer",), _load_slice,
+    OpInfo("load_slice", ("buffer",), own.load_slice,
            "Reads the elements with the number `index` along `axis`.", None, ("axis", "index"),
            effects=frozenset({SHARED_READ})),
-    OpInfo("shared_gather", ("buffer", "index"), _gather,
+    OpInfo("shared_gather", ("buffer", "index"), own.gather,
            "Reads, as element i, element `index[i]` of the buffer's tile, counted row-major.",
            effects=frozenset({SHARED_READ})),
-    OpInfo("shared_atomic", ("buffer", "index", "value"), _shared_atomic,
+    OpInfo("shared_atomic", ("buffer", "index", "value"), own.shared_atomic,
            "Combines element `index[i]` of the buffer's tile, counted row-major, with element i of "
            "value by `kind`, atomically.", None, ("kind",),
            effects=frozenset({SHARED_READ, SHARED_WRITE}), guardable=True),
@@ -276,10 +110,14 @@ _ROWS: list[OpInfo] = [
            effects=frozenset({SYNC})),
     OpInfo("group_barrier", (), rules.nothing, "Waits for all threads of the warpgroup.",
            effects=frozenset({SYNC})),
+<<<<<<< HEAD
     OpInfo("take_turn", (), rules.nothing,
            "Warpgroups pass `step` one after the other: \"open\" at entry, \"wait\" for the own "
            "turn, \"give\" it on.", None, ("step",), effects=frozenset({OUTPUT})),
     OpInfo("async_copy", ("buffer", "p", "*some"), _async_copy,
+=======
+    OpInfo("async_copy", ("buffer", "p", "*some"), own.async_copy,
+>>>>>>> main
            "Starts a copy from global memory to a buffer (cp.async); zeros where the guard does "
            "not hold.  Nothing at all if `some` is there and false: nobody will read the buffer.  "
            "`vector`: elements of each piece.", optional=("vector",),
@@ -289,28 +127,28 @@ _ROWS: list[OpInfo] = [
     OpInfo("async_wait", (), rules.nothing,
            "Waits until at most `pending` of this thread's groups are in flight.", None,
            ("pending",), effects=frozenset({SHARED_WRITE, SYNC})),
-    OpInfo("fma_dot", ("a", "b", "c"), _machine_dot,
+    OpInfo("fma_dot", ("a", "b", "c"), own.machine_dot,
            "dot by scalar multiply-adds, operands read from buffers, or tiles in the layout in "
            "which it reads them.  `minus`, here and below: the products are taken away.",
            optional=("minus",),
            effects=frozenset({SHARED_READ})),
-    OpInfo("mma_dot", ("a", "b", "c"), _machine_dot,
+    OpInfo("mma_dot", ("a", "b", "c"), own.machine_dot,
            "dot by `instruction` (mma.sync), operands in its fragment layouts.", None,
            ("instruction",), ("minus",)),
-    OpInfo("wgmma", ("a", "b", "c"), _machine_dot,
+    OpInfo("wgmma", ("a", "b", "c"), own.machine_dot,
            "Starts a dot by `instruction`; a is a buffer or a tile in its fragment layout, b a "
            "buffer.  Its result may be read after a wgmma_wait.  `inner`: (start, end) of the k "
            "that take part; `columns`: those of b; `asked`: how many of the result's, whose others "
            "are as in c.", None, ("instruction",), ("inner", "columns", "asked", "minus"),
            effects=frozenset({SHARED_READ})),
-    OpInfo("wgmma_wait", ("*values",), _held_apart,
+    OpInfo("wgmma_wait", ("*values",), own.held_apart,
            "The values, after all but the last `pending` started dots have ended.  The last `held` "
            "of them are what those read from registers: they stay where they are until then.",
            None, ("pending",), ("held",), effects=frozenset({SHARED_READ})),
-    OpInfo("pack", ("a",), _packed,
+    OpInfo("pack", ("a",), own.packed,
            "Words of neighbours along the last axis, the first lowest.",
            lambda m, op, a: m.bitcast(op, a.copy())),
-    OpInfo("unpack", ("a",), _unpacked, "The neighbours that words hold: undoes a pack.",
+    OpInfo("unpack", ("a",), own.unpacked, "The neighbours that words hold: undoes a pack.",
            lambda m, op, a: m.bitcast(op, a.copy())),
     *(OpInfo(f"{name}_halves", ("a", "b"), rules.same_int,
              f"The {what} of each half of a word, without sign, by itself.",
@@ -368,7 +206,7 @@ _ROWS: list[OpInfo] = [
            rules.nothing,
            "Starts to store the buffer to the box (start0, start1: its first element) of map "
            "`index`, in `panels` pieces along axis 0 of the map; each of `groups` warpgroups such "
-           "a box of its own rows, one below the other.  Nothing else that the instance does meets "
+           "a box of its own rows, one below the other.  Nothing else that the program does meets "
            "with what it writes.", None, ("index", "panels", "box"), ("groups",),
            effects=frozenset({OUTPUT, SHARED_READ})),
     OpInfo("store_wait", (), rules.nothing,

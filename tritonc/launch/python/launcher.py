@@ -45,11 +45,11 @@ class Entry:
     def __init__(self, row: Mapping[str, Any], load: Callable[[Any, int, Entry], Any]) -> None:
         self.name: str = row["name"]
         self.entry: str = row["entry"]
-        self.workspace: int = row.get("workspace", 0)  # bytes of memory for sums, of each instance
+        self.workspace: int = row.get("workspace", 0)  # bytes of memory for sums, of each program
         self.parameters = tuple(Parameter.read(p) for p in (
             *row["parameters"], *[WORKSPACE] * (self.workspace > 0)))
         self.threads: int = row["threads"]
-        self.cluster: int = row.get("cluster", 1)  # blocks that compute one instance
+        self.cluster: int = row.get("cluster", 1)  # blocks that compute one program
         self.dynamic_shared: int = row["dynamic_shared_bytes"]
         self.tile: tuple[int, ...] = tuple(row["tile"])
         self.load = load
@@ -132,7 +132,7 @@ class Launcher:
         return type(error)(f"argument '{parameter.name}' of kernel '{self.kernel.name}': {error}")
 
     def _grid(self, extents: Range) -> tuple[int, ...]:
-        """How many instances lie along each axis; () if there is none."""
+        """How many programs lie along each axis; () if there is none."""
         kernel = self.kernel
         given = (extents,) if not isinstance(extents, Sequence) else tuple(extents)
         if not len(kernel.tile) <= len(given) <= 3:

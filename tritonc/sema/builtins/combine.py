@@ -152,7 +152,9 @@ def _lowered(context: Context, entity: FunctionEntity, type: CType, node: syntax
             context.refuse("combining-function", op.span or entity.span, f"'{entity.name}' "
                            "combines elements of a tile, so it can only compute with numbers; this "
                            f"is '{op.name}'", Note("it is given here", call))
-    if context.diagnostics.errors != errors:
+    made = {*kernel.parameters, *(found for op in ops for found in op.results)}
+    read = {*results, *(operand for op in ops for operand in op.operands)}
+    if context.diagnostics.errors != errors or not read <= made:  # an error that is told once
         raise Refused
     return combiner.write(kernel.parameters, ops, results)
 

@@ -18,6 +18,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import field
 from typing import NamedTuple
 
+from tritonc.analysis.values import origin
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.types import shape
@@ -192,10 +193,7 @@ class _Reader:
             a, b = b, a
         elif test.attributes["predicate"] not in _LESS:
             return
-        while a.op is not None and a.op.name in _SHAPING:
-            a = a.op.operands[0]
-        while b.op is not None and b.op.name in _SHAPING:
-            b = b.op.operands[0]
+        a, b = origin(a, _SHAPING), origin(b, _SHAPING)
         constant = b.op is not None and b.op.name == "constant"
         if self.is_index_tile(a) and not shape(b.type) and not constant:
             bounds.setdefault(self.key(a), _Bound(test, self.key(b)))

@@ -17,8 +17,8 @@ from tritonc.ir.types import scalar
 from tritonc.tune.model.features import Profile
 from tritonc.tune.model.loops import rows_around
 
-_STREAM_ELEMENTS = 1024  # per instance of a kernel without dots: 128 threads, 8 elements each
-_STREAM_EACH, _STREAM_MOST = 8, 8192  # elements of a thread, of an instance of few rows
+_STREAM_ELEMENTS = 1024  # per program of a kernel without dots: 128 threads, 8 elements each
+_STREAM_EACH, _STREAM_MOST = 8, 8192  # elements of a thread, of a program of few rows
 _PASSES = 2048  # of several passes over rows, and of sums over columns: 256 threads
 _NESTED = 4096  # where rows lie in rows: batch norm backward 0.145 ms, by 2048 0.195 (H200)
 _LINE_BYTES = 128  # of columns that are kept, where programs are numbered along several axes
@@ -97,9 +97,9 @@ def stream_cost(profile: Profile, target: Target, range_: Sequence[int]) -> floa
 
 
 def _row_cost(profile: Profile, form: str, target: Target, range_: Sequence[int]) -> float:
-    """How far an instance's tiles are from what one block of threads streams well.
+    """How far a program's tiles are from what one block of threads streams well.
 
-    A range that is known says how many instances there are: few large ones leave multiprocessors
+    A range that is known says how many programs there are: few large ones leave multiprocessors
     without work.  Rows of which there are few want many threads each, and so do rows of which a
     program makes several passes, so that few of them are in the caches.
 

@@ -11,9 +11,10 @@ from html import escape
 from math import ceil, floor, log10
 
 from tritonc.launch.cuda import Peaks
+from tritonc.tune.search.choices import Choice
 from tritonc.tune.search.journal import Record
 from tritonc.tune.search.progress import text
-from tritonc.tune.search.schedule import Choice, Search
+from tritonc.tune.search.schedule import Search
 from tritonc.tune.search.task import Task
 from tritonc.tune.timing.rates import amount, rates
 

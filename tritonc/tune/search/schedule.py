@@ -19,18 +19,15 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import field, replace
 from heapq import heappop, heappush
-from math import prod
 from statistics import median
 from typing import Any, NamedTuple, Protocol
 
-import numpy as np
-
 from tritonc.records import dataclass
-from tritonc.tune.model.portfolio import cover
+from tritonc.tune.search.choices import Choice, Size, fewest
 from tritonc.tune.search.journal import Journal, Name, Record, name_of
 from tritonc.tune.timing.measure import SAMPLE_MILLISECONDS, SLOWED, measure
 from tritonc.tune.workers.jobs import Binding, Code, Compiler, Illegal, Job, Measured, Wrong
@@ -45,8 +42,6 @@ _COMING = 16  # kernels that a portion is expected to give, at least
 # Why a candidate was not compiled.
 TOO_SLOW = "the machine cannot run it as fast as the best found"
 TIE = 0.005  # relative; times that differ less are equal
-
-Size = Mapping[str, int]
 
 
 class Executor(Protocol):
@@ -82,19 +77,6 @@ class _Classifying(NamedTuple):
 class _Measuring(NamedTuple):
     code: Code
     size: Size
-
-
-class Choice(NamedTuple):
-    """What a search found for a size; `default` is the time of the default, if it runs.
-
-    Of a portfolio `best` is the best of its members, and `fastest` the time of the best of all.
-    """
-
-    size: Size
-    best: Binding
-    milliseconds: float
-    default: float | None
-    fastest: float | None = None
 
 
 @dataclass
@@ -384,28 +366,8 @@ class Search:
                             if times.get(name_of(c), float("inf")) <= limit)
                 default = times.get(name_of(self.candidates[0]))
                 found.append(Choice(size, best, times[name_of(best)], default))
-        return found if within <= 0 or len(found) < 2 else self._fewest(found, measured, within)
-
-    def _fewest(self, choices: Sequence[Choice], measured: Sequence[Mapping[Name, float]],
-                within: float) -> list[Choice]:
-        """The same sizes with the candidates of a portfolio.  The one of the largest size, which a
-        compilation takes that is told no size, is a member."""
-        names = [name for c in self.candidates
-                 if any((name := name_of(c)) in times for times in measured)]
-        ratios = np.array([[times.get(name, np.inf) / choice.milliseconds
-                            for choice, times in zip(choices, measured, strict=True)]
-                           for name in names])
-        largest = max(range(len(choices)), key=lambda i: prod(choices[i].size.values()))
-        first = names.index(name_of(choices[largest].best))
-        chosen, _, _ = cover(ratios, first, len(choices), within)
-        members = sorted([first, *chosen])
-        bindings = {name_of(c): c for c in self.candidates}
-        found = []
-        for choice, times in zip(choices, measured, strict=True):
-            name = min((names[i] for i in members), key=lambda n: times.get(n, np.inf))
-            found.append(choice._replace(best=bindings[name], milliseconds=times[name],
-                                         fastest=choice.milliseconds))
-        return found
+        return found if within <= 0 or len(found) < 2 else fewest(
+            found, measured, self.candidates, within)
 
     def _final(self, size: Size) -> dict[Name, float]:
         """The times of the best few, measured beside each other; {} if that fails."""

@@ -17,10 +17,11 @@ from tritonc.backend.target.target import find
 from tritonc.source import fail
 from tritonc.tune import tuning_file
 from tritonc.tune.search.bounds import least_milliseconds
+from tritonc.tune.search.choices import Choice
 from tritonc.tune.search.journal import Journal, name_of
 from tritonc.tune.search.progress import ProgressLine, text
 from tritonc.tune.search.report import report
-from tritonc.tune.search.schedule import TOO_SLOW, Choice, Search
+from tritonc.tune.search.schedule import TOO_SLOW, Search
 from tritonc.tune.search.task import Request, Task
 from tritonc.tune.timing.rates import amount, rates
 from tritonc.tune.workers.jobs import Binding

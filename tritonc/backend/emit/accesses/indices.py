@@ -1,4 +1,4 @@
-"""Constants, and the indices from which addresses are made: of threads, instances and tiles."""
+"""Constants, and the indices from which addresses are made: of threads, programs and tiles."""
 
 from __future__ import annotations
 

@@ -3,6 +3,10 @@
 The load and what is made of its tile alone are emitted where another operation reads them: for
 each few registers of that, the accesses that bring them, then what is computed.  So a thread holds
 one piece of the tile and not the whole.
+
+LLVM sinks an operation to the block that reads it, over the ends of branches between, and a thread
+would again hold what all pieces are made of: where a piece has branches, as quotients have, empty
+inline assembly keeps its results in their place.
 """
 
 from __future__ import annotations
@@ -29,7 +33,21 @@ def emit_op(f: FunctionEmitter, emitter: Emitter, op: Op, machine: Machine) -> N
         return
     wanted = members(f.wanted(op.result))
     for i in range(0, len(wanted), PIECE):
+        label = f.label
         compute(sum(1 << r for r in wanted[i : i + PIECE]))
+        if f.label != label:
+            _keep_in_place(f, op, found, wanted[i : i + PIECE])
+
+
+_CONSTRAINTS = {"float": "f", "i32": "r"}
+
+
+def _keep_in_place(f: FunctionEmitter, op: Op, found: Names, now: tuple[int, ...]) -> None:
+    t = f.type(op.result)
+    if t in _CONSTRAINTS:
+        for r in now:
+            found[r] = f.asm(t, "", [f"={_CONSTRAINTS[t]}"], [("0", f"{t} {found[r]}")],
+                             memory=False)
 
 
 def _compute(f: FunctionEmitter, emitter: Emitter, op: Op, machine: Machine, found: Names,

@@ -1,7 +1,7 @@
 """Tensor maps, which the kernel makes itself, and the slots of global memory that they lie in.
 
 A tensor map is 128 bytes that say what a tensor is and how boxes of it go to shared memory.  A warp
-makes it in shared memory, field by field, and publishes it to global memory, where the copy engine
+makes it in shared memory, field by field, and publishes it to global memory, where TMA
 reads it: through a proxy of its own, hence the fences (PTX ISA, "tensormap.replace",
 "tensormap.cp_fenceproxy").  Maps are made by several warps, beside each other, while the first one
 claims the slot: this takes longer than anything else before the first copy.  Where a warp of its

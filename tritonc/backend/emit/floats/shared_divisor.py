@@ -10,8 +10,9 @@ with a test of x and d behind which a slower way lies.  These give the rounded q
 nothing overflows or gets subnormal on the way: powers of two as factors change nothing then.  Here
 r is computed once, and one test of all that a thread divides is for all of them: the divisor from
 2^-24 to 2^24, and each dividend 0, a NaN, or from 2^-100 to 2^100 in magnitude.  If it fails,
-the thread divides in double precision: the assembler's slower way is a call, for each number, and
-makes long code and spilled registers of an epilogue.
+the thread divides number by number.  The assembler's slower way is a call for each, which makes
+long code and spilled registers where a thread holds the result of a product: there it divides in
+double precision.  That takes more registers at a time (8 of 72 in a SwiGLU without a product).
 
 Where each number has a divisor of its own, as in x / (1 + exp(-x)), a thread tests groups of them
 at once, too: magnitudes from 2^-62 to 2^62, and the quotients do not wait for each
@@ -155,7 +156,8 @@ def _or_exactly(f: FunctionEmitter, test: str, pairs: list[tuple[str, str]],
     found = quotients()
     f.line(f"br label %{end}")
     f.start_block(exact)
-    slow = [_by_doubles(f, x, d) for x, d in pairs]
+    slow = [_by_doubles(f, x, d) if f.has_pieces else f.op(f"fdiv float {x}, {d}")
+            for x, d in pairs]
     f.line(f"br label %{end}")
     f.start_block(end)
     return {pair: f.op(f"phi float [ {a}, %{fast} ], [ {b}, %{exact} ]")

@@ -23,6 +23,7 @@ Rows that end inside a tile (`c < C`) make edge tiles of many programs, all of t
 longer than a row.  A small kernel gets a body for these too: it keeps its masks and relies on
 multiples alone, so that its accesses are wide.
 
+Tiles at edges may begin earlier, so that all are full (`moved_tiles`).
 Where TMA brings operands it masks them at no cost: then masks stay and edge tiles run in the fast
 body too, which assumes that strides and offsets are not negative.
 
@@ -46,6 +47,8 @@ from tritonc.backend.launch.persist import maps_last, wanted
 from tritonc.backend.layout.layout_choice import ACCESS_BYTES
 from tritonc.backend.memory.masks.unwrap_indices import polynomial_key, unwrap_indices
 from tritonc.backend.memory.vectorize import mark_wide
+from tritonc.backend.memory.versions.moved_tiles import Moved
+from tritonc.backend.memory.versions.promises import promise
 from tritonc.backend.memory.versions.wanted import Wanted
 from tritonc.backend.memory.versions.wanted_apart import apart_tests
 from tritonc.backend.memory.versions.wanted_facts import wanted_facts
@@ -164,49 +167,6 @@ def _copies_tensors(kernel: Kernel, context: Context) -> bool:
         name is not None and BY_NAME[name].kind == WGMMA for name in names)
 
 
-# ---- the remark
-
-
-def promise(found: Wanted) -> str:
-    """What the fast body assumes, in words."""
-    parts = ["the tile is full"] if found.full else []
-    if found.inside:
-        parts.append("no index of the tile wraps or is clamped")
-    if found.units:
-        parts.append(f"{_all([spoken(v) for v in found.units])} == 1")
-    by_unit: dict[str, list[str]] = {}
-    for value, n in found.multiples.items():
-        unit = f"{n}{' bytes' if is_pointer(value.type) else ''}"
-        by_unit.setdefault(unit, []).append(spoken(value))
-    for unit, names in by_unit.items():
-        parts.append(f"{_all(names)} {'is a multiple' if len(names) < 2 else 'are multiples'} "
-                     f"of {unit}")
-    if found.signs:
-        parts.append(f"{_all([spoken(v) for v in found.signs])} >= 0")
-    if found.positive:
-        parts.append(f"{_all([spoken(v) for v in found.positive])} > 0")
-    if coordinates := [spoken(v) for v in filter(found.coordinate, found.signs)]:
-        parts.append(f"{_all(coordinates)} < 2**31")
-    if found.apart.pairs:
-        parts.append(f"the accessed parts of {_all([spoken(v) for v in found.apart.ranges])} do "
-                     "not overlap")
-    return (f"fast path when {'; '.join(parts)} (checked at run time; assume(...) or "
-            "multiple_of(...) drops a check)")
-
-
-def _all(names: list[str]) -> str:
-    return " and ".join(names if len(names) < 2 else [", ".join(names[:-1]), names[-1]])
-
-
-def spoken(value: Value) -> str:
-    """A value as the source calls it."""
-    if value.name or value.op is None or value.op.span is None:
-        return f"'{value.name}'"
-    span = value.op.span
-    text = " ".join(span.file.text[span.start : span.end].split())
-    return f"'{text}'" if len(text) <= 40 else "a computed value"
-
-
 # ---- where it begins
 
 
@@ -285,6 +245,19 @@ def add_body(kernel: Kernel, found: Wanted, place: tuple[Block, int]
     kernel.blocks += fast
     _test(dispatch, found, fast[0], first)
     return mapping, (first, 0)
+
+
+def _begin_earlier(fast: list[Block], start: Value, moved: Moved) -> None:
+    """Let a tile begin so that it ends at the limit, if not before."""
+    ops = next(block.ops for block in fast if start.op in block.ops)
+    extent = make_op("constant", [], start.type, value=moved.extent)
+    last = make_op("sub", [moved.limit, extent.result])
+    first = make_op("smin", [start, last.result])
+    for block in fast:
+        for op in block.ops:
+            op.replace_inputs({start: first.result})
+    at = next(i for i, op in enumerate(ops) if op is start.op) + 1
+    ops[at:at] = [extent, last, first]
 
 
 def _mark_fallback(kernel: Kernel, first: Block) -> None:
@@ -391,6 +364,9 @@ def _assume(fast: list[Block], mapping: dict[Value, Value], found: Wanted) -> No
         true = make_op("constant", [], with_element(test.result.type, I1), value=True)
         known[mapping.get(test.result, test.result)] = true.result
         first.append(true)
+    for moved in found.moved.values():
+        for start in moved.starts:
+            _begin_earlier(fast, mapping.get(start, start), moved)
     for op, plain in found.inside.items():
         twin = mapping.get(op.result, op.result).op or op
         home = next((block.ops for block in fast if twin in block.ops), first)

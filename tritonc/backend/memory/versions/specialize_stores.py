@@ -15,7 +15,8 @@ After specialize, for addresses whose runs are remainders: what else they want, 
 
 from __future__ import annotations
 
-from tritonc.backend.memory.versions.specialize import add_body, promise
+from tritonc.backend.memory.versions.promises import promise
+from tritonc.backend.memory.versions.specialize import add_body
 from tritonc.backend.memory.versions.wanted import Wanted
 from tritonc.backend.memory.versions.wanted_facts import wanted_of
 from tritonc.ir.cfg import Cfg

@@ -7,9 +7,10 @@ from dataclasses import field, replace
 from typing import Any, NamedTuple, TypeVar
 
 from tritonc.analysis.affine import is_counter
-from tritonc.analysis.linear import Linear
+from tritonc.analysis.linear import Linear, number
 from tritonc.analysis.multiples import Multiples
 from tritonc.analysis.values import slice_of
+from tritonc.backend.memory.versions.moved_tiles import Moved
 from tritonc.backend.memory.versions.wanted_apart import Apart, values_of
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg
@@ -25,14 +26,16 @@ T = TypeVar("T")
 
 class Told(NamedTuple):
     """What is known of launches: whether TMA brings the operands, values of parameters, which
-    of these are not the multiples that would be wanted, strides that are not 1, and, where tiles
-    are those at edges, which are not full, the most elements of an access."""
+    of these are not the multiples that would be wanted, strides that are not 1, where tiles are
+    those at edges, which are not full, the most elements of an access, and which tiles may begin
+    earlier."""
 
     tensor: bool = False
     values: Mapping[Value, int] = {}
     never: frozenset[Value] = frozenset()
     not_one: frozenset[Value] = frozenset()
     edge: int = 0
+    moved: Mapping[int, Moved] = {}
 
 
 NOTHING_TOLD = Told()
@@ -91,6 +94,8 @@ class Wanted:
     positive: dict[Value, None] = field(default_factory=dict)
     hindered: list[tuple[Op, str]] = field(default_factory=list)  # accesses that stay narrow, why
     apart: Apart = field(default_factory=Apart)
+    moved: dict[int, Moved] = field(default_factory=dict)  # axes of the grid
+    whole: dict[int, int] = field(default_factory=dict)  # of these: what limits are multiples of
     edges: bool = False  # tiles that are not full would gain from wide loads too
 
     def coordinate(self, value: Value) -> bool:
@@ -101,8 +106,13 @@ class Wanted:
     @property
     def pairs(self) -> list[tuple[Linear, Linear]]:
         """Sums of which the first must not exceed the second."""
-        return [*self.full.values(), *(pair for plain in self.inside.values()
-                                       for pair in plain.tests)]
+        full = [self.earlier(pair) for pair in self.full.values()]
+        return [*full, *(pair for plain in self.inside.values() for pair in plain.tests)]
+
+    def earlier(self, pair: tuple[Linear, Linear]) -> tuple[Linear, Linear]:
+        """What is to be known of a tile that may begin earlier: that there is room for one."""
+        axis = axis_of_start(pair[0])
+        return pair if axis not in self.moved else (number(self.moved[axis].extent), pair[1])
 
     @property
     def subjects(self) -> list[Value]:
@@ -130,7 +140,7 @@ class Wanted:
                 for op, (end, limit) in self.full.items()}
         return Wanted(renamed(self.units, mapping), renamed(self.multiples, mapping),
                       renamed(self.signs, mapping), full, {}, renamed(self.positive, mapping),
-                      self.hindered, edges=self.edges)
+                      self.hindered, moved=self.moved, edges=self.edges)
 
     def kept(self, keep: Callable[[Value], bool]) -> Wanted:
         """What can be tested by reading these values alone."""
@@ -193,6 +203,19 @@ def known_before_loops(cfg: Cfg, value: Value) -> bool:
         return True
     home = cfg.block_of.get(value.op)
     return home is not None and home not in cfg.innermost and value.op.name != "constant"
+
+
+def axis_of_start(end: Linear) -> int:
+    """The axis of the grid along which a tile begins at a multiple of the program's number; -1 if
+    it does not."""
+    found = [values for values, _ in end.terms if values]
+    return axis_of(found[0][0]) if len(found) == 1 and len(found[0]) == 1 else -1
+
+
+def axis_of(value: Value) -> int:
+    """The axis of the grid of which a value is the program's number; -1 of others."""
+    op = value.op
+    return -1 if op is None or op.name != "get_program_id" else int(op.attributes["axis"])
 
 
 def is_number(value: Value) -> bool:

@@ -34,25 +34,30 @@ from tritonc.backend.launch.choose_warps import streaming_threads
 from tritonc.backend.layout import layout_choice
 from tritonc.backend.memory.masks.drop_selections import steps_of_selections
 from tritonc.backend.memory.masks.unwrap_indices import unwrap, wrapping
+from tritonc.backend.memory.versions.moved_tiles import Moved, moved_tiles
 from tritonc.backend.memory.versions.wanted import (
     NOTHING_TOLD,
     Text,
     Told,
     Wanted,
+    axis_of,
+    axis_of_start,
     is_number,
     known_before_loops,
     renamed,
     testable_scalars,
 )
 from tritonc.backend.memory.versions.wanted_apart import wanted_apart
-from tritonc.backend.memory.versions.wanted_inside import suppose_inside
+from tritonc.backend.memory.versions.wanted_inside import begins_inside, suppose_inside
 from tritonc.backend.memory.versions.wanted_strides import (
     ACCESS,
     Divisors,
     Units,
+    fixed,
     limits_of,
     multiples_of,
     reach_of,
+    signs_of,
 )
 from tritonc.backend.pipeline.tensors.tensor_access import split_start
 from tritonc.backend.pipeline.tensors.windows import window
@@ -70,6 +75,22 @@ _MOST_BITS = 62  # of a sum that is tested
 
 def wanted_facts(kernel: Kernel, tensor: bool, told: Mapping[Value, int] | None = None,
                  not_one: frozenset[Value] = frozenset(), edge: int = 0) -> Wanted:
+    """What the accesses of a kernel lack: see `_wanted`.  Tiles at edges begin earlier where that
+    leaves all accesses as wide."""
+    moved = {} if tensor or edge else moved_tiles(kernel)
+    while True:
+        found = _wanted(kernel, tensor, told or {}, not_one, edge, moved)
+        tested = {axis_of_start(end) for end, _ in found.full.values()}
+        left = {axis: one for axis, one in moved.items() if axis in tested and not any(
+            axis_of(v) == axis for v in found.subjects) and not found.apart.pairs
+            and found.multiples.get(one.limit, 1) % found.whole.get(axis, 1) == 0}
+        if left == moved:
+            return found
+        moved = left
+
+
+def _wanted(kernel: Kernel, tensor: bool, told: Mapping[Value, int], not_one: frozenset[Value],
+            edge: int, moved: Mapping[int, Moved]) -> Wanted:
     """What the accesses of a kernel lack.
 
     `tensor`: TMA brings the operands, which masks them at no cost: masks stay, and the signs of
@@ -79,8 +100,8 @@ def wanted_facts(kernel: Kernel, tensor: bool, told: Mapping[Value, int] | None 
     """
     never: frozenset[Value] = frozenset()
     while True:
-        found = _wanted_facts(kernel, Told(tensor, told or {}, never, not_one, edge))
-        missed = {v for v, n in found.multiples.items() if told and told.get(v, 0) % n} - never
+        found = _wanted_facts(kernel, Told(tensor, told, never, not_one, edge, moved))
+        missed = {v for v, n in found.multiples.items() if told.get(v, 0) % n} - never
         if not missed:
             return found
         never |= missed
@@ -122,12 +143,13 @@ def _wanted_facts(kernel: Kernel, told: Told) -> Wanted:
     known = {*kernel.parameters, *(v for op in kernel.ops() for v in op.results)}
     collector.want(assumed)
     found = collector.run().renamed(text.own)
+    found.whole = collector.found.whole
     found.units, found.signs = renamed(units, own), {**needs, **found.signs}
     # Copies that were looked at have other values, of loads that a later pass makes narrow, whose
     # masks it derives from the kernel's.
     found = found.kept(known.__contains__)
     found.inside, found.apart = inside, wanted_apart(kernel)
-    found.edges |= bool(inside) and _begins_inside(kernel)
+    found.edges |= bool(inside) and begins_inside(kernel)
     found.signs.update(found.apart.needs)
     return found
 
@@ -188,7 +210,7 @@ class _Collector:
         self.divisors = Divisors(self.infos, self.multiples, self.divisible,
                                  any(op.name == "dot" for op in kernel.ops()))
         self.fields: dict[Block, dict[Op, tuple[Record, Affine]]] = {}
-        self.found = Wanted(multiples=self.multiples.wanted)
+        self.found = Wanted(multiples=self.multiples.wanted, moved=dict(told.moved))
         self.least = _least_rows(kernel)
         dots = [op for op in kernel.ops() if op.name == "dot"]
         largest = max((r.type.size for op in kernel.ops() for r in op.results
@@ -295,14 +317,18 @@ class _Collector:
         known = all(not is_counter(v) and (self.testable(v) or is_number(v)) for v in values) \
             and _fits(end) and _fits(bound.limit) and (end - bound.limit).constant is None
         limit = self.limit(bound)
-        # A row that ends inside its tile does so in all programs: its mask stays, by whole
-        # accesses.
+        # A row that ends inside its tile does so in all programs: whole accesses keep its mask.
         somewhere = any(v.op is not None for v in values) or not contiguous or limit is None
         few = (not contiguous and extent in self.least) or self.told.edge
         # If all tiles are known to be full, none is an edge.
         edges = limit is None or limit not in self.told.values or self.told.values[limit] % extent
         cheap = self.slow and reach > 1 and (limit is not None or not contiguous) and edges
-        if known and somewhere and not self.tensor and not few and not cheap:
+        axis = axis_of_start(end)
+        if contiguous:  # where tiles begin earlier, accesses are aligned by their limit
+            self.found.whole[axis] = max(reach, self.found.whole.get(axis, 1))
+        roomy = limit is not None and axis in self.told.moved and self.told.values.get(
+            limit, 0) >= extent
+        if known and somewhere and not self.tensor and not few and (not cheap or roomy):
             self.found.full[bound.test] = end, bound.limit
         elif contiguous and not self.whole_accesses(bound, reach) and not self.boxes and (
                 reach > ACCESS // 4 or (self.slow and reach > 1)):
@@ -339,35 +365,22 @@ class _Collector:
         """
         form, seen = affinity.of(op.operands[0]), window(op, affinity)
         if seen is not None:
-            self.found.signs.update(_signs_of(seen.form, affinity.signs) or {})
+            self.found.signs.update(signs_of(seen.form, affinity.signs) or {})
             return
         if form is None or form.base is None or len(form.strides) != 2:
             return
-        needs = _signs_of(form, affinity.signs)
+        needs = signs_of(form, affinity.signs)
         inner = next((d for d in (1, 0) if form.strides[d].constant == 1), None)
         mask = affinity.mask(op.guard, 2)
         if needs is None or inner is None:
             return
-        starts = split_start(_fixed(form.offset), form.strides[1 - inner])
+        starts = split_start(fixed(form.offset), form.strides[1 - inner])
         for bound in mask.bounds if mask else ():
             start = starts[0 if bound.axis == inner else 1]
-            extent = _fixed(bound.limit) - _fixed(bound.start) + start
+            extent = fixed(bound.limit) - fixed(bound.start) + start
             if len(extent.terms) == len(extent.values()) == 1 and extent.terms[0][1] > 0:
                 needs.pop(extent.values()[0], None)
         self.found.signs.update(needs)
-
-
-def _begins_inside(kernel: Kernel) -> bool:
-    """Whether masks of loads say where rows of memory begin: there are tiles at both ends."""
-    affinity = Affinity()
-    for op in kernel.ops():
-        if op.name == "load" and (form := affinity.of(op.operands[0])) is not None:
-            bounds, _, others = affinity.parts(op.guard, len(form.strides))
-            lows = [affinity.least(value, where) for value, where in others]
-            if lows and all(low is not None and form.strides[low.axis].constant == 1 and any(
-                    low.axis == bound.axis for bound in bounds) for low in lows):
-                return True
-    return False
 
 
 def _least_rows(kernel: Kernel) -> set[int]:
@@ -376,31 +389,6 @@ def _least_rows(kernel: Kernel) -> set[int]:
     rows = [(BY_NAME[op.attributes["instruction"]].rows, shape(op.result.type)[-2])
             for op in kernel.ops() if op.name == "dot" and "instruction" in op.attributes]
     return {tile for least, tile in rows if tile == least}
-
-
-def _fixed(polynomial: Linear) -> Linear:
-    """What it is before the first iteration."""
-    return Linear(tuple((values, n) for values, n in polynomial.terms
-                        if not any(map(is_counter, values))))
-
-
-def _signs_of(form: Affine, signs: Signs) -> dict[Value, None] | None:
-    """What makes offset and strides of an access 0 or more; None if nothing that can be tested.
-
-    A part of the offset that parameters alone make moves the base, by as much as they say.
-    """
-    found: dict[Value, None] = {}
-    moving = Linear(tuple((m, n) for m, n in form.offset.terms if any(v.op is not None for v in m)
-                          or any(map(is_counter, m)) or not m))
-    for polynomial in (moving, *form.strides):
-        values = tuple((tuple(v for v in m if not is_counter(v)), n) for m, n in polynomial.terms)
-        needs = signs.of_polynomial(Linear(values))
-        if needs is None:
-            return None
-        found.update(needs)
-    numbers = [v for v in form.offset.values() if v.op is not None and not is_counter(v)]
-    found.update((v, None) for v in numbers if not signs.fits(v) and signs.testable(v))
-    return found
 
 
 def _fits(polynomial: Linear) -> bool:

@@ -181,3 +181,16 @@ def _divided(op: Op, extents: Extents) -> Forms:
 
 _RULES: dict[str, Callable[[Op, Extents], Forms]] = {
     "icmp": _compared, "smin": _clamped, "smax": _clamped, "srem": _divided, "sdiv": _divided}
+
+
+def begins_inside(kernel: Kernel) -> bool:
+    """Whether masks of loads say where rows of memory begin: there are tiles at both ends."""
+    affinity = Affinity()
+    for op in kernel.ops():
+        if op.name == "load" and (form := affinity.of(op.operands[0])) is not None:
+            bounds, _, others = affinity.parts(op.guard, len(form.strides))
+            lows = [affinity.least(value, where) for value, where in others]
+            if lows and all(low is not None and form.strides[low.axis].constant == 1 and any(
+                    low.axis == bound.axis for bound in bounds) for low in lows):
+                return True
+    return False

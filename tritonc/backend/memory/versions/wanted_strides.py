@@ -12,10 +12,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from math import prod
 from typing import NamedTuple
 
-from tritonc.analysis.affine import Affinity
+from tritonc.analysis.affine import Affine, Affinity, is_counter
 from tritonc.analysis.axis.axis_info import AxisInfo
 from tritonc.analysis.linear import Linear
 from tritonc.analysis.multiples import Multiples, MultiplesNeeded
+from tritonc.analysis.signs import Signs
 from tritonc.analysis.values import origin
 from tritonc.backend.layout import layout_choice
 from tritonc.ir.build import make_op
@@ -219,4 +220,29 @@ def _terms(pointer: Value) -> list[Value]:
             stack += op.operands
         else:
             found.append(value)
+    return found
+
+
+def fixed(polynomial: Linear) -> Linear:
+    """What it is before the first iteration."""
+    return Linear(tuple((values, n) for values, n in polynomial.terms
+                        if not any(map(is_counter, values))))
+
+
+def signs_of(form: Affine, signs: Signs) -> dict[Value, None] | None:
+    """What makes offset and strides of an access 0 or more; None if nothing that can be tested.
+
+    A part of the offset that parameters alone make moves the base, by as much as they say.
+    """
+    found: dict[Value, None] = {}
+    moving = Linear(tuple((m, n) for m, n in form.offset.terms if any(v.op is not None for v in m)
+                          or any(map(is_counter, m)) or not m))
+    for polynomial in (moving, *form.strides):
+        values = tuple((tuple(v for v in m if not is_counter(v)), n) for m, n in polynomial.terms)
+        needs = signs.of_polynomial(Linear(values))
+        if needs is None:
+            return None
+        found.update(needs)
+    numbers = [v for v in form.offset.values() if v.op is not None and not is_counter(v)]
+    found.update((v, None) for v in numbers if not signs.fits(v) and signs.testable(v))
     return found

@@ -17,7 +17,7 @@ without what the other one does.  Both come to the same result because roles mee
 where each waits for the other, whoever is first (Kahn 1974): so the pass marks the kernel only if
 
   - the copies, and the branches on the way to them, depend on parameters and program numbers alone,
-    and on scalars that are loaded before the instance stores anything,
+    and on scalars that are loaded before the program stores anything,
     or around what only the others do (`passes`);
   - each copy is behind a wait_empty of what it writes, and a start_producer is before all of them;
   - as long as copies can follow, nothing but products and rings uses the bytes that they write.
@@ -166,7 +166,7 @@ def _maps_for_copies(kernel: Kernel, start: Op) -> bool:
 
 def steady_loads(kernel: Kernel, cfg: Cfg) -> set[Op]:
     """Loads of scalars that give both roles the same, whenever they come to them: nothing is stored
-    before in their instance, and instances have no order."""
+    before in their program, and programs have no order."""
     starts = [loop.header for loop in cfg.loops if counts_programs(loop)]
     writes = {block: next((i for i, op in enumerate(block.ops) if WRITE in op.effects),
                           len(block.ops)) for block in cfg.order}

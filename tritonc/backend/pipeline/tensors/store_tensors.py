@@ -8,17 +8,25 @@ Before:  %x = convert_layout %y             After:  for each part of the tile, i
                                                        tensor_store %s, %slot, %column, %row
 
 A result lies in the threads as the matrix instruction left it, in pairs of elements, so it goes
-through shared memory anyway.  From there the engine brings it to global memory on its own, with
-whole rows and the mask at no cost: the next instance's products need not wait for it.  The parts
+through shared memory anyway.  From there TMA brings it to global memory on its own, with
+whole rows and the mask at no cost: the next program's products need not wait for it.  The parts
 are small, so that their buffers fit beside the ring of operands.  What is computed between product
 and store is computed for each part where it is stored (`slices`).
 
+<<<<<<< HEAD
 Done for large products, in persistent blocks for those of two warpgroups, which would wait for each
 other where threads store.  The store must be an access of a tensor (`tensor_access`) that begins
 inside of it, with a mask that is exactly its box.  The engine's writes have an order only where
 threads wait for them: so nothing else that an instance does may touch the same memory before or
 after, but for loads that have ended because the stored value, or shared memory, depends on them;
 and the kernel has no atomics, which other instances could take for a sign that the result is there.
+=======
+Done for large products, where the store is an access of a tensor (`tensor_access`) that begins
+inside of it, and the mask is exactly its box.  TMA's writes have an order only where threads
+wait for them: so nothing else that a program does may touch the same memory before or after, but
+for loads that have ended because the stored value, or shared memory, depends on them; and the
+kernel has no atomics, which other programs could take for a sign that the result is there.
+>>>>>>> main
 
 Needs layouts; must come before pipeline, which gives the rest of shared memory to its ring.
 """
@@ -64,7 +72,7 @@ FEW = 16  # registers of a part that the threads store themselves
 
 
 def store_tensors(kernel: Kernel, context: Context) -> bool:
-    """Let the copy engine make the stores of kernels whose products run on wgmma."""
+    """Let TMA make the stores of kernels whose products run on wgmma."""
     target: Target = context.target
     if not ({"tensor_map", "tensor_copy"} <= target.features
             and any(op.name == "wgmma" for op in kernel.ops())):
@@ -73,7 +81,7 @@ def store_tensors(kernel: Kernel, context: Context) -> bool:
     infos = axis_info.analyze(kernel)
     changed |= _passed_on(kernel)
     hindered: dict[Span | None, str] = {}  # the body made for aligned addresses comes last
-    served: set[Span | None] = set()  # places where the engine stores in one of the bodies
+    served: set[Span | None] = set()  # places where TMA stores in one of the bodies
     rare = rare_programs(kernel)
     for block in kernel.blocks:
         for op in list(block.ops):
@@ -94,7 +102,7 @@ def store_tensors(kernel: Kernel, context: Context) -> bool:
 
 def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context: Context
            ) -> str | None:
-    """Let the engine make one store; if it cannot, why, "" where it is of no use."""
+    """Let TMA make one store; if it cannot, why, "" where it is of no use."""
     value = _source(kernel, op)
     t = value.type if value is not None else None
     if value is None or not isinstance(t, Tile) or t.layout is None or len(t.shape) != 2:
@@ -251,7 +259,7 @@ def _source(kernel: Kernel, op: Op) -> Value | None:
 
 
 def _persistent(kernel: Kernel) -> bool:
-    """Whether a block goes on to another instance, whose products run beside the store."""
+    """Whether a block goes on to another program, whose products run beside the store."""
     return any(map(counts_programs, Cfg(kernel).loops))
 
 
@@ -285,13 +293,13 @@ def _parts(layout: Layout, inner: int, size: int) -> tuple[tuple[int, ...], tupl
 
 
 def _again(cfg: Cfg, block: Block) -> bool:
-    """Whether an instance may come to the block more than once."""
+    """Whether a program may come to the block more than once."""
     start = _instances(cfg, block)
     return block in reached(block.successors, stop=[start] if start else ())
 
 
 def _instances(cfg: Cfg, block: Block) -> Block | None:
-    """Where the next instance begins."""
+    """Where the next program begins."""
     return next((loop.header for loop in cfg.loops if block in loop and counts_programs(loop)),
                 None)
 
@@ -304,7 +312,7 @@ def _parted(strip: Strip, extents: tuple[int, ...]) -> bool:
 
 
 def _alone(kernel: Kernel, cfg: Cfg, block: Block, store: Op) -> bool:
-    """Whether nothing else of an instance can meet with what the engine writes."""
+    """Whether nothing else of a program can meet with what TMA writes."""
     roots, target = pointer_roots(kernel), store.operands[0]
     start = _instances(cfg, block)
     at = block.ops.index(store)
@@ -321,7 +329,7 @@ def _alone(kernel: Kernel, cfg: Cfg, block: Block, store: Op) -> bool:
 
 
 def _signals(op: Op) -> bool:
-    """Whether other instances may learn from it how far this one is."""
+    """Whether other programs may learn from it how far this one is."""
     effects = op.effects
     return effects >= {READ, WRITE} or op.name == "memory_barrier" or bool(
         op.attributes.get("release") or op.attributes.get("volatile"))

@@ -3,7 +3,7 @@
 A tensor map gives base, extents and the stride of a two-dimensional tensor, with the box and the
 swizzle.  A kernel has plain pointers, so the maps are made by the kernel itself, in a slot of
 global memory that a block claims and releases (`tensor_slots`).  The base is the parameter, and
-the offset of the first tile is split into columns and rows, so that one map serves all instances
+the offset of the first tile is split into columns and rows, so that one map serves all programs
 that a persistent block computes; iterations move the start of the box.  A mask `index + i < limit`
 gives the extent; an axis without one extends as far as coordinates can.
 

@@ -72,7 +72,7 @@ from tritonc.ir.layouts.shared_layout import ROW_ALIGNMENT, tensor_core, tensor_
 from tritonc.ir.ops import WRITE
 from tritonc.ir.types import Buffer, Tile, is_pointer
 
-Hindered = list[tuple[Op, str]]  # loads that are not made by the engine, and why
+Hindered = list[tuple[Op, str]]  # loads that are not made by TMA, and why
 PRODUCER_STAGES = 3  # with a producer, enough: more were no faster, and results want memory too
 
 
@@ -314,7 +314,7 @@ def _fixed(kernel: Kernel, staged: StagedLoop, later: list[StagedLoop], infos: a
 
 
 def _hinders(kernel: Kernel, cfg: Cfg, staged: StagedLoop, boxes: Boxes, known: Signs) -> str:
-    """Why the engine cannot bring what looks like boxes; "" if it can."""
+    """Why TMA cannot bring what looks like boxes; "" if it can."""
     if _stored_before(kernel, cfg, staged, [boxes.load]):
         return "an earlier store, not by TMA, may have written what it loads"
     moving = boxes.strip.moving(staged.preheader, cfg)
@@ -327,8 +327,8 @@ def _hinders(kernel: Kernel, cfg: Cfg, staged: StagedLoop, boxes: Boxes, known: 
 
 
 def _stored_before(kernel: Kernel, cfg: Cfg, staged: StagedLoop, loads: list[Op]) -> bool:
-    """Whether an instance's threads may have stored what it loads, before the loop or in an earlier
-    turn of a loop around it: the engine need not see that (PTX ISA, "Async proxy")."""
+    """Whether a program's threads may have stored what it loads, before the loop or in an earlier
+    turn of a loop around it: TMA need not see that (PTX ISA, "Async proxy")."""
     starts = [loop.header for loop in cfg.loops if counts_programs(loop)]
     blocks = reached([staged.preheader], lambda b: [] if b in starts else cfg.predecessors[b])
     roots = pointer_roots(kernel)

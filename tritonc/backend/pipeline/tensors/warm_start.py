@@ -2,7 +2,7 @@
 
 Claiming a slot for tensor maps, making and publishing them takes a block longer than memory takes
 to bring what the first product reads.  Copies that need no map (cp.async) start at once; from the
-next operands on, the engine makes the copies.
+next operands on, TMA makes the copies.
 
 Before:  preheader: tensor_map ...                 After:  async_copy %s[0], %p ...; async_commit
                     start_producer                         tensor_map ...; start_producer

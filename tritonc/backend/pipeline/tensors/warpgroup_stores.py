@@ -2,7 +2,7 @@
 
 Where a warp of its own makes the copies, nothing else keeps warpgroups together: one can compute
 while another one's result leaves.  `spread` gives each part of a result a buffer of its own, so
-that none waits until the engine has read another, and all leave together; `by_warpgroups` lets the
+that none waits until TMA has read another, and all leave together; `by_warpgroups` lets the
 first thread of each warpgroup store the rows that it holds, as soon as its own threads have written
 them.
 

@@ -1,7 +1,7 @@
 """Windows: accesses whose mask says where an axis of a tensor begins, too.
 
 A causal convolution reads `x[(b * L + p) * C + c]` with `p = l - t * dilation` where `p >= 0` and
-`p < L`.  The copy engine gives zeros on both sides of an axis, and its boxes may start outside: so
+`p < L`.  TMA gives zeros on both sides of an axis, and its boxes may start outside: so
 p itself is the coordinate, of any sign, on an axis of L rows.  What is left of the offset moves the
 base, or counts along other axes, as in any tensor.
 """

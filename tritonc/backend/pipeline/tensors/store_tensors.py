@@ -13,20 +13,12 @@ whole rows and the mask at no cost: the next program's products need not wait fo
 are small, so that their buffers fit beside the ring of operands.  What is computed between product
 and store is computed for each part where it is stored (`slices`).
 
-<<<<<<< HEAD
 Done for large products, in persistent blocks for those of two warpgroups, which would wait for each
 other where threads store.  The store must be an access of a tensor (`tensor_access`) that begins
-inside of it, with a mask that is exactly its box.  The engine's writes have an order only where
-threads wait for them: so nothing else that an instance does may touch the same memory before or
+inside of it, with a mask that is exactly its box.  TMA's writes have an order only where
+threads wait for them: so nothing else that a program does may touch the same memory before or
 after, but for loads that have ended because the stored value, or shared memory, depends on them;
-and the kernel has no atomics, which other instances could take for a sign that the result is there.
-=======
-Done for large products, where the store is an access of a tensor (`tensor_access`) that begins
-inside of it, and the mask is exactly its box.  TMA's writes have an order only where threads
-wait for them: so nothing else that a program does may touch the same memory before or after, but
-for loads that have ended because the stored value, or shared memory, depends on them; and the
-kernel has no atomics, which other programs could take for a sign that the result is there.
->>>>>>> main
+and the kernel has no atomics, which other programs could take for a sign that the result is there.
 
 Needs layouts; must come before pipeline, which gives the rest of shared memory to its ring.
 """

@@ -153,21 +153,13 @@ def test_values_that_make_no_tile_are_not_chosen(values: str) -> None:
     assert lowering.choose()["TN"] > 0
 
 
-def tile(name: str) -> dict[str, int]:
-    """The values that a source's tunables get."""
-    path = SAMPLES.parent / name
-    source = SourceFile(path.name, path.read_text(encoding="utf-8"))
-    return driver.compile(source, Options(arch="sm_90a"), ("tir",)).tunables
-
-
-def test_two_warpgroups_take_turns_in_persistent_blocks() -> None:
-    """Heads of 64: where a block computes one program, blocks of one warpgroup fill the time."""
-    assert tile("samples/attention.tc") == {"TM": 128, "TN": 128}
-    assert tile("bench/ways/attention/packed.tc") == {"TM": 64, "TN": 128}
-
-
 def test_products_of_one_sum_are_one_product() -> None:
     """Two steps of k in a turn of the loop take one accumulator's registers; two sums do not."""
+    def tile(name: str) -> dict[str, int]:
+        path = SAMPLES.parent / name
+        source = SourceFile(path.name, path.read_text(encoding="utf-8"))
+        return driver.compile(source, Options(arch="sm_90a"), ("tir",)).tunables
+
     assert tile("bench/ways/products/two_steps.tc") == tile("samples/matmul_bf16.tc")
     assert tile("bench/ways/products/swiglu.tc")["TN"] == 128
     # Of a chain, both bring operands: blocks of one warpgroup have no room for those of three.

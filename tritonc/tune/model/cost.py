@@ -74,7 +74,7 @@ def _chain_cost(dots: list[Feature], target: Target) -> float:
     found = max(_product_cost(dot, target) for dot in dots)
     if len(dots) == 1:
         return found
-    products = [Chained(m, n, k, dot.left, dot.again, dot.added, dot.lone) for dot in dots
+    products = [Chained(m, n, k, dot.left, dot.again, dot.added, dot.short) for dot in dots
                 for m, n, k in [padded(dot.extents[-3:])]]  # as registers and shared memory have it
     if crowded(products, dots[0].bytes):
         return SPILLS + held(products, dots[0].bytes)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from math import prod
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 from tritonc.analysis import row_loops
 from tritonc.analysis.axis import axis_info
@@ -57,7 +58,7 @@ class Feature(NamedTuple):
     left: str = "fixed"  # of a dot in a chain: as `Chained` has it, and what follows
     again: bool = False
     added: int = 0
-    lone: bool = False
+    short: bool = False
     computed: bool = False  # of a dot: where an operand's rows are follows from quotients; of a
     # reduction: it reads what is made in its block
     sides: tuple[bool, bool] = (False, False)  # of a computed dot: which operands
@@ -65,9 +66,18 @@ class Feature(NamedTuple):
 
 Profile = tuple[Feature, ...]
 
+_known: WeakKeyDictionary[Kernel, Profile] = WeakKeyDictionary()
 
-def features(kernel: Kernel) -> Iterator[Feature]:
-    """What the model reads of a kernel: its dots, reductions, and accesses of memory by tiles.
+
+def features(kernel: Kernel) -> Profile:
+    """What the model reads of a kernel, which it asks for several times; passes change copies."""
+    if kernel not in _known:
+        _known[kernel] = (*_read(kernel),)
+    return _known[kernel]
+
+
+def _read(kernel: Kernel) -> Iterator[Feature]:
+    """A kernel's dots, reductions, and accesses of memory by tiles.
 
     Dots, and what goes with them, count only in loops, where there are loops, and so do accesses
     where loops add up histograms, whose counts stay in shared memory.  Other operations do not
@@ -109,7 +119,7 @@ def features(kernel: Kernel) -> Iterator[Feature]:
                               again=_again(op, dots), added=max((
                                   element(one.result.type).bytes for one in added_loads(block)
                                   if shape(one.result.type) == shape(op.result.type)), default=0),
-                              lone=_lone(block, cfg.innermost.get(block)),
+                              short=_short(cfg.innermost.get(block)),
                               computed=any(sides := _computed(kernel, cfg, op)), sides=sides)
                 if not chain:
                     yield from _carried(kernel, op, [loop for loop in cfg.loops if block in loop])
@@ -193,13 +203,21 @@ def _again(dot: Op, dots: Sequence[Op]) -> bool:
         _source(v) is source for one in before for v in one.operands[:2])
 
 
-def _lone(block: Block, loop: Loop | None) -> bool:
-    """Whether a number that is loaded before the loop says where its operands begin: programs then
-    choose between bodies, and blocks are not persistent."""
-    inside = set(loop.ops()) if loop is not None else set()
-    return any(other.name == "load" and other not in inside and not shape(other.result.type)
-               for op in block.ops if op.name == "load"
-               for other in slice_of(op.operands[:1], masks=False))
+def _short(loop: Loop | None) -> bool:
+    """Whether a loop begins and ends where its program's number says, as that of a window does."""
+    if loop is None or loop.preheader is None:
+        return False
+    phis = [*loop.header.phis()]
+    compared = [v for value in loop.header.terminator.operands[:1] if value.op is not None
+                for v in value.op.operands]
+    starts = [loop.first(v.op) for v in compared if v.op in phis]
+    ends = [v for v in compared if v.op not in phis]
+    return any(map(_of_program, starts)) and any(map(_of_program, ends))
+
+
+def _of_program(start: Value) -> bool:
+    """Whether a value depends on the program's number."""
+    return any(op.name == "get_program_id" for op in slice_of([start], masks=False))
 
 
 def _source(value: Value) -> Op | None:

@@ -17,7 +17,7 @@ class Chained(NamedTuple):
     """A product M, N, K of a loop.  `left`: "fixed" in shared memory, "brought" there in each
     iteration, or computed "registers"; `again`: the right operand is brought for another product
     before it, too; `added`: bytes of an element of what is brought to be added to the result;
-    `lone`: a block computes one program."""
+    `short`: the loop has few iterations."""
 
     m: int
     n: int
@@ -25,7 +25,7 @@ class Chained(NamedTuple):
     left: str = "fixed"
     again: bool = False
     added: int = 0
-    lone: bool = False
+    short: bool = False
 
 
 def held(products: Sequence[Chained], size: int) -> float:
@@ -56,7 +56,7 @@ def busy(products: Sequence[Chained], size: int, target: Target) -> float:
     >>> from tritonc.backend.target.target import TARGETS
     >>> [round(busy([Chained(rows, 128, d), Chained(rows, d, 128, "registers")], 2,
     ...             TARGETS["sm_90a"]), 2) for d in (64, 128) for rows in (64, 128)]
-    [1.0, 1.0, 0.33, 1.0]
+    [1.0, 0.67, 0.33, 0.67]
     >>> round(busy([Chained(64, 128, 64, added=2), Chained(64, 64, 128, "registers")], 2,
     ...            TARGETS["sm_90a"]), 2)  # with a bias
     0.67
@@ -68,9 +68,8 @@ def busy(products: Sequence[Chained], size: int, target: Target) -> float:
     rows = min(p.m for p in products)
     groups = max(1, rows // ROWS)
     if groups > 1:  # a producer warp makes the copies, and the block takes all registers
-        # Two products are started in turns, and the next program's operands are there early.
-        alone = len(products) > 2 or any(p.lone for p in products)
-        return min(1.0, groups / ENOUGH) if alone else 1.0
+        # Where programs are short, the next one's operands are there when it begins.
+        return 1.0 if any(p.short for p in products) else min(1.0, groups / ENOUGH)
     results = sum(p.n / 2 for p in products)
     whole = held(products, size)
     registers = (whole if whole <= MOST_REGISTERS else results) + BESIDE_CHAIN

@@ -10,7 +10,7 @@ objects have equal hashes.
 from __future__ import annotations
 
 import dataclasses
-from functools import cache, partial
+from functools import cache, partial, wraps
 from operator import attrgetter
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
@@ -48,6 +48,7 @@ def _constructor(cls: Any) -> Any:
     if not makers:
         return init
 
+    @wraps(init)
     def made(self: Any, *values: Any, **named: Any) -> None:
         for i, name, make in makers:
             if i >= len(values) and name not in named:

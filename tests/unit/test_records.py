@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import pickle
 from dataclasses import field
+from inspect import signature
 from typing import Any
 
 import pytest
@@ -85,6 +86,7 @@ def test_equality_and_hashes() -> None:
 
 def test_the_rest_of_the_protocol() -> None:
     assert repr(Plain(1)) == "Plain(a=1, b='b', c=[])" and repr(Derived(1)) == "<2>"
+    assert list(signature(Plain).parameters) == ["a", "b", "c", "d"]
     assert dataclasses.replace(Plain(1), b="c") == Plain(1, "c")
     assert dataclasses.replace(Derived(1), a=5).e == 6
     assert [f.name for f in dataclasses.fields(Derived)] == ["a", "b", "c", "d", "e", "f"]

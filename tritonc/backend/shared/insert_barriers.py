@@ -26,7 +26,6 @@ from __future__ import annotations
 from collections import Counter
 from functools import cached_property
 from math import gcd
-from typing import NamedTuple
 
 from tritonc.analysis.aliases import apart, pointer_roots
 from tritonc.analysis.axis import axis_info
@@ -39,6 +38,7 @@ from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.ops import READ, SYNC, WRITE
 from tritonc.ir.types import Buffer, Tile, is_pointer
+from tritonc.records import NamedTuple
 
 
 class Pending(NamedTuple):

@@ -26,7 +26,6 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import cached_property
-from typing import NamedTuple
 
 from tritonc.analysis.aliases import pointer_roots
 from tritonc.analysis.axis import axis_info
@@ -48,6 +47,7 @@ from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.ops import READ, SYNC, WRITE
 from tritonc.ir.types import Buffer, Tile, is_pointer
+from tritonc.records import NamedTuple
 
 
 def insert_barriers(kernel: Kernel, context: Context) -> bool:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from math import gcd
-from typing import NamedTuple
 
 from tritonc.analysis.aliases import apart
 from tritonc.ir.cfg import Loop
 from tritonc.ir.core import Kernel, Op, Value
+from tritonc.records import NamedTuple
 
 
 class Pending(NamedTuple):

@@ -110,6 +110,9 @@ _ROWS: list[OpInfo] = [
            effects=frozenset({SYNC})),
     OpInfo("group_barrier", (), rules.nothing, "Waits for all threads of the warpgroup.",
            effects=frozenset({SYNC})),
+    OpInfo("take_turn", (), rules.nothing,
+           "Warpgroups pass `step` one after the other: \"open\" at entry, \"wait\" for the own "
+           "turn, \"give\" it on.", None, ("step",), effects=frozenset({OUTPUT})),
     OpInfo("async_copy", ("buffer", "p", "*some"), own.async_copy,
            "Starts a copy from global memory to a buffer (cp.async); zeros where the guard does "
            "not hold.  Nothing at all if `some` is there and false: nobody will read the buffer.  "

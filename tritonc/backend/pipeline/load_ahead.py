@@ -191,7 +191,23 @@ def _rewrite(kernel: Kernel, loop: Loop, loads: list[Op], part: Slice) -> None:
     body.ops = [op for op in body.ops if op not in loads]
     kernel.replace(replaced)
     header.ops[:0] = phis
-    body.ops[:0] = [*steps, *following]
+    at = _behind(body, {phi.result for phi in phis})
+    body.ops[at:at] = [*steps, *following]
+
+
+def _behind(body: Block, values: set[Value]) -> int:
+    """Where the next iteration's loads stand: behind the one product's start if its operands are
+    made of the values that this one has, else at the top.  The hardware counts a warp's loads in
+    few counters, and to wait for one of the values would be to wait for the next one too."""
+    starts = [i + 1 for i, op in enumerate(body.ops) if op.name == "wgmma"]
+    at = starts[0] if len(starts) == 1 else 0
+    made = set(values)
+    for op in body.ops[:at]:
+        if not made.isdisjoint(op.inputs()):
+            made.update(op.results)
+    computed = at > 0 and body.ops[at - 1].operands[0] in made
+    last = not any(values.intersection(op.inputs()) for op in body.ops[at:])
+    return at if computed and last else 0
 
 
 def _loads(loads: list[Op], mapping: dict[Value, Value], comes: Value

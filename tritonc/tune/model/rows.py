@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from math import log2, prod
-from typing import NamedTuple
 
 from tritonc.analysis.row_loops import loaded_again, reducing_passes, several_passes
 from tritonc.analysis.values import slice_of
@@ -14,6 +13,7 @@ from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Kernel
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import scalar
+from tritonc.records import NamedTuple
 from tritonc.tune.model.features import Profile
 from tritonc.tune.model.loops import rows_around
 

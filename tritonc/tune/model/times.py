@@ -19,7 +19,6 @@ and send each other their sums.
 from __future__ import annotations
 
 from math import prod, sqrt
-from typing import NamedTuple
 
 from tritonc.backend.dots.split_dots import FEW, MATRIX_WARPS, SUMS, WARPS
 from tritonc.backend.launch.choose_warps import ACCUMULATORS, FRAGMENT, warpgroups
@@ -36,6 +35,7 @@ from tritonc.backend.target.target import Target
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_kernel
 from tritonc.ir.core import Kernel
+from tritonc.records import NamedTuple
 from tritonc.tune.model.cost import cost
 from tritonc.tune.model.features import Feature, Profile, joined, places, stage_bytes
 from tritonc.variants.choice import MOST_BLOCKS, MOST_CYCLES, Cost

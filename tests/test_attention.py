@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -154,8 +155,14 @@ def test_an_operand_is_made_while_products_run() -> None:
 
 
 def test_maps_are_made_while_rows_are_on_their_way() -> None:
-    """Rows of q, and of k by the threads' own copies; the engine brings those of v."""
-    (result, _), = compiled(setting(PLAIN, "TM=128,TN=128"), "sm_90a")
+    """Rows of q, and of k by the threads' own copies; the engine brings those of v.  It stores no
+    results: their map would be waited for."""
+    def stored_by_threads(source: SourceFile, options: Options, kinds: tuple[str, ...]
+                          ) -> driver.Result:
+        tune = {**options.tune, "tensor_store": 0}
+        return driver.compile(source, replace(options, tune=tune), kinds)
+
+    (result, _), = compiled(setting(PLAIN, "TM=128,TN=128"), "sm_90a", make=stored_by_threads)
     assert result.module is not None
     kernel = result.module.kernels[0]
     home = next(b for b in kernel.blocks if any(op.name == "claim_slot" for op in b.ops))

@@ -5,9 +5,8 @@ A message that is raised under a name with no entry there fails a test.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from tritonc import text_table
+from tritonc.records import NamedTuple
 
 
 class Row(NamedTuple):

@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import field, replace
-from importlib import import_module
 from pathlib import PurePath
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -332,7 +331,6 @@ class _Compilation:
         if done and (machine or stop in left):
             if "tir" in self.wanted and stop is None:
                 self._print_ir(module)
-            import_module("tritonc.backend.target.machine_ops")  # what its passes make
             done = self._passes("backend", module, context, backend, meta)
         self.result.remarks = by_place([*self.bindings.remarks(), *context.remarks])
         for found in context.warnings:

@@ -14,13 +14,15 @@ from functools import partial
 from operator import itemgetter
 from pathlib import Path
 from pkgutil import get_data  # importlib.resources would cost 10 ms
-from typing import Any, NamedTuple
+from typing import Any
 from zlib import crc32
 
 from lark import Lark, Token, Tree, UnexpectedToken
 from lark.grammar import Rule
 from lark.lexer import Lexer
 from lark.parse_tree_builder import ExpandSingleChild, ParseTreeBuilder
+
+from tritonc.records import NamedTuple
 
 
 class OurLexer(Lexer):

@@ -7,7 +7,8 @@ tuning files bind them as they bind a source's tunables; a tunable of that name 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+
+from tritonc.records import NamedTuple
 
 
 class MetaParameter(NamedTuple):

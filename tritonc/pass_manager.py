@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import field
 from time import perf_counter
-from typing import NamedTuple
 
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Module
 from tritonc.ir.types import Tile
-from tritonc.records import dataclass
+from tritonc.records import NamedTuple, dataclass
 from tritonc.source import CompileError, fail
 
 LAYOUTS = "assign_layouts"  # the pass that gives every tile a layout

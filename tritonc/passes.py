@@ -198,6 +198,8 @@ BACKEND: list[Pass] = [
     _row("backend.layout.pack_halves", "After the last pass that looks for elementwise operations "
          "by name.", 2),
     # --- places in shared memory, roles, barriers ---
+    _row("backend.pipeline.chains.stagger_warpgroups", "Products have their places. Before "
+         "allocate_shared: it makes barriers in shared memory.", 2),
     _row("backend.shared.allocate_shared", "All buffers exist.", 0),
     _row("backend.launch.limit_registers", "The bytes of shared memory say how many blocks can be "
          "resident."),
@@ -206,6 +208,7 @@ BACKEND: list[Pass] = [
     _row("backend.shared.insert_barriers", "All accesses of memory are in their order, and buffers "
          "have their places.", 0),
     # --- the whole loop, the whole kernel ---
+    _row("backend.pipeline.chains.take_turns", "Barriers stand, which must not be in a turn.", 2),
     _row("backend.pipeline.chains.alternate_registers", "Last: earlier passes expect a loop body "
          "to be one iteration.", 2),
     _row("backend.pipeline.chains.overlap_sums", "Also last, for loops that the previous pass does "
@@ -321,6 +324,10 @@ ORDER: list[tuple[str, str, str]] = [
     ("compute_pieces", "pack_halves", "operations that are emitted in pieces are not packed"),
     ("vectorize", "pack_halves", "a wide access loads neighbours in one word"),
     ("pack_halves", "limit_registers", "pairs need half the registers"),
+    ("pipeline", "stagger_warpgroups", "only where a producer warp is ahead of all"),
+    ("stagger_warpgroups", "allocate_shared", "turns have barriers"),
+    ("insert_barriers", "take_turns", "no turn has a barrier of the block in it"),
+    ("specialize_warps", "take_turns", "whether there is a producer warp"),
     ("insert_barriers", "overlap_sums", "a stage's distance is that from one iteration"),
     ("insert_barriers", "alternate_registers", "a stage's distance is that from one iteration"),
     ("overlap_sums", "coarsen", "a kernel has one body to the passes before"),

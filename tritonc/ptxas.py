@@ -11,8 +11,9 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from tritonc.records import NamedTuple
 from tritonc.source import CompileError, Note, fail
 
 if TYPE_CHECKING:

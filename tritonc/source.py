@@ -16,9 +16,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import field
 from functools import cached_property
-from typing import NamedTuple
 
-from tritonc.records import dataclass
+from tritonc.records import NamedTuple, dataclass
 
 LAST_LINE = 2147483647  # the greatest number that #line takes
 

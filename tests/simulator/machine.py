@@ -311,6 +311,7 @@ _SIMULATED: dict[str, Simulated] = {
     "get_cluster_rank": lambda machine, frame, op: clusters.get_cluster_rank(frame, op),
     "cluster_arrive": _cluster_arrive, "cluster_reduce": _cluster_reduce,
     "group_barrier": lambda machine, frame, op: machine.group_barrier(),
+    "take_turn": lambda machine, frame, op: None,  # all warpgroups do everything at once here
     **dict.fromkeys(("barrier", "memory_barrier"), lambda machine, frame, op: machine.barrier()),
     "async_copy": _async_copy, "async_commit": _async_commit, "async_wait": _async_wait,
 }

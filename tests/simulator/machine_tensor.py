@@ -349,4 +349,5 @@ SIMULATED: dict[str, Callable[[Machine, Frame, Op], Any]] = {
     "tensor_copy": _tensor_copy,
     "wait_full": _wait_full, "arrive_empty": _arrive_empty, "wait_empty": _wait_empty,
     "tensor_store": _tensor_store, "store_wait": _store_wait,
+    **dict.fromkeys(("turn_wait", "turn_pass"), lambda machine, frame, op: None),
 }

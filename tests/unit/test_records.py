@@ -54,6 +54,24 @@ class Slots:
     b: int = 2
 
 
+class Pair(records.NamedTuple):
+    """Two."""
+
+    a: int
+    b: tuple[int, ...] = ()
+
+    @property
+    def both(self) -> int:
+        return self.a + len(self.b)
+
+
+class More(Pair):
+    """Has a method more."""
+
+    def twice(self) -> int:
+        return 2 * self.a
+
+
 @records.dataclass
 class Empty:
     pass
@@ -94,3 +112,22 @@ def test_the_rest_of_the_protocol() -> None:
     match Plain(1, "x"):
         case Plain(number, text):
             assert (number, text) == (1, "x")
+
+
+def test_named_tuples() -> None:
+    one = Pair(1)
+    assert one == (1, ()) == Pair(b=(), a=1) and one.both == 1 and hash(one) == hash((1, ()))
+    assert one._replace(b=(2,)) == Pair(1, (2,)) and one._asdict() == {"a": 1, "b": ()}
+    assert Pair._fields == ("a", "b") and repr(one) == "Pair(a=1, b=())" and one[0] == one.a
+    assert More(3).twice() == 6 and More(3).both == 3 and More._make([4, (5,)]).b == (5,)
+    again = pickle.loads(pickle.dumps(Pair(1, (2,))))
+    assert type(again) is Pair and again == Pair(1, (2,)) and again.b == (2,)
+    make: Any = Pair
+    for wrong in (lambda: one._replace(c=1), lambda: make(), lambda: make(1, 2, 3)):
+        with pytest.raises(TypeError, match=r"Pair.__new__\(\)"):
+            wrong()
+    with pytest.raises(AttributeError):
+        one.a = 2
+    match one:
+        case Pair(number, _):
+            assert number == 1

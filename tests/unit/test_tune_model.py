@@ -173,3 +173,17 @@ def test_tiles_are_padded() -> None:
         source = SourceFile("attention.tc", text)
         found = driver.compile(source, Options(arch="sm_90a", defines=(f"D={d}",)), ("tir",))
         assert found.tunables == {"TM": 128, "TN": 128}
+
+
+@pytest.mark.parametrize("kind, columns", [("half", 32), ("float", 16)])
+def test_columns_of_programs_that_have_all_rows(kind: str, columns: int) -> None:
+    """Memory brings 64 bytes of a row at once."""
+    text = f"""const tunable int TN = {{8, 16, 32, 64}}, TK = {{16, 32, 64, 128, 256}};
+kernel void sums(const {kind}* x, float* y, int K, int N) {{
+  int n[TN] = get_global_range(0);
+  float s[TK, TN] = 0;
+  for (int k = 0; k < K; k += TK)
+    s += x[(k + 0 ... TK)[:, newaxis] * N + n];
+  y[n] = s[+, :];
+}}"""
+    assert Lowering(text).choose("sm_90a") == {"TN": columns, "TK": 2048 // columns}

@@ -17,7 +17,6 @@ table lookups, divisions, masks across two axes.
 from __future__ import annotations
 
 from dataclasses import field
-from typing import NamedTuple
 
 from tritonc.analysis.linear import LIMIT, Linear, number, symbol
 from tritonc.analysis.signs import Needs, Signs
@@ -25,7 +24,7 @@ from tritonc.analysis.values import axes_before
 from tritonc.ir.cfg import Loop
 from tritonc.ir.core import Op, Value
 from tritonc.ir.types import I32, element, is_pointer, same_axes, shape
-from tritonc.records import dataclass
+from tritonc.records import NamedTuple, dataclass
 
 
 class Affine(NamedTuple):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from tritonc.analysis.values import defined_by, int_of
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop, add_incoming, make_phi
 from tritonc.ir.core import Op, Value
 from tritonc.ir.ops import OPPOSITE, SWAPPED
+from tritonc.records import NamedTuple
 
 
 class Counter(NamedTuple):

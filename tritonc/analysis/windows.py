@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from math import gcd
-from typing import NamedTuple
 
 from tritonc.analysis.affine import Affine, Affinity
 from tritonc.analysis.axis.axis_info import AxisInfo, Infos
@@ -29,6 +28,7 @@ from tritonc.analysis.signs import non_negative
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import Tile, is_pointer, scalar, shape
+from tritonc.records import NamedTuple
 
 ACCESS_BYTES = 16
 # One element of so many may have an access of its own, by its address or by its mask: heat flow on

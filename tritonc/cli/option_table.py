@@ -8,11 +8,10 @@ line itself (where output goes, what kind it is).
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from tritonc.meta_parameters import META_PARAMETERS
 from tritonc.options import DEFAULT_ARCH, MOST_VARIANTS
 from tritonc.outputs import KINDS
+from tritonc.records import NamedTuple
 
 MESSAGES = "-"  # as the file of --remarks: among the messages
 WITHIN = 2.0  # per cent

@@ -7,12 +7,11 @@ functions here put that into words, and recognise the constructs of C that Trito
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
 
 from tritonc.frontend import foreign
 from tritonc.frontend.lexer import Token
 from tritonc.frontend.parser_types import CONTEXTUAL, PREDECLARED_TYPES, QUALIFIER_NAMES, TYPE_WORDS
-from tritonc.records import dataclass
+from tritonc.records import NamedTuple, dataclass
 from tritonc.source import Note, Span
 from tritonc.spelling import closest
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
-from typing import Any, NamedTuple
+from typing import Any
 
 from tritonc.ir.core import Kernel
-from tritonc.records import dataclass
+from tritonc.records import NamedTuple, dataclass
 from tritonc.source import Diagnostic, Note, Span
 
 

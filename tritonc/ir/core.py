@@ -13,11 +13,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import field
 from itertools import chain
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 from tritonc.ir.ops import ROWS, OpInfo
 from tritonc.ir.types import Scalar, Type
-from tritonc.records import dataclass
+from tritonc.records import NamedTuple, dataclass
 from tritonc.source import Span
 
 OPS: Any = attrgetter("ops")  # of a block

@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from tritonc.ir import rules
 from tritonc.ir.rules import Rule
+from tritonc.records import NamedTuple
 
 READ, WRITE = "read", "write"  # of global memory
 SYNC = "sync"  # orders memory accesses of the instance

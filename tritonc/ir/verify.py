@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from math import prod
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 from tritonc.ir import combiner, rules
 from tritonc.ir.attributes import KINDS
@@ -32,6 +32,7 @@ from tritonc.ir.layouts import layout_ops
 from tritonc.ir.ops import CONTROL, FCMP, ICMP, OPS, ORDERS, SCOPES, OpInfo
 from tritonc.ir.syntax.text import print_op
 from tritonc.ir.types import CONSTANT, I1, Buffer, Pointer, Scalar, Tile, element, with_element
+from tritonc.records import NamedTuple
 from tritonc.source import Diagnostics, Span
 
 MAX_ELEMENTS = 1 << 24  # of one tile, so that a slip of the pen does not eat the memory

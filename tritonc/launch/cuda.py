@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ from tritonc.ir.numeric.formats import from_memory, memory_dtype, to_memory
 from tritonc.launch import cuda_driver
 from tritonc.launch.data import Data, Value
 from tritonc.launch.packing import FORMATS, POINTER, Block, number, packed
+from tritonc.records import NamedTuple
 from tritonc.source import CompileError, fail
 
 Array = npt.NDArray[Any]

@@ -12,11 +12,11 @@ looked for again.
 from __future__ import annotations
 
 from functools import cache, partial, reduce
-from typing import NamedTuple
 
 from tritonc.ir.build import Builder, replace_each
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
+from tritonc.records import NamedTuple
 
 LEAST, MOST = 4, 9  # values among which one is selected
 LONGEST = 128  # operations of a selection

@@ -20,13 +20,14 @@ import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from keyword import kwlist
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from tritonc.problem import safe_numpy
 from tritonc.problem.bounds import Refused
 from tritonc.problem.safe_numpy import describe
+from tritonc.records import NamedTuple
 from tritonc.source import CompileError, Span, fail
 from tritonc.spelling import hint
 

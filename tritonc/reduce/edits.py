@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+
+from tritonc.records import NamedTuple
 
 
 class Replacement(NamedTuple):

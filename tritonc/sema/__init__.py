@@ -12,11 +12,11 @@ expressions reach each other through `Context.lower`, so that no file needs one 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from tritonc.frontend import syntax
 from tritonc.ir.core import Kernel, Module
 from tritonc.options import Options
+from tritonc.records import NamedTuple
 from tritonc.sema import expressions, functions, generics, statements, unit, unused
 from tritonc.sema.builtins import table
 from tritonc.sema.context import Context

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import field
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from tritonc.frontend import syntax
 from tritonc.ir.build import Builder, make_op
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.numeric import numbers
 from tritonc.ir.ops import OPS
-from tritonc.records import dataclass
+from tritonc.records import NamedTuple, dataclass
 from tritonc.sema.scope import Entity, FunctionEntity, Poisoned, Scope, Unit, Variable
 from tritonc.sema.ssa import Ssa
 from tritonc.sema.types.ctypes import (

@@ -11,13 +11,14 @@ elements of tables.  A pointer is a table and an index.
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 from tritonc.frontend import syntax
 from tritonc.ir.core import Block, Op, Value
 from tritonc.ir.numeric import numbers
 from tritonc.ir.ops import OPS
 from tritonc.ir.types import Tile
+from tritonc.records import NamedTuple
 from tritonc.sema.context import Context
 from tritonc.sema.functions import check_reads
 from tritonc.sema.scope import Table

@@ -24,10 +24,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from math import prod
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from tritonc.options import Options
 from tritonc.outputs import STANDARD
+from tritonc.records import NamedTuple
 from tritonc.source import fail
 from tritonc.variants.choice import distance
 

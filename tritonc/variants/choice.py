@@ -19,7 +19,9 @@ given, the choice is some variant.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
+
+from tritonc.records import NamedTuple
 
 MOST_TILES = 1 << 24
 MOST_STEPS = 1 << 18

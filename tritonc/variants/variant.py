@@ -10,11 +10,11 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field, replace
 from math import lcm
-from typing import Any, NamedTuple
+from typing import Any
 
 from tritonc.ir.core import Kernel, Op
 from tritonc.ir.types import Pointer, Scalar
-from tritonc.records import dataclass
+from tritonc.records import NamedTuple, dataclass
 from tritonc.source import CompileError, fail
 from tritonc.variants.choice import LEAST_PACKED, Cost
 

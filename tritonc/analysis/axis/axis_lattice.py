@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import cache
 from math import gcd
-from typing import NamedTuple
 
 from tritonc.ir.types import Type, shape
+from tritonc.records import NamedTuple
 
 TOP = 1 << 30  # divides everything we ask about
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 from math import gcd
-from typing import Any, NamedTuple
+from typing import Any
 
 from tritonc.analysis.axis.axis_lattice import (
     TOP,
@@ -21,6 +21,7 @@ from tritonc.analysis.signs import Signs
 from tritonc.ir.core import Op
 from tritonc.ir.numeric import numbers
 from tritonc.ir.types import Pointer, Type, element, same_axes, shape
+from tritonc.records import NamedTuple
 
 
 class Site(NamedTuple):

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import field
-from typing import NamedTuple
 
 from tritonc.analysis.registers.liveness import Liveness
 from tritonc.analysis.registers.weights import RENAMED, Weights, by_register
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.types import Tile
+from tritonc.records import NamedTuple
 from tritonc.source import Span
 
 OTHERS = 11  # registers: the thread's place, addresses in shared memory, what is on the way

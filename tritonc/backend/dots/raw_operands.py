@@ -54,9 +54,10 @@ class Computed:
     ops: list[Op]
 
 
-def computed_operand(operand: Value, inside: set[Op]) -> Computed | None:
+def computed_operand(operand: Value, inside: set[Op], infos: axis_info.Infos | None = None
+                     ) -> Computed | None:
     """What makes the operand, if that is more than a load; None if loads and operations on single
-    elements do not."""
+    elements do not.  `infos` tells rows from elements, once repeated ones are loaded once."""
     found: dict[Op, None] = {}
     loads: list[Op] = []
     stack = [operand]
@@ -64,7 +65,7 @@ def computed_operand(operand: Value, inside: set[Op]) -> Computed | None:
         op = stack.pop().op
         if op is None or op in found or op not in inside or op in loads:
             continue
-        if op.name == "load" and _looks_up(op, inside):
+        if op.name == "load" and _looks_up(op, inside, infos):
             found[op] = None
             stack += op.inputs()
             continue
@@ -87,9 +88,11 @@ def computed_operand(operand: Value, inside: set[Op]) -> Computed | None:
     return Computed(loads, list(found)) if loads else None
 
 
-def _looks_up(load: Op, inside: set[Op]) -> bool:
+def _looks_up(load: Op, inside: set[Op], infos: axis_info.Infos | None) -> bool:
     """Whether its addresses follow from what the loop loads, each from an element or a part of one,
-    as those of a table do."""
+    as those of a table do.  Not of rows, whose pieces copies can move ahead."""
+    if infos is not None and _copyable(load, infos):
+        return False
     return any(op.name == "load" and SMALL * _size(op.result) >= _size(load.result)
                for op in slice_of(load.inputs(), inside, ("phi",)))
 
@@ -138,7 +141,7 @@ def raw_operands(kernel: Kernel, context: Context) -> bool:
                 operand = op.operands[number]
                 if is_plain(operand):
                     continue
-                made = computed_operand(operand, inside)
+                made = computed_operand(operand, inside, infos)
                 if made is None or not all(_copyable(load, infos) for load in made.raw):
                     continue
                 if own and not all(

@@ -11,11 +11,13 @@ from collections.abc import Iterable
 from math import prod
 
 from tritonc.analysis.values import slice_of
-from tritonc.backend.target.matrix import LARGE
+from tritonc.backend.target.matrix import BY_NAME, LARGE
 from tritonc.ir.core import Block, Op, Value
-from tritonc.ir.types import shape
+from tritonc.ir.types import Buffer, Tile, shape
 
 PRODUCTS = ("dot", "wgmma")
+OF_A_CYCLE = 2048  # numbers of 16 bits that a multiprocessor of sm_90 multiplies on tensor cores
+WARPGROUP = 4  # warps
 
 
 def products(ops: Iterable[Op]) -> list[Op]:
@@ -51,3 +53,15 @@ def large(block: Block) -> bool:
     35 us, 18 without; by threads 16)."""
     sizes = [prod(shape(op.result.type)[-2:]) for op in products(block.ops)]
     return bool(sizes) and (max(sizes) if chained(block) else sum(sizes)) >= LARGE
+
+
+def cycles(block: Block, warps: int) -> int:
+    """What a warpgroup's part of a block's products on wgmma takes, if no other one runs."""
+    found = 0
+    for op in block.ops:
+        if op.name == "wgmma":
+            left = op.operands[0].type
+            assert isinstance(left, Tile | Buffer)
+            bits = BY_NAME[op.attributes["instruction"]].operand.bits
+            found += prod(shape(op.result.type)) * left.shape[-1] * bits // 16
+    return found * WARPGROUP // (OF_A_CYCLE * max(warps, WARPGROUP))

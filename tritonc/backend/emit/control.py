@@ -6,11 +6,13 @@ from tritonc.backend.emit.accesses.memory import FENCE
 from tritonc.backend.emit.function import Emitter, FunctionEmitter
 from tritonc.backend.emit.products.wgmma import WARPGROUP_BITS, warpgroup
 from tritonc.backend.emit.registers import members
-from tritonc.backend.pipeline.tensors.roles import PRODUCER
+from tritonc.backend.pipeline.tensors.roles import CONSUMERS, PRODUCER
 from tritonc.ir.core import Op
+from tritonc.ir.layouts.layout import LANE_BITS
 from tritonc.ir.types import Scalar, Tile, element
 
 _GROUPS = 8  # the barrier of the first warpgroup
+_TURNS = 1  # the barrier of its turn
 
 
 def phi(f: FunctionEmitter, op: Op) -> None:
@@ -57,8 +59,24 @@ def group_barrier(f: FunctionEmitter, op: Op) -> None:
     f.meet_at(own, 1 << WARPGROUP_BITS)
 
 
+def take_turn(f: FunctionEmitter, op: Op) -> None:
+    """A warpgroup waits at the barrier of its turn, where the one before it arrives."""
+    if f.role != CONSUMERS:
+        return
+    step, both = op.attributes["step"], 2 << WARPGROUP_BITS
+    own, last = warpgroup(f), (f.warps << LANE_BITS >> WARPGROUP_BITS) - 1
+    end = f.prelude(f"icmp eq i32 {own}, {last}")
+    if step == "wait":
+        f.meet_at(f.prelude(f"add i32 {own}, {_TURNS}"), both)
+    elif step == "give":
+        following = f.prelude(f"add i32 {own}, {_TURNS + 1}")
+        f.meet_at(f.prelude(f"select i1 {end}, i32 {_TURNS}, i32 {following}"), both, "arrive")
+    else:
+        f.under(end, "open", lambda: f.meet_at(_TURNS, both, "arrive"))
+
+
 EMITTERS: dict[str, Emitter] = {
-    "phi": phi, "cond_br": cond_br, "group_barrier": group_barrier,
+    "phi": phi, "cond_br": cond_br, "group_barrier": group_barrier, "take_turn": take_turn,
     "br": lambda f, op: f.line(f"br label %{f.branch_target(op.blocks[0])}"),
     "ret": lambda f, op: f.line("ret void"),
     # A barrier also orders the block's accesses of global and shared memory.

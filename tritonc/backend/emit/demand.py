@@ -10,7 +10,6 @@ is an int, bit r for register r.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
 
 from tritonc.backend.emit.registers import (
     access_chunks,
@@ -32,6 +31,7 @@ from tritonc.backend.pipeline.tensors.roles import CONSUMERS, COPIES, PRODUCER, 
 from tritonc.ir.core import Block, Op, Value
 from tritonc.ir.ops import DIVISIONS, READ, SHARED_READ
 from tritonc.ir.types import Buffer, Tile, scalar
+from tritonc.records import NamedTuple
 
 Wanted = list[tuple[Value, int]]
 

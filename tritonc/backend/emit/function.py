@@ -7,7 +7,6 @@ nobody reads are "".  A scalar is a list of one.  A buffer in shared memory is a
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 from tritonc.analysis.elements import Elements
 from tritonc.backend.emit.demand import Machine, demand, is_root
@@ -28,6 +27,7 @@ from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.layouts.layout import LANE_BITS, WARP_SIZE, Layout
 from tritonc.ir.types import BF16, Type, element
+from tritonc.records import NamedTuple
 
 Names = list[str]
 Emitter = Callable[["FunctionEmitter", Op], object]

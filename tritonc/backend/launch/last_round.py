@@ -9,7 +9,6 @@ starts each where one of those has ended.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from tritonc.analysis.values import needed
 from tritonc.backend.launch.persist import counts_programs, supersede
@@ -19,6 +18,7 @@ from tritonc.ir.cfg import Cfg, Loop, make_phi
 from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.types import I32
+from tritonc.records import NamedTuple
 
 
 class LastRound(NamedTuple):

@@ -13,7 +13,8 @@ they form a rectangle, and the L2 cache serves each operand to several.  The map
 whatever the launch's size, and programs have no order that a program could see.
 
 Where all operands depend on the second number, as those of a batch do, programs share nothing
-across it: they keep the order of i, in which those of one column run together.  Where the work
+across it: they keep the order of i, in which those of one column run together.  Bands have 16 rows
+where these choose their matrices by loaded numbers.  Where the work
 grows with the first number, as under a causal mask, or falls, those with most of it come first, of
 a few columns, as many as the L2 cache serves at once: what ends last is short.  Persistent blocks
 take every other round of such programs backwards: each gets as much work as the others.
@@ -48,6 +49,7 @@ from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.types import I32, shape
 
 GROUP = 8  # rows of a band
+OF_MANY = 16  # of one whose rows may have matrices of their own on the right, as experts have
 COLUMNS = 8  # whose longest programs come first
 _FOLLOW = ("add", "smin", "smax", "umin", "umax", "sext", "zext", "trunc", "assume_multiple")
 _LESS = ("slt", "sle", "ult", "ule")
@@ -57,7 +59,7 @@ _GREATER = ("sgt", "sge", "ugt", "uge")
 def rasterize(kernel: Kernel, context: Context) -> bool:
     """Renumber the programs of matrix products in bands."""
     shared = persist.shares_loops(context)  # few programs: an order saves nothing
-    group = context.meta.get("group", 1 if shared else GROUP)
+    group = context.meta.get("group", 1 if shared else OF_MANY if _chosen(kernel) else GROUP)
     ids = [op for op in kernel.ops() if op.name == "get_program_id"]
     axes = {op.attributes["axis"] for op in ids}
     if not axes or not any(op.name == "dot" for op in kernel.ops()):
@@ -112,6 +114,18 @@ def _shared(kernel: Kernel) -> bool:
                                     and op.attributes["axis"] == 1})
     return any(op.name == "load" and len(shape(op.result.type)) > 1 and op.operands[0] not in own
                for op in ops)
+
+
+def _chosen(kernel: Kernel) -> bool:
+    """Whether numbers that are loaded for rows of programs say which matrix the columns are of:
+    each band reads all that its rows name."""
+    ops = list(kernel.ops())
+    rows, columns = (persist.computed_of(ops, {op.result for op in ops if op.name ==
+                     "get_program_id" and op.attributes["axis"] == axis}) for axis in (0, 1))
+    loaded = persist.computed_of(ops, {op.result for op in ops if op.name == "load" and not shape(
+        op.result.type) and op.operands[0] in rows})
+    return any(op.name == "load" and len(shape(op.result.type)) > 1
+               and op.operands[0] in loaded and op.operands[0] in columns for op in ops)
 
 
 def _banded(b: Builder, group: int, number: Value | None, back: bool = False

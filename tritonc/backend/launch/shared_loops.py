@@ -14,13 +14,12 @@ dots, fadd and add from the header's phi to its next value, of which nothing els
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from tritonc.analysis.values import int_of, speculatable
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Block, Op, Value
 from tritonc.ir.ops import READ, SWAPPED
 from tritonc.ir.types import I32, I64, Scalar, Tile, element, is_float
+from tritonc.records import NamedTuple
 
 _ADDITIONS = {"dot": 2, "add": None, "fadd": None}  # with the operand that is the sum so far
 _UP, _DOWN = ("slt", "sle", "ult", "ule"), ("sgt", "sge")

@@ -16,11 +16,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import NamedTuple
 
 from tritonc.ir.layouts import f2
 from tritonc.ir.layouts.layout import LANE_BITS, Layout, SharedLayout, axis_bases, log2
 from tritonc.ir.layouts.shared_layout import BANK_BYTES, BANKS
+from tritonc.records import NamedTuple
 
 VECTOR_BITS = 128
 

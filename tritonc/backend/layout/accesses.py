@@ -248,3 +248,9 @@ def _likely_axes(pointer: Value, infos: axis_info.Infos) -> set[int]:
             if info is not None:
                 found.update(a for a, n in zip(axes, info.contiguity, strict=True) if n > 1)
     return found - {-1}
+
+
+def makes_operand(value: Value, readers: dict[Value, list[Op]]) -> bool:
+    """Whether a product multiplies what is made of a tile."""
+    return any(value in op.operands[:2] if op.name == "dot" else op.name != "phi" and any(
+        makes_operand(result, readers) for result in op.results) for op in readers.get(value, ()))

@@ -29,7 +29,8 @@ from functools import cached_property
 
 from tritonc.analysis.values import int_of
 from tritonc.backend.layout import dot_layouts, layout_choice
-from tritonc.backend.layout.accesses import Accesses, scan_layout
+from tritonc.backend.layout.accesses import Accesses, makes_operand, scan_layout
+from tritonc.backend.layout.conversion import Shared, plan_conversion
 from tritonc.backend.layout.rewrite_layouts import rewrite_layouts
 from tritonc.backend.layout.split_reductions import reduced_axes
 from tritonc.backend.target import matrix
@@ -282,6 +283,16 @@ class _Assignment:
             self.primary.clear()
             self.flow_forward()
 
+    def repeats(self, op: Op, layout: Layout) -> bool:
+        """Whether a row is loaded once more where another layout is wanted: in a loop of one
+        product on wgmma, where threads of other warps would have to meet for it."""
+        loop = self.cfg.innermost.get(self.cfg.block_of[op])
+        if op.name != "load" or op.attributes.get("volatile") or len(layout.shape) != 1 \
+                or layout.registers * POINTER > FEW * REGISTER or loop is None:
+            return False
+        moves = plan_conversion(self.primary[op.result][1], layout, scalar(op.result.type).bits)
+        return isinstance(moves, Shared) and sum(map(matrix.on_wgmma, loop.ops())) == 1
+
     def made_alone(self, value: Value, readers: dict[Value, list[Op]]) -> Value:
         """What is made of a tile, element by element and of scalars beside it, or in another shape,
         if nothing else reads it; of a mask, also with masks that are computed anywhere."""
@@ -300,7 +311,7 @@ class _Assignment:
         """Whether a row takes many registers of a thread beside products on wgmma in a loop, where
         it is loaded an iteration ahead: in few, and lanes ask each other for it."""
         loop = self.cfg.innermost.get(self.cfg.block_of[op])
-        info, operand = self.accesses.infos.get(op.operands[0]), _makes_operand(op.result, readers)
+        info, operand = self.accesses.infos.get(op.operands[0]), makes_operand(op.result, readers)
         apart = info is None or max(info.contiguity) == 1  # each element has an address of its own
         held = max(scalar(op.result.type).bytes, 2) + (operand and apart) * POINTER
         used = layout.registers * held // REGISTER
@@ -386,9 +397,3 @@ class _Assignment:
         """Whether the operation has no layout of its own and is computed wherever it is read."""
         return (bool(op.results) and all(isinstance(r.type, Tile) for r in op.results)
                 and not any(r in self.primary for r in op.results) and op.pure)
-
-
-def _makes_operand(value: Value, readers: dict[Value, list[Op]]) -> bool:
-    """Whether a product multiplies what is made of a tile."""
-    return any(value in op.operands[:2] if op.name == "dot" else op.name != "phi" and any(
-        _makes_operand(result, readers) for result in op.results) for op in readers.get(value, ()))

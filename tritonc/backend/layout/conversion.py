@@ -23,7 +23,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import NamedTuple
 
 from tritonc.backend.layout.access import (
     SharedAccesses,
@@ -35,6 +34,7 @@ from tritonc.backend.layout.shuffle import Shuffle, plan_shuffle
 from tritonc.backend.layout.swizzle import conversion_buffer
 from tritonc.ir.layouts import f2
 from tritonc.ir.layouts.layout import LANE_BITS, WARP_SIZE, Layout, SharedLayout, axis_bases
+from tritonc.records import NamedTuple
 
 BARRIERS_COST = 40
 """Two barriers and the latency of a load, in passes over the banks: an estimate, not measured."""

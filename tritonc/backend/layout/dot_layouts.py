@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from math import prod
-from typing import NamedTuple
 
 from tritonc.backend.target import matrix
 from tritonc.ir.core import Op
@@ -19,6 +18,7 @@ from tritonc.ir.layouts.layout import (
     log2,
 )
 from tritonc.ir.types import shape
+from tritonc.records import NamedTuple
 
 
 class Nesting(NamedTuple):

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
-from typing import NamedTuple
 
 from tritonc.analysis.axis.axis_info import AxisInfo, vector_length
 from tritonc.ir.layouts.layout import (
@@ -23,6 +22,7 @@ from tritonc.ir.layouts.layout import (
 )
 from tritonc.ir.layouts.layout_ops import vector_width
 from tritonc.ir.layouts.shared_layout import BANK_BYTES, BANKS
+from tritonc.records import NamedTuple
 
 PIECE_BYTES = 64  # that lanes side by side move, where others are elsewhere
 LINE_BYTES = 128  # of a cache

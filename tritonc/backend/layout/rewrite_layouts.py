@@ -20,6 +20,9 @@ class Choice(Protocol):
     def is_free(self, op: Op) -> bool:
         """Whether the operation has no layout of its own and is computed wherever it is read."""
 
+    def repeats(self, op: Op, layout: Layout) -> bool:
+        """Whether an operation that has a layout is made anew in another one, not converted."""
+
     def layout_of(self, op: Op) -> Layout | None:
         """The layout in which the operation runs; None if no tile takes part."""
 
@@ -42,6 +45,7 @@ class _Rewrite:
                      for result in op.results}
         self.placed: dict[Op, list[Op]] = {}
         self.sources: dict[Op, list[Value]] = {}  # what anchored operations read before
+        self.guards: dict[Op, Value | None] = {}
         self.block_start: dict[Block, list[Op]] = {}
         self.versions: dict[tuple[Value, Layout], Value] = {}
         self.converted: dict[tuple[Value, Layout, Block], Value] = {}
@@ -70,6 +74,7 @@ class _Rewrite:
         layout = self.choice.layout_of(op)
         self.placed[op] = [op]
         self.sources[op] = list(op.operands)
+        self.guards[op] = op.guard
         for result in op.results:
             if isinstance(result.type, Tile):
                 assert layout is not None
@@ -94,7 +99,8 @@ class _Rewrite:
         if found is not None:
             return found
         assert value.op is not None, "no parameter is a tile"
-        if self.choice.is_free(value.op) or self.follows(value.op):
+        if self.choice.is_free(value.op) or self.follows(value.op) \
+                or self.choice.repeats(value.op, layout):
             self.recompute(value.op, layout)
             return self.versions[value, layout]
         return self.convert(value, layout, reader)
@@ -113,7 +119,8 @@ class _Rewrite:
         """An operation anew, in another layout, at its own place."""
         types = tuple(with_layout(r.type, layout) for r in op.results)
         sources = self.sources.get(op, op.operands)
-        new = Op(op.name, list(sources), dict(op.attributes), types, op.guard, op.span, op.blocks)
+        guard = self.guards.get(op, op.guard)
+        new = Op(op.name, list(sources), dict(op.attributes), types, guard, op.span, op.blocks)
         for old_result, result in zip(op.results, new.results, strict=True):
             result.name = old_result.name
             self.versions[old_result, layout] = result

@@ -16,10 +16,9 @@ the transposition of 2 x 2 blocks, and half of its shuffles read the own lane, s
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from tritonc.ir.layouts import f2
 from tritonc.ir.layouts.layout import LANE_BITS, Layout, log2
+from tritonc.records import NamedTuple
 
 
 class Shuffle(NamedTuple):

@@ -21,7 +21,8 @@ and where other programs do not fill the time: recurrences, whose iterations wai
 sums over columns, of which there are few programs, and loops that go from row to row, alone or
 around the loop over a row: they are long, and so programs are few.  They load several iterations
 ahead; one iteration ahead do loops in which all pairs of elements meet, such as bodies that attract
-each other.  A loop along one row does not: of short rows, programs are many and iterations few.
+each other, and loops along a row in which lanes tell each other a number that the next iteration
+needs.  Others along one row do not: of short rows, programs are many and iterations few.
 
 Needs a loop of a header and one more block, addresses that follow from its phis alone, and no store
 in it that may change what is loaded.  After advance_dots, which parts the loop's operations.
@@ -48,9 +49,15 @@ FEW = 8  # registers that may wait, of one load
 # bf16, 8192 x 4096, on an H200: 0.059 ms two ahead, 0.050 three, 0.046 four, 0.043 six.
 ROOM, MOST_TIMES = 96, 3
 COLUMNS_ROOM, COLUMNS_TIMES = 208, 5
+# A recurrence of which each thread computes its own elements waits for memory alone: 64 x 512 steps
+# of 2048 floats 0.196 ms three ahead, 0.156 eight.  Sums down columns, which lanes exchange: 0.167
+# three, 0.176 eight.
+STEPS_ROOM, STEPS_TIMES = 128, 8
 # From row to row.  Batch norm of 64 x 3136 halves a channel: 0.207 ms, seven ahead 0.127.  Loops
 # that only add the assembler unrolls by itself, which is better than three ahead.
 ROWS_ROOM, ROWS_TIMES, FEWEST = 112, 7, 4
+LANES_ROOM = 128  # where lanes tell each other a number of a row: KL of 32000 0.140 ms, 0.132 so
+EXCHANGES = frozenset("reduce reduce_with scan scan_with".split())
 MANY = 8  # operations for each element loaded, where lines are loaded one iteration ahead
 
 
@@ -66,23 +73,30 @@ def load_ahead(kernel: Kernel, context: Context) -> bool:
                 or header.terminator.name != "cond_br" or not loop.one_exit \
                 or header.terminator.blocks[0] is not latch:
             continue
+        most = 4 * FEW
         beside = any(op.name == "wgmma" for op in latch.ops)
         lead = set() if beside or waiting else _lead_copies(latch)
         producer = _lead_copies(latch, "tensor_copy") if has_producer(kernel) else set()  # is ahead
         if beside or lead:
             times = 1
         elif waiting:
-            times = _times(loop, *(COLUMNS_ROOM, COLUMNS_TIMES) if columns else (ROOM, MOST_TIMES))
+            times = _times(loop, *(
+                (COLUMNS_ROOM, COLUMNS_TIMES) if columns else
+                (ROOM, MOST_TIMES) if any(op.name in EXCHANGES for op in loop.ops()) else
+                (STEPS_ROOM, STEPS_TIMES)))
         elif not products and (loop.depth > 1 or walks_rows(loop)):
             times = _times(loop, ROWS_ROOM, ROWS_TIMES)
             if times < FEWEST and (loop.depth > 1 or only_adds(loop)):
                 times = 0
+        elif not products and _waits_for_lanes(loop):
+            times, most = _times(loop, LANES_ROOM, 1), LANES_ROOM
         elif not products and _meets_all(loop):
             times = _times(loop, ROOM, 1)
         else:
             times = 0
         for done in range(times):
-            loads = [op for op in latch.ops if op.name == "load" and _may_wait(loop, op)
+            loads = [op for op in latch.ops if op.name == "load"
+                     and _may_wait(loop, op, most, products)
                      and (op in lead or not lead) and op not in producer]
             if stores_may_reach(kernel, loop.blocks, loads, pointer_roots(kernel)):
                 break
@@ -124,9 +138,19 @@ def _meets_all(loop: Loop) -> bool:
         and sum(floats) >= MANY * sum(loads)
 
 
-def _bytes(value: Value) -> int:
+def _waits_for_lanes(loop: Loop) -> bool:
+    """Whether each iteration has the lanes tell each other a number that the next one needs."""
+    made = {op.result for op in loop.ops() if op.name == "reduce" and not isinstance(
+        op.result.type, Tile)}
+    for op in loop.ops():
+        if op.name != "phi" and not made.isdisjoint(op.operands):
+            made.update(v for v in op.results if not isinstance(v.type, Tile))
+    return any(loop.next(phi) in made for phi in loop.header.phis())
+
+
+def _bytes(value: Value, packed: bool = False) -> int:
     """What a thread holds of a tile; what has no neighbour is in a register of its own."""
-    alone = isinstance(value.type, Tile) and value.type.layout is not None and (
+    alone = not packed and isinstance(value.type, Tile) and value.type.layout is not None and (
         1 not in value.type.layout.register)
     return held_elements(value) * max(scalar(value.type).bytes, 4 if alone else 2)
 
@@ -138,9 +162,9 @@ def _slice(loop: Loop, loads: list[Op]) -> Slice | None:
     return part if part is not None and not part.loads else None
 
 
-def _may_wait(loop: Loop, load: Op) -> bool:
+def _may_wait(loop: Loop, load: Op, most: int, packed: bool) -> bool:
     """Whether a thread has room for the value of a load, whose address moves with the loop."""
-    if _bytes(load.result) > 4 * FEW:
+    if _bytes(load.result, packed) > most:
         return False
     part = None if load.attributes.get("volatile") else _slice(loop, [load])
     return part is not None and bool(part.phis)
@@ -167,7 +191,23 @@ def _rewrite(kernel: Kernel, loop: Loop, loads: list[Op], part: Slice) -> None:
     body.ops = [op for op in body.ops if op not in loads]
     kernel.replace(replaced)
     header.ops[:0] = phis
-    body.ops[:0] = [*steps, *following]
+    at = _behind(body, {phi.result for phi in phis})
+    body.ops[at:at] = [*steps, *following]
+
+
+def _behind(body: Block, values: set[Value]) -> int:
+    """Where the next iteration's loads stand: behind the one product's start if its operands are
+    made of the values that this one has, else at the top.  The hardware counts a warp's loads in
+    few counters, and to wait for one of the values would be to wait for the next one too."""
+    starts = [i + 1 for i, op in enumerate(body.ops) if op.name == "wgmma"]
+    at = starts[0] if len(starts) == 1 else 0
+    made = set(values)
+    for op in body.ops[:at]:
+        if not made.isdisjoint(op.inputs()):
+            made.update(op.results)
+    computed = at > 0 and body.ops[at - 1].operands[0] in made
+    last = not any(values.intersection(op.inputs()) for op in body.ops[at:])
+    return at if computed and last else 0
 
 
 def _loads(loads: list[Op], mapping: dict[Value, Value], comes: Value

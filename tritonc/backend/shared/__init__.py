@@ -1,5 +1,5 @@
 """Shared memory: which operation touches which bytes, where buffers lie, where barriers stand.
 
-Read `shared_memory` (the accesses), `allocate_shared` (the places), `insert_barriers` (the
-paper's data-flow equations).
+Read `shared_memory` (the accesses), `allocate_shared` (the places), `pending` (what
+must not meet), `insert_barriers` (the paper's data-flow equations).
 """

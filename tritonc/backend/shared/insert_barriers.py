@@ -7,7 +7,8 @@ Before:  shared_store %s, %x                  After:  shared_store %s, %x
 The paper's forward data-flow equations (section 5.3): the state at a point is the set of accesses
 since the last barrier on some path.  An operation that reads what a pending access wrote (RAW), or
 writes what one read or wrote (WAR, WAW), needs a barrier before it, which empties the state.
-States join by union and loops are iterated to a fixed point.
+States join by union and loops are iterated to a fixed point.  A barrier in a loop that ends what
+was pending before it may stand before the loop instead, if the loop has fewer then.
 
 Two accesses of shared memory touch if their bytes overlap.  In a ring of stages, `ahead` says how
 many iterations before its turn a stage is used; crossing the back edge of the ring's loop moves all
@@ -25,13 +26,20 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import cached_property
-from math import gcd
-from typing import NamedTuple
 
-from tritonc.analysis.aliases import apart, pointer_roots
+from tritonc.analysis.aliases import pointer_roots
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.moving import addresses_modulo, meets_itself
 from tritonc.backend.launch.persist import counts_programs
+from tritonc.backend.shared.pending import (
+    ACQUIRED,
+    FENCED,
+    MET,
+    RELEASED,
+    Pending,
+    State,
+    conflict,
+)
 from tritonc.backend.shared.shared_memory import HANDS_OVER, accesses, allocation
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop
@@ -39,93 +47,74 @@ from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.ops import READ, SYNC, WRITE
 from tritonc.ir.types import Buffer, Tile, is_pointer
-
-
-class Pending(NamedTuple):
-    """An access since the last barrier.
-
-    Shared memory: bytes [start, end), in the loop of `ring` at distance `ahead` of `stages`.
-    Global memory: `root` is the parameter or table that the pointer comes from (None if unknown),
-    `pointer` the addresses, if each is one thread's; `release`: tells other programs that all
-    before it is done; `moves`: the addresses, if they are others in each iteration of `ring`, of
-    which this one was `before`; `every`: all addresses are a number modulo another one, in
-    elements; `scalar`: stored by the first thread.
-
-    `proxy`: of a thread's write, how far it is on its way to tensor copies, which write by another
-    way: it must be fenced, and then all threads must meet.  One that a barrier has passed but no
-    fence before it is only in theirs (MET).
-
-    `handed`: how far a read in a ring is known to have ended, to the thread that makes its copies:
-    RELEASED by all warps, then ACQUIRED by that thread.  `copies`: an access of that thread's.
-
-    `piece`: others of the tile are other elements.
-
-    `atomic`: those of one buffer need no barrier between them.
-
-    `grouped`: of a buffer in which each warpgroup has a part of its own.
-    """
-
-    write: bool
-    start: int = 0
-    end: int = 0
-    ahead: int | None = None
-    stages: int = 1
-    ring: Loop | None = None
-    continues: bool = False  # in the loops around that one
-    flight: str = ""  # "copy", "wgmma" or "store" while it is not known to have ended
-    age: int = 0  # groups of its kind closed since, this one's included
-    alone: bool = False  # by the first thread, in its own order
-    is_global: bool = False
-    root: Value | None = None
-    pointer: Value | None = None
-    release: bool = False
-    moves: Value | None = None
-    before: bool = False
-    every: tuple[int, int] = (0, 1)
-    scalar: bool = False
-    proxy: str = ""  # "", FENCED, MET, or both
-    handed: int = 0
-    copies: bool = False
-    private: Op | None = None  # a buffer whose elements are one thread's each
-    grouped: bool = False
-    atomic: bool = False  # of shared memory
-    piece: tuple[Value, int] | None = None  # of a tile that is stored in pieces
-
-    @property
-    def own_write(self) -> bool:
-        """Whether a thread writes shared memory itself."""
-        return self.write and not (self.is_global or self.flight or self.copies)
-
-
-RELEASED, ACQUIRED = 1, 2
-FENCED, MET = "fenced", "met"
-State = frozenset[Pending]
+from tritonc.records import NamedTuple
 
 
 def insert_barriers(kernel: Kernel, context: Context) -> bool:
     """Insert the barriers that the accesses of the kernel need, and no other."""
     cfg = Cfg(kernel)
     found = _Uses(kernel, cfg)
+    plan = _plan(kernel, cfg, found, set())
+    for loop in sorted(cfg.loops, key=lambda loop: -loop.depth):
+        home = loop.preheader
+        if home is None or not any(
+                plan.ended.get(op, frozenset()) & plan.leaving[home] for op in loop.ops()):
+            continue
+        other = _plan(kernel, cfg, found, plan.asked | {home.terminator})
+        if other.count(loop) < plan.count(loop):
+            plan = other
+    for block in cfg.order:
+        ops: list[Op] = []
+        for op in block.ops:
+            if plan.needs.get(op):
+                ops.append(make_op(plan.needs[op], [], span=op.span))
+            ops.append(op)
+        block.ops = ops
+    return any(plan.needs.values())
+
+
+class _Plan(NamedTuple):
+    """What barriers stand before which operations, of which some were `asked` for.
+
+    `ended`: the accesses for which a barrier stands before an operation; `leaving`: those that are
+    pending where a block ends.
+    """
+
+    needs: dict[Op, str]
+    asked: set[Op]
+    ended: dict[Op, State]
+    leaving: dict[Block, State]
+
+    def count(self, loop: Loop) -> int:
+        """Of a loop."""
+        return sum(bool(self.needs.get(op)) for op in loop.ops())
+
+
+def _plan(kernel: Kernel, cfg: Cfg, found: _Uses, asked: set[Op]) -> _Plan:
+    """The barriers that are needed if those `asked` for are there."""
     loops = {loop.header: loop for loop in cfg.loops}
     incoming: dict[Block, State] = {block: frozenset() for block in cfg.order}
-    needs: dict[Op, str] = {}
+    plan = _Plan({}, asked, {}, {})
     work = list(cfg.order)
     while work:
         block = work.pop(0)
         state = incoming[block]
         for op in block.ops:
-            if op.pure:
+            if op.pure and op not in asked:
                 continue
+            plan.needs[op], plan.ended[op] = "", frozenset()
             if op.name in ("barrier", "memory_barrier", "start_producer"):
-                state, needs[op] = _flying(state), ""
+                state = _flying(state)
                 continue
             state = _progress(op, state)
             new = found.together(op)
-            needs[op] = _needed([(old, use) for use in new for old in state
-                                 if _conflict(kernel, old, use)])
-            state = _flying(state, needs[op]) if needs[op] else state
+            conflicts = [(old, use) for use in new for old in state if conflict(kernel, old, use)]
+            need = "barrier" if op in asked else _needed(conflicts)
+            plan.needs[op], plan.ended[op] = need, frozenset(old for old, _ in conflicts)
+            state = _flying(state, need) if need else state
             if new and op.name != "tensor_copy":  # whoever reads it waits at the ring
                 state = state.union(new)
+        plan.leaving[block] = state
         for successor in block.successors:
             loop = loops.get(successor)
             passed = _turn(state, loop) if loop is not None and block in loop else state
@@ -133,14 +122,7 @@ def insert_barriers(kernel: Kernel, context: Context) -> bool:
                 incoming[successor] |= passed
                 if successor not in work:
                     work.append(successor)
-    for block in cfg.order:
-        ops: list[Op] = []
-        for op in block.ops:
-            if needs.get(op):
-                ops.append(make_op(needs[op], [], span=op.span))
-            ops.append(op)
-        block.ops = ops
-    return any(needs.values())
+    return plan
 
 
 def _late(op: Op | None) -> bool:
@@ -347,37 +329,3 @@ class _Uses:
             return False
         axes = [axis for axis, extent in enumerate(t.shape) if extent > 1]
         return not axes or (len(axes) == 1 and info.contiguity[axes[0]] == t.shape[axes[0]])
-
-
-def _conflict(kernel: Kernel, old: Pending, new: Pending) -> bool:
-    if not (old.write or new.write) or old.is_global != new.is_global:
-        return False
-    if old.is_global:
-        if old.scalar and new.scalar:
-            return False
-        if new.release:
-            return True
-        if old.pointer is not None and old.pointer is new.pointer:
-            return False
-        if old.before and old.moves is new.moves:
-            return False
-        (one, n), (other, m) = old.every, new.every
-        if old.root is new.root and (one - other) % gcd(n, m):
-            return False
-        return not apart(kernel, old.root, new.root)
-    if old.end <= new.start or new.end <= old.start or (
-            old.alone and new.alone and not old.flight):
-        return False
-    if (old.handed == ACQUIRED and new.copies) or (MET in old.proxy and not new.copies):
-        return False
-    if old.atomic and new.atomic and (old.start, old.end) == (new.start, new.end):
-        return False
-    if old.private is not None and old.private is new.private:
-        return False
-    if old.piece is not None and new.piece is not None and old.piece[0] is new.piece[0] and (
-            old.piece[1] != new.piece[1]):
-        return False
-    if old.ring is new.ring and old.ahead is not None and new.ahead is not None and (
-            (old.start, old.end) == (new.start, new.end)):
-        return old.ahead % old.stages == new.ahead % new.stages
-    return True

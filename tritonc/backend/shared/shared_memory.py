@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from tritonc.ir.cfg import Cfg, reached
 from tritonc.ir.core import Block, Op, Value
 from tritonc.ir.ops import SHARED_READ, SHARED_WRITE
 from tritonc.ir.types import Buffer
+from tritonc.records import NamedTuple
 
 VIEWS = ("buffer_stage", "buffer_trans", "buffer_reshape")  # of their operand
 SHARED_ALIGNMENT = 1024  # of where a block's begins: what the widest swizzle asks for

@@ -110,6 +110,9 @@ _ROWS: list[OpInfo] = [
            effects=frozenset({SYNC})),
     OpInfo("group_barrier", (), rules.nothing, "Waits for all threads of the warpgroup.",
            effects=frozenset({SYNC})),
+    OpInfo("take_turn", (), rules.nothing,
+           "Warpgroups pass `step` one after the other: \"open\" at entry, \"wait\" for the own "
+           "turn, \"give\" it on.", None, ("step",), effects=frozenset({OUTPUT})),
     OpInfo("async_copy", ("buffer", "p", "*some"), own.async_copy,
            "Starts a copy from global memory to a buffer (cp.async); zeros where the guard does "
            "not hold.  Nothing at all if `some` is there and false: nobody will read the buffer.  "
@@ -183,6 +186,11 @@ _ROWS: list[OpInfo] = [
            "come; these, if `early`, go on before the slot is claimed.",
            lambda m, op, slot, cell: slot, ("indices",), ("waits", "early"),
            effects=frozenset({SHARED_READ, SYNC})),
+    OpInfo("turn_wait", ("ring", "phase"), rules.nothing,
+           "All warpgroups but the first one wait until that one has passed the stage on.",
+           effects=frozenset({OUTPUT})),
+    OpInfo("turn_pass", ("ring",), rules.nothing, "The first warpgroup passes the stage on.",
+           effects=frozenset({OUTPUT})),
     OpInfo("expect_full", ("ring",), rules.nothing,
            "The stage's full barrier completes its phase after `bytes` more bytes (expect-tx).",
            None, ("bytes",),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 from tritonc.ir.core import Op
 from tritonc.ir.layouts import fragment
@@ -28,6 +28,7 @@ from tritonc.ir.types import (
     Type,
     element,
 )
+from tritonc.records import NamedTuple
 
 MMA, WGMMA = "mma", "wgmma"
 SPARE = 8  # of as many rows and columns one at least is not repeated

@@ -11,8 +11,7 @@ instruction; the pairs were confirmed by assembling.  Names of GPUs: developer.n
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from tritonc.records import NamedTuple
 from tritonc.source import Note, Span, fail
 from tritonc.spelling import closest
 

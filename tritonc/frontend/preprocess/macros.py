@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 from tritonc.frontend.lexer import Token
+from tritonc.records import NamedTuple
 from tritonc.source import CompileError, Diagnostics, Expansion, Span, fail
 
 

@@ -6,8 +6,8 @@ import errno
 import os
 import stat
 from collections.abc import Callable
-from typing import NamedTuple
 
+from tritonc.records import NamedTuple
 from tritonc.source import Diagnostics, Note, SourceFile, Span
 
 MOST_BYTES = 1 << 28  # of a source; its tokens take some thirty times as much memory

@@ -19,9 +19,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from math import prod
-from typing import NamedTuple
 
 from tritonc.ir.layouts.layout import Layout, axis_bases
+from tritonc.records import NamedTuple
 
 
 def axis_table(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from lark import UnexpectedToken
 
@@ -20,6 +20,7 @@ from tritonc.ir.ops import OPS, OpInfo
 from tritonc.ir.syntax.parse_types import Token, TypeActions
 from tritonc.ir.types import Scalar, Type
 from tritonc.lalr import Grammar, Parse, load
+from tritonc.records import NamedTuple
 from tritonc.source import Diagnostics, Note, SourceFile, Span
 
 CONSTANT_BYTES = 1 << 16  # of constant memory that a kernel can address

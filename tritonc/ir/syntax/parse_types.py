@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import Any, NamedTuple
+from typing import Any
 
 from tritonc.ir.layouts.layout import Layout, SharedLayout, parse_layout, parse_shared_layout
 from tritonc.ir.types import CONSTANT, GLOBAL, I32, SCALARS, Buffer, Element, Pointer, Scalar, Tile
+from tritonc.records import NamedTuple
 from tritonc.source import Diagnostics, Note, SourceFile, Span
 
 _WORDS = {"true": True, "false": False, "none": None, "inf": float("inf"), "nan": float("nan"),

@@ -9,9 +9,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from tritonc.launch.python import dlpack
+from tritonc.records import NamedTuple
 
 _KINDS = {"i": "int", "u": "uint", "f": "float", "V": "void"}
 _DLPACK_KINDS = {dlpack.INT: "int", dlpack.UINT: "uint", dlpack.FLOAT: "float",

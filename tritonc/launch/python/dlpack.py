@@ -6,7 +6,9 @@ A capsule that is only read keeps its name, and so frees the tensor when it goes
 from __future__ import annotations
 
 import ctypes
-from typing import Any, NamedTuple
+from typing import Any
+
+from tritonc.records import NamedTuple
 
 CPU, CUDA, CUDA_MANAGED = 1, 2, 13  # kinds of devices
 INT, UINT, FLOAT, BFLOAT, BOOL, FLOAT8_E4M3FN, FLOAT8_E5M2 = 0, 1, 2, 4, 6, 10, 12  # of elements

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from threading import Lock
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from tritonc.launch import cuda_driver
 from tritonc.launch.python.choosing import Chooser, launch_function
 from tritonc.launch.python.launcher import Entry, Launcher, Range, handle_of, single_launch
 from tritonc.launch.python.memory import Memory
 from tritonc.launch.python.parameters import Parameter
+from tritonc.records import NamedTuple
 from tritonc.render import rendered
 from tritonc.source import CompileError
 from tritonc.variants.choice import count, is_in_memory

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from tritonc.launch import cuda_driver
 from tritonc.launch.packing import Block, layout
 from tritonc.launch.python import arrays
 from tritonc.launch.python.memory import WORKSPACE
 from tritonc.launch.python.parameters import Parameter
+from tritonc.records import NamedTuple
 from tritonc.variants.choice import MOST_INDEX, MOST_PROGRAMS, reach
 
 Range = int | Sequence[int]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from operator import index
 from struct import calcsize, error, pack
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from tritonc.launch import packing
 from tritonc.launch.packing import FORMATS, POINTER
 from tritonc.launch.python.arrays import DeviceArray
 from tritonc.manifest import TYPES
+from tritonc.records import NamedTuple
 
 
 class Parameter(NamedTuple):

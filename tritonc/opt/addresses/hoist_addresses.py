@@ -23,14 +23,13 @@ Needs preheaders.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from tritonc.analysis.facts import Facts
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.types import I64, Tile, Type, element, with_element
 from tritonc.opt.addresses.moved_ops import MovedOps
+from tritonc.records import NamedTuple
 
 
 def hoist_addresses(kernel: Kernel, context: Context) -> bool:

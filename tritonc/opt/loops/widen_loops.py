@@ -23,8 +23,6 @@ away unless they add nothing.  A counter addresses memory: such indices do not w
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from tritonc.analysis.counters import Counter, counter_of
 from tritonc.analysis.loop_totals import may_reorder, place_behind
 from tritonc.analysis.row_loops import same_for_all, walks_rows
@@ -36,6 +34,7 @@ from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.rules import neutral
 from tritonc.ir.types import I32, I64, Tile, Type, element, scalar, shape
 from tritonc.opt.loops.unroll_loops import iterations
+from tritonc.records import NamedTuple
 
 # Elements of a tile that keep memory busy.  Mean and variance of columns from sums, H200, sources
 # with tiles of columns row by row and by rows and columns: 8192 x 8192 floats 680 us; 32 x 128 75,

@@ -10,11 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from tritonc.frontend import syntax
 from tritonc.ir.ops import ORDERS, SCOPES
 from tritonc.later import LaterModule
+from tritonc.records import NamedTuple
 from tritonc.sema.builtins import launch, memory
 from tritonc.sema.context import Context, Words
 from tritonc.sema.scope import FunctionEntity

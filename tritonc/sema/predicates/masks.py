@@ -16,13 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import field
-from typing import NamedTuple
 
 from tritonc.analysis.values import origin
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.types import shape
-from tritonc.records import dataclass
+from tritonc.records import NamedTuple, dataclass
 from tritonc.source import Diagnostics, Note
 
 _ACCESSES = {"load": "load", "store": "store", "atomic_rmw": "atomic operation",

@@ -14,8 +14,8 @@ was.  Terms are brought to one form as they are made, so that equal conditions a
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
+from tritonc.records import NamedTuple
 from tritonc.sema.predicates.in_force import Mask
 from tritonc.sema.types import shapes
 from tritonc.sema.types.shapes import Shape

@@ -23,10 +23,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice, product
 from math import inf, prod
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from tritonc.backend.target.target import Target
 from tritonc.ir.core import Module
+from tritonc.records import NamedTuple
 from tritonc.source import CompileError
 from tritonc.tune.model.cost import SPILLS, cost
 from tritonc.tune.model.features import Profile, features

@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from math import log2, prod
-from typing import NamedTuple
 
 from tritonc.backend.dots.together import chained
 from tritonc.backend.launch.coarsen import AXES, MOST, ratios
 from tritonc.backend.target.matrix import LARGE
 from tritonc.backend.target.target import Target
+from tritonc.records import NamedTuple
 from tritonc.tune.model.choose import Binding, Lower, ranked
 from tritonc.tune.model.features import Profile
 from tritonc.tune.model.loops import Around

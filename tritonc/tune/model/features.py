@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from math import prod
-from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from tritonc.analysis import row_loops
@@ -28,6 +27,7 @@ from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.ops import READ, WRITE
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import F16, Scalar, element, scalar, shape
+from tritonc.records import NamedTuple
 
 _WORK = frozenset("""
     add sub mul sdiv udiv srem urem and or xor shl ashr lshr icmp smin smax umin umax addptr

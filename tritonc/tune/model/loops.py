@@ -8,13 +8,13 @@ each counts: `r < R`, `s < S`, `c < C; c += TC` make R * S * ceil(C / TC) steps.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from tritonc.analysis.counters import step_of
 from tritonc.analysis.values import int_of
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.types import Scalar, shape
+from tritonc.records import NamedTuple
 
 TYPICAL = 1024  # the length of a loop around a product of which nothing is known
 

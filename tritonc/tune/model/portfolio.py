@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from math import prod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from tritonc.backend.dots.together import chained
 from tritonc.backend.target.target import Target
+from tritonc.records import NamedTuple
 from tritonc.source import CompileError
 from tritonc.tune.model.choose import Binding, Lower, Ranked, middle, multiples, neighbours, ranked
 from tritonc.tune.model.features import features

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from tritonc.backend.target.register_limits import BESIDE_CHAIN, MOST_CHAINED, MOST_REGISTERS
 from tritonc.backend.target.target import Target
+from tritonc.records import NamedTuple
 
 ROWS = 64  # of a warpgroup, whose threads are
 THREADS = 128

@@ -19,7 +19,6 @@ and send each other their sums.
 from __future__ import annotations
 
 from math import prod, sqrt
-from typing import NamedTuple
 
 from tritonc.backend.dots.split_dots import FEW, MATRIX_WARPS, SUMS, WARPS
 from tritonc.backend.launch.choose_warps import ACCUMULATORS, FRAGMENT, warpgroups
@@ -36,6 +35,7 @@ from tritonc.backend.target.target import Target
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_kernel
 from tritonc.ir.core import Kernel
+from tritonc.records import NamedTuple
 from tritonc.tune.model.cost import cost
 from tritonc.tune.model.features import Feature, Profile, joined, places, stage_bytes
 from tritonc.variants.choice import MOST_BLOCKS, MOST_CYCLES, Cost
@@ -65,9 +65,7 @@ _SLICED = 0.2  # more where warps share the inner axis, or loads go out late
 _STEP = 60.0  # multiply-adds of a thread that a step costs it
 _BESIDE = 0.34  # of the products that are computed while nothing is loaded, by CUDA cores
 _DISTURBED = 0.08  # of the lesser of both that shows
-_WORK = 28.0  # operations of single elements in a cycle, beside a product,
-# of which so much shows where a producer warp lets operands be converted beside the last product;
-_CONVERTED = 0.4
+_WORK = 28.0  # operations of single elements in a cycle, beside a product
 _PLAIN = 2  # but for so many of a load, which vectorised accesses do not need
 PIECE, WORD = 16, 4  # bytes that are copied at once; of elements that CUDA cores multiply
 # Of a step of a block alone, for each computed row beyond those of one warpgroup: 14 x 14 pixels by
@@ -122,8 +120,6 @@ def formula(profile: Profile, depths: tuple[int, ...], target: Target, alone: bo
     found = joined([feature for feature in profile if feature.kind == "dot"])
     work = 0 if len(found) > 1 else computed_beside(profile)
     uses = [use(dot._replace(computed=dot.computed and not alone), target, work) for dot in found]
-    early = all(one.persistent and any(dot.raw) for dot, one in zip(found, uses, strict=True))
-    beside = work / _WORK * (_CONVERTED if early else 1)
     # Of products that follow from each other one waits for the other, in one block.
     widest = max(uses, key=lambda one: one.threads)
     blocks = min(one.blocks(target) for one in uses)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import NamedTuple
 
 import numpy as np
 
+from tritonc.records import NamedTuple
 from tritonc.tune.model.portfolio import cover
 from tritonc.tune.search.journal import Name, name_of
 from tritonc.tune.workers.jobs import Binding

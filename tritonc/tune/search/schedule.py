@@ -24,9 +24,9 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import field, replace
 from heapq import heappop, heappush
 from statistics import median
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
-from tritonc.records import dataclass
+from tritonc.records import NamedTuple, dataclass
 from tritonc.tune.search.choices import Choice, Size, fewest
 from tritonc.tune.search.journal import Journal, Name, Record, name_of
 from tritonc.tune.timing.measure import SAMPLE_MILLISECONDS, SLOWED, measure

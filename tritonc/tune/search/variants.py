@@ -20,7 +20,6 @@ import gc
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
-from typing import NamedTuple
 
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_kernel
@@ -28,7 +27,7 @@ from tritonc.ir.core import Kernel
 from tritonc.ir.syntax.text import print_kernel
 from tritonc.meta_parameters import META_PARAMETERS
 from tritonc.pass_manager import Pass, PassError, run
-from tritonc.records import dataclass
+from tritonc.records import NamedTuple, dataclass
 from tritonc.source import CompileError
 
 # Who may read meta-parameters: that others do not is checked here.  Passes that fit what they do

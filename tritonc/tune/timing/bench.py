@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import median, quantiles
-from typing import NamedTuple
 
 from tritonc import driver
 from tritonc.backend.target.target import Target, find
@@ -15,6 +14,7 @@ from tritonc.launch.data import bench_sizes, size_values
 from tritonc.launch.run_problems import kernel_of, of_kernel, read_problems, with_defines
 from tritonc.options import NATIVE, Options
 from tritonc.problem.lines import Problem
+from tritonc.records import NamedTuple
 from tritonc.source import Diagnostics, SourceFile
 from tritonc.tune.model.features import features
 from tritonc.tune.search.progress import text

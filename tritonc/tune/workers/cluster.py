@@ -14,9 +14,9 @@ from contextlib import ExitStack, contextmanager
 from hashlib import sha256
 from importlib import import_module
 from pickle import dumps
-from typing import Any, NamedTuple
+from typing import Any
 
-from tritonc.records import dataclass
+from tritonc.records import NamedTuple, dataclass
 from tritonc.source import fail
 from tritonc.tune.workers.jobs import Spec
 from tritonc.tune.workers.sites import Executors, Local, Site, Size, local_gpus

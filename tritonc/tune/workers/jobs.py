@@ -11,14 +11,14 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from tritonc import driver, ptxas, stages
 from tritonc.launch.run_problems import read_problems, with_defines
 from tritonc.meta_parameters import BY_NAME
 from tritonc.options import Options
 from tritonc.problem.lines import Problem
-from tritonc.records import dataclass
+from tritonc.records import NamedTuple, dataclass
 from tritonc.source import CompileError, Diagnostics, SourceFile
 
 if TYPE_CHECKING:

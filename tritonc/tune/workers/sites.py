@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import NamedTuple
 
 from tritonc.launch.cuda import Peaks
-from tritonc.records import dataclass
+from tritonc.records import NamedTuple, dataclass
 from tritonc.tune.search.schedule import Executor
 from tritonc.tune.timing.measure import Device
 from tritonc.tune.workers.jobs import Compiler, Spec

@@ -15,8 +15,9 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from queue import SimpleQueue
-from typing import Any, NamedTuple
+from typing import Any
 
+from tritonc.records import NamedTuple
 from tritonc.tune.workers.worker import read_frame, write_frame
 
 START_SECONDS = 120.0  # that a process may take until it is ready

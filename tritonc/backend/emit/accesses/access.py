@@ -9,7 +9,6 @@ than 32 bits travel packed in 32-bit words.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from tritonc.backend.emit.elements.packed import whole_word
 from tritonc.backend.emit.function import FunctionEmitter
@@ -22,7 +21,7 @@ from tritonc.backend.emit.literals import (
 )
 from tritonc.backend.emit.module import NO_WRITES, READS, WRITES
 from tritonc.ir.types import BF16, I8, Scalar
-from tritonc.records import dataclass
+from tritonc.records import NamedTuple, dataclass
 from tritonc.source import Span
 
 _SPACE = {GLOBAL_SPACE: "global", SHARED_SPACE: "shared", CONSTANT_SPACE: "const"}

@@ -28,7 +28,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import NamedTuple
 
 from tritonc.backend.emit.accesses.shared import buffer_layout
 from tritonc.backend.emit.elements.casts import as_bits
@@ -43,6 +42,7 @@ from tritonc.ir.layouts.fragment import a_fragment, accumulator_fragment, instan
 from tritonc.ir.layouts.layout import LANE_BITS, SharedLayout
 from tritonc.ir.layouts.shared_layout import tensor_core, transpose
 from tritonc.ir.types import Buffer, Scalar, Tile, scalar, shape
+from tritonc.records import NamedTuple
 
 WARPGROUP_BITS = LANE_BITS + 2  # of a thread's number, below that of its warpgroup
 ROWS = 64  # of one instruction

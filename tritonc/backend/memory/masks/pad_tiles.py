@@ -32,7 +32,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import NamedTuple
 
 from tritonc.ir import combiner
 from tritonc.ir.build import Builder
@@ -41,6 +40,7 @@ from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.ops import OUTPUT, READ, WRITE
 from tritonc.ir.rules import neutral
 from tritonc.ir.types import I1, I32, Tile, element, make, same_axes, scalar, shape
+from tritonc.records import NamedTuple
 from tritonc.source import fail
 
 Shape = tuple[int, ...]

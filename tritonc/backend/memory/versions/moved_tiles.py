@@ -16,7 +16,6 @@ so that sums are rounded alike.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from tritonc.analysis.aliases import pointer_roots, stores_may_reach
 from tritonc.analysis.axis import axis_info
@@ -24,6 +23,7 @@ from tritonc.analysis.values import int_of, origin
 from tritonc.ir.core import Kernel, Op, Value, uses
 from tritonc.ir.ops import CONTROL
 from tritonc.ir.types import Tile, same_axes, shape
+from tritonc.records import NamedTuple
 
 _MIXED = -1  # elements of several indices
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field, replace
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from tritonc.analysis.affine import is_counter
 from tritonc.analysis.linear import Linear, number
@@ -17,7 +17,7 @@ from tritonc.ir.cfg import Cfg
 from tritonc.ir.copies import copy_blocks
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.types import I32, element, is_int, shape, with_element
-from tritonc.records import dataclass
+from tritonc.records import NamedTuple, dataclass
 
 _NUMBERS = ("get_program_id", "get_num_programs")
 _GIVEN = ("load", "phi")

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import field
-from typing import NamedTuple
 
 from tritonc.analysis.affine import Affine, Affinity, Iteration, is_counter
 from tritonc.analysis.aliases import no_alias, pointer_roots
@@ -29,7 +28,7 @@ from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.ops import READ, WRITE
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import I64, Tile, element, is_int, is_pointer, scalar, shape
-from tritonc.records import dataclass
+from tritonc.records import NamedTuple, dataclass
 
 MOST_PAIRS = 12  # to test at entry
 MOST_RANGES = 3  # of a parameter

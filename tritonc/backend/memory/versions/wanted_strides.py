@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from math import prod
-from typing import NamedTuple
 
 from tritonc.analysis.affine import Affine, Affinity, is_counter
 from tritonc.analysis.axis.axis_info import AxisInfo
@@ -23,6 +22,7 @@ from tritonc.ir.build import make_op
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import scalar, shape
+from tritonc.records import NamedTuple
 
 ACCESS = layout_choice.ACCESS_BYTES
 BESIDE = 16  # a tile of so much less than the largest one does not decide

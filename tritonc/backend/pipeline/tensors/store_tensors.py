@@ -13,11 +13,12 @@ whole rows and the mask at no cost: the next program's products need not wait fo
 are small, so that their buffers fit beside the ring of operands.  What is computed between product
 and store is computed for each part where it is stored (`slices`).
 
-Done for large products, where the store is an access of a tensor (`tensor_access`) that begins
-inside of it, and the mask is exactly its box.  TMA's writes have an order only where threads
-wait for them: so nothing else that a program does may touch the same memory before or after, but
-for loads that have ended because the stored value, or shared memory, depends on them; and the
-kernel has no atomics, which other programs could take for a sign that the result is there.
+Done for large products, in persistent blocks for those of two warpgroups, which would wait for each
+other where threads store.  The store must be an access of a tensor (`tensor_access`) that begins
+inside of it, with a mask that is exactly its box.  TMA's writes have an order only where
+threads wait for them: so nothing else that a program does may touch the same memory before or
+after, but for loads that have ended because the stored value, or shared memory, depends on them;
+and the kernel has no atomics, which other programs could take for a sign that the result is there.
 
 Needs layouts; must come before pipeline, which gives the rest of shared memory to its ring.
 """
@@ -30,7 +31,7 @@ from tritonc.analysis.axis import axis_info
 from tritonc.analysis.linear import emit
 from tritonc.analysis.signs import known_signs
 from tritonc.analysis.values import slice_of
-from tritonc.backend.launch.persist import counts_programs, rare_programs
+from tritonc.backend.launch.persist import ROWS, counts_programs, rare_programs
 from tritonc.backend.layout.conversion import Shared, plan_conversion
 from tritonc.backend.pipeline.slices import slices
 from tritonc.backend.pipeline.tensors.tensor_access import (
@@ -99,7 +100,8 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
     if value is None or not isinstance(t, Tile) or t.layout is None or len(t.shape) != 2:
         return ""
     persistent = _persistent(kernel)
-    if not context.meta.get("tensor_store", t.size > LARGE - persistent and not (
+    least = ROWS * ROWS // 2 if persistent else LARGE + 1
+    if not context.meta.get("tensor_store", t.size >= least and not (
             persistent and kernel.attributes.get("plain_stores"))):
         return ""
     e = scalar(t)

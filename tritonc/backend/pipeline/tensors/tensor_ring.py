@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from tritonc.analysis.linear import Linear, emit
+from tritonc.backend.dots.together import cycles
 from tritonc.backend.pipeline.channel import Channel
 from tritonc.backend.pipeline.ring import Rewrite
 from tritonc.backend.pipeline.staged_loop import buffer_of, widen
@@ -23,6 +24,8 @@ from tritonc.ir.cfg import Cfg, Loop, add_incoming, make_phi, reached
 from tritonc.ir.core import Block, Op, Value
 from tritonc.ir.layouts.shared_layout import row_major
 from tritonc.ir.types import I1, I32, I64, Buffer, Tile
+
+SHORT = 512  # cycles of a warpgroup's products: those of 128 x 256 x 64, shared by two, are not
 
 
 class TensorRewrite(Rewrite):
@@ -359,11 +362,14 @@ class TensorRewrite(Rewrite):
 
     def keep_in_flight(self) -> bool:
         """Where warps release stages, which they do when a product has ended, other warps' products
-        fill the time until the next one starts, unless threads compute its operand meanwhile."""
+        fill the time until the next one starts, unless they are short, or threads compute an
+        operand meanwhile."""
         if not self.separate:
             return super().keep_in_flight()
-        loaded = any(op.name == "shared_load" for op in self.staged.body.ops)
-        if not loaded or self.distance > self.stages - 2 or not super().keep_in_flight():
+        body = self.staged.body
+        busy = any(op.name == "shared_load" for op in body.ops) or cycles(
+            body, self.kernel.attributes["num_warps"]) < SHORT
+        if not busy or self.distance > self.stages - 2 or not super().keep_in_flight():
             return False
         self.release_later()
         return True

@@ -27,7 +27,7 @@ from tritonc.ir.layouts.layout import axis_bases, log2
 from tritonc.ir.layouts.shared_layout import tensor_core
 from tritonc.ir.types import Tile
 
-_GROUP_BITS = 2  # of a warp's number, below that of its warpgroup
+GROUP_BITS = 2  # of a warp's number, below that of its warpgroup
 _SWIZZLED_ROWS = 8  # a swizzle repeats after
 
 
@@ -128,7 +128,7 @@ def _groups(kernel: Kernel, send: Op) -> int:
                 continue
             if op.name != "shared_store" or not isinstance(t, Tile) or t.layout is None:
                 return 1
-            found.add(t.layout.warp[_GROUP_BITS:])
+            found.add(t.layout.warp[GROUP_BITS:])
     if len(found) != 1:
         return 1
     (bits,) = found

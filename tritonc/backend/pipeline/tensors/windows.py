@@ -8,12 +8,11 @@ base, or counts along other axes, as in any tensor.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from tritonc.analysis.affine import Affine, Affinity, Bound
 from tritonc.analysis.linear import Linear, equal
 from tritonc.ir.core import Op
 from tritonc.ir.types import element, shape
+from tritonc.records import NamedTuple
 
 
 class Window(NamedTuple):

@@ -1,0 +1,87 @@
+"""stagger_warpgroups: warpgroups that compute from products in a loop do so one after the other.
+
+Before:  loop:  wait_full %r, %phase           After:  loop:  wait_full %r, %phase
+                %p = wgmma; wgmma_wait                        turn_wait %t, %phase
+                %c1 = fadd %c, (fmul %p, %scale)              %p = wgmma; wgmma_wait
+                                                              turn_pass %t
+                                                              %c1 = fadd %c, (fmul %p, %scale)
+
+Where a partial sum is scaled and added, a warpgroup has no product in flight meanwhile: its
+registers hold one partial sum.  Those of another one fill the tensor cores if it is elsewhere in
+its iteration.  But all wait for the same stage, and as they take equally long, each waits for the
+product, and computes, when the others do.  So in each stage the others begin when the first product
+of the first warpgroup has ended.  If they come later by themselves, they need not wait.
+
+Done for products in halves (`halve_products`); smaller ones overlap with what is made of the one
+before (`overlap_sums`).  No value depends on it.  Must come before allocate_shared.
+"""
+
+from __future__ import annotations
+
+from tritonc.backend.dots.together import WARPGROUP
+from tritonc.backend.launch.persist import computed_of
+from tritonc.backend.pipeline.staged_loop import widen
+from tritonc.backend.shared.shared_memory import allocation
+from tritonc.ir.build import make_op
+from tritonc.ir.cfg import Cfg, Loop
+from tritonc.ir.context import Context
+from tritonc.ir.core import Block, Kernel, uses
+from tritonc.ir.layouts.shared_layout import row_major
+from tritonc.ir.types import I64, Buffer
+
+
+def stagger_warpgroups(kernel: Kernel, context: Context) -> bool:
+    """Let warpgroups take turns in the loops that gain from it, behind the start of a producer."""
+    if kernel.attributes["num_warps"] <= WARPGROUP:
+        return False
+    cfg, changed = Cfg(kernel), False
+    for start in [op for op in kernel.ops() if op.name == "start_producer"]:
+        home = cfg.block_of[start]
+        for loop in cfg.loops:
+            block = _computing(kernel, cfg, loop)
+            if block is not None and home not in loop and cfg.dominates(home, block):
+                changed |= _take_turns(kernel, block, home)
+    return changed
+
+
+def _computing(kernel: Kernel, cfg: Cfg, loop: Loop) -> Block | None:
+    """The block of an innermost loop whose threads compute from several products, but no operand of
+    another one, in this iteration or the next."""
+    readers, inside = uses(kernel), list(loop.ops())
+    for block in loop.blocks:
+        results = {v for op in block.ops if op.name == "wgmma_wait" for v in op.results}
+        starts = [op for op in block.ops if op.name == "wgmma"]
+        if cfg.innermost.get(block) is loop and len(starts) > 1 and any(
+                op in inside and op.name not in ("phi", "wgmma", "wgmma_wait")
+                for result in results for op in readers.get(result, ())):
+            made = computed_of(inside, results)
+            return None if any(made.intersection(op.operands[:2]) for op in starts) else block
+    return None
+
+
+def _take_turns(kernel: Kernel, block: Block, home: Block) -> bool:
+    """Put barriers for turns into the block, one for each stage of the ring that it reads: they
+    turn with the ring's, so that one phase says both."""
+    names = [op.name for op in block.ops]
+    first = names.index("wgmma")
+    waits = [op for op in block.ops[:first] if op.name == "wait_full"]
+    if len(waits) != 1 or waits[0].operands[0].op is None:
+        return False
+    view, phase = waits[0].operands[0].op, waits[0].operands[1]
+    own = allocation(view.result)[0]
+    if any(op.name == "wait_full" and allocation(op.operands[0])[0] is own and op not in block.ops
+           for op in kernel.ops()):
+        return False  # stages that another loop uses would not turn here
+    ring = view.operands[0].type
+    assert isinstance(ring, Buffer)
+    turns = make_op("alloc_shared", [], Buffer(I64, (1,), ring.stages, row_major((1,))),
+                    pinned=True)
+    turns.result.name = "turns"
+    kernel.entry.ops.insert(0, turns)
+    at = next(i for i, op in enumerate(home.ops) if op.name == "init_barriers")
+    home.ops.insert(at, make_op("init_barriers", [turns.result]))
+    stage = widen(turns.result, ring.stages, view.operands[1], 0)
+    end = names.index("wgmma_wait") + 1
+    block.ops.insert(end, make_op("turn_pass", [stage.result]))
+    block.ops[first:first] = [stage, make_op("turn_wait", [stage.result, phase])]
+    return True

@@ -64,8 +64,8 @@ KINDS: dict[str, Kind] = {
         "passes", "pending", "size", "swizzle", "unroll", "vector_axis"), is_count),
     **dict.fromkeys(("align", "vector"), is_power),
     **dict.fromkeys((
-        "cache", "element", "instruction", "kind", "ldmatrix", "message", "format", "stmatrix",
-        "symbol"), is_word),
+        "cache", "element", "instruction", "kind", "ldmatrix", "message", "format", "step",
+        "stmatrix", "symbol"), is_word),
     **dict.fromkeys((
         "axes", "bounds", "box", "columns", "indices", "inner", "owner", "permutation",
         "registers"),

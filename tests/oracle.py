@@ -9,12 +9,14 @@ reads as some number.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
 import numpy as np
+from oracle_builtins import EXTREMES
 from oracle_values import (
     DTYPES,
     Array,
@@ -35,8 +37,7 @@ from tritonc.options import Options
 from tritonc.source import Diagnostics, SourceFile
 
 REDUCTIONS: dict[str, Callable[..., Any]] = {
-    "+": np.add, "*": np.multiply, "&": np.bitwise_and, "|": np.bitwise_or, "^": np.bitwise_xor,
-    "max": np.fmax, "min": np.fmin}
+    "+": np.add, "*": np.multiply, "&": np.bitwise_and, "|": np.bitwise_or, "^": np.bitwise_xor}
 TURNS = 100_000  # of all loops of a program
 
 
@@ -359,6 +360,9 @@ class Oracle:
     def reduced(self, a: Value, axis: int, operator: str) -> Value:
         if a.type == "bool":
             return result(a.type, (np.any if operator == "max" else np.all)(a.data, axis=axis))
+        if operator in EXTREMES:
+            rows = np.moveaxis(a.data, axis, 0)
+            return result(a.type, np.asarray(functools.reduce(EXTREMES[operator], rows)))
         first = {"initial": -0.0} if operator == "+" and is_float(a.type) else {}  # NumPy's is +0
         found = REDUCTIONS[operator].reduce(a.data, axis=axis, dtype=a.data.dtype, **first)
         return result(a.type, found)

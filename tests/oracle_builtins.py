@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import accumulate
 from math import erf
 from typing import Any
 
@@ -42,6 +43,14 @@ def fmin(a: Array, b: Array) -> Array:
 
 def fmax(a: Array, b: Array) -> Array:
     return -fmin(-a, -b) if a.dtype.kind == "f" else np.fmax(a, b)
+
+
+EXTREMES = {"max": fmax, "min": fmin}
+
+
+def accumulated(compute: Callable[[Array, Array], Array], data: Array, axis: int) -> Array:
+    """What has been computed of the elements up to each, in their order."""
+    return np.stack([*accumulate(np.moveaxis(data, axis, 0), compute)], axis)
 
 
 def extreme(compute: Callable[[Array, Array], Array]) -> Callable[..., Value]:
@@ -145,9 +154,10 @@ def scanned(_: Any, a: Value, axis: Value, operation: str = "sum", order: str = 
         turned = replace(a, data=np.flip(a.data, number(axis)))
         found = scanned(_, turned, axis, operation)
         return replace(found, data=np.flip(found.data, number(axis)))
-    compute = {"sum": np.add, "prod": np.multiply, "max": np.fmax, "min": np.fmin}[operation]
-    if operation in ("sum", "prod"):
-        a = convert(a, promoted(a.type))
+    if operation in EXTREMES:
+        return replace(a, data=accumulated(EXTREMES[operation], a.data, number(axis)))
+    compute = {"sum": np.add, "prod": np.multiply}[operation]
+    a = convert(a, promoted(a.type))
     return value(a.type, compute.accumulate(a.data, axis=number(axis), dtype=a.data.dtype))
 
 

@@ -12,7 +12,7 @@ from tritonc.backend.target.target import Target, find
 from tritonc.frontend.lexer import Token
 from tritonc.ir.copies import copy_kernel
 from tritonc.ir.core import Kernel, Module
-from tritonc.meta_parameters import BY_NAME, legal_text
+from tritonc.meta_parameters import BY_NAME, refusal
 from tritonc.options import Options
 from tritonc.source import CompileError, Diagnostic, Diagnostics, Note, fail
 from tritonc.tune import tuning_file
@@ -375,8 +375,7 @@ def _listed(loops: Sequence[Around]) -> list[dict[str, Any]]:
 
 def _legal(name: str, value: int) -> int:
     """`value`, or CompileError if the meta-parameter cannot have it."""
-    row = BY_NAME[name]
-    if value not in row.legal:
-        raise fail("meta-parameter", None, f"{name} = {value}: {name} ({row.owner}) can be "
-                   f"{legal_text(row)}")
+    why = refusal(name, value)
+    if why is not None:
+        raise fail("meta-parameter", None, why)
     return value

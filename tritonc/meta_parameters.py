@@ -84,3 +84,15 @@ def legal_text(row: MetaParameter) -> str:
         return f"{row.legal[0]} to {row.legal[-1]}"
     *most, last = map(str, row.legal)
     return f"{', '.join(most)} or {last}"
+
+
+def refusal(name: str, value: int) -> str | None:
+    """Why a meta-parameter cannot have a value; None if it can.
+
+    >>> refusal("num_warps", 0)
+    'num_warps = 0: num_warps (choose_warps) can be 1, 2, 4, 8 or 16'
+    """
+    row = BY_NAME[name]
+    if value in row.legal:
+        return None
+    return f"{name} = {value}: {name} ({row.owner}) can be {legal_text(row)}"

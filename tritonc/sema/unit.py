@@ -12,7 +12,7 @@ from contextlib import suppress
 from tritonc.frontend import syntax
 from tritonc.ir import core
 from tritonc.ir.types import CONSTANT
-from tritonc.meta_parameters import BY_NAME
+from tritonc.meta_parameters import BY_NAME, refusal
 from tritonc.sema.builtins import table
 from tritonc.sema.context import Context
 from tritonc.sema.operations import convert, implicit
@@ -107,7 +107,11 @@ def _choose_row(context: Context, tunable: Tunable, bindings: Mapping[str, int])
         if isinstance(entity, JointMember) and entity.tunable is tunable:
             entity.value = Term(INT_TYPE, constant=value)
         elif name.name in BY_NAME:
-            context.unit.meta[name.name] = value
+            why = refusal(name.name, value)
+            if why is not None:
+                context.error("meta-parameter", node.span, why)
+            else:
+                context.unit.meta[name.name] = value
 
 
 def _drop_prototypes_of_builtins(unit: Unit) -> None:

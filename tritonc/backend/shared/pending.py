@@ -20,9 +20,9 @@ class Pending(NamedTuple):
     which this one was `before`; `every`: all addresses are a number modulo another one, in
     elements; `scalar`: stored by the first thread.
 
-    `proxy`: of a thread's write, how far it is on its way to tensor copies, which write by another
-    way: it must be fenced, and then all threads must meet.  One that a barrier has passed but no
-    fence before it is only in theirs (MET).
+    `proxy`: of a thread's write, how far it is on its way to the asynchronous proxy (wgmma, tensor
+    copies and stores): the threads that wrote must fence it, and then all threads must meet.  What
+    a barrier has passed with no fence before it is settled among threads only (MET).
 
     `handed`: how far a read in a ring is known to have ended, to the thread that makes its copies:
     RELEASED by all warps, then ACQUIRED by that thread.  `copies`: an access of that thread's.
@@ -65,6 +65,11 @@ class Pending(NamedTuple):
         """Whether a thread writes shared memory itself."""
         return self.write and not (self.is_global or self.flight or self.copies)
 
+    @property
+    def by_proxy(self) -> bool:
+        """Whether the asynchronous proxy makes the access, just now."""
+        return self.copies or self.flight in ("wgmma", "store")
+
 
 RELEASED, ACQUIRED = 1, 2
 FENCED, MET = "fenced", "met"
@@ -91,7 +96,7 @@ def conflict(kernel: Kernel, old: Pending, new: Pending) -> bool:
     if old.end <= new.start or new.end <= old.start or (
             old.alone and new.alone and not old.flight):
         return False
-    if (old.handed == ACQUIRED and new.copies) or (MET in old.proxy and not new.copies):
+    if (old.handed == ACQUIRED and new.copies) or (MET in old.proxy and not new.by_proxy):
         return False
     if old.atomic and new.atomic and (old.start, old.end) == (new.start, new.end):
         return False

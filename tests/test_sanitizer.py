@@ -27,19 +27,20 @@ PROGRAMS = [*sorted((ROOT / "samples").glob("*.tc")),
                 "later_attention", "later_dot", "language/expressions_products"))]
 # Four to a process: starting it takes longer than what it looks at.
 GROUPS = [PROGRAMS[start : start + 4] for start in range(0, len(PROGRAMS), 4)]
-OTHERS = [path for folder in ("bench/suite", "tests/run")
-          for path in sorted((ROOT / folder).rglob("*.tc")) if path not in PROGRAMS]
+OTHERS = ("bench/suite", "tests/run")
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(SANITIZER is None,
                                                   reason="needs compute-sanitizer")]
 
 
 @pytest.mark.parametrize("tool", TOOLS)
+@pytest.mark.parametrize("folder", OTHERS)
 @pytest.mark.parametrize("start", range(24))
-def test_every_other_program(start: int, tool: str, thorough: bool) -> None:
+def test_every_other_program(start: int, folder: str, tool: str, thorough: bool) -> None:
     if not thorough:
         pytest.skip("needs --thorough")
-    look(OTHERS[start::24], "native", tool)
+    paths = [path for path in sorted((ROOT / folder).rglob("*.tc")) if path not in PROGRAMS]
+    look(paths[start::24], "native", tool)
 
 
 @pytest.mark.parametrize("tool", TOOLS)

@@ -36,14 +36,14 @@ def settle(context: Context) -> None:
     if region is None or not region.pending:
         return
     walk = _Walk(context, region)
-    found = walk.needs()
+    walk.needs()
     deciding = walk.deciding()
     made: dict[tuple[Block, Need], Term] = {}
     before: dict[Op, list[Op]] = {}
     behind: dict[Op, list[Op]] = {}
     for pending in region.pending:
         op = pending.op
-        before[op] = _guard(context, pending, found, made)
+        before[op] = _guard(context, pending, walk.wanted(pending), made)
         if op.guard is not None and op.result in deciding:
             behind[op] = _default(op, op.guard)
     for block in {pending.block: None for pending in region.pending}:
@@ -75,7 +75,7 @@ class _Walk:
         self.found: dict[Value, dict[Need, None]] = {}
         self.again = False
 
-    def needs(self) -> dict[Value, dict[Need, None]]:
+    def needs(self) -> None:
         """Backwards over the operations; once more if a loop carries a condition back, or if the
         guards read a predicate inside another: where that holds, its condition must be known."""
         read: dict[Mask, None] = {}
@@ -85,11 +85,16 @@ class _Walk:
                 for value, need in self.uses(op, mask):
                     self.add(value, need, False)
             for pending in self.region.pending:
-                for need in self.found.get(pending.op.result, ()):
+                for need in self.wanted(pending):
                     for leaf in needs.leaves(need):
                         self.condition(leaf, read)
             if not self.again:
-                return self.found
+                return
+
+    def wanted(self, pending: Pending) -> list[Need]:
+        """What is needed of a result."""
+        result = pending.op.result
+        return [*self.found.get(result, ())] or [_of_unread(pending, shape_of(result.type))]
 
     def condition(self, leaf: Need, read: dict[Mask, None]) -> None:
         inner = leaf.mask
@@ -212,12 +217,10 @@ def _back(op: Op, need: Need, to: tuple[int, ...], at: int) -> Need:
 # --- guards ---
 
 
-def _guard(context: Context, pending: Pending, found: dict[Value, dict[Need, None]],
+def _guard(context: Context, pending: Pending, wanted: list[Need],
            made: dict[tuple[Block, Need], Term]) -> list[Op]:
     """Guard an operation; gives what computes the guard, which has to stand before it."""
     op = pending.op
-    shape = shape_of(op.result.type)
-    wanted = list(found.get(op.result, ()))
     if len(wanted) > _MOST:
         context.error("predicate-shape", op.span or pending.mask.span, "the predicate cannot be "
                       "taken back to this operation: its elements are needed under more than "
@@ -225,8 +228,6 @@ def _guard(context: Context, pending: Pending, found: dict[Value, dict[Need, Non
                       Note("before the predicate, '*?(mask) p' states the elements to load"),
                       Note("the predicate is here", pending.mask.span))
         return []
-    if not wanted:
-        wanted = [_of_unread(pending, shape)]
     block = context.builder.block
     context.builder.block = new = Block("guard")
     context.at(op.span or pending.mask.span)

@@ -68,6 +68,7 @@ else:
         if cls is None:
             return partial(dataclass, eq=eq, frozen=frozen, slots=slots)
         written = {name for name, value in vars(cls).items() if value is not None}
+        cls.__doc__ = cls.__doc__ or cls.__name__  # else the signature of `__init__` is inspected
         made = dataclasses.dataclass(init=False, repr=False, eq=False, slots=slots)(cls)
         methods = {"__init__": _constructor(made), "__repr__": _repr}
         if eq:

@@ -54,7 +54,10 @@ else:
             return dict(zip(self._fields, self, strict=True))
 
         def _replace(self, **named):
-            return type(self)(**{**self._asdict(), **named})
+            made = tuple.__new__(type(self), map(named.pop, self._fields, self))
+            if named:
+                raise TypeError(f"{type(self).__name__}.__new__() has no fields {', '.join(named)}")
+            return made
 
         def __getnewargs__(self):
             return tuple(self)

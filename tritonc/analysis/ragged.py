@@ -5,9 +5,9 @@ come first: the last one says whether all are true, the first one whether any is
 such a group is one instruction where all are true, and one for each element where only some are,
 which is so in one group of a row.
 
-Other masks, such as `u >= p` of a dropout, differ from element to element.  A load under such a mask
-is one instruction where any element is wanted: bytes beside it, within an aligned access, are of
-the same page.
+Other masks, such as `u >= p` of a dropout, differ from element to element.  A load under such a
+mask is one instruction where any element is wanted: bytes beside it, within an aligned access, are
+of the same page.
 """
 
 from __future__ import annotations

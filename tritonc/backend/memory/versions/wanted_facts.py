@@ -284,10 +284,11 @@ class _Collector:
                         self.bound(bound, t.shape[bound.axis], bound.axis == axis, 1, affinity)
                 return
             self.want(needs)
-        apart = self.apart or ragged.too_fine(op, self.infos)
-        free = apart and op.name == "load" and not op.attributes.get("volatile")
-        if not free and any(axis in where and (value not in self.infos or self.infos[value].constancy[
-                where.index(axis)] < reach) for value, where in others):
+        free = op.name == "load" and not op.attributes.get("volatile") and (
+            self.apart or ragged.too_fine(op, self.infos))
+        if not free and any(
+                axis in where and (value not in self.infos or self.infos[value].constancy[
+                    where.index(axis)] < reach) for value, where in others):
             found.hindered.append((op, f"its mask may differ among {reach} neighbours: it is not a "
                                    "bound on each axis"))
         for bound in bounds:

@@ -284,7 +284,7 @@ _ROWS: list[OpInfo] = [
             "`alike`: so many neighbours along `vector_axis` have one address; `moves`: in each "
             "iteration of a loop others; `align`: addresses are multiples of so many bytes; "
             "`ragged`: the guard may hold for the first elements of a vector alone; `any`: a "
-            "vector is loaded where it holds for any element; `window`: a number "
+            "vector is loaded where it holds for any element; `window`: a number"
             " that neighbouring loads share, where each run of `vector` begins among aligned "
             "ones, from where to where all of them reach, and how many elements at its begin and "
             "end have accesses of their own; `rows`: each aligned one has the guard of any element "

@@ -40,7 +40,7 @@ _MOST_PRICED = 512  # combinations,
 _MOST_LISTED = 10_000  # of so many
 # The sizes that a portfolio is made for: along the first two axes of the range, along further ones
 # (batches), and of the loop.
-_EXTENTS = tuple(1 << e for e in range(4, 15))
+_EXTENTS = tuple(sorted(part << e for e in range(4, 14) for part in (1, 3 if e < 13 else 2)))
 _PIXELS = tuple(1 << e for e in range(7, 18))  # along the first one where rows are computed
 _BATCHES = (1, 8, 64)
 _LENGTHS = tuple(1 << e for e in range(5, 15))

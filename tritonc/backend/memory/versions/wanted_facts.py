@@ -52,6 +52,7 @@ from tritonc.backend.memory.versions.wanted_apart import wanted_apart
 from tritonc.backend.memory.versions.wanted_inside import begins_inside, suppose_inside
 from tritonc.backend.memory.versions.wanted_strides import (
     ACCESS,
+    BESIDE,
     Divisors,
     Units,
     fixed,
@@ -214,8 +215,8 @@ class _Collector:
         self.found = Wanted(multiples=self.multiples.wanted, moved=dict(told.moved))
         self.least = _least_rows(kernel)
         dots = [op for op in kernel.ops() if op.name == "dot"]
-        largest = max((r.type.size for op in kernel.ops() for r in op.results
-                       if isinstance(r.type, Tile)), default=1)
+        self.largest = largest = max((r.type.size for op in kernel.ops() for r in op.results
+                                      if isinstance(r.type, Tile)), default=1)
         self.held = largest // max(WARP_SIZE, 0 if dots else streaming_threads(kernel))
         # Products on CUDA cores take so long, and additions to memory where there are no loops,
         # that masks of whole accesses cost nothing, and an edge tile without wide accesses is what
@@ -283,7 +284,10 @@ class _Collector:
                     for bound in bounds:
                         self.bound(bound, t.shape[bound.axis], bound.axis == axis, 1, affinity)
                 return
-            self.want(needs)
+            # What is loaded differs from program to program: that a row beside large tiles is
+            # wide is not worth that programs lose the body.
+            if t.size * BESIDE > self.largest or all(v.op is None for v in needs):
+                self.want(needs)
         free = op.name == "load" and not op.attributes.get("volatile") and (
             self.apart or ragged.too_fine(op, self.infos))
         if not free and any(

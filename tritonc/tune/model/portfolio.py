@@ -112,8 +112,7 @@ def portfolio(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
         for row in rows:
             tile, depths = form.cuts(row.binding)
             found = cost_of(row.profile, depths, target, blocks)
-            if found is not None and (blocks == 1 or not computed or (
-                    blocks == 2 and min(tile) >= LEAST_SENT and prod(tile) <= MOST_SENT)):
+            if found is not None and _is_measured(row, tile, blocks):
                 known.append(({**row.binding, **more}, found, tile))
                 doubts.append(DOUBT_SCALED if scaled else DOUBT + doubtful(row.profile, found))
     first = next((i for i, (binding, *_) in enumerate(known) if binding == base), None)
@@ -158,6 +157,12 @@ def _in_memory(rows: Sequence[Ranked], form: Form, target: Target, least: np.nda
         members.append(Member(known[best][0], slower(known[best][1], DOUBT)))
         least = np.minimum(least, times[best])
     return members
+
+
+def _is_measured(row: Ranked, tile: Sequence[int], blocks: int) -> bool:
+    """Whether clusters of so many blocks are known to do what the model says, of a convolution."""
+    return blocks == 1 or not any(f.computed for f in row.profile if f.kind == "dot") or (
+        blocks == 2 and min(tile) >= LEAST_SENT and prod(tile) <= MOST_SENT)
 
 
 def slower(cost: Cost, doubt: float) -> Cost:
@@ -205,8 +210,8 @@ def times_at(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
     def taken(row: Ranked) -> int:
         tile, depths = form.cuts(row.binding)
         found = cost_of(row.profile, depths, target, blocks)
-        return choice.LARGEST if found is None else int(
-            choice.time(found, tile, extents, lengths))
+        return int(choice.time(found, tile, extents, lengths)) if (
+            found is not None and _is_measured(row, tile, blocks)) else choice.LARGEST
 
     return [taken(row) for row in rows]
 

@@ -286,7 +286,7 @@ class _Collector:
                 return
             # What is loaded differs from program to program: that a row beside large tiles is
             # wide is not worth that programs lose the body.
-            if t.size * BESIDE > self.largest or all(v.op is None for v in needs):
+            if t.size * BESIDE > self.largest or not any(computed_from(v, "load") for v in needs):
                 self.want(needs)
         free = op.name == "load" and not op.attributes.get("volatile") and (
             self.apart or ragged.too_fine(op, self.infos))

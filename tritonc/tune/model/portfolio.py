@@ -18,9 +18,9 @@ from tritonc.backend.target.target import Target
 from tritonc.records import NamedTuple
 from tritonc.source import CompileError
 from tritonc.tune.model.choose import Binding, Lower, Ranked, middle, multiples, neighbours, ranked
-from tritonc.tune.model.features import features
+from tritonc.tune.model.features import Profile, features
 from tritonc.tune.model.loops import Around, forms, loops_around
-from tritonc.tune.model.times import IN_MEMORY, cluster_sizes, computing, doubtful
+from tritonc.tune.model.times import IN_MEMORY, cluster_sizes, clusters_meet, doubtful
 from tritonc.tune.model.times import priced as cost_of
 from tritonc.variants import choice
 from tritonc.variants.choice import Cost
@@ -101,6 +101,7 @@ def portfolio(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
                  if row.profile]
     known: list[tuple[Binding, Cost, tuple[int, ...]]] = []
     doubts: list[float] = []
+    profiles: list[Profile] = []
     (kernel,) = lower(base).kernels
     if any(chained(block) for block in kernel.blocks):
         return None
@@ -114,6 +115,7 @@ def portfolio(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
             found = cost_of(row.profile, depths, target, blocks)
             if found is not None and _is_measured(row, tile, blocks):
                 known.append(({**row.binding, **more}, found, tile))
+                profiles.append(row.profile)
                 doubts.append(DOUBT_SCALED if scaled else DOUBT + doubtful(row.profile, found))
     first = next((i for i, (binding, *_) in enumerate(known) if binding == base), None)
     if first is None:
@@ -125,7 +127,7 @@ def portfolio(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
     for i in chosen:
         binding, cost, _ = known[i]
         # In several waves, on tensor cores: conv_nhwc of 28 x 28 27 us, 23 by blocks without.
-        if "cluster_k" in binding and computing(rows[0].profile, target)[0] != "cores":
+        if "cluster_k" in binding and not clusters_meet(profiles[i], target):
             cost = cost._replace(blocks=0)
         members.append(Member(binding, slower(cost, doubts[i])))
     if in_memory and form.axes < 3 and form.loops and not (scaled or computed) \

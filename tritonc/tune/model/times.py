@@ -21,6 +21,7 @@ from __future__ import annotations
 from math import prod, sqrt
 
 from tritonc.backend.dots.split_dots import FEW, MATRIX_WARPS, SUMS, WARPS
+from tritonc.backend.dots.turn_dots import LEAST_ROWS, MOST_ROWS
 from tritonc.backend.launch.choose_warps import ACCUMULATORS, FRAGMENT, warpgroups
 from tritonc.backend.launch.split_loops import loops_to_share
 from tritonc.backend.pipeline.stages import (
@@ -45,7 +46,8 @@ from tritonc.variants.choice import MOST_BLOCKS, MOST_CYCLES, Cost
 _LATENCY = 950  # of a load from memory, with the barrier after it
 _ONCE = 3600  # of a launch
 _START = {"wgmma": 1500, "mma": 1500, "cores": 2500}  # of a block, before and after its steps
-_EDGE = {"wgmma": 0, "mma": 200, "cores": 800}  # of a step, where masks are in the way
+_EDGE = {"wgmma": 0, "mma": 500, "cores": 800}  # of a step, where masks are in the way
+_LEAST = 16  # rows of mma, whose masks are the same in all steps (`wanted_facts`)
 # Of a row of a box that lies beyond the tensor, and takes TMA longer than one of it (8.7, of 112 of
 # 128 rows): half of a tile's rows, where it does not divide the range.
 _BEYOND = 2
@@ -85,6 +87,7 @@ _AT_ONCE = {2: 66, 4: 30}
 _MULTIPROCESSORS = 132
 # Cycles.  64 x 64 by two blocks: 0.6 us more than a block alone; by hand 0.7, 128 x 128 1.4.
 _MEETING = 700
+_LEAST_STAGES = 3  # 768 x 640 x 8192 by 128 x 128 x 128 in clusters of four 42 us, 22 by half of K
 _PUSHED = 20  # bytes in a cycle that each block sends
 # In memory of the launch: cycles until the last block knows that it is, and bytes in a cycle that
 # it gathers.
@@ -141,7 +144,10 @@ def formula(profile: Profile, depths: tuple[int, ...], target: Target, alone: bo
     if len(found) > 1:
         busy *= max(1.0, cost(profile, target))
     once = _ONCE + (_MAPS if widest.persistent else 0)
-    edge = _EDGE[widest.kind] + (_BEYOND * found[0].extents[-3] if widest.persistent else 0)
+    rows = found[0].extents[-3]
+    edge = _BEYOND * rows if widest.persistent else _EDGE[widest.kind]
+    if widest.kind == "mma" and rows == _LEAST:
+        edge = 0
     return Cost(target.multiprocessors, blocks, _UNIT * once, _UNIT * _START[widest.kind],
                 _cycles(busy), _cycles(wait), _cycles(edge), depths)
 
@@ -163,15 +169,25 @@ def priced(profile: Profile, depths: tuple[int, ...], target: Target, blocks: in
         at_once, beside = cost.processors // blocks, 0
         more = _TICKET + sums * blocks / _GATHERED
     else:
-        # Beside each other on CUDA cores, where that is measured; 2560 x 64 x 2560 of floats by
-        # 32 x 32 in clusters of two takes 34 us, and 42 by blocks of which a multiprocessor holds
-        # two.
         at_once = cost.processors * _AT_ONCE[blocks] // _MULTIPROCESSORS
-        beside = cost.blocks if computing(profile, target)[0] == "cores" else 1
+        beside = cost.blocks if clusters_meet(profile, target) else 1
+        room = target.shared_per_block - 2048 - sums * (blocks - 1) // blocks
+        if cost.blocks == 1 and room < _LEAST_STAGES * stage_bytes(dots[0]):
+            return None  # beside what the others send
         more = _MEETING + sums * (blocks - 1) / blocks / _PUSHED
     return cost._replace(processors=max(1, at_once), blocks=beside,
                          start=cost.start + round(_UNIT * more),
                          depths=(depths[0] * blocks, *depths[1:]))
+
+
+def clusters_meet(profile: Profile, target: Target) -> bool:
+    """Whether clusters stand beside each other on multiprocessors, and more wait for a place: where
+    that is measured, on CUDA cores and by tiles of the fewest rows of mma.  2560 x 64 x 2560 of
+    floats by 32 x 32 in clusters of two takes 34 us, and 42 by blocks of which a multiprocessor
+    holds two; 8 x 5120 x 5120 of weights of four bits by 16 x 32 14 us, and 19."""
+    kind = computing(profile, target)[0]
+    return kind == "cores" or (kind == "mma" and any(
+        dot.extents[-3] == _LEAST for dot in profile if dot.kind == "dot"))
 
 
 def cluster_sizes(kernel: Kernel, target: Target) -> tuple[int, ...]:
@@ -223,7 +239,7 @@ def use(dot: Feature, target: Target, work: float = 0) -> Use:
                              and str(row.operand) == dot.element and k >= row.depth]
     wide = next((row for row in rows if _takes(row, dot)), None)
     if wide is not None:
-        swapped = m < wide.rows or (dot.raw[1] and n >= wide.rows)
+        swapped = _swapped(dot)
         groups = warpgroups(*((n, m) if swapped else (m, n)), places(dot))
         persistent = results >= LARGE
         room = target.shared_per_block - 2048
@@ -267,6 +283,12 @@ def use(dot: Feature, target: Target, work: float = 0) -> Use:
     return Use("cores", threads, slices, within, max(2 * stage, sums), 1, late=registers > _LATE)
 
 
+def _swapped(dot: Feature) -> bool:
+    """Whether wgmma computes a dot the other way round (`turn_dots`)."""
+    m, n = dot.extents[-3:-1]
+    return m < LEAST_ROWS or MOST_ROWS < m > n or (bool(dot.raw[1]) and n >= LEAST_ROWS)
+
+
 def _takes(row: MatrixInstruction, dot: Feature) -> bool:
     """Whether wgmma computes a dot, as it is or the other way round (`turn_dots`)."""
     m, n, _ = dot.extents
@@ -278,7 +300,7 @@ def _in_registers(dot: Feature, one: Use) -> bool:
     """Whether threads compute an operand from narrower numbers where an instruction reads it: wgmma
     takes it in place of rows, else it goes through shared memory once more."""
     return any(dot.raw) and one.kind != "cores" and (
-        one.kind == "mma" or not dot.raw[1] or dot.extents[-2] >= _ROWS)
+        one.kind == "mma" or not dot.raw[1] or dot.extents[-2] >= LEAST_ROWS)
 
 
 def _slices(wanted: int, most: int, results: int) -> int:
@@ -300,8 +322,7 @@ def _busy(dot: Feature, one: Use, beside: float = 0) -> float:
 
 def _narrow(dot: Feature, one: Use) -> float:
     """How much longer an instruction of few columns takes, for which rows are read as often."""
-    m, n, _ = dot.extents[-3:]
-    columns = m if m < _ROWS or (dot.raw[1] and n >= _ROWS) else n
+    columns = dot.extents[-3 if _swapped(dot) else -2]
     return max(1.0, _NARROW * (0.5 + 32 / columns)) if one.kind == "wgmma" else 1.0
 
 

@@ -105,11 +105,24 @@ def test_costs_fit_their_places() -> None:
 
 
 def test_clusters_on_tensor_cores_run_all_at_once() -> None:
-    """No launch takes them that has more: decode products and convolutions were slower so."""
+    """No launch takes them that has more: decode products and convolutions were slower so, but of
+    the fewest rows of mma."""
     p = Program(UP)
     found = portfolio(p.space, p.lower, p.target, choose(p.space, p.lower, p.target), 12)
     assert found is not None and any("cluster_k" in m.binding for m in found.members)
-    assert all((m.cost.blocks == 0) == ("cluster_k" in m.binding) for m in found.members)
+    assert all((m.cost.blocks == 0) == ("cluster_k" in m.binding and m.binding["TM"] > 16)
+               for m in found.members)
+
+
+def test_a_cost_does_not_depend_on_how_addresses_are_written() -> None:
+    """What a row of an operand begins with may be part of each element's index."""
+    p = Program(UP)
+    other = Program("", p.text.replace("*(a + rm[:, newaxis] * K + rk)",
+                                       "a[rm[:, newaxis] * K + (rk + 0 * rm[:, newaxis])]"))
+    tile = {"TM": 64, "TN": 64, "TK": 64}
+    costs = [formula(features(each.lower(tile).kernels[0]), (64,), p.target)
+             for each in (p, other)]
+    assert costs[0] == costs[1]
 
 
 def test_tiles_of_convolutions() -> None:

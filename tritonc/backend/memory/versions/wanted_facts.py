@@ -52,7 +52,6 @@ from tritonc.backend.memory.versions.wanted_apart import wanted_apart
 from tritonc.backend.memory.versions.wanted_inside import begins_inside, suppose_inside
 from tritonc.backend.memory.versions.wanted_strides import (
     ACCESS,
-    BESIDE,
     Divisors,
     Units,
     fixed,
@@ -215,8 +214,8 @@ class _Collector:
         self.found = Wanted(multiples=self.multiples.wanted, moved=dict(told.moved))
         self.least = _least_rows(kernel)
         dots = [op for op in kernel.ops() if op.name == "dot"]
-        self.largest = largest = max((r.type.size for op in kernel.ops() for r in op.results
-                                      if isinstance(r.type, Tile)), default=1)
+        largest = max((r.type.size for op in kernel.ops() for r in op.results
+                       if isinstance(r.type, Tile)), default=1)
         self.held = largest // max(WARP_SIZE, 0 if dots else streaming_threads(kernel))
         # Products on CUDA cores take so long, and additions to memory where there are no loops,
         # that masks of whole accesses cost nothing, and an edge tile without wide accesses is what
@@ -284,10 +283,7 @@ class _Collector:
                     for bound in bounds:
                         self.bound(bound, t.shape[bound.axis], bound.axis == axis, 1, affinity)
                 return
-            # What is loaded differs from program to program: that a row beside large tiles is
-            # wide is not worth that programs lose the body.
-            if t.size * BESIDE > self.largest or not any(computed_from(v, "load") for v in needs):
-                self.want(needs)
+            self.want(needs)
         free = op.name == "load" and not op.attributes.get("volatile") and (
             self.apart or ragged.too_fine(op, self.infos))
         if not free and any(

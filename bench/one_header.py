@@ -348,29 +348,29 @@ def main() -> None:
     by_name = {row["name"]: row for row in known}
 
     with tempfile.TemporaryDirectory(prefix="tritonc-header-") as name:
-        folder = Path(name)
+        folder = kept = Path(name)
         if options.keep:
-            folder = options.keep / paper_built.maker(
+            kept = options.keep / paper_built.maker(
                 ROOT / "tritonc", ROOT / "samples", ROOT / "bench" / "suite")
-            folder.mkdir(parents=True, exist_ok=True)
+            kept.mkdir(parents=True, exist_ok=True)
 
-        def headers(which: str, tuning: Mapping[str, Path]) -> dict[str, Header]:
+        def headers(which: str, folder: Path, tuning: Mapping[str, Path]) -> dict[str, Header]:
             found = write_headers(macros, folder / which, tuning, options.count)
             print(f"--- {which}")
             for stem, header in found.items():
                 report(stem, header, [w for w in workloads if w.stem == stem], options.count)
             return found
 
-        sets = {"ours": headers("ours", {})}
+        sets = {"ours": headers("ours", kept, {})}
         new = [w for w in workloads if w.name not in by_name]
         tiles: dict[str, dict[str, Any]] = {}
         if options.keep or not options.compile_only:
-            tiles = alone(workloads, sets["ours"], folder, options.more, by_name)
+            tiles = alone(workloads, sets["ours"], kept, options.more, by_name)
         if not options.compile_only:
             known += measure_all(new, sets, tiles, options)
             _save(options, {"commit": commit(), "rows": known})
         if options.tuned:
-            sets["tuned"] = headers("tuned", tuning_files(known, folder))
+            sets["tuned"] = headers("tuned", folder, tuning_files(known, folder))
         results = {"commit": commit(), "rows": known}
         if options.tuned and not options.compile_only:
             best = {row["name"]: row["best"] for row in known}

@@ -54,6 +54,7 @@ GROUPS = suite_support.GROUPS[:9]  # products and convolutions;
 PLAIN = ("gemv", "int4_gemv")  # without a choice of tiles
 ARCH, WITHIN = "sm_90a", 0.01
 PREFIX = {"ours": "", "tuned": "other "}  # of the names of their variants; first words are groups
+SCREEN = 4  # variants, and other tiles, that are compared with care, by what a glance gives
 DOUBT = 1.25  # of times that only a glance gave: below 10 us they are wrong by so much
 
 
@@ -206,9 +207,10 @@ def measured(workload: Workload, headers: Mapping[str, Header], tiles: Mapping[s
     for name, place in tiles.items():
         modules[name] = _module(place).kernels, row
     found = suite_measure.measure(bare, modules, rounds, least_ms, [], lambda text: None,
-                                  screen=2)
+                                  screen=SCREEN)
     times = {name: statistics.median(values) for name, values in found["times"].items()}
-    return {"times": times, "glances": found["screened"], "wrong": found["wrong"]}
+    return {"times": times, "glances": found["screened"], "compared": found["compared"],
+            "wrong": found["wrong"]}
 
 
 def measure_all(workloads: Sequence[Workload], sets: Mapping[str, Mapping[str, Header]],
@@ -278,6 +280,7 @@ def tuning_files(rows: Sequence[Job], folder: Path) -> dict[str, Path]:
         times = []  # of each size, by tunables
         for row in mine:
             known = {**{n: DOUBT * t for n, t in row["glances"].items()},
+                     **row.get("compared", {}),
                      **{n: t for n, t in row["times"].items() if n not in PREFIX}}
             times.append({tuple(sorted(_tile(name, row).items())): t
                           for name, t in known.items() if name not in row["wrong"]})

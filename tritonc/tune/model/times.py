@@ -137,7 +137,8 @@ def formula(profile: Profile, depths: tuple[int, ...], target: Target, alone: bo
     if len(found) > 1:
         busy *= max(1.0, cost(profile, target))
     once = _ONCE + (_MAPS if widest.persistent else 0)
-    edge = (_EDGE if widest.kind == "cores" else 0) + (_BEYOND * found[0].extents[-3] if widest.persistent else 0)
+    edge = _EDGE if widest.kind == "cores" else (
+        _BEYOND * found[0].extents[-3] if widest.persistent else 0)
     return Cost(target.multiprocessors, blocks, _UNIT * once, _UNIT * _START[widest.kind],
                 _cycles(busy), _cycles(wait), _cycles(edge), depths)
 

@@ -45,14 +45,12 @@ from tritonc.variants.choice import MOST_BLOCKS, MOST_CYCLES, Cost
 _LATENCY = 950  # of a load from memory, with the barrier after it
 _ONCE = 3600  # of a launch
 _START = {"wgmma": 1500, "mma": 1500, "cores": 2500}  # of a block, before and after its steps
-# Of a step of CUDA cores, where masks are in the way; mma by 16 rows of which one is there takes no
-# longer than by 16 (decode_linear, int4_linear).
-_EDGE = 800
+_EDGE = {"wgmma": 0, "mma": 800, "cores": 800}  # of a step, where masks are in the way
 # Of a row of a box that lies beyond the tensor, and takes TMA longer than one of it (8.7, of 112 of
 # 128 rows): half of a tile's rows, where it does not divide the range.
 _BEYOND = 4
 _MAPS = 1000  # of a launch whose blocks make tensor maps
-_BARRIER = 40  # of a step, around what is in flight
+_BARRIER = 40  # of a step, around what is in flight, or between indices and copies
 _CHAIN = {"wgmma": 14, "mma": 90}  # of an instruction that waits for the one before it
 # Bytes in a cycle.
 _PORT = 47.0  # that a multiprocessor brings from the second-level cache by asynchronous copies,
@@ -66,10 +64,12 @@ _CORES = 1.18  # cycles of CUDA cores for what could be one, of a product that f
 _SLICED = 0.2  # more where warps share the inner axis, or loads go out late
 _STEP = 60.0  # multiply-adds of a thread that a step costs it
 _BESIDE = 0.34  # of the products that are computed while nothing is loaded, by CUDA cores
-_SCALED = 1.0  # cycles of a step of a block alone for each result that a thread scales and adds
+# Of a step of a block alone, for each result of a thread that adds up products itself, scaled ones
+# or those of 8-bit floats: two warpgroups have half of them each (128 x 7168 x 2048 by 64 x 128
+# 10.0 and 11.4 us, by 128 x 64 9.5 and 10.8).
+_ADDED = 1.0
 _DISTURBED = 0.08  # of the lesser of both that shows
 _WORK = 28.0  # operations of single elements in a cycle, beside a product
-_PACKED = 2  # operations on operands of tensor cores at once, which stay in registers
 _PLAIN = 2  # but for so many of a load, which vectorised accesses do not need
 PIECE, WORD = 16, 4  # bytes that are copied at once; of elements that CUDA cores multiply
 # Of a step of a block alone, for each computed row beyond those of one warpgroup: 14 x 14 pixels by
@@ -137,8 +137,7 @@ def formula(profile: Profile, depths: tuple[int, ...], target: Target, alone: bo
     if len(found) > 1:
         busy *= max(1.0, cost(profile, target))
     once = _ONCE + (_MAPS if widest.persistent else 0)
-    edge = _EDGE if widest.kind == "cores" else (
-        _BEYOND * found[0].extents[-3] if widest.persistent else 0)
+    edge = _EDGE[widest.kind] + (_BEYOND * found[0].extents[-3] if widest.persistent else 0)
     return Cost(target.multiprocessors, blocks, _UNIT * once, _UNIT * _START[widest.kind],
                 _cycles(busy), _cycles(wait), _cycles(edge), depths)
 
@@ -191,16 +190,7 @@ def computed_beside(profile: Profile) -> float:
     pieces = max((PIECE // dot.bytes for dot in profile if dot.computed and dot.bytes < WORD),
                  default=1)
     more = index - _PLAIN * plain
-    packed = _PACKED if all(map(_in_registers, (f for f in profile if f.kind == "dot"))) else 1
-    return max(0, work + min(0, more)) / packed + max(0, more) / pieces
-
-
-def _in_registers(dot: Feature) -> bool:
-    """Whether threads compute an operand of tensor cores that stays in their registers: wgmma
-    takes 64 rows of them there, and fewer through shared memory."""
-    sides = dot.extents[-3:-1]
-    rows = [extent for extent, raw in zip(sides, dot.raw) if raw]
-    return dot.bytes < WORD and len(rows) == 1 and (rows[0] >= _ROWS or max(sides) < _ROWS)
+    return max(0, work + min(0, more)) + max(0, more) / pieces
 
 
 def doubtful(profile: Profile, cost: Cost) -> float:
@@ -324,8 +314,10 @@ def _wait(dot: Feature, one: Use) -> float:
     chain = _CHAIN[one.kind] * max(1, dot.extents[-1] * dot.bytes // (32 * one.slices))
     if one.kind == "mma":
         return arriving + chain + found
-    scaled = _SCALED * prod(dot.extents[:-1]) / one.threads if dot.scaled else 0.0
-    return max(_BARRIER + stage / _ALONE + chain, arriving) + found + scaled
+    added = 0.0
+    if dot.scaled or dot.element.startswith("f8"):
+        added = _ADDED * prod(dot.extents[:-1]) / one.threads
+    return max(_BARRIER + stage / _ALONE + chain, arriving) + found + added
 
 
 def _cycles(number: float) -> int:

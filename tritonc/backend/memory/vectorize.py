@@ -4,9 +4,9 @@ Before:  %v = load %p : f32<1024; #l>
 After:   %v = load %p {vector = 4, vector_axis = 0} : f32<1024; #l>
 
 The width is what addresses, guard and layout all allow: the addresses of the run are contiguous and
-aligned, the guard is the same over it or `ragged`, and one thread holds it.  Needs layouts; no
-attribute means one element at a time.  A load of which neighbours have one address is made once for
-each thread that holds several of them (`alike`).
+aligned, the guard is the same over it or `ragged` (of a load, anything), and one thread holds it.
+Needs layouts; no attribute means one element at a time.  A load of which neighbours have one
+address is made once for each thread that holds several of them (`alike`).
 
 Before:  %v = load %p; %w = load %q  where %p is aligned, and %q one element behind
 After:   %v = load %p {vector = 4, window = [0, 0, 0, 5, 0, 0], ...}
@@ -25,7 +25,7 @@ from math import gcd
 
 from tritonc.analysis import ragged
 from tritonc.analysis.axis import axis_info
-from tritonc.analysis.records import records
+from tritonc.analysis.records import ACCESS_BYTES, records
 from tritonc.analysis.values import changes_memory
 from tritonc.analysis.windows import Window, windows
 from tritonc.backend.layout import layout_choice
@@ -40,7 +40,7 @@ from tritonc.ir.rules import pointee
 from tritonc.ir.types import BF16, F16, F32, Tile, scalar
 from tritonc.source import Span
 
-_ALIKE = ("vector", "vector_axis", "cache", "other", "ragged", "late", "piecewise")
+_ALIKE = ("vector", "vector_axis", "cache", "other", "ragged", "any", "late", "piecewise")
 
 
 def vectorize(kernel: Kernel, context: Context) -> bool:
@@ -83,7 +83,8 @@ def vectorize(kernel: Kernel, context: Context) -> bool:
             rows = op in places and places[op].rows
             if op.guard is not None and infos[op.guard].constancy[axis] < width and not rows and (
                     op.name == "store" or not any(ends)):
-                op.attributes["ragged"] = True
+                op.attributes["ragged" if op.name == "store" or ragged.falling(
+                    op.guard, axis, infos) >= width else "any"] = True
                 if ends[0]:
                     op.attributes["inner"] = [ends[0]]
         elif op in apart_fields:
@@ -102,6 +103,7 @@ def vectorize(kernel: Kernel, context: Context) -> bool:
             why = _reason(op, info, guard, axis, width, reach, widest) if width < widest else ""
             narrow.setdefault(op.span, []).append(why)
     _share_windows(kernel, places)
+    _store_together(kernel)
     for op in comparisons:
         runs, t = infos.get(op.result), op.result.type
         if runs is not None and isinstance(t, Tile):
@@ -159,6 +161,22 @@ def _share_windows(kernel: Kernel, places: Mapping[Op, Window]) -> None:
                     if places[op].rows:
                         op.attributes["rows"] = True
                 count += 1
+
+
+def _store_together(kernel: Kernel) -> None:
+    """Let stores of fields wait for the last one of their records where nothing between touches
+    memory: LLVM takes one run for another's place, and would not join what lies around its stores.
+    Fields of records that whole accesses hold have different places in them."""
+    for block in kernel.blocks:
+        last: dict[int, Op] = {}
+        for op in block.ops:
+            number, step = (op.attributes.get("record") or [0] * 5)[0::3][:2]
+            if op.name == "store" and step and ACCESS_BYTES % step == 0:
+                if number in last:
+                    last[number].attributes["late"] = True
+                last = {number: op}
+            elif op.effects:
+                last = {}
 
 
 def _reason(op: Op, info: axis_info.AxisInfo, guard: axis_info.AxisInfo | None, axis: int,

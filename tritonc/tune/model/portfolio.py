@@ -130,8 +130,8 @@ def portfolio(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
             cost = cost._replace(blocks=0)
         # What is as doubtful of both was no reason for the general one: conv_nchw of 79 x 341 took
         # 128 x 64 for 32 filters, 1134 us, and not 64 x 32, 772.
-        more = DOUBT_SCALED if scaled else DOUBT + max(0.0, doubts[i] - doubts[first])
-        members.append(Member(binding, slower(cost, more)))
+        doubt = DOUBT_SCALED if scaled else DOUBT + max(0.0, doubts[i] - doubts[first])
+        members.append(Member(binding, slower(cost, doubt)))
     if in_memory and form.axes < 3 and form.loops and not (scaled or computed) \
             and "wgmma" in target.features:
         least = times[[first, *chosen]].min(axis=0)

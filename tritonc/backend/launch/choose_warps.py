@@ -207,6 +207,5 @@ def dot_threads(op: Op, places: int = 0) -> int:
     if row.kind == matrix.WGMMA:
         most = 2 if {"registers", "swapped"} & set(op.attributes) else 4  # operands want room too
         return 128 * warpgroups(extents[0], prod(extents[1:]), places, most)
-    filled = (max(extents[0], row.rows), max(extents[1], row.columns), *extents[2:])
-    words = prod(filled) * max(1, row.accumulator.bits // 32)
+    words = prod(extents) * max(1, row.accumulator.bits // 32)
     return max(words // matrix.ACCUMULATORS, min(FEW, words // FRAGMENT))

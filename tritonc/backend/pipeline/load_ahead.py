@@ -56,7 +56,8 @@ STEPS_ROOM, STEPS_TIMES = 128, 8
 # From row to row.  Batch norm of 64 x 3136 halves a channel: 0.207 ms, seven ahead 0.127.  Loops
 # that only add the assembler unrolls by itself, which is better than three ahead.
 ROWS_ROOM, ROWS_TIMES, FEWEST = 112, 7, 4
-LANES_ROOM, LANES_TIMES = 128, 1  # where lanes tell each other a number of a row: KL of 32000 0.140 ms, 0.132 so
+# Where lanes tell each other a number of a row: KL of 32000 0.140 ms, 0.132 so.
+LANES_ROOM, LANES_TIMES = 128, 1
 EXCHANGES = frozenset("reduce reduce_with scan scan_with".split())
 MANY = 8  # operations for each element loaded, where lines are loaded one iteration ahead
 

@@ -75,12 +75,13 @@ _MOST_BITS = 62  # of a sum that is tested
 
 
 def wanted_facts(kernel: Kernel, tensor: bool, told: Mapping[Value, int] | None = None,
-                 not_one: frozenset[Value] = frozenset(), edge: int = 0) -> Wanted:
+                 not_one: frozenset[Value] = frozenset(), edge: int = 0,
+                 operands: bool = False) -> Wanted:
     """What the accesses of a kernel lack: see `_wanted`.  Tiles at edges begin earlier where that
     leaves all accesses as wide."""
     moved = {} if tensor or edge else moved_tiles(kernel)
     while True:
-        found = _wanted(kernel, tensor, told or {}, not_one, edge, moved)
+        found = _wanted(kernel, tensor, told or {}, not_one, edge, moved, operands)
         tested = {axis_of_start(end) for end, _ in found.full.values()}
         left = {axis: one for axis, one in moved.items() if axis in tested and not any(
             axis_of(v) == axis for v in found.subjects) and not found.apart.pairs
@@ -91,17 +92,18 @@ def wanted_facts(kernel: Kernel, tensor: bool, told: Mapping[Value, int] | None 
 
 
 def _wanted(kernel: Kernel, tensor: bool, told: Mapping[Value, int], not_one: frozenset[Value],
-            edge: int, moved: Mapping[int, Moved]) -> Wanted:
+            edge: int, moved: Mapping[int, Moved], operands: bool) -> Wanted:
     """What the accesses of a kernel lack.
 
     `tensor`: TMA brings the operands, which masks them at no cost: masks stay, and the signs of
     strides and offsets are wanted.  `told`: values of parameters; no multiple is wanted that one of
     these is not.  `not_one`: strides that are not supposed to be 1.  `edge`: the tiles are
-    not full, and an access has so many elements at most.
+    not full, and an access has so many elements at most.  `operands`: stores and
+    single rows want nothing.
     """
     never: frozenset[Value] = frozenset()
     while True:
-        found = _wanted_facts(kernel, Told(tensor, told, never, not_one, edge, moved))
+        found = _wanted_facts(kernel, Told(tensor, told, never, not_one, edge, moved, operands))
         missed = {v for v, n in found.multiples.items() if told.get(v, 0) % n} - never
         if not missed:
             return found
@@ -213,7 +215,7 @@ class _Collector:
         self.fields: dict[Block, dict[Op, tuple[Record, Affine]]] = {}
         self.found = Wanted(multiples=self.multiples.wanted, moved=dict(told.moved))
         self.least = _least_rows(kernel)
-        dots = [op for op in kernel.ops() if op.name == "dot"]
+        self.dots = dots = [op for op in kernel.ops() if op.name == "dot"]
         largest = max((r.type.size for op in kernel.ops() for r in op.results
                        if isinstance(r.type, Tile)), default=1)
         self.held = largest // max(WARP_SIZE, 0 if dots else streaming_threads(kernel))
@@ -238,7 +240,9 @@ class _Collector:
         return [(op, self.outside if loop is None else self.affinities[loop])
                 for block in self.cfg.order for loop in [self.cfg.innermost.get(block)]
                 for op in block.ops if (op.name in ("load", "store") or "wide" in op.attributes)
-                and isinstance(op.operands[0].type, Tile) and op.operands[0].type.size >= SMALL]
+                and isinstance(op.operands[0].type, Tile) and op.operands[0].type.size >= SMALL
+                and not (self.told.operands and (
+                    op.name != "load" or op.operands[0].type.size <= self.held))]
 
     def placed(self) -> list[tuple[Op, bool]]:
         """The accesses, and whether each is outside of loops."""
@@ -269,6 +273,7 @@ class _Collector:
         axis = layout_choice.fastest_axis(info, len(t.shape))
         size = scalar(pointee(t)).bytes
         guard = self.infos.get(op.guard) if op.guard is not None else None
+        slight = self.slight(op, affinity)
         if info.contiguity[axis] == 1 and op.name != "atomic_rmw":
             self.interleaved(op, affinity)
         bounds, _, others = affinity.parts(op.guard, len(t.shape))
@@ -283,7 +288,10 @@ class _Collector:
                     for bound in bounds:
                         self.bound(bound, t.shape[bound.axis], bound.axis == axis, 1, affinity)
                 return
-            self.want(needs)
+            if not slight or all(is_pointer(v.type) for v in needs):
+                self.want(needs)
+        if slight:
+            return
         free = op.name == "load" and not op.attributes.get("volatile") and (
             self.apart or ragged.too_fine(op, self.infos))
         if not free and any(
@@ -299,6 +307,13 @@ class _Collector:
                     and self.limit(bound) is not None
             elif bound.axis == axis:
                 self.whole_accesses(bound, reach)
+
+    def slight(self, op: Op, affinity: Affinity) -> bool:
+        """Whether an access matters little beside those of the products' loops, as those of a
+        factor or an index of each row: no size that divides it is worth a body that few take."""
+        pointer = op.operands[0].type
+        assert isinstance(pointer, Tile)
+        return bool(self.dots) and affinity is self.outside and pointer.size <= self.held
 
     def interleaved(self, op: Op, affinity: Affinity) -> None:
         """Fields of records, which LLVM moves together where the first one is aligned."""

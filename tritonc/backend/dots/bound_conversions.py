@@ -15,9 +15,10 @@ Before:  %d = sub %n, %z : i32<64, 8>             After:  %x = sitofp %n {bounds
          %x = sitofp %d : bf16<64, 8>                      %y = uitofp %byte : bf16<64, 8>
                                                            %t = fsub %x, %y : bf16<64, 8>
 
-The difference of integers that a short float holds, and that one holds, too, is that of floats: what
-has more than seven bits and a sign by itself, as weights of four bits less zero points of eight,
-has two operands that are converted without instructions, or once for many neighbours.
+Where a 16-bit float holds two integers and their difference exactly, it is the difference of two
+floats.  A difference of more than seven bits and a sign is computed so, as that of weights of four
+bits and zero points of eight: both operands take fewer instructions than the difference, and a zero
+point is converted once for all its neighbours.
 
 The product of two 16-bit floats, or of one and an integer of as many digits, has at most 22 bits,
 and none that counts below f32's last: f32 has it exactly, so it is rounded once, as the short one

@@ -80,8 +80,8 @@ def _fits(kernel: Kernel, one: SummedDot, target: Target, infos: axis_info.Infos
 
     def takes(row: MatrixInstruction) -> bool:
         return (row.kind == WGMMA and row.is_filled(columns, rows, depth)
-                and (rows < row.rows or MOST_ROWS < rows > columns or _computed_right(one) or factors_of_columns(one.dot, readers)
-                     or _turned_back(kernel, one))
+                and (rows < row.rows or MOST_ROWS < rows > columns or _computed_right(one)
+                     or factors_of_columns(one.dot, readers) or _turned_back(kernel, one))
                 and (row.transposes or all(inner_first(one.dot, infos))))
 
     rows_of_table = candidates(target.features, one.dot.operands[0].type, one.dot.result.type)

@@ -40,7 +40,9 @@ _MOST_PRICED = 512  # combinations,
 _MOST_LISTED = 10_000  # of so many
 # The sizes that a portfolio is made for: along the first two axes of the range, along further ones
 # (batches), and of the loop.
-_EXTENTS = tuple(sorted(part << e for e in range(4, 14) for part in (1, 3 if e < 13 else 2)))
+_EXTENTS = tuple(1 << e for e in range(4, 15))
+_BETWEEN = tuple(sorted((*_EXTENTS, *(3 << e for e in range(4, 13)))))  # for portfolios of many
+_MANY = 16
 _PIXELS = tuple(1 << e for e in range(7, 18))  # along the first one where rows are computed
 _BATCHES = (1, 8, 64)
 _LENGTHS = tuple(1 << e for e in range(5, 15))
@@ -120,7 +122,8 @@ def portfolio(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
     first = next((i for i, (binding, *_) in enumerate(known) if binding == base), None)
     if first is None:
         return None
-    times = _times(known, form, _PIXELS if computed else _EXTENTS)
+    extents = _EXTENTS if most <= _MANY else _BETWEEN
+    times = _times(known, form, _PIXELS if computed else extents, extents)
     best = times.min(axis=0)
     chosen, served, worst = cover(times / best, first, most)
     members = []
@@ -136,12 +139,12 @@ def portfolio(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
     if in_memory and form.axes < 3 and form.loops and not (scaled or computed) \
             and "wgmma" in target.features:
         least = times[[first, *chosen]].min(axis=0)
-        members += _in_memory(rows, form, target, least)
+        members += _in_memory(rows, form, target, least, extents)
     return Portfolio(known[first][1], tuple(members), form.loops, served, worst)
 
 
-def _in_memory(rows: Sequence[Ranked], form: Form, target: Target, least: np.ndarray
-               ) -> list[Member]:
+def _in_memory(rows: Sequence[Ranked], form: Form, target: Target, least: np.ndarray,
+               extents: tuple[int, ...]) -> list[Member]:
     """The combinations that save most at sizes which take `least` without memory of the launch."""
     import numpy as np
 
@@ -153,7 +156,7 @@ def _in_memory(rows: Sequence[Ranked], form: Form, target: Target, least: np.nda
             if cost is not None:
                 known.append(({**row.binding, "memory_k": blocks}, cost, tile))
     members: list[Member] = []
-    times = _times(known, form) if known else np.ones((1, 1))
+    times = _times(known, form, extents, extents) if known else np.ones((1, 1))
     while known and len(members) < _MOST_IN_MEMORY:
         gains = np.log2(np.maximum(1, least / times)).sum(axis=1).round(6)
         best = int(gains.argmax())
@@ -294,15 +297,15 @@ def cover(ratios: np.ndarray, first: int, most: int, within: float = WITHIN
 
 
 def _times(known: Sequence[tuple[Binding, Cost, tuple[int, ...]]], form: Form,
-           first: tuple[int, ...] = _EXTENTS) -> np.ndarray:
-    """The time of each combination at each size of a grid with these extents along axis 0."""
+           first: tuple[int, ...], second: tuple[int, ...]) -> np.ndarray:
+    """The time of each combination at each size of a grid with these extents along two axes."""
     import numpy as np
 
     class Sizes(np.ndarray):
         def select(self, yes: np.ndarray, no: np.ndarray) -> np.ndarray:
             return np.where(self, yes, no).view(Sizes)
 
-    axes = [first, _EXTENTS, _BATCHES][:form.axes]
+    axes = [first, second, _BATCHES][:form.axes]
     # The innermost loop is as long as the grid says; those around it are short, as are taps.
     lengths = _LENGTHS if form.loops and form.loops[0].arguments else (_TYPICAL,)
     sizes = np.array([*product(*axes, lengths)], np.int64)

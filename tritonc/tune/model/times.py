@@ -63,7 +63,9 @@ _LOADED = 80.0  # by loads into registers, beside their latency
 # Multiply-adds in a cycle of a multiprocessor.
 _RATES = {"wgmma": 1540.0, "mma": 900.0, "cores": 128.0}  # the first two of 16-bit numbers
 _NARROW = 1.1  # of wgmma of 64 columns
-_FEW = 1.03  # of large tiles of three stages: 2304 x 2304 x 4608 by 128 x 128 76 us, 79 by 128 of K
+# Of large tiles of short rows, or of three stages: 2304 x 2304 x 4608 by 128 x 128 x 64 76 us, by
+# 128 x 128 x 128 79.
+_FEW = 1.03
 _CORES = 1.18  # cycles of CUDA cores for what could be one, of a product that fills its warps
 _SLICED = 0.2  # more where warps share the inner axis, or loads go out late
 _STEP = 60.0  # multiply-adds of a thread that a step costs it
@@ -90,7 +92,7 @@ SIZES = (2, 4)  # of clusters
 _AT_ONCE = {2: 66, 4: 30}
 _MULTIPROCESSORS = 132
 # Cycles.  64 x 64 by two blocks: 0.6 us more than a block alone; by hand 0.7, 128 x 128 1.4.
-_MEETING = 700
+_MEETING = 1000
 _LEAST_STAGES = 3  # 768 x 640 x 8192 by 128 x 128 x 128 in clusters of four 42 us, 22 by half of K
 _PUSHED = 20  # bytes in a cycle that each block sends
 # In memory of the launch: cycles until the last block knows that it is, and bytes in a cycle that
@@ -143,8 +145,8 @@ def formula(profile: Profile, depths: tuple[int, ...], target: Target, alone: bo
     busy = sum(_busy(dot, one, inside) for dot, one in zip(found, uses, strict=True))
     wait = sum(_wait(dot, one) for dot, one in zip(found, uses, strict=True))
     if packed and widest.threads > 128:  # one warpgroup computes while another multiplies
-        busy, wait = (max(each, beside) + part * min(each, beside)
-                      for each, part in ((busy, _DISTURBED), (wait, _HIDDEN)))
+        busy = max(busy, beside) + _DISTURBED * min(busy, beside)
+        wait = beside + wait * (_HIDDEN if beside > wait else 1)
     else:
         busy, wait = busy + beside - inside, wait + beside
     if len(found) > 1:
@@ -323,7 +325,7 @@ def _busy(dot: Feature, one: Use, beside: float = 0) -> float:
     rate = _ALONE if one.gathers else _PORT if not one.persistent else (
         _TOGETHER if dot.computed else _BOXES)
     brought = stage_bytes(dot) / rate * (1 if one.persistent else _short(dot))
-    few = _FEW if one.persistent and one.ahead < 2 else 1.0
+    few = _FEW if one.persistent and (one.ahead < 2 or _short(dot) > 1) else 1.0
     return few * (max(computed, brought) + _DISTURBED * min(computed, brought))
 
 

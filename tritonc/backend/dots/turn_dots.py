@@ -11,9 +11,9 @@ are turned, and the sum is turned back behind the loop, which is another name fo
 registers.  With 32 rows and 64 columns more multiprocessors have a tile than with 64, and they
 bring whole lines of memory, which 32 columns of 16 bits are not.
 
-A product of more than 128 rows, and of fewer columns, that only adds up is swapped, too: a tile of 256 x 128 has four
-warpgroups as it is, and no registers for a producer warp (3072 in cube 184 us on an H200), and two
-as 128 x 256 (100 us).
+A product of more than 128 rows, and of fewer columns, that only adds up is swapped, too: a tile of
+256 x 128 has four warpgroups as it is, and no registers for a producer warp (3072 in cube 184 us on
+an H200), and two as 128 x 256 (100 us).
 
 A product whose right operand the loop computes, and whose left one it does not, is swapped too:
 wgmma takes the left one from registers, where threads compute it (`raw_operands`).

@@ -20,6 +20,7 @@
     counts_in_loops  histograms are made in a loop
     adds_to_few      a program adds what it found to one address, or to those that loaded numbers
                      name, and asks for no old value: the fewer programs, the fewer additions
+    adds_to_loaded   threads add to addresses that they load, and take turns at them
     takes_turns      a program asks for the old value at an address that is the same for all: they
                      take turns, some nanoseconds each, and wait for the answer
     ends_by_tile     a loop goes on until a condition has come true in all elements of a tile: small
@@ -28,6 +29,8 @@
 """
 
 from __future__ import annotations
+
+from math import prod
 
 from tritonc.analysis.affine import Affinity, Iteration
 from tritonc.analysis.aliases import pointer_roots
@@ -110,15 +113,16 @@ def scans_columns(cfg: Cfg) -> bool:
     return False
 
 
-def adds_tiles(kernel: Kernel, cfg: Cfg) -> bool:
-    """Whether an inner loop loads tiles of the shape of one of floats that it carries."""
+def adds_tiles(kernel: Kernel, cfg: Cfg, depth: int = 2) -> bool:
+    """Whether a loop in loops, or one of another `depth`, loads tiles of the shape of one of floats
+    that it carries."""
     if any(op.name in ("reduce", "reduce_with", "dot") for op in kernel.ops()):
         return False
     for loop in cfg.loops:
         carried = {shape(phi.result.type) for phi in loop.header.phis()
                    if is_float(phi.result.type)}
         loaded = {shape(op.result.type) for op in loop.ops() if op.name == "load"}
-        if loop.depth > 1 and any(len(extents) > 1 for extents in carried & loaded):
+        if loop.depth >= depth and any(len(extents) > 1 for extents in carried & loaded):
             return True
     return False
 
@@ -195,6 +199,13 @@ def adds_to_few(kernel: Kernel, cfg: Cfg) -> bool:
     return bool(found) and not any(readers.get(op.result) or cfg.block_of[op] in cfg.innermost
                                    for op in found) and any(
         not isinstance(op.operands[0].type, Tile) or _loaded(op.operands[0]) for op in found)
+
+
+def adds_to_loaded(kernel: Kernel, largest: int) -> bool:
+    """Whether atomics on tiles of more than half of `largest` elements add to addresses that follow
+    from what is loaded, as of a histogram."""
+    return any(op.name == "atomic_rmw" and 2 * prod(shape(op.operands[0].type)) > largest
+               and _loaded(op.operands[0]) for op in kernel.ops())
 
 
 def counts_in_loops(kernel: Kernel, cfg: Cfg) -> bool:

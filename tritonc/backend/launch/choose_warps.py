@@ -4,10 +4,11 @@ A meta-parameter, `num_warps`, a power of two from 1 to 16.  The default follows
 wants a warpgroup for each 64 rows, or 128 narrow ones whose places are computed, mma.sync 32 to 128
 registers of accumulators in a thread, a dot on CUDA cores wants 64 accumulators in a thread,
 streaming code two accesses of 16 bytes of its largest tile in flight in each thread, or four where
-that tile is reduced, eight if by a function of the program: what is in registers takes no exchange
-between warps.  Where a program makes several
+that tile is reduced, eight if by a function of the program: what is in registers
+takes no exchange between warps.  Where a program makes several
 passes over a row, or sums or scans columns, there are many threads for few elements each: few
-programs at a time keep their rows in the caches.  So it is where much is computed of each element.
+programs at a time keep their rows in the caches.  So it is where much is computed of each element,
+and where threads take turns at addresses that are loaded.
 Where programs ask each other for what they have found, few threads have many elements each: more
 programs are resident with so many registers, and their warps wait for fewer.  So it is where axes
 are split and joined again and again, as by butterflies.
@@ -22,6 +23,8 @@ from math import prod
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.quotients import gathered
 from tritonc.analysis.row_loops import (
+    adds_tiles,
+    adds_to_loaded,
     asks_programs,
     reducing_passes,
     scans_columns,
@@ -48,15 +51,16 @@ PLACE = 3  # what a thread holds of each access by which it copies rows that it 
 MADE = 64  # registers of operands that a thread of mma.sync computes,
 MAKING = 256  # while it has no more threads than this
 BYTES = 32  # of memory per thread, of the largest tile otherwise,
-ROW_BYTES = 64  # or if it is reduced,
+ROW_BYTES = 64  # or if it is reduced, in words in a loop, where the next ones are on their way: H200,
+# gradients of an RMS norm of 4096 halves by 32 elements 68.5 us, by 16 55.5, cross-entropy 82 and 77
 FUNCTION_BYTES = 128  # or reduced by a function, and that is all: threads had better call it alone,
 PASS_ELEMENTS = 8  # of a thread, where rows are loaded several times, or many rows added up
 MOST_ELEMENTS = 32  # of which each takes a register,
 HELD_WORDS = 32  # and more of them where loops hold several tiles, or doubles
 MANY_STEPS = 96  # operations of an element, such as a random number's: fewer elements live at once,
 STEPS_ELEMENTS = 8  # and more warps have something to do
-FUNCTIONS = 2  # like an exponential, of an element: half as many of them live at once.  H200: focal
-# loss 0.164 ms, 0.143 so, the gradient of GELU 0.117, 0.112
+FUNCTION = 48  # steps that one like an exponential counts for.  H200: focal
+# loss of floats 121 us by 4 elements, 113 by 8; the gradient of GELU of halves 117 by 16, 112 by 8
 QUOTIENT = 10  # steps of one by a number that only the launch knows
 HALVES = 8  # that a program splits and joins: threads with many elements have both
 COMPUTED = 128  # elements of a thread, of a tile that is computed to be reduced: few live at once
@@ -89,7 +93,8 @@ def streaming_threads(kernel: Kernel) -> int:
                    if isinstance(r.type, Tile)), default=1)
     moved = [pointee(op.operands[0].type) for op in kernel.ops() if op.name in ("load", "store")
              and 2 * prod(shape(op.operands[0].type)) > largest]
-    size = 4 if windows_of_bytes(kernel, cfg) else max((scalar(t).bytes for t in moved), default=4)
+    windows = windows_of_bytes(kernel, cfg)
+    size = 4 if windows else max((scalar(t).bytes for t in moved), default=4)
     held = max(sum(max(1, element(op.result.type).bytes // 4) for op in block.ops
                    if op.name == "phi" and isinstance(op.result.type, Tile)
                    and 2 * op.result.type.size > largest) for block in kernel.blocks)
@@ -98,36 +103,48 @@ def streaming_threads(kernel: Kernel) -> int:
         for op in kernel.ops())
     if asks_programs(kernel, cfg):
         return max(ASKING, largest // ASKING)
-    if several_passes(kernel, cfg) or sums_columns(kernel, cfg) or scans_columns(cfg):
+    if several_passes(kernel, cfg):
+        return largest // _of_passes(cfg, [scalar(t).bytes for t in moved] or [4])
+    if sums_columns(kernel, cfg) or scans_columns(cfg) or adds_to_loaded(kernel, largest):
         return largest // PASS_ELEMENTS
-    if not held and _steps(kernel, largest) > MANY_STEPS:
-        return largest // STEPS_ELEMENTS
-    if reduced and not moved and not held:
-        return largest // COMPUTED
     halves = [op.operands[0].type for op in kernel.ops() if op.name == "reduce"
               and op.attributes["kind"] == "or" and 2 * prod(shape(op.operands[0].type)) > largest]
     if len(halves) >= HALVES:
         return largest // (FUNCTION_BYTES // max(scalar(t).bytes for t in halves))
+    if not held and _steps(kernel, largest) > MANY_STEPS:
+        return largest // STEPS_ELEMENTS
+    if reduced and not moved and not held:
+        return largest // COMPUTED
     if reducing_passes(kernel, cfg):
         reduced = False
     by_function = not cfg.loops and any(
         op.name == "reduce_with" and 2 * prod(shape(op.operands[0].type)) > largest
         for op in kernel.ops())
-    # Of halves that taps read again in other rows, a thread has twice as many: depthwise_time by 16
-    # x 128 0.246 ms, 0.220 so (H200); of floats and bytes that is no faster.
-    again = size == 2 and overlapping_loads(kernel)
+    if reduced and cfg.loops:
+        size = max(size, 4)
+    # Of what taps read again in other rows, a thread has twice as many: depthwise_time by 16 x 128
+    # halves 0.246 ms, 0.220 so (H200).
+    again = not windows and (adds_tiles(kernel, cfg, 1) or overlapping_loads(kernel))
     each = FUNCTION_BYTES if by_function else ROW_BYTES if reduced or again else BYTES
-    if not held and _most(kernel, largest, lambda op: op.name in _FUNCTIONS) >= FUNCTIONS:
-        each //= 2
     return largest // min(MOST_ELEMENTS, each // size, max(1, HELD_WORDS // max(1, held)))
+
+
+def _of_passes(cfg: Cfg, sizes: list[int]) -> int:
+    """The elements of a thread of several passes over rows whose elements have `sizes` in memory:
+    as many as an access of the narrowest has.  Rows in rows are loaded several iterations ahead,
+    one access of a thread in each (`load_ahead`)."""
+    if any(loop.depth > 1 for loop in cfg.loops):
+        return ACCESS_BYTES // max(sizes)
+    return max(PASS_ELEMENTS, ACCESS_BYTES // min(sizes))
 
 
 def _steps(kernel: Kernel, largest: int) -> int:
     """The elementwise operations on tiles of the largest size in one block, at most; those that
     choose, as networks that sort do, ask other threads for elements.  Halves by a flat index of
     five axes 72.7 us by 16 elements, 64.8 by 8 (H200)."""
-    return _most(kernel, largest, lambda op: 0 if op.name in _CHOOSE else QUOTIENT if op.name in (
-        "sdiv", "udiv", "srem", "urem") and constant_of(op.operands[1]) is None else 1)
+    return _most(kernel, largest, lambda op: 0 if op.name in _CHOOSE
+                 else FUNCTION if op.name in _FUNCTIONS else QUOTIENT if op.name in (
+                     "sdiv", "udiv", "srem", "urem") and constant_of(op.operands[1]) is None else 1)
 
 
 def _most(kernel: Kernel, largest: int, weight: Callable[[Op], int]) -> int:

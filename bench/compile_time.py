@@ -108,7 +108,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as directory:
         script, output = Path(directory) / "peer.py", str(Path(directory) / "out.ptx")
         script.write_text(PEER)
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(
+            filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))}
         environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed program has its bytecode
         for run in range(arguments.runs + 1):  # the first warms the file cache and is not counted
             fresh = {**environment, "TRITON_CACHE_DIR": str(Path(directory) / f"cache{run}")}

@@ -1,27 +1,39 @@
 """Grammars in .lark files as lark reads them: tables, kept from run to run, and a parse by them.
 
-lark makes the tables of grammar.lark in 80 ms.  It keeps them in a file of the user's cache
-directory, from where they take 6 ms.  Without such a file they are made anew in each run.
+lark makes the tables of grammar.lark in 80 ms.  A file in the user's cache directory keeps them; it
+is read in 1 ms (lark's own cache makes each rule and state anew, in 12).  A file that is missing,
+damaged or of other versions is written anew; where none can be written, each run makes the tables.
 """
 
 from __future__ import annotations
 
+import copyreg
 import os
+import pickle
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from copy import copy
 from functools import partial
+from importlib import import_module
+from io import BytesIO
 from operator import itemgetter
 from pathlib import Path
 from pkgutil import get_data  # importlib.resources would cost 10 ms
-from typing import Any
+from types import ModuleType
+from typing import Any, ClassVar
 from zlib import crc32
 
+import lark
 from lark import Lark, Token, Tree, UnexpectedToken
 from lark.grammar import Rule
 from lark.lexer import Lexer
 from lark.parse_tree_builder import ExpandSingleChild, ParseTreeBuilder
+from lark.parser_frontends import ParsingFrontend
+from lark.parsers import lalr_analysis
+from lark.parsers.lalr_analysis import Action
 
+from tritonc import __version__
 from tritonc.records import NamedTuple
 
 
@@ -48,13 +60,14 @@ class OneRule(Rule):
 
 
 class Grammar(NamedTuple):
-    """`spellings`: of each terminal that the grammar spells, by lark's name; `names`: back.
+    """`parser`: lark's; `spellings`: of each terminal that the grammar spells, by lark's name;
+    `names`: back.
 
     `builds`: what makes a `_Call` of the values of a production's parts, without those that the
     grammar drops; None where it passes on the value of its one part.
     """
 
-    lark: Lark
+    parser: ParsingFrontend
     spellings: dict[str, str]
     names: dict[str, str]
     builds: dict[Rule, Callable[[list[Any]], Any] | None]
@@ -78,7 +91,7 @@ class Parse:
     def __init__(self, grammar: Grammar, actions: object,
                  lex: Callable[[], Iterator[Any]] = lambda: iter(())) -> None:
         text: Any = lex
-        self.parser: Any = grammar.lark.parse_interactive(text)  # lark's types are partial
+        self.parser: Any = grammar.parser.parse_interactive(text)  # lark's types are partial
         self.state: Any = self.parser.parser_state
         self.values: list[Any] = self.state.value_stack
         self.actions = actions
@@ -158,28 +171,72 @@ def load(name: str) -> Grammar:
     """The grammar of file `name` of this package, which begins with `program`."""
     text = get_data("tritonc", name)
     assert text is not None, "it is part of the package"
-    # Two versions of tritonc on one machine keep a file each.
-    return read(text.decode(), _cache_file(f"{Path(name).stem}-{crc32(text):08x}"))
+    # Versions of tritonc, lark and Python on one machine keep a file each.
+    of = crc32(f"{Grammar._fields} {__version__} {lark.__version__}".encode(), crc32(text))
+    path = _cache_file(f"{Path(name).stem}-{of:08x}")
+    if path is None:
+        return read(text.decode())
+    found = _kept(path)
+    if found is None:
+        found = read(text.decode())
+        _keep(path, found)
+    return found
 
 
-def read(text: str, cache_file: str | None = None) -> Grammar:
+def read(text: str) -> Grammar:
     """A grammar.  Raises lark's GrammarError if it has a conflict."""
-    lark = Lark(text, parser="lalr", lexer=OurLexer, start="program", strict=True,
-                cache=cache_file or False)
-    spellings = {terminal.name: str(terminal.pattern.value) for terminal in lark.terminals
+    made = Lark(text, parser="lalr", lexer=OurLexer, start="program", strict=True)
+    spellings = {terminal.name: str(terminal.pattern.value) for terminal in made.terminals
                  if terminal.pattern is not None and terminal.pattern.type == "str"}
-    for rule in lark.rules:
+    for rule in made.rules:
         rule.__class__ = OneRule
+    parser: Any = made.parser
+    alike: dict[Any, Any] = {}
+    states = parser.parser._parse_table.states
+    for state, steps in states.items():  # one object for equal steps: the file is read faster
+        states[state] = {symbol: alike.setdefault(step, step) for symbol, step in steps.items()}
     make_builder: Any = ParseTreeBuilder
     builds: dict[Rule, Callable[[list[Any]], Any]] = make_builder(
-        lark.rules, Tree, maybe_placeholders=True).create_callback(_Calls())
-    return Grammar(lark, spellings, {text: name for name, text in spellings.items()},
+        made.rules, Tree, maybe_placeholders=True).create_callback(_Calls())
+    return Grammar(parser, spellings, {text: name for name, text in spellings.items()},
                    {rule: None if _passes(rule, build) else build
                     for rule, build in builds.items()})
 
 
-def _cache_file(stem: str) -> str | None:
-    """The file for lark's tables; None if there is no directory for it.
+class _Pickler(pickle.Pickler):
+    """Writes modules, and the two actions that lark tells by their identity, by name."""
+
+    dispatch_table: ClassVar[Any] = copyreg.dispatch_table | {  # type: ignore[misc]
+        ModuleType: lambda module: (import_module, (module.__name__,)),
+        Action: lambda action: (getattr, (lalr_analysis, action.name))}
+
+
+def _kept(path: Path) -> Grammar | None:
+    """What a file keeps; None if there is no such file, or it is damaged."""
+    try:
+        content = path.read_bytes()
+        if int.from_bytes(content[:4]) != crc32(content[4:]):
+            return None
+        found = pickle.loads(content[4:])
+    except Exception:  # whatever content may raise
+        return None
+    return found if isinstance(found, Grammar) else None
+
+
+def _keep(path: Path, grammar: Grammar) -> None:
+    """Write a file for later runs, whole at once, as others may read it meanwhile."""
+    import pickletools  # only here
+
+    file, own = BytesIO(), path.with_suffix(f".{os.getpid()}")
+    with suppress(Exception):  # of the system, or of what another lark may have: it is not needed
+        _Pickler(file, pickle.HIGHEST_PROTOCOL).dump(grammar)
+        content = pickletools.optimize(file.getvalue())
+        own.write_bytes(crc32(content).to_bytes(4) + content)
+        own.replace(path)
+
+
+def _cache_file(stem: str) -> Path | None:
+    """The file for tables; None if there is no directory for it.
 
     Raises nothing: without the file, the tables are made anew.
     """
@@ -189,4 +246,4 @@ def _cache_file(stem: str) -> str | None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except (OSError, RuntimeError):  # there is no home, or nothing can be written there
         return None
-    return str(folder / f"{stem}.{sys.implementation.cache_tag}")
+    return folder / f"{stem}.{sys.implementation.cache_tag}"

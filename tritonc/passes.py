@@ -18,16 +18,21 @@ from tritonc.pass_manager import Pass, check
 
 # Passes that leave a kernel as it is unless it has one of these operations; they are not imported.
 ONLY: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("select_dots", "split_dots", "raw_operands", "safe_divisors"), ("dot",)),
+    **dict.fromkeys(("select_dots", "split_dots", "raw_operands", "safe_divisors",
+                     "drop_selections"), ("dot",)),
     "stage_dots": ("dot", "channel", "shared_store"), "pipeline": ("shared_store",),
     "carry_fragments": ("fma_dot",),
     **dict.fromkeys(("halve_products", "store_tensors", "advance_dots", "order_products",
-                     "spread_late", "overlap_sums"), ("wgmma",)),
-    "specialize_warps": ("start_producer",),
+                     "spread_late", "overlap_sums", "take_turns"), ("wgmma",)),
+    "specialize_warps": ("start_producer",), "stagger_warpgroups": ("start_producer",),
     "swap_neighbours": ("take",), "lower_take": ("take",), "apply_assumptions": ("assume",),
     "improve_combiners": ("reduce_with", "scan_with"), "split_scans": ("scan", "scan_with"),
-    "split_reductions": ("reduce", "reduce_with"), "privatize_atomics": ("atomic_rmw",),
+    **dict.fromkeys(("split_reductions", "late_sums"), ("reduce", "reduce_with")),
+    "exchange_late": ("reduce",), "privatize_atomics": ("atomic_rmw",),
     "lower_clusters": ("cluster_arrive",), "fuse_tanh": ("tanh",),
+    "fuse_exponents": ("exp", "exp2"), "select_ranks": ("smin", "smax", "umin", "umax"),
+    "split_quotients": ("sdiv", "udiv", "srem", "urem"), "count_quotients": ("sdiv",),
+    "fetch_late": ("phi",),
     "select_matrix_loads": ("shared_load", "shared_store"),
 }
 

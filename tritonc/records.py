@@ -54,7 +54,10 @@ else:
             return dict(zip(self._fields, self, strict=True))
 
         def _replace(self, **named):
-            return type(self)(**{**self._asdict(), **named})
+            made = tuple.__new__(type(self), map(named.pop, self._fields, self))
+            if named:
+                raise TypeError(f"{type(self).__name__}.__new__() has no fields {', '.join(named)}")
+            return made
 
         def __getnewargs__(self):
             return tuple(self)
@@ -68,6 +71,7 @@ else:
         if cls is None:
             return partial(dataclass, eq=eq, frozen=frozen, slots=slots)
         written = {name for name, value in vars(cls).items() if value is not None}
+        cls.__doc__ = cls.__doc__ or cls.__name__  # else the signature of `__init__` is inspected
         made = dataclasses.dataclass(init=False, repr=False, eq=False, slots=slots)(cls)
         methods = {"__init__": _constructor(made), "__repr__": _repr}
         if eq:

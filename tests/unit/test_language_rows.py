@@ -118,7 +118,7 @@ def test_every_production_is_in_a_program(monkeypatch: pytest.MonkeyPatch) -> No
         parts = [part for part in rule.expansion if not part.name.startswith("__")]
         return len(parts), rule.origin.name, rule.alias or ""
 
-    rules = grammar().lark.rules
+    rules = [*grammar().builds]
     wanted = {kind(rule) for rule in rules if not rule.origin.name.startswith("__")
               and not _FOR_MESSAGES.match(f"{rule} {rule.alias}")}
     seen: set[Any] = set()

@@ -17,8 +17,8 @@ PACKAGE = Path(tritonc.__file__).parent
 LAYERS: list[list[str]] = [
     ["tritonc.text_table", "tritonc.later", "tritonc.records"],
     ["tritonc", "tritonc.source", "tritonc.diagnostics", "tritonc.meta_parameters",
-     "tritonc.llvm_version", "tritonc.spelling", "tritonc.variants.choice", "tritonc.lalr"],
-    ["tritonc.options"],
+     "tritonc.llvm_version", "tritonc.spelling", "tritonc.variants.choice"],
+    ["tritonc.options", "tritonc.lalr"],
     ["tritonc.render", "tritonc.sarif", "tritonc.outputs", "tritonc.ptxas",
      "tritonc.toolkit"],
     ["tritonc.ir", "tritonc.problem"],

@@ -36,7 +36,7 @@ def test_lark_refuses_a_conflict() -> None:
 
 
 def test_every_rule_has_its_method_or_node_and_every_method_its_rule() -> None:
-    used = {str(rule.alias or rule.origin.name) for rule in grammar.grammar().lark.rules
+    used = {str(rule.alias or rule.origin.name) for rule in grammar.grammar().builds
             if rule.alias or not rule.options.expand1}
     used = {name for name in used if not name.startswith("_")}
     methods = {name for name in dir(Actions) if not name.startswith("_")}
@@ -45,14 +45,25 @@ def test_every_rule_has_its_method_or_node_and_every_method_its_rule() -> None:
     assert used - nodes == methods - {"span", "error", "unsupported"}
 
 
-def test_the_tables_are_kept_and_those_of_another_grammar_are_not_used(tmp_path: Path) -> None:
-    kept = str(tmp_path / "tables")
-    text = 'program: "while" NAME\n%declare NAME'
-    assert "while" in lalr.read(text, kept).names
-    assert "while" in lalr.read(text, kept).names
-    assert "until" in lalr.read(text.replace("while", "until"), kept).names
-    (tmp_path / "tables").write_bytes(b"half a file")
-    assert "while" in lalr.read(text, kept).names
+@pytest.mark.parametrize("name", ["grammar.lark", "ir/syntax/ir.lark"])
+def test_the_tables_are_kept_and_a_damaged_file_is_written_anew(
+        name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("XDG_CACHE_HOME", "LOCALAPPDATA"):
+        monkeypatch.setenv(variable, str(tmp_path))
+    made: list[str] = []
+    read = lalr.read
+    monkeypatch.setattr(lalr, "read", lambda text: made.append(text) or read(text))
+    lalr.load(name)
+    (kept,) = (tmp_path / "tritonc").iterdir()
+    assert lalr.load(name).names == read(made[0]).names and len(made) == 1
+    content = kept.read_bytes()
+    for damaged in (content[:100], bytes(len(content)), content[:-1] + b"x", b""):
+        made.clear()
+        kept.write_bytes(damaged)
+        assert lalr.load(name).names == lalr.load(name).names and len(made) == 1
+    monkeypatch.setattr(lalr, "__version__", "another")
+    lalr.load(name)
+    assert len(made) == 2 and len([*(tmp_path / "tritonc").iterdir()]) == 2
 
 
 def test_without_a_place_for_the_tables_they_are_made_anew(

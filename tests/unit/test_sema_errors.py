@@ -144,7 +144,7 @@ BODIES = [
     ("x = ~m ? x : 0;", "shape-mismatch", "bool[64] and float[64, 32]"),
     # warnings
     ("n = ~f;", "float-to-int", "'n' is int: the float is cut off"),
-    ("*q = ~1.5;", "float-to-int", "what 'int*' points to is int: the double is cut off"),
+    ("*q = ~1.5;", "float-to-int", "the element behind 'int*' is int: the double is cut off"),
     ("float* w = ~c;", "discarded-const", "drops the 'const' of const float*"),
     ("n = n ~>> 32;", "shift-count", "the shift count 32 is not between 0 and 31"),
     ("n = n ~/ 0;", "division-by-zero", "'/' by zero"),

@@ -104,7 +104,7 @@ def test_comments_spaces_and_the_order_of_definitions() -> None:
 
 
 def test_every_rule_has_its_method() -> None:
-    rules = {str(rule.alias or rule.origin.name) for rule in language().grammar.lark.rules
+    rules = {str(rule.alias or rule.origin.name) for rule in language().grammar.builds
              if rule.alias or not rule.options.expand1}
     wanted = {name for name in rules if not name.startswith("__")} - {"program"}
     assert "tile" in wanted and all(callable(getattr(TypeActions, name, None) or

@@ -4,6 +4,10 @@ Of `r + i < n`, where nothing divides n, elements of a group of four may differ,
 come first: the last one says whether all are true, the first one whether any is.  An access of
 such a group is one instruction where all are true, and one for each element where only some are,
 which is so in one group of a row.
+
+Other masks, such as `u >= p` of a dropout, differ from element to element.  A load under such a
+mask is one instruction where any element is wanted: bytes beside it, within an aligned access, are
+of the same page.
 """
 
 from __future__ import annotations
@@ -38,13 +42,16 @@ def too_fine(op: Op, infos: Infos) -> bool:
 
 
 def edge(op: Op, infos: Infos, ragged: bool) -> AxisInfo | None:
-    """What is known of an access's guard; with `ragged`, its constancy is that of its runs."""
+    """What is known of an access's guard; with `ragged`, its constancy is that of its runs, and no
+    bound for a load."""
     if op.guard is None or op.guard not in infos:
         return None
     info = infos[op.guard]
     if not ragged or op.attributes.get("volatile") or op.name == "atomic_rmw" \
             or scalar(pointee(op.operands[0].type)).bits < 8:
         return info
+    if op.name == "load":
+        return AxisInfo(info.contiguity, info.divisibility, extents_of(op.guard.type), info.value)
     runs = tuple(max(k, falling(op.guard, d, infos)) for d, k in enumerate(info.constancy))
     return AxisInfo(info.contiguity, info.divisibility, runs, info.value)
 

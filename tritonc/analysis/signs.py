@@ -42,16 +42,17 @@ class Signs:
 
     `testable`: whether a value could be tested before it is needed; `below`: pairs of values of
     which the second is known not to be less than the first; `multiples`: powers of two that are
-    known to divide values; `narrow`: values of 64 bits that 32 bits hold.
+    known to divide values; `narrow`: values of 64 bits that 32 bits hold; `cfg` says where values
+    are known: what only a branch computes is tested where it joins.
     """
 
     def __init__(self, known: Set[Value] = frozenset(),
                  testable: Callable[[Value], bool] = _never,
                  below: Iterable[tuple[Value, Value]] = (),
                  multiples: Mapping[Value, int] | None = None,
-                 narrow: Set[Value] = frozenset()) -> None:
+                 narrow: Set[Value] = frozenset(), cfg: Cfg | None = None) -> None:
         self.known, self.testable, self.below = known, testable, set(below)
-        self.multiples, self.narrow = multiples or {}, narrow
+        self.multiples, self.narrow, self.cfg = multiples or {}, narrow, cfg
         self._memo: dict[Value, Needs | None] = {}
         self._assumed: set[Op] = set()  # phis above: they begin and go on so, as is to be shown
         self._depth = 0
@@ -138,7 +139,12 @@ class Signs:
         self._assumed.add(op)
         found = self._all(op.operands)
         self._assumed.remove(op)
-        return found
+        return found if found is None or all(self._before(v, op) for v in found) else None
+
+    def _before(self, value: Value, op: Op) -> bool:
+        """Whether a value is known wherever the operation runs."""
+        home = value.op and self.cfg and self.cfg.block_of.get(value.op)
+        return not self.cfg or not home or self.cfg.dominates(home, self.cfg.block_of[op])
 
 
 def known_signs(kernel: Kernel, cfg: Cfg, place: Block,
@@ -161,7 +167,7 @@ def known_signs(kernel: Kernel, cfg: Cfg, place: Block,
                 known.add(value)
                 if op.attributes.get("greatest", MOST + 1) <= MOST:
                     narrow.add(value)
-    return Signs(known, below=below, multiples=multiples, narrow=narrow)
+    return Signs(known, below=below, multiples=multiples, narrow=narrow, cfg=cfg)
 
 
 def loop_order(loop: Loop | None) -> list[tuple[Value, Value]]:

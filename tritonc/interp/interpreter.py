@@ -269,8 +269,8 @@ def _deadlock(paused: deque[tuple[Frame, Iterator[None]]]) -> None:
     """Report that all instances that are left wait for each other."""
     frame = paused[0][0]
     assert frame.at is not None
-    many = f"all {len(paused)} instances that are left wait" if len(paused) > 1 else (
-        "the instance that is left waits")
+    many = f"all {len(paused)} remaining instances wait" if len(paused) > 1 else (
+        "the remaining instance waits")
     frame.fail(frame.at, "run-deadlock", f"a deadlock: {many} for memory that no instance changes")
 
 

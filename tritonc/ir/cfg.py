@@ -159,34 +159,50 @@ class Cfg:
     def loops(self) -> list[Loop]:
         """All natural loops, outer ones before the loops that they contain."""
         found: list[Loop] = []
-        for header in self.order:
+        around: dict[Block, Loop] = {}  # the outermost loop found so far that has the block
+        for header in reversed(self.order):  # inner loops first
             latches = [p for p in self.predecessors[header]
                        if p in self.index and self.dominates(header, p)]
             if latches:
-                found.append(self._loop(header, latches))
-        for i, loop in enumerate(found):
-            for outer in reversed(found[:i]):  # the nearest enclosing loop has the latest header
-                if loop.header in outer.block_set:
-                    loop.parent, loop.depth = outer, outer.depth + 1
-                    break
+                found.append(self._loop(header, latches, around))
+        found.reverse()
+        for loop in found:
+            loop.depth = loop.parent.depth + 1 if loop.parent else 1
         return found
 
-    def _loop(self, header: Block, latches: list[Block]) -> Loop:
+    def _loop(self, header: Block, latches: list[Block], around: dict[Block, Loop]) -> Loop:
+        """The loop of a header; loops inside are walked as one block each."""
         inside = {header}
+        leaving = {header}  # blocks from which an edge may leave the loop
         stack = list(latches)
         while stack:
             block = stack.pop()
-            if block not in inside:
+            if block in inside:
+                continue
+            inner = around.get(block)
+            if inner is None:
                 inside.add(block)
-                stack.extend(p for p in self.predecessors[block] if p in self.index)
+                leaving.add(block)
+            else:
+                inside.update(inner.blocks)
+                leaving.update(source for source, _ in inner.exits)
+                block = inner.header
+            stack.extend(p for p in self.predecessors[block]
+                         if p in self.index and p not in inside)
         blocks = sorted(inside, key=self.index.__getitem__)
-        exits = [(block, to) for block in blocks if not inside.issuperset(block.successors)
+        exits = [(block, to) for block in sorted(leaving, key=self.index.__getitem__)
                  for to in dict.fromkeys(block.successors) if to not in inside]
         outside = [p for p in self.predecessors[header] if p in self.index and p not in inside]
         preheader = None
         if len(outside) == 1 and len(dict.fromkeys(outside[0].successors)) == 1:
             preheader = outside[0]
-        return Loop(header, blocks, latches, preheader, exits)
+        loop = Loop(header, blocks, latches, preheader, exits)
+        for block in blocks:
+            inner = around.get(block)
+            if inner is not None and inner.parent is None:
+                inner.parent = loop
+            around[block] = loop
+        return loop
 
     @cached_property
     def innermost(self) -> dict[Block, Loop]:

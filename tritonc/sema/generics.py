@@ -138,8 +138,8 @@ def instance(context: Context, entity: FunctionEntity, arguments: list[Term],
             if known[0] != extent:
                 found = term.type if parameter.type.count else shapes.spell(term.shape)
                 context.refuse("shape-mismatch", span, f"parameter '{parameter.name}' of "
-                               f"'{entity.name}' is {found} here, but "
-                               f"'{name.name}' is {known[0]} by parameter '{known[1]}'", declared)
+                               f"'{entity.name}' is {found} here, but parameter '{known[1]}' "
+                               f"makes '{name.name}' {known[0]}", declared)
     scope = Scope(context.unit.scope)
     for constant, (extent, _) in bound.items():
         scope.declare(Variable(constant, entity.span, INT_TYPE, const=True,

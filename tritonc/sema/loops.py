@@ -115,7 +115,7 @@ def _unroll(context: Context, node: syntax.For | syntax.While | syntax.DoWhile, 
     times = constants.integer(context, node.unroll, "how often a loop is unrolled")
     if not 0 <= times <= MOST_COPIES:
         context.error("call-arguments", node.unroll.span, f"a loop is unrolled 1 to {MOST_COPIES} "
-                      f"times, found {times}; without a number, once for each turn")
+                      f"times, found {times}; without a number, once for each iteration")
     elif test.ops and test.terminator.name == "cond_br":
         test.terminator.attributes["unroll"] = times
 
@@ -170,8 +170,9 @@ def _static(context: Context, node: syntax.For) -> None:
             context.turns += 1
             if turns > MOST_TURNS or context.turns > ALL_TURNS:
                 context.error("static-loop", node.span, f"this loop has more than {MOST_TURNS} "
-                              f"turns, or the static loops of '{context.kernel.name}' more than "
-                              f"{ALL_TURNS} together; the compiler writes out the body for each")
+                              f"iterations, or the static loops of '{context.kernel.name}' have "
+                              f"more than {ALL_TURNS} together; the compiler writes out the body "
+                              "for each")
                 if context.turns > ALL_TURNS:
                     raise CompileError(context.diagnostics.items)
                 break

@@ -76,18 +76,32 @@ class Liveness:
             used[block], made[block] = reads, makes
         into = dict(used)
         out = self._out = dict(passed)
-        work = list(cfg.order)  # the last is taken first
-        waiting = set(work)
-        while work:
-            block = work.pop()
-            waiting.discard(block)
+
+        def update(block: Block) -> bool:
             live = passed[block]
             for successor in block.successors:
                 live |= into[successor]
             out[block] = live
             before = used[block] | live & ~made[block]
-            if before != into[block]:
-                into[block] = before
+            changed, into[block] = before != into[block], before
+            return changed
+
+        for block in reversed(cfg.order):
+            update(block)
+        # What is live at a header, and not made in the loop, is live in all of it: found out block
+        # by block, that takes a walk around the loop for each loop inside another.
+        for loop in cfg.loops:
+            live = into[loop.header]
+            for block in loop.blocks:
+                live &= ~made[block]
+            for block in loop.blocks:
+                into[block] |= live
+        work = list(cfg.order)  # the last is taken first
+        waiting = set(work)
+        while work:
+            block = work.pop()
+            waiting.discard(block)
+            if update(block):
                 for other in cfg.predecessors[block]:
                     if other not in waiting and cfg.reachable(other):
                         waiting.add(other)

@@ -122,7 +122,7 @@ def _load(op: Op, mask: int, machine: Machine) -> Wanted:
 def _guarded(op: Op, chunks: Iterable[tuple[int, ...]]) -> int:
     """The registers of the guard: of each access one, or all where elements may differ."""
     return _mask(r for chunk in chunks for r in (
-        chunk if {"ragged", "rows"} & op.attributes.keys() else addressed(op, chunk)))
+        chunk if {"ragged", "any", "rows"} & op.attributes.keys() else addressed(op, chunk)))
 
 
 def _store(op: Op, mask: int, machine: Machine) -> Wanted:

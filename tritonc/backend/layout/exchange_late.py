@@ -38,11 +38,11 @@ def exchange_late(kernel: Kernel, context: Context) -> bool:
     """Do it for all loops, the innermost first: what threads keep, outer loops may add up."""
     changed, again = False, True
     while again:
-        again, cfg = False, Cfg(kernel)
+        again, cfg, readers = False, Cfg(kernel), uses(kernel)
         for loop in sorted(cfg.loops, key=lambda loop: -loop.depth):
             if loop.preheader is None or loop.latch is None or not loop.one_exit:
                 continue
-            found = [one for one in totals_of(loop, uses(kernel)) if _exchanges(one)]
+            found = [one for one in totals_of(loop, readers) if _exchanges(one)]
             if found:
                 outside = place_behind(kernel, cfg, loop)
                 for one in found:

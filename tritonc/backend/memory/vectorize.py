@@ -4,9 +4,9 @@ Before:  %v = load %p : f32<1024; #l>
 After:   %v = load %p {vector = 4, vector_axis = 0} : f32<1024; #l>
 
 The width is what addresses, guard and layout all allow: the addresses of the run are contiguous and
-aligned, the guard is the same over it or `ragged`, and one thread holds it.  Needs layouts; no
-attribute means one element at a time.  A load of which neighbours have one address is made once for
-each thread that holds several of them (`alike`).
+aligned, the guard is the same over it or `ragged` (of a load, anything), and one thread holds it.
+Needs layouts; no attribute means one element at a time.  A load of which neighbours have one
+address is made once for each thread that holds several of them (`alike`).
 
 Before:  %v = load %p; %w = load %q  where %p is aligned, and %q one element behind
 After:   %v = load %p {vector = 4, window = [0, 0, 0, 5, 0, 0], ...}
@@ -40,7 +40,7 @@ from tritonc.ir.rules import pointee
 from tritonc.ir.types import BF16, F16, F32, Tile, scalar
 from tritonc.source import Span
 
-_ALIKE = ("vector", "vector_axis", "cache", "other", "ragged", "late", "piecewise")
+_ALIKE = ("vector", "vector_axis", "cache", "other", "ragged", "any", "late", "piecewise")
 
 
 def vectorize(kernel: Kernel, context: Context) -> bool:
@@ -83,7 +83,8 @@ def vectorize(kernel: Kernel, context: Context) -> bool:
             rows = op in places and places[op].rows
             if op.guard is not None and infos[op.guard].constancy[axis] < width and not rows and (
                     op.name == "store" or not any(ends)):
-                op.attributes["ragged"] = True
+                op.attributes["ragged" if op.name == "store" or ragged.falling(
+                    op.guard, axis, infos) >= width else "any"] = True
                 if ends[0]:
                     op.attributes["inner"] = [ends[0]]
         elif op in apart_fields:

@@ -69,7 +69,8 @@ def language() -> _Language:
     """What there is to know of ir.lark."""
     grammar = load("ir/syntax/ir.lark")
     kinds = "|".join(f"(?P<{terminal.name}>{terminal.pattern.value})"
-                     for terminal in grammar.lark.terminals if terminal.pattern.type == "re")
+                     for terminal in grammar.parser.lexer_conf.terminals
+                     if terminal.pattern.type == "re")
     tokens = rf"(?:[ \t\r\f]+|//.*)*(?:{kinds}|(?P<_NL>\n)|(?P<END>\Z)|(?P<MARK>.))"
     marks = {text: name for text, name in grammar.names.items() if not text.isalpha()}
     del marks["{"]

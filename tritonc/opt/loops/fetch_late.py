@@ -39,11 +39,10 @@ def fetch_late(kernel: Kernel, context: Context) -> bool:
     for loop in cfg.loops:
         if loop.preheader is None or loop.latch is None:
             continue
-        body = _body(cfg, loop)
         for phi in loop.header.phis():
             if not isinstance(phi.result.type, Tile):
                 changed |= _derive(kernel, loop, phi)
-            elif body is not None:
+            elif (body := _body(cfg, loop)) is not None:
                 changed |= _fetch(kernel, loop, phi, body)
     return changed
 
@@ -54,9 +53,12 @@ def _body(cfg: Cfg, loop: Loop) -> Block | None:
     if not loop.one_exit or len(stays) != 1 or stays[0] is loop.header \
             or cfg.predecessors[stays[0]] != [loop.header]:
         return None
-    before = list(loop.blocks)
-    for block in before:
-        before += [b for b in cfg.predecessors[block] if b not in before]
+    before = dict.fromkeys(loop.blocks)
+    left = list(before)
+    while left:
+        new = [b for b in cfg.predecessors[left.pop()] if b not in before]
+        before.update(dict.fromkeys(new))
+        left += new
     writes = any(changes_memory(op) for block in before for op in block.ops)
     return None if writes else stays[0]
 

@@ -22,16 +22,16 @@ from tritonc.ir.build import Builder, make_op
 from tritonc.ir.cfg import Cfg, Loop, make_phi
 from tritonc.ir.combiner import Combiner
 from tritonc.ir.copies import copy_ops
-from tritonc.ir.core import Kernel, Op, Value, uses
+from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.numeric.numbers import NotFoldable, evaluate, fit
 from tritonc.ir.types import Tile, make, scalar, shape
 
 _MOST_VALUES = 4  # that a function combines at once
 
 
-def merge_late(kernel: Kernel, cfg: Cfg, loop: Loop, largest: int) -> bool:
+def merge_late(kernel: Kernel, cfg: Cfg, loop: Loop, readers: dict[Value, list[Op]],
+               largest: int) -> bool:
     """Do it for one reduction of a loop with a preheader, a latch and one exit, at its header."""
-    readers = uses(kernel)
     for block in loop.blocks:
         for op in block.ops:
             t = op.operands[0].type if op.name == "reduce_with" else None

@@ -31,21 +31,22 @@ def late_sums(kernel: Kernel, context: Context) -> bool:
     """Do it for all loops, the innermost first: what they come to, outer loops may add up."""
     changed, again = False, True
     while again:
-        again, cfg = False, Cfg(kernel)
+        again, cfg, readers = False, Cfg(kernel), uses(kernel)
         for loop in sorted(cfg.loops, key=lambda loop: -loop.depth):
             if loop.preheader is None or loop.latch is None or not loop.one_exit:
                 continue
-            again |= _loop(kernel, cfg, loop, context) or merge_late(kernel, cfg, loop, _LARGEST)
+            again |= _loop(kernel, cfg, loop, readers, context) or merge_late(
+                kernel, cfg, loop, readers, _LARGEST)
             if again:
                 break  # the graph may have a block more
         changed |= again
     return changed
 
 
-def _loop(kernel: Kernel, cfg: Cfg, loop: Loop, context: Context) -> bool:
+def _loop(kernel: Kernel, cfg: Cfg, loop: Loop, readers: dict[Value, list[Op]], context: Context
+          ) -> bool:
     if any(op.name == "dot" for op in loop.ops()):
         return False
-    readers = uses(kernel)
     found = [one for one in totals_of(loop, readers)
              if isinstance(t := one.part.operands[0].type, Tile) and t.size <= _LARGEST]
     if not found:

@@ -17,6 +17,8 @@ so that the passes below see what is left.
 
 from __future__ import annotations
 
+from math import prod
+
 from tritonc.analysis.counters import counter_of
 from tritonc.analysis.values import int_of
 from tritonc.ir.cfg import Cfg, Loop, incoming, redirect
@@ -24,7 +26,7 @@ from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_blocks
 from tritonc.ir.core import Block, Kernel, Op
 from tritonc.ir.numeric.numbers import fit, holds
-from tritonc.ir.types import scalar
+from tritonc.ir.types import scalar, shape
 from tritonc.opt.cse import cse
 from tritonc.opt.dce import dce
 from tritonc.opt.fold_constants import fold_constants
@@ -36,6 +38,7 @@ MOST_ASKED = 1024  # of a loop that the source wants unrolled
 MOST_COPIED = 20_000  # operations
 MOST_OPERATIONS = 160  # of all iterations together; about two products with their masks
 ITERATIONS, OPERATIONS = 8, 256  # without a product, such as the taps of a filter
+MOST_LOADED = 1 << 14  # elements of all iterations: one copy's addresses and masks stay for all
 _FREE = frozenset({"constant", "splat", "reshape", "broadcast", "cmpp", "phi", "br", "cond_br"})
 
 
@@ -75,10 +78,16 @@ def _unroll_one(kernel: Kernel, context: Context) -> bool:
         size, most = len(ops), MOST_OPERATIONS
         if not product:
             size, most = sum(op.name not in _FREE for op in ops), OPERATIONS
-        if few is not None and (few < 2 or few * size <= most):
+        if few is not None and (few < 2 or (
+                few * size <= most and few * _loaded(ops) <= MOST_LOADED)):
             unroll(kernel, loop, few, few)
             return True
     return False
+
+
+def _loaded(ops: list[Op]) -> int:
+    """How many elements one iteration loads."""
+    return sum(prod(shape(op.result.type)) for op in ops if op.name == "load")
 
 
 def _asked(loop: Loop) -> tuple[Op | None, int | None]:

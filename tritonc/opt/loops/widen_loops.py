@@ -30,6 +30,7 @@ from tritonc.analysis.values import constant_of, speculatable
 from tritonc.ir.build import Builder
 from tritonc.ir.cfg import Cfg, Loop, make_phi
 from tritonc.ir.context import Context
+from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.rules import neutral
 from tritonc.ir.types import I32, I64, Tile, Type, element, scalar, shape
@@ -225,11 +226,17 @@ class _Widener:
         if op.name == "load":
             self.load(op)
             return
-        if op.name == "cmpp":
+        if not op.operands:  # the same in each iteration
+            copies = dict[Value, Value]()
+            self.before.insert(*copy_ops([op], copies))
+            new = [self.same(copies[op.result])]
+        elif op.name == "cmpp":
             new = list(self.predicates(op, shape(op.operands[0].type)).results)
         else:
             attributes, values = dict(op.attributes), [self.of(v) for v in op.operands]
-            if op.name == "splat":
+            if not values:  # such as a range: the same in each
+                new = [self.same(self.before.value(op.name, type=op.result.type, **attributes))]
+            elif op.name == "splat":
                 new = [self.spread(values[0], shape(op.result.type))]
             else:
                 if op.name == "trans":

@@ -36,7 +36,7 @@ def combine(context: Context, node: syntax.Call, x: Term, axis: int, entity: Fun
     first = node.arguments[0].span
     context.at(first)
     x = good(implicit.assign(context, x, ctype(type.element, x.shape), first,
-                             f"what '{entity.name}' combines",
+                             f"a parameter of '{entity.name}'",
                              entity.note))
     function = _combiner(context, entity, type, node)
     context.at(node.span)

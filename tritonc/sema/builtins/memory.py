@@ -127,7 +127,7 @@ def promise(context: Context, x: Term, n: int, span: Span, n_span: Span) -> Term
 
 def assume(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
     condition = good(convert.truth(context, arguments[0], node.arguments[0].span,
-                                   "what is assumed"))
+                                   f"the condition of '{node.callee}'"))
     return _guarded(context, node, "assume", [condition])
 
 

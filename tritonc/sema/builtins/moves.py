@@ -34,7 +34,7 @@ def gather(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
     others = [tuple(n for d, n in enumerate(t.shape) if d != axis) for t in (x, index)]
     if len(x.shape) != len(index.shape) or others[0] != others[1]:
         return context.error("shape-mismatch", node.arguments[1].span, "gather needs indices of "
-                             f"the tile's shape, but along axis {axis}: found {index.type} for "
+                             f"the tile's shape, except along axis {axis}: found {index.type} for "
                              f"{x.type}")
     return take(context, decayed(x), convert.number(context, index, INT), axis)
 
@@ -75,7 +75,7 @@ def cat(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
     others = [tuple(n for d, n in enumerate(t.shape) if d != axis) for t in (a, b)]
     if len(a.shape) != len(b.shape) or others[0] != others[1]:
         return context.error("shape-mismatch", node.span, "cat needs tiles whose extents are equal "
-                             f"but along axis {axis}: found {a.type} and {b.type}")
+                             f"except along axis {axis}: found {a.type} and {b.type}")
     element = convert.common_element(context, node.span, a, b) if \
         a.type.element is not b.type.element else a.type.element
     if isinstance(element, Number) and a.type.element is not b.type.element:

@@ -227,7 +227,7 @@ BUILTINS: tuple[Builtin, ...] = (
     _row("broadcast(x, extents...)", 2, None, "Extents of 1 repeated, missing axes added at the "
          "left.", tiles.broadcast, "__broadcast"),
     _row("gather(x, index, axis)", 3, 3, "The elements of x that index names along the axis, each "
-         "in its own line; the index has x's shape, but along the axis.", moves.gather),
+         "in its own line; the index has x's shape, except along the axis.", moves.gather),
     _row("flip(x, axis)", 2, 2, "The elements along the axis in the opposite order.",
          moves.flip),
     _row("join(a, b)", 2, 2, "a and b along a new last axis, of extent 2.", moves.join),

@@ -52,7 +52,7 @@ def truth_reduction(operation: str, context: Context, node: syntax.Call, argumen
                     ) -> Term:
     """any and all: elements count as conditions do."""
     x = good(convert.truth(context, arguments[0], node.arguments[0].span,
-                           f"what '{node.callee}' reduces"))
+                           f"the operand of '{node.callee}'"))
     return reduction(operation, context, node, [x, *arguments[1:]])
 
 
@@ -101,7 +101,7 @@ def _numbers(context: Context, node: syntax.Call, arguments: list[Term], operati
         context.refuse("struct-value", where, f"'{operation}' combines numbers, found the struct "
                        f"{x.type}; a function of the program combines structs")
     if operation in ("any", "all"):
-        x = convert.truth(context, x, where, f"what '{node.callee}' combines")
+        x = convert.truth(context, x, where, f"the operand of '{node.callee}'")
     return [good(x), *arguments[1:]]
 
 

@@ -131,7 +131,7 @@ def store(context: Context, pointer: Term, mask: Term | None, value: Term, span:
     target = writable(context, pointer, at)
     context.at(value_span)
     converted = good(implicit.implicit(context, good(value), target, value_span,
-                                       f"what '{pointer.type}' points to"))
+                                       f"the element behind '{pointer.type}'"))
     context.at(span)
     access = _access(context, span, mask, pointer, converted)
     element, (pointers, stored) = pointer.type.element, map(context.value, access.terms)
@@ -233,7 +233,7 @@ def atomic(context: Context, operation: str, pointer: Term, values: list[Term], 
     if mask is not None:
         mask = good(convert.truth(context, mask, spans[-1], "a mask"))
     converted = [good(implicit.implicit(context, v, target, s,
-                                        f"what '{pointer.type}' points to"))
+                                        f"the element behind '{pointer.type}'"))
                  for v, s in zip(values, spans[1:])]
     context.at(span)
     if shape is not None:

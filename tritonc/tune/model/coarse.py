@@ -312,11 +312,13 @@ def _beside(row: _Candidate, whole: _Candidate) -> _Candidate:
 def _timed(row: _Candidate, launches: Sequence[Launch]) -> _Candidate:
     tiles = {extents: (_tiles(extents, row.tile), choice.count(row.tile, extents), not any(
         extent % part for extent, part in zip(extents, row.tile, strict=True)))
-        for extents, _ in launches}
-    steps = {lengths: choice.steps_of(row.cost.depths, lengths) for _, lengths in launches}
+        for extents in {extents for extents, _ in launches}}
+    steps = {lengths: choice.steps_of(row.cost.depths, lengths)
+             for lengths in {lengths for _, lengths in launches}}
+    cases = [(*tiles[extents][1:], steps[lengths]) for extents, lengths in launches]
+    times = {case: choice.time_of(row.cost, *case) for case in set(cases)}
     return row._replace(programs=[tiles[extents][0] for extents, _ in launches],
-                        times=[choice.time_of(row.cost, *tiles[extents][1:], steps[lengths])
-                               for extents, lengths in launches])
+                        times=[times[case] for case in cases])
 
 
 def _plain(profile: Profile, target: Target) -> bool:

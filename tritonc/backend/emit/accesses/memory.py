@@ -89,7 +89,8 @@ def _load(f: FunctionEmitter, op: Op, found: list[str], now: int) -> None:
     for chunk in access_chunks(op, f.warps, f.target.access_bytes):
         picked = [i for i, r in enumerate(chunk) if wanted >> r & 1] or [0]
         at = addressed(op, chunk)[0]
-        access = _access(f, op, chunk, f.guard(op, at), at)
+        apart = list(dict.fromkeys(f.guard(op, r) for r in chunk)) if "any" in op.attributes else ()
+        access = _access(f, op, chunk, _any(f, apart) if apart else f.guard(op, at), at)
         if not access.volatile and all(found[r] or not now >> r & 1 for r in chunk):
             continue
         if guards is not None:
@@ -98,7 +99,7 @@ def _load(f: FunctionEmitter, op: Op, found: list[str], now: int) -> None:
         names = _of_window(f, op, access, chunk, picked) if "window" in op.attributes else load(
             f, access, picked, other)
         for i, name in names.items():
-            found[chunk[i]] = name
+            found[chunk[i]] = _chosen(f, op, chunk[i], name) if len(apart) > 1 else name
     loaded = load_vectors(f, list(edges.values()), other)
     for chunk, names in zip(edges, loaded, strict=True):
         for i, name in names.items():
@@ -136,22 +137,30 @@ def _of_window(f: FunctionEmitter, op: Op, access: Access, chunk: tuple[int, ...
 
 def _load_alike(f: FunctionEmitter, op: Op, found: list[str], now: int) -> None:
     """One access for all registers of an address, if any of their guards holds."""
-    wanted, other, t = f.wanted(op.result) & now, op.attributes.get("other"), f.type(op.result)
+    wanted, other = f.wanted(op.result) & now, op.attributes.get("other")
     for group in alike_registers(op, f.warps):
         picked = [r for r in group if wanted >> r & 1 and not found[r]]
         if not picked:
             continue
-        names = [guard if (guard := f.guard(op, r)) != "true" else "" for r in picked]
-        guards = list(dict.fromkeys(names))
-        guard = guards[0]
-        for name in guards[1:]:
-            guard = f.op(f"or i1 {guard}, {name}") if guard and name else ""
-        value = load(f, _access(f, op, group[:1], guard), [0], other)[0]
-        for r, name in zip(picked, names, strict=True):
-            found[r] = value
-            if other is not None and name and len(guards) > 1:
-                found[r] = f.op(f"select i1 {name}, {t} {value}, {t} "
-                                f"{literal(element(op.result.type), other)}")
+        guards = list(dict.fromkeys(f.guard(op, r) for r in picked))
+        value = load(f, _access(f, op, group[:1], _any(f, guards)), [0], other)[0]
+        for r in picked:
+            found[r] = _chosen(f, op, r, value) if len(guards) > 1 else value
+
+
+def _any(f: FunctionEmitter, guards: list[str]) -> str:
+    """Whether any of them holds."""
+    found = guards[0]
+    for name in guards[1:]:
+        found = "true" if "true" in (found, name) else f.op(f"or i1 {found}, {name}")
+    return found
+
+
+def _chosen(f: FunctionEmitter, op: Op, register: int, value: str) -> str:
+    """What was loaded where the guard of others may have held alone."""
+    other, guard, t = op.attributes.get("other"), f.guard(op, register), f.type(op.result)
+    return value if other is None or guard == "true" else f.op(
+        f"select i1 {guard}, {t} {value}, {t} {literal(element(op.result.type), other)}")
 
 
 def emit_store(f: FunctionEmitter, op: Op) -> None:

@@ -119,12 +119,12 @@ def _together(f: FunctionEmitter, op: Op) -> list[Op]:
             runs.append([])
     run = next(run for run in runs if op in run)
     operands = [v for one in run for v in one.operands[:2]]
-    readers = uses(f.kernel)
-    if len(set(operands)) == len(operands) or any(
-            reader in run and (v in operands or readers[v] != [reader])
-            for v in (one.result for one in run) for reader in readers.get(v, ())):
+    if len(set(operands)) == len(operands):
         return [op]
-    return run
+    readers = uses(f.kernel)
+    apart = any(reader in run and (v in operands or readers[v] != [reader])
+                for v in (one.result for one in run) for reader in readers.get(v, ()))
+    return [op] if apart else run
 
 
 def _snake(left: _Operand, right: _Operand, wanted: int) -> list[tuple[int, int, int]]:

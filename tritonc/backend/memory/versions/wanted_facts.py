@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from math import lcm, prod
 
+from tritonc.analysis import ragged
 from tritonc.analysis.affine import Affine, Affinity, Bound, Iteration, is_counter
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.linear import Linear, number
@@ -200,7 +201,7 @@ class _Collector:
         self.kernel, self.told, tensor = kernel, told, told.tensor
         self.tensor = tensor
         self.boxes = tensor and any(map(large, kernel.blocks))  # others are copied by threads
-        self.infos = axis_info.analyze(kernel)
+        self.infos, self.apart = axis_info.analyze(kernel), ragged.may_be_ragged(kernel)
         self.cfg = cfg = Cfg(kernel)
         self.testable = testable_scalars(cfg)
         self.multiples = MultiplesNeeded(self.infos, lambda v: self.divisible(
@@ -283,12 +284,15 @@ class _Collector:
                         self.bound(bound, t.shape[bound.axis], bound.axis == axis, 1, affinity)
                 return
             self.want(needs)
-        if any(axis in where and (value not in self.infos or self.infos[value].constancy[
-                where.index(axis)] < reach) for value, where in others):
+        free = op.name == "load" and not op.attributes.get("volatile") and (
+            self.apart or ragged.too_fine(op, self.infos))
+        if not free and any(
+                axis in where and (value not in self.infos or self.infos[value].constancy[
+                    where.index(axis)] < reach) for value, where in others):
             found.hindered.append((op, f"its mask may differ among {reach} neighbours: it is not a "
                                    "bound on each axis"))
         for bound in bounds:
-            if not others:
+            if free or not others:
                 self.bound(bound, t.shape[bound.axis], bound.axis == axis, reach, affinity)
                 found.edges |= op.name == "load" and bound.test in found.full \
                     and bound.axis == axis and reach > 1 < len(t.shape) \

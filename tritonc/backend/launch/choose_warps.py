@@ -17,7 +17,7 @@ Few threads per program leave the number of programs on a processor to the hardw
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from math import prod
 
 from tritonc.analysis.axis import axis_info
@@ -40,7 +40,7 @@ from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op
 from tritonc.ir.rules import pointee
-from tritonc.ir.types import I1, Tile, element, scalar, shape
+from tritonc.ir.types import I1, Tile, Type, element, is_float, scalar, shape
 
 ACCUMULATORS = 64  # per thread, of a dot on CUDA cores
 FRAGMENT = 32  # registers of accumulators that are enough for a thread of mma.sync,
@@ -51,12 +51,13 @@ PLACE = 3  # what a thread holds of each access by which it copies rows that it 
 MADE = 64  # registers of operands that a thread of mma.sync computes,
 MAKING = 256  # while it has no more threads than this
 BYTES = 32  # of memory per thread, of the largest tile otherwise,
-ROW_BYTES = 64  # or if it is reduced, in words in a loop, where the next ones are on their way: H200,
-# gradients of an RMS norm of 4096 halves by 32 elements 68.5 us, by 16 55.5, cross-entropy 82 and 77
+ROW_BYTES = 64  # or if it is reduced,
 FUNCTION_BYTES = 128  # or reduced by a function, and that is all: threads had better call it alone,
 PASS_ELEMENTS = 8  # of a thread, where rows are loaded several times, or many rows added up
 MOST_ELEMENTS = 32  # of which each takes a register,
-HELD_WORDS = 32  # and more of them where loops hold several tiles, or doubles
+# and more of them where loops hold several tiles, or doubles.  H200: gradients of an RMS norm, which
+# hold sums and weights of rows of 4096, by 32 elements 68.5 us, by 16 55.5.
+HELD_WORDS = 32
 MANY_STEPS = 96  # operations of an element, such as a random number's: fewer elements live at once,
 STEPS_ELEMENTS = 8  # and more warps have something to do
 FUNCTION = 48  # steps that one like an exponential counts for.  H200: focal
@@ -95,9 +96,8 @@ def streaming_threads(kernel: Kernel) -> int:
              and 2 * prod(shape(op.operands[0].type)) > largest]
     windows = windows_of_bytes(kernel, cfg)
     size = 4 if windows else max((scalar(t).bytes for t in moved), default=4)
-    held = max(sum(max(1, element(op.result.type).bytes // 4) for op in block.ops
-                   if op.name == "phi" and isinstance(op.result.type, Tile)
-                   and 2 * op.result.type.size > largest) for block in kernel.blocks)
+    held = max(sum(max(1, element(t).bytes // 4) for t in types if shape(t)
+                   and 2 * prod(shape(t)) > largest) for types in _held(kernel, cfg))
     reduced = any(op.name in ("reduce", "reduce_with") and 2 * prod(
         shape(op.operands[0].type)) > largest and op.results[0].type != I1  # votes take no exchange
         for op in kernel.ops())
@@ -107,26 +107,37 @@ def streaming_threads(kernel: Kernel) -> int:
         return largest // _of_passes(cfg, [scalar(t).bytes for t in moved] or [4])
     if sums_columns(kernel, cfg) or scans_columns(cfg) or adds_to_loaded(kernel, largest):
         return largest // PASS_ELEMENTS
-    halves = [op.operands[0].type for op in kernel.ops() if op.name == "reduce"
-              and op.attributes["kind"] == "or" and 2 * prod(shape(op.operands[0].type)) > largest]
-    if len(halves) >= HALVES:
-        return largest // (FUNCTION_BYTES // max(scalar(t).bytes for t in halves))
     if not held and _steps(kernel, largest) > MANY_STEPS:
         return largest // STEPS_ELEMENTS
     if reduced and not moved and not held:
         return largest // COMPUTED
+    halves = [op.operands[0].type for op in kernel.ops() if op.name == "reduce"
+              and op.attributes["kind"] == "or" and 2 * prod(shape(op.operands[0].type)) > largest]
+    if len(halves) >= HALVES:
+        return largest // (FUNCTION_BYTES // max(scalar(t).bytes for t in halves))
     if reducing_passes(kernel, cfg):
         reduced = False
     by_function = not cfg.loops and any(
         op.name == "reduce_with" and 2 * prod(shape(op.operands[0].type)) > largest
         for op in kernel.ops())
-    if reduced and cfg.loops:
-        size = max(size, 4)
     # Of what taps read again in other rows, a thread has twice as many: depthwise_time by 16 x 128
     # halves 0.246 ms, 0.220 so (H200).
     again = not windows and (adds_tiles(kernel, cfg, 1) or overlapping_loads(kernel))
     each = FUNCTION_BYTES if by_function else ROW_BYTES if reduced or again else BYTES
     return largest // min(MOST_ELEMENTS, each // size, max(1, HELD_WORDS // max(1, held)))
+
+
+def _held(kernel: Kernel, cfg: Cfg) -> Iterator[list[Type]]:
+    """The types of what is held at the start of each block: what it merges, and of a loop the
+    numbers that it only reads, and which come from before it."""
+    loops = {loop.header: loop for loop in cfg.loops}
+    for block in kernel.blocks:
+        merged = [op.result.type for op in block.ops if op.name == "phi"]
+        inside = set(loops[block].ops()) if block in loops else set()
+        read = {v: None for op in inside for v in op.operands if v.op is not None
+                and v.op not in inside and is_float(v.type)
+                and (v.op.info.elementwise or v.op.name == "load")}
+        yield [*merged, *(v.type for v in read)]
 
 
 def _of_passes(cfg: Cfg, sizes: list[int]) -> int:

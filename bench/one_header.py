@@ -1,6 +1,8 @@
 """Products and convolutions of many sizes through one header each, as a program in C++ has them.
 
     python bench/one_header.py [--filter REGEX] [--json FILE] [--tuned] [--known FILE]
+    python bench/one_header.py --keep FOLDER --compile-only     compiles there, without a GPU
+    python bench/one_header.py --keep FOLDER                    takes from there what it finds
 
 Each kernel is compiled with variants into a header that holds the machine code, and a library with
 nothing else is built of it.  Printed are the sizes of image and header, the choice for each size,
@@ -27,16 +29,17 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import paper_built
 import suite_support
 from header_library import Header, of_launch
 from suite_support import Workload
-from suite_worker import Job, commit, do_all
+from suite_worker import ROOT, Job, commit
 
 from tritonc import driver, stages
 from tritonc.launch.python.choosing import Chooser
@@ -51,29 +54,33 @@ GROUPS = suite_support.GROUPS[:9]  # products and convolutions;
 PLAIN = ("gemv", "int4_gemv")  # without a choice of tiles
 ARCH, WITHIN = "sm_90a", 0.01
 PREFIX = {"ours": "", "tuned": "other "}  # of the names of their variants; first words are groups
+SCREEN = 4  # variants, and other tiles, that are compared with care, by what a glance gives
 DOUBT = 1.25  # of times that only a glance gave: below 10 us they are wrong by so much
 
 
 def write_headers(macros: Mapping[str, Sequence[str]], folder: Path, tuning: Mapping[str, Path],
                   count: int) -> dict[str, Header]:
-    """Each kernel's, `count` times at the same time; exits where one is not as the others.
-    `macros` of each."""
-    jobs = {}
-    for stem in macros:
-        for number in range(count):
-            path = folder / str(number) / f"{stem}.h"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            jobs[path] = subprocess.Popen([
-                sys.executable, "-m", "tritonc", suite_support.source(stem), f"--arch={ARCH}",
+    """Each kernel's, `count` times; exits where one is not as the others.  `macros` of each.
+    Those that are there are not written again."""
+    def write(path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists():
+            subprocess.run([
+                sys.executable, "-m", "tritonc", suite_support.source(path.stem), f"--arch={ARCH}",
                 "--variants", "--emit=header", "--embed=cubin", "-w", "-o", path,
-                *(f"-D{macro}" for macro in macros[stem]),
-                f"--tuning={tuning.get(stem, 'none')}"])
-    for path, job in jobs.items():
-        if job.wait():
-            sys.exit(f"{path.stem} does not compile")
-        if path.read_bytes() != (folder / "0" / path.name).read_bytes():
-            sys.exit(f"{path.stem}: two compilations differ")
-    return {stem: Header(folder / "0" / f"{stem}.h", stem) for stem in macros}
+                *(f"-D{macro}" for macro in macros[path.stem]),
+                f"--tuning={tuning.get(path.stem, 'none')}"], check=True)
+
+    def read(stem: str) -> Header:
+        first, *others = (folder / str(number) / f"{stem}.h" for number in range(count))
+        if any(path.read_bytes() != first.read_bytes() for path in others):
+            raise RuntimeError(f"{stem}: two compilations differ")
+        return Header(first, stem)
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(write, [folder / str(number) / f"{stem}.h" for stem in macros
+                              for number in range(count)]))
+        return dict(zip(macros, pool.map(read, macros), strict=True))
 
 
 def report(stem: str, header: Header, workloads: Sequence[Workload], count: int) -> None:
@@ -154,17 +161,18 @@ def alone(workloads: Sequence[Workload], headers: Mapping[str, Header], folder: 
                      if name.startswith("tile")]
         for tile in tiles:
             jobs[w.stem, f"tile {_words(tile)}"] = {
-                "do": "compile", "stem": w.stem, "defines": w.defines, "sizes": {}, "arch": ARCH,
-                "tune": {**tile, "coarsen": 0}, "options": {}, "folder": str(folder),
+                "do": "compile", "collection": "suite", "stem": w.stem, "defines": w.defines,
+                "sizes": {}, "arch": ARCH, "tune": {**tile, "coarsen": 0}, "options": {},
                 "cubin": True}
     for key, job in jobs.items():
-        job["key"] = key
+        job["key"] = " ".join(key)
+    made = paper_built.all_compiled([*jobs.values()], os.cpu_count() or 1, folder, limit=90)
     found: dict[str, dict[str, Any]] = {}
-    for job, result in do_all(jobs.values(), os.cpu_count() or 1, 90, folder / "log"):
-        if "at" in result:
-            found.setdefault(job["key"][0], {})[job["key"][1]] = result["at"]
+    for (stem, tile), job in jobs.items():
+        if "at" in (result := made[job["key"]]):
+            found.setdefault(stem, {})[tile] = result["at"]
         else:
-            print(f"{' '.join(job['key'])}: {result['failed']}")
+            print(f"{job['key']}: {result['failed']}")
     return found
 
 
@@ -199,9 +207,10 @@ def measured(workload: Workload, headers: Mapping[str, Header], tiles: Mapping[s
     for name, place in tiles.items():
         modules[name] = _module(place).kernels, row
     found = suite_measure.measure(bare, modules, rounds, least_ms, [], lambda text: None,
-                                  screen=2)
+                                  screen=SCREEN)
     times = {name: statistics.median(values) for name, values in found["times"].items()}
-    return {"times": times, "glances": found["screened"], "wrong": found["wrong"]}
+    return {"times": times, "glances": found["screened"], "compared": found["compared"],
+            "wrong": found["wrong"]}
 
 
 def measure_all(workloads: Sequence[Workload], sets: Mapping[str, Mapping[str, Header]],
@@ -271,6 +280,7 @@ def tuning_files(rows: Sequence[Job], folder: Path) -> dict[str, Path]:
         times = []  # of each size, by tunables
         for row in mine:
             known = {**{n: DOUBT * t for n, t in row["glances"].items()},
+                     **row.get("compared", {}),
                      **{n: t for n, t in row["times"].items() if n not in PREFIX}}
             times.append({tuple(sorted(_tile(name, row).items())): t
                           for name, t in known.items() if name not in row["wrong"]})
@@ -321,6 +331,8 @@ def main() -> None:
     parser.add_argument("--compile-only", action="store_true", help="what needs no GPU")
     parser.add_argument("--tuned", action="store_true", help="a tuned header, too")
     parser.add_argument("--known", type=Path, metavar="FILE", help="results of an earlier run")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="compile there, and take from "
+                        "there what this compiler made of these kernels")
     parser.add_argument("--count", type=int, default=2, help="of compilations to compare")
     parser.add_argument("--more", type=int, default=0, metavar="N",
                         help="beside other tiles, too: N that the cost model thinks the best")
@@ -339,24 +351,29 @@ def main() -> None:
     by_name = {row["name"]: row for row in known}
 
     with tempfile.TemporaryDirectory(prefix="tritonc-header-") as name:
-        folder = Path(name)
+        folder = kept = Path(name)
+        if options.keep:
+            kept = options.keep / paper_built.maker(
+                ROOT / "tritonc", ROOT / "samples", ROOT / "bench" / "suite")
+            kept.mkdir(parents=True, exist_ok=True)
 
-        def headers(which: str, tuning: Mapping[str, Path]) -> dict[str, Header]:
+        def headers(which: str, folder: Path, tuning: Mapping[str, Path]) -> dict[str, Header]:
             found = write_headers(macros, folder / which, tuning, options.count)
             print(f"--- {which}")
             for stem, header in found.items():
                 report(stem, header, [w for w in workloads if w.stem == stem], options.count)
             return found
 
-        sets = {"ours": headers("ours", {})}
+        sets = {"ours": headers("ours", kept, {})}
         new = [w for w in workloads if w.name not in by_name]
         tiles: dict[str, dict[str, Any]] = {}
+        if options.keep or not options.compile_only:
+            tiles = alone(workloads, sets["ours"], kept, options.more, by_name)
         if not options.compile_only:
-            tiles = alone(workloads, sets["ours"], folder, options.more, by_name)
             known += measure_all(new, sets, tiles, options)
             _save(options, {"commit": commit(), "rows": known})
         if options.tuned:
-            sets["tuned"] = headers("tuned", tuning_files(known, folder))
+            sets["tuned"] = headers("tuned", folder, tuning_files(known, folder))
         results = {"commit": commit(), "rows": known}
         if options.tuned and not options.compile_only:
             best = {row["name"]: row["best"] for row in known}

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 
+import suite_support
 from suite_worker import ROOT, Job, do_all
 
 COMPILE_LIMIT = 60.0  # seconds of one compilation,
@@ -25,12 +26,12 @@ def all_compiled(jobs: Sequence[Job], count: int, folder: Path, trusted: bool = 
     though another compiler made it."""
     known = {} if not (folder / INDEX).exists() else {
         row["name"]: row for row in map(json.loads, (folder / INDEX).read_text().splitlines())}
-    maker = _compiler()
+    compiler = maker(ROOT / "tritonc")
     found: dict[str, Job] = {}
     left = []
     for job in jobs:
         row = known.get(_name(job))
-        if row is None or not (trusted or row["compiler"] == maker):
+        if row is None or not (trusted or row["compiler"] == compiler):
             left.append(job)
             continue
         result = row["result"]
@@ -42,7 +43,7 @@ def all_compiled(jobs: Sequence[Job], count: int, folder: Path, trusted: bool = 
             kept = {k: v for k, v in result.items() if k not in ("remarks", "warnings", "where")}
             if "at" in kept:
                 kept["at"] = Path(kept["at"]).name
-            row = {"name": _name(job), "compiler": maker, "result": kept}
+            row = {"name": _name(job), "compiler": compiler, "result": kept}
             index.write(json.dumps(row) + "\n")
             index.flush()
             found[job["key"]] = result
@@ -51,15 +52,16 @@ def all_compiled(jobs: Sequence[Job], count: int, folder: Path, trusted: bool = 
 
 def _name(job: Job) -> str:
     """What a job compiles: its text counts, its place does not."""
-    path = ROOT / "bench" / job["collection"] / f"{job['stem']}.tc"
+    path = suite_support.source(job["stem"], job["collection"])
     own = {name: value for name, value in job.items() if name not in _PLACE}
     lines = [line for line in path.read_text().splitlines() if not line.startswith("//")]
     return sha256("\n".join([json.dumps(own, sort_keys=True), *lines]).encode()).hexdigest()[:24]
 
 
-def _compiler() -> str:
+def maker(*folders: Path) -> str:
+    """A digest of what makes a compilation: the compiler's files, and others."""
     found = sha256()
-    for path in sorted((ROOT / "tritonc").rglob("*")):
-        if path.suffix in (".py", ".lark"):
+    for path in sorted(path for folder in folders for path in folder.rglob("*")):
+        if path.suffix in (".py", ".lark", ".tc"):
             found.update(path.read_bytes())
     return found.hexdigest()[:16]

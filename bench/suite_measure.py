@@ -356,31 +356,34 @@ def measure(workload: Workload, modules: Mapping[str, tuple[Any, Mapping[str, An
         if not samplers[name].captured:
             notes.append(f"{name}: no graph")
     gap = GAPS[kind.hot]
-    samplers = _best_of_each(samplers, gap)
+    samplers, compared = _best_of_each(samplers, gap)
     say("rounds")
     times = in_turn(samplers, rounds, gap)
     return {
         "times": times, "errors": errors, "wrong": wrong, "notes": notes, "copies": copies,
-        "screened": glances, "moved": moved,
+        "screened": glances, "compared": compared, "moved": moved,
         "flops": float(workload.number(workload.problem.flops or "0")),
         "local": _local_bytes(modules["ours"][0]),
         "taken": _taken(workload, modules["variants"][0], case) if "variants" in modules else [],
     }
 
 
-def _best_of_each(samplers: Mapping[str, Sampler], gap: float) -> dict[str, Sampler]:
-    """Of the candidates that share their first word the fastest: tiles told, and configurations."""
+def _best_of_each(samplers: Mapping[str, Sampler], gap: float
+                  ) -> tuple[dict[str, Sampler], dict[str, float]]:
+    """Of the candidates that share their first word the fastest: tiles told, and configurations;
+    and the times of those that were compared."""
     groups: dict[str, dict[str, Sampler]] = {}
     for name, sampler in samplers.items():
         groups.setdefault(name.split()[0], {})[name] = sampler
-    chosen = {}
+    chosen, compared = {}, {}
     for rivals in groups.values():
         if len(rivals) > 1:
-            times = in_turn(rivals, 3, gap / 4)
-            best = min(times, key=lambda name: min(times[name]))
+            times = {name: min(of) for name, of in in_turn(rivals, 3, gap / 4).items()}
+            best = min(times, key=times.__getitem__)
             rivals = {best: rivals[best]}
+            compared |= times
         chosen |= rivals
-    return chosen
+    return chosen, compared
 
 
 def _taken(workload: Workload, kernels: Mapping[str, Any], case: Case) -> list[dict[str, Any]]:

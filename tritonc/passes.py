@@ -19,7 +19,7 @@ from tritonc.pass_manager import Pass, check
 # Passes that leave a kernel as it is unless it has one of these operations; they are not imported.
 ONLY: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("select_dots", "split_dots", "raw_operands", "safe_divisors",
-                     "drop_selections"), ("dot",)),
+                     "drop_selections", "merge_tails", "coalesce_loops"), ("dot",)),
     "stage_dots": ("dot", "channel", "shared_store"), "pipeline": ("shared_store",),
     "carry_fragments": ("fma_dot",),
     **dict.fromkeys(("halve_products", "store_tensors", "advance_dots", "order_products",
@@ -32,7 +32,7 @@ ONLY: dict[str, tuple[str, ...]] = {
     "lower_clusters": ("cluster_arrive",), "fuse_tanh": ("tanh",),
     "fuse_exponents": ("exp", "exp2"), "select_ranks": ("smin", "smax", "umin", "umax"),
     "split_quotients": ("sdiv", "udiv", "srem", "urem"), "count_quotients": ("sdiv",),
-    "fetch_late": ("phi",),
+    **dict.fromkeys(("fetch_late", "widen_loops", "single_trips", "strength_reduce"), ("phi",)),
     "select_matrix_loads": ("shared_load", "shared_store"),
 }
 

@@ -10,6 +10,8 @@
                      axis: there are as many as pieces of columns, and each has all rows
     adds_tiles       loops in loops load tiles of several axes and add them to one that they carry,
                      and nothing is reduced: a stencil of many points, read that often
+    adds_taps        loops of known numbers of iterations only add such tiles, so that threads read rows
+                     again
     recurrence       each iteration of a loop reduces a tile of the shape of one that it carries,
                      and loads none of that shape: it waits for lanes and for memory each time, so
                      there had better be many programs
@@ -34,7 +36,8 @@ from math import prod
 
 from tritonc.analysis.affine import Affinity, Iteration
 from tritonc.analysis.aliases import pointer_roots
-from tritonc.analysis.values import origin, slice_of
+from tritonc.analysis.counters import counter_of
+from tritonc.analysis.values import int_of, origin, slice_of
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Kernel, Op, Value, uses
 from tritonc.ir.types import Tile, element, is_float, shape
@@ -113,16 +116,24 @@ def scans_columns(cfg: Cfg) -> bool:
     return False
 
 
-def adds_tiles(kernel: Kernel, cfg: Cfg, depth: int = 2) -> bool:
-    """Whether a loop in loops, or one of another `depth`, loads tiles of the shape of one of floats
-    that it carries."""
+def adds_taps(kernel: Kernel, cfg: Cfg) -> bool:
+    """Whether loops of known numbers of iterations add tiles of several axes, as of a filter."""
+    adding = [loop for block, loop in cfg.innermost.items() for op in block.ops
+              if op.name == "load" and len(shape(op.result.type)) > 1]
+    return bool(adding) and all(only_adds(loop) and all(
+        (counter := counter_of(one)) is not None and int_of(counter.limit) is not None
+        for one in cfg.loops if loop.header in one.blocks) for loop in adding)
+
+
+def adds_tiles(kernel: Kernel, cfg: Cfg) -> bool:
+    """Whether an inner loop loads tiles of the shape of one of floats that it carries."""
     if any(op.name in ("reduce", "reduce_with", "dot") for op in kernel.ops()):
         return False
     for loop in cfg.loops:
         carried = {shape(phi.result.type) for phi in loop.header.phis()
                    if is_float(phi.result.type)}
         loaded = {shape(op.result.type) for op in loop.ops() if op.name == "load"}
-        if loop.depth >= depth and any(len(extents) > 1 for extents in carried & loaded):
+        if loop.depth > 1 and any(len(extents) > 1 for extents in carried & loaded):
             return True
     return False
 

@@ -50,8 +50,9 @@ def tell(result: Result, options: Options, ptxas_path: str | None = None) -> Non
                      f"{kernel['shared_bytes'] + kernel['dynamic_shared_bytes']} bytes of shared "
                      f"memory, tile {kernel['tile']}")
         if small := kernel.get("small"):
-            values = ", ".join(f"{k} = {v}" for k, v in small["tunables"].items())
-            lines.append(f"  launches of at most {small['most']} programs: {values}")
+            few, many = (", ".join(f"{k} = {v}" for k, v in of["tunables"].items())
+                         for of in (small, kernel))
+            lines.append(f"  grids of at most {small['most']} tiles run {few}; larger ones {many}")
         for number, variant in enumerate(kernel.get("variants", []), 1):
             values = ", ".join(f"{k} = {v}" for k, v in variant["tunables"].items())
             lines.append(f"  variant {number}, {variant['entry']}: {variant['threads']} threads, "

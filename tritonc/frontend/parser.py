@@ -344,7 +344,6 @@ class _Driver:
             index += 1
         return index
 
-
     def _is_block(self, opening: int) -> bool:
         """Whether the braces at `opening` hold statements, and not the values of a tunable."""
         closing = self.partner.get(opening, len(self.tokens))

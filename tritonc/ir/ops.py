@@ -294,9 +294,9 @@ _ROWS: list[OpInfo] = [
                               "rows", "record")),
     _memory("store", "p value", rules.store, "Writes value to p, where the guard holds.  `ragged`: "
             "it may hold for a part of a vector; `inner`: of the elements around this one; "
-            "`record` as of load.",
+            "`record` as of load; `late`: made with the next store of these records.",
             {WRITE}, optional=("cache", "vector", "vector_axis", "release", "moves", "align",
-                               "ragged", "inner", "record")),
+                               "ragged", "inner", "record", "late")),
     _memory("atomic_rmw", "p value", rules.atomic,
             "Combines memory with value by `kind` atomically; gives the old value.  `kind` load: "
             "changes nothing; store: value replaces what was there.  `order` is relaxed, acquire, "

@@ -70,6 +70,7 @@ class FunctionEmitter(Instructions):
         self.windows: dict[tuple[str, int, tuple[int, ...], int], dict[int, str]] = {}
         # label, number of records, first register of a run -> an address in it, and which byte
         self.records: dict[tuple[str, int, int], tuple[str, int]] = {}
+        self.late_stores: list[Op] = []  # of fields of records, made with the next one
         # label, word, place -> that byte of the word and the next one as halves
         self.halves: dict[tuple[str, str, int], str] = {}
         self.angles: dict[str, tuple[str, str]] = {}  # of this block, modulo pi/2: see `math`

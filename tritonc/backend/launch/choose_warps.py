@@ -2,16 +2,15 @@
 
 A meta-parameter, `num_warps`, a power of two from 1 to 16.  The default follows the work: wgmma
 wants a warpgroup for each 64 rows, or 128 narrow ones whose places are computed, mma.sync 32 to 128
-registers of accumulators in a thread, a dot on CUDA cores wants 64 accumulators in a thread,
-streaming code two accesses of 16 bytes of its largest tile in flight in each thread, or four where
-that tile is reduced, eight if by a function of the program: what is in registers
-takes no exchange between warps.  Where a program makes several
-passes over a row, or sums or scans columns, there are many threads for few elements each: few
-programs at a time keep their rows in the caches.  So it is where much is computed of each element,
-and where threads take turns at addresses that are loaded.
-Where programs ask each other for what they have found, few threads have many elements each: more
-programs are resident with so many registers, and their warps wait for fewer.  So it is where axes
-are split and joined again and again, as by butterflies.
+registers of accumulators in a thread and few bytes of operands to copy, a dot on CUDA cores wants
+64 accumulators in a thread, streaming code two accesses of 16 bytes of its largest tile in flight
+in each thread, or four where that tile is reduced, eight if by a function of the program: what is
+in registers takes no exchange between warps.  Where a program makes several passes over a row, or
+sums or scans columns, there are many threads for few elements each: few programs at a time keep
+their rows in the caches.  So it is where much is computed of each element.  Where programs ask each
+other for what they have found, few threads have many elements each: more programs are resident with
+so many registers, and their warps wait for fewer.  So it is where axes are split and joined again
+and again, as by butterflies.
 Few threads per program leave the number of programs on a processor to the hardware.
 """
 
@@ -23,7 +22,7 @@ from math import prod
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.quotients import gathered
 from tritonc.analysis.row_loops import (
-    adds_tiles,
+    adds_taps,
     adds_to_loaded,
     asks_programs,
     reducing_passes,
@@ -50,6 +49,9 @@ OTHERS = 40  # beside sums and
 PLACE = 3  # what a thread holds of each access by which it copies rows that it computes
 MADE = 64  # registers of operands that a thread of mma.sync computes,
 MAKING = 256  # while it has no more threads than this
+# Bytes of operands that a thread of mma.sync copies in an iteration, of at most FEW.  H200, pages
+# of 32 rows, 4 queries a key, 64 rows an iteration: 215 us by 64 threads, 202 by 128, 176 a copy.
+COPIED = 256
 BYTES = 32  # of memory per thread, of the largest tile otherwise,
 ROW_BYTES = 64  # or if it is reduced,
 FUNCTION_BYTES = 128  # or reduced by a function, and that is all: threads had better call it alone,
@@ -100,11 +102,12 @@ def streaming_threads(kernel: Kernel) -> int:
                    and 2 * prod(shape(t)) > largest) for types in _held(kernel, cfg))
     reduced = any(op.name in ("reduce", "reduce_with") and 2 * prod(
         shape(op.operands[0].type)) > largest and op.results[0].type != I1  # votes take no exchange
-        for op in kernel.ops())
+        and not _adds_rows(op) for op in kernel.ops())
     if asks_programs(kernel, cfg):
         return max(ASKING, largest // ASKING)
     if several_passes(kernel, cfg):
-        return largest // _of_passes(cfg, [scalar(t).bytes for t in moved] or [4])
+        return largest // max(PASS_ELEMENTS, ACCESS_BYTES // min(
+            (scalar(t).bytes for t in moved), default=4))
     if sums_columns(kernel, cfg) or scans_columns(cfg) or adds_to_loaded(kernel, largest):
         return largest // PASS_ELEMENTS
     if not held and _steps(kernel, largest) > MANY_STEPS:
@@ -122,9 +125,16 @@ def streaming_threads(kernel: Kernel) -> int:
         for op in kernel.ops())
     # Of what taps read again in other rows, a thread has twice as many: depthwise_time by 16 x 128
     # halves 0.246 ms, 0.220 so (H200).
-    again = not windows and (adds_tiles(kernel, cfg, 1) or overlapping_loads(kernel))
+    again = not windows and (adds_taps(kernel, cfg) or overlapping_loads(kernel))
     each = FUNCTION_BYTES if by_function else ROW_BYTES if reduced or again else BYTES
     return largest // min(MOST_ELEMENTS, each // size, max(1, HELD_WORDS // max(1, held)))
+
+
+def _adds_rows(op: Op) -> bool:
+    """Whether a reduction adds up, once behind a loop, the rows of what the loop carries."""
+    value = op.operands[0]
+    return value.op is not None and value.op.name == "phi" and op.attributes.get("axes") == [0] \
+        and len(shape(value.type)) > 1
 
 
 def _held(kernel: Kernel, cfg: Cfg) -> Iterator[list[Type]]:
@@ -138,15 +148,6 @@ def _held(kernel: Kernel, cfg: Cfg) -> Iterator[list[Type]]:
                 and v.op not in inside and is_float(v.type)
                 and (v.op.info.elementwise or v.op.name == "load")}
         yield [*merged, *(v.type for v in read)]
-
-
-def _of_passes(cfg: Cfg, sizes: list[int]) -> int:
-    """The elements of a thread of several passes over rows whose elements have `sizes` in memory:
-    as many as an access of the narrowest has.  Rows in rows are loaded several iterations ahead,
-    one access of a thread in each (`load_ahead`)."""
-    if any(loop.depth > 1 for loop in cfg.loops):
-        return ACCESS_BYTES // max(sizes)
-    return max(PASS_ELEMENTS, ACCESS_BYTES // min(sizes))
 
 
 def _steps(kernel: Kernel, largest: int) -> int:
@@ -179,7 +180,10 @@ def _block_threads(block: Block, places: int) -> int:
     made = [v.type for op in dots if "instruction" in op.attributes for v in op.operands[:2]
             if any(each.name == "channel" for each in slice_of([v], inside, ("dot",)))]
     words = sum(prod(shape(t)) * scalar(t).bytes for t in made) // 4
-    return max(sum(wanted), min(MAKING, words // MADE))
+    copied = [v.type for op in dots if "instruction" in op.attributes for v in op.operands[:2]
+              if any(each.name == "load" for each in slice_of([v], inside, ("dot",)))]
+    size = sum(prod(shape(t)) * scalar(t).bytes for t in copied)
+    return max(sum(wanted), min(MAKING, words // MADE), min(FEW, size // COPIED))
 
 
 def _places(kernel: Kernel) -> dict[Block, int]:

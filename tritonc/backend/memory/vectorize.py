@@ -25,7 +25,7 @@ from math import gcd
 
 from tritonc.analysis import ragged
 from tritonc.analysis.axis import axis_info
-from tritonc.analysis.records import records
+from tritonc.analysis.records import ACCESS_BYTES, records
 from tritonc.analysis.values import changes_memory
 from tritonc.analysis.windows import Window, windows
 from tritonc.backend.layout import layout_choice
@@ -103,6 +103,7 @@ def vectorize(kernel: Kernel, context: Context) -> bool:
             why = _reason(op, info, guard, axis, width, reach, widest) if width < widest else ""
             narrow.setdefault(op.span, []).append(why)
     _share_windows(kernel, places)
+    _store_together(kernel)
     for op in comparisons:
         runs, t = infos.get(op.result), op.result.type
         if runs is not None and isinstance(t, Tile):
@@ -160,6 +161,22 @@ def _share_windows(kernel: Kernel, places: Mapping[Op, Window]) -> None:
                     if places[op].rows:
                         op.attributes["rows"] = True
                 count += 1
+
+
+def _store_together(kernel: Kernel) -> None:
+    """Let stores of fields wait for the last one of their records where nothing between touches
+    memory: LLVM takes one run for another's place, and would not join what lies around its stores.
+    Fields of records that whole accesses hold have different places in them."""
+    for block in kernel.blocks:
+        last: dict[int, Op] = {}
+        for op in block.ops:
+            number, step = (op.attributes.get("record") or [0] * 5)[0::3][:2]
+            if op.name == "store" and step and ACCESS_BYTES % step == 0:
+                if number in last:
+                    last[number].attributes["late"] = True
+                last = {number: op}
+            elif op.effects:
+                last = {}
 
 
 def _reason(op: Op, info: axis_info.AxisInfo, guard: axis_info.AxisInfo | None, axis: int,

@@ -232,11 +232,9 @@ def _zeros(bases: Sequence[int]) -> int:
 # ---- text ----------------------------------------------------------------------------------------
 
 _NUMBERS = r"\[\s*((?:\d+\s*(?:,\s*\d+\s*)*)?)\]"
-_LAYOUT = re.compile(
-    rf"#layout<\s*shape={_NUMBERS},\s*register={_NUMBERS},"
-    rf"\s*lane={_NUMBERS},\s*warp={_NUMBERS}\s*>"
-)
-_SHARED = re.compile(rf"#shared<\s*shape={_NUMBERS},\s*offset={_NUMBERS},\s*alignment=(\d+)\s*>")
+_LAYOUT = (rf"#layout<\s*shape={_NUMBERS},\s*register={_NUMBERS},"
+           rf"\s*lane={_NUMBERS},\s*warp={_NUMBERS}\s*>")
+_SHARED = rf"#shared<\s*shape={_NUMBERS},\s*offset={_NUMBERS},\s*alignment=(\d+)\s*>"
 
 
 def parse_layout(text: str) -> Layout:
@@ -245,7 +243,7 @@ def parse_layout(text: str) -> Layout:
     >>> parse_layout("#layout<shape=[4], register=[], lane=[1,2,0,0,0], warp=[0]>").num_warps
     2
     """
-    match = _LAYOUT.fullmatch(text.strip())
+    match = re.fullmatch(_LAYOUT, text.strip())
     if match is None:
         raise ValueError(f"not a layout: {text}")
     shape, register, lane, warp = (_numbers(group) for group in match.groups())
@@ -258,7 +256,7 @@ def parse_shared_layout(text: str) -> SharedLayout:
     >>> parse_shared_layout("#shared<shape=[2,2], offset=[1,3], alignment=16>").index
     (1, 3)
     """
-    match = _SHARED.fullmatch(text.strip())
+    match = re.fullmatch(_SHARED, text.strip())
     if match is None:
         raise ValueError(f"not a layout of shared memory: {text}")
     return SharedLayout(_numbers(match[1]), _numbers(match[2]), int(match[3]))

@@ -50,7 +50,7 @@ _EDGE = {"wgmma": 0, "mma": 800, "cores": 800}  # of a step, where masks are in 
 # 128 rows): half of a tile's rows, where it does not divide the range.
 _BEYOND = 4
 _MAPS = 1000  # of a launch whose blocks make tensor maps
-_BARRIER = 40  # of a step, around what is in flight
+_BARRIER = 40  # of a step, around what is in flight, or between indices and copies
 _CHAIN = {"wgmma": 14, "mma": 90}  # of an instruction that waits for the one before it
 # Bytes in a cycle.
 _PORT = 47.0  # that a multiprocessor brings from the second-level cache by asynchronous copies,
@@ -64,6 +64,10 @@ _CORES = 1.18  # cycles of CUDA cores for what could be one, of a product that f
 _SLICED = 0.2  # more where warps share the inner axis, or loads go out late
 _STEP = 60.0  # multiply-adds of a thread that a step costs it
 _BESIDE = 0.34  # of the products that are computed while nothing is loaded, by CUDA cores
+# Of a step of a block alone, for each result of a thread that adds up products itself, scaled ones
+# or those of 8-bit floats: two warpgroups have half of them each (128 x 7168 x 2048 by 64 x 128
+# 10.0 and 11.4 us, by 128 x 64 9.5 and 10.8).
+_ADDED = 1.0
 _DISTURBED = 0.08  # of the lesser of both that shows
 _WORK = 28.0  # operations of single elements in a cycle, beside a product
 _PLAIN = 2  # but for so many of a load, which vectorised accesses do not need
@@ -124,6 +128,8 @@ def formula(profile: Profile, depths: tuple[int, ...], target: Target, alone: bo
     widest = max(uses, key=lambda one: one.threads)
     blocks = min(one.blocks(target) for one in uses)
     beside = work / _WORK * (_HIDDEN if widest.gathers else 1)
+    if work and widest.kind == "cores":
+        beside += _BARRIER
     inside = beside if widest.gathers else 0
     busy = sum(_busy(dot, one, inside) for dot, one in zip(found, uses, strict=True))
     busy += beside - inside
@@ -308,7 +314,10 @@ def _wait(dot: Feature, one: Use) -> float:
     chain = _CHAIN[one.kind] * max(1, dot.extents[-1] * dot.bytes // (32 * one.slices))
     if one.kind == "mma":
         return arriving + chain + found
-    return max(_BARRIER + stage / _ALONE + chain, arriving) + found
+    added = 0.0
+    if dot.scaled or dot.element.startswith("f8"):
+        added = _ADDED * prod(dot.extents[:-1]) / one.threads
+    return max(_BARRIER + stage / _ALONE + chain, arriving) + found + added
 
 
 def _cycles(number: float) -> int:

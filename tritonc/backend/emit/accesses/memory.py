@@ -10,7 +10,7 @@ store marked `release`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from math import gcd
 
@@ -172,12 +172,29 @@ def emit_store(f: FunctionEmitter, op: Op) -> None:
                    for c in chunks]
         store_vectors(f, vectors, [[values[r] for r in c] for c in chunks], owner)
         return
+    if "record" in op.attributes:
+        f.late_stores.append(op)
+        if not op.attributes.get("late"):
+            _store_fields(f, owner, chunks)
+        return
     for chunk in chunks:
         guard = f.both(owner, f.guard(op, chunk[0]))
         if op.attributes.get("release"):
             f.under(guard, "release", partial(_release, f, _access(f, op, chunk, ""), values[0]))
         elif guard != "false":
             store(f, _access(f, op, chunk, guard), [values[r] for r in chunk])
+
+
+def _store_fields(f: FunctionEmitter, owner: str, chunks: Iterable[tuple[int, ...]]) -> None:
+    """Write the fields of records, run by run."""
+    runs: dict[int, list[tuple[int, ...]]] = {}
+    for chunk in chunks:
+        runs.setdefault(place_in_run(f.late_stores[-1], f.warps, chunk[0])[1], []).append(chunk)
+    for run in runs.values():
+        for op in f.late_stores:
+            for chunk in run:
+                store(f, _access(f, op, chunk, owner), [f.values[op.operands[1]][r] for r in chunk])
+    f.late_stores.clear()
 
 
 def _release(f: FunctionEmitter, access: Access, value: str) -> None:

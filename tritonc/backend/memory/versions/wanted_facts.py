@@ -213,7 +213,7 @@ class _Collector:
         self.fields: dict[Block, dict[Op, tuple[Record, Affine]]] = {}
         self.found = Wanted(multiples=self.multiples.wanted, moved=dict(told.moved))
         self.least = _least_rows(kernel)
-        dots = [op for op in kernel.ops() if op.name == "dot"]
+        self.dots = dots = [op for op in kernel.ops() if op.name == "dot"]
         largest = max((r.type.size for op in kernel.ops() for r in op.results
                        if isinstance(r.type, Tile)), default=1)
         self.held = largest // max(WARP_SIZE, 0 if dots else streaming_threads(kernel))
@@ -269,6 +269,7 @@ class _Collector:
         axis = layout_choice.fastest_axis(info, len(t.shape))
         size = scalar(pointee(t)).bytes
         guard = self.infos.get(op.guard) if op.guard is not None else None
+        slight = self.slight(op, affinity)
         if info.contiguity[axis] == 1 and op.name != "atomic_rmw":
             self.interleaved(op, affinity)
         bounds, _, others = affinity.parts(op.guard, len(t.shape))
@@ -283,7 +284,10 @@ class _Collector:
                     for bound in bounds:
                         self.bound(bound, t.shape[bound.axis], bound.axis == axis, 1, affinity)
                 return
-            self.want(needs)
+            if not slight or all(is_pointer(v.type) for v in needs):
+                self.want(needs)
+        if slight:
+            return
         free = op.name == "load" and not op.attributes.get("volatile") and (
             self.apart or ragged.too_fine(op, self.infos))
         if not free and any(
@@ -299,6 +303,13 @@ class _Collector:
                     and self.limit(bound) is not None
             elif bound.axis == axis:
                 self.whole_accesses(bound, reach)
+
+    def slight(self, op: Op, affinity: Affinity) -> bool:
+        """Whether an access matters little beside those of the products' loops, as those of a
+        factor or an index of each row: no size that divides it is worth a body that few take."""
+        pointer = op.operands[0].type
+        assert isinstance(pointer, Tile)
+        return bool(self.dots) and affinity is self.outside and pointer.size <= self.held
 
     def interleaved(self, op: Op, affinity: Affinity) -> None:
         """Fields of records, which LLVM moves together where the first one is aligned."""

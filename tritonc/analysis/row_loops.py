@@ -10,8 +10,8 @@
                      axis: there are as many as pieces of columns, and each has all rows
     adds_tiles       loops in loops load tiles of several axes and add them to one that they carry,
                      and nothing is reduced: a stencil of many points, read that often
-    adds_taps        loops of known numbers of iterations only add such tiles, so that threads read rows
-                     again
+    adds_taps        loops of known numbers of iterations only add such tiles: threads read rows of
+                     them again
     recurrence       each iteration of a loop reduces a tile of the shape of one that it carries,
                      and loads none of that shape: it waits for lanes and for memory each time, so
                      there had better be many programs

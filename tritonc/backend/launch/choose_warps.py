@@ -7,10 +7,10 @@ registers of accumulators in a thread and few bytes of operands to copy, a dot o
 in each thread, or four where that tile is reduced, eight if by a function of the program: what is
 in registers takes no exchange between warps.  Where a program makes several passes over a row, or
 sums or scans columns, there are many threads for few elements each: few programs at a time keep
-their rows in the caches.  So it is where much is computed of each element.  Where programs ask each
-other for what they have found, few threads have many elements each: more programs are resident with
-so many registers, and their warps wait for fewer.  So it is where axes are split and joined again
-and again, as by butterflies.
+their rows in the caches.  So it is where much is computed of each element, and where threads take
+turns at addresses that are loaded.  Where programs ask each other for what they have found, few
+threads have many elements each: more programs are resident with so many registers, and their warps
+wait for fewer.  So it is where axes are split and joined again and again, as by butterflies.
 Few threads per program leave the number of programs on a processor to the hardware.
 """
 
@@ -57,13 +57,14 @@ ROW_BYTES = 64  # or if it is reduced,
 FUNCTION_BYTES = 128  # or reduced by a function, and that is all: threads had better call it alone,
 PASS_ELEMENTS = 8  # of a thread, where rows are loaded several times, or many rows added up
 MOST_ELEMENTS = 32  # of which each takes a register,
-# and more of them where loops hold several tiles, or doubles.  H200: gradients of an RMS norm, which
-# hold sums and weights of rows of 4096, by 32 elements 68.5 us, by 16 55.5.
+# and more of them where loops hold several tiles, or doubles.  H200: gradients of an RMS norm hold
+# sums and weights of rows of 4096: by 32 elements 68.5 us, by 16 55.5.
 HELD_WORDS = 32
 MANY_STEPS = 96  # operations of an element, such as a random number's: fewer elements live at once,
 STEPS_ELEMENTS = 8  # and more warps have something to do
-FUNCTION = 48  # steps that one like an exponential counts for.  H200: focal
-# loss of floats 121 us by 4 elements, 113 by 8; the gradient of GELU of halves 117 by 16, 112 by 8
+# Steps that one like an exponential counts for.  H200: focal loss of floats 121 us by 4 elements, 113
+# by 8; the gradient of GELU of halves 117 by 16, 112 by 8.
+FUNCTION = 48
 QUOTIENT = 10  # steps of one by a number that only the launch knows
 HALVES = 8  # that a program splits and joins: threads with many elements have both
 COMPUTED = 128  # elements of a thread, of a tile that is computed to be reduced: few live at once

@@ -38,12 +38,13 @@ _WANTED = {"several_passes": _PASSES, "reducing_passes": _PASSES, "sums_columns"
            "ends_by_tile": _WAITING, "recurrence": _RECURRENCE, "adds_to_few": _ADDING,
            "counts_in_loops": _ADDING,
            "columns_alone": _COLUMNS, "takes_turns": _TURNS}
-_WHOLE_ROWS = ((512, 1, 512), (1024, 2, 1024), (2048, 2, 2048), (4096, 4, 4096))  # tile, warps, most
+# Tiles and warps for rows of at most so many elements, which are loaded again.
+_WHOLE_ROWS = ((512, 1, 512), (1024, 2, 1024), (2048, 2, 2048), (4096, 4, 4096))
 _FLOAT = 4  # bytes
 _FLAT_BYTES, _FLAT_ASPECT = 4096, 8  # of a tile of two axes, both contiguous along the last
 _COMPUTED = 4  # bytes of an element of a window of pixels, whatever it has in memory
-# Of one that loops add others to: what lies beyond an edge costs as much; and where they add a known
-# number of taps, of which threads read many again.
+# Of one that loops add others to: what lies beyond an edge costs as much; and where they add a
+# known number of taps, of which threads read many again.
 _ADDED_BYTES, _TAPS_BYTES = 1024, 2048
 # Of a tile of two axes that is only moved: long pieces of rows both ways, longer ones where it is
 # written, whose ends share lines with other programs.

@@ -62,8 +62,8 @@ MOST_ELEMENTS = 32  # of which each takes a register,
 HELD_WORDS = 32
 MANY_STEPS = 96  # operations of an element, such as a random number's: fewer elements live at once,
 STEPS_ELEMENTS = 8  # and more warps have something to do
-# Steps that one like an exponential counts for.  H200: focal loss of floats 121 us by 4 elements, 113
-# by 8; the gradient of GELU of halves 117 by 16, 112 by 8.
+# Steps that one like an exponential counts for.  H200: focal loss of floats 121 us by 4 elements,
+# 113 by 8; the gradient of GELU of halves 117 by 16, 112 by 8.
 FUNCTION = 48
 QUOTIENT = 10  # steps of one by a number that only the launch knows
 HALVES = 8  # that a program splits and joins: threads with many elements have both

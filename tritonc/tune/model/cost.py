@@ -31,8 +31,8 @@ _ALONE = 1.3  # of 8-bit products that do not run while their sums are scaled (`
 _TURN = 4.0  # multiply-adds that an element costs that a thread turns on its way to shared memory
 _BESIDE_OPERANDS = 24  # where a thread computes operands of wgmma: all but sums, words and operands
 _TENSOR_GAIN = 16  # how much faster tensor cores are than CUDA cores
-# Bytes of a stage of wgmma of which three are enough, not four.  H200: low-rank factors of 16 beside
-# a product of 4096 in cube 205 us by 128 x 256 x 64, 241 by 128 x 128 x 64.
+# Bytes of a stage of wgmma of which three are enough, not four.  H200: low-rank factors of 16
+# beside a product of 4096 in cube 205 us by 128 x 256 x 64, 241 by 128 x 128 x 64.
 _WIDE_STAGE = 48 * 1024 + 1
 _CONVERTED = 20.0  # multiply-adds that an element costs that a thread converts for wgmma
 _TENSOR_STEP = {True: 8e5, False: 1e5}  # multiply-adds that a k step of wgmma, of mma costs

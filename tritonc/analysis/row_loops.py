@@ -155,8 +155,8 @@ def asks_programs(kernel: Kernel, cfg: Cfg) -> bool:
 
 
 def chains_programs(kernel: Kernel, cfg: Cfg) -> bool:
-    """Whether a program waits for what another one tells by a load that is atomic, and tells nothing
-    itself before that: a launch takes as many turns as it has programs."""
+    """Whether a program waits for what another one tells, by a load that is atomic, and tells
+    nothing itself before that: a launch takes as many turns as it has programs."""
     def tells(op: Op) -> bool:
         return op.name == "store" or (op.name == "atomic_rmw" and op.attributes["kind"] in (
             "store", "xchg"))

@@ -17,6 +17,8 @@
                      there had better be many programs
     asks_programs    a loop of scalars asks memory, by atomics, what other programs have told: how
                      long it takes is up to them, so there had better be many programs
+    chains_programs  a program asks what another one has told, and tells nothing before: each waits
+                     for the one before it, so there had better be few programs
     columns_alone    loops go from row to row, by a stride that only parameters know, with a line of
                      columns: there are as many programs as pieces of columns
     counts_in_loops  histograms are made in a loop
@@ -165,6 +167,20 @@ def asks_programs(kernel: Kernel, cfg: Cfg) -> bool:
                                           for op in ops for v in (*op.results, *op.inputs())):
             return True
     return False
+
+
+def chains_programs(kernel: Kernel, cfg: Cfg) -> bool:
+    """Whether a program waits for what another one tells, by a load that is atomic, and tells
+    nothing itself before that: a launch takes as many turns as it has programs."""
+    def tells(op: Op) -> bool:
+        return op.name == "store" or (op.name == "atomic_rmw" and op.attributes["kind"] in (
+            "store", "xchg"))
+
+    return asks_programs(kernel, cfg) and any(
+        any(op.name == "atomic_rmw" and op.attributes["kind"] == "load" for op in loop.ops())
+        and not any(tells(op) for block in kernel.blocks
+                    if block not in loop and cfg.dominates(block, loop.header) for op in block.ops)
+        for loop in cfg.loops)
 
 
 def columns_alone(kernel: Kernel, cfg: Cfg) -> bool:

@@ -87,7 +87,8 @@ def row_entries(space: Mapping[str, Sequence[int]], lower: Callable[[Mapping[str
             or loops.depth != chosen[name] or not sizes or not (
                 several_passes(kernel, cfg) or reducing_passes(kernel, cfg)):
         return []
-    found, least = [], None
+    found: list[Rows] = []
+    least: int | None = None
     for wanted, warps, blocks, most in _by_length(sizes):
         if least is not None and most is not None and most < least:
             continue
@@ -98,6 +99,8 @@ def row_entries(space: Mapping[str, Sequence[int]], lower: Callable[[Mapping[str
                 lower({**chosen, name: tile})) == loops._replace(depth=tile):
             binding = {name: tile, "num_warps": warps}
             binding |= {"min_blocks": blocks} if blocks else {}
+            if found and (found[-1].binding, (found[-1].most or 0) + 1) == (binding, least):
+                least = found.pop().least
             found.append(Rows(binding, loops.arguments[0], least, most))
         least = None if most is None else most + 1
     return found

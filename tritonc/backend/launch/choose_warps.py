@@ -2,15 +2,15 @@
 
 A meta-parameter, `num_warps`, a power of two from 1 to 16.  The default follows the work: wgmma
 wants a warpgroup for each 64 rows, or 128 narrow ones whose places are computed, mma.sync 32 to 128
-registers of accumulators in a thread, a dot on CUDA cores wants 64 accumulators in a thread,
-streaming code two accesses of 16 bytes of its largest tile in flight in each thread, or four where
-that tile is reduced, eight if by a function of the program: what is in registers takes no exchange
-between warps.  Where a program makes several
-passes over a row, or sums or scans columns, there are many threads for few elements each: few
-programs at a time keep their rows in the caches.  So it is where much is computed of each element.
-Where programs ask each other for what they have found, few threads have many elements each: more
-programs are resident with so many registers, and their warps wait for fewer.  So it is where axes
-are split and joined again and again, as by butterflies.
+registers of accumulators in a thread and few bytes of operands to copy, a dot on CUDA cores wants
+64 accumulators in a thread, streaming code two accesses of 16 bytes of its largest tile in flight
+in each thread, or four where that tile is reduced, eight if by a function of the program: what is
+in registers takes no exchange between warps.  Where a program makes several passes over a row, or
+sums or scans columns, there are many threads for few elements each: few programs at a time keep
+their rows in the caches.  So it is where much is computed of each element.  Where programs ask each
+other for what they have found, few threads have many elements each: more programs are resident with
+so many registers, and their warps wait for fewer.  So it is where axes are split and joined again
+and again, as by butterflies.
 Few threads per program leave the number of programs on a processor to the hardware.
 """
 
@@ -47,6 +47,9 @@ OTHERS = 40  # beside sums and
 PLACE = 3  # what a thread holds of each access by which it copies rows that it computes
 MADE = 64  # registers of operands that a thread of mma.sync computes,
 MAKING = 256  # while it has no more threads than this
+# Bytes of operands that a thread of mma.sync copies in an iteration, of at most FEW.  H200, pages
+# of 32 rows, 4 queries a key, 64 rows an iteration: 215 us by 64 threads, 202 by 128, 176 a copy.
+COPIED = 256
 BYTES = 32  # of memory per thread, of the largest tile otherwise,
 ROW_BYTES = 64  # or if it is reduced,
 FUNCTION_BYTES = 128  # or reduced by a function, and that is all: threads had better call it alone,
@@ -151,7 +154,10 @@ def _block_threads(block: Block, places: int) -> int:
     made = [v.type for op in dots if "instruction" in op.attributes for v in op.operands[:2]
             if any(each.name == "channel" for each in slice_of([v], inside, ("dot",)))]
     words = sum(prod(shape(t)) * scalar(t).bytes for t in made) // 4
-    return max(sum(wanted), min(MAKING, words // MADE))
+    copied = [v.type for op in dots if "instruction" in op.attributes for v in op.operands[:2]
+              if any(each.name == "load" for each in slice_of([v], inside, ("dot",)))]
+    size = sum(prod(shape(t)) * scalar(t).bytes for t in copied)
+    return max(sum(wanted), min(MAKING, words // MADE), min(FEW, size // COPIED))
 
 
 def _places(kernel: Kernel) -> dict[Block, int]:

@@ -94,9 +94,13 @@ def load_ahead(kernel: Kernel, context: Context) -> bool:
             times = _times(loop, ROOM, 1)
         else:
             times = 0
-        for done in range(times):
+        # What leads other loads to their addresses is there an iteration before them.
+        leaders = set() if products or not times else _lead_copies(latch, "load", 0)
+        early = times + 1 if leaders else 0
+        for done in range(early + times):
             loads = [op for op in latch.ops if op.name == "load"
                      and _may_wait(loop, op, most, products)
+                     and (op in leaders if done < early else op not in leaders)
                      and (op in lead or not lead) and op not in producer]
             if stores_may_reach(kernel, loop.blocks, loads, pointer_roots(kernel)):
                 break
@@ -105,7 +109,8 @@ def load_ahead(kernel: Kernel, context: Context) -> bool:
                 break
             if not done:
                 context.remark("load_ahead", _said(times, lead, products), loads[0].span)
-            _rewrite(kernel, loop, loads, part)
+            moved = _rewrite(kernel, loop, loads, part)
+            leaders = set(moved) if done < early else leaders
             changed = True
     return changed
 
@@ -117,9 +122,9 @@ def _said(times: int, lead: set[Op], products: bool) -> str:
             else f"loaded {times} iteration{'s' * (times > 1)} ahead")
 
 
-def _lead_copies(body: Block, name: str = "async_copy") -> set[Op]:
+def _lead_copies(body: Block, name: str = "async_copy", first: int = 1) -> set[Op]:
     """The loads from which addresses of asynchronous copies follow, by pure operations."""
-    addresses = (v for op in body.ops if op.name == name for v in op.operands[1:])
+    addresses = (v for op in body.ops if op.name == name for v in op.operands[first:])
     return {op for op in needed(body.ops, addresses) if op.name == "load"}
 
 
@@ -157,9 +162,12 @@ def _bytes(value: Value, packed: bool = False) -> int:
 
 def _slice(loop: Loop, loads: list[Op]) -> Slice | None:
     condition = loop.header.terminator.operands[0]
-    part = find_slice(loop, [condition, *(v for op in loads for v in op.inputs())],
-                      set(loop.blocks))
-    return part if part is not None and not part.loads else None
+    values = [condition, *(v for op in loads for v in op.inputs())]
+    for once in (False, True):
+        part = find_slice(loop, values, set(loop.blocks), once=once)
+        if part is not None and not part.loads:
+            return part
+    return None
 
 
 def _may_wait(loop: Loop, load: Op, most: int, packed: bool) -> bool:
@@ -170,12 +178,15 @@ def _may_wait(loop: Loop, load: Op, most: int, packed: bool) -> bool:
     return part is not None and bool(part.phis)
 
 
-def _rewrite(kernel: Kernel, loop: Loop, loads: list[Op], part: Slice) -> None:
+def _rewrite(kernel: Kernel, loop: Loop, loads: list[Op], part: Slice) -> list[Op]:
+    """Load an iteration ahead; returns the loads of the next one."""
     header, body, before = loop.header, loop.latch, loop.preheader
     assert body is not None and before is not None
     condition = header.terminator.operands[0]
+    inputs = [condition, *(v for op in loads for v in op.inputs())]
+
     def loaded(mapping: dict[Value, Value]) -> tuple[list[Op], list[Value]]:
-        ops = copy_ops(part.ops, mapping)
+        ops = copy_ops(needed(part.ops, inputs), mapping)
         made, values = _loads(loads, mapping, mapping.get(condition, condition))
         return [*ops, *made], values
 
@@ -193,6 +204,7 @@ def _rewrite(kernel: Kernel, loop: Loop, loads: list[Op], part: Slice) -> None:
     header.ops[:0] = phis
     at = _behind(body, {phi.result for phi in phis})
     body.ops[at:at] = [*steps, *following]
+    return [value.op for value in later if value.op is not None]
 
 
 def _behind(body: Block, values: set[Value]) -> int:

@@ -39,37 +39,41 @@ class Slice:
 
 
 def find_slice(loop: Loop, values: Iterable[Value], always: set[Block],
-               comes: bool = False) -> Slice | None:
+               comes: bool = False, once: bool = False) -> Slice | None:
     """The closed slice of `values` in the loop, or None if there is none to copy.
 
     Only operations of `always` (blocks that every iteration runs) take part, and only those that
     may run for an iteration that does not come: pure ones that cannot trap and promise nothing, and
     loads, which the caller guards.  A slice that needs anything else does not exist.  `comes`: the
-    slice will run for iterations that come only, and has no loads.
+    slice will run for iterations that come only, and has no loads.  `once`: it is advanced by one
+    iteration alone, for which phis that the next values are computed from have the present ones.
     """
     home = {result: block for block in loop.blocks for op in block.ops for result in op.results}
     wanted: set[Op] = set()
     phis: dict[Op, None] = {}
-    stack = list(values)
+    stack, later = list(values), list[Value]()
     latch = loop.latch
     if latch is None:
         return None
-    while stack:
-        value = stack.pop()
+    while stack or later:
+        present = once and not stack
+        value = stack.pop() if stack else later.pop()
         op, block = value.op, home.get(value)
         if op is None or block is None or op in wanted:
             continue
         if op.name == "phi":
             if block is not loop.header:
                 return None
+            if present:
+                continue
             wanted.add(op)
             phis[op] = None
-            stack.append(incoming(op, latch))
+            (later if once else stack).append(incoming(op, latch))
             continue
         if block not in always or not (op.pure if comes else _may_run_early(op)):
             return None
         wanted.add(op)
-        stack.extend(op.inputs())
+        (later if present else stack).extend(op.inputs())
     ordered = [op for op in loop.ops() if op in wanted and op.name != "phi"]
     return Slice(loop, ordered, [op for op in loop.header.phis() if op in phis])
 

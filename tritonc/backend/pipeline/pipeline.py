@@ -129,7 +129,7 @@ def _pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
         beside = 1
     # Where other blocks' products run meanwhile, none need stay in flight across the back edge.
     flies = staged.asynchronous and not chained(staged.body) and beside < 2
-    distance = stages - 2 if flies else stages - 1
+    distance = max(stages - 1 - flies, min(stages - 1, 1))
     if distance < 1:
         return False
     channels = [by_threads(store, staged, infos) for store in staged.stores]

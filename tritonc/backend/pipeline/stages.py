@@ -15,7 +15,7 @@ MOST_ASYNCHRONOUS = 8  # with wgmma, which empties small stages faster than memo
 IN_FLIGHT = 3 << 15  # bytes that a multiprocessor gets in the time of an access, 64 a cycle
 WARPGROUP = 4  # warps: with one, several products have other blocks beside them, and no producer
 RELEASED_STAGES = 2  # where warps release them one by one: more were not faster
-LARGE_STAGE = 80 << 10  # bytes: of such, a producer needs no third one
+LARGE_STAGE = 64 << 10  # bytes: of such, a producer needs no third one
 # Of a launch of clusters, whose blocks are few and mostly alone on their multiprocessors: each step
 # waits for memory.  2560 x 64 x 2560 by two blocks of 64 x 64 x 64: 8.2 us with 6 stages, 7.7 with
 # 8, 7.5 with 10, 7.7 with 12.

@@ -86,6 +86,8 @@ def specialize(kernel: Kernel, context: Context) -> bool:
         return False
     others = _turned(kernel, found, lambda units: wanted_facts(kernel, tensor, told, units))
     others += _edges(kernel, found, lambda most: wanted_facts(kernel, tensor, told, edge=most))
+    if tensor and not others:
+        others = _operands_alone(kernel, found, wanted_facts(kernel, tensor, told, operands=True))
     for body in (found, *others):
         context.remark("specialize", promise(body), kernel.span)
     common, own = found.parted() if wanted(kernel, context) and maps_last(
@@ -136,6 +138,15 @@ def _turned(kernel: Kernel, found: Wanted, facts: Callable[[frozenset[Value]], W
         bodies.append(Wanted(found.units))
     return [body for body in bodies if len(body.units) == len(found.units) and all(
         v.op is None or v.op.name in _ANYWHERE for v in body.subjects)]
+
+
+def _operands_alone(kernel: Kernel, found: Wanted, alone: Wanted) -> list[Wanted]:
+    """The body for results or rows of numbers that are not aligned, as of 50257 words, beside
+    operands that are; `alone`: what operands want.  None where all go together."""
+    _drop_promised(kernel, alone)
+    more = any(v not in alone.multiples and not is_pointer(v.type) for v in found.multiples)
+    return [alone] if more and alone.multiples and all(
+        v.op is None or v.op.name in _ANYWHERE for v in alone.subjects) else []
 
 
 def _edges(kernel: Kernel, found: Wanted, facts: Callable[[int], Wanted]) -> list[Wanted]:

@@ -27,8 +27,8 @@ T = TypeVar("T")
 class Told(NamedTuple):
     """What is known of launches: whether TMA brings the operands, values of parameters, which
     of these are not the multiples that would be wanted, strides that are not 1, where tiles are
-    those at edges, which are not full, the most elements of an access, and which tiles may begin
-    earlier."""
+    those at edges, which are not full, the most elements of an access, which tiles may begin
+    earlier, and whether operands alone count."""
 
     tensor: bool = False
     values: Mapping[Value, int] = {}
@@ -36,6 +36,7 @@ class Told(NamedTuple):
     not_one: frozenset[Value] = frozenset()
     edge: int = 0
     moved: Mapping[int, Moved] = {}
+    operands: bool = False
 
 
 NOTHING_TOLD = Told()

@@ -74,12 +74,13 @@ _MOST_BITS = 62  # of a sum that is tested
 
 
 def wanted_facts(kernel: Kernel, tensor: bool, told: Mapping[Value, int] | None = None,
-                 not_one: frozenset[Value] = frozenset(), edge: int = 0) -> Wanted:
+                 not_one: frozenset[Value] = frozenset(), edge: int = 0,
+                 operands: bool = False) -> Wanted:
     """What the accesses of a kernel lack: see `_wanted`.  Tiles at edges begin earlier where that
     leaves all accesses as wide."""
     moved = {} if tensor or edge else moved_tiles(kernel)
     while True:
-        found = _wanted(kernel, tensor, told or {}, not_one, edge, moved)
+        found = _wanted(kernel, tensor, told or {}, not_one, edge, moved, operands)
         tested = {axis_of_start(end) for end, _ in found.full.values()}
         left = {axis: one for axis, one in moved.items() if axis in tested and not any(
             axis_of(v) == axis for v in found.subjects) and not found.apart.pairs
@@ -90,17 +91,18 @@ def wanted_facts(kernel: Kernel, tensor: bool, told: Mapping[Value, int] | None 
 
 
 def _wanted(kernel: Kernel, tensor: bool, told: Mapping[Value, int], not_one: frozenset[Value],
-            edge: int, moved: Mapping[int, Moved]) -> Wanted:
+            edge: int, moved: Mapping[int, Moved], operands: bool) -> Wanted:
     """What the accesses of a kernel lack.
 
     `tensor`: TMA brings the operands, which masks them at no cost: masks stay, and the signs of
     strides and offsets are wanted.  `told`: values of parameters; no multiple is wanted that one of
     these is not.  `not_one`: strides that are not supposed to be 1.  `edge`: the tiles are
-    not full, and an access has so many elements at most.
+    not full, and an access has so many elements at most.  `operands`: stores and
+    single rows want nothing.
     """
     never: frozenset[Value] = frozenset()
     while True:
-        found = _wanted_facts(kernel, Told(tensor, told, never, not_one, edge, moved))
+        found = _wanted_facts(kernel, Told(tensor, told, never, not_one, edge, moved, operands))
         missed = {v for v, n in found.multiples.items() if told.get(v, 0) % n} - never
         if not missed:
             return found
@@ -236,7 +238,9 @@ class _Collector:
         return [(op, self.outside if loop is None else self.affinities[loop])
                 for block in self.cfg.order for loop in [self.cfg.innermost.get(block)]
                 for op in block.ops if (op.name in ("load", "store") or "wide" in op.attributes)
-                and isinstance(op.operands[0].type, Tile) and op.operands[0].type.size >= SMALL]
+                and isinstance(op.operands[0].type, Tile) and op.operands[0].type.size >= SMALL
+                and not (self.told.operands and (
+                    op.name != "load" or op.operands[0].type.size <= self.held))]
 
     def placed(self) -> list[tuple[Op, bool]]:
         """The accesses, and whether each is outside of loops."""

@@ -55,6 +55,7 @@ from tritonc.backend.memory.versions.wanted_strides import (
     Divisors,
     Units,
     fixed,
+    limits_of,
     multiples_of,
     reach_of,
     signs_of,
@@ -125,7 +126,8 @@ def _wanted_facts(kernel: Kernel, told: Told) -> Wanted:
     text, assumed = _shared(text, told.never)
     collector = _Collector(text.kernel, told)
     not_one = {*told.not_one, *(v for v, old in text.own.items() if old in told.not_one)}
-    units = Units(collector.infos, collector.testable, not_one).asked(collector.accesses())
+    units = Units(collector.infos, collector.testable, not_one,
+                  limits_of(text.kernel)).asked(collector.accesses())
     own = text.own
     if units:  # looked at as if they were 1
         text = text.supposing({v: make_op("constant", [], v.type, value=1) for v in units})

@@ -19,7 +19,7 @@ from tritonc.analysis.signs import Signs
 from tritonc.analysis.values import origin
 from tritonc.backend.layout import layout_choice
 from tritonc.ir.build import make_op
-from tritonc.ir.core import Op, Value
+from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import scalar, shape
 from tritonc.records import NamedTuple
@@ -137,6 +137,7 @@ class Units(NamedTuple):
     infos: Mapping[Value, AxisInfo]
     testable: Callable[[Value], bool]
     not_one: Collection[Value] = ()
+    limits: Collection[Value] = ()
 
     def asked(self, accesses: Sequence[tuple[Op, Affinity]]) -> dict[Value, None]:
         """The strides that would make an axis of each tile contiguous that has none.
@@ -146,7 +147,7 @@ class Units(NamedTuple):
         not worth that others lose the body.
         """
         largest = max((prod(shape(op.operands[0].type)) for op, _ in accesses), default=0)
-        others = set(self.not_one)
+        others = {*self.not_one, *self.limits}
         for op, affinity in accesses:
             mask = affinity.mask(op.guard, len(shape(op.operands[0].type)))
             for bound in mask.bounds if mask else ():
@@ -195,6 +196,13 @@ class Units(NamedTuple):
         info = self.infos.get(term)
         return info is not None and len(info.constancy) > axis and (
             info.constancy[axis] % shape(term.type)[axis] == 0 if shape(term.type) else True)
+
+
+def limits_of(kernel: Kernel) -> set[Value]:
+    """What numbers are compared with, by which is less: the extents of arrays, as the taps of a
+    filter are, whose stride they are too."""
+    return {origin(v) for op in kernel.ops() if op.name == "icmp" and op.attributes[
+        "predicate"] not in ("eq", "ne") for v in op.operands}
 
 
 def _is_quotient(value: Value) -> bool:

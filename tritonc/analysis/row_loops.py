@@ -10,16 +10,21 @@
                      axis: there are as many as pieces of columns, and each has all rows
     adds_tiles       loops in loops load tiles of several axes and add them to one that they carry,
                      and nothing is reduced: a stencil of many points, read that often
+    adds_taps        loops of known numbers of iterations only add such tiles: threads read rows of
+                     them again
     recurrence       each iteration of a loop reduces a tile of the shape of one that it carries,
                      and loads none of that shape: it waits for lanes and for memory each time, so
                      there had better be many programs
     asks_programs    a loop of scalars asks memory, by atomics, what other programs have told: how
                      long it takes is up to them, so there had better be many programs
+    chains_programs  a program asks what another one has told, and tells nothing before: each waits
+                     for the one before it, so there had better be few programs
     columns_alone    loops go from row to row, by a stride that only parameters know, with a line of
                      columns: there are as many programs as pieces of columns
     counts_in_loops  histograms are made in a loop
     adds_to_few      a program adds what it found to one address, or to those that loaded numbers
                      name, and asks for no old value: the fewer programs, the fewer additions
+    adds_to_loaded   threads add to addresses that they load, and take turns at them
     takes_turns      a program asks for the old value at an address that is the same for all: they
                      take turns, some nanoseconds each, and wait for the answer
     ends_by_tile     a loop goes on until a condition has come true in all elements of a tile: small
@@ -29,9 +34,12 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from tritonc.analysis.affine import Affinity, Iteration
 from tritonc.analysis.aliases import pointer_roots
-from tritonc.analysis.values import origin, slice_of
+from tritonc.analysis.counters import counter_of
+from tritonc.analysis.values import int_of, origin, slice_of
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Kernel, Op, Value, uses
 from tritonc.ir.types import Tile, element, is_float, shape
@@ -110,6 +118,15 @@ def scans_columns(cfg: Cfg) -> bool:
     return False
 
 
+def adds_taps(kernel: Kernel, cfg: Cfg) -> bool:
+    """Whether loops of known numbers of iterations add tiles of several axes, as of a filter."""
+    adding = [loop for block, loop in cfg.innermost.items() for op in block.ops
+              if op.name == "load" and len(shape(op.result.type)) > 1]
+    return bool(adding) and all(only_adds(loop) and all(
+        (counter := counter_of(one)) is not None and int_of(counter.limit) is not None
+        for one in cfg.loops if loop.header in one.blocks) for loop in adding)
+
+
 def adds_tiles(kernel: Kernel, cfg: Cfg) -> bool:
     """Whether an inner loop loads tiles of the shape of one of floats that it carries."""
     if any(op.name in ("reduce", "reduce_with", "dot") for op in kernel.ops()):
@@ -150,6 +167,20 @@ def asks_programs(kernel: Kernel, cfg: Cfg) -> bool:
                                           for op in ops for v in (*op.results, *op.inputs())):
             return True
     return False
+
+
+def chains_programs(kernel: Kernel, cfg: Cfg) -> bool:
+    """Whether a program waits for what another one tells, by a load that is atomic, and tells
+    nothing itself before that: a launch takes as many turns as it has programs."""
+    def tells(op: Op) -> bool:
+        return op.name == "store" or (op.name == "atomic_rmw" and op.attributes["kind"] in (
+            "store", "xchg"))
+
+    return asks_programs(kernel, cfg) and any(
+        any(op.name == "atomic_rmw" and op.attributes["kind"] == "load" for op in loop.ops())
+        and not any(tells(op) for block in kernel.blocks
+                    if block not in loop and cfg.dominates(block, loop.header) for op in block.ops)
+        for loop in cfg.loops)
 
 
 def columns_alone(kernel: Kernel, cfg: Cfg) -> bool:
@@ -195,6 +226,13 @@ def adds_to_few(kernel: Kernel, cfg: Cfg) -> bool:
     return bool(found) and not any(readers.get(op.result) or cfg.block_of[op] in cfg.innermost
                                    for op in found) and any(
         not isinstance(op.operands[0].type, Tile) or _loaded(op.operands[0]) for op in found)
+
+
+def adds_to_loaded(kernel: Kernel, largest: int) -> bool:
+    """Whether atomics on tiles of more than half of `largest` elements add to addresses that follow
+    from what is loaded, as of a histogram."""
+    return any(op.name == "atomic_rmw" and 2 * prod(shape(op.operands[0].type)) > largest
+               and _loaded(op.operands[0]) for op in kernel.ops())
 
 
 def counts_in_loops(kernel: Kernel, cfg: Cfg) -> bool:

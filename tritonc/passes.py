@@ -195,6 +195,8 @@ BACKEND: list[Pass] = [
     _row("backend.memory.delay_loads", "After the last pass that moves loads and stores."),
     _row("backend.memory.rematerialize", "Loads have their places, so live ranges are known. "
          "Before masks are copied, for the copies of addresses too."),
+    _row("backend.memory.defer_loads", "After rematerialize: addresses that are recomputed may "
+         "leave enough registers."),
     _row("backend.memory.masks.repeat_masks", "After vectorize: a copied mask would hide how many "
          "neighbours compare alike."),
     _row("backend.layout.detach_results", "After vectorize: only wide stores need it.", 2),
@@ -319,6 +321,9 @@ ORDER: list[tuple[str, str, str]] = [
     ("vectorize", "delay_loads", "how many registers a load needs depends on its width"),
     ("delay_loads", "repeat_masks", "a mask is repeated before the load, wherever that is"),
     ("delay_loads", "rematerialize", "delayed loads may free enough registers"),
+    ("rematerialize", "defer_loads", "what is recomputed may leave enough registers"),
+    ("defer_loads", "repeat_masks", "a mask is repeated before the load, wherever that is"),
+    ("defer_loads", "insert_barriers", "a deferred load and its store are one access"),
     ("rematerialize", "limit_registers", "fewer registers are live"),
     ("delay_loads", "limit_registers", "fewer registers are live"),
     ("delay_loads", "insert_barriers", "a delayed load and its store are one access"),

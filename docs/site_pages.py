@@ -26,7 +26,8 @@ NAVIGATION = {
     "The compiler": ["docs/architecture.md", "docs/passes.md", "docs/bugs.md", "CONTRIBUTING.md",
                      "CHANGELOG.md"],
     "Notes": ["docs/notes/measurements.md", "docs/notes/ways.md", "docs/notes/variants.md",
-              "docs/notes/messages.md", "docs/notes/trust.md", "docs/notes/frontend.md"],
+              "docs/notes/passes.md", "docs/notes/messages.md", "docs/notes/trust.md",
+              "docs/notes/frontend.md"],
 }  # fmt: skip
 LINK = re.compile(r"\]\(([^)#:]+)(#[^)]*)?\)")
 _FENCED = re.compile(r"^```.*?^```$|^    .*?$", re.MULTILINE | re.DOTALL)

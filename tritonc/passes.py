@@ -193,12 +193,9 @@ BACKEND: list[Pass] = [
     _row("backend.memory.cache_loads", "No later pass makes loads from global memory."),
     _row("backend.memory.vectorize", "Guards have their final form.", 0),
     _row("backend.memory.delay_loads", "After the last pass that moves loads and stores."),
-    _row("backend.memory.rematerialize", "Loads have their places, so live ranges are known. "
-         "Before masks are copied, for the copies of addresses too."),
+    _row("backend.memory.rematerialize", "Loads have their places, so live ranges are known."),
     _row("backend.memory.defer_loads", "After rematerialize: addresses that are recomputed may "
          "leave enough registers."),
-    _row("backend.memory.masks.repeat_masks", "After vectorize: a copied mask would hide how many "
-         "neighbours compare alike."),
     _row("backend.layout.detach_results", "After vectorize: only wide stores need it.", 2),
     _row("backend.memory.compute_pieces", "After the last pass that moves operations: live ranges "
          "are final."),
@@ -312,17 +309,14 @@ ORDER: list[tuple[str, str, str]] = [
     ("compute_once", "lower_conversions", "it makes conversions"),
     ("lower_conversions", "select_matrix_loads", "conversions have buffers"),
     ("stage_dots", "select_matrix_loads", "it looks at loads of fragments from buffers"),
-    ("vectorize", "repeat_masks", "a copied limit hides how many neighbours compare alike"),
     ("lower_conversions", "allocate_shared", "conversions have buffers"),
     ("narrow_loops", "lower_atomics", "it keeps in one warp what would otherwise go to all warps"),
     ("lower_atomics", "allocate_shared", "results of atomics have buffers"),
     ("vectorize", "detach_results", "narrow stores take any register"),
     ("allocate_shared", "limit_registers", "residency depends on the bytes of shared memory"),
     ("vectorize", "delay_loads", "how many registers a load needs depends on its width"),
-    ("delay_loads", "repeat_masks", "a mask is repeated before the load, wherever that is"),
     ("delay_loads", "rematerialize", "delayed loads may free enough registers"),
     ("rematerialize", "defer_loads", "what is recomputed may leave enough registers"),
-    ("defer_loads", "repeat_masks", "a mask is repeated before the load, wherever that is"),
     ("defer_loads", "insert_barriers", "a deferred load and its store are one access"),
     ("rematerialize", "limit_registers", "fewer registers are live"),
     ("delay_loads", "limit_registers", "fewer registers are live"),

@@ -1,4 +1,4 @@
-"""What kernels of rows depend on: masks of ranges, registers, how rows are spread over threads."""
+"""What kernels of rows depend on: ranges, registers, how rows are spread over threads."""
 
 from __future__ import annotations
 
@@ -43,35 +43,6 @@ def test_a_range_is_compared_with_any_limit(limit: int) -> None:
     indices = np.arange(START, START + 128, dtype=np.int64)
     for predicate, holds in COMPARED.items():
         np.testing.assert_array_equal(got[predicate], np.where(holds(indices, limit), 1, 2))
-
-
-def doubled(bounded: bool) -> Program:
-    """y = x + 1 for the first n numbers; or where the number of x is small."""
-    k = Sketch(warps=1)
-    x, y = k.pointer("x", F32, data(512)), k.pointer("y", F32, np.ones(512))
-    r, n = k.arange(512), k.integer("n", 301)
-    mask = k.less(r, n) if bounded else k.fcmp(k.load(k.at(x, r)), k.full(0, F32, 512),
-                                               predicate="olt")
-    v = k.load(k.at(x, r), mask)
-    k.store(k.at(y, r), k.fadd(v, k.full(1, F32, 512)), mask)
-    return k.done()
-
-
-def test_masks_of_ranges_are_computed_for_each_access() -> None:
-    program = doubled(True)
-    done = lowered(program, check=True, without=("specialize",))
-    load, store = (op for op in done.kernel.ops() if op.name in ("load", "store"))
-    assert load.guard is not None and load.guard is not store.guard
-    assert [op.name for op in done.kernel.ops()].count("again") == 1
-    np.testing.assert_array_equal(execute(done)["y"], program.run()["y"])
-
-
-def test_masks_of_data_and_of_few_numbers_are_kept() -> None:
-    few = doubled(True)
-    few.kernel.attributes["num_warps"] = 8
-    for program in (doubled(False), few):
-        done = lowered(program, without=("specialize",))
-        assert "again" not in {op.name for op in done.kernel.ops()}
 
 
 def compiled(name: str, element: str = "float", **tune: int) -> driver.Result:

@@ -59,13 +59,38 @@ def test_extents_are_predicted(name: str) -> None:
     ("matmul_nt", [{"TM": 64, "TN": 128, "TK": 16}]),  # as measured: bench/matmul.py
     ("matmul_tt", [{"TM": 128, "TN": 64, "TK": 16}]),  # the turned operand is the smaller one
     ("vector_add", [{"T": 1024}]),
-    ("transpose", [{"TM": 64, "TN": 64}]),
+    ("transpose", [{"TM": 128, "TN": 64}]),
     ("softmax", [{"TM": 1, "TN": 1024}]),
 ])  # fmt: skip
 def test_choices(name: str, choices: list[dict[str, int]]) -> None:
     lowering = sample(name)
     assert lowering.choose() in choices
     assert lowering.count <= len(lowering.space) + 2
+
+
+TILE = """
+const tunable int TM = {8, 16, 32}; const tunable int TN = {32, 64, 128};
+kernel void f(const float* x, float* y, int M, int N, int R) {
+  int n[TN] = get_global_range(0), r[TM] = BEGIN;
+  float sum[TM, TN] = 0;
+"""
+COLUMNS = TILE.replace("BEGIN", "0 ... TM") + """
+  for (int m = get_program_id(1) * R; m < M; m += TM) sum += x[(r + m)[:, newaxis] * N + n];
+  y[get_program_id(1) * N + n] = sum[+, :];
+}"""
+TAPS = TILE.replace("BEGIN", "get_global_range(1)") + """
+  for (int i = 0; i < 5; i++)
+    for (int j = 0; j < 5; j++) sum += x[(r + i)[:, newaxis] * N + n + j];
+  y[r[:, newaxis] * N + n] = sum;
+}"""
+
+
+@pytest.mark.parametrize("text, tile", [
+    (COLUMNS, (32, 64)), (TAPS, (8, 64)), (TAPS.replace("< 5", "< R"), (8, 32)),
+])
+def test_tiles_of_sums(text: str, tile: tuple[int, int]) -> None:
+    """Columns of two lines of memory; twice as much of a known number of taps."""
+    assert tuple(Lowering(text).choose("sm_90a").values()) == tile
 
 
 BATCHES = """

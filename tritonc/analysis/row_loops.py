@@ -10,6 +10,8 @@
                      axis: there are as many as pieces of columns, and each has all rows
     adds_tiles       loops in loops load tiles of several axes and add them to one that they carry,
                      and nothing is reduced: a stencil of many points, read that often
+    adds_taps        loops of known numbers of iterations only add such tiles: threads read rows of
+                     them again
     recurrence       each iteration of a loop reduces a tile of the shape of one that it carries,
                      and loads none of that shape: it waits for lanes and for memory each time, so
                      there had better be many programs
@@ -22,6 +24,7 @@
     counts_in_loops  histograms are made in a loop
     adds_to_few      a program adds what it found to one address, or to those that loaded numbers
                      name, and asks for no old value: the fewer programs, the fewer additions
+    adds_to_loaded   threads add to addresses that they load, and take turns at them
     takes_turns      a program asks for the old value at an address that is the same for all: they
                      take turns, some nanoseconds each, and wait for the answer
     ends_by_tile     a loop goes on until a condition has come true in all elements of a tile: small
@@ -31,9 +34,12 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from tritonc.analysis.affine import Affinity, Iteration
 from tritonc.analysis.aliases import pointer_roots
-from tritonc.analysis.values import origin, slice_of
+from tritonc.analysis.counters import counter_of
+from tritonc.analysis.values import int_of, origin, slice_of
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Kernel, Op, Value, uses
 from tritonc.ir.types import Tile, element, is_float, shape
@@ -110,6 +116,15 @@ def scans_columns(cfg: Cfg) -> bool:
                 and op.attributes["axis"] != len(shape(op.operands[0].type)) - 1 for op in ops):
             return True
     return False
+
+
+def adds_taps(kernel: Kernel, cfg: Cfg) -> bool:
+    """Whether loops of known numbers of iterations add tiles of several axes, as of a filter."""
+    adding = [loop for block, loop in cfg.innermost.items() for op in block.ops
+              if op.name == "load" and len(shape(op.result.type)) > 1]
+    return bool(adding) and all(only_adds(loop) and all(
+        (counter := counter_of(one)) is not None and int_of(counter.limit) is not None
+        for one in cfg.loops if loop.header in one.blocks) for loop in adding)
 
 
 def adds_tiles(kernel: Kernel, cfg: Cfg) -> bool:
@@ -211,6 +226,13 @@ def adds_to_few(kernel: Kernel, cfg: Cfg) -> bool:
     return bool(found) and not any(readers.get(op.result) or cfg.block_of[op] in cfg.innermost
                                    for op in found) and any(
         not isinstance(op.operands[0].type, Tile) or _loaded(op.operands[0]) for op in found)
+
+
+def adds_to_loaded(kernel: Kernel, largest: int) -> bool:
+    """Whether atomics on tiles of more than half of `largest` elements add to addresses that follow
+    from what is loaded, as of a histogram."""
+    return any(op.name == "atomic_rmw" and 2 * prod(shape(op.operands[0].type)) > largest
+               and _loaded(op.operands[0]) for op in kernel.ops())
 
 
 def counts_in_loops(kernel: Kernel, cfg: Cfg) -> bool:

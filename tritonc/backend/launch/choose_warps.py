@@ -7,21 +7,23 @@ registers of accumulators in a thread and few bytes of operands to copy, a dot o
 in each thread, or four where that tile is reduced, eight if by a function of the program: what is
 in registers takes no exchange between warps.  Where a program makes several passes over a row, or
 sums or scans columns, there are many threads for few elements each: few programs at a time keep
-their rows in the caches.  So it is where much is computed of each element.  Where programs ask each
-other for what they have found, few threads have many elements each: more programs are resident with
-so many registers, and their warps wait for fewer.  So it is where axes are split and joined again
-and again, as by butterflies.
+their rows in the caches.  So it is where much is computed of each element, and where threads take
+turns at addresses that are loaded.  Where programs ask each other for what they have found, few
+threads have many elements each: more programs are resident with so many registers, and their warps
+wait for fewer.  So it is where axes are split and joined again and again, as by butterflies.
 Few threads per program leave the number of programs on a processor to the hardware.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from math import prod
 
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.quotients import gathered
 from tritonc.analysis.row_loops import (
+    adds_taps,
+    adds_to_loaded,
     asks_programs,
     reducing_passes,
     scans_columns,
@@ -37,7 +39,7 @@ from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op
 from tritonc.ir.rules import pointee
-from tritonc.ir.types import I1, Tile, element, scalar, shape
+from tritonc.ir.types import I1, Tile, Type, element, is_float, scalar, shape
 
 ACCUMULATORS = 64  # per thread, of a dot on CUDA cores
 FRAGMENT = 32  # registers of accumulators that are enough for a thread of mma.sync,
@@ -55,11 +57,14 @@ ROW_BYTES = 64  # or if it is reduced,
 FUNCTION_BYTES = 128  # or reduced by a function, and that is all: threads had better call it alone,
 PASS_ELEMENTS = 8  # of a thread, where rows are loaded several times, or many rows added up
 MOST_ELEMENTS = 32  # of which each takes a register,
-HELD_WORDS = 32  # and more of them where loops hold several tiles, or doubles
+# and more of them where loops hold several tiles, or doubles.  H200: gradients of an RMS norm hold
+# sums and weights of rows of 4096: by 32 elements 68.5 us, by 16 55.5.
+HELD_WORDS = 32
 MANY_STEPS = 96  # operations of an element, such as a random number's: fewer elements live at once,
 STEPS_ELEMENTS = 8  # and more warps have something to do
-FUNCTIONS = 2  # like an exponential, of an element: half as many of them live at once.  H200: focal
-# loss 0.164 ms, 0.143 so, the gradient of GELU 0.117, 0.112
+# Steps that one like an exponential counts for.  H200: focal loss of floats 121 us by 4 elements,
+# 113 by 8; the gradient of GELU of halves 117 by 16, 112 by 8.
+FUNCTION = 48
 QUOTIENT = 10  # steps of one by a number that only the launch knows
 HALVES = 8  # that a program splits and joins: threads with many elements have both
 COMPUTED = 128  # elements of a thread, of a tile that is computed to be reduced: few live at once
@@ -92,16 +97,19 @@ def streaming_threads(kernel: Kernel) -> int:
                    if isinstance(r.type, Tile)), default=1)
     moved = [pointee(op.operands[0].type) for op in kernel.ops() if op.name in ("load", "store")
              and 2 * prod(shape(op.operands[0].type)) > largest]
-    size = 4 if windows_of_bytes(kernel, cfg) else max((scalar(t).bytes for t in moved), default=4)
-    held = max(sum(max(1, element(op.result.type).bytes // 4) for op in block.ops
-                   if op.name == "phi" and isinstance(op.result.type, Tile)
-                   and 2 * op.result.type.size > largest) for block in kernel.blocks)
+    windows = windows_of_bytes(kernel, cfg)
+    size = 4 if windows else max((scalar(t).bytes for t in moved), default=4)
+    held = max(sum(max(1, element(t).bytes // 4) for t in types if shape(t)
+                   and 2 * prod(shape(t)) > largest) for types in _held(kernel, cfg))
     reduced = any(op.name in ("reduce", "reduce_with") and 2 * prod(
         shape(op.operands[0].type)) > largest and op.results[0].type != I1  # votes take no exchange
-        for op in kernel.ops())
+        and not _adds_rows(op) for op in kernel.ops())
     if asks_programs(kernel, cfg):
         return max(ASKING, largest // ASKING)
-    if several_passes(kernel, cfg) or sums_columns(kernel, cfg) or scans_columns(cfg):
+    if several_passes(kernel, cfg):
+        return largest // max(PASS_ELEMENTS, ACCESS_BYTES // min(
+            (scalar(t).bytes for t in moved), default=4))
+    if sums_columns(kernel, cfg) or scans_columns(cfg) or adds_to_loaded(kernel, largest):
         return largest // PASS_ELEMENTS
     if not held and _steps(kernel, largest) > MANY_STEPS:
         return largest // STEPS_ELEMENTS
@@ -116,21 +124,40 @@ def streaming_threads(kernel: Kernel) -> int:
     by_function = not cfg.loops and any(
         op.name == "reduce_with" and 2 * prod(shape(op.operands[0].type)) > largest
         for op in kernel.ops())
-    # Of halves that taps read again in other rows, a thread has twice as many: depthwise_time by 16
-    # x 128 0.246 ms, 0.220 so (H200); of floats and bytes that is no faster.
-    again = size == 2 and overlapping_loads(kernel)
+    # Of what taps read again in other rows, a thread has twice as many: depthwise_time by 16 x 128
+    # halves 0.246 ms, 0.220 so (H200).
+    again = not windows and (adds_taps(kernel, cfg) or overlapping_loads(kernel))
     each = FUNCTION_BYTES if by_function else ROW_BYTES if reduced or again else BYTES
-    if not held and _most(kernel, largest, lambda op: op.name in _FUNCTIONS) >= FUNCTIONS:
-        each //= 2
     return largest // min(MOST_ELEMENTS, each // size, max(1, HELD_WORDS // max(1, held)))
+
+
+def _adds_rows(op: Op) -> bool:
+    """Whether a reduction adds up, once behind a loop, the rows of what the loop carries."""
+    value = op.operands[0]
+    return value.op is not None and value.op.name == "phi" and op.attributes.get("axes") == [0] \
+        and len(shape(value.type)) > 1
+
+
+def _held(kernel: Kernel, cfg: Cfg) -> Iterator[list[Type]]:
+    """The types of what is held at the start of each block: what it merges, and of a loop the
+    numbers that it only reads, and which come from before it."""
+    loops = {loop.header: loop for loop in cfg.loops}
+    for block in kernel.blocks:
+        merged = [op.result.type for op in block.ops if op.name == "phi"]
+        inside = set(loops[block].ops()) if block in loops else set()
+        read = {v: None for op in inside for v in op.operands if v.op is not None
+                and v.op not in inside and is_float(v.type)
+                and (v.op.info.elementwise or v.op.name == "load")}
+        yield [*merged, *(v.type for v in read)]
 
 
 def _steps(kernel: Kernel, largest: int) -> int:
     """The elementwise operations on tiles of the largest size in one block, at most; those that
     choose, as networks that sort do, ask other threads for elements.  Halves by a flat index of
     five axes 72.7 us by 16 elements, 64.8 by 8 (H200)."""
-    return _most(kernel, largest, lambda op: 0 if op.name in _CHOOSE else QUOTIENT if op.name in (
-        "sdiv", "udiv", "srem", "urem") and constant_of(op.operands[1]) is None else 1)
+    return _most(kernel, largest, lambda op: 0 if op.name in _CHOOSE
+                 else FUNCTION if op.name in _FUNCTIONS else QUOTIENT if op.name in (
+                     "sdiv", "udiv", "srem", "urem") and constant_of(op.operands[1]) is None else 1)
 
 
 def _most(kernel: Kernel, largest: int, weight: Callable[[Op], int]) -> int:

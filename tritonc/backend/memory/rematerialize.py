@@ -28,7 +28,7 @@ makes room for the elements.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 
 from tritonc.analysis.registers.pressure import Estimate
 from tritonc.analysis.registers.weights import RENAMED
@@ -54,9 +54,10 @@ def rematerialize(kernel: Kernel, context: Context) -> bool:
     fewer."""
     estimate = Estimate(kernel)
     room = available(kernel, context, estimate=estimate)
-    left: set[Value] = set()
+    changed = False
     for blocks, share in ((estimate.cfg.order, SURE),
                           (general_blocks(estimate.cfg), RECOMPUTED)):
+        left: set[Value] = set()
         for _ in range(MOST_STEPS):
             found = estimate.pressure(blocks)
             held = dict(found.live)
@@ -64,13 +65,14 @@ def rematerialize(kernel: Kernel, context: Context) -> bool:
                          if held[value] - _cost(chain, held.keys(), estimate) >= LEAST), None)
             if found.registers <= share * room or best is None:
                 break
-            copies = _spread(blocks, *best)
+            general, changed = share == RECOMPUTED, True
+            copies = _spread(blocks, *best, RENAMED if general else ())
             left.update((best[0], *copies))
             old, estimate = estimate, Estimate(kernel)
-            if share == RECOMPUTED and _total(estimate, blocks) >= _total(old, blocks):
+            if general and _total(estimate, blocks) >= _total(old, blocks):
                 copies.undo()
                 estimate = Estimate(kernel)
-    return bool(left)
+    return changed
 
 
 def _total(estimate: Estimate, blocks: Iterable[Block]) -> int:
@@ -89,34 +91,26 @@ def _candidates(live: Sequence[tuple[Value, float]], left: set[Value]
 
 def _chain(value: Value, quotients: bool) -> list[Op] | None:
     """The operations that compute a tile of integers from scalars and ranges, operands first; if
-    not `quotients`, from those too."""
-    if not isinstance(value.type, Tile) or is_float(value.type) or value.op is None:
-        return None
-    found = chain_of(value, lambda op: op.name in _ENDS or (
-        op.name in DIVISIONS and not quotients and not is_number(op.operands[1])),
-        lambda op: (op.info.elementwise or op.name in _SHAPES) and op.guard is None
-        and len(op.results) == 1 and not is_float(op.result.type))
-    return found or None
-
-
-def chain_of(value: Value, ends: Callable[[Op], bool], links: Callable[[Op], bool]
-             ) -> list[Op] | None:
-    """The operations that compute a tile from scalars and what ends the chain, operands first; None
-    if one is no link of it, or if there are more than LONGEST."""
+    not `quotients`, from those too.  None if there are more than LONGEST."""
     found: dict[Op, None] = {}
     begun: set[Op] = set()
 
     def visit(one: Value) -> bool:
         op = one.op
-        if op is None or not isinstance(one.type, Tile) or op in found or ends(op):
+        if op is None or not isinstance(one.type, Tile) or op in found or op.name in _ENDS or (
+                op.name in DIVISIONS and not quotients and not is_number(op.operands[1])):
             return True
         begun.add(op)
-        if len(begun) > LONGEST or not links(op) or not all(map(visit, op.operands)):
+        if len(begun) > LONGEST or not (op.info.elementwise or op.name in _SHAPES) \
+                or op.guard is not None or len(op.results) != 1 or is_float(op.result.type) \
+                or not all(map(visit, op.operands)):
             return False
         found[op] = None
         return True
 
-    return list(found) if visit(value) else None
+    if not isinstance(value.type, Tile) or is_float(value.type) or value.op is None:
+        return None
+    return list(found) or None if visit(value) else None
 
 
 def is_number(divisor: Value) -> bool:
@@ -146,13 +140,15 @@ class _Copies(list[Value]):
             op.replace_inputs({new: old})
 
 
-def _spread(blocks: Sequence[Block], value: Value, chain: list[Op]) -> _Copies:
-    """Give each reader but phis a copy of the chain, and of what renames its registers."""
+def _spread(blocks: Sequence[Block], value: Value, chain: list[Op], renamed: Sequence[str]
+            ) -> _Copies:
+    """Give each reader but phis a copy of the chain, and of operations in between that only rename
+    its registers."""
     made = _Copies(blocks)
     chains = {value: chain}
     for block in blocks:  # operands first
         for op in block.ops:
-            if op.name in RENAMED and op.operands[0] in chains:
+            if op.name in renamed and op.operands[0] in chains:
                 chains[op.result] = [*chains[op.operands[0]], op]
     for block in blocks:
         ops: list[Op] = []
@@ -173,21 +169,15 @@ def _copy(chain: list[Op]) -> tuple[list[Op], dict[Value, Value]]:
     """The chain again, from scalars that LLVM does not know to be the same."""
     inside = {result for op in chain for result in op.results}
     mapping: dict[Value, Value] = {}
-    first = again((v for op in chain for v in op.operands if not (
-        v in inside or isinstance(v.type, Tile) or element(v.type).bits < 32
-        or (v.op is not None and v.op.name == "constant"))), mapping)
+    first: list[Op] = []
+    for v in dict.fromkeys(v for op in chain for v in op.operands):
+        if not (v in inside or isinstance(v.type, Tile) or element(v.type).bits < 32
+                or (v.op is not None and v.op.name == "constant")):
+            first.append(make_op("again", [v]))
+            first[-1].result.name = v.name
+            mapping[v] = first[-1].result
     first += _opaque_ranges(chain, mapping)
     return [*first, *copy_ops(chain, mapping)], mapping
-
-
-def again(values: Iterable[Value], mapping: dict[Value, Value]) -> list[Op]:
-    """Scalars that LLVM does not know to be the same as `values`; they join `mapping`."""
-    ops = []
-    for value in dict.fromkeys(values):
-        ops.append(make_op("again", [value]))
-        ops[-1].result.name = value.name
-        mapping[value] = ops[-1].result
-    return ops
 
 
 def _opaque_ranges(chain: list[Op], mapping: dict[Value, Value]) -> list[Op]:

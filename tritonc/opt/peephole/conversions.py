@@ -31,15 +31,6 @@ def truncate_of_extension(op: Op, r: Rewriter) -> Value | None:
     return _convert("truncate" if narrower else inner.name, x, to, r)
 
 
-def bitcast_of_bitcast(op: Op, r: Rewriter) -> Value | None:
-    """bitcast bitcast x = bitcast x; to x's own type it is x."""
-    x = op.operands[0]
-    if x.type == op.result.type:
-        return x
-    inner = defined_by(x, "bitcast")
-    return _convert("bitcast", inner.operands[0], op.result.type, r) if inner else None
-
-
 def _holds(wide: Scalar, narrow: Scalar) -> bool:
     """Whether each number of `narrow` is one of `wide`, subnormals included."""
     subnormals = (wide.exponent > narrow.exponent or
@@ -72,6 +63,5 @@ RULES: dict[str, list[Rule]] = {
     "zext": [extension_of_extension],
     "sext": [extension_of_extension],
     "truncate": [truncate_of_extension],
-    "bitcast": [bitcast_of_bitcast],
     "fpcast": [fpcast_of_fpcast],
 }

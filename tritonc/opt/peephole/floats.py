@@ -33,11 +33,6 @@ def plus_minus_zero(op: Op, r: Rewriter) -> Value | None:
     return op.operands[0] if _is(op.operands[1], -0.0) else None
 
 
-def minus_zero(op: Op, r: Rewriter) -> Value | None:
-    """x - 0.0 = x."""
-    return op.operands[0] if _is(op.operands[1], 0.0) else None
-
-
 def times_one(op: Op, r: Rewriter) -> Value | None:
     """x * 1 = x / 1 = x."""
     return op.operands[0] if _is(op.operands[1], 1.0) else None
@@ -120,7 +115,6 @@ def _distance(value: Value) -> tuple[Value, Value, float] | None:
 
 RULES: dict[str, list[Rule]] = {
     "fadd": [plus_minus_zero, sum_of_two_exponentials],
-    "fsub": [minus_zero],
     "fmul": [times_one],
     "fdiv": [times_one, divide_by_power_of_two],
 }

@@ -41,12 +41,6 @@ def remainder_by_one(op: Op, r: Rewriter) -> Value | None:
     return r.constant(0, op.result.type)
 
 
-def minus_itself(op: Op, r: Rewriter) -> Value | None:
-    """x - x = x ^ x = 0."""
-    a, b = op.operands
-    return r.constant(0, op.result.type) if a is b else None
-
-
 def minus_constant(op: Op, r: Rewriter) -> Value | None:
     """x - c = x + (-c)."""
     a, b = op.operands
@@ -115,11 +109,6 @@ def and_with_constant(op: Op, r: Rewriter) -> Value | None:
     low, high = r.facts.interval(a)
     covers = (1 << high.bit_length()) - 1 if low >= 0 else -1
     return a if low >= 0 and c & covers == covers else None
-
-
-def or_with_all_ones(op: Op, r: Rewriter) -> Value | None:
-    """x | -1 = -1."""
-    return op.operands[1] if _all_ones(op.operands[1]) else None
 
 
 def _all_ones(value: Value) -> bool:
@@ -192,7 +181,7 @@ _MINIMA: list[Rule] = [same_operands, minimum_by_bounds]
 
 RULES: dict[str, list[Rule]] = {
     "add": [right_zero_is_neutral],
-    "sub": [right_zero_is_neutral, minus_itself, minus_constant, remainder_by_hand],
+    "sub": [right_zero_is_neutral, minus_constant, remainder_by_hand],
     "mul": [times_zero, right_one_is_neutral],
     "sdiv": [right_one_is_neutral, signed_division_of_naturals,
              quotient_of_block],
@@ -200,8 +189,8 @@ RULES: dict[str, list[Rule]] = {
     "srem": [remainder_by_one, signed_division_of_naturals, remainder_of_block],
     "urem": [remainder_by_one, remainder_of_less, remainder_of_block],
     "and": [same_operands, and_with_constant, absorb],
-    "or": [right_zero_is_neutral, same_operands, or_with_all_ones, absorb],
-    "xor": [right_zero_is_neutral, minus_itself],
+    "or": [right_zero_is_neutral, same_operands, absorb],
+    "xor": [right_zero_is_neutral],
     "shl": [right_zero_is_neutral, shift_left_is_product],
     "lshr": [right_zero_is_neutral],
     "ashr": [right_zero_is_neutral],

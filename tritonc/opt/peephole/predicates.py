@@ -117,20 +117,6 @@ def not_of_moved(op: Op, r: Rewriter) -> Value | None:
     return r.again(move, _not(move.operands[0], r)).result
 
 
-def not_of_not(op: Op, r: Rewriter) -> Value | None:
-    """not not c = c."""
-    once = _inverted(op.result)
-    return _inverted(once) if once is not None else None
-
-
-def both_and_neither(op: Op, r: Rewriter) -> Value | None:
-    """c & not c = false;  c | not c = true."""
-    a, b = op.operands
-    if element(a.type) != I1 or (_inverted(a) is not b and _inverted(b) is not a):
-        return None
-    return r.constant(op.name == "or", op.result.type)
-
-
 def condition_with_its_predicate(op: Op, r: Rewriter) -> Value | None:
     """With p, q = cmpp c:  c & p = p;  c & q = false;  c | p = c;  c | q = true."""
     for c, other in (op.operands, op.operands[::-1]):
@@ -251,16 +237,6 @@ def _opposite_of(value: Value, r: Rewriter) -> Value:
     return r.again(op, *opposites).result
 
 
-def select_of_truth(op: Op, r: Rewriter) -> Value | None:
-    """select c, true, false = c;  select c, false, true = not c."""
-    c, a, b = op.operands
-    if element(a.type) != I1 or c.type != op.result.type:
-        return None
-    if _is(a, True) and _is(b, False):
-        return c
-    return _not(c, r) if _is(a, False) and _is(b, True) else None
-
-
 def constant_guard(op: Op, r: Rewriter) -> list[Value] | None:
     """A guard that always holds goes; an operation whose guard never holds goes, its results are
     undefined, but for a load that says what they are then."""
@@ -289,11 +265,11 @@ RULES: dict[str, list[Rule]] = {
     "icmp": [compare_constant_on_the_right, compare_with_itself, compare_by_bounds,
              compare_of_truth, compare_strictly],
     "fcmp": [compare_constant_on_the_right],
-    "xor": [not_of_not, not_of_compare, not_of_moved],
-    "and": [both_and_neither, condition_with_its_predicate],
-    "or": [both_and_neither, condition_with_its_predicate],
+    "xor": [not_of_compare, not_of_moved],
+    "and": [condition_with_its_predicate],
+    "or": [condition_with_its_predicate],
     "cmpp": [predicates_of_not, predicates_of_constant],
     "psi": [merge_of_few, merge_with_constant],
-    "select": [select_of_constant, select_of_not, select_of_truth, select_with_constant_last],
+    "select": [select_of_constant, select_of_not, select_with_constant_last],
 }
 

@@ -31,6 +31,9 @@ _ALONE = 1.3  # of 8-bit products that do not run while their sums are scaled (`
 _TURN = 4.0  # multiply-adds that an element costs that a thread turns on its way to shared memory
 _BESIDE_OPERANDS = 24  # where a thread computes operands of wgmma: all but sums, words and operands
 _TENSOR_GAIN = 16  # how much faster tensor cores are than CUDA cores
+# Of larger stages of wgmma three are enough, not four.  H200: low-rank factors of 16
+# beside a product of 4096 in cube 205 us by 128 x 256 x 64, 241 by 128 x 128 x 64.
+_WIDE_STAGE = 48 * 1024
 _CONVERTED = 20.0  # multiply-adds that an element costs that a thread converts for wgmma
 _TENSOR_STEP = {True: 8e5, False: 1e5}  # multiply-adds that a k step of wgmma, of mma costs
 # Where threads compute in each step where rows are: several blocks of few warps compute that beside
@@ -123,11 +126,10 @@ def _tensor_cost(dot: Feature, row: MatrixInstruction, target: Target, carried: 
     blocks = 1 if wide else 2
     room = (target.shared_per_multiprocessor // blocks - target.shared_reserved - results)
     stages = min(room, target.shared_per_block - 1024 - results) // stage
-    needed = (4 if wide else 3) if "async_copy" in target.features else 2
+    needed = 2 if "async_copy" not in target.features else 4 if wide and stage <= _WIDE_STAGE else 3
     if wide and dot.scaled and stage >= LARGE_STAGE:
         needed = RELEASED_STAGES  # H200, 4096 in cube: 194 us by 128 x 256 x 128, 230 by half of K
-    registers = target.registers_per_thread - BESIDE_RESULTS if carried else MATRIX_ACCUMULATORS
-    if (held > MATRIX_ACCUMULATORS or held + carried / threads > registers or stages < 2
+    if (held + carried / threads > target.registers_per_thread - BESIDE_RESULTS or stages < 2
             or threads > target.threads_per_block):
         return SPILLS + held + stage
     # What threads compute for wgmma: words that they read, and two sets of operands, of which one

@@ -149,7 +149,8 @@ def _form_of(kernel: Kernel, cfg: Cfg) -> str:
                  "takes_turns", "windows_of_bytes"):
         if getattr(row_loops, name)(kernel, cfg):
             nested = name.endswith("passes") and any(loop.depth > 1 for loop in cfg.loops)
-            return "nested_passes" if nested else name
+            taps = name == "adds_tiles" and row_loops.adds_taps(kernel, cfg)
+            return "nested_passes" if nested else "adds_taps" if taps else name
     return "turned" if _turns(kernel) else ""
 
 

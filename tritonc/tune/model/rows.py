@@ -21,7 +21,7 @@ _STREAM_ELEMENTS = 1024  # per program of a kernel without dots: 128 threads, 8 
 _STREAM_EACH, _STREAM_MOST = 8, 8192  # elements of a thread, of a program of few rows
 _PASSES = 2048  # of several passes over rows, and of sums over columns: 256 threads
 _NESTED = 4096  # where rows lie in rows: batch norm backward 0.145 ms, by 2048 0.195 (H200)
-_LINE_BYTES = 128  # of columns that are kept, where programs are numbered along several axes
+_LINE_BYTES = 256  # of columns that are kept, where programs are numbered along several axes
 # The same along one, where each has all rows: of less, memory brings what another program reads.
 # Halves of 8192 columns on an H200: 0.049 ms by 16, 0.040 by 32.
 _PIECE_BYTES = 64
@@ -48,8 +48,12 @@ _ROW_THREADS = ((64, 6 << 10, 0), (128, 12 << 10, 0), (256, 24 << 10, 5), (256, 
                 (512, None, 0))
 _FLAT_BYTES, _FLAT_ASPECT = 4096, 8  # of a tile of two axes, both contiguous along the last
 _COMPUTED = 4  # bytes of an element of a window of pixels, whatever it has in memory
-_ADDED_BYTES = 1024  # of one that a loop adds others to: what lies beyond an edge costs as much
-_SQUARE_BYTES = 16 * 1024  # of a tile of two axes that is only moved: long pieces of rows both ways
+# Of one that loops add others to: what lies beyond an edge costs as much; and where they add a
+# known number of taps, of which threads read many again.
+_ADDED_BYTES, _TAPS_BYTES = 1024, 2048
+# Of a tile of two axes that is only moved: long pieces of rows both ways, longer ones where it is
+# written, whose ends share lines with other programs.
+_TURNED_BYTES, _TURNED_ASPECT = 32 * 1024, 0.5
 
 
 class Rows(NamedTuple):
@@ -118,12 +122,13 @@ def _row_cost(profile: Profile, form: str, target: Target, range_: Sequence[int]
     if flat and (not reductions or form == "ends_by_tile"):
         height, width = flat[0].extents[-2:]
         if form == "turned":
-            size, aspect = _SQUARE_BYTES / flat[0].bytes, 1
+            size, aspect = _TURNED_BYTES / flat[0].bytes, _TURNED_ASPECT
         elif form == "ends_by_tile":
             size, aspect = _WAITING, _FLAT_ASPECT
         else:
             computed = _COMPUTED if form == "windows_of_bytes" else flat[0].bytes
-            size = (_ADDED_BYTES if form == "adds_tiles" else _FLAT_BYTES) / computed
+            size = {"adds_tiles": _ADDED_BYTES, "adds_taps": _TAPS_BYTES}.get(
+                form, _FLAT_BYTES) / computed
             aspect = _FLAT_ASPECT
         return abs(log2(max(largest, 1) / size)) + 0.1 * abs(log2(width / height / aspect))
     if flat and _only_computed(profile, largest):
@@ -135,13 +140,15 @@ def _row_cost(profile: Profile, form: str, target: Target, range_: Sequence[int]
     if range_ and reductions:
         each = target.multiprocessors * target.threads_per_multiprocessor * _STREAM_EACH
         wanted = min(max(each / (prod(range_) / max(rows)), wanted), _STREAM_MOST)
+    columns = [len(f.extents) - 1 not in f.axes for f in reductions]
+    if any(0 in f.axes for f, left in zip(reductions, columns, strict=True) if left):
+        wanted = max(wanted, _PASSES)
     cost = abs(log2(max(largest, 1) / wanted))
-    for kept, feature in zip(rows, reductions, strict=True):
-        columns = len(feature.extents) - 1 not in feature.axes
+    for kept, feature, left in zip(rows, reductions, columns, strict=True):
         line = (_PIECE_BYTES if form == "sums_columns" else _LINE_BYTES) // min(
             (f.bytes for f in profile if f.kind == "access" and f.extents == feature.extents),
             default=_LINE_BYTES) or 1
-        cost += 0.3 * abs(log2(kept / (line if columns else 1))) / len(reductions)
+        cost += 0.3 * abs(log2(kept / (line if left else 1))) / len(reductions)
     return cost
 
 

@@ -229,13 +229,16 @@ kernel void norm(const half* x, half* y, int N) {
 
 
 def test_entries_for_lengths_of_rows() -> None:
-    """Where a row is loaded again: few threads for few bytes; what was chosen by hand stays."""
+    """Where a row is loaded again: few threads for what fits a tile; what was chosen by hand stays.
+    """
     norm = package.compile(ROWS, arch="sm_90a")
-    assert [norm.variant(9, None, None, n) for n in (1, 3072, 3073, 6144, 6145, 12288, 12289,
-                                                      28672, 28673)] == [1, 1, 2, 2, 3, 3, 0, 0, 4]
-    assert [kernel.threads for kernel in (norm, *norm.variants)] == [256, 64, 128, 256, 512]
+    assert [norm.variant(9, None, None, n) for n in (
+        1, 512, 513, 1024, 1025, 2048, 2049, 8192, 8193, 12288, 12289, 28672, 28673)] == [
+        1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 0, 0, 6]
+    assert [kernel.threads for kernel in (norm, *norm.variants)] == [
+        256, 32, 64, 64, 128, 256, 512]
     assert [kernel.tunables["T"] for kernel in (norm, *norm.variants)] == [
-        2048, 1024, 1024, 2048, 4096]
+        2048, 512, 1024, 2048, 4096, 2048, 4096]
     for tunables in ({"T": 2048}, {"num_warps": 8}):
         assert not package.compile(ROWS, arch="sm_90a", tunables=tunables).variants
 

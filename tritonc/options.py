@@ -9,7 +9,7 @@ from tritonc.records import dataclass
 
 DEFAULT_ARCH = "sm_80"  # its PTX runs on every GPU from Ampere on
 MOST_VARIANTS = 12  # of a kernel beside the general entry, where --variants has no number
-MOST_PLANNED = 16  # where each is compiled only when a launch first takes it
+MOST_PLANNED = 32  # where each is compiled only when a launch first takes it
 NATIVE = "native"  # as --arch: the GPU of this machine
 
 

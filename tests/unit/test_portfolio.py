@@ -16,8 +16,10 @@ from tritonc.ir.core import Module
 from tritonc.options import Options
 from tritonc.source import Diagnostics, SourceFile
 from tritonc.tune.model.choose import choose
+from tritonc.tune.model.features import features
 from tritonc.tune.model.loops import TYPICAL, loops_around
 from tritonc.tune.model.portfolio import cover, portfolio
+from tritonc.tune.model.times import formula
 from tritonc.variants import choice
 
 SOURCE = """
@@ -46,6 +48,7 @@ class Program:
         self.options = Options(arch="sm_90a")
         diagnostics = Diagnostics()
         source = SourceFile("f.tc", text.replace("LOOP", loop))
+        self.text = text
         self.program = parse(stages.preprocess(source, self.options, diagnostics).tokens,
                              diagnostics)
         self.space = {t.name: t.values or ()
@@ -105,11 +108,25 @@ def test_costs_fit_their_places() -> None:
 
 
 def test_clusters_on_tensor_cores_run_all_at_once() -> None:
-    """No launch takes them that has more: decode products and convolutions were slower so."""
+    """No launch takes them that has more: decode products and convolutions were slower so, but of
+    the fewest rows of mma."""
     p = Program(UP)
     found = portfolio(p.space, p.lower, p.target, choose(p.space, p.lower, p.target), 12)
     assert found is not None and any("cluster_k" in m.binding for m in found.members)
-    assert all((m.cost.blocks == 0) == ("cluster_k" in m.binding) for m in found.members)
+    assert all((m.cost.blocks == 0) == ("cluster_k" in m.binding and m.binding["TM"] > 16)
+               for m in found.members)
+
+
+def test_a_cost_does_not_depend_on_how_addresses_are_written() -> None:
+    """What a row of an operand begins with may be part of each element's index."""
+    p = Program(UP)
+    plain = "*(a + rm[:, newaxis] * K + rk + k)"
+    assert plain in p.text
+    other = Program(UP, p.text.replace(plain, "a[(rm[:, newaxis] + 0 * rk) * K + (rk + k)]"))
+    tile = {"TM": 64, "TN": 64, "TK": 64}
+    costs = [formula(features(each.lower(tile).kernels[0]), (64,), p.target)
+             for each in (p, other)]
+    assert costs[0] == costs[1]
 
 
 def test_tiles_of_convolutions() -> None:

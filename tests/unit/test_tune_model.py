@@ -15,6 +15,7 @@ from tritonc.ir.core import Module
 from tritonc.options import Options
 from tritonc.source import Diagnostics, SourceFile
 from tritonc.tune.model import choose as model
+from tritonc.tune.model.rows import row_entries
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 TARGET = find("sm_80")
@@ -91,6 +92,30 @@ TAPS = TILE.replace("BEGIN", "get_global_range(1)") + """
 def test_tiles_of_sums(text: str, tile: tuple[int, int]) -> None:
     """Columns of two lines of memory; twice as much of a known number of taps."""
     assert tuple(Lowering(text).choose("sm_90a").values()) == tile
+
+
+ROWS = """
+const tunable int T = {256, 512, 1024, 2048, 4096, 8192};
+kernel void f(const float* x, float* y, int N) {
+  int r[T] = 0 ... T, row = get_program_id(0) * N;
+  float sum[T] = 0;
+  for (int n = 0; n < N; n += T) sum += r + n < N ? x[row + n + r] : 0;
+  float s = sum[+];
+  for (int n = 0; n < N; n += T) @(r + n < N) y[row + n + r] = x[row + n + r] / s;
+}
+"""
+
+
+@pytest.mark.parametrize("ctype, wide", [("float", 8), ("half", 4)])
+def test_entries_for_rows(ctype: str, wide: int) -> None:
+    """Where a tile holds the row, a thread has 32 elements of it."""
+    lowering = Lowering(ROWS.replace("float", ctype))
+    found = row_entries(lowering.space, lambda b: lowering(b).kernels[0], lowering.choose())
+    whole = {(512, 1): 512, (1024, 2): 1024, (2048, 2): 2048, (4096, 4): 4096}
+    whole[1024 * wide, wide] = 8192
+    assert {(*row.binding.values(),): row.most for row in found[:len(whole)]} == whole
+    longest = (56 << 10) // (wide // 2) + 1
+    assert (*found[-1].binding.values(), found[-1].least) == (8192, 16, longest)
 
 
 BATCHES = """

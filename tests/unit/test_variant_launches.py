@@ -19,7 +19,7 @@ from tritonc.launch.compare import differences
 from tritonc.launch.data import prepare
 from tritonc.launch.interpreter import launch
 from tritonc.launch.run_problems import read_problems
-from tritonc.options import MOST_VARIANTS, Options
+from tritonc.options import MOST_PLANNED, Options
 from tritonc.source import Diagnostics, SourceFile
 
 
@@ -108,7 +108,7 @@ def test_a_launch_compiles_the_variant_that_it_takes(monkeypatch: pytest.MonkeyP
     """Once; the choice is that of variants which are there from the beginning."""
     gpu = install(monkeypatch)
     kernel = package.compile(PRODUCT, "sm_80")
-    whole = package.compile(PRODUCT, "sm_80", variants=MOST_VARIANTS)
+    whole = package.compile(PRODUCT, "sm_80", variants=MOST_PLANNED)
     plain = package.compile(PRODUCT, "sm_80", variants=0)
     assert kernel.tile == whole.tile == plain.tile and not plain.variants
     x = FakeTensor(8192)

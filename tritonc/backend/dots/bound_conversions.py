@@ -11,6 +11,15 @@ What an f32 holds exactly is rounded once on its way through one.  Integers of s
 sign need no conversion at all: they are fractions of a 16-bit float whose exponent is known (see
 `emit/elements/packed`).  Weights of four bits are such.
 
+Before:  %d = sub %n, %z : i32<64, 8>             After:  %x = sitofp %n {bounds = (0, 15)} : bf16
+         %x = sitofp %d : bf16<64, 8>                      %y = uitofp %byte : bf16<64, 8>
+                                                           %t = fsub %x, %y : bf16<64, 8>
+
+Where a 16-bit float holds two integers and their difference exactly, it is the difference of two
+floats.  A difference of more than seven bits and a sign is computed so, as that of weights of four
+bits and zero points of eight: both operands take fewer instructions than the difference, and a zero
+point is converted once for all its neighbours.
+
 The product of two 16-bit floats, or of one and an integer of as many digits, has at most 22 bits,
 and none that counts below f32's last: f32 has it exactly, so it is rounded once, as the short one
 is.  Floats that are put together of bits, as those of four or eight bits are, are such where their
@@ -19,6 +28,7 @@ lower half is zero; what scales their exponent is exact if it is so for each pat
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import combinations
 from struct import pack, unpack
 
@@ -29,7 +39,7 @@ from tritonc.ir.build import make_op
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value, uses
 from tritonc.ir.numeric.numbers import round_to
-from tritonc.ir.types import BF16, F16, F32, I16, Scalar, Tile, scalar, with_element
+from tritonc.ir.types import BF16, F16, F32, I8, I16, Scalar, Tile, scalar, with_element
 
 EXACT = 1 << 24  # all integers up to here are numbers of f32
 _DIGITS = {BF16: 1 << 8, F16: 1 << 11}  # all integers up to here are numbers of a format
@@ -43,6 +53,7 @@ def bound_conversions(kernel: Kernel, context: Context) -> bool:
     target: Target = context.target
     if "bf16_arithmetic" in target.features:
         changed = _short_products(kernel, facts)
+        changed |= _differences(kernel, facts)
     for op in kernel.ops():
         if op.name not in ("sitofp", "uitofp") or not isinstance(op.result.type, Tile) \
                 or scalar(op.result.type) not in (F16, BF16):
@@ -56,11 +67,37 @@ def bound_conversions(kernel: Kernel, context: Context) -> bool:
 
 
 def _short_products(kernel: Kernel, facts: Facts) -> bool:
+    return _replaced(kernel, lambda op: _short(op, facts) if op.name == "fpcast" else [])
+
+
+def _differences(kernel: Kernel, facts: Facts) -> bool:
+    """Convert what is subtracted, not the difference, where that has too many bits."""
+    def parts(op: Op) -> list[Op]:
+        whole = defined_by(op.operands[0], "sub") if op.name == "sitofp" else None
+        if whole is None or not isinstance(op.result.type, Tile) \
+                or (to := scalar(op.result.type)) not in _DIGITS:
+            return []
+        bounds = [facts.interval(v) for v in (whole.result, *whole.operands)]
+        if any(max(-least, most) > _DIGITS[to] for least, most in bounds) \
+                or bounds[0][1] - bounds[0][0] < _DIGITS[to] // 2:
+            return []
+        made = [make_op("uitofp", byte.operands, op.result.type, span=op.span)
+                if (byte := defined_by(v, "zext")) is not None
+                and scalar(byte.operands[0].type) == I8
+                else make_op("sitofp", [v], op.result.type, span=op.span)
+                for v in whole.operands]
+        return [*made, make_op("fsub", [one.result for one in made], span=op.span)]
+
+    return _replaced(kernel, parts)
+
+
+def _replaced(kernel: Kernel, replacement: Callable[[Op], list[Op]]) -> bool:
+    """Let the last of other operations take the place of each that has some."""
     replaced: dict[Value, Value] = {}
     for block in kernel.blocks:
         ops: list[Op] = []
         for op in block.ops:
-            made = _short(op, facts) if op.name == "fpcast" else []
+            made = replacement(op)
             if made:
                 replaced[op.result] = made[-1].result
                 made[-1].result.name = op.result.name

@@ -11,6 +11,10 @@ are turned, and the sum is turned back behind the loop, which is another name fo
 registers.  With 32 rows and 64 columns more multiprocessors have a tile than with 64, and they
 bring whole lines of memory, which 32 columns of 16 bits are not.
 
+A product of more than 128 rows, and of fewer columns, that only adds up is swapped, too: a tile of
+256 x 128 has four warpgroups as it is, and no registers for a producer warp (3072 in cube 184 us on
+an H200), and two as 128 x 256 (100 us).
+
 A product whose right operand the loop computes, and whose left one it does not, is swapped too:
 wgmma takes the left one from registers, where threads compute it (`raw_operands`).
 
@@ -37,6 +41,7 @@ from tritonc.ir.types import Tile, element, shape
 
 TURN = (1, 0)
 LEAST_ROWS = 64  # with which wgmma takes a product as it is
+MOST_ROWS = 128  # of two warpgroups
 
 
 def turn_dots(kernel: Kernel, target: Target, infos: axis_info.Infos) -> bool:
@@ -75,12 +80,20 @@ def _fits(kernel: Kernel, one: SummedDot, target: Target, infos: axis_info.Infos
 
     def takes(row: MatrixInstruction) -> bool:
         return (row.kind == WGMMA and row.is_filled(columns, rows, depth)
-                and (rows < row.rows or _computed_right(one) or factors_of_columns(one.dot, readers)
-                     or _turned_back(kernel, one))
+                and (rows < row.rows or _computed_right(one) or _turned_back(kernel, one)
+                     or factors_of_columns(one.dot, readers)
+                     or (MOST_ROWS < rows > columns and _adds_plainly(one, readers)))
                 and (row.transposes or all(inner_first(one.dot, infos))))
 
     rows_of_table = candidates(target.features, one.dot.operands[0].type, one.dot.result.type)
     return not any(n & (n - 1) for n in (rows, columns, depth)) and any(map(takes, rows_of_table))
+
+
+def _adds_plainly(one: SummedDot, readers: Mapping[Value, Sequence[Op]]) -> bool:
+    """Whether both operands are loaded, and nothing is computed of the product before it is added.
+    """
+    return all(is_plain(v, True) for v in one.dot.operands[:2]) and not any(
+        op.name == "fmul" for op in readers.get(one.dot.result, ()))
 
 
 def _computed_right(one: SummedDot) -> bool:

@@ -14,6 +14,8 @@ each program, along an axis of the grid that programs do not see: their numbers 
 
 Where the loop's sums only go, element by element, into stores, each block owns a part of the tile,
 gets the sums of that, and stores it; of a number of blocks that is no power of two, the first do.
+Loads behind the loop that may read what another block stores, such as a bias, then come before the
+blocks meet.
 Otherwise the first block gets all sums and goes on alone.
 
 Legal where all effects of the kernel stand behind such a loop, one on each way: what comes before
@@ -26,7 +28,7 @@ from __future__ import annotations
 from math import prod
 
 from tritonc.analysis.aliases import Roots, may_alias, pointer_roots
-from tritonc.analysis.values import int_of
+from tritonc.analysis.values import int_of, needed
 from tritonc.backend.launch.shared_loops import SharedLoop, kind_of_sum, shared_loop
 from tritonc.backend.launch.sum_in_memory import add_parameter, add_up, go_on_alone
 from tritonc.backend.memory.masks.pad_tiles import spread
@@ -130,7 +132,10 @@ def _split(kernel: Kernel, one: SharedLoop, sums: list[Value], owner: tuple[int,
     if not in_memory:
         one.preheader.ops.insert(len(one.preheader.phis()), make_op(
             "cluster_arrive", [], span=before.span))
-    after = Builder(one.exit, len([v for v in sums if v.op in one.exit.ops]), before.span)
+    ahead = [] if in_memory or owner is None else _ahead(kernel, one, sums) or []
+    one.exit.ops[:] = [*ahead, *(op for op in one.exit.ops if op not in ahead)]
+    after = Builder(one.exit, len(ahead) + len([v for v in sums if v.op in one.exit.ops]),
+                    before.span)
     behind = [op for block in kernel.blocks if block not in one.loop for op in block.ops]
     totals: dict[Value, Value] = {}
     if in_memory:
@@ -254,7 +259,7 @@ def _owner(kernel: Kernel, one: SharedLoop, sums: list[Value], blocks: int
             bits = bits[log2(LEAST):]
         take = min(len(bits), log2(owners) - len(found))
         found += bits[len(bits) - take:]
-    if len(found) < log2(owners) or not _element_by_element(kernel, one, sums):
+    if len(found) < log2(owners) or _ahead(kernel, one, sums) is None:
         return None
     return tuple(found)
 
@@ -264,9 +269,10 @@ def _behind(kernel: Kernel, one: SharedLoop) -> list[Block]:
     return [block for block in cfg.order if cfg.dominates(one.exit, block)]
 
 
-def _element_by_element(kernel: Kernel, one: SharedLoop, sums: list[Value]) -> bool:
-    """Whether all effects behind the loop are stores of what is made of the sums, element by
-    element, that no load behind the loop may meet."""
+def _ahead(kernel: Kernel, one: SharedLoop, sums: list[Value]) -> list[Op] | None:
+    """What has to stand before the blocks of a cluster meet: loads behind the loop of what their
+    stores may change, with what makes the addresses.  None unless all effects behind the loop are
+    stores of what is made of the sums, element by element, and such loads can stand there."""
     made = set(sums)
     stores: list[Op] = []
     loads: list[Op] = []
@@ -276,20 +282,25 @@ def _element_by_element(kernel: Kernel, one: SharedLoop, sums: list[Value]) -> b
             if op.name == "store":
                 if op.operands[1] not in made or op.operands[0] in made or not isinstance(
                         op.operands[0].type, Tile):
-                    return False
+                    return None
                 stores.append(op)
             elif row.effects - {READ} and not row.terminator and op.name != "assume":
-                return False
+                return None
             elif any(value in made for value in op.inputs()):
                 if not row.elementwise and op.name != "trans":
-                    return False
+                    return None
                 made.update(op.results)
             if op.name == "load":
                 loads.append(op)
     roots: Roots = pointer_roots(kernel)
-    return all(load.operands[0] is store.operands[0]
-               or not may_alias(kernel, load.operands[0], store.operands[0], roots)
-               for load in loads for store in stores)
+    late = [load for load in loads if any(
+        load.operands[0] is not store.operands[0]
+        and may_alias(kernel, load.operands[0], store.operands[0], roots) for store in stores)]
+    first = next((i for i, op in enumerate(one.exit.ops) if op in stores), len(one.exit.ops))
+    if any(load not in one.exit.ops[:first] or load.results[0] in made for load in late):
+        return None
+    found = needed(one.exit.ops, [load.result for load in late])
+    return None if any(value in made for op in found for value in op.inputs()) else found
 
 
 def _guard_stores(kernel: Kernel, one: SharedLoop, b: Builder, totals: dict[Value, Value],

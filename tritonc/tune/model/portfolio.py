@@ -18,9 +18,9 @@ from tritonc.backend.target.target import Target
 from tritonc.records import NamedTuple
 from tritonc.source import CompileError
 from tritonc.tune.model.choose import Binding, Lower, Ranked, middle, multiples, neighbours, ranked
-from tritonc.tune.model.features import features
+from tritonc.tune.model.features import Profile, features
 from tritonc.tune.model.loops import Around, forms, loops_around
-from tritonc.tune.model.times import IN_MEMORY, cluster_sizes, computing, doubtful
+from tritonc.tune.model.times import IN_MEMORY, cluster_sizes, clusters_meet, doubtful
 from tritonc.tune.model.times import priced as cost_of
 from tritonc.variants import choice
 from tritonc.variants.choice import Cost
@@ -41,6 +41,8 @@ _MOST_LISTED = 10_000  # of so many
 # The sizes that a portfolio is made for: along the first two axes of the range, along further ones
 # (batches), and of the loop.
 _EXTENTS = tuple(1 << e for e in range(4, 15))
+_BETWEEN = tuple(sorted((*_EXTENTS, *(3 << e for e in range(4, 13)))))  # for portfolios of many
+_MANY = 16
 _PIXELS = tuple(1 << e for e in range(7, 18))  # along the first one where rows are computed
 _BATCHES = (1, 8, 64)
 _LENGTHS = tuple(1 << e for e in range(5, 15))
@@ -101,6 +103,7 @@ def portfolio(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
                  if row.profile]
     known: list[tuple[Binding, Cost, tuple[int, ...]]] = []
     doubts: list[float] = []
+    profiles: list[Profile] = []
     (kernel,) = lower(base).kernels
     if any(chained(block) for block in kernel.blocks):
         return None
@@ -112,21 +115,22 @@ def portfolio(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
         for row in rows:
             tile, depths = form.cuts(row.binding)
             found = cost_of(row.profile, depths, target, blocks)
-            if found is not None and (blocks == 1 or not computed or (
-                    blocks == 2 and min(tile) >= LEAST_SENT and prod(tile) <= MOST_SENT)):
+            if found is not None and _is_measured(row, tile, blocks):
                 known.append(({**row.binding, **more}, found, tile))
+                profiles.append(row.profile)
                 doubts.append(doubtful(row.profile, found))
     first = next((i for i, (binding, *_) in enumerate(known) if binding == base), None)
     if first is None:
         return None
-    times = _times(known, form, _PIXELS if computed else _EXTENTS)
+    extents = _EXTENTS if most <= _MANY else _BETWEEN
+    times = _times(known, form, _PIXELS if computed else extents, extents)
     best = times.min(axis=0)
     chosen, served, worst = cover(times / best, first, most)
     members = []
     for i in chosen:
         binding, cost, _ = known[i]
         # In several waves, on tensor cores: conv_nhwc of 28 x 28 27 us, 23 by blocks without.
-        if "cluster_k" in binding and computing(rows[0].profile, target)[0] != "cores":
+        if "cluster_k" in binding and not clusters_meet(profiles[i], target):
             cost = cost._replace(blocks=0)
         # What is as doubtful of both was no reason for the general one: conv_nchw of 79 x 341 took
         # 128 x 64 for 32 filters, 1134 us, and not 64 x 32, 772.
@@ -135,12 +139,12 @@ def portfolio(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
     if in_memory and form.axes < 3 and form.loops and not (scaled or computed) \
             and "wgmma" in target.features:
         least = times[[first, *chosen]].min(axis=0)
-        members += _in_memory(rows, form, target, least)
+        members += _in_memory(rows, form, target, least, extents)
     return Portfolio(known[first][1], tuple(members), form.loops, served, worst)
 
 
-def _in_memory(rows: Sequence[Ranked], form: Form, target: Target, least: np.ndarray
-               ) -> list[Member]:
+def _in_memory(rows: Sequence[Ranked], form: Form, target: Target, least: np.ndarray,
+               extents: tuple[int, ...]) -> list[Member]:
     """The combinations that save most at sizes which take `least` without memory of the launch."""
     import numpy as np
 
@@ -152,7 +156,7 @@ def _in_memory(rows: Sequence[Ranked], form: Form, target: Target, least: np.nda
             if cost is not None:
                 known.append(({**row.binding, "memory_k": blocks}, cost, tile))
     members: list[Member] = []
-    times = _times(known, form) if known else np.ones((1, 1))
+    times = _times(known, form, extents, extents) if known else np.ones((1, 1))
     while known and len(members) < _MOST_IN_MEMORY:
         gains = np.log2(np.maximum(1, least / times)).sum(axis=1).round(6)
         best = int(gains.argmax())
@@ -161,6 +165,12 @@ def _in_memory(rows: Sequence[Ranked], form: Form, target: Target, least: np.nda
         members.append(Member(known[best][0], slower(known[best][1], DOUBT)))
         least = np.minimum(least, times[best])
     return members
+
+
+def _is_measured(row: Ranked, tile: Sequence[int], blocks: int) -> bool:
+    """Whether clusters of so many blocks are known to do what the model says, of a convolution."""
+    return blocks == 1 or not any(f.computed for f in row.profile if f.kind == "dot") or (
+        blocks == 2 and min(tile) >= LEAST_SENT and prod(tile) <= MOST_SENT)
 
 
 def slower(cost: Cost, doubt: float) -> Cost:
@@ -208,8 +218,8 @@ def times_at(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
     def taken(row: Ranked) -> int:
         tile, depths = form.cuts(row.binding)
         found = cost_of(row.profile, depths, target, blocks)
-        return choice.LARGEST if found is None else int(
-            choice.time(found, tile, extents, lengths))
+        return int(choice.time(found, tile, extents, lengths)) if (
+            found is not None and _is_measured(row, tile, blocks)) else choice.LARGEST
 
     return [taken(row) for row in rows]
 
@@ -287,15 +297,15 @@ def cover(ratios: np.ndarray, first: int, most: int, within: float = WITHIN
 
 
 def _times(known: Sequence[tuple[Binding, Cost, tuple[int, ...]]], form: Form,
-           first: tuple[int, ...] = _EXTENTS) -> np.ndarray:
-    """The time of each combination at each size of a grid with these extents along axis 0."""
+           first: tuple[int, ...], second: tuple[int, ...]) -> np.ndarray:
+    """The time of each combination at each size of a grid with these extents along two axes."""
     import numpy as np
 
     class Sizes(np.ndarray):
         def select(self, yes: np.ndarray, no: np.ndarray) -> np.ndarray:
             return np.where(self, yes, no).view(Sizes)
 
-    axes = [first, _EXTENTS, _BATCHES][:form.axes]
+    axes = [first, second, _BATCHES][:form.axes]
     # The innermost loop is as long as the grid says; those around it are short, as are taps.
     lengths = _LENGTHS if form.loops and form.loops[0].arguments else (_TYPICAL,)
     sizes = np.array([*product(*axes, lengths)], np.int64)

@@ -21,6 +21,7 @@ from __future__ import annotations
 from math import prod, sqrt
 
 from tritonc.backend.dots.split_dots import FEW, MATRIX_WARPS, SUMS, WARPS
+from tritonc.backend.dots.turn_dots import LEAST_ROWS, MOST_ROWS
 from tritonc.backend.launch.choose_warps import ACCUMULATORS, FRAGMENT, warpgroups
 from tritonc.backend.launch.split_loops import loops_to_share
 from tritonc.backend.pipeline.stages import (
@@ -45,21 +46,26 @@ from tritonc.variants.choice import MOST_BLOCKS, MOST_CYCLES, Cost
 _LATENCY = 950  # of a load from memory, with the barrier after it
 _ONCE = 3600  # of a launch
 _START = {"wgmma": 1500, "mma": 1500, "cores": 2500}  # of a block, before and after its steps
-_EDGE = {"wgmma": 0, "mma": 800, "cores": 800}  # of a step, where masks are in the way
+_EDGE = {"wgmma": 0, "mma": 500, "cores": 800}  # of a step, where masks are in the way
+_LEAST = 16  # rows of mma, whose masks are the same in all steps (`wanted_facts`)
 # Of a row of a box that lies beyond the tensor, and takes TMA longer than one of it (8.7, of 112 of
 # 128 rows): half of a tile's rows, where it does not divide the range.
-_BEYOND = 4
+_BEYOND = 2
 _MAPS = 1000  # of a launch whose blocks make tensor maps
 _BARRIER = 40  # of a step, around what is in flight, or between indices and copies
 _CHAIN = {"wgmma": 14, "mma": 90}  # of an instruction that waits for the one before it
 # Bytes in a cycle.
 _PORT = 47.0  # that a multiprocessor brings from the second-level cache by asynchronous copies,
-_BOXES = 40.0  # by TMA for large tiles, which leave the cache with little to repeat;
+_BOXES = 46.0  # by TMA for large tiles, which leave the cache with little to repeat;
 _ALONE = 53.0  # and one block; or blocks of one warpgroup that computes which rows it copies,
 _TOGETHER = 36.0  # and warpgroups that do so together, and wait for each other;
 _LOADED = 80.0  # by loads into registers, beside their latency
 # Multiply-adds in a cycle of a multiprocessor.
 _RATES = {"wgmma": 1540.0, "mma": 900.0, "cores": 128.0}  # the first two of 16-bit numbers
+_NARROW = 1.1  # of wgmma of 64 columns
+# Of large tiles of short rows, or of three stages: 2304 x 2304 x 4608 by 128 x 128 x 64 76 us, by
+# 128 x 128 x 128 79.
+_FEW = 1.03
 _CORES = 1.18  # cycles of CUDA cores for what could be one, of a product that fills its warps
 _SLICED = 0.2  # more where warps share the inner axis, or loads go out late
 _STEP = 60.0  # multiply-adds of a thread that a step costs it
@@ -70,6 +76,7 @@ _BESIDE = 0.34  # of the products that are computed while nothing is loaded, by 
 _ADDED = 1.0
 _DISTURBED = 0.08  # of the lesser of both that shows
 _WORK = 28.0  # operations of single elements in a cycle, beside a product
+_UNPACKED = 45.0  # of those of an operand that is computed where it is read: two in a register
 _PLAIN = 2  # but for so many of a load, which vectorised accesses do not need
 PIECE, WORD = 16, 4  # bytes that are copied at once; of elements that CUDA cores multiply
 # Of a step of a block alone, for each computed row beyond those of one warpgroup: 14 x 14 pixels by
@@ -85,7 +92,8 @@ SIZES = (2, 4)  # of clusters
 _AT_ONCE = {2: 66, 4: 30}
 _MULTIPROCESSORS = 132
 # Cycles.  64 x 64 by two blocks: 0.6 us more than a block alone; by hand 0.7, 128 x 128 1.4.
-_MEETING = 700
+_MEETING = 1000
+_LEAST_STAGES = 3  # 768 x 640 x 8192 by 128 x 128 x 128 in clusters of four 42 us, 22 by half of K
 _PUSHED = 20  # bytes in a cycle that each block sends
 # In memory of the launch: cycles until the last block knows that it is, and bytes in a cycle that
 # it gathers.
@@ -127,17 +135,27 @@ def formula(profile: Profile, depths: tuple[int, ...], target: Target, alone: bo
     # Of products that follow from each other one waits for the other, in one block.
     widest = max(uses, key=lambda one: one.threads)
     blocks = min(one.blocks(target) for one in uses)
+    packed = len(found) == 1 and _in_registers(found[0], widest)
     beside = work / _WORK * (_HIDDEN if widest.gathers else 1)
+    if packed:
+        beside = work / _UNPACKED * _short(found[0])
     if work and widest.kind == "cores":
         beside += _BARRIER
     inside = beside if widest.gathers else 0
     busy = sum(_busy(dot, one, inside) for dot, one in zip(found, uses, strict=True))
-    busy += beside - inside
-    wait = sum(_wait(dot, one) for dot, one in zip(found, uses, strict=True)) + beside
+    wait = sum(_wait(dot, one) for dot, one in zip(found, uses, strict=True))
+    if packed and widest.threads > 128:  # one warpgroup computes while another multiplies
+        busy = max(busy, beside) + _DISTURBED * min(busy, beside)
+        wait = beside + wait * (_HIDDEN if beside > wait else 1)
+    else:
+        busy, wait = busy + beside - inside, wait + beside
     if len(found) > 1:
         busy *= max(1.0, cost(profile, target))
     once = _ONCE + (_MAPS if widest.persistent else 0)
-    edge = _EDGE[widest.kind] + (_BEYOND * found[0].extents[-3] if widest.persistent else 0)
+    rows = found[0].extents[-3]
+    edge = _BEYOND * rows if widest.persistent else _EDGE[widest.kind]
+    if widest.kind == "mma" and rows == _LEAST:
+        edge = 0
     return Cost(target.multiprocessors, blocks, _UNIT * once, _UNIT * _START[widest.kind],
                 _cycles(busy), _cycles(wait), _cycles(edge), depths)
 
@@ -159,15 +177,25 @@ def priced(profile: Profile, depths: tuple[int, ...], target: Target, blocks: in
         at_once, beside = cost.processors // blocks, 0
         more = _TICKET + sums * blocks / _GATHERED
     else:
-        # Beside each other on CUDA cores, where that is measured; 2560 x 64 x 2560 of floats by
-        # 32 x 32 in clusters of two takes 34 us, and 42 by blocks of which a multiprocessor holds
-        # two.
         at_once = cost.processors * _AT_ONCE[blocks] // _MULTIPROCESSORS
-        beside = cost.blocks if computing(profile, target)[0] == "cores" else 1
+        beside = cost.blocks if clusters_meet(profile, target) else 1
+        room = target.shared_per_block - 2048 - sums * (blocks - 1) // blocks
+        if cost.blocks == 1 and room < _LEAST_STAGES * stage_bytes(dots[0]):
+            return None  # beside what the others send
         more = _MEETING + sums * (blocks - 1) / blocks / _PUSHED
     return cost._replace(processors=max(1, at_once), blocks=beside,
                          start=cost.start + round(_UNIT * more),
                          depths=(depths[0] * blocks, *depths[1:]))
+
+
+def clusters_meet(profile: Profile, target: Target) -> bool:
+    """Whether clusters stand beside each other on multiprocessors, and more wait for a place: where
+    that is measured, on CUDA cores and by tiles of the fewest rows of mma.  2560 x 64 x 2560 of
+    floats by 32 x 32 in clusters of two takes 34 us, and 42 by blocks of which a multiprocessor
+    holds two; 8 x 5120 x 5120 of weights of four bits by 16 x 32 14 us, and 19."""
+    kind = computing(profile, target)[0]
+    return kind == "cores" or (kind == "mma" and any(
+        dot.extents[-3] == _LEAST for dot in profile if dot.kind == "dot"))
 
 
 def cluster_sizes(kernel: Kernel, target: Target) -> tuple[int, ...]:
@@ -182,15 +210,17 @@ def cluster_sizes(kernel: Kernel, target: Target) -> tuple[int, ...]:
 
 
 def computed_beside(profile: Profile) -> float:
-    """Operations of single elements that a step takes beside its product.  Of rows that follow from
-    quotients, indices of a product on tensor cores count once for a piece that is copied at once.
+    """Operations of single elements that a step takes beside its product.  Indices cost something
+    where rows follow from quotients; of a product on tensor cores they count once for a piece that
+    is copied at once.  Of other rows only the first element of a piece has an address.
     """
     work, index, plain = (sum(prod(feature.extents) for feature in profile if feature.kind == kind)
                           for kind in ("work", "index", "access"))
     pieces = max((PIECE // dot.bytes for dot in profile if dot.computed and dot.bytes < WORD),
                  default=1)
     more = index - _PLAIN * plain
-    return max(0, work + min(0, more)) + max(0, more) / pieces
+    computed = any(feature.computed for feature in profile if feature.kind == "dot")
+    return max(0, work + min(0, more)) + (max(0, more) / pieces if computed else 0)
 
 
 def doubtful(profile: Profile, cost: Cost) -> float:
@@ -217,7 +247,8 @@ def use(dot: Feature, target: Target, work: float = 0) -> Use:
                              and str(row.operand) == dot.element and k >= row.depth]
     wide = next((row for row in rows if _takes(row, dot)), None)
     if wide is not None:
-        groups = warpgroups(*((m, n) if m >= wide.rows else (n, m)), places(dot))
+        swapped = _swapped(dot)
+        groups = warpgroups(*((n, m) if swapped else (m, n)), places(dot))
         persistent = results >= LARGE
         room = target.shared_per_block - 2048
         stages = room // stage if persistent else min(
@@ -260,11 +291,25 @@ def use(dot: Feature, target: Target, work: float = 0) -> Use:
     return Use("cores", threads, slices, within, max(2 * stage, sums), 1, late=registers > _LATE)
 
 
+def _swapped(dot: Feature) -> bool:
+    """Whether wgmma computes a dot the other way round (`turn_dots`)."""
+    m, n = dot.extents[-3:-1]
+    return m < LEAST_ROWS or (bool(dot.raw[1]) and n >= LEAST_ROWS) or (
+        MOST_ROWS < m > n and not any(dot.raw) and not dot.scaled)
+
+
 def _takes(row: MatrixInstruction, dot: Feature) -> bool:
     """Whether wgmma computes a dot, as it is or the other way round (`turn_dots`)."""
     m, n, _ = dot.extents
     return row.kind == WGMMA and (row.transposes or all(dot.inner)) and (
         (m >= row.rows and n >= row.columns) or (n >= row.rows and m >= row.columns))
+
+
+def _in_registers(dot: Feature, one: Use) -> bool:
+    """Whether threads compute an operand from narrower numbers where an instruction reads it: wgmma
+    takes it in place of rows, else it goes through shared memory once more."""
+    return any(dot.raw) and one.kind != "cores" and (
+        one.kind == "mma" or not dot.raw[1] or dot.extents[-2] >= LEAST_ROWS)
 
 
 def _slices(wanted: int, most: int, results: int) -> int:
@@ -276,11 +321,18 @@ def _busy(dot: Feature, one: Use, beside: float = 0) -> float:
     """Of a step of one of many blocks; `beside`: cycles of what is computed while others copy."""
     if one.kind == "cores":
         return _computed(dot, one)
-    computed = prod(dot.extents) / (_RATES[one.kind] * 2 / dot.bytes) + beside
+    computed = prod(dot.extents) / (_RATES[one.kind] * 2 / dot.bytes) * _narrow(dot, one) + beside
     rate = _ALONE if one.gathers else _PORT if not one.persistent else (
         _TOGETHER if dot.computed else _BOXES)
-    brought = stage_bytes(dot) / rate * _short(dot)
-    return max(computed, brought) + _DISTURBED * min(computed, brought)
+    brought = stage_bytes(dot) / rate * (1 if one.persistent else _short(dot))
+    few = _FEW if one.persistent and (one.ahead < 2 or _short(dot) > 1) else 1.0
+    return few * (max(computed, brought) + _DISTURBED * min(computed, brought))
+
+
+def _narrow(dot: Feature, one: Use) -> float:
+    """How much longer an instruction of few columns takes, for which rows are read as often."""
+    columns = dot.extents[-3 if _swapped(dot) else -2]
+    return max(1.0, _NARROW * (0.5 + 32 / columns)) if one.kind == "wgmma" else 1.0
 
 
 def _short(dot: Feature) -> float:

@@ -194,6 +194,8 @@ BACKEND: list[Pass] = [
     _row("backend.memory.vectorize", "Guards have their final form.", 0),
     _row("backend.memory.delay_loads", "After the last pass that moves loads and stores."),
     _row("backend.memory.rematerialize", "Loads have their places, so live ranges are known."),
+    _row("backend.memory.defer_loads", "After rematerialize: addresses that are recomputed may "
+         "leave enough registers."),
     _row("backend.layout.detach_results", "After vectorize: only wide stores need it.", 2),
     _row("backend.memory.compute_pieces", "After the last pass that moves operations: live ranges "
          "are final."),
@@ -314,6 +316,8 @@ ORDER: list[tuple[str, str, str]] = [
     ("allocate_shared", "limit_registers", "residency depends on the bytes of shared memory"),
     ("vectorize", "delay_loads", "how many registers a load needs depends on its width"),
     ("delay_loads", "rematerialize", "delayed loads may free enough registers"),
+    ("rematerialize", "defer_loads", "what is recomputed may leave enough registers"),
+    ("defer_loads", "insert_barriers", "a deferred load and its store are one access"),
     ("rematerialize", "limit_registers", "fewer registers are live"),
     ("delay_loads", "limit_registers", "fewer registers are live"),
     ("delay_loads", "insert_barriers", "a delayed load and its store are one access"),

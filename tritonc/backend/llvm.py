@@ -191,7 +191,7 @@ def assemble(text: str, target: Target, options: Options) -> str:
     module = llvm.parse_assembly(text)
     module.verify()
     optimize(module, code, options)
-    return _separate_high_halves(str(code.emit_assembly(module)))
+    return _read_extents_late(_separate_high_halves(str(code.emit_assembly(module))))
 
 
 HIGH_HALF = re.compile(r"\tmul\.hi\.([su]32) \t(%r\d+), ([^;]+);")
@@ -218,6 +218,28 @@ def _separate_high_halves(ptx: str) -> str:
         return (f"\t{{ .reg .b64 whole; .reg .b32 low; mul.wide.{kind} whole, {operands}; "
                 f"mov.b64 {{low, {name}}}, whole; }}")
     return HIGH_HALF.sub(separated, ptx)
+
+
+EXTENT = re.compile(r"\tmov\.u32 \t(%r\d+), (%nctaid\.[xyz]);\n")
+
+
+def _read_extents_late(ptx: str) -> str:
+    """The extents of the grid, read where they are used, in kernels with a producer warp.
+
+    They are constants, but ptxas gives them a register from where they are read first, at entry;
+    there a thread has fewer registers than the bodies leave (`setmaxnreg`), so it spills them.
+    """
+    functions = re.split(r"(?m)(?=^\.visible \.entry )", ptx)
+    for i, text in enumerate(functions):
+        for name, extent in EXTENT.findall(text) if "setmaxnreg" in text else ():
+            at = extent[1:].replace(".", "_")
+            use = re.compile(rf"(?m)^\t([^\n]*{name}\b[^\n]*)$")
+            text = use.sub(lambda line, name=name, extent=extent, at=at: (
+                f"\t{{ .reg .b32 {at}; mov.u32 {at}, {extent}; "
+                f"{re.sub(name + chr(92) + 'b', at, line[1])} }}"),
+                text.replace(f"\tmov.u32 \t{name}, {extent};\n", "", 1))
+        functions[i] = text
+    return "".join(functions)
 
 
 def optimize(module: llvm.ModuleRef, code: llvm.TargetMachine, options: Options) -> None:

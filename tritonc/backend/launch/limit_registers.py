@@ -8,7 +8,8 @@ a barrier in each step of k, and a row for memory and for other warps, which onl
 warps can fill.  Told how many blocks must fit, it uses no more than that leaves.  The number comes
 from `register_budget`, or from a pipeline that leaves other blocks room; nothing is set where one
 block is enough.  Where even a block alone leaves a thread fewer registers than it needs, a warning
-says how many live where.
+says how many live where; the assembler is told of the one block, since where it cannot do without
+spills, it takes a half or a quarter of the registers.
 
 A meta-parameter, `min_blocks`; 0 sets nothing.
 
@@ -43,9 +44,11 @@ def limit_registers(kernel: Kernel, context: Context) -> bool:
             blocks -= 1  # a fourth or fifth block would make threads spill (not timed)
     # So many blocks of rows were chosen that the estimate may be more than a thread gets.
     rows = blocks > 1 and not any(op.name in DOTS for op in kernel.ops())
-    _tell(kernel, context, estimate, available(kernel, context, blocks, estimate),
-          SLACK if rows else 1)
-    if blocks < 2:
+    room = available(kernel, context, blocks, estimate)
+    _tell(kernel, context, estimate, room, SLACK if rows else 1)
+    if "min_blocks" not in context.meta and estimate.pressure().registers > room:
+        blocks = max(1, blocks)  # one that has to spill gets a half or less, if nothing is said
+    if blocks < 1:
         return kernel.attributes.pop("min_blocks", None) is not None
     kernel.attributes["min_blocks"] = blocks
     return True

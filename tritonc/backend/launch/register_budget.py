@@ -35,6 +35,10 @@ STEP = 8  # registers are given in groups of so many
 SLACK = 1.15  # by which the estimate, as a rule, exceeds what the assembler needs
 LOOP_SLACK = 1.1  # and in loops that load; of rows in few registers the first, in more none
 SURE = 0.92  # of a thread's registers: beside mma.sync the estimate may be so much too low
+# Of a thread's registers, for general bodies, whose speed matters less: all bodies get those of the
+# one that needs the most, so the estimate of these shall be sure.
+GENERAL = 0.85
+RECOMPUTED = 0.7  # the same where addresses are recomputed for it, which costs least
 OVER = 1.4  # times as much does not fit, however the assembler orders what is computed
 # A second block is worth some more: products of 128 x 128 by 8 warps take 129 registers if nothing
 # is said, or 127; they are 5 to 10 % faster with two blocks.  At most 32 bytes are spilled.

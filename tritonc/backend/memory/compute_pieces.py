@@ -13,20 +13,24 @@ Of two readers of such a tile, one of which reduces it, that one comes first: `m
 `*p = o`.
 
 Done behind products, whose results fill most of the registers, in blocks whose estimate exceeds
-what a thread can have; beside a product, for what a loop adds to a sum of what is made of it.  Not
-where there are no products: the assembler orders those.  What others read too stays whole.  Loads
-of many registers come along if nothing is written between them and the last operation.  All of
-that moves to that operation, so that the order of accesses is the one that stands in the block.
+what a thread can have (in general bodies, GENERAL of that); beside a product, for what a loop adds
+to a sum of what is made of it.  Not where there are no products: the assembler orders those.  What
+others read too stays whole.  Loads of many registers come along if nothing is written between them
+and the last operation.  All of that moves to that operation, so that the order of accesses is the
+one that stands in the block.
 
 Must come after all passes that move or copy operations.
 """
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 from tritonc.analysis.registers.pressure import Estimate
 from tritonc.analysis.registers.weights import made_alone
 from tritonc.backend.dots.together import chained
-from tritonc.backend.launch.register_budget import SLACK, available
+from tritonc.backend.launch.register_budget import GENERAL, SLACK, available
+from tritonc.backend.memory.versions.general import general_blocks
 from tritonc.backend.pipeline.spread_late import spreads
 from tritonc.backend.pipeline.staged_loop import DOTS, held_elements
 from tritonc.ir.context import Context
@@ -42,14 +46,19 @@ def compute_pieces(kernel: Kernel, context: Context) -> bool:
     if not any(op.name in DOTS for op in kernel.ops()):
         return False
     estimate = Estimate(kernel)
-    room = SLACK * available(kernel, context, estimate=estimate)
+    room, general = available(kernel, context, estimate=estimate), general_blocks(estimate.cfg)
     readers, changed = uses(kernel), False
     for block in kernel.blocks:
         ends = [*_sums(block), *(op for op in block.ops if op.name == "shared_store")] if any(
             op.name in DOTS for op in block.ops) else block.ops
-        if ends and estimate.pressure([block]).registers > room:
+        found = estimate.pressure([block])
+        if not ends or found.registers <= room * (GENERAL if block in general else SLACK):
+            continue
+        if found.registers > SLACK * room:
             _reduce_early(block, readers)
             changed |= _mark(block, ends, readers, estimate)
+        else:
+            changed |= _mark(block, ends, readers, estimate, {value for value, _ in found.live})
     return changed
 
 
@@ -83,8 +92,10 @@ def _reduce_early(block: Block, readers: dict[Value, list[Op]]) -> None:
         block.ops[:] = [*before, *(op for op in block.ops if op in moved), *behind]
 
 
-def _mark(block: Block, ends: list[Op], readers: dict[Value, list[Op]], estimate: Estimate) -> bool:
-    """Mark what leads to one operation of `ends` alone, for each of them."""
+def _mark(block: Block, ends: list[Op], readers: dict[Value, list[Op]], estimate: Estimate,
+          peak: Set[Value] | None = None) -> bool:
+    """Mark what leads to one operation of `ends` alone, for each of them; only where some of it is
+    live at the peak, if that is given."""
     marked: set[Op] = set()
     for last in reversed(list(ends)):
         made = last.operands[1] if last.name == "shared_store" else last.result if (
@@ -92,7 +103,8 @@ def _mark(block: Block, ends: list[Op], readers: dict[Value, list[Op]], estimate
         if last in marked or made is None or estimate.weight(made) < ENOUGH:
             continue
         found = _leading(block, last, readers)
-        if not any(estimate.weight(op.result) >= ENOUGH for op in found):
+        if not any(estimate.weight(op.result) >= ENOUGH and (
+                peak is None or op.result in peak) for op in found):
             continue
         marked |= found
         moved = [op for op in block.ops if op in found]

@@ -19,7 +19,8 @@ A quotient of indices takes as long as some thirty additions: what it takes is c
 the quotient, as long as there is something of that kind.
 
 It ends when everything fits, or when nothing is left whose roots cost less than it does.  What
-still does not fit is told.
+still does not fit is told.  General bodies (`versions.general`) are to fit into fewer registers;
+there, what does not lower the estimates of all blocks together is taken back.
 
 Needs vectorize, which says how many addresses a tile's accesses need; after delay_loads, which
 makes room for the elements.
@@ -27,15 +28,17 @@ makes room for the elements.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 
 from tritonc.analysis.registers.pressure import Estimate
+from tritonc.analysis.registers.weights import RENAMED
 from tritonc.analysis.values import int_of, origin
-from tritonc.backend.launch.register_budget import SURE, available
+from tritonc.backend.launch.register_budget import RECOMPUTED, SURE, available
+from tritonc.backend.memory.versions.general import general_blocks
 from tritonc.ir.build import make_op
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_ops
-from tritonc.ir.core import Kernel, Op, Value
+from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.ops import DIVISIONS
 from tritonc.ir.types import I32, Tile, element, is_float
 
@@ -47,25 +50,33 @@ _SHAPES = ("splat", "broadcast", "reshape", "trans", "step_pointers")
 
 
 def rematerialize(kernel: Kernel, context: Context) -> bool:
-    """Compute addresses anew until the kernel fits into its registers."""
-    estimate, changed = Estimate(kernel), False
-    room = available(kernel, context, estimate=estimate) * SURE
-    left: set[Value] = set()
-    for _ in range(MOST_STEPS):
-        found = estimate.pressure()
-        if found.registers <= room:
-            break
-        live = {value for value, _ in found.live}
-        for value, chain in _candidates(found.live, left):
-            held = dict(found.live)[value]
-            if held - _cost(chain, live, estimate) >= LEAST:
-                left.add(value)
-                left.update(_spread(kernel, value, chain))
-                changed, estimate = True, Estimate(kernel)
+    """Compute addresses anew until the kernel fits into its registers, and general bodies into
+    fewer."""
+    estimate = Estimate(kernel)
+    room = available(kernel, context, estimate=estimate)
+    changed = False
+    for blocks, share in ((estimate.cfg.order, SURE),
+                          (general_blocks(estimate.cfg), RECOMPUTED)):
+        left: set[Value] = set()
+        for _ in range(MOST_STEPS):
+            found = estimate.pressure(blocks)
+            held = dict(found.live)
+            best = next(((value, chain) for value, chain in _candidates(found.live, left)
+                         if held[value] - _cost(chain, held.keys(), estimate) >= LEAST), None)
+            if found.registers <= share * room or best is None:
                 break
-        else:
-            break
+            general, changed = share == RECOMPUTED, True
+            copies = _spread(blocks, *best, RENAMED if general else ())
+            left.update((best[0], *copies))
+            old, estimate = estimate, Estimate(kernel)
+            if general and _total(estimate, blocks) >= _total(old, blocks):
+                copies.undo()
+                estimate = Estimate(kernel)
     return changed
+
+
+def _total(estimate: Estimate, blocks: Iterable[Block]) -> int:
+    return sum(estimate.pressure([block]).registers for block in blocks)
 
 
 def _candidates(live: Sequence[tuple[Value, float]], left: set[Value]
@@ -107,7 +118,7 @@ def is_number(divisor: Value) -> bool:
     return int_of(origin(divisor, _SHAPES)) is not None
 
 
-def _cost(chain: list[Op], live: set[Value], estimate: Estimate) -> float:
+def _cost(chain: list[Op], live: Set[Value], estimate: Estimate) -> float:
     """The registers of what the chain is made of, as far as it is not live anyway."""
     inside = {result for op in chain for result in op.results}
     roots = {estimate.live.root(v) for op in chain for v in op.operands if v not in inside}
@@ -115,17 +126,40 @@ def _cost(chain: list[Op], live: set[Value], estimate: Estimate) -> float:
                if root is not None and root not in live)
 
 
-def _spread(kernel: Kernel, value: Value, chain: list[Op]) -> list[Value]:
-    """Give each reader but phis a copy of the chain; the copies of the value."""
-    made: list[Value] = []
-    for block in kernel.blocks:
+class _Copies(list[Value]):
+    """The copies of a value, and what stood in the blocks before."""
+
+    def __init__(self, blocks: Sequence[Block]) -> None:
+        self.before = [(block, block.ops) for block in blocks]
+        self.replaced: list[tuple[Op, Value, Value]] = []
+
+    def undo(self) -> None:
+        for block, ops in self.before:
+            block.ops = ops
+        for op, old, new in self.replaced:
+            op.replace_inputs({new: old})
+
+
+def _spread(blocks: Sequence[Block], value: Value, chain: list[Op], renamed: Sequence[str]
+            ) -> _Copies:
+    """Give each reader but phis a copy of the chain, and of operations in between that only rename
+    its registers."""
+    made = _Copies(blocks)
+    chains = {value: chain}
+    for block in blocks:  # operands first
+        for op in block.ops:
+            if op.name in renamed and op.operands[0] in chains:
+                chains[op.result] = [*chains[op.operands[0]], op]
+    for block in blocks:
         ops: list[Op] = []
         for op in block.ops:
-            if op.name != "phi" and value in op.inputs():
-                copies, mapping = _copy(chain)
-                ops += copies
-                op.replace_inputs({value: mapping[value]})
-                made.append(mapping[value])
+            if op.name != "phi" and not (op.results and op.results[0] in chains):
+                for one in [v for v in dict.fromkeys(op.inputs()) if v in chains]:
+                    copies, mapping = _copy(chains[one])
+                    ops += copies
+                    op.replace_inputs({one: mapping[one]})
+                    made.replaced.append((op, one, mapping[one]))
+                    made.append(mapping[value])
             ops.append(op)
         block.ops = ops
     return made

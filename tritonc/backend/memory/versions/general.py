@@ -1,0 +1,21 @@
+"""The general bodies: those that run where no tested facts hold.
+
+All bodies of a kernel get the registers of the one that needs the most, and how many blocks are
+resident is chosen by what the fast bodies need.  With products on wgmma: beside mma.sync, addresses
+that are recomputed made spills instead (sm_80, docs/notes/measurements.md).
+"""
+
+from __future__ import annotations
+
+from tritonc.ir.cfg import Cfg
+from tritonc.ir.core import Block
+
+
+def general_blocks(cfg: Cfg) -> list[Block]:
+    """The blocks behind the last test of facts that fails, of a kernel with products on wgmma."""
+    if not any(op.name == "wgmma" for op in cfg.kernel.ops()):
+        return []
+    tests = [block for block in cfg.order if block.terminator.attributes.get("facts")]
+    starts = [start for start in (block.terminator.blocks[1] for block in tests)
+              if not any(cfg.dominates(start, block) for block in tests)]
+    return [block for block in cfg.order if any(cfg.dominates(start, block) for start in starts)]

@@ -32,7 +32,7 @@ def test_simulated(number: int, thorough: bool) -> None:
 
 @pytest.mark.parametrize("number", WAYS)
 def test_one_loop_copies_rows_beside_boxes(number: int, tmp_path: Path, thorough: bool) -> None:
-    """In the body for aligned addresses: rows by cp.async, filters by boxes (where their pointers
+    """In the bodies for aligned operands: rows by cp.async, filters by boxes (where their pointers
     do not move by hand), one loop of one block around them, whatever the source's loops are."""
     assembled = PTXAS is not None and (thorough or number % 3 == 1)
     (result, _), = compiled(way(number, TM=128, TN=128, TC=64), "sm_90a",
@@ -41,13 +41,15 @@ def test_one_loop_copies_rows_beside_boxes(number: int, tmp_path: Path, thorough
     kernel = result.module.kernels[0]
     fed = [block for block in kernel.blocks if any(op.name == "wgmma" for op in block.ops)
            and any(op.name == "async_copy" for op in block.ops)]
-    (body,) = fed
-    names = [op.name for op in body.ops]
-    assert "shared_store" not in names and ("tensor_copy" in names or number == 5)
-    assert all(op.result.type == I32 for op in body.ops if op.name == "load")  # of a table
-    innermost = Cfg(kernel).innermost[body]
-    assert [block for block in innermost.blocks if "wgmma" in {op.name for op in block.ops}] == fed
-    assert len(innermost.blocks) <= 4
+    assert len(fed) in (1, 2)  # a second one where results are not aligned
+    for body in fed:
+        names = [op.name for op in body.ops]
+        assert "shared_store" not in names and ("tensor_copy" in names or number == 5)
+        assert all(op.result.type == I32 for op in body.ops if op.name == "load")  # of a table
+        loop = Cfg(kernel).innermost[body]
+        products = [b for b in loop.blocks if any(op.name == "wgmma" for op in b.ops)]
+        assert products == [body]
+        assert len(loop.blocks) <= 4
     if assembled:
         assert "C75" not in ptxas(result.outputs["ptx"], "sm_90a", tmp_path)
 

@@ -36,12 +36,19 @@ def bench(stem: str) -> Path:
 def built(path: Path = PATH, target: str = "sm_90a", most: int | None = None,
           defines: tuple[str, ...] = (), kinds: tuple[str, ...] = ("manifest",), **tune: int
           ) -> tuple[driver.Result, Any]:
-    """A compilation, and its problem; launches of at most `most` programs take the small body."""
+    """A compilation, and its problem; launches of at most `most` programs take the small body.
+
+    By the model a batch of large tiles on tensor cores has none, for blocks that end at once cost
+    3.3 per cent of 64 times 512 x 512 x 256.  That of PATH shall have one.
+    """
     source = Setting(path).source
     options = Options(arch=target, verify_each=True, small_clusters=True, defines=defines,
                       tune=tune if most is None else {**tune, "coarsen": most})
     problem = read_problems(source, options, "tc", Diagnostics())[0]
-    return driver.compile(source, with_defines(problem, options), kinds), problem
+    with pytest.MonkeyPatch.context() as patch:
+        if path == PATH:
+            patch.setattr(coarse, "_MOST_LOST", 0.04)
+        return driver.compile(source, with_defines(problem, options), kinds), problem
 
 
 def tile(result: driver.Result) -> list[int]:
@@ -161,7 +168,9 @@ def entries(result: driver.Result) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("stem", ["matmul_f16", "conv_nhwc", "int8_linear", "sgemm", "fp8_block"])
 def test_entries_of_launches(stem: str) -> None:
     """They compute what the general entry does; launches of more programs than run at once take
-    none of clusters, and those of many programs none but the general one."""
+    none of clusters, and those of many programs none but the general one, or one of tiles four
+    times as large (conv_nhwc: 98 of 128 x 256 take no longer than 392 of 64 x 128, and these fill
+    the GPU)."""
     result, problem = built(bench(stem))
     assert result.module is not None and result.manifest is not None
     (row,) = result.manifest["kernels"]
@@ -171,7 +180,8 @@ def test_entries_of_launches(stem: str) -> None:
     arguments = [3 if p["name"] in ("R", "S") else 2048 for p in row["parameters"]]
     taken = [choice.choose(row["choice"], tiles, [True] * len(tiles), extents, arguments)
              for extents in ((64, 64), (512, 64), (2048, 64), (1 << 13, 1 << 13))]
-    assert any(taken) and not taken[-1]
+    assert any(taken)
+    assert tiles[taken[-1]] == [128, 256] if stem == "conv_nhwc" else not taken[-1]
     for entry in entries(result):
         kernel = next(k for k in result.module.kernels if k.name == entry["entry"])
         simulated(result, problem, kernel)
@@ -211,7 +221,8 @@ def test_one_body() -> None:
         assert "at most" not in said(result)
     counts, _ = built(defines=("WAY=2",))
     assert "an address depends on the number of a tile along axis" in said(counts)
-    source, options = Setting(PATH).source, Options(arch="sm_90a")
+    source, options = Setting(PATH).source, Options(arch="sm_90a", defines=("TYPE=float",))
+    assert said(driver.compile(source, options, ("manifest",)))
     for more_options in (replace(options, sizes={"M": 64, "N": 64, "K": 64, "B": 1}),
                          replace(options, variants=4)):
         assert not said(driver.compile(source, more_options, ("manifest",)))

@@ -19,7 +19,13 @@ Needs allocate_shared.
 from __future__ import annotations
 
 from tritonc.analysis.registers.pressure import Estimate
-from tritonc.backend.launch.register_budget import OVER, SLACK, available, resident_blocks
+from tritonc.backend.launch.register_budget import (
+    LOOP_SLACK,
+    OVER,
+    SLACK,
+    available,
+    resident_blocks,
+)
 from tritonc.backend.pipeline.staged_loop import DOTS
 from tritonc.backend.pipeline.stages import BESIDE
 from tritonc.ir.context import Context
@@ -39,7 +45,7 @@ def limit_registers(kernel: Kernel, context: Context) -> bool:
         least = resident_blocks(kernel, context.target, estimate)
         blocks = max(least, kernel.attributes.get("min_blocks", 0))  # a pipeline has made room
         live = estimate.pressure().registers
-        while blocks > max(least, BESIDE) and live > OVER * available(
+        while blocks > max(least, BESIDE) and live > LOOP_SLACK * available(
                 kernel, context, blocks, estimate):
             blocks -= 1  # a fourth or fifth block would make threads spill (not timed)
     # So many blocks of rows were chosen that the estimate may be more than a thread gets.

@@ -7,7 +7,8 @@ which is so in one group of a row.
 
 Other masks, such as `u >= p` of a dropout, differ from element to element.  A load under such a
 mask is one instruction where any element is wanted: bytes beside it, within an aligned access, are
-of the same page.
+of the same page.  Indices that such a mask compares, too, are as good as in others: what lies
+behind the end of a buffer is not loaded.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from tritonc.analysis.axis.axis_lattice import AxisInfo, extents_of
 from tritonc.analysis.values import axes_before
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.rules import pointee
-from tritonc.ir.types import element, scalar
+from tritonc.ir.types import I1, element, scalar
 
 LEAST_COPY = 4  # bytes that cp.async moves
 _PIPELINED = ("dot", "fma_dot", "mma_dot", "wgmma", "channel", "async_copy")
@@ -42,17 +43,17 @@ def too_fine(op: Op, infos: Infos) -> bool:
 
 
 def edge(op: Op, infos: Infos, ragged: bool) -> AxisInfo | None:
-    """What is known of an access's guard; with `ragged`, its constancy is that of its runs, and no
-    bound for a load."""
+    """What is known of an access's guard; with `ragged`, its constancy is that of its runs, and for
+    a load that of the indices that it compares."""
     if op.guard is None or op.guard not in infos:
         return None
     info = infos[op.guard]
     if not ragged or op.attributes.get("volatile") or op.name == "atomic_rmw" \
             or scalar(pointee(op.operands[0].type)).bits < 8:
         return info
-    if op.name == "load":
-        return AxisInfo(info.contiguity, info.divisibility, extents_of(op.guard.type), info.value)
     runs = tuple(max(k, falling(op.guard, d, infos)) for d, k in enumerate(info.constancy))
+    if op.name == "load":
+        runs = tuple(max(k, _inside(op.guard, d, infos)) for d, k in enumerate(runs))
     return AxisInfo(info.contiguity, info.divisibility, runs, info.value)
 
 
@@ -63,6 +64,25 @@ def falling(mask: Value, axis: int, infos: Infos) -> int:
     if info is None or op is None:
         return 1
     return max(info.constancy[axis], _of(op, mask, axis, infos))
+
+
+def _inside(mask: Value, axis: int, infos: Infos) -> int:
+    """The length of runs along `axis` in which comparisons of indices have one answer."""
+    info, op, extent = infos.get(mask), mask.op, extents_of(mask.type)[axis]
+    if op is None or info is None:
+        return extent
+    if op.name in ("broadcast", "trans", "reshape"):
+        places = axes_before(op)
+        if places is None:
+            return info.constancy[axis]
+        source = places[axis]
+        return extent if source is None else _inside(op.operands[0], source, infos)
+    if op.name == "icmp":
+        sides = [infos.get(v) for v in op.operands]
+        counted = any(side is not None and max(side.contiguity) > 1 for side in sides)
+        return info.constancy[axis] if counted else extent
+    return gcd(extent, *(_inside(v, axis, infos) for v in op.operands
+                         if extents_of(v.type) == extents_of(mask.type) and element(v.type) == I1))
 
 
 def _of(op: Op, mask: Value, axis: int, infos: Infos) -> int:

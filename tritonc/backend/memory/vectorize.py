@@ -4,9 +4,10 @@ Before:  %v = load %p : f32<1024; #l>
 After:   %v = load %p {vector = 4, vector_axis = 0} : f32<1024; #l>
 
 The width is what addresses, guard and layout all allow: the addresses of the run are contiguous and
-aligned, the guard is the same over it or `ragged` (of a load, anything), and one thread holds it.
-Needs layouts; no attribute means one element at a time.  A load of which neighbours have one
-address is made once for each thread that holds several of them (`alike`).
+aligned, the guard is the same over it or `ragged` (of a load, data that it compares may differ,
+too: `any`), and one thread holds it.  Needs layouts; no attribute means one element at a time.  A
+load of which neighbours have one address is made once for each thread that holds several of them
+(`alike`).
 
 Before:  %v = load %p; %w = load %q  where %p is aligned, and %q one element behind
 After:   %v = load %p {vector = 4, window = [0, 0, 0, 5, 0, 0], ...}

@@ -45,7 +45,7 @@ def test_constants_of_one_shape() -> None:
     """Where rows and columns are as many, the zeros of both operands are one constant."""
     masked = "half W[TN, TK] = (rn < N)[:, newaxis] ? (half)q : 0; acc += dot(X, trans(W));"
     text = TEXT.replace("acc += dot(X, trans((half)q));", masked).replace("BEHIND", "")
-    assert tile(text) == [256, 128]
+    assert tile(text.replace("TN = {64, 128, 256}", "TN = {64, 128}")) == [256, 128]
 
 
 @pytest.mark.parametrize("old, new", [

@@ -154,8 +154,8 @@ def joined(a: Mapping[Value, int], b: Mapping[Value, int]) -> Multiples:
 
 
 def implied(value: Value, multiples: Mapping[Value, int]) -> int:
-    """What a value is a multiple of, also by what is said of its quotients: K is a multiple of 32 if
-    it is even and K / 2 a multiple of 16."""
+    """What a value is a multiple of, also by what is said of its quotients: K is a multiple of 32
+    if it is even and K / 2 a multiple of 16."""
     n = multiples.get(value, 1)
     for quotient, m in multiples.items():
         op = quotient.op

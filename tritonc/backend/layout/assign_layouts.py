@@ -266,7 +266,7 @@ class _Assignment:
     # ---- small loads go to their readers
 
     def move_loads(self) -> None:
-        """Re-anchor each load that is wanted in one other layout only, where that costs nothing."""
+        """Re-anchor a load wanted in one other layout, if not repeated, where that costs nothing."""
         loads = [op for op in self.kernel.ops() if op.name == "load" and op.result in self.primary]
         if not loads:
             return
@@ -274,8 +274,9 @@ class _Assignment:
         for op in loads:
             layouts = [layout_ops.reshape(layout, shape(op.result.type))
                        for layout in wanted.get(self.made_alone(op.result, readers), {})]
-            current = self.primary[op.result][1]
-            if len(layouts) == 1 and layouts[0] != current and self.reads_well(op, layouts[0]):
+            layouts = [one for one in layouts if not (layouts[1:] and self.repeats(op, one))]
+            if len(layouts) == 1 and layouts[0] != self.primary[op.result][1] and self.reads_well(
+                    op, layouts[0]):
                 self.moved[op] = (layout_choice.lanes_apart(layouts[0])
                                   if self.held_long(op, layouts[0], readers) else layouts[0])
         self.join_stores()

@@ -274,11 +274,11 @@ class _Assignment:
         for op in loads:
             layouts = [layout_ops.reshape(layout, shape(op.result.type))
                        for layout in wanted.get(self.made_alone(op.result, readers), {})]
-            layouts = [one for one in layouts if not (layouts[1:] and self.repeats(op, one))]
-            if len(layouts) == 1 and layouts[0] != self.primary[op.result][1] and self.reads_well(
-                    op, layouts[0]):
-                self.moved[op] = (layout_choice.lanes_apart(layouts[0])
-                                  if self.held_long(op, layouts[0], readers) else layouts[0])
+            only = [one for one in layouts if not (layouts[1:] and self.repeats(op, one))]
+            if len(only) == 1 and only[0] != self.primary[op.result][1] and self.reads_well(
+                    op, only[0]):
+                self.moved[op] = (layout_choice.lanes_apart(only[0])
+                                  if self.held_long(op, only[0], readers) else only[0])
         self.join_stores()
         if self.moved:
             self.primary.clear()

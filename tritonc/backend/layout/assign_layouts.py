@@ -266,7 +266,7 @@ class _Assignment:
     # ---- small loads go to their readers
 
     def move_loads(self) -> None:
-        """Re-anchor a load wanted in one other layout, if not repeated, where that costs nothing."""
+        """Re-anchor loads wanted in one layout more, not repeated, where that costs nothing."""
         loads = [op for op in self.kernel.ops() if op.name == "load" and op.result in self.primary]
         if not loads:
             return

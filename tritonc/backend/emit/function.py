@@ -55,7 +55,8 @@ class FunctionEmitter(Instructions):
         self.shared = shared  # the global that is the kernel's shared memory; "" without
         self.warps: int = kernel.attributes["num_warps"]
         self.pipelined_on_cores = {"fma_dot", "async_copy"} <= {op.name for op in kernel.ops()}
-        self.compared = compared_negations(kernel)
+        self.compared = frozenset() if "negations" in self.options.no_workarounds else (
+            compared_negations(kernel))
         self.has_pieces = any(op.attributes.get("piecewise") for op in kernel.ops())
         self.has_words = any(op.name == "pack" for op in kernel.ops())
         self.has_bfloat = any(element(v.type) == BF16 for op in kernel.ops()

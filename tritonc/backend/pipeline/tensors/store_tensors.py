@@ -181,10 +181,11 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
 
 
 def _ring(kernel: Kernel) -> int:
-    """Bytes that the ring of operands wants beside one stage of them."""
-    operands = {allocation(v)[0] for op in kernel.ops() if op.name == "wgmma"
-                for v in op.operands if isinstance(v.type, Buffer)}
-    return (LEAST_STAGES - 1) * sum(buffer_of(op.result).bytes for op in operands)
+    """Bytes that the ring of a loop's operands wants beside one stage of them."""
+    stages = [{allocation(v)[0] for op in block.ops if op.name == "wgmma"
+               for v in op.operands if isinstance(v.type, Buffer)} for block in kernel.blocks]
+    return (LEAST_STAGES - 1) * max(sum(buffer_of(op.result).bytes for op in one)
+                                    for one in stages)
 
 
 def _place(kernel: Kernel, cfg: Cfg, block: Block, strip: Strip) -> Block | None:

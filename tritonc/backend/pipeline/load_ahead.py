@@ -11,7 +11,7 @@ Before:  loop: %p = phi ...               After:  first: %s0 = load %p0 if the l
 
 A product of one stage takes less time than memory does, so the threads would wait for the load each
 time.  The value waits for an iteration in registers: done for scalars, rows and columns, of which a
-thread holds few.  A few bytes that make an operand are loaded two iterations ahead.
+thread holds few.  Rows of a few bytes that make an operand are loaded two iterations ahead.
 
 It is so too with what the addresses of asynchronous copies follow from, as from a table of shifts:
 the copies of an iteration start at once, where they waited for the table first.
@@ -41,7 +41,7 @@ from tritonc.ir.cfg import Cfg, Loop, make_phi
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value
-from tritonc.ir.types import Tile, is_float, scalar
+from tritonc.ir.types import Tile, is_float, scalar, shape
 
 FEW = 8  # registers that may wait, of one load
 # Bytes of a thread that may wait, of all loads of a loop without products, and iterations ahead: of
@@ -60,9 +60,10 @@ ROWS_ROOM, ROWS_TIMES, FEWEST = 112, 7, 4
 # are slower: cross-entropy of 50257 classes 0.214 ms, 0.231, attention by pages 0.294, 0.355.
 LANES_ROOM = 128
 EXCHANGES = frozenset("reduce reduce_with scan scan_with".split())
-# What makes an operand is needed before the product, when one iteration has not passed yet: bytes
-# with scales and zero points of groups, 4096 in cube, 0.205 ms one ahead, 0.199 two.  What scales
-# a result is not: blocks of 8-bit floats took 1 % longer.
+# A row that makes an operand is needed before the product, when one iteration has not passed yet.
+# 4096 in cube, one ahead and two: bytes with groups of 128 0.200 and 0.195 ms, AWQ 0.199 and 0.192,
+# columns of 8-bit floats 0.186 and 0.184.  What changes in each iteration, several of a row, is not
+# loaded so (groups of 64 0.181 and 0.185, mxfp4 0.182 and 0.191), nor what scales results (1 %).
 OPERANDS_ROOM = 16
 MANY = 8  # operations for each element loaded, where lines are loaded one iteration ahead
 
@@ -86,9 +87,10 @@ def load_ahead(kernel: Kernel, context: Context) -> bool:
         making = slice_of((v for op in latch.ops if op.name == "wgmma" for v in op.operands[:2]),
                           set(latch.ops))
         if beside or lead:
-            held = sum(_bytes(op.result, True) for op in making
-                       if op.name == "load" and _may_wait(loop, op, most, products))
-            times = 2 if 0 < held <= OPERANDS_ROOM else 1
+            rows = [op for op in making if op.name == "load" and _may_wait(loop, op, most, products)]
+            held = sum(_bytes(op.result, True) for op in rows)
+            times = 2 if 0 < held <= OPERANDS_ROOM and all(
+                len(shape(op.result.type)) == 1 for op in rows) else 1
         elif waiting:
             times = _times(loop, *(
                 (COLUMNS_ROOM, COLUMNS_TIMES) if columns else

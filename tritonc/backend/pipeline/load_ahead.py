@@ -87,7 +87,8 @@ def load_ahead(kernel: Kernel, context: Context) -> bool:
         making = slice_of((v for op in latch.ops if op.name == "wgmma" for v in op.operands[:2]),
                           set(latch.ops))
         if beside or lead:
-            rows = [op for op in making if op.name == "load" and _may_wait(loop, op, most, products)]
+            rows = [op for op in making if op.name == "load"
+                    and _may_wait(loop, op, most, products)]
             held = sum(_bytes(op.result, True) for op in rows)
             times = 2 if 0 < held <= OPERANDS_ROOM and all(
                 len(shape(op.result.type)) == 1 for op in rows) else 1

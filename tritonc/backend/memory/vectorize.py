@@ -56,11 +56,14 @@ def vectorize(kernel: Kernel, context: Context) -> bool:
     infos, apart = axis_info.analyze(kernel), ragged.may_be_ragged(kernel)
     places, apart_fields = windows(kernel, infos), records(kernel, infos)
     narrow: dict[Span, list[str]] = {}
+    names = {op.name for op in kernel.ops()} if copies else set()
     for op in copies:
         buffer, pointer = op.operands[:2]
         width = copy_width(pointer, op.guard, buffer, infos)
         assert width >= 4, "cp.async moves 4 bytes at the least"
         op.attributes["vector"] = width // scalar(buffer.type).bytes
+        if width == layout_choice.ACCESS_BYTES and not names & {"fma_dot", "tensor_copy"}:
+            op.attributes["amid"] = True
         if op.span is not None and width == layout_choice.ACCESS_BYTES:
             narrow.setdefault(op.span, []).append("")
     for op in accesses:

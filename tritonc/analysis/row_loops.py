@@ -13,7 +13,7 @@
                      and nothing is reduced: a stencil of many points, read that often
     adds_taps        loops of known numbers of iterations only add such tiles: threads read rows of
                      them again
-    adds_far_taps    the same, of elements that are not neighbours in memory, as of every other pixel
+    adds_far_taps    the same, of what are no neighbours in memory, as of every other pixel
     segments         a loop goes from one number that is loaded to another: most runs are short
     recurrence       each iteration of a loop reduces a tile of the shape of one that it carries,
                      and loads none of that shape: it waits for lanes and for memory each time, so
@@ -122,8 +122,8 @@ def segments(kernel: Kernel, cfg: Cfg) -> bool:
     """Whether a loop that loads tiles begins and ends at numbers that the program loads."""
     for loop in cfg.loops:
         counter = counter_of(loop)
-        if counter is not None and any(
-                op.name == "load" and isinstance(op.result.type, Tile) for op in loop.ops()) and all(
+        loads = any(op.name == "load" and isinstance(op.result.type, Tile) for op in loop.ops())
+        if loads and counter is not None and all(
                 map(_loaded, (loop.first(counter.phi), counter.limit))):
             return True
     return False

@@ -107,6 +107,8 @@ class Facts:
             return whole  # the last program may wrap past the end
         if name == "phi":
             return self._phi(op, whole)
+        if name == "reduce" and op.attributes["kind"] in ("smin", "smax"):
+            return self.interval(a[0])
         if name in ("select", "psi"):
             return hull(*map(self.interval, a[1:] if name == "select" else a[1::2]))
         if name == "zext":

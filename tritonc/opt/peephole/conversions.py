@@ -60,10 +60,10 @@ def fpcast_of_fpcast(op: Op, r: Rewriter) -> Value | None:
 
 
 def fpcast_of_trans(op: Op, r: Rewriter) -> Value | None:
-    """fpcast (trans x) = trans (fpcast x), if that moves no more bits: products take it so."""
+    """fpcast (trans x) = trans (fpcast x), to a tf32: products take either as it is in memory."""
     x, to = op.operands[0], op.result.type
     inner = defined_by(x, "trans")
-    if inner is None or not r.used_once(x) or element(to).bits > element(x.type).bits:
+    if inner is None or not r.used_once(x) or element(to) != TF32:
         return None
     source = inner.operands[0]
     converted = r.value("fpcast", source, type=with_element(source.type, element(to)))

@@ -42,7 +42,8 @@ class Cost(NamedTuple):
     """What a variant's time is made of; times are quarters of a clock cycle.
 
     A multiprocessor takes `busy` for a step of each of its blocks, and a block no less than `wait`,
-    whatever runs beside it; where the tiles do not divide the range, `edge` more.  `start` is what
+    whatever runs beside it; where the tiles do not divide the range, `edge` more in the last wave:
+    of tiles at an edge a multiprocessor rarely has more than one.  `start` is what
     a block does before and after its steps, `once` what a launch takes beside its blocks.
     `blocks` of 0 are one, and no launch takes the variant that has more tiles than `processors`.
     `depths`: how much of each loop around the product a step takes.
@@ -138,12 +139,13 @@ def steps_of(depths: Sequence[int], lengths: Sequence[Any]) -> Any:
 def time_of(cost: Sequence[Any], tiles: Any, whole: Any, steps: Any) -> Any:
     """A variant's time for so many tiles of so many steps; `whole`: they divide the range."""
     processors, blocks, once, start, busy, wait, edge, _, *cut = cost
-    alone = steps * select(whole, wait, wait + edge)
     most, beside = (tiles + processors - 1) // processors, max(blocks, 1)
     waves, rest = most // beside, most % beside
-    full = start + greatest(alone, steps * beside * busy)
-    last = start + greatest(alone, steps * rest * busy)
+    full = start + steps * greatest(wait, beside * busy)
+    last = start + steps * greatest(wait, rest * busy)
+    at_edge = wait + edge - greatest(wait, select(rest > 0, rest, beside) * busy)
     taken = once + waves * full + select(rest > 0, last, 0)
+    taken += select(whole, 0, steps * greatest(at_edge, 0))
     if cut and cut[0]:
         left = tiles % processors
         fits = (tiles > processors) & (left > 0) & (left * cut[0] <= processors)

@@ -82,6 +82,10 @@ class VariantSet:
             return found
         return {"rule": "first"}
 
+    def chosen(self) -> bool:
+        """Whether a launch compares variants, and does not take the first that it may."""
+        return bool(self.sizes) or self.general is not None
+
     def merge(self, place: int, into: int) -> None:
         """Let the points of one variant be another's."""
         self.points = [(size, into if at == place else at) for size, at in self.points]

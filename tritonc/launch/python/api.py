@@ -126,7 +126,7 @@ def _with_tunables(file: SourceFile, settings: Options, tunables: Mapping[str, i
         settings = replace(settings, variant=(f"{kernel}:" + ",".join(
             f"{name}={value}" for name, value in tunables.items()),))
     elif "coarsen" not in tunables:
-        settings = replace(settings, tune={**settings.tune, **tunables})
+        settings = replace(settings, tune={**settings.tune, **tunables}, small_clusters=True)
     result = driver.compile(file, settings, ("ptx",))
     assert result.manifest is not None
     return Module(result.outputs["ptx"], result.manifest)

@@ -286,3 +286,16 @@ kernel void sums(const {kind}* x, float* y, int K, int N) {{
   y[n] = s[+, :];
 }}"""
     assert Lowering(text).choose("sm_90a") == {"TN": columns, "TK": 2048 // columns}
+
+
+@pytest.mark.parametrize("name, tile", [
+    ("segment_mean", {"TR": 4, "TD": 128}),  # from one loaded number to another: few rows
+    ("avg_pool", {"TX": 64, "TY": 4}),  # every other pixel: no thread reads neighbours at once
+    ("lse_columns", {"TM": 64, "TN": 32}),  # a few columns, of which each program has all rows
+    ("one_hot", {"TN": 16, "TC": 256}),  # of two as good the wider one
+    ("mm_double", {"TM": 64, "TN": 128, "TK": 16}),  # sums of doubles take two registers
+])
+def test_tiles_of_kernels_without_a_choice_of_their_own(name: str, tile: dict[str, int]) -> None:
+    path = SAMPLES.parent / "bench" / "unseen" / f"{name}.tc"
+    source = SourceFile(path.name, path.read_text(encoding="utf-8"))
+    assert driver.compile(source, Options(arch="sm_90a"), ("tir",)).tunables == tile

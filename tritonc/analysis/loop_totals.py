@@ -7,14 +7,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from tritonc.ir.build import Builder
 from tritonc.ir.cfg import Cfg, Loop, make_phi, split_edge
-from tritonc.ir.core import Block, Kernel, Op, Value
+from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.rules import REDUCTIONS, neutral
 from tritonc.ir.types import Type, element, scalar
 from tritonc.records import dataclass
+
+Readers = dict[Value, list[Op]]
 
 
 @dataclass
@@ -50,6 +52,19 @@ def totals_of(loop: Loop, readers: dict[Value, list[Op]]) -> list[LoopTotal]:
     inside = set(loop.ops())
     return [found for phi in loop.header.phis()
             if (found := _total(phi, loop, inside, readers)) is not None]
+
+
+def each_until_none(kernel: Kernel, change: Callable[[Cfg, Loop, Readers], bool]) -> bool:
+    """Change loops of that form as long as there is something to change; whether there was.  The
+    innermost come first, as outer loops may combine what they come to."""
+    changed, again = False, True
+    while again:
+        cfg, readers = Cfg(kernel), uses(kernel)  # anew, as the graph may have a block more
+        again = any(change(cfg, loop, readers)
+                    for loop in sorted(cfg.loops, key=lambda loop: -loop.depth)
+                    if loop.preheader is not None and loop.latch is not None and loop.one_exit)
+        changed |= again
+    return changed
 
 
 def place_behind(kernel: Kernel, cfg: Cfg, loop: Loop) -> Block:

@@ -21,14 +21,20 @@ Needs layouts, and loops that end at their headers; before passes that rotate lo
 
 from __future__ import annotations
 
-from tritonc.analysis.loop_totals import LoopTotal, place_behind, totals_of
+from tritonc.analysis.loop_totals import (
+    LoopTotal,
+    Readers,
+    each_until_none,
+    place_behind,
+    totals_of,
+)
+from tritonc.backend.layout.conversion import layout_of
 from tritonc.backend.layout.split_reductions import split_axes
 from tritonc.ir.build import Builder
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context
-from tritonc.ir.core import Block, Kernel, Value, uses
+from tritonc.ir.core import Block, Kernel, Value
 from tritonc.ir.layouts import layout_ops
-from tritonc.ir.layouts.layout import Layout
 from tritonc.ir.types import Tile, element, make
 
 _MOST = 8  # registers that a thread keeps of a total, if those of the loop's own are fewer
@@ -36,31 +42,19 @@ _MOST = 8  # registers that a thread keeps of a total, if those of the loop's ow
 
 def exchange_late(kernel: Kernel, context: Context) -> bool:
     """Do it for all loops, the innermost first: what threads keep, outer loops may add up."""
-    changed, again = False, True
-    while again:
-        again, cfg, readers = False, Cfg(kernel), uses(kernel)
-        for loop in sorted(cfg.loops, key=lambda loop: -loop.depth):
-            if loop.preheader is None or loop.latch is None or not loop.one_exit:
-                continue
-            found = [one for one in totals_of(loop, readers) if _exchanges(one)]
-            if found:
-                outside = place_behind(kernel, cfg, loop)
-                for one in found:
-                    _move(kernel, loop, outside, one)
-                again = True
-                break  # the graph may have a block more
-        changed |= again
-    return changed
+    def loop_changes(cfg: Cfg, loop: Loop, readers: Readers) -> bool:
+        found = [one for one in totals_of(loop, readers) if _exchanges(one)]
+        outside = place_behind(kernel, cfg, loop) if found else kernel.entry
+        for one in found:
+            _move(kernel, loop, outside, one)
+        return bool(found)
 
-
-def _layout(value: Value) -> Layout:
-    assert isinstance(value.type, Tile) and value.type.layout is not None
-    return value.type.layout
+    return each_until_none(kernel, loop_changes)
 
 
 def _exchanges(one: LoopTotal) -> bool:
     """Whether threads exchange parts of the total, each of which has few."""
-    layout, axes = _layout(one.part.operands[0]), one.part.attributes["axes"]
+    layout, axes = layout_of(one.part.operands[0]), one.part.attributes["axes"]
     across, kept = layout_ops.reduction(layout, axes), layout_ops.slice_axes(layout, axes).register
     t = one.phi.result.type
     now = t.layout.register if isinstance(t, Tile) and t.layout is not None else ()
@@ -71,12 +65,12 @@ def _move(kernel: Kernel, loop: Loop, outside: Block, one: LoopTotal) -> None:
     start, tile, kind = loop.first(one.phi), one.part.operands[0], one.total.name
     block = next(b for b in loop.blocks if one.total in b.ops)
     here = Builder(block, block.ops.index(one.total), one.total.span)
-    layout = _layout(tile)
+    layout = layout_of(tile)
     extents, inside, across = split_axes(
         layout, one.part.attributes["axes"], (*layout.lane, *layout.warp))
 
     def reduced(at: Builder, value: Value, axes: tuple[int, ...]) -> Value:
-        left = layout_ops.slice_axes(_layout(value), axes)
+        left = layout_ops.slice_axes(layout_of(value), axes)
         t = make(element(value.type), left.shape, left) if left.shape else None
         return at.value("reduce", value, type=t, kind=kind, axes=axes)
 

@@ -37,11 +37,14 @@ _TURNS = 2048  # of one on one address that is read: programs wait for it, and s
 # Where each program waits for the one before it.  Running sums of 30 million integers on an H200:
 # 43 ms by 1024, 20.8 by 2048, 9.4 by 4096, 4.2 by 8192.
 _CHAINED = 1 << 14
+# Of runs between loaded numbers, and what a run of twice as many rows costs beside: means of 15
+# rows of 200 on an H200: 74 us by 4 x 128, 92 by 8 x 128, 100 by 8 x 64, 347 by 32 x 64.
+_SEGMENT, _LONG_SEGMENT = 512, 0.4
 _WANTED = {"chains_programs": _CHAINED, "several_passes": _PASSES, "reducing_passes": _PASSES,
            "sums_columns": _PASSES, "nested_passes": _NESTED,
            "ends_by_tile": _WAITING, "recurrence": _RECURRENCE, "adds_to_few": _ADDING,
            "counts_in_loops": _ADDING,
-           "columns_alone": _COLUMNS, "takes_turns": _TURNS}
+           "columns_alone": _COLUMNS, "takes_turns": _TURNS, "segments": _SEGMENT}
 # Threads of a block whose row is loaded again, by the bytes of that, and how many blocks shall be
 # resident where the limit of registers does not say so: H200, four kernels of rows.  Five hide more
 # of 16 KB (softmax 0.154 ms, by four 0.167); of 32 KB layer norm took 1.03 times as long.
@@ -72,6 +75,9 @@ _COMPUTED = 4  # bytes of an element of a window of pixels, whatever it has in m
 # Of one that loops add others to: what lies beyond an edge costs as much; and where they add a
 # known number of taps, of which threads read many again.
 _ADDED_BYTES, _TAPS_BYTES = 1024, 2048
+# Taps that are no neighbours: average pooling of 112 x 112 halves by every other pixel on an H200:
+# 65 us by 8 x 128, 26 by 8 x 64, 22 by 4 x 64.
+_FAR_TAPS_BYTES = 512
 # Of a tile of two axes that is only moved: long pieces of rows both ways, longer ones where it is
 # written, whose ends share lines with other programs.
 _TURNED_BYTES, _TURNED_ASPECT = 32 * 1024, 0.5
@@ -178,10 +184,15 @@ def _row_cost(profile: Profile, form: str, target: Target, range_: Sequence[int]
             size, aspect = _WAITING, _FLAT_ASPECT
         else:
             computed = _COMPUTED if form == "windows_of_bytes" else flat[0].bytes
-            size = {"adds_tiles": _ADDED_BYTES, "adds_taps": _TAPS_BYTES}.get(
-                form, _FLAT_BYTES) / computed
+            size = {"adds_tiles": _ADDED_BYTES, "adds_taps": _TAPS_BYTES,
+                    "adds_far_taps": _FAR_TAPS_BYTES}.get(form, _FLAT_BYTES) / computed
             aspect = _FLAT_ASPECT
-        return abs(log2(max(largest, 1) / size)) + 0.1 * abs(log2(width / height / aspect))
+        # What is only written, in pieces of which memory has longer ones: one-hot rows of 1000
+        # halves on an H200: 22 us by 16 x 64, 17 by 16 x 256.
+        longer = form == "adds_far_taps" or (not form and len(flat) == 1)
+        wider = 0.001 * log2(width) if longer else 0.0
+        return (abs(log2(max(largest, 1) / size)) + 0.1 * abs(log2(width / height / aspect))
+                - wider)
     if flat and _only_computed(profile, largest):
         reduced = min(prod(f.extents[axis] for axis in f.axes) for f in flat)
         return abs(log2(largest / _PAIRS)) + 0.1 * abs(log2(largest / reduced**2 / _SLICES))
@@ -192,7 +203,8 @@ def _row_cost(profile: Profile, form: str, target: Target, range_: Sequence[int]
         each = target.multiprocessors * target.threads_per_multiprocessor * _STREAM_EACH
         wanted = min(max(each / (prod(range_) / max(rows)), wanted), _STREAM_MOST)
     columns = [len(f.extents) - 1 not in f.axes for f in reductions]
-    if any(0 in f.axes for f, left in zip(reductions, columns, strict=True) if left):
+    if form != "segments" and any(
+            0 in f.axes for f, left in zip(reductions, columns, strict=True) if left):
         wanted = max(wanted, _PASSES)
     cost = abs(log2(max(largest, 1) / wanted))
     for kept, feature, left in zip(rows, reductions, columns, strict=True):
@@ -200,6 +212,9 @@ def _row_cost(profile: Profile, form: str, target: Target, range_: Sequence[int]
             (f.bytes for f in profile if f.kind == "access" and f.extents == feature.extents),
             default=_LINE_BYTES) or 1
         cost += 0.3 * abs(log2(kept / (line if left else 1))) / len(reductions)
+    if form == "segments":
+        cost += _LONG_SEGMENT * max((log2(prod(f.extents) / n)
+                                     for f, n in zip(reductions, rows, strict=True)), default=0.0)
     return cost
 
 

@@ -35,7 +35,7 @@ from tritonc.backend.layout.swizzle import conversion_buffer
 from tritonc.ir.core import Op, Value
 from tritonc.ir.layouts import f2
 from tritonc.ir.layouts.layout import LANE_BITS, WARP_SIZE, Layout, SharedLayout, axis_bases
-from tritonc.ir.types import Tile, scalar
+from tritonc.ir.types import Tile, element
 from tritonc.records import NamedTuple
 
 BARRIERS_COST = 40
@@ -102,7 +102,7 @@ def plan_conversion(source: Layout, destination: Layout, element_bits: int) -> P
 def plan_of(op: Op) -> Plan:
     """How a `convert_layout` of tiles with layouts moves its elements."""
     return plan_conversion(layout_of(op.operands[0]), layout_of(op.result),
-                           scalar(op.result.type).bits)
+                           element(op.result.type).bits)
 
 
 def layout_of(value: Value) -> Layout:

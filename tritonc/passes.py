@@ -181,6 +181,8 @@ BACKEND: list[Pass] = [
     _row("backend.memory.masks.join_bounds", "After the last pass that reads masks as bounds.", 2),
     _row("backend.memory.masks.tabulate_masks", "After join_bounds, which leaves fewer "
          "comparisons.", 2),
+    _row("opt.dce", "What was compared does not take registers for comparisons that nobody reads.",
+         2),
     # --- exchanges between threads ---
     _row("backend.layout.split_reductions", "Before lower_conversions: it makes layout "
          "conversions.", 0),

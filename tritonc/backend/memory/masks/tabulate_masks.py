@@ -13,6 +13,9 @@ from the two.  So what a pixel meets is a word of bits, made before the loop, an
 one operation.  Two comparisons, of a row and a column of the image, share a word where the pairs
 of their numbers do; conditions of rows alone or columns alone clear whole words.
 
+Where numbers are not known to be few, conditions of rows alone or columns alone select the end of a
+comparison, 0 in place of %H, which no number is below.
+
 All other conditions of a mask remain.  Sums wrap as before, so the mask is the same for all numbers.
 After join_bounds, which leaves few comparisons.  Needs layouts and preheaders.
 """
@@ -25,7 +28,7 @@ from math import prod
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.facts import Facts
 from tritonc.analysis.signs import Signs
-from tritonc.analysis.values import defined_by, int_of
+from tritonc.analysis.values import defined_by, int_of, origin
 from tritonc.backend.pipeline.staged_loop import DOTS
 from tritonc.ir.build import Builder
 from tritonc.ir.cfg import Cfg, Loop
@@ -39,7 +42,7 @@ _SPREADS = ("splat", "broadcast")
 
 
 def tabulate_masks(kernel: Kernel, context: Context) -> bool:
-    """Look up the masks of loads in innermost loops of kernels with products."""
+    """Look up the masks of loads and copies in innermost loops of kernels with products."""
     if not any(op.name in DOTS for op in kernel.ops()):
         return False
     cfg, facts = Cfg(kernel), Facts(kernel)
@@ -52,7 +55,7 @@ def tabulate_masks(kernel: Kernel, context: Context) -> bool:
         for block in loop.blocks:
             if cfg.innermost[block] is loop:
                 for op in list(block.ops):
-                    if op.name == "load" and op.guard is not None:
+                    if op.name in ("load", "async_copy") and op.guard is not None:
                         table.mask(op.guard, mapping)
     kernel.replace(mapping)
     return bool(mapping)
@@ -91,16 +94,17 @@ class _Tables:
             return
         self.seen.add(value)
         conditions = list(dict.fromkeys(_conditions(value)))
-        if self.rewritten(value, conditions, mapping):
+        info = self.infos.get(value)
+        if info is not None and max(info.constancy) == 1 and (  # a wide access wants one mask
+                self.looked_up(value, conditions, mapping)
+                or self.ended(value, conditions, mapping)):
             return
         for condition in conditions:
-            self.mask(_small(condition), mapping)
+            self.mask(origin(condition), mapping)
 
-    def rewritten(self, value: Value, conditions: list[Value], mapping: dict[Value, Value]
+    def looked_up(self, value: Value, conditions: list[Value], mapping: dict[Value, Value]
                   ) -> bool:
-        info = self.infos.get(value)
-        if info is None or max(info.constancy) > 1:
-            return False  # neighbours share a mask, which a wide access wants
+        """Comparisons with few numbers as words of bits."""
         found = {c: lookup for c in conditions if (lookup := self.lookup(c)) is not None}
         if not found:
             return False
@@ -122,9 +126,7 @@ class _Tables:
         each = _registers(value.type)
         if each * (len(pairs) + len(merged) - 1) <= _registers(kind) * (2 + len(columns)):
             return False
-        block = self.places[value.op] if value.op is not None else self.loop.header
-        at = Builder(block, block.ops.index(value.op) if value.op is not None else 0)
-        at.span = self.before.span = value.op.span if value.op is not None else None
+        at = self.here(value)
         numbers = _numbers(pairs.values())
         word = self.word(t, pairs, numbers, rows)
         bit = self.bit(at, kind, numbers, columns, scalars)
@@ -135,6 +137,63 @@ class _Tables:
             made = at.value("and", made, c)
         mapping[value] = made
         return True
+
+    def ended(self, value: Value, conditions: list[Value], mapping: dict[Value, Value]) -> bool:
+        """Conditions of one side as ends of comparisons, of one for each side."""
+        tests = [c for c in conditions if not self.fixed(c) and (op := defined_by(
+            c, "icmp")) is not None and op.attributes["predicate"] == "ult"
+            and not shape(_small(op.operands[1]).type)]
+        scalars = [c for c in conditions if not shape(_small(c).type)]
+        groups: dict[tuple[Type, bool], list[Value]] = {}
+        for c in conditions:
+            small = _small(c)
+            if c not in tests and shape(small.type) and (
+                    self.fixed(small) or _registers(small.type) < _registers(value.type)):
+                groups.setdefault((small.type, self.fixed(small)), []).append(c)
+        sides = sorted(groups, key=lambda side: (side[1], -len(groups[side])))  # what moves first
+        if scalars and not (sides and not sides[0][1]):
+            sides.insert(0, (I1, False))
+            groups[I1, False] = []
+        if scalars:
+            groups[sides[0]] = [*scalars, *groups[sides[0]]]
+        chosen: dict[Value, tuple[Type, bool]] = dict(zip(tests, sides, strict=False))
+        each = _registers(value.type)
+        gain = sum(each * len(groups[side]) - (0 if side[1] else _registers(side[0]) * (
+            1 + len(groups[side]))) for side in chosen.values())
+        if not chosen or gain <= 0:
+            return False
+        at, made, merged = self.here(value), None, set[Value]()
+        for test, side in chosen.items():
+            op = test.op
+            assert op is not None
+            build = self.before if side[1] else at
+            end = _small(op.operands[1])
+            merged |= {test, *groups[side]}
+            zero = build.constant(0, end.type)
+            for c in groups[side]:
+                small = _small(c)
+                if shape(small.type) and not shape(end.type):
+                    t = with_element(small.type, element(end.type))
+                    end, zero = _spread(build, end, t), build.constant(0, t)
+                end = build.value("select", small, end, zero)
+            new = at.value("icmp", op.operands[0], _spread(at, end, op.operands[0].type),
+                           predicate="ult")
+            made = new if made is None else at.value("and", made, new)
+        for c in conditions:
+            if c not in merged:
+                made = c if made is None else at.value("and", made, c)
+        assert made is not None
+        mapping[value] = made
+        return True
+
+    def here(self, value: Value) -> Builder:
+        """Before the operation that makes a mask."""
+        op = value.op
+        assert op is not None
+        block = self.places[op]
+        at = Builder(block, block.ops.index(op), op.span)
+        self.before.span = op.span
+        return at
 
     def lookup(self, condition: Value) -> _Lookup | None:
         """A comparison as one of fixed sums and a number of few."""

@@ -20,8 +20,8 @@ What is no sum, product or widening is a term: a quotient, a number that is look
 
 After hoist_addresses, which does the same for what rests on proofs alone, in loops of all kinds.
 Here only loops with products are served.  Of operands below 32 bits a thread has more than it can
-hold addresses of 64 bits for: their offsets of 32 bits are such sums, in their own width.  Needs
-preheaders.
+hold addresses of 64 bits for: their offsets of 32 bits are such sums, in their own width; not those
+that follow from what is loaded, of which more would change threads.  Needs preheaders.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from dataclasses import field
 from math import prod
 
 from tritonc.analysis.affine import Affinity
-from tritonc.analysis.values import int_of, origin
+from tritonc.analysis.values import computed_from, int_of, origin
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context
@@ -81,6 +81,8 @@ def separate_axes(kernel: Kernel, context: Context) -> bool:
                         and op.operands[0] not in mapping and is_int(op.operands[0].type):
                     value = op.operands[0]
                 else:
+                    continue
+                if narrow and computed_from(value, "load"):
                     continue
                 separation = _Separation(cfg, loop, loop.preheader, op, value)
                 found = separation.run()

@@ -13,8 +13,9 @@ from the two.  So what a pixel meets is a word of bits, made before the loop, an
 one operation.  Two comparisons, of a row and a column of the image, share a word where the pairs
 of their numbers do; conditions of rows alone or columns alone clear whole words.
 
-Where numbers are not known to be few, conditions of rows alone or columns alone select the end of a
-comparison, 0 in place of %H, which no number is below.
+Where numbers are not known to be few, conditions of columns alone select the end of a comparison, 0
+in place of %H, which no number is below: but not beside products on CUDA cores, where
+it saves one instruction in a hundred, and the assembler then takes more registers.
 
 All other conditions of a mask remain.  Sums wrap as before, so the mask is the same for all numbers.
 After join_bounds, which leaves few comparisons.  Needs layouts and preheaders.
@@ -82,6 +83,7 @@ class _Tables:
         self.before = Builder(preheader, len(preheader.ops) - 1)
         self.signs = Signs()
         self.seen: set[Value] = set()
+        self.matrix = not any(op.name == "fma_dot" for op in loop.ops())
         self.places = {op: block for block in loop.blocks for op in block.ops}
 
     def fixed(self, value: Value) -> bool:
@@ -97,7 +99,7 @@ class _Tables:
         info = self.infos.get(value)
         if info is not None and max(info.constancy) == 1 and (  # a wide access wants one mask
                 self.looked_up(value, conditions, mapping)
-                or self.ended(value, conditions, mapping)):
+                or self.matrix and self.ended(value, conditions, mapping)):
             return
         for condition in conditions:
             self.mask(origin(condition), mapping)
@@ -139,50 +141,38 @@ class _Tables:
         return True
 
     def ended(self, value: Value, conditions: list[Value], mapping: dict[Value, Value]) -> bool:
-        """Conditions of one side as ends of comparisons, of one for each side."""
-        tests = [c for c in conditions if not self.fixed(c) and (op := defined_by(
-            c, "icmp")) is not None and op.attributes["predicate"] == "ult"
-            and not shape(_small(op.operands[1]).type)]
+        """Conditions of what moves as the end of a comparison.  One of what is fixed, for each row,
+        would take a register where its condition takes a bit."""
+        test = next((c for c in conditions if not self.fixed(c) and (
+            op := defined_by(c, "icmp")) is not None and op.attributes["predicate"] == "ult"
+            and not shape(_small(op.operands[1]).type)), None)
         scalars = [c for c in conditions if not shape(_small(c).type)]
-        groups: dict[tuple[Type, bool], list[Value]] = {}
+        groups: dict[Type, list[Value]] = {}
         for c in conditions:
-            small = _small(c)
-            if c not in tests and shape(small.type) and (
-                    self.fixed(small) or _registers(small.type) < _registers(value.type)):
-                groups.setdefault((small.type, self.fixed(small)), []).append(c)
-        sides = sorted(groups, key=lambda side: (side[1], -len(groups[side])))  # what moves first
-        if scalars and not (sides and not sides[0][1]):
-            sides.insert(0, (I1, False))
-            groups[I1, False] = []
-        if scalars:
-            groups[sides[0]] = [*scalars, *groups[sides[0]]]
-        chosen: dict[Value, tuple[Type, bool]] = dict(zip(tests, sides, strict=False))
-        each = _registers(value.type)
-        gain = sum(each * len(groups[side]) - (0 if side[1] else _registers(side[0]) * (
-            1 + len(groups[side]))) for side in chosen.values())
-        if not chosen or gain <= 0:
+            t = _small(c).type
+            if c is not test and shape(t) and not self.fixed(_small(c)) \
+                    and _registers(t) < _registers(value.type):
+                groups.setdefault(t, []).append(c)
+        t, columns = max(groups.items(), key=lambda group: len(group[1]), default=(I1, []))
+        merged = [*scalars, *columns]
+        if test is None or _registers(value.type) * len(merged) <= _registers(t) * (
+                1 + len(columns)):
             return False
-        at, made, merged = self.here(value), None, set[Value]()
-        for test, side in chosen.items():
-            op = test.op
-            assert op is not None
-            build = self.before if side[1] else at
-            end = _small(op.operands[1])
-            merged |= {test, *groups[side]}
-            zero = build.constant(0, end.type)
-            for c in groups[side]:
-                small = _small(c)
-                if shape(small.type) and not shape(end.type):
-                    t = with_element(small.type, element(end.type))
-                    end, zero = _spread(build, end, t), build.constant(0, t)
-                end = build.value("select", small, end, zero)
-            new = at.value("icmp", op.operands[0], _spread(at, end, op.operands[0].type),
-                           predicate="ult")
-            made = new if made is None else at.value("and", made, new)
+        at, op = self.here(value), test.op
+        assert op is not None
+        end = _small(op.operands[1])
+        zero = at.constant(0, end.type)
+        for c in merged:
+            small = _small(c)
+            if shape(small.type) and not shape(end.type):
+                whole = with_element(small.type, element(end.type))
+                end, zero = _spread(at, end, whole), at.constant(0, whole)
+            end = at.value("select", small, end, zero)
+        made = at.value("icmp", op.operands[0], _spread(at, end, op.operands[0].type),
+                        predicate="ult")
         for c in conditions:
-            if c not in merged:
-                made = c if made is None else at.value("and", made, c)
-        assert made is not None
+            if c is not test and c not in merged:
+                made = at.value("and", made, c)
         mapping[value] = made
         return True
 

@@ -72,10 +72,10 @@ def separate_axes(kernel: Kernel, context: Context) -> bool:
                 continue
             for op in list(block.ops):
                 if op.name == "addptr" and isinstance(op.result.type, Tile) and any(
-                        user.name == "load" or narrow and user.name == "addptr"
+                        user.name == "load" or (narrow and user.name == "addptr")
                         for user in users.get(op.result, ())):
                     value = op.operands[1] if narrow else op.result
-                    if value in mapping or narrow and element(value.type) != I32:
+                    if value in mapping or (narrow and element(value.type) != I32):
                         continue
                 elif op.name == "icmp" and len(shape(op.result.type)) > 1 \
                         and op.operands[0] not in mapping and is_int(op.operands[0].type):

@@ -1,6 +1,6 @@
 """tabulate_masks: comparisons that a small number decides are looked up in a word of bits.
 
-Before:  body: %h = add (broadcast %p), (broadcast %r)      rows x columns; %p is fixed, %r in 0 .. 2
+Before:  body: %h = add (broadcast %p), (broadcast %r)      rows x columns; %r is 0, 1 or 2
                %m = and (broadcast %rows), (icmp %h <u %H)
                %n = and %m, (broadcast %columns)
 After:   pre:  %t = (%p <u %H) | (%p + 1 <u %H) << 1 | (%p + 2 <u %H) << 2     rows
@@ -8,17 +8,17 @@ After:   pre:  %t = (%p <u %H) | (%p + 1 <u %H) << 1 | (%p + 2 <u %H) << 2     r
          body: %c = select %columns, 1 << %r, 0             columns
                %n = icmp (and (broadcast %u), (broadcast %c)) != 0
 
-A tap of a filter is one of few numbers, and whether a pixel and a tap meet inside of the image follows
-from the two.  So what a pixel meets is a word of bits, made before the loop, and an element's mask is
-one operation.  Two comparisons, of a row and a column of the image, share a word where the pairs
-of their numbers do; conditions of rows alone or columns alone clear whole words.
+A tap of a filter is one of few numbers, and whether a pixel and a tap meet inside of the image
+follows from the two.  So what a pixel meets is a word of bits, made before the loop, and an
+element's mask is one operation.  Two comparisons, of a row and a column of the image, share a word
+where the pairs of their numbers do; conditions of rows alone or columns alone clear whole words.
 
 Where numbers are not known to be few, conditions of columns alone select the end of a comparison, 0
-in place of %H, which no number is below: but not beside products on CUDA cores, where
-it saves one instruction in a hundred, and the assembler then takes more registers.
+in place of %H, which no number is below: but not beside products on CUDA cores, where it saves one
+instruction in a hundred, and the assembler then takes more registers.
 
-All other conditions of a mask remain.  Sums wrap as before, so the mask is the same for all numbers.
-After join_bounds, which leaves few comparisons.  Needs layouts and preheaders.
+All other conditions of a mask remain.  Sums wrap as before, so the mask is the same for all
+numbers.  After join_bounds, which leaves few comparisons.  Needs layouts and preheaders.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class _Tables:
         info = self.infos.get(value)
         if info is not None and max(info.constancy) == 1 and (  # a wide access wants one mask
                 self.looked_up(value, conditions, mapping)
-                or self.matrix and self.ended(value, conditions, mapping)):
+                or (self.matrix and self.ended(value, conditions, mapping))):
             return
         for condition in conditions:
             self.mask(origin(condition), mapping)
@@ -191,7 +191,7 @@ class _Tables:
         if op is None or element(op.operands[0].type) != I32 or self.fixed(condition):
             return None
         end = _small(op.operands[1])
-        if shape(end.type) and int_of(end) is None or not self.fixed(end):
+        if (shape(end.type) and int_of(end) is None) or not self.fixed(end):
             return None
         constant, terms = 0, []
         for term in _terms(op.operands[0]):
@@ -276,13 +276,13 @@ def _root(value: Value) -> Op | None:
     """The operation, if it makes a mask of conditions or a comparison."""
     op = value.op
     return op if op is not None and isinstance(value.type, Tile) and (
-        op.name in ("and", "icmp") or op.name == "cmpp" and value is op.results[0]) else None
+        op.name in ("and", "icmp") or (op.name == "cmpp" and value is op.results[0])) else None
 
 
 def _conditions(value: Value) -> Iterator[Value]:
     """Of which a mask is the conjunction."""
     op = value.op
-    if op is not None and (op.name == "and" or op.name == "cmpp" and value is op.results[0]):
+    if op is not None and (op.name == "and" or (op.name == "cmpp" and value is op.results[0])):
         for operand in op.operands:
             yield from _conditions(operand)
     else:

@@ -51,6 +51,13 @@ def _log(t: Any) -> Any:
     return (2 * mp.atanh(s) - 2 * s - 2 * s * t / 3) / (s * t * t)
 
 
+def _log1p(x: Any) -> Any:
+    """What follows x in log(1 + x), over x^2."""
+    if abs(x) < mp.mpf(10) ** -10:
+        return -mp.mpf(1) / 2 + x / 3 - x * x / 4
+    return (mp.log1p(x) - x) / (x * x)
+
+
 def _erfc(t: Any) -> Any:
     """(1 + 2 x) exp(x^2) erfc(x) at x = 4 (1 + t) / (1 - t)."""
     if t == 1:
@@ -93,10 +100,11 @@ def _stirling(t: Any) -> Any:
     return sum(b * t**k for k, b in enumerate(bernoulli))
 
 
-# name: function, interval, degree for float, for double
-FITS: dict[str, tuple[Function, tuple[Any, Any], int, int]] = {
+# name: function, interval, degree for float, for double; None where the type needs no such fit
+FITS: dict[str, tuple[Function, tuple[Any, Any], int, int | None]] = {
     "EXP": (_exp, (-mp.log(2) / 2 * 1.01, mp.log(2) / 2 * 1.01), 5, 10),
     "LOG": (_log, (0, mp.mpf("0.0296")), 2, 7),
+    "LOG1P": (_log1p, (-0.25, 0.5), 8, None),
     "SIN": (_odd(mp.sin), (0, (mp.pi / 4) ** 2 * 1.01), 3, 7),
     "COS": (_cos, (0, (mp.pi / 4) ** 2 * 1.01), 3, 7),
     "ASIN": (_odd(mp.asin), (0, mp.mpf("0.2501")), 5, 16),
@@ -136,6 +144,7 @@ def constants(double: bool) -> str:
 def fit(name: str, double: bool) -> tuple[list[Any], Any]:
     function, interval, single_degree, double_degree = FITS[name]
     degree = double_degree if double else single_degree
+    assert degree is not None
     coefficients, error = mp.chebyfit(function, interval, degree + 1, error=True)
     middle = abs(function((interval[0] + interval[1]) / 2))
     return coefficients, error / middle
@@ -165,8 +174,9 @@ def main() -> None:
     for double in (True, False):
         print("#if DOUBLE" if double else "#else")
         print(constants(double))
-        for name in FITS:
-            print(macro(name, double))
+        for name, (_, _, _, degree) in FITS.items():
+            if degree is not None or not double:
+                print(macro(name, double))
     print("#endif")
 
 

@@ -233,14 +233,27 @@ def test_entries_for_lengths_of_rows() -> None:
     """
     norm = package.compile(ROWS, arch="sm_90a")
     assert [norm.variant(9, None, None, n) for n in (
-        1, 512, 513, 1024, 1025, 2048, 2049, 8192, 8193, 12288, 12289, 28672, 28673)] == [
-        1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 0, 0, 6]
+        1, 512, 513, 1024, 1025, 2048, 2049, 4096, 4097, 28672, 28673)] == [
+        1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6]
     assert [kernel.threads for kernel in (norm, *norm.variants)] == [
         256, 32, 64, 64, 128, 256, 512]
     assert [kernel.tunables["T"] for kernel in (norm, *norm.variants)] == [
-        2048, 512, 1024, 2048, 4096, 2048, 4096]
+        2048, 512, 1024, 2048, 4096, 4096, 4096]
     for tunables in ({"T": 2048}, {"num_warps": 8}):
         assert not package.compile(ROWS, arch="sm_90a", tunables=tunables).variants
+    short = norm.variants[0]  # rows of one warp: by fours where a launch has enough of them
+    assert [short.variant(m, None, None, 200) for m in (9, 65536, 65537)] == [0, 1, 0]
+    assert [(k.tile, k.threads) for k in short.variants] == [((4,), 128)]
+
+
+def test_short_rows_share_a_block_in_one_module() -> None:
+    """The same for C and C++, whose header has all entries: before the one of a row each."""
+    path = write(Path(), "rows.tc", ROWS)
+    done = tritonc(str(path), "--arch=sm_90a", "--header", "rows.h", "-o", "rows.ptx")
+    assert done.code == 0, done.err
+    kernel = package.load("rows.ptx")
+    assert [(k.tile, k.threads) for k in kernel.variants[:2]] == [((4,), 128), ((1,), 32)]
+    assert [kernel.variant(m, None, None, 200) for m in (65536, 65537)] == [1, 2]
 
 
 def test_programs_that_share_a_block() -> None:

@@ -204,6 +204,19 @@ class Bindings:
         where the sizes are known, where somebody chose the tile, or where it does not pay."""
         return self._beside(kernel)[0]
 
+    def add_two_bodies(self, found: VariantSet, kernel: Kernel) -> None:
+        """Plan the entry that a compilation without variants has, for the last rounds of its
+        persistent blocks: a variant of the small body's tunables, and `coarsen`."""
+        from tritonc.tune.model.portfolio import DOUBT, slower
+
+        by_hand = {*self._given_meta, *kernel.attributes.get("meta", ())} & _BY_HAND
+        small = None if found.general is None or by_hand else self.small(kernel)
+        if small is not None and small.large is not None and small.cost is not None:
+            tile, cost = small.large
+            found.large = tile, slower(cost, DOUBT), len(found.variants)
+            found.variants.append(Variant({**small.binding, "coarsen": small.most},
+                                          cost=small.cost._replace(blocks=0)))
+
     def _few(self, kernel: Kernel) -> VariantSet:
         """An entry of clusters for launches of few programs, where a launch chooses."""
         by_hand = {*self._given_meta, *kernel.attributes.get("meta", ())} & _BY_HAND
@@ -211,7 +224,8 @@ class Bindings:
         if found is None or by_hand:
             return self._rows(kernel)
         return VariantSet([Variant(member.binding, cost=member.cost) for member in found.members],
-                          found.general, found.large, _listed(found.loops))
+                          found.general, found.large and (*found.large, -1),
+                          _listed(found.loops))
 
     def _rows(self, kernel: Kernel) -> VariantSet:
         """Entries for lengths of rows, where nobody chose a tile or a number of warps."""

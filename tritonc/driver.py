@@ -294,6 +294,8 @@ class _Compilation:
             return lower({k: v for k, v in binding.items() if k in known}, name)
 
         if self.plan:
+            for kernel in module.kernels:
+                self.bindings.add_two_bodies(variants.sets[kernel.name], kernel)
             self.result.planned = variants.plan(module, bound)
         else:
             variants.add(module, bound, self.alike.variants if self.alike is not None else None)

@@ -202,6 +202,7 @@ def test_dots(e: Scalar, to: Scalar, m: int, n: int, depth: int, turned: bool,
     (TF32, F32, "sm_80", "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32"),
     (I8, I32, "sm_80", "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32"),
     (F64, F64, "sm_80", "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64"),
+    (F64, F64, "sm_90", "mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64"),
     (F8E4M3, F32, "sm_89", "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32"),
     (F32, F32, "sm_80", "fma.rn.f32"),
 ], ids=str)

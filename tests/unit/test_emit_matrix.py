@@ -594,6 +594,7 @@ ASSEMBLED = [
     ("sm_75", F16, (64, 64, 64)), ("sm_75", F16, (128, 128, 32)), ("sm_75", I8, (64, 64, 64)),
     *(("sm_80", e, (64, 64, 64)) for e in (F16, BF16, TF32, I8, F64)),
     ("sm_80", BF16, (128, 128, 64)), ("sm_80", F16, (128, 256, 32)),
+    ("sm_90", F64, (64, 64, 64)),
     ("sm_89", F8E4M3, (128, 128, 64)), ("sm_89", F8E5M2, (64, 64, 64)),
     *(("sm_90a", e, (64, 64, 64)) for e in (F16, BF16, TF32, I8, F8E4M3, F8E5M2)),
     *(("sm_90a", e, (128, 128, 128 // e.bytes)) for e in (TF32, I8, F8E4M3)),
@@ -625,6 +626,6 @@ def test_every_instruction_is_assembled() -> None:
     """The rows of the table that no target of this file would choose are named here."""
     used = {(target, e.name) for target, e, _ in ASSEMBLED}
     for row in matrix.INSTRUCTIONS:
-        targets = [t for t in ("sm_75", "sm_80", "sm_89", "sm_90a")
+        targets = [t for t in ("sm_75", "sm_80", "sm_89", "sm_90", "sm_90a")
                    if row.feature in find(t).features]
         assert any((t, row.operand.name) in used for t in targets), row.name

@@ -95,6 +95,36 @@ def test_sums_that_fit_do_fit(seed: int) -> None:
                 assert ((arrays[2 * i] & mask) + (arrays[2 * i + 1] & mask) <= mask).all()
 
 
+@pytest.mark.parametrize("seed", range(80))
+def test_bounds_where_a_guard_holds(seed: int) -> None:
+    rng = random.Random(seed)
+    e = Kernels()
+    tile = Tile(I8, (8,))
+    value = random_value(e, rng, rng.randint(1, 3), 8)
+    guard = e.icmp(e.a, e.b, predicate="slt")
+    for _ in range(rng.randint(1, 3)):
+        test = e.icmp(value, e.const(rng.randint(-40, 90), tile),
+                      predicate=rng.choice(("slt", "sle", "sgt", "sge", "ult", "ule", "eq", "ne")))
+        guard = e.op("and", *rng.sample((guard, test), 2))
+    kernel = e.finish(value, e.op("zext", guard, type=tile))
+    low, high = Facts(kernel).interval_where(guard, value)
+    for run in range(4):
+        arrays = outcome(kernel, run)
+        if arrays is not None:
+            held = [int(n) for n, holds in zip(*arrays[-2:], strict=True) if holds]
+            assert all(low <= n <= high for n in held), (held, low, high)
+
+
+def test_a_guard_bounds_what_it_compares() -> None:
+    e = Kernels()
+    zero, most = (e.const(n, e.a.type) for n in (0, 64))
+    inside = e.op("and", e.icmp(e.a, zero, predicate="sge"), e.icmp(e.a, most, predicate="slt"))
+    facts = Facts(e.finish(e.a))
+    assert facts.interval_where(inside, e.a) == (0, 63)
+    assert facts.interval_where(e.icmp(e.a, most, predicate="ult"), e.a) == (0, 63)
+    assert facts.interval_where(inside, e.b) == facts.interval(e.b)
+
+
 LOOP = """
 kernel @k(i32 %n {multiple_of = 16}, i32 %m) {
 entry:

@@ -355,6 +355,15 @@ def test_notes_tell_where_things_were_declared() -> None:
     assert found.notes[0].span is not None and found.suggestion is None
 
 
+@pytest.mark.parametrize("header, note", [
+    ("float g(float a)", "declare the parameter 'auto', of any shape"),
+    ("float g(auto a)", "declare the result 'auto', of any shape"),
+])
+def test_a_function_of_scalars_that_gets_a_tile(header: str, note: str) -> None:
+    (found,) = diagnose(f"{header} {{ return a + 1; }}\n{HEAD} x = g(x); }}")
+    assert found.name == "tile-to-scalar" and any(note in n.message for n in found.notes)
+
+
 @pytest.mark.parametrize("text", ["float v[TM] = *(p + rm)\n *(p + rm) = v; }",
                                   "float v[TM] = *(p + rm)\n @m *(p + rm) = v; }",
                                   "x = x + 1\n @m *(p + rm) = 1; }"])

@@ -106,16 +106,45 @@ kernel void f(const float* x, float* y, int N) {
 """
 
 
-@pytest.mark.parametrize("ctype, wide", [("float", 8), ("half", 4)])
-def test_entries_for_rows(ctype: str, wide: int) -> None:
-    """Where a tile holds the row, a thread has 32 elements of it."""
+@pytest.mark.parametrize("ctype, after", [("float", (4096, 8, 3)), ("half", (8192, 8, 3))])
+def test_entries_for_rows(ctype: str, after: tuple[int, ...]) -> None:
+    """Where a tile holds the row, a thread has 32 elements of it; of longer ones as many blocks as
+    have their rows in the L2 cache."""
     lowering = Lowering(ROWS.replace("float", ctype))
+    found = [((*row.binding.values(),), row.most) for row in row_entries(
+        lowering.space, lambda b: lowering(b).kernels[0], lowering.choose())]
+    whole = [((256, 1), 256), ((512, 1), 512), ((1024, 2, 20), 1024), ((2048, 2, 12), 2048),
+             ((4096, 4, 6), 4096), ((8192, 8, 3), 8192)]
+    size = 4 if ctype == "float" else 2
+    longer = [(after, (56 << 10) // size), *(
+        ((8192, 16, blocks), held and (held << 10) // size)
+        for blocks, held in ((2, 150), (1, 320), (2, None)))]
+    if after == whole[-1][0]:
+        whole.pop()
+    assert found == [*whole, *longer]
+
+
+NESTED = """
+const tunable int T = {256, 1024, 4096};
+kernel void f(const float* x, float* y, int N, int C, int S) {
+  int r[T] = 0 ... T, c = get_program_id(0);
+  float sum[T] = 0;
+  for (int n = 0; n < N; n++)
+    for (int s = 0; s < S; s += T) sum += r + s < S ? x[(n * C + c) * S + s + r] : 0;
+  float all = sum[+];
+  for (int n = 0; n < N; n++)
+    for (int s = 0; s < S; s += T)
+      @(r + s < S) y[(n * C + c) * S + s + r] = x[(n * C + c) * S + s + r] / all;
+}
+"""
+
+
+def test_entries_for_rows_in_rows() -> None:
+    """By the inner length; the longer ones as chosen."""
+    lowering = Lowering(NESTED)
     found = row_entries(lowering.space, lambda b: lowering(b).kernels[0], lowering.choose())
-    whole = {(512, 1): 512, (1024, 2): 1024, (2048, 2): 2048, (4096, 4): 4096}
-    whole[1024 * wide, wide] = 8192
-    assert {(*row.binding.values(),): row.most for row in found[:len(whole)]} == whole
-    longest = (56 << 10) // (wide // 2) + 1
-    assert (*found[-1].binding.values(), found[-1].least) == (8192, 16, longest)
+    assert [((*row.binding.values(),), row.argument, row.most) for row in found] == [
+        ((256, 1), 4, 64), ((256, 2), 4, 256), ((1024, 4), 4, 512), ((1024, 8), 4, 1024)]
 
 
 BATCHES = """

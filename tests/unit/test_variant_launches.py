@@ -126,6 +126,27 @@ def test_a_launch_compiles_the_variant_that_it_takes(monkeypatch: pytest.MonkeyP
     assert [v.tile for v in kernel.variants] == [v.tile for v in whole.variants]
 
 
+def test_a_last_round_in_small_tiles_is_planned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 132 multiprocessors: 288 large tiles leave 24, which are 96 small ones; 256 leave too
+    many, and 260 none that would be cut."""
+    gpu = install(monkeypatch)
+    path = Path(__file__).resolve().parents[2] / "bench" / "suite" / "matmul_f16.tc"
+    kernel = package.compile(path, "sm_90a")
+    chooser = kernel._chooser
+    assert chooser is not None and kernel.tile == (128, 256)
+    native, x, last = chooser.native(), FakeTensor(8192, "float16"), len(chooser.tiles) - 1
+    for sizes, cut in (((3072, 3072, 3072), True), ((4096, 4096, 4096), False),
+                       ((2560, 7000, 2560), True), ((1664, 5120, 4096), False)):
+        arguments = (x, x, x, *sizes)
+        number = chooser.number(sizes[:2], arguments)
+        assert number == native(sizes[:2], arguments) and (number == last) == cut
+    kernel.launch(0, (3072, 3072), x, x, x, 3072, 3072, 3072)
+    small = chooser.tiles[last]
+    assert gpu.launches[-1].grid == (3072 // small[0], 3072 // small[1], 1)
+    (module,) = kernel.module.compiled.values()
+    assert module["matmul"].tunables == kernel.tunables
+
+
 @pytest.mark.parametrize("rule", ["cost", "nearest", "first"])
 def test_the_choice_in_machine_code_is_the_definition_s(
         rule: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

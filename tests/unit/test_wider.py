@@ -41,6 +41,13 @@ def test_rows_of_two_programs(behind: str) -> None:
     assert tile(TEXT.replace("BEHIND", behind)) == [256, 128]
 
 
+def test_constants_of_one_shape() -> None:
+    """Where rows and columns are as many, the zeros of both operands are one constant."""
+    masked = "half W[TN, TK] = (rn < N)[:, newaxis] ? (half)q : 0; acc += dot(X, trans(W));"
+    text = TEXT.replace("acc += dot(X, trans((half)q));", masked).replace("BEHIND", "")
+    assert tile(text.replace("TN = {64, 128, 256}", "TN = {64, 128}")) == [256, 128]
+
+
 @pytest.mark.parametrize("old, new", [
     ("BEHIND", "*count = 1;"),  # once for each program
     ("BEHIND", "atomic_add(count, 1);"),

@@ -16,7 +16,7 @@ Facts stay true while passes rewrite, as a value never changes; new values are a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property
 
 from tritonc.analysis.axis import axis_info
@@ -68,6 +68,17 @@ class Facts:
                 self._intervals[value] = found
         return found
 
+    def interval_where(self, guard: Value | None, value: Value) -> Interval:
+        """The bounds of the elements for which a guard holds, which may compare them with numbers.
+        """
+        low, high = self.interval(value)
+        for test in conjuncts(guard):
+            number = int_of(test.operands[1]) if test.operands[:1] == [value] else None
+            if test.name == "icmp" and number is not None:
+                least, greatest = _bounds_of(test.attributes["predicate"], number, (low, high))
+                low, high = max(low, least), min(high, greatest)
+        return (low, high) if low <= high else self.interval(value)
+
     def not_negative(self, value: Value) -> bool:
         """No element is below zero, read as a signed number."""
         return self.interval(value)[0] >= 0
@@ -96,6 +107,8 @@ class Facts:
             return whole  # the last program may wrap past the end
         if name == "phi":
             return self._phi(op, whole)
+        if name == "reduce" and op.attributes["kind"] in ("smin", "smax"):
+            return self.interval(a[0])
         if name in ("select", "psi"):
             return hull(*map(self.interval, a[1:] if name == "select" else a[1::2]))
         if name == "zext":
@@ -178,6 +191,28 @@ class Facts:
         """One is below the other's factor, so that the sum joins their bits (see the top)."""
         (al, ah), (bl, bh) = self.interval(a), self.interval(b)
         return (bl >= 0 and bh < self.factor(a)) or (al >= 0 and ah < self.factor(b))
+
+
+def conjuncts(guard: Value | None) -> Iterator[Op]:
+    """The operations whose results a guard is the conjunction of."""
+    todo = [guard]
+    while todo:
+        value = todo.pop()
+        if value is None or value.op is None:
+            continue
+        if value.op.name == "and":
+            todo += value.op.operands
+        else:
+            yield value.op
+
+
+def _bounds_of(predicate: str, number: int, whole: Interval) -> Interval:
+    """What a comparison with a number says of its left side; unsigned ones only below 2**(n-1)."""
+    if predicate in ("ult", "ule") and number < 0:
+        return whole
+    return {"slt": (whole[0], number - 1), "sle": (whole[0], number), "sgt": (number + 1, whole[1]),
+            "sge": (number, whole[1]), "ult": (0, number - 1), "ule": (0, number),
+            "eq": (number, number)}.get(predicate, whole)
 
 
 def _promised(info: ParameterInfo, whole: Interval) -> Interval:

@@ -153,6 +153,18 @@ def joined(a: Mapping[Value, int], b: Mapping[Value, int]) -> Multiples:
     return found
 
 
+def implied(value: Value, multiples: Mapping[Value, int]) -> int:
+    """What a value is a multiple of, also by what is said of its quotients: K is a multiple of 32
+    if it is even and K / 2 a multiple of 16."""
+    n = multiples.get(value, 1)
+    for quotient, m in multiples.items():
+        op = quotient.op
+        by = int_of(op.operands[1]) if op is not None and op.name in ("sdiv", "udiv") else None
+        if op is not None and op.operands[0] is value and by and n % by == 0:
+            n = max(n, by * m)
+    return n
+
+
 def _begins(info: AxisInfo, axis: int | None, run: int, size: int) -> int:
     """What divides the beginnings of runs of elements of `size` bytes; of all, if no axis."""
     if axis is None:

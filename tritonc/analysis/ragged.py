@@ -53,7 +53,7 @@ def edge(op: Op, infos: Infos, ragged: bool) -> AxisInfo | None:
         return info
     runs = tuple(max(k, falling(op.guard, d, infos)) for d, k in enumerate(info.constancy))
     if op.name == "load":
-        runs = tuple(max(k, _same_bounds(op.guard, d, infos)) for d, k in enumerate(runs))
+        runs = tuple(max(k, _same_bounds(op.guard, d, infos, set())) for d, k in enumerate(runs))
     return AxisInfo(info.contiguity, info.divisibility, runs, info.value)
 
 
@@ -66,23 +66,26 @@ def falling(mask: Value, axis: int, infos: Infos) -> int:
     return max(info.constancy[axis], _of(op, mask, axis, infos))
 
 
-def _same_bounds(mask: Value, axis: int, infos: Infos) -> int:
+def _same_bounds(mask: Value, axis: int, infos: Infos,
+                 met: set[tuple[Value, int]]) -> int:
     """The length, in elements, of runs along `axis` in which each comparison of indices that makes
-    the mask has one answer; data may differ there."""
+    the mask has one answer; data may differ there.  `met`: masks that count already, of which a
+    loop may make this one."""
     info, op, extent = infos.get(mask), mask.op, extents_of(mask.type)[axis]
-    if op is None or info is None:
+    if op is None or info is None or (mask, axis) in met:
         return extent
+    met.add((mask, axis))
     if op.name in ("broadcast", "trans", "reshape"):
         places = axes_before(op)
         if places is None:
             return info.constancy[axis]
         source = places[axis]
-        return extent if source is None else _same_bounds(op.operands[0], source, infos)
+        return extent if source is None else _same_bounds(op.operands[0], source, infos, met)
     if op.name == "icmp":
         sides = [infos.get(v) for v in op.operands]
         counted = any(side is not None and max(side.contiguity) > 1 for side in sides)
         return info.constancy[axis] if counted else extent
-    return gcd(extent, *(_same_bounds(v, axis, infos) for v in op.operands
+    return gcd(extent, *(_same_bounds(v, axis, infos, met) for v in op.operands
                          if extents_of(v.type) == extents_of(mask.type) and element(v.type) == I1))
 
 

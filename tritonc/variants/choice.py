@@ -10,6 +10,8 @@ or the axis of the global range that gives a number; variant 0 is the general en
      "costs": [[processors, blocks, once, start, busy, wait, edge, [depth, ...]], ...],
      "large": [[128, 256], [processors, ...]]}  # the general entry's large body, if it has two
 
+Where variants are only planned, `large` may have a third element: the variant that has two bodies;
+and its costs `parts` and `part` behind the depths (`Cost`).
 Headers have the same in C (`launch/hosts/header_choice.py`), so nothing here may depend on floats.
 `launch/python/native.py` runs these functions once, on words in place of integers.
 Numbers are cut off before they are multiplied, so that 64 bits hold every sum: whatever a launch is
@@ -40,10 +42,13 @@ class Cost(NamedTuple):
     """What a variant's time is made of; times are quarters of a clock cycle.
 
     A multiprocessor takes `busy` for a step of each of its blocks, and a block no less than `wait`,
-    whatever runs beside it; where the tiles do not divide the range, `edge` more.  `start` is what
+    whatever runs beside it; where the tiles do not divide the range, `edge` more in the last wave:
+    of tiles at an edge a multiprocessor rarely has more than one.  `start` is what
     a block does before and after its steps, `once` what a launch takes beside its blocks.
     `blocks` of 0 are one, and no launch takes the variant that has more tiles than `processors`.
     `depths`: how much of each loop around the product a step takes.
+    The tiles of a last round are cut into `parts`, where each then has a processor (`last_round`):
+    that round takes `part` for a step.
     """
 
     processors: int
@@ -54,6 +59,8 @@ class Cost(NamedTuple):
     wait: int
     edge: int = 0
     depths: tuple[int, ...] = ()
+    parts: int = 0
+    part: int = 0
 
 
 def select(test: Any, yes: Any, no: Any) -> Any:
@@ -118,7 +125,7 @@ def time(cost: Sequence[Any], tile: Sequence[int], extents: Sequence[Any],
     whole = True
     for extent, part in zip(extents, tile):
         whole &= extent % part == 0
-    return time_of(cost, count(tile, extents), whole, steps_of(cost[-1], lengths))
+    return time_of(cost, count(tile, extents), whole, steps_of(cost[7], lengths))
 
 
 def steps_of(depths: Sequence[int], lengths: Sequence[Any]) -> Any:
@@ -131,13 +138,18 @@ def steps_of(depths: Sequence[int], lengths: Sequence[Any]) -> Any:
 
 def time_of(cost: Sequence[Any], tiles: Any, whole: Any, steps: Any) -> Any:
     """A variant's time for so many tiles of so many steps; `whole`: they divide the range."""
-    processors, blocks, once, start, busy, wait, edge, _ = cost
-    alone = steps * select(whole, wait, wait + edge)
+    processors, blocks, once, start, busy, wait, edge, _, *cut = cost
     most, beside = (tiles + processors - 1) // processors, max(blocks, 1)
     waves, rest = most // beside, most % beside
-    full = start + greatest(alone, steps * beside * busy)
-    last = start + greatest(alone, steps * rest * busy)
+    full = start + steps * greatest(wait, beside * busy)
+    last = start + steps * greatest(wait, rest * busy)
+    at_edge = wait + edge - greatest(wait, select(rest > 0, rest, beside) * busy)
     taken = once + waves * full + select(rest > 0, last, 0)
+    taken += select(whole, 0, steps * greatest(at_edge, 0))
+    if cut and cut[0]:
+        left = tiles % processors
+        fits = (tiles > processors) & (left > 0) & (left * cut[0] <= processors)
+        taken = select(fits, taken - full + start + steps * cut[1], taken)
     return taken if blocks else select(most > 1, LARGEST, taken)
 
 
@@ -184,9 +196,10 @@ def choose(choice: Mapping[str, Any], tiles: Sequence[Sequence[int]], allowed: S
 def timed(choice: Mapping[str, Any], tiles: Sequence[Sequence[int]]
           ) -> list[tuple[int, Sequence[int], Sequence[Any]]]:
     """The variants in the order in which equal ones are taken, with their tiles and costs; the
-    general one, which comes last, has those of each of its bodies."""
+    general one comes last, but for the large body of an entry with two."""
     rows = [*zip(range(len(tiles)), tiles, choice["costs"], strict=True)]
-    return [*rows[1:], rows[0], *([(0, *choice["large"])] if "large" in choice else [])]
+    tile, cost, *number = choice.get("large", ((), ()))
+    return [*rows[1:], rows[0], *([(number[0] if number else 0, tile, cost)] if cost else [])]
 
 
 def number(of: Mapping[str, Any], extents: Sequence[Any], arguments: Values) -> Any:

@@ -110,18 +110,25 @@ class Variants:
         del self.added[kernel.name]
 
     def pack(self, module: Module, meta: dict[str, dict[str, int]]) -> None:
-        """Add, after the passes, entries whose blocks have several programs each."""
+        """Add, after the passes, entries whose blocks have several programs each: of a kernel
+        without variants, or before each of those of which a launch takes the first that it may."""
         from tritonc.backend.launch.pack_programs import pack_programs
         from tritonc.variants.variant import Variant, entry_name
 
-        for general in [*module.kernels]:
-            known = self.sets.get(general.name)
-            if known and not known.variants and (packed := pack_programs(general)) is not None:
-                known.variants.append(Variant({}))
-                packed.name = entry_name(general.name, 1, meta)
-                self.added[packed.name] = general.name, 0
-                meta[packed.name] = meta[general.name]
-                module.kernels.append(packed)
+        for kernel in [*module.kernels]:
+            general, place = self.added.get(kernel.name, (kernel.name, -1))
+            known = self.sets.get(general)
+            if known is None or (place < 0 and known.variants) or (
+                    place >= 0 and (known.variants[place].given or known.chosen())):
+                continue
+            if (packed := pack_programs(kernel)) is None:
+                continue
+            packed.name = entry_name(general, len(known.variants) + 1, meta)
+            self.added[packed.name] = general, len(known.variants)
+            known.variants.append(known.variants[place] if place >= 0 else Variant({}))
+            meta[packed.name] = meta[kernel.name]
+            at = module.kernels.index(kernel) if place >= 0 else len(module.kernels)
+            module.kernels.insert(at, packed)
 
     def settle(self, module: Module, meta: Mapping[str, Mapping[str, int]], renumber: bool
                ) -> dict[str, dict[str, int]]:

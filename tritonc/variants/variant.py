@@ -51,12 +51,12 @@ class Variant(NamedTuple):
 class VariantSet:
     """The variants of one kernel.  `points`: sizes, each with a place in `variants`, or -1 for the
     general entry; `sizes` says what of a launch they are (`choice.number`).  `loops`: how long the
-    loops around the product are (`choice.length`).  `large`: tile and cost of the general entry's
-    large body, if it has two."""
+    loops around the product are (`choice.length`).  `large`: tile and cost of the large body of the
+    entry that has two, and its place in `variants`, or -1 for the general entry."""
 
     variants: list[Variant] = field(default_factory=list)
     general: Cost | None = None
-    large: tuple[Sequence[int], Cost] | None = None
+    large: tuple[Sequence[int], Cost, int] | None = None
     loops: list[dict[str, Any]] = field(default_factory=list)
     sizes: list[dict[str, Any]] = field(default_factory=list)
     points: list[tuple[tuple[int, ...], int]] = field(default_factory=list)
@@ -74,10 +74,17 @@ class VariantSet:
                 {"size": [*size], "variant": numbers[place]}
                 for size, place in self.points if place in numbers]}
         if all(cost is not None for cost in known):
-            large = {"large": [[*self.large[0]], _row(self.large[1])]} if self.large else {}
-            return {"rule": "cost", "loops": self.loops,
-                    "costs": [_row(cost) for cost in known if cost], **large}
+            found: dict[str, Any] = {"rule": "cost", "loops": self.loops,
+                                     "costs": [_row(cost) for cost in known if cost]}
+            if self.large and (place := self.large[2]) in (-1, *places):
+                found["large"] = [[*self.large[0]], _row(self.large[1]),
+                                  *([1 + [*places].index(place)] if place >= 0 else [])]
+            return found
         return {"rule": "first"}
+
+    def chosen(self) -> bool:
+        """Whether a launch compares variants, and does not take the first that it may."""
+        return bool(self.sizes) or self.general is not None
 
     def merge(self, place: int, into: int) -> None:
         """Let the points of one variant be another's."""
@@ -85,7 +92,7 @@ class VariantSet:
 
 
 def _row(cost: Cost) -> list[Any]:
-    return [*cost[:-1], [*cost.depths]]
+    return [*cost[:7], [*cost.depths], *(cost[8:] if cost.parts else ())]
 
 
 def parse(text: str) -> Variant:

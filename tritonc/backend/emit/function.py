@@ -54,7 +54,8 @@ class FunctionEmitter(Instructions):
         self.kernel = kernel
         self.shared = shared  # the global that is the kernel's shared memory; "" without
         self.warps: int = kernel.attributes["num_warps"]
-        self.pipelined_on_cores = {"fma_dot", "async_copy"} <= {op.name for op in kernel.ops()}
+        names = {op.name for op in kernel.ops()}
+        self.pipelined_on_cores = {"fma_dot", "async_copy"} <= names or "wgmma" in names
         self.compared = compared_negations(kernel)
         self.has_pieces = any(op.attributes.get("piecewise") for op in kernel.ops())
         self.has_words = any(op.name == "pack" for op in kernel.ops())

@@ -83,13 +83,22 @@ def choose_warps(kernel: Kernel, context: Context) -> bool:
     places = {} if "cluster" in kernel.attributes else _places(kernel)  # blocks of those are few
     dots = [threads for block in places or kernel.blocks
             if (threads := _block_threads(block, max(places.values(), default=0)))]
-    threads = max(dots) if dots else streaming_threads(kernel)
-    warps = max(1, min(LEGAL[-1], threads // 32))
-    kernel.attributes["num_warps"] = 1 << (warps.bit_length() - 1)
+    threads = max(dots) if dots else _wanted_threads(kernel)
+    kernel.attributes["num_warps"] = _warps(threads)
     return True
 
 
+def _warps(threads: int) -> int:
+    """The warps of so many threads, a legal number."""
+    return 1 << min(LEGAL[-1], max(1, threads // 32)).bit_length() - 1
+
+
 def streaming_threads(kernel: Kernel) -> int:
+    """The threads that a kernel without products gets."""
+    return 32 * _warps(_wanted_threads(kernel))
+
+
+def _wanted_threads(kernel: Kernel) -> int:
     """The threads among which the largest tile is to be spread.  Its elements count with the bytes
     that they have in memory, where tiles of that size are loaded or stored."""
     cfg = Cfg(kernel)

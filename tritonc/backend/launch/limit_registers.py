@@ -24,12 +24,14 @@ from tritonc.backend.launch.register_budget import (
     OVER,
     SLACK,
     available,
+    registers_of,
     resident_blocks,
 )
 from tritonc.backend.pipeline.staged_loop import DOTS
 from tritonc.backend.pipeline.stages import BESIDE
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op
+from tritonc.ir.layouts.layout import LANE_BITS
 from tritonc.ir.types import Tile, shape
 from tritonc.source import Note, fail
 
@@ -51,7 +53,9 @@ def limit_registers(kernel: Kernel, context: Context) -> bool:
     # So many blocks of rows were chosen that the estimate may be more than a thread gets.
     rows = blocks > 1 and not any(op.name in DOTS for op in kernel.ops())
     room = available(kernel, context, blocks, estimate)
-    _tell(kernel, context, estimate, room, SLACK if rows else 1)
+    most = registers_of(kernel.attributes["num_warps"] << LANE_BITS, context.target) if rows else (
+        room)
+    _tell(kernel, context, estimate, room, most, SLACK if rows else 1)
     if "min_blocks" not in context.meta and estimate.pressure().registers > room:
         blocks = max(1, blocks)  # one that has to spill gets a half or less, if nothing is said
     if blocks < 1:
@@ -77,21 +81,22 @@ def _multiply_adds(dot: Op) -> int:
     return t.layout.registers * shape(dot.operands[0].type)[-1]
 
 
-def _tell(kernel: Kernel, context: Context, estimate: Estimate, room: int, slack: float) -> None:
-    """How many registers live where; a warning if they are more than `room` with some slack."""
+def _tell(kernel: Kernel, context: Context, estimate: Estimate, room: int, most: int, slack: float
+          ) -> None:
+    """How many registers live where; a warning if they are more than `most` with some slack."""
     found, sure = estimate.pressure(), estimate.between_blocks()
-    if sure.registers > slack * room:
+    if sure.registers > slack * most:
         found = sure
     said = f"about {found.registers} registers per thread are live here"
     context.remark("limit_registers", f"{said}, the highest number in kernel '{kernel.name}'; "
                                       f"{room} are available",
                    found.span or kernel.span)
-    if found.registers <= OVER * room and found is not sure:
+    if found.registers <= OVER * most and found is not sure:
         return
     threads = kernel.attributes["num_warps"] * context.target.warp_size
     parts = [f"{value.name or 'a value'} {value.type}: {round(held)}"
              for value, held in found.live[:4] if held >= LARGE]
-    context.warn("registers", f"{said}, and a block of {threads} threads has {room} for each: the "
+    context.warn("registers", f"{said}, and a block of {threads} threads has {most} for each: the "
                  "assembler spills the rest, or refuses", found.span or kernel.span,
                  *([Note(f"the largest: {', '.join(parts)}")] if parts else []),
                  Note("smaller tiles need fewer"))

@@ -37,6 +37,7 @@ from tritonc.analysis.linear import Linear
 from tritonc.analysis.values import computed_from
 from tritonc.backend.dots.raw_operands import is_plain
 from tritonc.backend.dots.together import fed, large, products
+from tritonc.backend.memory.versions.general import rare
 from tritonc.backend.pipeline.tensors.tensor_access import split_start
 from tritonc.backend.shared.shared_memory import LEFT
 from tritonc.backend.target.matrix import BY_NAME, WGMMA
@@ -77,7 +78,7 @@ def _ahead(kernel: Kernel, context: Context) -> bool:
     an iteration's tiles, what all iterations read, and half of a result that leaves meanwhile; if
     not all of it, `plain_stores` are kept from being TMA's."""
     part = body(kernel)
-    general = rare(kernel, part)
+    general = rare(Cfg(kernel), part)
     blocks = [block for block in part if block not in general and products(block.ops)]
     if not any(map(fed, blocks)):
         return True
@@ -113,20 +114,11 @@ def _types(block: Block) -> Counter[Type]:
 def _alternatives(kernel: Kernel) -> bool:
     """Whether a program chooses between products: their loops take up no copies of each other."""
     part = body(kernel)
-    general = rare(kernel, part) if maps_last(part) else []
+    general = rare(Cfg(kernel), part) if maps_last(part) else []
     found = [block for block in part if block not in general
              and any(op.name == "dot" for op in block.ops)]
     after = {block: reached([block]) for block in found}
     return any(a not in after[b] and b not in after[a] for a in found for b in found)
-
-
-def rare(kernel: Kernel, part: list[Block]) -> list[Block]:
-    """The blocks of bodies that do without the facts that another one, of more speed, is told: as
-    far as `part` chooses between the two."""
-    cfg = Cfg(kernel)
-    starts = [block.terminator.blocks[1] for block in part
-              if block.terminator.attributes.get("facts")]
-    return [block for block in part if any(cfg.dominates(start, block) for start in starts)]
 
 
 def _maps_differ(kernel: Kernel) -> bool:
@@ -313,4 +305,4 @@ def counts_programs(loop: Loop) -> bool:
 def rare_programs(kernel: Kernel) -> list[Block]:
     """The blocks of bodies that persistent blocks take for few programs, if for any."""
     return [block for loop in Cfg(kernel).loops if counts_programs(loop)
-            for block in rare(kernel, loop.blocks)]
+            for block in rare(Cfg(kernel), loop.blocks)]

@@ -266,7 +266,7 @@ class _Assignment:
     # ---- small loads go to their readers
 
     def move_loads(self) -> None:
-        """Re-anchor each load that is wanted in one other layout only, where that costs nothing."""
+        """Re-anchor loads wanted in one layout more, not repeated, where that costs nothing."""
         loads = [op for op in self.kernel.ops() if op.name == "load" and op.result in self.primary]
         if not loads:
             return
@@ -274,10 +274,11 @@ class _Assignment:
         for op in loads:
             layouts = [layout_ops.reshape(layout, shape(op.result.type))
                        for layout in wanted.get(self.made_alone(op.result, readers), {})]
-            current = self.primary[op.result][1]
-            if len(layouts) == 1 and layouts[0] != current and self.reads_well(op, layouts[0]):
-                self.moved[op] = (layout_choice.lanes_apart(layouts[0])
-                                  if self.held_long(op, layouts[0], readers) else layouts[0])
+            only = [one for one in layouts if not (layouts[1:] and self.repeats(op, one))]
+            if len(only) == 1 and only[0] != self.primary[op.result][1] and self.reads_well(
+                    op, only[0]):
+                self.moved[op] = (layout_choice.lanes_apart(only[0])
+                                  if self.held_long(op, only[0], readers) else only[0])
         self.join_stores()
         if self.moved:
             self.primary.clear()

@@ -133,16 +133,20 @@ def _join_indices(kernel: Kernel, op: Op, facts: Facts) -> bool:
 
 def _entries(op: Op, facts: Facts) -> int:
     """Of a table that has room for the operation's indices, or is as large as tables are."""
-    assert op.operands[0].op is not None
-    low, high = facts.interval(op.operands[0].op.operands[1])
+    low, high = _interval(op, facts)
     return min(TABLE, 1 << max(high.bit_length(), 5)) if low >= 0 else TABLE
 
 
 def _all_inside(op: Op, facts: Facts) -> bool:
     """Whether a table has all indices of the operation."""
-    assert op.operands[0].op is not None
-    low, high = facts.interval(op.operands[0].op.operands[1])
+    low, high = _interval(op, facts)
     return low >= 0 and high < TABLE
+
+
+def _interval(op: Op, facts: Facts) -> tuple[int, int]:
+    """The bounds of the operation's indices, which its mask may give."""
+    assert op.operands[0].op is not None
+    return facts.interval_where(op.guard, op.operands[0].op.operands[1])
 
 
 def _base(op: Op) -> Value | None:
@@ -204,7 +208,7 @@ def _counted(op: Op, table: Value, size: int, facts: Facts) -> list[Op]:
     index = made.operands[1]
     t, kind = index.type, op.attributes["kind"]
     b = Builder(Block(""), span=op.span)
-    low, high = facts.interval(index)
+    low, high = _interval(op, facts)
     narrow, inside, rest = index, op.guard, list[Op]()
     if element(t).bits != I32.bits:
         narrow = b.value("truncate" if element(t).bits > I32.bits else "sext", index,

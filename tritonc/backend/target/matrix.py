@@ -94,6 +94,8 @@ INSTRUCTIONS: tuple[MatrixInstruction, ...] = (
     _mma(I8, I32, 8, 8, 16, "mma_s8_k16", "s8"),
     _mma(F8E4M3, F32, 16, 8, 32, "mma_f8", "f32.e4m3.e4m3.f32"),
     _mma(F8E5M2, F32, 16, 8, 32, "mma_f8", "f32.e5m2.e5m2.f32"),
+    _mma(F64, F64, 16, 8, 16, "mma_f64_k16", "f64"),
+    _mma(F64, F64, 16, 8, 8, "mma_f64_k16", "f64"),
     _mma(F64, F64, 8, 8, 4, "mma_f64", "f64"),
 )
 

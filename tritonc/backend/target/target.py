@@ -53,6 +53,7 @@ FEATURES: dict[str, Feature] = {
     "mma_tf32": Feature(80, 70, "mma.sync of tf32"),
     "mma_s8": Feature(80, 70, "mma.sync m16n8k32 of 8-bit integers"),
     "mma_f64": Feature(80, 70, "mma.sync of f64"),
+    "mma_f64_k16": Feature(90, 78, "mma.sync m16n8k8 and m16n8k16 of f64"),
     "mma_f8": Feature(89, 84, "mma.sync of 8-bit floats"),
     "wgmma": Feature(90, 80, "wgmma", (90,)),
     # arithmetic

@@ -119,13 +119,14 @@ def _interpreted(file: SourceFile, settings: Options, language: str, tunables: M
 def _with_tunables(file: SourceFile, settings: Options, tunables: Mapping[str, int], kernel: str
                    ) -> Module:
     """A source with other tunables: a variant that a launch takes for the first time.  One that
-    takes memory is a variant of that module, whose kernel has the source's parameters."""
+    takes memory is a variant of that module, whose kernel has the source's parameters; one with
+    `coarsen` is the source as it is, which has a small body beside the cost model's tile."""
     settings = replace(settings, variants=0, tuning=None)
     if "memory_k" in tunables:
         settings = replace(settings, variant=(f"{kernel}:" + ",".join(
             f"{name}={value}" for name, value in tunables.items()),))
-    else:
-        settings = replace(settings, tune={**settings.tune, **tunables})
+    elif "coarsen" not in tunables:
+        settings = replace(settings, tune={**settings.tune, **tunables}, small_clusters=True)
     result = driver.compile(file, settings, ("ptx",))
     assert result.manifest is not None
     return Module(result.outputs["ptx"], result.manifest)

@@ -87,7 +87,8 @@ class Module:
                 module.fill_table(table, data)
             self.compiled[key] = module
         kernel = self.compiled[key][name]
-        return kernel.variants[0] if kernel.variants else kernel  # `api._with_tunables` says which
+        in_memory = "memory_k" in tunables  # `api._with_tunables` makes it a variant
+        return kernel.variants[0] if in_memory and kernel.variants else kernel
 
     def entry(self, driver: Any, device: int, kernel: Entry) -> Any:
         """The driver's handle of a kernel on a device, where the module is loaded at first use.
@@ -179,7 +180,7 @@ class Kernel(Entry):
                 found = self
             self._variants[number - 1] = found
             if not is_in_memory(planned):
-                self._launches[number] = found._launches[0]
+                self._launches[number] = found._launches[0] if found is self else found.launch
         return found
 
     @property

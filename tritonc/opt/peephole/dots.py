@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tritonc.analysis.values import constant_of, defined_by
+from tritonc.analysis.values import constant_of, defined_by, is_uniform
 from tritonc.ir.core import Op, Value
-from tritonc.ir.types import is_float
+from tritonc.ir.types import F32, is_float, scalar
 from tritonc.opt.peephole.rewrite import Rewriter, Rule
 
 
@@ -53,6 +53,22 @@ def dot_of_negated(op: Op, r: Rewriter) -> Value | None:
     return None
 
 
+def join_factors(op: Op, r: Rewriter) -> Value | None:
+    """dot(a, b) * f * g = dot(a, b) * (f * g) in a sum, for floats: rows, columns and scalars have
+    fewer elements than the product, whose elements are scaled by the instruction that adds them."""
+    if not op.attributes.get("contract") or scalar(op.result.type) != F32:
+        return None
+    for scaled, g in (op.operands, op.operands[::-1]):
+        inner = defined_by(scaled, "fmul")
+        if inner is None or not r.used_once(scaled):
+            continue
+        for dot, f in (inner.operands, inner.operands[::-1]):
+            if defined_by(dot, "dot") and all(is_uniform(v) or defined_by(v, "broadcast")
+                                              for v in (f, g)):
+                return r.again(op, dot, r.value("fmul", f, g)).result
+    return None
+
+
 def _product(r: Rewriter, dot: Op, operands: list[Value], negated: bool) -> Value:
     attributes = dict(dot.attributes)
     if negated and not attributes.pop("minus", False):
@@ -61,4 +77,4 @@ def _product(r: Rewriter, dot: Op, operands: list[Value], negated: bool) -> Valu
 
 
 RULES: dict[str, list[Rule]] = {"fadd": [add_of_dot], "add": [add_of_dot], "fsub": [sub_of_dot],
-                               "dot": [dot_of_negated]}
+                               "fmul": [join_factors], "dot": [dot_of_negated]}

@@ -34,8 +34,8 @@ def assign(context: Context, term: Term, to: CType, span: Span, what: str, *note
     if not to.shape and not single:
         return context.error("tile-to-scalar", span, f"{what} is the scalar {to.element}, but the "
                              f"value is the tile {term.type}", *notes,
-                             Note("reduce the tile, as in x[+] or max(x), or declare a "
-                                  f"tile{_as_in(what, term)}"))
+                             Note("reduce the tile, as in x[+] or max(x), or "
+                                  f"{_declaration(what, term)}"))
     if not single and not shapes.broadcastable(term.shape, to.shape):
         hint = shapes.receiving_hint(term.shape, to.shape)
         return context.error("shape-mismatch", span, f"{what} is {to}, but the value is "
@@ -49,9 +49,12 @@ def assign(context: Context, term: Term, to: CType, span: Span, what: str, *note
     return shapes.broadcast(context, converted, to.shape)
 
 
-def _as_in(what: str, term: Term) -> str:
-    """How a variable is declared that can hold the term; nothing for what is no variable."""
-    return f", as in {what[1:-1]}{shapes.spell(term.shape)}" if what.startswith("'") else ""
+def _declaration(what: str, term: Term) -> str:
+    """Advice: how the receiver is declared so that it can hold the tile."""
+    if what.startswith(("parameter", "the result of")):
+        return f"declare the {'result' if what[0] == 't' else 'parameter'} 'auto', of any shape"
+    as_in = f", as in {what[1:-1]}{shapes.spell(term.shape)}" if what.startswith("'") else ""
+    return f"declare a tile{as_in}"
 
 
 def _struct(context: Context, term: Term, to: CType, span: Span, what: str, *notes: Note) -> Term:
@@ -66,8 +69,7 @@ def _struct(context: Context, term: Term, to: CType, span: Span, what: str, *not
         return context.error("type-mismatch", span, f"{what} is {to}, but the value is "
                              f"{term.type}", *notes)
     if not to.shape and term.shape:
-        hint = "a parameter 'auto' takes values of any shape" if what.startswith("parameter") else (
-            f"reduce the tile by a function of the program, or declare a tile{_as_in(what, term)}")
+        hint = f"reduce the tile by a function of the program, or {_declaration(what, term)}"
         return context.error("tile-to-scalar", span, f"{what} is a single {to}, but the value is "
                              f"the tile {term.type}", *notes, Note(hint))
     if not shapes.broadcastable(term.shape, to.shape):

@@ -87,11 +87,14 @@ Launch = tuple[tuple[int, ...], tuple[int, ...]]  # extents of the range, length
 
 class Small(NamedTuple):
     """The tunables of the small body, the programs of a launch up to which it shall run, and how
-    many of its tiles take as long as a large one where there are many."""
+    many of its tiles take as long as a large one where there are many; the costs of both bodies,
+    and the tile of the large one, where that computes its last round in small tiles."""
 
     binding: Binding
     most: int
     worth: int = 1
+    cost: Cost | None = None
+    large: tuple[tuple[int, ...], Cost] | None = None
 
 
 class Few(NamedTuple):
@@ -130,7 +133,7 @@ def bodies(space: Mapping[str, Sequence[int]], lower: Lower, target: Target, lar
     launches = [*_launches(form)]
     small = _small(rows, whole, form, target, launches)
     if not clusters:
-        return small, None
+        return small and _with_last_round(rows, whole, small), None
     few = _few(rows, whole, form, target, lower, small)
     if few and small is not None and whole.kind == "cores":
         small = _small(rows, whole, form, target, launches, 0, FEW_PARTS)
@@ -170,6 +173,15 @@ def _general(rows: Sequence[_Candidate], whole: _Candidate, small: Small | None)
     if found is None or whole.kind != "wgmma" or prod(whole.tile) < LARGE:
         return found or whole
     return found._replace(cost=found.cost._replace(wait=round(found.cost.wait * _PRODUCER)))
+
+
+def _with_last_round(rows: Sequence[_Candidate], whole: _Candidate, small: Small) -> Small:
+    own = _general(rows, whole, small)
+    if whole.kind != "wgmma" or prod(whole.tile) < LARGE or small.worth < 2 or not own.cost.depths:
+        return small
+    step = max(own.cost.busy, own.cost.wait) * whole.cost.depths[0] // own.cost.depths[0]
+    cost = whole.cost._replace(parts=prod(whole.tile) // prod(own.tile), part=step)
+    return small._replace(cost=own.cost, large=(whole.tile, cost))
 
 
 def _small(rows: Sequence[_Candidate], whole: _Candidate, form: Form, target: Target,

@@ -51,9 +51,12 @@ def loops_around(kernel: Kernel) -> tuple[Around, ...]:
 
 
 def rows_around(kernel: Kernel) -> Around | None:
-    """What is known of all loops of a kernel, if that is the same, as of passes over a row."""
+    """What is known of all innermost loops of a kernel, if that is the same, as of passes over a
+    row."""
     places = {value: i for i, value in enumerate(kernel.parameters)}
-    found = {_around(loop, places) for loop in Cfg(kernel).loops}
+    loops = Cfg(kernel).loops
+    outer = {loop.parent.header for loop in loops if loop.parent is not None}
+    found = {_around(loop, places) for loop in loops if loop.header not in outer}
     return found.pop() if len(found) == 1 else None
 
 

@@ -46,10 +46,22 @@ _WANTED = {"chains_programs": _CHAINED, "several_passes": _PASSES, "reducing_pas
 # of 16 KB (softmax 0.154 ms, by four 0.167); of 32 KB layer norm took 1.03 times as long.
 _ROW_THREADS = ((64, 6 << 10, 0), (128, 12 << 10, 0), (256, 24 << 10, 5), (256, 56 << 10, 0),
                 (512, None, 0))
-# Warps by the elements of a tile that holds the row, of one array of halves or floats: a thread
-# has 32 of them; and a tile of 8192 for the longest rows.  H200, rows of 200 to 131072 elements of
-# five kernels: 1.11 times as fast as by the above, 0.97 to 1.7.
-_WHOLE_ROWS, _LONG, _FLOAT = ((512, 1), (1024, 2), (2048, 2), (4096, 4)), 8192, 4
+# The same of one array of halves or floats: tiles, warps, blocks, and the most elements.  Where a
+# tile holds the row, a thread has 32 of its elements, and 80 registers: of 768 threads more rows
+# are on their way than of 512 with 128, and the general body may spill.  H200, nine kernels: 1.04
+# to 1.4 times as fast, 0.99 at the least (layer norm; of 4095 columns 0.84).
+_WHOLE_ROWS, _FLOAT = ((128, 1, 0, 128), (256, 1, 0, 256), (512, 1, 0, 512), (1024, 2, 20, 1024),
+                       (2048, 2, 12, 2048), (4096, 4, 6, 4096), (8192, 8, 3, 8192)), 4
+# Of longer ones, by bytes: as many blocks as have their rows in the L2 cache, if that is one at
+# least.  Layer norm of 65536 floats 82 us by one block, 103 by two; softmax of 262144 in two
+# passes 442 and 406.
+_LONG_HALVES = ((8192, 8, 3, 56 << 10), (8192, 16, 2, 150 << 10), (8192, 16, 1, 320 << 10),
+                (8192, 16, 2, None))
+_LONG_FLOATS = ((4096, 8, 3, 56 << 10), *_LONG_HALVES[1:])
+# Of rows in rows, such as the pixels of each image of a channel: the longer ones as chosen.  Batch
+# norm and its backward pass on an H200: 49 pixels 6.7 to 11 times as fast, 196 3.3 to 6.5, 400 1.1
+# to 1.7, 784 1.1 to 2.3.
+_NESTED_ROWS = ((64, 1, 0, 64), (256, 2, 0, 256), (512, 4, 0, 512), (1024, 8, 0, 1024))
 _FLAT_BYTES, _FLAT_ASPECT = 4096, 8  # of a tile of two axes, both contiguous along the last
 _COMPUTED = 4  # bytes of an element of a window of pixels, whatever it has in memory
 # Of one that loops add others to: what lies beyond an edge costs as much; and where they add a
@@ -89,7 +101,8 @@ def row_entries(space: Mapping[str, Sequence[int]], lower: Callable[[Mapping[str
         return []
     found: list[Rows] = []
     least: int | None = None
-    for wanted, warps, blocks, most in _by_length(sizes):
+    nested = any(loop.depth > 1 for loop in cfg.loops)
+    for wanted, warps, blocks, most in _NESTED_ROWS if nested else _by_length(sizes):
         if least is not None and most is not None and most < least:
             continue
         tile = min((n for n in space[name] if n >= wanted), default=max(space[name]))
@@ -98,7 +111,7 @@ def row_entries(space: Mapping[str, Sequence[int]], lower: Callable[[Mapping[str
         if not same and rows_around(
                 lower({**chosen, name: tile})) == loops._replace(depth=tile):
             binding = {name: tile, "num_warps": warps}
-            binding |= {"min_blocks": blocks} if blocks else {}
+            binding |= {"min_blocks": blocks} if blocks and tile >= wanted else {}
             if found and (found[-1].binding, (found[-1].most or 0) + 1) == (binding, least):
                 least = found.pop().least
             found.append(Rows(binding, loops.arguments[0], least, most))
@@ -108,12 +121,14 @@ def row_entries(space: Mapping[str, Sequence[int]], lower: Callable[[Mapping[str
 
 def _by_length(sizes: Sequence[int]) -> Iterator[tuple[int, int, int, int | None]]:
     """Tiles, warps, blocks and the most elements of rows of arrays of elements of these sizes."""
-    if whole := len(sizes) == 1 and sizes[0] <= _FLOAT:
-        yield from ((tile, warps, 0, tile) for tile, warps in _WHOLE_ROWS)
-        yield 2048 * sizes[0], 2 * sizes[0], 0, _LONG
+    if len(sizes) == 1 and sizes[0] <= _FLOAT:
+        yield from _WHOLE_ROWS
+        for tile, warps, blocks, held in _LONG_FLOATS if sizes[0] == _FLOAT else _LONG_HALVES:
+            yield tile, warps, blocks, held and held // sizes[0]
+        return
     for threads, held, blocks in _ROW_THREADS:
-        wanted = _LONG if whole and held is None else threads * _STREAM_EACH
-        yield max(wanted, _STREAM_ELEMENTS), threads // 32, blocks, held and held // sum(sizes)
+        yield (max(threads * _STREAM_EACH, _STREAM_ELEMENTS), threads // 32, blocks,
+               held and held // sum(sizes))
 
 
 def stream_cost(profile: Profile, target: Target, range_: Sequence[int]) -> float:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import prod
 
+from tritonc.analysis.values import constant_of
 from tritonc.backend.target.target import Target
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.ops import CONTROL, READ
@@ -47,8 +48,9 @@ def wider(space: Mapping[str, Sequence[int]], lower: Lower, target: Target
 
 def by_themselves(kernel: Kernel, wide: Kernel) -> bool:
     """Whether `wide`, which is the kernel with another extent of its tiles along one axis, computes
-    for each element along that axis what the kernel does."""
-    ops, others = [*kernel.ops()], [*wide.ops()]
+    for each element along that axis what the kernel does.  Constants of one shape may be one
+    in either of them."""
+    ops, others = ([op for op in one.ops() if op.name != "constant"] for one in (kernel, wide))
     axes = {op.attributes["axis"] for op, other in zip(ops, others, strict=False)
             if op.name == other.name == "get_global_range"
             and op.attributes["extent"] != other.attributes["extent"]}
@@ -59,7 +61,8 @@ def by_themselves(kernel: Kernel, wide: Kernel) -> bool:
 def _alike(op: Op, other: Op, axes: set[int]) -> bool:
     cut = [*map(_cut, op.operands, other.operands)]
     made = [*map(_cut, op.results, other.results)]
-    if op.name != other.name or any(len(dims) > 1 for dims in (*cut, *made)):
+    if op.name != other.name or any(len(dims) > 1 for dims in (*cut, *made)) or [
+            *map(constant_of, op.operands)] != [*map(constant_of, other.operands)]:
         return False
     if op.name == "get_global_range":
         return bool(made[0]) == (op.attributes["axis"] in axes)

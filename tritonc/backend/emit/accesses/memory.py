@@ -136,16 +136,20 @@ def _of_window(f: FunctionEmitter, op: Op, access: Access, chunk: tuple[int, ...
 
 
 def _load_alike(f: FunctionEmitter, op: Op, found: list[str], now: int) -> None:
-    """One access for all registers of an address, if any of their guards holds."""
+    """One access for all registers of an address, if any of their guards holds; one for each of two
+    guards, since ptxas would wait for a selection's element long before anything reads it."""
     wanted, other = f.wanted(op.result) & now, op.attributes.get("other")
     for group in alike_registers(op, f.warps):
         picked = [r for r in group if wanted >> r & 1 and not found[r]]
         if not picked:
             continue
         guards = list(dict.fromkeys(f.guard(op, r) for r in picked))
-        value = load(f, _access(f, op, group[:1], _any(f, guards)), [0], other)[0]
+        parts = [[guard] for guard in guards] if len(guards) == 2 else [guards]
+        loaded = {guard: load(f, _access(f, op, group[:1], _any(f, part)), [0], other)[0]
+                  for part in parts for guard in part[:1] or part}
         for r in picked:
-            found[r] = _chosen(f, op, r, value) if len(guards) > 1 else value
+            value = loaded.get(f.guard(op, r), loaded[guards[0]])
+            found[r] = _chosen(f, op, r, value) if len(guards) > 2 else value
 
 
 def _any(f: FunctionEmitter, guards: list[str]) -> str:

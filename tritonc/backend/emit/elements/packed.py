@@ -294,6 +294,8 @@ def _natural_pair(f: FunctionEmitter, value: Value, r: int, pattern: int) -> str
     """Two natural numbers as the fractions of two floats: a mask and the exponent meet both at
     once, and bytes of one word come to their places together with the exponent."""
     op, names, magic = value.op, f.values[value], pattern << 16 | pattern
+    while op is not None and op.name == "reshape" and f.values.get(op.operands[0]) == names:
+        op = op.operands[0].op
     constant = int_of(op.operands[1]) if op is not None and op.name in ("and", "add") else None
     if op is not None and constant is not None and most(value) < 1 << 16:
         if op.name == "add":
@@ -306,7 +308,7 @@ def _natural_pair(f: FunctionEmitter, value: Value, r: int, pattern: int) -> str
     if op is not None and op.name == "zext" and scalar(op.operands[0].type) == I8:
         (a, i), (b, j) = (f.words.get(f.values[op.operands[0]][n], ("", 0)) for n in (r, r | 1))
         if a and a == b:  # bytes 4 and 5 are those of the exponent
-            return f.call("llvm.nvvm.prmt", "i32", f"i32 {a}", f"i32 {pattern}",
+            return f.call("llvm.nvvm.prmt", "i32", f"i32 {a}", f"i32 {_hidden(f, pattern)}",
                           f"i32 {0x5050 | i | j << 8}")
     word = _joined(f, (names[r], names[r | 1]), scalar(value.type))
     return f.op(f"or i32 {word}, {magic}")
@@ -358,7 +360,8 @@ def _byte_pair(f: FunctionEmitter, target: Scalar, word: str, signed: bool) -> s
 
 
 def _hidden(f: FunctionEmitter, number: int) -> str:
-    """A number that the assembler does not know: no address has its highest bit set."""
+    """A number that the assembler does not know: no address has its highest bit set.  Of two that
+    it knows, ptxas moves one to a register before each instruction."""
     parameter = next((v for v in f.kernel.parameters if is_pointer(v.type)), None)
     if parameter is None:
         return str(number)

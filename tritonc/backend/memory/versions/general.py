@@ -7,6 +7,8 @@ that are recomputed made spills instead (sm_80, docs/notes/measurements.md).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Block
 
@@ -19,3 +21,11 @@ def general_blocks(cfg: Cfg) -> list[Block]:
     starts = [start for start in (block.terminator.blocks[1] for block in tests)
               if not any(cfg.dominates(start, block) for block in tests)]
     return [block for block in cfg.order if any(cfg.dominates(start, block) for start in starts)]
+
+
+def rare(cfg: Cfg, part: Sequence[Block]) -> list[Block]:
+    """The blocks of bodies that do without the facts that another one, of more speed, is told: as
+    far as `part` chooses between the two."""
+    starts = [block.terminator.blocks[1] for block in part
+              if block.terminator.attributes.get("facts")]
+    return [block for block in part if any(cfg.dominates(start, block) for start in starts)]

@@ -40,6 +40,7 @@ from collections.abc import Callable, Hashable
 
 from tritonc.analysis.linear import Linear, emit
 from tritonc.analysis.moving import mark_moving
+from tritonc.analysis.multiples import implied
 from tritonc.analysis.signs import MOST
 from tritonc.analysis.values import slice_of
 from tritonc.backend.dots.exponentials import MODERATE
@@ -360,7 +361,7 @@ def _assume(fast: list[Block], mapping: dict[Value, Value], found: Wanted) -> No
     for value in {**found.multiples, **found.signs, **found.apart.all}:
         if value in found.units:
             continue
-        hint = make_op("assume_multiple", [value], n=found.multiples.get(value, 1))
+        hint = make_op("assume_multiple", [value], n=implied(value, found.multiples))
         if value in found.signs:
             hint.attributes["least"] = 0
         if found.coordinate(value):

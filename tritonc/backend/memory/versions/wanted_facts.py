@@ -218,7 +218,7 @@ class _Collector:
         self.dots = dots = [op for op in kernel.ops() if op.name == "dot"]
         largest = max((r.type.size for op in kernel.ops() for r in op.results
                        if isinstance(r.type, Tile)), default=1)
-        self.held = largest // max(WARP_SIZE, 0 if dots else streaming_threads(kernel))
+        self.held = largest // (WARP_SIZE if dots else streaming_threads(kernel))
         # Products on CUDA cores take so long, and additions to memory where there are no loops,
         # that masks of whole accesses cost nothing, and an edge tile without wide accesses is what
         # all others wait for.

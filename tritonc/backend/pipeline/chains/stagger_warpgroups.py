@@ -13,7 +13,9 @@ product, and computes, when the others do.  So in each stage the others begin wh
 of the first warpgroup has ended.  If they come later by themselves, they need not wait.
 
 Done for products in halves (`halve_products`); smaller ones overlap with what is made of the one
-before (`overlap_sums`).  No value depends on it.  Must come before allocate_shared.
+before (`overlap_sums`).  Not for 8-bit operands, whose halves take half as long: by rows and
+columns 8192 in cube took 0.803 ms on an H200, 0.765 without turns.  No value depends on it.  Must
+come before allocate_shared.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from tritonc.backend.dots.together import WARPGROUP
 from tritonc.backend.launch.persist import computed_of
 from tritonc.backend.pipeline.staged_loop import widen
 from tritonc.backend.shared.shared_memory import allocation
+from tritonc.backend.target import matrix
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context
@@ -51,7 +54,9 @@ def _computing(kernel: Kernel, cfg: Cfg, loop: Loop) -> Block | None:
     for block in loop.blocks:
         results = {v for op in block.ops if op.name == "wgmma_wait" for v in op.results}
         starts = [op for op in block.ops if op.name == "wgmma"]
-        if cfg.innermost.get(block) is loop and len(starts) > 1 and any(
+        if cfg.innermost.get(block) is loop and len(starts) > 1 and all(
+                matrix.BY_NAME[op.attributes["instruction"]].operand.bits > 8
+                for op in starts) and any(
                 op in inside and op.name not in ("phi", "wgmma", "wgmma_wait")
                 for result in results for op in readers.get(result, ())):
             made = computed_of(inside, results)

@@ -34,6 +34,7 @@ from tritonc.analysis.values import slice_of
 from tritonc.backend.launch.persist import ROWS, counts_programs, rare_programs
 from tritonc.backend.layout.conversion import Shared, plan_conversion
 from tritonc.backend.pipeline.slices import slices
+from tritonc.backend.pipeline.staged_loop import buffer_of
 from tritonc.backend.pipeline.tensors.tensor_access import (
     MOST_BOX,
     Strip,
@@ -44,7 +45,7 @@ from tritonc.backend.pipeline.tensors.tensor_access import (
 from tritonc.backend.pipeline.tensors.tensor_slots import claim, claim_place, make_map
 from tritonc.backend.pipeline.tensors.warpgroup_stores import send_together
 from tritonc.backend.shared.allocate_shared import fits
-from tritonc.backend.shared.shared_memory import LEFT
+from tritonc.backend.shared.shared_memory import LEFT, allocation
 from tritonc.backend.target.matrix import LARGE
 from tritonc.backend.target.target import Target
 from tritonc.ir.build import Builder, make_op
@@ -60,6 +61,7 @@ from tritonc.source import Span
 
 PART = 16 * 1024  # bytes of a part, where the layout allows
 BUFFERS = 2
+LEAST_STAGES = 3  # of operands: with fewer, their copies are late at each step
 FEW = 16  # registers of a part that the threads store themselves
 
 
@@ -127,10 +129,10 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
     room = context.target.shared_per_block - LEFT
     sliced = slices(kernel, block, op, value, bits, stored=True)
     together = slices(kernel, block, op, value, bits, stored=False)
-    at_once = len(together.inside) > len(sliced.inside) and fits(kernel, room, size << len(bits))
+    at_once = len(together.inside) > len(sliced.inside)
     count = 1 << len(bits) if at_once else min(BUFFERS, 1 << len(bits))
     sliced = together if at_once else sliced
-    if not fits(kernel, room, count * size):
+    if not fits(kernel, room, count * size + (at_once and _ring(kernel))):
         return "its buffers do not fit into shared memory"
     claimed = claim(kernel, place)
     columns = swizzle // e.bytes
@@ -176,6 +178,13 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
     _wait_at_end(kernel, claimed.slot.result)
     context.remark("store_tensors", "stored by TMA, while the block goes on", op.span)
     return None
+
+
+def _ring(kernel: Kernel) -> int:
+    """Bytes that the ring of operands wants beside one stage of them."""
+    operands = {allocation(v)[0] for op in kernel.ops() if op.name == "wgmma"
+                for v in op.operands if isinstance(v.type, Buffer)}
+    return (LEAST_STAGES - 1) * sum(buffer_of(op.result).bytes for op in operands)
 
 
 def _place(kernel: Kernel, cfg: Cfg, block: Block, strip: Strip) -> Block | None:

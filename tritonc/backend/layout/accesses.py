@@ -33,6 +33,7 @@ from tritonc.ir.types import Type, element, same_axes, scalar, shape
 
 _SUMS = ("addptr", "add", "sub", "sext", "zext", "assume_multiple", "broadcast")
 _MOST = 200  # values looked at
+LONG = 8  # neighbours in memory, than which it matters little how many more there are
 SHARED = 4  # neighbours of one address, that a load may follow others into their layout
 
 
@@ -122,10 +123,10 @@ class Accesses:
         return None
 
     def likely(self, op: Op) -> int | None:
-        """The axis along which the addresses are likely to go on for longest; of several, the one
-        that shared memory will have contiguous, or the last."""
+        """The axis along which the addresses are likely to go on for long; of several, the one that
+        shared memory will have contiguous, or the last."""
         runs = _likely_runs(op.operands[0], self.infos)
-        axes = [axis for axis, run in runs.items() if run == max(runs.values())]
+        axes = [axis for axis, run in runs.items() if run >= min(LONG, max(runs.values()))]
         if not axes:
             return None
         return self.staged[op] if self.staged.get(op) in axes else max(axes)

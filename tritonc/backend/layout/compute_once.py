@@ -30,9 +30,6 @@ from tritonc.ir.types import F64, Tile, is_int, scalar, with_layout
 _INSTRUCTIONS = {"sin": 28, "cos": 28, "erf": 24, "tanh": 20, "log": 20, "log2": 20,
                  **dict.fromkeys(DIVISIONS, 12)}  # by what others divide too
 _INDEX = ("range", "splat", "constant", "add", "sub", "mul")
-# Quotients of a thread: more would be computed again where they are read (`rematerialize`), for
-# which shuffles are no way.
-MOST_ROWS = 16
 _WIDE = 4  # times as many for an f64
 _SHUFFLE = 2  # instructions that go out in the time of one
 
@@ -42,7 +39,6 @@ def compute_once(kernel: Kernel, context: Context) -> bool:
     quotients alone."""
     mapping: dict[Value, Value] = {}
     back: list[Op] = []
-    beside = kernel.attributes.get("min_blocks", 1) > 1  # others, for which registers are
     for block in kernel.blocks:
         if not any(op.name in _INSTRUCTIONS for op in block.ops):
             continue
@@ -50,8 +46,7 @@ def compute_once(kernel: Kernel, context: Context) -> bool:
         build, parts = Builder(block), dict[tuple[Value, Layout], Value]()
         for op in old:
             build.span = op.span
-            layout = None if beside and op.name in DIVISIONS else _shared(
-                op, context.fast_math, parts)
+            layout = _shared(op, context.fast_math, parts)
             if layout is None:
                 build.insert(op)
                 continue
@@ -76,8 +71,7 @@ def _shared(op: Op, fast: bool, parts: Container[tuple[Value, Layout]]) -> Layou
         return None
     if is_int(t):
         divisor = op.operands[1]
-        if scalar(t).bits != 32 or defined_by(divisor, "splat") is None \
-                or _elements(t.layout) > MOST_ROWS:
+        if scalar(t).bits != 32 or defined_by(divisor, "splat") is None:
             return None
     elif fast:
         return None

@@ -11,6 +11,7 @@ DEFAULT_ARCH = "sm_80"  # its PTX runs on every GPU from Ampere on
 MOST_VARIANTS = 12  # of a kernel beside the general entry, where --variants has no number
 MOST_PLANNED = 32  # where each is compiled only when a launch first takes it
 NATIVE = "native"  # as --arch: the GPU of this machine
+WORKAROUNDS = ("high-halves", "extents", "negations")  # `backend/ptxas_faults` has them
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,7 @@ class Options:
     denormal: str | None = None  # "ieee", or "flush" of floats; None: flush if fast_math
     precise_math: bool = False
     device_assert: bool = False  # assert and printf are compiled, not dropped
+    no_workarounds: tuple[str, ...] = ()  # for ptxas: those to leave out
     line_info: bool = False  # the PTX names source lines (and so the source's path)
     stops: bool = False  # the IR knows where the interpreter's debugger can stop
     debug: bool = False  # the same as DWARF, for cuda-gdb; the assembler optimises nothing

@@ -285,8 +285,11 @@ def test_killing_it_ten_times_loses_nothing(path: Path, tmp_path: Path) -> None:
     counts = [0]
     for _ in range(10):
         process = multiprocessing.get_context("fork").Process(target=run)
+        before = told.stat().st_size if told.exists() else 0
         process.start()
-        time.sleep(0.02 + 0.06 * chance.random())
+        while process.is_alive() and not (told.exists() and told.stat().st_size > before):
+            time.sleep(0.001)
+        time.sleep(0.04 * chance.random())
         assert process.pid is not None
         os.kill(process.pid, signal.SIGKILL)
         process.join()

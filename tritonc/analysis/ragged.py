@@ -53,52 +53,43 @@ def edge(op: Op, infos: Infos, ragged: bool) -> AxisInfo | None:
         return info
     runs = tuple(max(k, falling(op.guard, d, infos)) for d, k in enumerate(info.constancy))
     if op.name == "load":
-        runs = tuple(max(k, _same_bounds(op.guard, d, infos, set())) for d, k in enumerate(runs))
+        runs = tuple(max(k, _run(op.guard, d, infos, set())) for d, k in enumerate(runs))
     return AxisInfo(info.contiguity, info.divisibility, runs, info.value)
 
 
 def falling(mask: Value, axis: int, infos: Infos) -> int:
     """The length of runs along `axis`, at multiples of it, in which no false element comes before
     a true one."""
-    info, op = infos.get(mask), mask.op
-    if info is None or op is None:
-        return 1
-    return max(info.constancy[axis], _of(op, mask, axis, infos))
+    return _run(mask, axis, infos, None)
 
 
-def _same_bounds(mask: Value, axis: int, infos: Infos,
-                 met: set[tuple[Value, int]]) -> int:
-    """The length, in elements, of runs along `axis` in which each comparison of indices that makes
-    the mask has one answer; data may differ there.  `met`: masks that count already, of which a
-    loop may make this one."""
+def _run(mask: Value, axis: int, infos: Infos, met: set[tuple[Value, int]] | None) -> int:
+    """The same; or with `met` of runs in which each comparison of indices that makes the mask has
+    one answer, as data may differ there.  `met`: masks that count already, of which a loop may make
+    this one."""
     info, op, extent = infos.get(mask), mask.op, extents_of(mask.type)[axis]
-    if op is None or info is None or (mask, axis) in met:
-        return extent
-    met.add((mask, axis))
-    if op.name in ("broadcast", "trans", "reshape"):
-        places = axes_before(op)
-        if places is None:
-            return info.constancy[axis]
-        source = places[axis]
-        return extent if source is None else _same_bounds(op.operands[0], source, infos, met)
-    if op.name == "icmp":
-        sides = [infos.get(v) for v in op.operands]
-        counted = any(side is not None and max(side.contiguity) > 1 for side in sides)
-        return info.constancy[axis] if counted else extent
-    return gcd(extent, *(_same_bounds(v, axis, infos, met) for v in op.operands
-                         if extents_of(v.type) == extents_of(mask.type) and element(v.type) == I1))
-
-
-def _of(op: Op, mask: Value, axis: int, infos: Infos) -> int:
-    if op.name in ("and", "or"):
-        return gcd(*(falling(v, axis, infos) for v in op.operands))
-    if op.name == "convert_layout" or (op.name == "cmpp" and mask is op.results[0]):
-        return falling(op.operands[0], axis, infos)
+    if op is None or info is None or (met is not None and (mask, axis) in met):
+        return 1 if met is None else extent
+    found, same = 1, info.constancy[axis]
+    if met is not None:
+        met.add((mask, axis))
     if op.name in ("broadcast", "trans", "reshape"):
         places = axes_before(op)
         source = None if places is None else places[axis]
-        return 1 if source is None else falling(op.operands[0], source, infos)
-    return _compared(op, axis, infos) if op.name == "icmp" else 1
+        found = same if places is None else extent if source is None else (
+            _run(op.operands[0], source, infos, met))
+    elif op.name == "icmp" and met is not None:
+        sides = [infos.get(v) for v in op.operands]
+        counted = any(side is not None and max(side.contiguity) > 1 for side in sides)
+        found = same if counted else extent
+    elif op.name == "icmp":
+        found = _compared(op, axis, infos)
+    elif met is not None or op.name in ("and", "or", "convert_layout") or (
+            op.name == "cmpp" and mask is op.results[0]):
+        found = gcd(extent, *(_run(v, axis, infos, met) for v in op.operands
+                              if extents_of(v.type) == extents_of(mask.type)
+                              and element(v.type) == I1))
+    return max(found, same) if met is None else found
 
 
 def _compared(op: Op, axis: int, infos: Infos) -> int:

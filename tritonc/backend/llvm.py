@@ -6,8 +6,6 @@ alone: no name, path or property of this machine gets into what they give.
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +15,7 @@ from tritonc.backend.emit import emit_op
 from tritonc.backend.emit.function import FunctionEmitter
 from tritonc.backend.emit.literals import llvm_type
 from tritonc.backend.emit.module import DATA_LAYOUT, TRIPLE, ModuleEmitter
+from tritonc.backend.ptxas_faults import worked_around
 from tritonc.backend.shared.shared_memory import SHARED_ALIGNMENT
 from tritonc.backend.target.target import Target
 from tritonc.ir.core import Kernel, Module, Value
@@ -191,55 +190,7 @@ def assemble(text: str, target: Target, options: Options) -> str:
     module = llvm.parse_assembly(text)
     module.verify()
     optimize(module, code, options)
-    return _read_extents_late(_separate_high_halves(str(code.emit_assembly(module))))
-
-
-HIGH_HALF = re.compile(r"\tmul\.hi\.([su]32) \t(%r\d+), ([^;]+);")
-SUM = re.compile(r"\t(?:add\.s32 \t%r\d+, (%r\d+), (%?\w+)|sub\.s32 \t%r\d+, (%r\d+))")
-
-
-def _separate_high_halves(ptx: str) -> str:
-    """The high half of a product that several sums use, as a word of the whole product.
-
-    ptxas makes each sum x + mul.hi(a, b) one IMAD.HI, whose third operand is a pair of registers
-    (0, x).  Where two such, of the same a, b, and result register, follow each other, its -O2 and
-    -O3 remove the second: they compare only the first register of the pair (13.0.88; divisions of
-    a convolution's taps, by a constant, got another row's sum).  IMAD.WIDE has no such sum.
-    """
-    sums = Counter(name for names in SUM.findall(ptx) for name in names)
-    uses: Counter[tuple[str, str]] = Counter()
-    for kind, name, operands in HIGH_HALF.findall(ptx):
-        uses[kind, operands] += sums[name]
-
-    def separated(found: re.Match[str]) -> str:
-        kind, name, operands = found.groups()
-        if uses[kind, operands] < 2:
-            return found[0]
-        return (f"\t{{ .reg .b64 whole; .reg .b32 low; mul.wide.{kind} whole, {operands}; "
-                f"mov.b64 {{low, {name}}}, whole; }}")
-    return HIGH_HALF.sub(separated, ptx)
-
-
-EXTENT = re.compile(r"\tmov\.u32 \t(%r\d+), (%nctaid\.[xyz]);\n")
-
-
-def _read_extents_late(ptx: str) -> str:
-    """The extents of the grid, read where they are used, in kernels with a producer warp.
-
-    They are constants, but ptxas gives them a register from where they are read first, at entry;
-    there a thread has fewer registers than the bodies leave (`setmaxnreg`), so it spills them.
-    """
-    functions = re.split(r"(?m)(?=^\.visible \.entry )", ptx)
-    for i, text in enumerate(functions):
-        for name, extent in EXTENT.findall(text) if "setmaxnreg" in text else ():
-            at = extent[1:].replace(".", "_")
-            use = re.compile(rf"(?m)^\t([^\n]*{name}\b[^\n]*)$")
-            text = use.sub(lambda line, name=name, extent=extent, at=at: (
-                f"\t{{ .reg .b32 {at}; mov.u32 {at}, {extent}; "
-                f"{re.sub(name + chr(92) + 'b', at, line[1])} }}"),
-                text.replace(f"\tmov.u32 \t{name}, {extent};\n", "", 1))
-        functions[i] = text
-    return "".join(functions)
+    return worked_around(str(code.emit_assembly(module)), options)
 
 
 def optimize(module: llvm.ModuleRef, code: llvm.TargetMachine, options: Options) -> None:

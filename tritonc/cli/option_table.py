@@ -9,7 +9,7 @@ line itself (where output goes, what kind it is).
 from __future__ import annotations
 
 from tritonc.meta_parameters import META_PARAMETERS
-from tritonc.options import DEFAULT_ARCH, MOST_VARIANTS
+from tritonc.options import DEFAULT_ARCH, MOST_VARIANTS, WORKAROUNDS
 from tritonc.outputs import KINDS
 from tritonc.records import NamedTuple
 
@@ -198,6 +198,9 @@ TABLE: tuple[Option, ...] = (
            default="ieee; flush with -ffast-math", commands=_ALL),
     Option("precise_math", ("-fprecise-math", "--precise-math"), "Compute functions such as exp to "
            "the last bit.", OPTIMISATION, off=("-fno-precise-math",), commands=_ALL),
+    Option("no_workarounds", ("--no-workaround",), "Leave out a workaround for a fault of NVIDIA's "
+           "assembler, to see whether your version has it.", OPTIMISATION, "NAME",
+           choices=WORKAROUNDS, many=True, commands=_BOTH),
     Option("device_assert", ("--device-assert",), "Compile assert and printf into the kernel.",
            OPTIMISATION, commands=_BOTH),
     Option("warnings", ("-W", "--warn"), "Turn on a warning by its name, or the group all or "

@@ -44,6 +44,15 @@ def made_alone(op: Op) -> bool:
         op.name in RENAMED or op.info.elementwise)
 
 
+def chain_of(op: Op, readers: dict[Value, list[Op]]) -> tuple[list[Op], list[Op]]:
+    """The operation with those of which each makes a tile of the one before, which nothing else
+    reads; and what reads the last one."""
+    chain = [op]
+    while len(found := readers.get(chain[-1].result, [])) == 1 and made_alone(found[0]):
+        chain += found
+    return chain, found
+
+
 def tile_registers(elements: float, bits: int) -> float:
     """The registers of so many elements of a thread, each by itself."""
     return elements * max(1.0, bits / 32)

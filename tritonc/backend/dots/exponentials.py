@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from math import log2
 
 from tritonc.analysis.values import computed_from, constant_of, defined_by, is_uniform, origin
-from tritonc.ir.core import Kernel, Op, Value, uses
+from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.numeric.numbers import round_to
 from tritonc.ir.types import BF16, F32, Tile, element, scalar
 from tritonc.records import dataclass
@@ -21,6 +21,7 @@ SPREADS = ("broadcast", "reshape", "splat")
 # What keeps the relative error of an operand.
 _RELATIVE = frozenset({"fmul", "fdiv", "fneg", "fabs", "select", "psi", "broadcast", "reshape",
                        "trans", "convert_layout"})
+_SUMS = frozenset({"fmul", "fadd", "fsub", "fma", "fneg", "fdiv", "select", "tanh"})
 _NARROW = 11  # bits of a significand
 _LOW, _HIGH = ("eq", "le", "lt"), ("ne", "ge", "gt")  # comparisons
 
@@ -61,11 +62,19 @@ class Exponential:
 
 
 def wanted_factors(kernel: Kernel) -> list[Value]:
-    """The scalars of which to be above 0 would let exponentials of products be fused."""
+    """The scalars of which to be above 0 would let exponentials of products be fused, or what they
+    are made of be computed in fewer steps."""
+    readers, factors = uses(kernel), list[Value]()
+    home = {op: block for block in kernel.blocks for op in block.ops}
+    for found in exponentials(kernel):
+        if not computed_from(found.z, "dot"):
+            continue
+        factors += [] if found.any_sign else found.factors
+        for op in inexact(found, home[found.op], readers):
+            factors += [scalar_of(op.operands[1])] if op.name == "fdiv" else scaled(
+                op.operands[0], readers)[1]
     return list(dict.fromkeys(
-        root for found in exponentials(kernel)
-        if not found.any_sign and computed_from(found.z, "dot")
-        for root in map(_root, found.factors) if root.op is None or root.op.name != "constant"))
+        root for root in map(_root, factors) if root.op is None or root.op.name != "constant"))
 
 
 # ---- what is known of scalars
@@ -78,11 +87,11 @@ def positive(value: Value) -> bool:
 
 
 def _root(value: Value) -> Value:
-    """A scalar without the moderate constants that it is multiplied by or divided by."""
+    """A scalar without the moderate constants that it is multiplied by, divided by or divides."""
     for _ in range(4):
         if (op := value.op) is not None and op.name in ("fmul", "fdiv"):
             a, b = op.operands
-            value = a if _moderate(b) else b if op.name == "fmul" and _moderate(a) else value
+            value = a if _moderate(b) else b if _moderate(a) else value
     return value
 
 
@@ -163,21 +172,36 @@ def _alike(a: Value, b: Value) -> bool:
     return a is b or (one is not None and two is not None and one.operands == two.operands)
 
 
-def divisions(found: Exponential, readers: dict[Value, list[Op]]) -> list[Op]:
-    """The divisions by constants on the way to x, of which all is read for the exponential alone:
-    by it, by the greatest element's reduction, or by what is on the way."""
-    chain, value = list[Op](), found.x
-    while (step := value.op) is not None and (
-            (step.name == "select" and constant_of(step.operands[2]) is not None)
-            or (step.name == "fmul" and is_uniform(step.operands[1]))
-            or (step.name == "fdiv" and _moderate(step.operands[1]))):
-        chain.append(step)
-        value = step.operands[1 if step.name == "select" else 0]
+def inexact(found: Exponential, block: Block, readers: dict[Value, list[Op]]) -> list[Op]:
+    """The divisions by scalars, and each tanh, of which x is made by sums, factors and masks, the
+    last first, if all of it is read for the exponential alone: by it, by the greatest element's
+    reduction, or by what is on the way."""
     difference, _ = difference_of(found.op)
-    peaks = [peak for peak in _peaks(found.row) if peak.operands[0] is found.x]
-    own = {*chain, difference, *peaks}
-    return [op for op in chain if op.name == "fdiv"] if all(
-        own.issuperset(readers[step.result]) for step in chain) else []
+    own = {difference, *(peak for peak in _peaks(found.row) if peak.operands[0] is found.x)}
+    chain = list[Op]()
+    for op in reversed(block.ops):
+        if op.name in _SUMS and op.result.type == found.x.type and op.result in readers \
+                and own.issuperset(readers[op.result]):
+            own.add(op)
+            chain.append(op)
+    return [op for op in chain if op.name == "tanh"
+            or (op.name == "fdiv" and is_uniform(op.operands[1]))]
+
+
+def scalar_of(value: Value) -> Value:
+    """A uniform tile's number."""
+    splat = defined_by(value, "splat")
+    return value if splat is None else splat.operands[0]
+
+
+def scaled(value: Value, readers: dict[Value, list[Op]]) -> tuple[Value, list[Value]]:
+    """What a tile is a product of with scalars, and those; nobody else reads such products."""
+    factors = list[Value]()
+    while (step := defined_by(value, "fmul")) is not None and len(readers[value]) == 1 and (
+            found := _uniform_last(step.operands)) is not None:
+        value, factor = found
+        factors.append(factor)
+    return value, factors
 
 
 def _hidden_alike(reduced: Value, op: Op, x: Value, readers: dict[Value, list[Op]]) -> bool:

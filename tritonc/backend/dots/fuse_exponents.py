@@ -11,7 +11,9 @@ Before:  %x = fmul %s, splat %c           After:  %r = reduce %s {kind = fmax}
 An element then takes a multiply-add and the hardware's exp2, where the product, the difference and
 exp take ten instructions.  What stands on rows is of no account.
 
-exp((s - m) * c) is made exp(s * c - m * c) first, and s / c, of a constant, s * (1 / c).
+exp((s - m) * c) is made exp(s * c - m * c) first, s / c, of a scalar, s * (1 / c), and c * tanh(s),
+as of capped scores, c - 2 c / (1 + e^2s): two of the hardware's approximations, where tanh takes a
+polynomial near 0 besides.  Its error is at most 2^-22 c, what the rounding of a score of c makes.
 
 Done where the exponentials e^(x - m) are those of a softmax: m is at least the greatest x of its
 row, and what they are for is sums and floats of at most 16 bits (`only_rounded`).  Where they go
@@ -42,20 +44,23 @@ from __future__ import annotations
 from functools import reduce
 from math import prod
 
-from tritonc.analysis.values import constant_of, defined_by
+from tritonc.analysis.values import constant_of, defined_by, is_uniform
 from tritonc.backend.dots.exponentials import (
     GREAT,
     HIDDEN,
+    LOG2_E,
     SPREADS,
     Exponential,
     difference_of,
-    divisions,
     exponentials,
+    inexact,
     positive,
+    scalar_of,
+    scaled,
 )
 from tritonc.ir.build import Builder
 from tritonc.ir.context import Context
-from tritonc.ir.core import Kernel, Op, Value, uses
+from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.numeric.numbers import round_to
 from tritonc.ir.types import F32, Tile, Type
 
@@ -71,8 +76,7 @@ def fuse_exponents(kernel: Kernel, context: Context) -> bool:
         found = next((one for one in exponentials(kernel) if one.op not in done), None)
         if found is None:
             return bool(done)
-        if divided := divisions(found, uses(kernel)):
-            _multiply(kernel, divided)
+        if _simplify(kernel, found, context):
             continue
         done.add(found.op)
         if found.outer:
@@ -84,15 +88,71 @@ def fuse_exponents(kernel: Kernel, context: Context) -> bool:
         _Rewrite(kernel, found).run()
 
 
-def _multiply(kernel: Kernel, divided: list[Op]) -> None:
-    """Make divisions by constants products with what is one divided by them."""
+def _simplify(kernel: Kernel, found: Exponential, context: Context) -> bool:
+    """Make divisions by scalars products with what is one divided by them, and each tanh one
+    exponential and one quotient.  -ffast-math has one instruction for tanh."""
     home = {op: block for block in kernel.blocks for op in block.ops}
+    readers = uses(kernel)
+    ops = inexact(found, home[found.op], readers)
+    divided = [op for op in ops if op.name == "fdiv" and positive(scalar_of(op.operands[1]))]
     for op in divided:
+        inverse, t = _inverse(kernel, scalar_of(op.operands[1]), home), op.result.type
         b = Builder(home[op], home[op].ops.index(op), op.span)
-        inverse = float(round_to(F32, 1 / float(constant_of(op.operands[1]) or 1)))
-        kernel.replace({op.result: b.value("fmul", op.operands[0], b.constant(
-            inverse, op.result.type))})
+        kernel.replace({op.result: b.value("fmul", op.operands[0], _uniform(b, inverse, t))})
         home[op].ops.remove(op)
+    if divided or context.fast_math:
+        return bool(divided)
+    found_tanh = [op for op in ops if op.name == "tanh"]
+    for op in found_tanh:
+        _exponential(kernel, op, home[op], readers)
+    return bool(found_tanh)
+
+
+def _inverse(kernel: Kernel, value: Value, home: dict[Op, Block]) -> Value:
+    """1 / value, a scalar, where the value is made."""
+    made, number = value.op, constant_of(value)
+    b = Builder(kernel.entry, 0) if made is None or number is not None else Builder(
+        home[made], home[made].ops.index(made) + 1, made.span)
+    if number is not None:
+        return b.constant(float(round_to(F32, 1 / float(number))), F32)
+    return b.value("fdiv", b.constant(1.0, F32), value)
+
+
+def _uniform(b: Builder, value: Value, t: Type) -> Value:
+    """A number for all elements of a row or tile."""
+    number = constant_of(value)
+    if number is not None:
+        return b.constant(number, t)
+    return b.value("splat", value, type=t) if isinstance(t, Tile) else value
+
+
+def _product(b: Builder, number: float, factors: list[Value], t: Type) -> Value:
+    """A number times scalars, for a row or tile."""
+    rest = [v for v in factors if constant_of(v) is None]
+    number = prod((float(n) for v in factors if (n := constant_of(v)) is not None), start=number)
+    if not rest:
+        return b.constant(float(round_to(F32, number)), t)
+    product = reduce(lambda one, more: b.value("fmul", one, more), rest)
+    if number != 1.0:
+        product = b.value("fmul", product, b.constant(float(round_to(F32, number)), F32))
+    return _uniform(b, product, t)
+
+
+def _exponential(kernel: Kernel, tanh: Op, block: Block, readers: dict[Value, list[Op]]) -> None:
+    """c * tanh(s * f) = fma(1 / (1 + exp2(s * (2 log2(e) f))), -2 c, c)."""
+    b, t = Builder(block, block.ops.index(tanh), tanh.span), tanh.result.type
+    value, factors = scaled(tanh.operands[0], readers)
+    if not all(map(positive, factors)):
+        value, factors = tanh.operands[0], []
+    power = b.value("exp2", b.value("fmul", value, _product(b, 2 * LOG2_E, factors, t)))
+    total = b.value("fadd", power, b.constant(1.0, t))
+    share = b.value("fdiv", b.constant(1.0, t), total, approximate=True)
+    product, *others = readers[tanh.result]
+    cap = [scalar_of(v) for v in product.operands if is_uniform(v)]
+    if product.name != "fmul" or others or product not in block.ops or not all(map(positive, cap)):
+        product, cap = tanh, []
+    result = b.value("fma", share, _product(b, -2.0, cap, t), _product(b, 1.0, cap, t))
+    kernel.replace({product.result: result})
 
 
 class _Rewrite:
@@ -136,8 +196,8 @@ class _Rewrite:
         """exp((x - m) * c) is exp(x * c - m * c), which may be fused in its turn."""
         found, b = self.found, self.before(self.found.op)
         (factor,) = found.factors
-        row = b.value("fmul", found.row, self.uniform(b, factor, found.row))
-        scale = self.uniform(b, factor, found.x)
+        row = b.value("fmul", found.row, _uniform(b, factor, found.row.type))
+        scale = _uniform(b, factor, found.x.type)
         if found.op.name == "exp":
             exponent = b.value("fsub", b.value("fmul", found.x, scale), self.spread(b, row))
         else:
@@ -160,7 +220,7 @@ class _Rewrite:
             other = mask.operands[2]
             if number != HIDDEN and self.found.factors:
                 self.hidden = number, self.quotient(mask, number)
-                other = self.uniform(self.before(mask), self.hidden[1], other)
+                other = _uniform(self.before(mask), self.hidden[1], other.type)
             value = self.before(mask).value("select", mask.operands[0], value, other)
         return value
 
@@ -185,31 +245,16 @@ class _Rewrite:
         b = self.before(peak)
         value = reduced = b.value("reduce", z, **peak.attributes)
         for factor in self.found.factors:
-            value = b.value("fmul", value, self.uniform(b, factor, value))
+            value = b.value("fmul", value, _uniform(b, factor, value.type))
         if self.hidden is not None:
             number, quotient = self.hidden
-            none = b.value("fcmp", reduced, self.uniform(b, quotient, value), predicate="oeq")
+            none = b.value("fcmp", reduced, _uniform(b, quotient, value.type), predicate="oeq")
             value = b.value("select", none, b.constant(number, value.type), value)
         self.replaced[peak.result] = value
 
-    def uniform(self, b: Builder, factor: Value, like: Value) -> Value:
-        """A factor for all elements of a row or tile."""
-        number = constant_of(factor)
-        return self.everywhere(b, factor, like.type) if number is None else b.constant(
-            number, like.type)
-
-    def everywhere(self, b: Builder, value: Value, t: Type) -> Value:
-        return b.value("splat", value, type=t) if isinstance(t, Tile) else value
-
     def factor(self, b: Builder, t: Type) -> Value:
         """The product of all factors and the unit, for a row or tile."""
-        number, rest = prod(self.found.constants, start=self.found.unit), self.found.scalars
-        if not rest:
-            return b.constant(float(round_to(F32, number)), t)
-        product = reduce(lambda one, more: b.value("fmul", one, more), rest)
-        if number != 1.0:
-            product = b.value("fmul", product, b.constant(float(round_to(F32, number)), F32))
-        return self.everywhere(b, product, t)
+        return _product(b, self.found.unit, self.found.factors, t)
 
     def scaled(self, b: Builder, row: Value) -> Value:
         """The row times the unit; as it is where it is great."""

@@ -52,9 +52,9 @@ from collections.abc import Callable, Sequence
 
 from tritonc.backend.dots.promote import promoted, started
 from tritonc.backend.dots.share_operands import share_operands
-from tritonc.backend.dots.staged_operand import InMemory, InRegisters, layout_of, slices_of
+from tritonc.backend.dots.staged_operand import InMemory, InRegisters, slices_of
 from tritonc.backend.launch.persist import rare_programs
-from tritonc.backend.layout.conversion import Shared, part_layout, plan_conversion
+from tritonc.backend.layout.conversion import Shared, layout_of, part_layout, plan_conversion
 from tritonc.backend.layout.dot_layouts import fma_operand, operands_in_registers
 from tritonc.backend.layout.staging_layout import panel_layout, staging_layout
 from tritonc.backend.layout.swizzle import conversion_buffer

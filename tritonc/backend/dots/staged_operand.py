@@ -23,11 +23,6 @@ def slices_of(operand: Value, axis: int, bits: int) -> tuple[int, ...]:
     return steps[len(steps) - bits :]
 
 
-def layout_of(value: Value) -> Layout:
-    assert isinstance(value.type, Tile) and value.type.layout is not None
-    return value.type.layout
-
-
 class InMemory:
     """An operand in shared memory, whole, or one of the slices that bits `slices` number.
 

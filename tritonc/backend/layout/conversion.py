@@ -32,8 +32,10 @@ from tritonc.backend.layout.access import (
 )
 from tritonc.backend.layout.shuffle import Shuffle, plan_shuffle
 from tritonc.backend.layout.swizzle import conversion_buffer
+from tritonc.ir.core import Op, Value
 from tritonc.ir.layouts import f2
 from tritonc.ir.layouts.layout import LANE_BITS, WARP_SIZE, Layout, SharedLayout, axis_bases
+from tritonc.ir.types import Tile, element
 from tritonc.records import NamedTuple
 
 BARRIERS_COST = 40
@@ -95,6 +97,18 @@ def plan_conversion(source: Layout, destination: Layout, element_bits: int) -> P
     if shuffle is None or shuffle_cost(shuffle, bits) > _shared_cost(shared):
         return shared
     return shuffle
+
+
+def plan_of(op: Op) -> Plan:
+    """How a `convert_layout` of tiles with layouts moves its elements."""
+    return plan_conversion(layout_of(op.operands[0]), layout_of(op.result),
+                           element(op.result.type).bits)
+
+
+def layout_of(value: Value) -> Layout:
+    """The layout of a tile that has one."""
+    assert isinstance(value.type, Tile) and value.type.layout is not None
+    return value.type.layout
 
 
 def _renamed(source: Layout, destination: Layout) -> tuple[int, ...]:

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tritonc.analysis.loop_totals import place_behind
 from tritonc.ir.build import make_op
-from tritonc.ir.cfg import Cfg, Loop, split_edge
+from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Kernel, Op, Value, uses
 from tritonc.ir.layouts.shared_layout import row_major
 from tritonc.ir.types import Buffer, Type, scalar, shape
@@ -55,9 +56,7 @@ def _keep(kernel: Kernel, cfg: Cfg, loop: Loop, phi: Op, count: Callable[[Value,
     gone = _summed(kernel, loop, phi)
     if not gone or loop.preheader is None:
         return False
-    outside = loop.exits[0][1]
-    if cfg.predecessors[outside] != [loop.header] or outside.phis():
-        outside = split_edge(kernel, loop.header, outside)
+    outside = place_behind(kernel, cfg, loop)
     t = phi.result.type
     buffer = make_op("alloc_shared", [], buffer_type(t), span=phi.span)
     buffer.result.name = "counts"

@@ -24,7 +24,7 @@ from typing import Any
 
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.axis.axis_info import AxisInfo
-from tritonc.backend.layout.conversion import Shared, part_layout, plan_conversion, plan_shared
+from tritonc.backend.layout.conversion import Shared, part_layout, plan_of, plan_shared
 from tritonc.backend.layout.kept_counts import keep_counts
 from tritonc.backend.shared.allocate_shared import fits
 from tritonc.backend.shared.shared_memory import LEFT
@@ -72,13 +72,10 @@ def _lowered(op: Op, most: int, infos: axis_info.Infos, replaced: dict[Value, Va
         exchange = _Exchange(op)
         exchange.count()
     elif op.name == "convert_layout":
-        source, result = op.operands[0].type, op.result.type
-        assert isinstance(source, Tile) and isinstance(result, Tile)
-        assert source.layout is not None and result.layout is not None
-        plan = plan_conversion(source.layout, result.layout, source.element.bits)
+        plan = plan_of(op)
         if not isinstance(plan, Shared):
             return [op]
-        plan = plan_shared(source.layout, result.layout, plan.element_bits, most)
+        plan = plan_shared(plan.source, plan.destination, plan.element_bits, most)
         exchange = _Exchange(op)
         exchange.convert(plan.layout, plan.bits)
         exchange.promise(infos.get(op.operands[0]))

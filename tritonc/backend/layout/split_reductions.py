@@ -31,6 +31,7 @@ from collections.abc import Collection
 from math import prod
 from typing import Any
 
+from tritonc.backend.layout.conversion import layout_of
 from tritonc.ir import combiner
 from tritonc.ir.build import make_op
 from tritonc.ir.context import Context
@@ -109,9 +110,7 @@ class _Steps:
 
     @property
     def layout(self) -> Layout:
-        t = self.values[0].type
-        assert isinstance(t, Tile) and t.layout is not None
-        return t.layout
+        return layout_of(self.values[0])
 
     def extents(self, first: int, count: int) -> int:
         """The product of some extents."""

@@ -16,7 +16,7 @@ After rematerialize, which costs less.
 from __future__ import annotations
 
 from tritonc.analysis.registers.pressure import Estimate
-from tritonc.analysis.registers.weights import made_alone
+from tritonc.analysis.registers.weights import chain_of
 from tritonc.backend.launch.register_budget import GENERAL, available
 from tritonc.backend.memory.versions.general import general_blocks
 from tritonc.ir.context import Context
@@ -49,10 +49,7 @@ def defer_loads(kernel: Kernel, context: Context) -> bool:
 
 def _defer(block: Block, load: Op, readers: dict[Value, list[Op]]) -> bool:
     """Move the load, and what only it or its reader needs, to the store of it."""
-    moved = [load]
-    while len(found := readers.get(moved[-1].result, [])) == 1 and found[0] in block.ops and (
-            made_alone(found[0])):
-        moved += found
+    moved, found = chain_of(load, readers)
     if len(found) != 1 or found[0].name != "shared_store" or found[0] not in block.ops or \
             load.attributes.get("volatile"):
         return False

@@ -7,10 +7,11 @@ Before:  %v = load %p                           After:  ...
 A thread holds a register for each element that an unaligned operand loads on its own; beside the
 accumulators of the product there may be no room for all.  Such a load is made piece by piece, where
 each piece is stored.  Pieces wait for each other, so a load is left alone where it fits.  Nor is
-there room for the indices of all rows that the masks of a product on wgmma compare with a limit, or
-those of copies of single elements beside a product on CUDA cores: a thread compares the distance of
-its first one with constants (`based`).  Where the body for unaligned addresses needs all registers,
-the assembler gives up choosing banks for those of the other body too.
+there room for the indices of all rows that masks of operands and results of a product on wgmma
+compare with a limit, or those of copies of single elements beside a product on CUDA cores: a thread
+compares the distance of its first one with constants (`based`).  Where the body for unaligned
+addresses needs all registers, the assembler gives up choosing banks for those of the other body
+too.
 
 Before:  %w = load %p                           After:  ...
          ...                                            %w = load %p {piecewise = true}
@@ -26,7 +27,7 @@ store as one.
 
 from __future__ import annotations
 
-from tritonc.analysis.registers.weights import made_alone
+from tritonc.analysis.registers.weights import chain_of
 from tritonc.analysis.signs import non_negative
 from tritonc.analysis.values import slice_of
 from tritonc.backend.launch.register_budget import (
@@ -42,7 +43,8 @@ from tritonc.ir.types import I32, element, scalar
 
 ENOUGH = 16  # registers of a tile that are worth it
 SEVERAL = 4  # places that a distance serves, which takes three instructions
-MANY = 8  # elements that a thread copies one by one: each has its place in a mask
+MANY = 8  # elements of an access of a thread: each has its place in a mask
+_MASKED = {"async_copy": "fma_dot", "load": "wgmma", "store": "wgmma"}  # beside these products
 
 
 def delay_loads(kernel: Kernel, context: Context) -> bool:
@@ -58,8 +60,9 @@ def delay_loads(kernel: Kernel, context: Context) -> bool:
         held = sum(held_elements(op.result) * scalar(op.result.type).bytes / 4
                    for op in block.ops if op.name in DOTS and not _goes_on(op, block))
         for op in block.ops:
-            if op.name == "async_copy" and "fma_dot" in names and op.attributes.get(
-                    "vector", 1) == 1 and held_elements(op.operands[1]) >= MANY:
+            copies = op.name == "async_copy"
+            if _MASKED.get(op.name) in names and held_elements(op.operands[copies]) >= MANY \
+                    and not (copies and op.attributes.get("vector", 1) > 1):
                 changed |= _compare_distances(op.guard)
         for op in [op for op in block.ops if op.name == "load"]:
             # the elements, and addresses for some of them
@@ -89,8 +92,6 @@ def _delay(block: Block, load: Op, readers: dict[Value, list[Op]]) -> bool:
     del block.ops[first]
     block.ops.insert(last - 1, load)
     load.attributes["late"] = True
-    if any(op.name == "wgmma" for op in block.ops):
-        _compare_distances(load.guard)
     return True
 
 
@@ -123,7 +124,7 @@ def _compare_distances(mask: Value | None) -> bool:
                     and held_elements(op.result) >= SEVERAL and non_negative(op.operands[0]):
                 changed |= not op.attributes.get("based", False)
                 op.attributes["based"] = True
-        elif op.name in ("and", "cmpp", "broadcast", "reshape", "convert_layout"):
+        elif op.name in ("and", "cmpp", "broadcast", "reshape", "convert_layout", "tile_part"):
             stack += op.operands
     return changed
 
@@ -133,9 +134,7 @@ def _spread(block: Block, load: Op, readers: dict[Value, list[Op]]) -> bool:
     if that is in this block, computes element by element, and only loads stand between."""
     if held_elements(load.result) < ENOUGH or load.attributes.get("volatile") or _is_own(load):
         return False
-    chain = [load]
-    while len(found := readers.get(chain[-1].result, [])) == 1 and made_alone(found[0]):
-        chain += found
+    chain, found = chain_of(load, readers)
     if len(found) != 1 or found[0] not in block.ops or not found[0].info.elementwise or \
             len(found[0].results) != 1:
         return False

@@ -56,7 +56,8 @@ from tritonc.ir.types import (
 )
 
 TABLE = 2048  # entries; 8 KB leave room for as many blocks as there are warps
-LEAST = 256  # elements of a tile for which a table pays
+LEAST = 256  # elements of a tile for which a table pays,
+MOST_REPEATS = 2  # or one is small: so many entries for each element
 WARPS = 32  # on each multiprocessor, so that memory is busy while some of them count,
 BLOCKS = (8, 24)  # of at least and at most so many blocks
 
@@ -66,11 +67,10 @@ def privatize_atomics(kernel: Kernel, context: Context) -> bool:
     found = [op for op in kernel.ops() if op.name == "atomic_rmw"]
     if not found:
         return False
-    infos = axis_info.analyze(kernel)
-    gathered = [op for op in found if _coincide(op, infos)]
+    infos, facts = axis_info.analyze(kernel), Facts(kernel)
+    gathered = [op for op in found if _coincide(op, infos, facts)]
     if not gathered:
         return False
-    facts = Facts(kernel)
     joined = [op for op in gathered if _join_indices(kernel, op, facts)]
     why = _hindrance(kernel, found, facts)
     if why is None:
@@ -107,11 +107,12 @@ def privatize_atomics(kernel: Kernel, context: Context) -> bool:
     return True
 
 
-def _coincide(op: Op, infos: axis_info.Infos) -> bool:
+def _coincide(op: Op, infos: axis_info.Infos, facts: Facts) -> bool:
     """Whether elements of a tile of addresses may well be the same."""
     pointer = op.operands[0]
     t, info = pointer.type, infos.get(pointer)
-    return isinstance(t, Tile) and t.size >= LEAST and (info is None or max(info.contiguity) == 1)
+    return isinstance(t, Tile) and (info is None or max(info.contiguity) == 1) and (
+        t.size >= LEAST or (_base(op) is not None and _entries(op, facts) <= MOST_REPEATS * t.size))
 
 
 def _join_indices(kernel: Kernel, op: Op, facts: Facts) -> bool:

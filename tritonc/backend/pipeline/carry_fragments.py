@@ -35,8 +35,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tritonc.analysis.axis import axis_info
-from tritonc.backend.dots.staged_operand import layout_of
 from tritonc.backend.layout.access import VECTOR_BITS
+from tritonc.backend.layout.conversion import layout_of
 from tritonc.backend.layout.dot_layouts import fma_operand
 from tritonc.backend.pipeline.channel import copy_width
 from tritonc.backend.pipeline.staged_loop import DOTS

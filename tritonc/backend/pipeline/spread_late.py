@@ -18,11 +18,10 @@ Done where all readers read parts.
 
 from __future__ import annotations
 
-from tritonc.backend.layout.conversion import Shared, plan_conversion
+from tritonc.backend.layout.conversion import Shared, layout_of, plan_of
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, uses
-from tritonc.ir.types import Tile
 
 
 def spread_late(kernel: Kernel, context: Context) -> bool:
@@ -39,11 +38,8 @@ def spreads(op: Op) -> bool:
     """Whether lanes give each other what they shared out: more registers than before."""
     if op.name != "convert_layout":
         return False
-    source, result = op.operands[0].type, op.result.type
-    assert isinstance(source, Tile) and isinstance(result, Tile)
-    assert source.layout is not None and result.layout is not None
-    return result.layout.registers > source.layout.registers and not isinstance(
-        plan_conversion(source.layout, result.layout, source.element.bits), Shared)
+    return layout_of(op.result).registers > layout_of(
+        op.operands[0]).registers and not isinstance(plan_of(op), Shared)
 
 
 def _move(kernel: Kernel, block: Block, op: Op) -> bool:

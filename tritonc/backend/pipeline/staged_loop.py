@@ -5,7 +5,7 @@ from __future__ import annotations
 from tritonc.analysis.signs import non_negative
 from tritonc.analysis.values import int_of, needed, origin, slice_of
 from tritonc.backend.dots.together import chained
-from tritonc.backend.layout.conversion import Shared, plan_conversion
+from tritonc.backend.layout.conversion import Shared, plan_of
 from tritonc.backend.shared.shared_memory import VIEWS, accesses, allocation, body_of
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop, add_incoming, make_phi
@@ -113,13 +113,9 @@ def exchanged(op: Op, readers: dict[Value, list[Op]]) -> int:
     if op.name not in EXCHANGES or not isinstance(t, Tile) or t.layout is None or not any(
             result in readers for result in op.results):
         return 0
-    if op.name == "convert_layout":
-        result = op.result.type
-        assert isinstance(result, Tile) and result.layout is not None
-        if not isinstance(plan_conversion(t.layout, result.layout, t.element.bits), Shared):
-            return 0
-    elif op.name in ("reduce", "reduce_with") and not reduction(
-            t.layout, op.attributes.get("axes") or (op.attributes["axis"],)).warp:
+    within = op.name == "convert_layout" and not isinstance(plan_of(op), Shared)
+    if within or (op.name in ("reduce", "reduce_with") and not reduction(
+            t.layout, op.attributes.get("axes") or (op.attributes["axis"],)).warp):
         return 0
     return t.size * t.element.bytes
 

@@ -152,7 +152,9 @@ def _least(choice: Mapping[str, Any], tiles: Sequence[Sequence[int]], axes: Sequ
             steps = f"tritonc_steps({steps}, length_{place}, {depth})"
         whole = " && ".join(f"{axis} % {part} == 0" for axis, part in zip(
             axes, tile, strict=True) if part > 1) or "1"
-        yield f"  time = tritonc_time({_count(axes, tile)}, {whole},"
+        covered = " || ".join(f"{axis} <= {part}" for axis, part in zip(
+            axes[:2], tile[:2], strict=True)) if len(tile) > 1 else "0"
+        yield f"  time = tritonc_time({_count(axes, tile)}, {whole}, {covered},"
         yield f"                      {steps},"
         yield f"                      {', '.join(map(str, numbers))});"
         condition = f"(allowed >> {number} & 1) && time < least" if number else "time < least"

@@ -43,16 +43,17 @@ static inline uint64_t tritonc_most(uint64_t a, uint64_t b) {
 
 /* The time of a variant, in quarters of a clock cycle.  The remainder is no branch: which sizes
  * have one nothing foretells. */
-TRITONC_PART uint64_t tritonc_time(uint64_t tiles, int whole, uint64_t steps,
+TRITONC_PART uint64_t tritonc_time(uint64_t tiles, int whole, int covered, uint64_t steps,
                                    uint64_t processors, uint64_t blocks, uint64_t once,
                                    uint64_t start, uint64_t busy, uint64_t wait, uint64_t edge) {
   const uint64_t most = (tiles + processors - 1) / processors, beside = blocks ? blocks : 1;
   const uint64_t waves = most / beside, rest = most % beside;
   const uint64_t full = tritonc_most(wait, beside * busy), last = tritonc_most(wait, rest * busy);
-  const uint64_t time = once + waves * (start + steps * full)
-         + ((start + steps * last) & (0 - (uint64_t)(rest > 0)));
   const uint64_t step = rest ? last : full, late = tritonc_most(wait + edge, step);
-  return blocks == 0 && most > 1 ? UINT64_MAX : time + (whole ? 0 : steps * (late - step));
+  const uint64_t time = once + waves * (start + steps * full)
+         + ((start + steps * last) & (0 - (uint64_t)(rest > 0)))
+         + (whole ? 0 : steps * (late - step));
+  return blocks == 0 && most > 1 ? UINT64_MAX : time - (covered ? time >> 5 : 0);
 }
 
 /* The logarithm, in units of 2^-16, of a number of at least 1. */

@@ -41,6 +41,7 @@ class Word:
     __sub__, __rsub__ = _operation("sub"), _operation("sub", swapped=True)
     __mul__ = __rmul__ = _operation("mul")
     __and__ = __rand__ = _operation("and")
+    __or__ = __ror__ = _operation("or")
     __lshift__, __rshift__ = _operation("shl"), _operation("lshr")
     __floordiv__ = _operation("sdiv")  # rounds down: operands are not negative
     __mod__ = _operation("srem")  # is compared with 0 only, if operands may be negative

@@ -16,11 +16,11 @@ loops that end at their headers.
 
 from __future__ import annotations
 
-from tritonc.analysis.loop_totals import LoopTotal, place_behind, totals_of
+from tritonc.analysis.loop_totals import LoopTotal, each_until_none, place_behind, totals_of
 from tritonc.ir.build import Builder, make_op
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context
-from tritonc.ir.core import Block, Kernel, Op, Value, uses
+from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.types import Tile
 from tritonc.opt.loops.late_merges import merge_late
 
@@ -29,18 +29,8 @@ _LARGEST = 8192  # elements: a thread of 256 keeps 32 of them
 
 def late_sums(kernel: Kernel, context: Context) -> bool:
     """Do it for all loops, the innermost first: what they come to, outer loops may add up."""
-    changed, again = False, True
-    while again:
-        again, cfg, readers = False, Cfg(kernel), uses(kernel)
-        for loop in sorted(cfg.loops, key=lambda loop: -loop.depth):
-            if loop.preheader is None or loop.latch is None or not loop.one_exit:
-                continue
-            again |= _loop(kernel, cfg, loop, readers, context) or merge_late(
-                kernel, cfg, loop, readers, _LARGEST)
-            if again:
-                break  # the graph may have a block more
-        changed |= again
-    return changed
+    return each_until_none(kernel, lambda cfg, loop, readers: _loop(
+        kernel, cfg, loop, readers, context) or merge_late(kernel, cfg, loop, readers, _LARGEST))
 
 
 def _loop(kernel: Kernel, cfg: Cfg, loop: Loop, readers: dict[Value, list[Op]], context: Context

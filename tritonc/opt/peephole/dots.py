@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tritonc.analysis.values import constant_of, defined_by, is_uniform
+from tritonc.analysis.values import constant_of, defined_by, is_uniform, slice_of
 from tritonc.ir.core import Op, Value
-from tritonc.ir.types import F32, is_float, scalar
+from tritonc.ir.types import F32, Tile, is_float, scalar
 from tritonc.opt.peephole.rewrite import Rewriter, Rule
 
 
@@ -54,8 +54,9 @@ def dot_of_negated(op: Op, r: Rewriter) -> Value | None:
 
 
 def join_factors(op: Op, r: Rewriter) -> Value | None:
-    """dot(a, b) * f * g = dot(a, b) * (f * g) in a sum, for floats: rows, columns and scalars have
-    fewer elements than the product, whose elements are scaled by the instruction that adds them."""
+    """dot(a, b) * f * g = dot(a, b) * (f * g) in a sum, for floats where elements of f or g are the
+    same: their product has few, and is scaled by the instruction that adds it.  Where all differ,
+    f * g would have as many as the product: there the other way round."""
     if not op.attributes.get("contract") or scalar(op.result.type) != F32:
         return None
     for scaled, g in (op.operands, op.operands[::-1]):
@@ -63,10 +64,27 @@ def join_factors(op: Op, r: Rewriter) -> Value | None:
         if inner is None or not r.used_once(scaled):
             continue
         for dot, f in (inner.operands, inner.operands[::-1]):
-            if defined_by(dot, "dot") and all(is_uniform(v) or defined_by(v, "broadcast")
-                                              for v in (f, g)):
+            if defined_by(dot, "dot") and _spread(f, g) and (_alike(f) or _alike(g)):
                 return r.again(op, dot, r.value("fmul", f, g)).result
+        if defined_by(g, "dot") and _spread(*inner.operands) and not any(
+                map(_alike, inner.operands)):
+            f, other = inner.operands
+            return r.again(op, r.value("fmul", g, f), other).result
     return None
+
+
+def _spread(*values: Value) -> bool:
+    """Whether these are numbers, rows and columns that are spread over tiles."""
+    return all(is_uniform(v) or defined_by(v, "broadcast") for v in values)
+
+
+def _alike(value: Value) -> bool:
+    """Whether neighbours are the same: one number, also under a mask, or those that a quotient of
+    their indices finds."""
+    return is_uniform(value) or any(
+        isinstance(op.result.type, Tile) and (op.name in ("sdiv", "udiv", "ashr", "lshr")
+                                              or (op.name == "load" and is_uniform(op.operands[0])))
+        for op in slice_of([value], ends=("phi",), masks=False) if len(op.results) == 1)
 
 
 def _product(r: Rewriter, dot: Op, operands: list[Value], negated: bool) -> Value:

@@ -322,9 +322,9 @@ def _beside(row: _Candidate, whole: _Candidate) -> _Candidate:
 
 
 def _timed(row: _Candidate, launches: Sequence[Launch]) -> _Candidate:
-    tiles = {extents: (_tiles(extents, row.tile), choice.count(row.tile, extents), not any(
-        extent % part for extent, part in zip(extents, row.tile, strict=True)))
-        for extents in {extents for extents, _ in launches}}
+    tiles = {extents: (_tiles(extents, row.tile), choice.count(row.tile, extents),
+                       *choice.fit(row.tile, extents))
+             for extents in {extents for extents, _ in launches}}
     steps = {lengths: choice.steps_of(row.cost.depths, lengths)
              for lengths in {lengths for _, lengths in launches}}
     cases = [(*tiles[extents][1:], steps[lengths]) for extents, lengths in launches]

@@ -32,7 +32,7 @@ from tritonc.analysis.linear import emit
 from tritonc.analysis.signs import known_signs
 from tritonc.analysis.values import slice_of
 from tritonc.backend.launch.persist import ROWS, counts_programs, rare_programs
-from tritonc.backend.layout.conversion import Shared, plan_conversion
+from tritonc.backend.layout.conversion import Shared, plan_of
 from tritonc.backend.pipeline.slices import slices
 from tritonc.backend.pipeline.staged_loop import buffer_of
 from tritonc.backend.pipeline.tensors.tensor_access import (
@@ -181,10 +181,11 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
 
 
 def _ring(kernel: Kernel) -> int:
-    """Bytes that the ring of operands wants beside one stage of them."""
-    operands = {allocation(v)[0] for op in kernel.ops() if op.name == "wgmma"
-                for v in op.operands if isinstance(v.type, Buffer)}
-    return (LEAST_STAGES - 1) * sum(buffer_of(op.result).bytes for op in operands)
+    """Bytes that the ring of a loop's operands wants beside one stage of them."""
+    stages = [{allocation(v)[0] for op in block.ops if op.name == "wgmma"
+               for v in op.operands if isinstance(v.type, Buffer)} for block in kernel.blocks]
+    return (LEAST_STAGES - 1) * max(sum(buffer_of(op.result).bytes for op in one)
+                                    for one in stages)
 
 
 def _place(kernel: Kernel, cfg: Cfg, block: Block, strip: Strip) -> Block | None:
@@ -249,10 +250,7 @@ def _source(kernel: Kernel, op: Op) -> Value | None:
         return None
     made = value.op
     if made is not None and made.name == "convert_layout":
-        source = made.operands[0].type
-        assert isinstance(source, Tile) and source.layout is not None
-        plan = plan_conversion(source.layout, t.layout, scalar(t).bits)
-        return made.operands[0] if isinstance(plan, Shared) else None
+        return made.operands[0] if isinstance(plan_of(made), Shared) else None
     products = [r.type.layout for other in kernel.ops() if other.name == "wgmma"
                 for r in other.results if isinstance(r.type, Tile) and len(r.type.shape) == 2]
     return value if any(layout is not None and t.layout in (layout, transpose(layout, (1, 0)))

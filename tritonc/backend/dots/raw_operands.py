@@ -234,15 +234,15 @@ def _copyable(load: Op, infos: axis_info.Infos, ranks: tuple[int, ...] = (2,)) -
 
 def _bytes_by_rows(load: Op, operand: Value, made: Computed, infos: axis_info.Infos) -> bool:
     """Whether the left operand's rows are neighbours in the load, of bytes or words of several
-    elements: then two of them come together."""
+    elements, or in one of its words: then two of them come together."""
     t, info = load.result.type, infos[load.operands[0]]
     turns, op = 0, operand.op
     while op is not None and op is not load:
         turns += op.name == "trans"
         op = next((v.op for v in op.operands if v.op in made.ops or v.op is load), None)
     axis = max(range(2), key=lambda d: info.contiguity[d])
-    return op is load and (axis + turns) % 2 == 0 and scalar(t).bytes in (1, 4) and shape(t)[
-        axis] == shape(operand.type)[0]
+    return op is load and (axis + turns) % 2 == 0 and scalar(t).bytes in (1, 4) \
+        and shape(operand.type)[0] % shape(t)[axis] == 0
 
 
 def _insert(cfg: Cfg, made: Computed, dot: Op | None, in_registers: bool) -> None:

@@ -55,7 +55,8 @@ class FunctionEmitter(Instructions):
         self.shared = shared  # the global that is the kernel's shared memory; "" without
         self.warps: int = kernel.attributes["num_warps"]
         names = {op.name for op in kernel.ops()}
-        self.pipelined_on_cores = {"fma_dot", "async_copy"} <= names or "wgmma" in names
+        # registers are few: addresses of shared memory are made of one another
+        self.derives_addresses = {"fma_dot", "async_copy"} <= names or "wgmma" in names
         self.compared = frozenset() if "negations" in self.options.no_workarounds else (
             compared_negations(kernel))
         self.has_pieces = any(op.attributes.get("piecewise") for op in kernel.ops())

@@ -74,7 +74,7 @@ class SharedTile:
                                               once)
         self._thread = f.linear(tuple(offset * self._size for offset in self.moves.thread))
         self._pointers: dict[int, str] = {}
-        steps = self._base.steps if self._base.dynamic and f.pipelined_on_cores else 1
+        steps = self._base.steps if self._base.dynamic and f.derives_addresses else 1
         self._derived = steps % SHARED_ALIGNMENT == 0  # addresses of one another
 
     def at(self, one: SharedAccess) -> str:
@@ -117,8 +117,9 @@ class SharedTile:
 
         Made of the address that has those: what a stage of the buffer adds has no low bits, and the
         start of shared memory has none.  So a loop holds one number, and not one for each such
-        address: products on CUDA cores have none to spare.  (Where operands come through registers,
-        before sm_80, the assembler spilled less without.)
+        address: products on CUDA cores have none to spare, nor has wgmma beside operands that are
+        converted.  (Where operands come through registers, before sm_80, the assembler spilled less
+        without.)
         """
         f, t = self.f, f"ptr addrspace({SHARED_SPACE})"
         address = f.op(f"ptrtoint {t} {self._pointer(0)} to i32")

@@ -40,7 +40,7 @@ from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop, make_phi
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_ops
-from tritonc.ir.core import Block, Kernel, Op, Value
+from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.types import Tile, is_float, scalar
 
 FEW = 8  # registers that may wait, of one load
@@ -204,9 +204,34 @@ def _rewrite(kernel: Kernel, loop: Loop, loads: list[Op], part: Slice) -> list[O
     body.ops = [op for op in body.ops if op not in loads]
     kernel.replace(replaced)
     header.ops[:0] = phis
-    at = _behind(body, {phi.result for phi in phis})
+    at = _store_first(kernel, body, [phi.result for phi in phis])
+    if at is None:
+        at = _behind(body, {phi.result for phi in phis})
     body.ops[at:at] = [*steps, *following]
     return [value.op for value in later if value.op is not None]
+
+
+def _store_first(kernel: Kernel, body: Block, values: list[Value]) -> int | None:
+    """Where an operand that goes through registers is stored to its stage as it is: do so as soon
+    as the stage is free, so that the next one comes to the same registers, and no move waits for
+    it.  The place to load it, beside the product; None for others."""
+    readers = uses(kernel)
+    values = [v for v in values if v in readers]
+    stores = [op for op in body.ops if op.name == "shared_store" and op.operands[1] in values]
+    fences = [i for i, op in enumerate(body.ops) if op.name == "proxy_fence"]
+    if len(stores) < len(values) or any(len(readers[v]) > 1 for v in values) or len(fences) != 1:
+        return None
+    views = [op.operands[0].op for op in stores]
+    if not all(view is not None and view in body.ops and len(readers[view.result]) == 1
+               and all(v.op not in body.ops for v in view.operands) for view in views):
+        return None
+    fence = body.ops[fences[0]]
+    moved = [op for pair in zip(views, stores, strict=True) for op in pair if op is not None]
+    body.ops = [op for op in body.ops if op not in moved]
+    at = body.ops.index(fence) + 1
+    body.ops[at:at] = moved
+    starts = [i + 1 for i, op in enumerate(body.ops) if op.name == "wgmma"]
+    return starts[0] if len(starts) == 1 else at + len(moved)
 
 
 def _behind(body: Block, values: set[Value]) -> int:

@@ -246,12 +246,37 @@ def test_entries_for_lengths_of_rows() -> None:
     assert [(k.tile, k.threads) for k in short.variants] == [((4,), 128)]
 
 
+ONCE = """
+const tunable int T = {1024, 2048, 4096};
+kernel void total(const half* x, float* y, int N) {
+  int row = get_program_id(0), r[T] = 0 ... T;
+  float sum = 0;
+  for (int n = 0; n < N; n += T) sum += (n + r < N ? x[row * N + n + r] : 0)[+];
+  y[row] = sum;
+}
+"""
+
+
+def test_long_rows_beside_programs_that_share_a_block() -> None:
+    """Of rows that are read once long ones have an entry; the others are as without it."""
+    for kernel in (package.compile(ONCE, arch="sm_90a"), loaded("once.tc", ONCE)):
+        assert [(k.threads, k.tile) for k in (kernel, *kernel.variants)] == [
+            (32, (1,)), (128, (1,)), (128, (4,))]
+        assert [kernel.variant(m, None, None, n) for n in (200, 9000) for m in (9, 65536)] == [
+            0, 2, 1, 1]
+
+
+def loaded(name: str, text: str) -> package.Kernel:
+    """The kernel of a module that has a header."""
+    path = write(Path(), name, text)
+    done = tritonc(str(path), "--arch=sm_90a", "--header", f"{name}.h", "-o", f"{name}.ptx")
+    assert done.code == 0, done.err
+    return package.load(f"{name}.ptx")
+
+
 def test_short_rows_share_a_block_in_one_module() -> None:
     """The same for C and C++, whose header has all entries: before the one of a row each."""
-    path = write(Path(), "rows.tc", ROWS)
-    done = tritonc(str(path), "--arch=sm_90a", "--header", "rows.h", "-o", "rows.ptx")
-    assert done.code == 0, done.err
-    kernel = package.load("rows.ptx")
+    kernel = loaded("rows.tc", ROWS)
     assert [(k.tile, k.threads) for k in kernel.variants[:2]] == [((4,), 128), ((1,), 32)]
     assert [kernel.variant(m, None, None, 200) for m in (65536, 65537)] == [1, 2]
 

@@ -256,6 +256,9 @@ SAMPLES: list[tuple[Any, Any, str | None]] = [
     (conversions.fpcast_of_fpcast,
      lambda e: e.fpcast(e.fpcast(e.fpcast(e.f, type=tile(BF16, 8)), type=FTILE),
                         type=tile(F16, 8)), "fpcast(fpcast(f))"),
+    (conversions.fpcast_of_trans,
+     lambda e: e.fpcast(e.trans(e.reshape(e.f, type=tile(F32, 2, 4)), permutation=[1, 0]),
+                        type=tile(TF32, 4, 2)), "trans(fpcast(reshape(f)), permutation=[1, 0])"),
     # predicates
     (predicates.compare_constant_on_the_right,
      lambda e: e.icmp(e.const(5), e.a, predicate="slt"), "icmp(a, 5, sgt)"),

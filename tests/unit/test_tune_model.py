@@ -124,6 +124,26 @@ def test_entries_for_rows(ctype: str, after: tuple[int, ...]) -> None:
     assert found == [*whole, *longer]
 
 
+ONCE = """
+const tunable int T = {1024, 4096, 8192};
+kernel void f(const half* x, const half* z, float* y, int N) {
+  int r[T] = 0 ... T, row = get_program_id(0) * N;
+  float sum = 0;
+  for (int n = 0; n < N; n += T) sum += (r + n < N ? x[row + n + r] : 0)[+];
+  y[get_program_id(0)] = sum;
+}
+"""
+
+
+@pytest.mark.parametrize("read, warps", [("x[row + n + r]", 4), (
+    "x[row + n + r] * z[row + n + r]", 8)])
+def test_entry_for_long_rows_that_are_read_once(read: str, warps: int) -> None:
+    """A thread has 32 elements of one array, of two 16 of each."""
+    lowering = Lowering(ONCE.replace("x[row + n + r]", read))
+    found = row_entries(lowering.space, lambda b: lowering(b).kernels[0], lowering.choose())
+    assert [(*row, ) for row in found] == [({"T": 4096, "num_warps": warps}, 3, 8192, None)]
+
+
 NESTED = """
 const tunable int T = {256, 1024, 4096};
 kernel void f(const float* x, float* y, int N, int C, int S) {
@@ -266,3 +286,18 @@ kernel void sums(const {kind}* x, float* y, int K, int N) {{
   y[n] = s[+, :];
 }}"""
     assert Lowering(text).choose("sm_90a") == {"TN": columns, "TK": 2048 // columns}
+
+
+@pytest.mark.parametrize("name, tile", [
+    ("segment_mean", {"TR": 4, "TD": 128}),  # from one loaded number to another: few rows
+    ("avg_pool", {"TX": 64, "TY": 4}),  # every other pixel: no thread reads neighbours at once
+    ("lse_columns", {"TM": 64, "TN": 32}),  # a few columns, of which each program has all rows
+    ("one_hot", {"TN": 16, "TC": 256}),  # of two as good the wider one
+    ("hamming", {"TM": 64, "TN": 64}),  # lines that meet
+    ("compare_strings", {"T": 256}),  # a loop that `break` ends, when all elements are done
+    ("mm_double", {"TM": 64, "TN": 128, "TK": 16}),  # sums of doubles take two registers
+])
+def test_tiles_of_kernels_without_a_choice_of_their_own(name: str, tile: dict[str, int]) -> None:
+    path = SAMPLES.parent / "bench" / "unseen" / f"{name}.tc"
+    source = SourceFile(path.name, path.read_text(encoding="utf-8"))
+    assert driver.compile(source, Options(arch="sm_90a"), ("tir",)).tunables == tile

@@ -6,12 +6,17 @@
                      where rows are loaded without a loop, too: short ones
     reducing_passes  the same, where the loops of built-in reductions keep scalars
     sums_columns     a loop, of the same rows in all programs, loads tiles that are added up; behind
-                     it they are reduced but for the last axis, and programs are numbered along one
-                     axis: there are as many as pieces of columns, and each has all rows
+                     it they are reduced but for the last axis, or so each is that it loads and does
+                     not store, and programs are numbered along one axis: there are as many as
+                     pieces of columns, and each has all rows
     adds_tiles       loops in loops load tiles of several axes and add them to one that they carry,
                      and nothing is reduced: a stencil of many points, read that often
     adds_taps        loops of known numbers of iterations only add such tiles: threads read rows of
                      them again
+    adds_far_taps    the same, of what are no neighbours in memory, as of every other pixel
+    crosses          loops carry a tile of several axes, load only lines and reduce nothing: each
+                     element of one line meets each of another, as in a product
+    segments         a loop goes from one number that is loaded to another: most runs are short
     recurrence       each iteration of a loop reduces a tile of the shape of one that it carries,
                      and loads none of that shape: it waits for lanes and for memory each time, so
                      there had better be many programs
@@ -38,6 +43,7 @@ from math import prod
 
 from tritonc.analysis.affine import Affinity, Iteration
 from tritonc.analysis.aliases import pointer_roots
+from tritonc.analysis.axis import axis_info
 from tritonc.analysis.counters import counter_of
 from tritonc.analysis.values import int_of, origin, slice_of
 from tritonc.ir.cfg import Cfg, Loop
@@ -95,16 +101,50 @@ def reducing_passes(kernel: Kernel, cfg: Cfg) -> bool:
 
 
 def sums_columns(kernel: Kernel, cfg: Cfg) -> bool:
-    """Whether what is reduced is carried by a loop that loads, and its last axis is left."""
+    """Whether what is reduced is carried by a loop that loads, or loaded there, and its last axis
+    is left."""
     if len({op.attributes["axis"] for op in kernel.ops() if op.name in _NUMBERED}) > 1:
         return False
     loading = [loop for loop in cfg.loops if same_for_all(loop) and any(
         op.name == "load" and isinstance(op.result.type, Tile)
         for op in loop.ops())]
     carried = {phi.result for loop in loading for phi in loop.header.phis()}
-    return any(op.name == "reduce" and op.operands[0] in carried
-               and len(shape(op.operands[0].type)) - 1 not in op.attributes["axes"]
-               for op in kernel.ops())
+    columns = [op for op in kernel.ops() if op.name == "reduce"
+               and len(shape(op.operands[0].type)) - 1 not in op.attributes["axes"]]
+    if any(op.operands[0] in carried for op in columns):
+        return True
+    insides = [set(loop.ops()) for loop in loading
+               if not any(op.name == "store" for op in loop.ops())]
+    return any(each.name == "load" and shape(each.result.type) == shape(op.operands[0].type)
+               for op in columns if not op.attributes["kind"].endswith("add")  # see `late_sums`
+               for inside in insides if op in inside
+               for each in slice_of(op.operands[:1], inside, ("load",)))
+
+
+def crosses(kernel: Kernel, cfg: Cfg) -> bool:
+    """Whether each loop that loads tiles carries one of more axes than any that it loads."""
+    loading = [loop for loop in cfg.loops
+               if any(op.name == "load" and shape(op.result.type) for op in loop.ops())]
+    return bool(loading) and not any(
+        op.name == "dot" or op.name.startswith("reduce") for op in kernel.ops()) and all(
+        max((_axes(phi.result) for phi in loop.header.phis()), default=0) > max(
+            1, *(_axes(op.result) for op in loop.ops() if op.name == "load")) for loop in loading)
+
+
+def _axes(value: Value) -> int:
+    """The axes of a value along which it has several elements."""
+    return sum(extent > 1 for extent in shape(value.type))
+
+
+def segments(kernel: Kernel, cfg: Cfg) -> bool:
+    """Whether a loop that loads tiles begins and ends at numbers that the program loads."""
+    for loop in cfg.loops:
+        counter = counter_of(loop)
+        loads = any(op.name == "load" and isinstance(op.result.type, Tile) for op in loop.ops())
+        if loads and counter is not None and all(
+                map(_loaded, (loop.first(counter.phi), counter.limit))):
+            return True
+    return False
 
 
 def scans_columns(cfg: Cfg) -> bool:
@@ -125,6 +165,14 @@ def adds_taps(kernel: Kernel, cfg: Cfg) -> bool:
     return bool(adding) and all(only_adds(loop) and all(
         (counter := counter_of(one)) is not None and int_of(counter.limit) is not None
         for one in cfg.loops if loop.header in one.blocks) for loop in adding)
+
+
+def adds_far_taps(kernel: Kernel, cfg: Cfg) -> bool:
+    """Whether these are of elements that are no neighbours along the last axis."""
+    infos = axis_info.analyze(kernel)
+    return adds_taps(kernel, cfg) and all(
+        info.contiguity[-1] == 1 for loop in cfg.loops for op in loop.ops() if op.name == "load"
+        and len(shape(op.result.type)) > 1 and (info := infos.get(op.operands[0])) is not None)
 
 
 def adds_tiles(kernel: Kernel, cfg: Cfg) -> bool:
@@ -268,8 +316,9 @@ def _loaded(value: Value) -> bool:
 def ends_by_tile(kernel: Kernel, cfg: Cfg) -> bool:
     """Whether a loop's test asks for any or all elements of a tile that it carries."""
     for loop in cfg.loops:
-        test = loop.header.terminator
-        stack: list[Op | None] = [test.operands[0].op] if test.name == "cond_br" else []
+        stack = [block.terminator.operands[0].op for block in loop.blocks
+                 if block.terminator.name == "cond_br"
+                 and any(each not in loop for each in block.successors)]
         while stack:
             op = stack.pop()
             if op is not None and op.name == "reduce" and op.attributes["kind"] in ("and", "or"):

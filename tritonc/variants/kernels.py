@@ -110,16 +110,16 @@ class Variants:
         del self.added[kernel.name]
 
     def pack(self, module: Module, meta: dict[str, dict[str, int]]) -> None:
-        """Add, after the passes, entries whose blocks have several programs each: of a kernel
-        without variants, or before each of those of which a launch takes the first that it may."""
+        """Add, after the passes, entries whose blocks have several programs each: before a variant
+        of which a launch takes the first that it may, and behind all for the kernel itself."""
         from tritonc.backend.launch.pack_programs import pack_programs
         from tritonc.variants.variant import Variant, entry_name
 
         for kernel in [*module.kernels]:
             general, place = self.added.get(kernel.name, (kernel.name, -1))
             known = self.sets.get(general)
-            if known is None or (place < 0 and known.variants) or (
-                    place >= 0 and (known.variants[place].given or known.chosen())):
+            if known is None or (known.variants and known.chosen()) or any(
+                    variant.given for variant in known.variants):
                 continue
             if (packed := pack_programs(kernel)) is None:
                 continue

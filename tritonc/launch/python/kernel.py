@@ -126,9 +126,11 @@ class Kernel(Entry):
         self._variants: list[Kernel | None] = [Kernel(module, {**own, **variant})
                                                for variant in row.get("variants", ())]
         self._row = row
-        if not self._variants and module.plan is not None and self.name in module.plan.kernels:
-            self._row = {**row, **module.plan.kernels[self.name]}
-            self._variants = [None] * len(self._row["variants"])
+        if module.plan is not None and self.name in module.plan.kernels:
+            planned = module.plan.kernels[self.name]
+            beside = row.get("variants", ())  # its own programs, several to a block
+            self._row = {**row, **planned, "variants": [*planned["variants"], *beside]}
+            self._variants = [*[None] * len(planned["variants"]), *self._variants]
         self._launches = [self.launch, *(
             self._launch_in_memory(number) if is_in_memory(self._row["variants"][number - 1]) else
             self._first_launch(number) if variant is None else variant.launch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tritonc.analysis.values import defined_by
 from tritonc.ir.core import Op, Value
-from tritonc.ir.types import F8E5M2, TF32, Scalar, Type, element
+from tritonc.ir.types import F8E5M2, TF32, Scalar, Type, element, with_element
 from tritonc.opt.peephole.rewrite import Rewriter, Rule
 
 
@@ -59,9 +59,20 @@ def fpcast_of_fpcast(op: Op, r: Rewriter) -> Value | None:
     return _convert("fpcast", inner.operands[0], to, r)
 
 
+def fpcast_of_trans(op: Op, r: Rewriter) -> Value | None:
+    """fpcast (trans x) = trans (fpcast x), to a tf32: products take either as it is in memory."""
+    x, to = op.operands[0], op.result.type
+    inner = defined_by(x, "trans")
+    if inner is None or not r.used_once(x) or element(to) != TF32:
+        return None
+    source = inner.operands[0]
+    converted = r.value("fpcast", source, type=with_element(source.type, element(to)))
+    return r.value("trans", converted, type=to, permutation=inner.attributes["permutation"])
+
+
 RULES: dict[str, list[Rule]] = {
     "zext": [extension_of_extension],
     "sext": [extension_of_extension],
     "truncate": [truncate_of_extension],
-    "fpcast": [fpcast_of_fpcast],
+    "fpcast": [fpcast_of_fpcast, fpcast_of_trans],
 }

@@ -118,9 +118,10 @@ def _tensor_cost(dot: Feature, row: MatrixInstruction, target: Target, carried: 
     """
     m, n, k = dot.extents
     wide = row.kind == WGMMA
+    words = max(dot.bytes // 4, 1)  # of a sum: those of doubles are two
     threads = 128 * warpgroups(m, n, places(dot)) if wide else max(
-        128, m * n // MATRIX_ACCUMULATORS)
-    held = m * n / threads
+        128, m * n * words // MATRIX_ACCUMULATORS)
+    held = m * n * words / threads
     stage = stage_bytes(dot)
     results = min(m * n * 2, 2 * 16 * 1024) if wide else 0
     blocks = 1 if wide else 2
@@ -134,15 +135,15 @@ def _tensor_cost(dot: Feature, row: MatrixInstruction, target: Target, carried: 
         return SPILLS + held + stage
     # What threads compute for wgmma: words that they read, and two sets of operands, of which one
     # is in flight.
-    words = sum(size * k * dot.bytes / 4 / threads for size, raw in zip((m, n), dot.raw) if raw)
-    if wide and held + 2 * words > min(target.registers_per_thread,
+    made = sum(size * k * dot.bytes / 4 / threads for size, raw in zip((m, n), dot.raw) if raw)
+    if wide and held + 2 * made > min(target.registers_per_thread,
                                        target.registers_per_multiprocessor // threads
                                        ) - _BESIDE_OPERANDS:
         return SPILLS + held + stage
-    late = 1.2 if wide and words and held + 3 * words > COMPUTED_LEFT else 1.0
+    late = 1.2 if wide and made and held + 3 * made > COMPUTED_LEFT else 1.0
     # Rows of a stage are whole lines of 128 bytes of shared memory where wgmma reads them.
     # With mma.sync longer rows only need more registers on their way there.
-    odd = (k * dot.bytes < 128) * 2.0 if wide else (k * dot.bytes > 64) * 1.3
+    odd = (k * dot.bytes < 128) * 2.0 if wide else (k * dot.bytes > 64 * words) * 1.3
     resident = 1.3 if not wide and threads > 128 else 1.0
     step = _TENSOR_STEP[wide] * 2 / dot.bytes / (m * n * k)
     traffic = 20 * (1 / m + 1 / n) + (0.02 if (m < n if dot.swapped else m > n) else 0.0)

@@ -3,16 +3,17 @@ those that stream well."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import log2, prod
 
 from tritonc.analysis.row_loops import loaded_again, reducing_passes, several_passes
 from tritonc.analysis.values import slice_of
 from tritonc.backend.target.target import Target
 from tritonc.ir.cfg import Cfg
-from tritonc.ir.core import Kernel
+from tritonc.ir.core import Kernel, Op
+from tritonc.ir.ops import WRITE
 from tritonc.ir.rules import pointee
-from tritonc.ir.types import scalar
+from tritonc.ir.types import scalar, shape
 from tritonc.records import NamedTuple
 from tritonc.tune.model.features import Profile
 from tritonc.tune.model.loops import rows_around
@@ -36,11 +37,14 @@ _TURNS = 2048  # of one on one address that is read: programs wait for it, and s
 # Where each program waits for the one before it.  Running sums of 30 million integers on an H200:
 # 43 ms by 1024, 20.8 by 2048, 9.4 by 4096, 4.2 by 8192.
 _CHAINED = 1 << 14
+# Of runs between loaded numbers, and what a run of twice as many rows costs beside: means of 15
+# rows of 200 on an H200: 74 us by 4 x 128, 92 by 8 x 128, 100 by 8 x 64, 347 by 32 x 64.
+_SEGMENT, _LONG_SEGMENT = 512, 0.4
 _WANTED = {"chains_programs": _CHAINED, "several_passes": _PASSES, "reducing_passes": _PASSES,
            "sums_columns": _PASSES, "nested_passes": _NESTED,
            "ends_by_tile": _WAITING, "recurrence": _RECURRENCE, "adds_to_few": _ADDING,
            "counts_in_loops": _ADDING,
-           "columns_alone": _COLUMNS, "takes_turns": _TURNS}
+           "columns_alone": _COLUMNS, "takes_turns": _TURNS, "segments": _SEGMENT}
 # Threads of a block whose row is loaded again, by the bytes of that, and how many blocks shall be
 # resident where the limit of registers does not say so: H200, four kernels of rows.  Five hide more
 # of 16 KB (softmax 0.154 ms, by four 0.167); of 32 KB layer norm took 1.03 times as long.
@@ -62,11 +66,21 @@ _LONG_FLOATS = ((4096, 8, 3, 56 << 10), *_LONG_HALVES[1:])
 # norm and its backward pass on an H200: 49 pixels 6.7 to 11 times as fast, 196 3.3 to 6.5, 400 1.1
 # to 1.7, 784 1.1 to 2.3.
 _NESTED_ROWS = ((64, 1, 0, 64), (256, 2, 0, 256), (512, 4, 0, 512), (1024, 8, 0, 1024))
+# Of long rows that are read once, of which there may be few: a tile, the elements of a thread,
+# which has fewer of several arrays, and the least length.  H200, argmax, norm, cross-entropy,
+# log-sum-exp and KL: 8192 elements 1.02 to 1.2 times as fast, 32000 1.0 to 1.5, 131072 1.8 to 5.3.
+_ONCE, _ONCE_EACH, _ONCE_LEAST = 4096, 32, 8192
 _FLAT_BYTES, _FLAT_ASPECT = 4096, 8  # of a tile of two axes, both contiguous along the last
 _COMPUTED = 4  # bytes of an element of a window of pixels, whatever it has in memory
 # Of one that loops add others to: what lies beyond an edge costs as much; and where they add a
 # known number of taps, of which threads read many again.
 _ADDED_BYTES, _TAPS_BYTES = 1024, 2048
+# Taps that are no neighbours: average pooling of 112 x 112 halves by every other pixel on an H200:
+# 65 us by 8 x 128, 26 by 8 x 64, 22 by 4 x 64.
+_FAR_TAPS_BYTES = 512
+# Of lines that meet, elements of a square.  Codes of 16 words on an H200: 82 us by 64 x 64, 272 by
+# 16 x 128; sums of least ones 235 us and 240 by 16 x 64.
+_CROSSED = 4096
 # Of a tile of two axes that is only moved: long pieces of rows both ways, longer ones where it is
 # written, whose ends share lines with other programs.
 _TURNED_BYTES, _TURNED_ASPECT = 32 * 1024, 0.5
@@ -83,8 +97,8 @@ class Rows(NamedTuple):
 
 def row_entries(space: Mapping[str, Sequence[int]], lower: Callable[[Mapping[str, int]], Kernel],
                 chosen: Mapping[str, int]) -> list[Rows]:
-    """Entries for the lengths of a row of which a program makes several passes, beside the chosen
-    one.
+    """Entries for the lengths of a row of which a program makes several passes, or a long one,
+    beside the chosen one.
 
     Short rows want few threads, so that many are on their way at once (layer norm of 768 halves on
     an H200: 0.053 ms by 64, 0.136 by 256); of long ones all that are begun should be in the L2
@@ -93,16 +107,22 @@ def row_entries(space: Mapping[str, Sequence[int]], lower: Callable[[Mapping[str
     kernel, name = lower(chosen), next(iter(space))
     cfg = Cfg(kernel)
     loops, again = rows_around(kernel), loaded_again(kernel, cfg)
-    sizes = [scalar(pointee(load.operands[0].type)).bytes for load in again.values()
+    passes = several_passes(kernel, cfg) or reducing_passes(kernel, cfg)
+    sizes = [scalar(pointee(load.operands[0].type)).bytes
+             for load in (again.values() if passes else _read_once(cfg))
              if any(op.name == "get_program_id" for op in slice_of(load.operands[:1]))]
     if len(space) != 1 or loops is None or loops.factor != 1 or len(loops.arguments) != 1 \
-            or loops.depth != chosen[name] or not sizes or not (
-                several_passes(kernel, cfg) or reducing_passes(kernel, cfg)):
+            or loops.depth != chosen[name] or not sizes:
         return []
     found: list[Rows] = []
     least: int | None = None
-    nested = any(loop.depth > 1 for loop in cfg.loops)
-    for wanted, warps, blocks, most in _NESTED_ROWS if nested else _by_length(sizes):
+    table: Iterable[tuple[int, int, int, int | None]] = _by_length(sizes)
+    if any(loop.depth > 1 for loop in cfg.loops):
+        table = _NESTED_ROWS if passes else ()
+    elif not passes:
+        warps = min(16, len(sizes) * _ONCE // (32 * _ONCE_EACH))
+        least, table = _ONCE_LEAST, [(_ONCE, warps, 0, None)]
+    for wanted, warps, blocks, most in table:
         if least is not None and most is not None and most < least:
             continue
         tile = min((n for n in space[name] if n >= wanted), default=max(space[name]))
@@ -117,6 +137,14 @@ def row_entries(space: Mapping[str, Sequence[int]], lower: Callable[[Mapping[str
             found.append(Rows(binding, loops.arguments[0], least, most))
         least = None if most is None else most + 1
     return found
+
+
+def _read_once(cfg: Cfg) -> list[Op]:
+    """The loads of a kernel whose loops load rows and reduce them, and store nothing."""
+    ops = [op for block in cfg.innermost for op in block.ops]
+    if not any(op.name == "reduce" for op in ops) or any(WRITE in op.effects for op in ops):
+        return []
+    return [op for op in ops if op.name == "load" and len(shape(op.result.type)) == 1]
 
 
 def _by_length(sizes: Sequence[int]) -> Iterator[tuple[int, int, int, int | None]]:
@@ -157,12 +185,19 @@ def _row_cost(profile: Profile, form: str, target: Target, range_: Sequence[int]
             size, aspect = _TURNED_BYTES / flat[0].bytes, _TURNED_ASPECT
         elif form == "ends_by_tile":
             size, aspect = _WAITING, _FLAT_ASPECT
+        elif form == "crosses":
+            size, aspect = _CROSSED, 1
         else:
             computed = _COMPUTED if form == "windows_of_bytes" else flat[0].bytes
-            size = {"adds_tiles": _ADDED_BYTES, "adds_taps": _TAPS_BYTES}.get(
-                form, _FLAT_BYTES) / computed
+            size = {"adds_tiles": _ADDED_BYTES, "adds_taps": _TAPS_BYTES,
+                    "adds_far_taps": _FAR_TAPS_BYTES}.get(form, _FLAT_BYTES) / computed
             aspect = _FLAT_ASPECT
-        return abs(log2(max(largest, 1) / size)) + 0.1 * abs(log2(width / height / aspect))
+        # What is only written, in pieces of which memory has longer ones: one-hot rows of 1000
+        # halves on an H200: 22 us by 16 x 64, 17 by 16 x 256.
+        longer = form == "adds_far_taps" or (not form and len(flat) == 1)
+        wider = 0.001 * log2(width) if longer else 0.0
+        return (abs(log2(max(largest, 1) / size)) + 0.1 * abs(log2(width / height / aspect))
+                - wider)
     if flat and _only_computed(profile, largest):
         reduced = min(prod(f.extents[axis] for axis in f.axes) for f in flat)
         return abs(log2(largest / _PAIRS)) + 0.1 * abs(log2(largest / reduced**2 / _SLICES))
@@ -173,7 +208,8 @@ def _row_cost(profile: Profile, form: str, target: Target, range_: Sequence[int]
         each = target.multiprocessors * target.threads_per_multiprocessor * _STREAM_EACH
         wanted = min(max(each / (prod(range_) / max(rows)), wanted), _STREAM_MOST)
     columns = [len(f.extents) - 1 not in f.axes for f in reductions]
-    if any(0 in f.axes for f, left in zip(reductions, columns, strict=True) if left):
+    if form != "segments" and any(
+            0 in f.axes for f, left in zip(reductions, columns, strict=True) if left):
         wanted = max(wanted, _PASSES)
     cost = abs(log2(max(largest, 1) / wanted))
     for kept, feature, left in zip(rows, reductions, columns, strict=True):
@@ -181,6 +217,9 @@ def _row_cost(profile: Profile, form: str, target: Target, range_: Sequence[int]
             (f.bytes for f in profile if f.kind == "access" and f.extents == feature.extents),
             default=_LINE_BYTES) or 1
         cost += 0.3 * abs(log2(kept / (line if left else 1))) / len(reductions)
+    if form == "segments":
+        cost += _LONG_SEGMENT * max((log2(prod(f.extents) / n)
+                                     for f, n in zip(reductions, rows, strict=True)), default=0.0)
     return cost
 
 

@@ -70,12 +70,13 @@ def test_clusters_share_the_loop(number: int, cluster: int, thorough: bool) -> N
     simulated(result, problem)
 
 
-@pytest.mark.parametrize("tile, blocks", [((64, 64, 32), 3), ((64, 32, 32), 4)])
-def test_more_blocks_only_where_their_registers_suffice(tile: tuple[int, int, int], blocks: int
-                                                        ) -> None:
+@pytest.mark.parametrize("path, tile, blocks", [
+    ("bench/suite/conv_nhwc_flat.tc", {"TM": 64, "TN": 64, "TK": 32}, 3),
+    ("samples/conv_nhwc.tc", {"TM": 64, "TN": 32, "TC": 32}, 4)])
+def test_more_blocks_only_where_their_registers_suffice(path: str, tile: dict[str, int],
+                                                        blocks: int) -> None:
     """A pipeline asks for more than three where the estimate allows that."""
-    path = ROOT / "bench" / "suite" / "conv_nhwc_flat.tc"
-    source = SourceFile(path.name, path.read_text(encoding="utf-8"))
-    result = driver.compile(source, Options(arch="sm_90a", tune=dict(zip(("TM", "TN", "TK"), tile)),
-                                            warnings=("no-all",)), ("ptx",))
+    source = SourceFile(path, (ROOT / path).read_text(encoding="utf-8"))
+    result = driver.compile(source, Options(arch="sm_90a", tune=tile, warnings=("no-all",)),
+                            ("ptx",))
     assert f".minnctapersm {blocks}" in result.outputs["ptx"]

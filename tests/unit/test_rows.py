@@ -233,6 +233,11 @@ FORMS = {
         for (int i = 0; i < N; i++) for (int j = 0; j < N; j++)
           t += *(x + (h + i)[:, newaxis] * 4096 + w + j);
         *(y + h[:, newaxis] * 4096 + w) = t;""",
+    "crosses": """int i[64] = get_global_range(0), j[64] = get_global_range(1);
+        float t[64, 64] = 0;
+        for (int k = 0; k < N; k++)
+          t = max(t, (*(x + i * N + k))[:, newaxis] - *(x + j * N + k));
+        *(y + i[:, newaxis] * 4096 + j) = t;""",
     "columns_alone": """int c[256] = get_global_range(0); float t[256] = 0;
         for (int m = 0; m < N; m++) t = max(t, *(x + m * N + c)) * 2;
         *(y + c) = t;""",
@@ -255,7 +260,7 @@ def test_forms_of_loops(form: str) -> None:
     assert result.module is not None
     (kernel,) = result.module.kernels
     asked = ("several_passes", "reducing_passes", "sums_columns", "adds_tiles", "asks_programs",
-             "adds_to_few", "columns_alone", "segments")
+             "adds_to_few", "crosses", "columns_alone", "segments")
     cfg = Cfg(kernel)
     assert [name for name in asked if getattr(row_loops, name)(kernel, cfg)] == form.split()[:1][
         : not form.startswith(" ")]

@@ -241,8 +241,19 @@ def _quotient(a: Interval, b: Interval, whole: Interval) -> Interval:
     return (a[0] // b[1], a[1] // b[0]) if a[0] >= 0 and b[0] > 0 else whole
 
 
+def _signed_quotient(a: Interval, b: Interval, whole: Interval) -> Interval:
+    """By a positive divisor, towards zero."""
+    if b[0] <= 0:
+        return whole
+    corners = [abs(x) // y * (1 if x > 0 else -1) for x in a for y in b]
+    return min(corners), max(corners)
+
+
 def _remainder(a: Interval, b: Interval, whole: Interval) -> Interval:
-    return (0, min(a[1], b[1] - 1)) if a[0] >= 0 and b[0] > 0 else whole
+    """Below a positive divisor, with the sign of the dividend."""
+    if b[0] <= 0:
+        return whole
+    return max(min(a[0], 0), 1 - b[1]), min(max(a[1], 0), b[1] - 1)
 
 
 def _unsigned_remainder(a: Interval, b: Interval, whole: Interval) -> Interval:
@@ -294,7 +305,7 @@ _BOUNDS: dict[str, Callable[[Interval, Interval, Interval], Interval]] = {
     "add": lambda a, b, whole: (a[0] + b[0], a[1] + b[1]),
     "sub": lambda a, b, whole: (a[0] - b[1], a[1] - b[0]),
     "mul": _product,
-    "sdiv": _quotient, "udiv": _quotient, "srem": _remainder, "urem": _unsigned_remainder,
+    "sdiv": _signed_quotient, "udiv": _quotient, "srem": _remainder, "urem": _unsigned_remainder,
     "and": _and, "or": _or, "xor": _or, "lshr": _right_shift, "ashr": _signed_shift,
     "smin": _minimum, "smax": _maximum,
     "umin": lambda a, b, whole: _minimum(a, b, whole) if _same_signs(a, b) else whole,

@@ -2,13 +2,14 @@
 
     head: %s = phi [%s0], [%s1]
     body: %r = reduce %t {kind = fadd}
-          %s1 = fadd %s, %r
+          %s1 = fadd %s, %r                 or of %s * factor
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
+from tritonc.analysis.values import constant_of
 from tritonc.ir.build import Builder
 from tritonc.ir.cfg import Cfg, Loop, make_phi, split_edge
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
@@ -22,36 +23,40 @@ Readers = dict[Value, list[Op]]
 @dataclass
 class LoopTotal:
     """A `phi` of a loop's header, the `total` that is its next value, and the reduction `part`
-    that is combined with it, in another layout if `converted`."""
+    that is combined with it, in another layout if `converted`; the product by which a sum is
+    `scaled` before, as in a softmax."""
 
     phi: Op
     total: Op
     part: Op
     converted: Op | None
+    scaled: Op | None
 
     def replace(self, kernel: Kernel, loop: Loop, partial: Op) -> None:
         """Put another phi in place of the loop's, and take out what combined its values."""
-        gone = {self.total, self.part, self.converted}
+        gone = {self.total, self.part, self.converted, self.scaled}
         for block in loop.blocks:
             block.ops = [op for op in block.ops if op not in gone]
         loop.header.ops[loop.header.ops.index(self.phi)] = partial
 
-    def partial(self, loop: Loop, t: Type) -> Op:
-        """A phi of type `t` that begins with what changes no total; it gets its next value from
-        the caller."""
+    def partial(self, loop: Loop, t: Type, parts: int = 1) -> Op:
+        """A phi of type `t` that begins with what changes no total, or with a scaled one's share
+        for each of `parts`; it gets its next value from the caller."""
         assert loop.preheader is not None and loop.latch is not None
         before = Builder(loop.preheader, len(loop.preheader.ops) - 1, self.total.span)
-        zero = before.constant(neutral(self.total.name, scalar(t)), t)
+        start = constant_of(loop.first(self.phi)) if self.scaled is not None else None
+        zero = before.constant(neutral(self.total.name, scalar(t)) if start is None
+                               else start / parts, t)
         return make_phi([zero, zero], [loop.preheader, loop.latch], self.phi.result.name,
                         self.phi.span)
 
 
-def totals_of(loop: Loop, readers: dict[Value, list[Op]]) -> list[LoopTotal]:
+def totals_of(loop: Loop, readers: Readers, scaled: bool = False) -> list[LoopTotal]:
     """All that a loop with a preheader, a latch and one exit, at its header, combines so that it
-    may combine in another order."""
+    may combine in another order; `scaled` sums that begin with a constant, too."""
     inside = set(loop.ops())
     return [found for phi in loop.header.phis()
-            if (found := _total(phi, loop, inside, readers)) is not None]
+            if (found := _total(phi, loop, inside, readers, scaled)) is not None]
 
 
 def each_until_none(kernel: Kernel, change: Callable[[Cfg, Loop, Readers], bool]) -> bool:
@@ -75,16 +80,20 @@ def place_behind(kernel: Kernel, cfg: Cfg, loop: Loop) -> Block:
     return outside
 
 
-def _total(phi: Op, loop: Loop, inside: Collection[Op], readers: dict[Value, list[Op]]
+def _total(phi: Op, loop: Loop, inside: Collection[Op], readers: Readers, scaled: bool
            ) -> LoopTotal | None:
-    total = loop.next(phi).op
+    total, before, product = loop.next(phi).op, phi.result, None
+    if scaled and constant_of(loop.first(phi)) is not None:
+        product = _product(before, inside, readers)
+        before = before if product is None else product.result
     if total is None or total not in inside or total.guard is not None \
             or not may_reorder(total.name, total.result.type) \
-            or phi.result not in total.operands or readers.get(total.result) != [phi] \
-            or [op for op in readers.get(phi.result, []) if op in inside] != [total]:
+            or (product is not None and total.name != "fadd") \
+            or before not in total.operands or readers.get(total.result) != [phi] \
+            or [op for op in readers.get(before, []) if op in inside] != [total]:
         return None
     first, second = total.operands
-    part, converted = (second if first is phi.result else first).op, None
+    part, converted = (second if first is before else first).op, None
     if part is not None and part.name == "convert_layout" and part in inside \
             and readers.get(part.result) == [total]:
         part, converted = part.operands[0].op, part
@@ -92,7 +101,14 @@ def _total(phi: Op, loop: Loop, inside: Collection[Op], readers: dict[Value, lis
             or part.attributes["kind"] != total.name \
             or readers.get(part.result) != [converted or total]:
         return None
-    return LoopTotal(phi, total, part, converted)
+    return LoopTotal(phi, total, part, converted, product)
+
+
+def _product(value: Value, inside: Collection[Op], readers: Readers) -> Op | None:
+    """The product with another value that alone reads this one in the loop."""
+    found = [op for op in readers.get(value, []) if op in inside]
+    return found[0] if len(found) == 1 and found[0].name == "fmul" \
+        and found[0].operands.count(value) == 1 else None
 
 
 def may_reorder(kind: str, t: Type) -> bool:

@@ -14,6 +14,8 @@
     adds_taps        loops of known numbers of iterations only add such tiles: threads read rows of
                      them again
     adds_far_taps    the same, of what are no neighbours in memory, as of every other pixel
+    crosses          loops carry a tile of several axes, load only lines and reduce nothing: each
+                     element of one line meets each of another, as in a product
     segments         a loop goes from one number that is loaded to another: most runs are short
     recurrence       each iteration of a loop reduces a tile of the shape of one that it carries,
                      and loads none of that shape: it waits for lanes and for memory each time, so
@@ -117,6 +119,21 @@ def sums_columns(kernel: Kernel, cfg: Cfg) -> bool:
                for op in columns if not op.attributes["kind"].endswith("add")  # see `late_sums`
                for inside in insides if op in inside
                for each in slice_of(op.operands[:1], inside, ("load",)))
+
+
+def crosses(kernel: Kernel, cfg: Cfg) -> bool:
+    """Whether each loop that loads tiles carries one of more axes than any that it loads."""
+    loading = [loop for loop in cfg.loops
+               if any(op.name == "load" and shape(op.result.type) for op in loop.ops())]
+    return bool(loading) and not any(
+        op.name == "dot" or op.name.startswith("reduce") for op in kernel.ops()) and all(
+        max((_axes(phi.result) for phi in loop.header.phis()), default=0) > max(
+            1, *(_axes(op.result) for op in loop.ops() if op.name == "load")) for loop in loading)
+
+
+def _axes(value: Value) -> int:
+    """The axes of a value along which it has several elements."""
+    return sum(extent > 1 for extent in shape(value.type))
 
 
 def segments(kernel: Kernel, cfg: Cfg) -> bool:
@@ -299,8 +316,9 @@ def _loaded(value: Value) -> bool:
 def ends_by_tile(kernel: Kernel, cfg: Cfg) -> bool:
     """Whether a loop's test asks for any or all elements of a tile that it carries."""
     for loop in cfg.loops:
-        test = loop.header.terminator
-        stack: list[Op | None] = [test.operands[0].op] if test.name == "cond_br" else []
+        stack = [block.terminator.operands[0].op for block in loop.blocks
+                 if block.terminator.name == "cond_br"
+                 and any(each not in loop for each in block.successors)]
         while stack:
             op = stack.pop()
             if op is not None and op.name == "reduce" and op.attributes["kind"] in ("and", "or"):

@@ -26,6 +26,7 @@ from tritonc.analysis.row_loops import (
     adds_to_loaded,
     asks_programs,
     columns_alone,
+    crosses,
     reducing_passes,
     scans_columns,
     several_passes,
@@ -70,6 +71,7 @@ QUOTIENT = 10  # steps of one by a number that only the launch knows
 HALVES = 8  # that a program splits and joins: threads with many elements have both
 COMPUTED = 128  # elements of a thread, of a tile that is computed to be reduced: few live at once
 ASKING = 64  # elements of a thread, and threads at least, of programs that wait for others
+CROSSED = 32  # elements of a thread, of a tile of lines that meet: those are read for many
 FEW_COLUMNS = 256  # elements of a tile, of columns alone: each has a thread
 _CHOOSE = frozenset("select icmp fcmp fmin fmax smin smax umin umax and or".split())
 _FUNCTIONS = frozenset("exp log tanh erf sin cos".split())
@@ -122,6 +124,8 @@ def _wanted_threads(kernel: Kernel) -> int:
             (scalar(t).bytes for t in moved), default=4))
     if sums_columns(kernel, cfg) or scans_columns(cfg) or adds_to_loaded(kernel, largest):
         return largest // PASS_ELEMENTS
+    if crosses(kernel, cfg):
+        return largest // CROSSED
     # Few programs of long loops: the least element of each of 6000 columns of 4000 halves 460 us by
     # 4 elements of a thread, 314 by one; 16384 gated recurrences of 2048 steps 430 and 364 (H200).
     if largest <= FEW_COLUMNS and columns_alone(kernel, cfg) and all(

@@ -10,7 +10,7 @@ from tritonc.analysis.affine import Affinity
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.linear import Linear, number
 from tritonc.analysis.records import records
-from tritonc.analysis.values import origin
+from tritonc.analysis.values import int_of, origin
 from tritonc.analysis.windows import windows
 from tritonc.backend.layout.layout_choice import (
     ACCESS_BYTES,
@@ -25,7 +25,7 @@ from tritonc.backend.layout.layout_choice import (
 from tritonc.backend.layout.split_reductions import reduced_axes
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Kernel, Op, Value, uses
-from tritonc.ir.layouts.layout import Layout
+from tritonc.ir.layouts.layout import WARP_SIZE, Layout
 from tritonc.ir.layouts.layout_ops import reshape
 from tritonc.ir.layouts.shared_layout import BANK_BYTES
 from tritonc.ir.rules import pointee
@@ -33,6 +33,7 @@ from tritonc.ir.types import Type, element, same_axes, scalar, shape
 
 _SUMS = ("addptr", "add", "sub", "sext", "zext", "assume_multiple", "broadcast")
 _MOST = 200  # values looked at
+LONG = 8  # neighbours in memory, than which it matters little how many more there are
 SHARED = 4  # neighbours of one address, that a load may follow others into their layout
 
 
@@ -122,9 +123,10 @@ class Accesses:
         return None
 
     def likely(self, op: Op) -> int | None:
-        """The axis along which the addresses are likely to go on; of several, the one that shared
-        memory will have contiguous, or the last."""
-        axes = _likely_axes(op.operands[0], self.infos)
+        """The axis along which the addresses are likely to go on for long; of several, the one that
+        shared memory will have contiguous, or the last."""
+        runs = _likely_runs(op.operands[0], self.infos)
+        axes = [axis for axis, run in runs.items() if run >= min(LONG, max(runs.values()))]
         if not axes:
             return None
         return self.staged[op] if self.staged.get(op) in axes else max(axes)
@@ -221,33 +223,40 @@ def _split_axes(before: Type, after: Type, axes: list[int]) -> list[int]:
     return found
 
 
-def _likely_axes(pointer: Value, infos: axis_info.Infos) -> set[int]:
-    """The axes along which addresses are likely to go on, where along none they are known to.
+def _likely_runs(pointer: Value, infos: axis_info.Infos) -> dict[int, int]:
+    """The axes along which addresses are likely to go on, where along none they are known to, and
+    for how many elements.
 
         b * K * P * Q + p * Q + q    with q = pixel % Q, p = pixel / Q % P, of neighbouring pixels
 
     mostly goes on by 1 from pixel to pixel, though no two are known to be neighbours in memory.
     This proves nothing: it chooses which elements neighbouring lanes get, where any choice is
-    right.  A remainder by something that is not known goes on with its dividend; anything else that
-    is no sum or move does not.
+    right.  A remainder by something that is not known goes on with its dividend, one by a number
+    ends there; anything else that is no sum or move does not.
     """
-    found: set[int] = set()
-    stack = [(pointer, tuple(range(len(shape(pointer.type)))))]
-    for value, axes in stack:  # which grows
-        op = value.op
+    found: dict[int, int] = {}
+    rank = len(shape(pointer.type))
+    stack = [(pointer, tuple(range(rank)), WARP_SIZE, False)]
+    for value, axes, most, rest in stack:  # which grows
+        op, info = value.op, infos.get(value)
+        if rest and info is not None and max(info.contiguity) > 1:
+            for a, n in zip(axes, info.contiguity, strict=True):
+                if n > 1 and a >= 0:
+                    found[a] = max(found.get(a, 0), min(n, most))
+            continue
         if op is None or len(stack) > _MOST:
             break
         if op.name in _SUMS:
-            stack += [(v, axes) for v in op.operands]
+            stack += [(v, axes, most, rest) for v in op.operands]
         elif op.name == "reshape":
             before, after = shape(op.operands[0].type), shape(op.result.type)
             if (places := same_axes(after, before)) is not None:
-                stack.append((op.operands[0], tuple(-1 if d is None else axes[d] for d in places)))
+                stack.append((op.operands[0], tuple(-1 if d is None else axes[d] for d in places),
+                              most, rest))
         elif op.name in ("srem", "urem"):
-            info = infos.get(op.operands[0])
-            if info is not None:
-                found.update(a for a, n in zip(axes, info.contiguity, strict=True) if n > 1)
-    return found - {-1}
+            number = int_of(origin(op.operands[1]))
+            stack.append((op.operands[0], axes, min(most, number or most), True))
+    return found
 
 
 def makes_operand(value: Value, readers: dict[Value, list[Op]]) -> bool:

@@ -7,9 +7,10 @@ Before:  %v = load %p                           After:  ...
 A thread holds a register for each element that an unaligned operand loads on its own; beside the
 accumulators of the product there may be no room for all.  Such a load is made piece by piece, where
 each piece is stored.  Pieces wait for each other, so a load is left alone where it fits.  Nor is
-there room for the indices of all rows that masks of operands and results of a product on wgmma
-compare with a limit, or those of copies of single elements beside a product on CUDA cores: a thread
-compares the distance of its first one with constants (`based`).  Where the body for unaligned
+there room for the indices of all rows that the masks of such a load beside wgmma compare with a
+limit, those of accesses behind such a product, which would be held over its loop, or those of
+copies of single elements beside a product on CUDA cores: a thread compares the distance of its
+first one with constants (`based`).  Where the body for unaligned
 addresses needs all registers, the assembler gives up choosing banks for those of the other body
 too.
 
@@ -44,7 +45,6 @@ from tritonc.ir.types import I32, element, scalar
 ENOUGH = 16  # registers of a tile that are worth it
 SEVERAL = 4  # places that a distance serves, which takes three instructions
 MANY = 8  # elements of an access of a thread: each has its place in a mask
-_MASKED = {"async_copy": "fma_dot", "load": "wgmma", "store": "wgmma"}  # beside these products
 
 
 def delay_loads(kernel: Kernel, context: Context) -> bool:
@@ -59,10 +59,13 @@ def delay_loads(kernel: Kernel, context: Context) -> bool:
     for block in kernel.blocks:
         held = sum(held_elements(op.result) * scalar(op.result.type).bytes / 4
                    for op in block.ops if op.name in DOTS and not _goes_on(op, block))
+        multiplies = any(op.name in DOTS for op in block.ops)
         for op in block.ops:
-            copies = op.name == "async_copy"
-            if _MASKED.get(op.name) in names and held_elements(op.operands[copies]) >= MANY \
-                    and not (copies and op.attributes.get("vector", 1) > 1):
+            if op.name == "async_copy" and "fma_dot" in names and op.attributes.get(
+                    "vector", 1) == 1 and held_elements(op.operands[1]) >= MANY:
+                changed |= _compare_distances(op.guard)
+            if op.name in ("load", "store") and not multiplies and "wgmma" in names and (
+                    held_elements(op.operands[0]) >= MANY):
                 changed |= _compare_distances(op.guard)
         for op in [op for op in block.ops if op.name == "load"]:
             # the elements, and addresses for some of them
@@ -92,6 +95,8 @@ def _delay(block: Block, load: Op, readers: dict[Value, list[Op]]) -> bool:
     del block.ops[first]
     block.ops.insert(last - 1, load)
     load.attributes["late"] = True
+    if any(op.name == "wgmma" for op in block.ops):
+        _compare_distances(load.guard)
     return True
 
 

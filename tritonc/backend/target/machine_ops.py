@@ -116,8 +116,8 @@ _ROWS: list[OpInfo] = [
     OpInfo("async_copy", ("buffer", "p", "*some"), own.async_copy,
            "Starts a copy from global memory to a buffer (cp.async); zeros where the guard does "
            "not hold.  Nothing at all if `some` is there and false: nobody will read the buffer.  "
-           "`vector`: elements of each piece.", optional=("vector",),
-           effects=frozenset({READ, SHARED_WRITE}), guardable=True),
+           "`vector`: elements of each piece.  `amid`: rows may begin amid a sector of the cache.",
+           optional=("vector", "amid"), effects=frozenset({READ, SHARED_WRITE}), guardable=True),
     OpInfo("async_commit", (), rules.nothing, "Closes a group of started copies.",
            effects=frozenset({SHARED_WRITE})),
     OpInfo("async_wait", (), rules.nothing,

@@ -19,7 +19,9 @@ taken not to wrap, as the language says; widened first, its terms add up to the 
 What is no sum, product or widening is a term: a quotient, a number that is looked up.
 
 After hoist_addresses, which does the same for what rests on proofs alone, in loops of all kinds.
-Here only loops with products are served, whose operands have 32 bits or more.  Needs preheaders.
+Here only loops with products are served.  Of operands below 32 bits a thread has more than it can
+hold addresses of 64 bits for: their offsets of 32 bits are such sums, in their own width; not those
+that follow from what is loaded, of which more would change threads.  Needs preheaders.
 """
 
 from __future__ import annotations
@@ -28,12 +30,13 @@ from dataclasses import field
 from math import prod
 
 from tritonc.analysis.affine import Affinity
-from tritonc.analysis.values import int_of, origin
+from tritonc.analysis.values import computed_from, int_of, origin
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.types import (
+    I32,
     I64,
     Scalar,
     Tile,
@@ -61,20 +64,25 @@ def separate_axes(kernel: Kernel, context: Context) -> bool:
     mapping: dict[Value, Value] = {}
     for loop in cfg.loops:
         dots = [op for op in loop.ops() if op.name == "dot"]
-        if loop.preheader is None or not dots or any(
-                scalar(op.operands[0].type).bits < LEAST_BITS for op in dots):
+        if loop.preheader is None or not dots:
             continue
+        narrow = any(scalar(op.operands[0].type).bits < LEAST_BITS for op in dots)
         for block in loop.blocks:
             if cfg.innermost[block] is not loop:
                 continue
             for op in list(block.ops):
                 if op.name == "addptr" and isinstance(op.result.type, Tile) and any(
-                        user.name == "load" for user in users.get(op.result, ())):
-                    value = op.result
+                        user.name == "load" or (narrow and user.name == "addptr")
+                        for user in users.get(op.result, ())):
+                    value = op.operands[1] if narrow else op.result
+                    if value in mapping or (narrow and element(value.type) != I32):
+                        continue
                 elif op.name == "icmp" and len(shape(op.result.type)) > 1 \
                         and op.operands[0] not in mapping and is_int(op.operands[0].type):
                     value = op.operands[0]
                 else:
+                    continue
+                if narrow and computed_from(value, "load"):
                     continue
                 separation = _Separation(cfg, loop, loop.preheader, op, value)
                 found = separation.run()
@@ -111,7 +119,7 @@ class _Separation(MovedOps):
 
     def run(self) -> Value | None:
         """The new address; None if there is nothing to gain."""
-        if self.op.name == "icmp":
+        if is_int(self.value.type):
             found = self.index(self.integer(self.value))
         else:
             try:

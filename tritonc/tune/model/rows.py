@@ -82,6 +82,9 @@ _ADDED_BYTES, _TAPS_BYTES = 1024, 2048
 # Taps that are no neighbours: average pooling of 112 x 112 halves by every other pixel on an H200:
 # 65 us by 8 x 128, 26 by 8 x 64, 22 by 4 x 64.
 _FAR_TAPS_BYTES = 512
+# Of lines that meet, elements of a square.  Codes of 16 words on an H200: 82 us by 64 x 64, 272 by
+# 16 x 128; sums of least ones 235 us and 240 by 16 x 64.
+_CROSSED = 4096
 # Of a tile of two axes that is only moved: long pieces of rows both ways, longer ones where it is
 # written, whose ends share lines with other programs.
 _TURNED_BYTES, _TURNED_ASPECT = 32 * 1024, 0.5
@@ -188,6 +191,8 @@ def _row_cost(profile: Profile, form: str, target: Target, range_: Sequence[int]
             size, aspect = _TURNED_BYTES / flat[0].bytes, _TURNED_ASPECT
         elif form == "ends_by_tile":
             size, aspect = _WAITING, _FLAT_ASPECT
+        elif form == "crosses":
+            size, aspect = _CROSSED, 1
         else:
             computed = _COMPUTED if form == "windows_of_bytes" else flat[0].bytes
             size = {"adds_tiles": _ADDED_BYTES, "adds_taps": _TAPS_BYTES,

@@ -22,6 +22,7 @@ from math import lcm, prod
 
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.multiples import Multiples, joined
+from tritonc.analysis.quotients import gathered
 from tritonc.analysis.signs import known_signs
 from tritonc.backend.dots.share_repeats import Runs, loads_of_products, share_repeats
 from tritonc.backend.dots.together import large
@@ -157,12 +158,18 @@ def _shared(text: Text, never: frozenset[Value]) -> tuple[Text, Multiples]:
 
 def wanted_of(kernel: Kernel, op: Op) -> Multiples:
     """What would have to be multiples so that an access alone is wide, whose addresses go on only
-    where remainders do; nothing where that is not enough."""
+    where remainders do, or which stands behind a product of gathered rows; nothing where that is
+    not enough."""
     collector = Collector(kernel)
     at = [one for one, _ in collector.accesses()].index(op) if prod(
         shape(op.operands[0].type)) >= SMALL else -1
     info, reach = collector.infos.get(op.operands[0]), reach_of(op)
-    if at < 0 or info is None or max(info.contiguity) > 1 or reach < 2:
+    if at < 0 or info is None:
+        return {}
+    if max(info.contiguity) > 1 and any(op.name == "dot" and gathered(op) for op in kernel.ops()):
+        collector.alignment(op, collector.outside)
+        return {} if collector.found.hindered else collector.found.multiples
+    if max(info.contiguity) > 1 or reach < 2:
         return {}
     divisors = {v: reach for _, v in collector.divisors.remainders(op.operands[0], reach)}
     if not divisors:

@@ -58,12 +58,17 @@ class Parts:
 
     @property
     def last(self) -> list[Op]:
-        """The second part, in order: sums behind the product's start."""
-        ops = [op for op in self.body.ops[:-1] if op in self.second and op not in self.sums]
+        """The second part, in order: behind the product's start sums, and what is light of them."""
+        ops = [op for op in self.body.ops[:-1] if op in self.second]
         if not self.sums:
             return ops
-        at = ops.index(self.products[1]) + 1
-        return [*ops[:at], *(op for op in self.body.ops if op in self.sums), *ops[at:]]
+        moved, at = set(self.sums), ops.index(self.products[1])
+        for op in reversed(ops[at:]):
+            if op.name in LIGHT and any(op.result in one.operands for one in moved):
+                moved.add(op)
+        rest = [op for op in ops if op not in moved]
+        at = rest.index(self.products[1]) + 1
+        return [*rest[:at], *(op for op in ops if op in moved), *rest[at:]]
 
 
 def part_loop(kernel: Kernel, loop: Loop) -> Parts | None:

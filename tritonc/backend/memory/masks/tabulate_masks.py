@@ -1,0 +1,320 @@
+"""tabulate_masks: comparisons that a small number decides are looked up in a word of bits.
+
+Before:  body: %h = add (broadcast %p), (broadcast %r)      rows x columns; %r is 0, 1 or 2
+               %m = and (broadcast %rows), (icmp %h <u %H)
+               %n = and %m, (broadcast %columns)
+After:   pre:  %t = (%p <u %H) | (%p + 1 <u %H) << 1 | (%p + 2 <u %H) << 2     rows
+               %u = select %rows, %t, 0
+         body: %c = select %columns, 1 << %r, 0             columns
+               %n = icmp (and (broadcast %u), (broadcast %c)) != 0
+
+A tap of a filter is one of few numbers, and whether a pixel and a tap meet inside of the image
+follows from the two.  So what a pixel meets is a word of bits, made before the loop, and an
+element's mask is one operation.  Two comparisons, of a row and a column of the image, share a word
+where the pairs of their numbers do; conditions of rows alone or columns alone clear whole words.
+
+Where numbers are not known to be few, conditions of columns alone select the end of a comparison, 0
+in place of %H, which no number is below: but not beside products on CUDA cores, where it saves one
+instruction in a hundred, and the assembler then takes more registers.
+
+All other conditions of a mask remain.  Sums wrap as before, so the mask is the same for all
+numbers.  After join_bounds, which leaves few comparisons.  Needs layouts and preheaders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from math import prod
+
+from tritonc.analysis.axis import axis_info
+from tritonc.analysis.facts import Facts
+from tritonc.analysis.signs import Signs
+from tritonc.analysis.values import defined_by, int_of, origin
+from tritonc.backend.pipeline.staged_loop import DOTS
+from tritonc.ir.build import Builder
+from tritonc.ir.cfg import Cfg, Loop
+from tritonc.ir.context import Context
+from tritonc.ir.core import Block, Kernel, Op, Value
+from tritonc.ir.types import I1, I32, Tile, Type, element, shape, with_element
+from tritonc.records import NamedTuple
+
+BITS = 32  # of a word
+_SPREADS = ("splat", "broadcast")
+
+
+def tabulate_masks(kernel: Kernel, context: Context) -> bool:
+    """Look up the masks of loads and copies in innermost loops of kernels with products."""
+    if not any(op.name in DOTS for op in kernel.ops()):
+        return False
+    cfg, facts = Cfg(kernel), Facts(kernel)
+    infos = axis_info.analyze(kernel)
+    mapping: dict[Value, Value] = {}
+    for loop in cfg.loops:
+        if loop.preheader is None:
+            continue
+        table = _Tables(cfg, loop, loop.preheader, facts, infos)
+        for block in loop.blocks:
+            if cfg.innermost[block] is loop:
+                for op in list(block.ops):
+                    if op.name in ("load", "async_copy") and op.guard is not None:
+                        table.mask(op.guard, mapping)
+    kernel.replace(mapping)
+    return bool(mapping)
+
+
+class _Lookup(NamedTuple):
+    """A comparison of `fixed + moving` with `end`, where `moving` is one of `size` numbers."""
+
+    fixed: list[Value]  # of one type
+    moving: Value
+    constant: int
+    least: int
+    size: int
+    end: Value
+    predicate: str
+
+
+class _Tables:
+    """Those of one loop."""
+
+    def __init__(self, cfg: Cfg, loop: Loop, preheader: Block, facts: Facts,
+                 infos: axis_info.Infos) -> None:
+        self.cfg, self.loop, self.facts, self.infos = cfg, loop, facts, infos
+        self.before = Builder(preheader, len(preheader.ops) - 1)
+        self.signs = Signs()
+        self.seen: set[Value] = set()
+        self.matrix = not any(op.name == "fma_dot" for op in loop.ops())
+        self.places = {op: block for block in loop.blocks for op in block.ops}
+
+    def fixed(self, value: Value) -> bool:
+        return value.op not in self.places
+
+    def mask(self, value: Value, mapping: dict[Value, Value]) -> None:
+        """Rewrite a mask, or the smaller ones of which it is made."""
+        op = _root(value)
+        if op is None or value in self.seen or self.fixed(value):
+            return
+        self.seen.add(value)
+        conditions = list(dict.fromkeys(_conditions(value)))
+        info = self.infos.get(value)
+        if info is not None and max(info.constancy) == 1 and (  # a wide access wants one mask
+                self.looked_up(value, conditions, mapping)
+                or (self.matrix and self.ended(value, conditions, mapping))):
+            return
+        for condition in conditions:
+            self.mask(origin(condition), mapping)
+
+    def looked_up(self, value: Value, conditions: list[Value], mapping: dict[Value, Value]
+                  ) -> bool:
+        """Comparisons with few numbers as words of bits."""
+        found = {c: lookup for c in conditions if (lookup := self.lookup(c)) is not None}
+        if not found:
+            return False
+        first = next(iter(found.values()))
+        t, kind = first.fixed[0].type, first.moving.type
+        pairs: dict[Value, _Lookup] = {}
+        for c, lookup in found.items():  # those that share a word
+            if (lookup.fixed[0].type, lookup.moving.type) == (t, kind) and lookup.size * prod(
+                    other.size for other in _numbers(pairs.values(), lookup)) <= BITS:
+                pairs[c] = lookup
+        rows = [s for c in conditions if c not in pairs and self.fixed(s := _small(c))
+                and s.type == with_element(t, I1)]
+        columns = [s for c in conditions if (s := _small(c)) not in rows and c not in pairs
+                   and s.type == with_element(kind, I1)]
+        scalars = [s for c in conditions if not shape((s := _small(c)).type)
+                   and s not in columns]
+        merged = {*rows, *columns, *scalars}
+        rest = [c for c in conditions if c not in pairs and _small(c) not in merged]
+        each = _registers(value.type)
+        if each * (len(pairs) + len(merged) - 1) <= _registers(kind) * (2 + len(columns)):
+            return False
+        at = self.here(value)
+        numbers = _numbers(pairs.values())
+        word = self.word(t, pairs, numbers, rows)
+        bit = self.bit(at, kind, numbers, columns, scalars)
+        whole = with_element(value.type, I32)
+        both = at.value("and", _spread(at, word, whole), _spread(at, bit, whole))
+        made = at.value("icmp", both, at.constant(0, whole), predicate="ne")
+        for c in rest:
+            made = at.value("and", made, c)
+        mapping[value] = made
+        return True
+
+    def ended(self, value: Value, conditions: list[Value], mapping: dict[Value, Value]) -> bool:
+        """Conditions of what moves as the end of a comparison.  One of what is fixed, for each row,
+        would take a register where its condition takes a bit."""
+        test = next((c for c in conditions if not self.fixed(c) and (
+            op := defined_by(c, "icmp")) is not None and op.attributes["predicate"] == "ult"
+            and not shape(_small(op.operands[1]).type)), None)
+        scalars = [c for c in conditions if not shape(_small(c).type)]
+        groups: dict[Type, list[Value]] = {}
+        for c in conditions:
+            t = _small(c).type
+            if c is not test and shape(t) and not self.fixed(_small(c)) \
+                    and _registers(t) < _registers(value.type):
+                groups.setdefault(t, []).append(c)
+        t, columns = max(groups.items(), key=lambda group: len(group[1]), default=(I1, []))
+        merged = [*scalars, *columns]
+        if test is None or _registers(value.type) * len(merged) <= _registers(t) * (
+                1 + len(columns)):
+            return False
+        at, op = self.here(value), test.op
+        assert op is not None
+        end = _small(op.operands[1])
+        zero = at.constant(0, end.type)
+        for c in merged:
+            small = _small(c)
+            if shape(small.type) and not shape(end.type):
+                whole = with_element(small.type, element(end.type))
+                end, zero = _spread(at, end, whole), at.constant(0, whole)
+            end = at.value("select", small, end, zero)
+        made = at.value("icmp", op.operands[0], _spread(at, end, op.operands[0].type),
+                        predicate="ult")
+        for c in conditions:
+            if c is not test and c not in merged:
+                made = at.value("and", made, c)
+        mapping[value] = made
+        return True
+
+    def here(self, value: Value) -> Builder:
+        """Before the operation that makes a mask."""
+        op = value.op
+        assert op is not None
+        block = self.places[op]
+        at = Builder(block, block.ops.index(op), op.span)
+        self.before.span = op.span
+        return at
+
+    def lookup(self, condition: Value) -> _Lookup | None:
+        """A comparison as one of fixed sums and a number of few."""
+        op = defined_by(condition, "icmp")
+        if op is None or element(op.operands[0].type) != I32 or self.fixed(condition):
+            return None
+        end = _small(op.operands[1])
+        if (shape(end.type) and int_of(end) is None) or not self.fixed(end):
+            return None
+        constant, terms = 0, []
+        for term in _terms(op.operands[0]):
+            if (number := int_of(term)) is not None:
+                constant += number
+            else:
+                terms.append(_small(term))
+        fixed = [v for v in terms if self.fixed(v)]
+        moving = [v for v in terms if not self.fixed(v)]
+        if len(moving) != 1 or not fixed or any(v.type != fixed[0].type for v in fixed):
+            return None
+        least, greatest = self.facts.interval(moving[0])
+        if least < 0 and self.signs.holds(moving[0]):
+            least = 0
+        size = greatest - least + 1
+        return _Lookup(fixed, moving[0], constant, least, size, end,
+                       op.attributes["predicate"]) if 0 < size <= BITS else None
+
+    def word(self, t: Type, pairs: dict[Value, _Lookup], numbers: list[_Lookup],
+             rows: list[Value]) -> Value:
+        """What the fixed side meets: bit i + n * j + .. for the i-th first number, j-th second."""
+        build, word = self.before, None
+        zero = build.constant(0, t)
+        for number in numbers:
+            own = [p for p in pairs.values() if p.moving is number.moving]
+            bits = zero
+            for i in range(number.size):
+                one: Value | None = None
+                for p in own:
+                    index = build.constant(p.constant + number.least + i, t)
+                    for v in p.fixed:
+                        index = build.value("add", index, v)
+                    end = build.constant(n, t) if (n := int_of(p.end)) is not None else \
+                        _spread(build, p.end, t)
+                    test = build.value("icmp", index, end, predicate=p.predicate)
+                    one = test if one is None else build.value("and", one, test)
+                assert one is not None
+                there = build.constant(1 << i * self.step(numbers, number), t) if word is None \
+                    else build.value("shl", word, build.constant(
+                        i * self.step(numbers, number), t))
+                bits = build.value("or", bits, build.value("select", one, there, zero))
+            word = bits
+        assert word is not None
+        for row in rows:
+            word = build.value("select", row, word, zero)
+        return word
+
+    @staticmethod
+    def step(numbers: list[_Lookup], number: _Lookup) -> int:
+        return prod(n.size for n in numbers[:numbers.index(number)])
+
+    def bit(self, at: Builder, t: Type, numbers: list[_Lookup], columns: list[Value],
+            scalars: list[Value]) -> Value:
+        """The bit of what moves, or 0 where a condition of its own does not hold."""
+        index: Value | None = None
+        for number in numbers:
+            one = number.moving
+            if number.least:
+                one = at.value("sub", one, at.constant(number.least, t))
+            if index is None:
+                index = one
+            else:
+                step = at.constant(self.step(numbers, number), t)
+                index = at.value("add", index, at.value("mul", one, step))
+        assert index is not None
+        begin, none = at.constant(1, I32), at.constant(0, I32)
+        for condition in scalars:
+            begin = at.value("select", condition, begin, none)
+        bit = at.value("shl", _spread(at, begin, t), index)
+        for condition in columns:
+            bit = at.value("select", condition, bit, at.constant(0, t))
+        return bit
+
+
+def _numbers(lookups: Iterable[_Lookup], but: _Lookup | None = None) -> list[_Lookup]:
+    """One lookup for each number that moves; `but` that of another one."""
+    found = {p.moving: p for p in lookups if but is None or p.moving is not but.moving}
+    return list(found.values())
+
+
+def _root(value: Value) -> Op | None:
+    """The operation, if it makes a mask of conditions or a comparison."""
+    op = value.op
+    return op if op is not None and isinstance(value.type, Tile) and (
+        op.name in ("and", "icmp") or (op.name == "cmpp" and value is op.results[0])) else None
+
+
+def _conditions(value: Value) -> Iterator[Value]:
+    """Of which a mask is the conjunction."""
+    op = value.op
+    if op is not None and (op.name == "and" or (op.name == "cmpp" and value is op.results[0])):
+        for operand in op.operands:
+            yield from _conditions(operand)
+    else:
+        yield value
+
+
+def _terms(value: Value) -> Iterator[Value]:
+    op = defined_by(value, "add")
+    if op is None:
+        yield value
+    else:
+        for operand in op.operands:
+            yield from _terms(operand)
+
+
+def _small(value: Value) -> Value:
+    """What a tile repeats."""
+    while value.op is not None and value.op.name in _SPREADS:
+        value = value.op.operands[0]
+    if value.op is not None and value.op.name == "reshape":  # one condition of several rows
+        inner = value.op.operands[0]
+        if not shape(inner.type):
+            return inner
+    return value
+
+
+def _spread(build: Builder, value: Value, t: Type) -> Value:
+    if value.type == t:
+        return value
+    return build.value("broadcast" if shape(value.type) else "splat", value, type=t)
+
+
+def _registers(t: Type) -> int:
+    """Elements of a thread."""
+    return t.layout.registers if isinstance(t, Tile) and t.layout is not None else 1

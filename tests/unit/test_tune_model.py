@@ -124,6 +124,16 @@ def test_entries_for_rows(ctype: str, after: tuple[int, ...]) -> None:
     assert found == [*whole, *longer]
 
 
+def test_entries_for_rows_of_two_arrays() -> None:
+    """A thread has 32 elements of each, and 128 registers."""
+    lowering = Lowering(ROWS.replace("float* y", "float* z, float* y").replace(
+        "x[row + n + r]", "x[row + n + r] * z[row + n + r]"))
+    found = row_entries(lowering.space, lambda b: lowering(b).kernels[0], lowering.choose())
+    assert [((*row.binding.values(),), row.most) for row in found][:5] == [
+        ((512, 1), 512), ((1024, 2), 1024), ((2048, 2, 8), 2048), ((4096, 4, 4), 4096),
+        ((8192, 8, 2), 8192)]
+
+
 ONCE = """
 const tunable int T = {1024, 4096, 8192};
 kernel void f(const half* x, const half* z, float* y, int N) {

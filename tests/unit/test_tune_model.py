@@ -303,6 +303,7 @@ kernel void sums(const {kind}* x, float* y, int K, int N) {{
     ("avg_pool", {"TX": 64, "TY": 4}),  # every other pixel: no thread reads neighbours at once
     ("lse_columns", {"TM": 64, "TN": 32}),  # a few columns, of which each program has all rows
     ("one_hot", {"TN": 16, "TC": 256}),  # of two as good the wider one
+    ("instance_norm", {"T": 1024}),  # warps would wait for each other in each iteration
     ("hamming", {"TM": 64, "TN": 64}),  # lines that meet
     ("compare_strings", {"T": 256}),  # a loop that `break` ends, when all elements are done
     ("mm_double", {"TM": 64, "TN": 128, "TK": 16}),  # sums of doubles take two registers

@@ -39,7 +39,18 @@ from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.ops import OUTPUT, READ, WRITE
 from tritonc.ir.rules import neutral
-from tritonc.ir.types import I1, I32, Tile, element, is_float, is_pointer, make, same_axes, scalar, shape
+from tritonc.ir.types import (
+    I1,
+    I32,
+    Tile,
+    element,
+    is_float,
+    is_pointer,
+    make,
+    same_axes,
+    scalar,
+    shape,
+)
 from tritonc.records import NamedTuple
 from tritonc.source import fail
 

@@ -25,7 +25,7 @@ powers of two, numbers stay what they are; axes that both sides begin or end wit
     (6, 8) -> (3, 16)        padded (8, 8) -> (4, 16)         element 47 is the last on both sides
     (48,)  -> (16, 3)        padded (64,)  -> (16, 4)         element 3 is (1, 0), number 4
 
-The second kind becomes a `gather`.  Loads say what padding holds, so that products need no `select`.
+The second kind becomes a `gather`.  Loads say what padding holds: products need no `select` then.
 """
 
 from __future__ import annotations

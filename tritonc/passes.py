@@ -179,7 +179,6 @@ BACKEND: list[Pass] = [
     _row("backend.memory.masks.skip_masks", "Makes branches, so it comes after the passes that "
          "need a loop of one block.", 2),
     _row("backend.memory.masks.join_bounds", "After the last pass that reads masks as bounds.", 2),
-    _row("backend.memory.masks.branch_loads", "Makes branches, like skip_masks.", 2),
     _row("backend.memory.masks.tabulate_masks", "After join_bounds, which leaves fewer "
          "comparisons.", 2),
     _row("opt.dce", "What was compared does not take registers for comparisons that nobody reads.",
@@ -308,7 +307,6 @@ ORDER: list[tuple[str, str, str]] = [
     ("advance_dots", "skip_masks", "a loop that is rotated has one block"),
     ("pipeline", "skip_masks", "a pipelined loop has few blocks"),
     ("skip_masks", "join_bounds", "bounds show which tiles are full"),
-    ("load_ahead", "branch_loads", "it loads before loops"),
     ("join_bounds", "tabulate_masks", "one comparison for both ends of an index"),
     ("pipeline", "step_addresses", "pointers that run ahead use the same sums"),
     ("split_reductions", "lower_conversions", "the exchange between warps is a conversion"),

@@ -89,6 +89,14 @@ def dot_of_minus(e: Kernels, at: int) -> Any:
     return e.dot(*((e.fneg(a), b) if at == 0 else (a, e.fneg(b))), c)
 
 
+def scaled_dot(e: Kernels) -> Any:
+    """A product by two numbers, in a sum."""
+    a, b, c = dot_tiles(e)
+    factor = e.splat(e.sitofp(e.srem(e.y, e.const(8, I32)), type=F32), 2, 2)
+    product = e.dot(a, b, e.const(0.0, tile(F32, 2, 2)))
+    return e.fmul(e.fmul(product, c), factor, contract=True)
+
+
 def both(e: Kernels, op: str = "cmpp", *operands: Any) -> list[Any]:
     """The results of an operation with two."""
     return e.build.emit(op, *operands).results
@@ -385,6 +393,7 @@ SAMPLES: list[tuple[Any, Any, str | None]] = [
     (dots.sub_of_dot, lambda e: dots_with(e, "fsub"), None),
     (dots.dot_of_negated, lambda e: dot_of_minus(e, 0), None),
     (dots.dot_of_negated, lambda e: dot_of_minus(e, 1), None),
+    (dots.join_factors, scaled_dot, None),
 ]
 
 

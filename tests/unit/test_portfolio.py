@@ -130,6 +130,19 @@ def test_a_cost_does_not_depend_on_how_addresses_are_written() -> None:
     assert costs[0] == costs[1]
 
 
+def test_gathered_elements_take_two_warpgroups() -> None:
+    """Where a version copies elements, not pieces, 128 rows of 64 columns are those of two
+    warpgroups, beside which fewer blocks have room: one channel of 161 x 700 takes 169 us by
+    128 x 64 on an H200, 159 by 64 x 64."""
+    for path, blocks in (("bench/suite/conv_nhwc_flat.tc", (2, 4)),
+                         ("samples/conv_nhwc.tc", (3, 4))):
+        p = Program("", (ROOT / path).read_text())
+        depth = "TK" if "flat" in path else "TC"
+        found = tuple(formula(features(p.lower({"TM": m, "TN": 64, depth: 32}).kernels[0]), (32,),
+                              p.target).blocks for m in (128, 64))
+        assert found == blocks, (path, found)
+
+
 def test_tiles_of_convolutions() -> None:
     """79 x 341, 32 channels and filters: 128 x 64 takes 116 us on an H200, 128 x 32 104.  And in
     clusters the rows, which are computed, are few: 14 x 14 pixels take 16.7 us by 128 x 64, 15.6 by

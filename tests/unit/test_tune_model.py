@@ -124,6 +124,16 @@ def test_entries_for_rows(ctype: str, after: tuple[int, ...]) -> None:
     assert found == [*whole, *longer]
 
 
+def test_entries_for_rows_of_two_arrays() -> None:
+    """A thread has 32 elements of each, and 128 registers."""
+    lowering = Lowering(ROWS.replace("float* y", "float* z, float* y").replace(
+        "x[row + n + r]", "x[row + n + r] * z[row + n + r]"))
+    found = row_entries(lowering.space, lambda b: lowering(b).kernels[0], lowering.choose())
+    assert [((*row.binding.values(),), row.most) for row in found][:5] == [
+        ((512, 1), 512), ((1024, 2), 1024), ((2048, 2, 8), 2048), ((4096, 4, 4), 4096),
+        ((8192, 8, 2), 8192)]
+
+
 ONCE = """
 const tunable int T = {1024, 4096, 8192};
 kernel void f(const half* x, const half* z, float* y, int N) {
@@ -293,6 +303,7 @@ kernel void sums(const {kind}* x, float* y, int K, int N) {{
     ("avg_pool", {"TX": 64, "TY": 4}),  # every other pixel: no thread reads neighbours at once
     ("lse_columns", {"TM": 64, "TN": 32}),  # a few columns, of which each program has all rows
     ("one_hot", {"TN": 16, "TC": 256}),  # of two as good the wider one
+    ("instance_norm", {"T": 1024}),  # warps would wait for each other in each iteration
     ("hamming", {"TM": 64, "TN": 64}),  # lines that meet
     ("compare_strings", {"T": 256}),  # a loop that `break` ends, when all elements are done
     ("mm_double", {"TM": 64, "TN": 128, "TK": 16}),  # sums of doubles take two registers

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from tritonc.analysis.values import axes_before
 from tritonc.ir.core import Op, Value
 from tritonc.ir.layouts.layout import coordinates
 from tritonc.ir.numeric.numbers import NotFoldable, evaluate
@@ -37,21 +38,16 @@ class Elements:
             return self.at(op.operands[0], index)
         if op.name not in OPS or op.guard is not None:
             return None
-        if op.name == "splat":
-            return self.at(op.operands[0], ())
-        if op.name == "broadcast":
-            extents = shape(op.operands[0].type)
+        if op.name in ("splat", "broadcast", "trans"):
+            axes = axes_before(op) or []
             return self.at(op.operands[0], tuple(
-                i if n > 1 else 0 for i, n in zip(index, extents, strict=True)))
+                index[axes.index(d)] if d in axes else 0
+                for d in range(len(shape(op.operands[0].type)))))
         if op.name == "reshape":
             place = 0
             for i, n in zip(index, shape(op.result.type), strict=True):
                 place = place * n + i
             return self.at(op.operands[0], coordinates(shape(op.operands[0].type), place))
-        if op.name == "trans":
-            permutation = op.attributes["permutation"]
-            return self.at(op.operands[0], tuple(
-                index[permutation.index(d)] for d in range(len(index))))
         row = op.info
         if not row.elementwise:
             return None

@@ -17,6 +17,7 @@ from __future__ import annotations
 from tritonc.analysis.values import int_of
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Block, Kernel, Op, Value
+from tritonc.ir.ops import SWAPPED
 from tritonc.ir.types import Pointer, element, is_int
 from tritonc.records import dataclass
 
@@ -26,7 +27,6 @@ _ACCESSES = ("load", "store", "atomic_rmw", "atomic_cas")
 _SAME = ("splat", "broadcast", "reshape", "trans", "sext", "zext", "cmpp")  # for the first element
 _MORE = {"slt": 1, "ult": 1, "sle": 0, "ule": 0}  # a < b: b is at least a + 1
 _MOST_BLOCKS = 100  # that are looked through for a way around one
-_TURNED = {"sgt": "slt", "ugt": "ult", "sge": "sle", "uge": "ule"}
 
 
 def first_accesses(kernel: Kernel) -> dict[int, Facts]:
@@ -155,8 +155,8 @@ def _computed(name: str, operands: list[Known]) -> Known:
 
 def _compared(predicate: str, a: Known, b: Known) -> Known:
     """Of a < b and the like, where `a` is a number."""
-    if predicate in _TURNED:
-        predicate, a, b = _TURNED[predicate], b, a
+    if predicate[1:] in ("gt", "ge"):
+        predicate, a, b = SWAPPED[predicate], b, a
     if predicate not in _MORE or not isinstance(a, int) or a < 0:
         return None
     least = a + _MORE[predicate]

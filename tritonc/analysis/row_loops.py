@@ -56,7 +56,7 @@ _NUMBERED = ("get_program_id", "get_global_range")
 
 def several_passes(kernel: Kernel, cfg: Cfg) -> bool:
     """Whether loops that follow each other load tiles from one parameter."""
-    if any(op.name in ("reduce", "scan")
+    if any(op.name in ("reduce", "scan", "reduce_with", "scan_with")
            for block in cfg.innermost for op in block.ops):
         return False
     return bool(loaded_again(kernel, cfg))

@@ -14,8 +14,7 @@ and registers of a thread are one choice.  It is made here, from `analysis.regis
     It counts whole tiles, where the assembler makes each element in turn.
 
 Rows and streams ask what their body needs for which all tested facts hold.  The others would have
-all bodies have more registers; they may spill (rows of 4095 by 32 elements of a thread: 0.66 to
-1.19 of the time with as many registers as they like, H200).
+all bodies have more registers; they may spill.
 
 `available` is what passes have that can save registers, `resident_blocks` what a launch asks for.
 
@@ -54,19 +53,20 @@ ENOUGH = 16  # warps of a multiprocessor, for products on CUDA cores: they hide 
 WARPGROUP = 4  # warps
 _ROWS = {"reduce", "reduce_with"}
 SHARES = (3 / 4, 1 / 2, 3 / 8, 1 / 4)  # of the threads of a multiprocessor, for rows
-ROW_SLACK = 1.2  # of the second share, where nothing is loaded in loops
 # Of streams: shares of the threads of a multiprocessor, with how much the estimate may exceed the
-# registers that each leaves.  H200: life 1.13, GELU 1.06, pixels shuffled 1.1, median and doubled
-# images 1.06.  Not of larger blocks, which exchange tiles: odd halves transposed took 1.5 times as
-# long.
-STREAMS = ((3 / 4, 1.15), (5 / 8, 1.4))
+# registers that each leaves, and that of the general body.  H200: life 1.13 (0.96 of odd widths),
+# GELU 1.06 (0.92), doubled images 1.06 (0.93), pixels shuffled 1.1; a wave by 40 registers, whose
+# general body wants 85, 1.01 (0.52).  Not of larger blocks, which exchange tiles: odd halves
+# transposed took 1.5 times as long.
+STREAMS, STREAM_GENERAL = ((3 / 4, 1.15), (5 / 8, 1.4)), 1.35
 
 
 def available(kernel: Kernel, context: Context, blocks: int | None = None,
               estimate: Estimate | None = None) -> int:
     """The registers that a thread can have, if the blocks are resident that shall be.
 
-    Rows have what their threads can have: fewer of them are resident where that is needed.
+    Rows have what their threads can have, so that nothing is computed anew for more blocks: rows
+    of 4095 that were took twice as long.
     `estimate` is the kernel's, if there is one.
     """
     target: Target = context.target
@@ -75,7 +75,8 @@ def available(kernel: Kernel, context: Context, blocks: int | None = None,
         roles = registers_of_roles(warps, target)
         if roles is not None and roles[1]:
             return min(roles[1], target.registers_per_thread)
-    blocks = context.meta.get("min_blocks", blocks)
+    if any(op.name in DOTS for op in kernel.ops()):
+        blocks = context.meta.get("min_blocks", blocks)
     if blocks is None:
         blocks = max(_product_blocks(kernel, target, Cfg(kernel).loops, estimate),
                      kernel.attributes.get("min_blocks", 0))
@@ -150,7 +151,7 @@ def _row_threads(kernel: Kernel, target: Target, loops: list[Loop], estimate: Es
     if not streaming and not any(op.attributes.get("piecewise") for op in kernel.ops()):
         choices.insert(0, most)
     for threads in choices:
-        slack = LOOP_SLACK if streaming else SLACK if threads == most else ROW_SLACK
+        slack = LOOP_SLACK if streaming else SLACK if threads == most else 1.0
         if needed < slack * registers_of(threads, target):
             return threads
     warps: int = kernel.attributes["num_warps"]
@@ -163,10 +164,11 @@ def _stream_threads(kernel: Kernel, target: Target, loops: list[Loop], estimate:
     if kernel.attributes["num_warps"] > WARPGROUP or any(
             op.name in DOTS for op in kernel.ops()) or any(map(_loads_tiles, loops)):
         return 0
-    needed = _fast(estimate)
+    needed, general = _fast(estimate), estimate.pressure().registers
     for share, slack in STREAMS:
         threads = round(share * target.threads_per_multiprocessor)
-        if needed <= slack * registers_of(threads, target):
+        registers = registers_of(threads, target)
+        if needed <= slack * registers and general <= STREAM_GENERAL * registers:
             return threads
     return 0
 

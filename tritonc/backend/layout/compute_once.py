@@ -29,6 +29,7 @@ from tritonc.ir.types import F64, Tile, is_int, scalar, with_layout
 # Instructions on the shortest way through a function of an f32, by ptxas 13.0 for sm_90.
 _INSTRUCTIONS = {"sin": 28, "cos": 28, "erf": 24, "tanh": 20, "log": 20, "log2": 20,
                  **dict.fromkeys(DIVISIONS, 12)}  # by what others divide too
+FEWEST = 4  # quotients of a thread: of two, `life` spilled 196 bytes, 68 without
 _INDEX = ("range", "splat", "constant", "add", "sub", "mul")
 _WIDE = 4  # times as many for an f64
 _SHUFFLE = 2  # instructions that go out in the time of one
@@ -71,7 +72,8 @@ def _shared(op: Op, fast: bool, parts: Container[tuple[Value, Layout]]) -> Layou
         return None
     if is_int(t):
         divisor = op.operands[1]
-        if scalar(t).bits != 32 or defined_by(divisor, "splat") is None:
+        if scalar(t).bits != 32 or defined_by(divisor, "splat") is None \
+                or _elements(t.layout) < FEWEST:
             return None
     elif fast:
         return None

@@ -62,6 +62,7 @@ class Feature(NamedTuple):
     computed: bool = False  # of a dot: where an operand's rows are follows from quotients; of a
     # reduction: it reads what is made in its block
     sides: tuple[bool, bool] = (False, False)  # of a computed dot: which operands
+    single: bool = False  # of a computed dot: a version loads them element by element
 
 
 Profile = tuple[Feature, ...]
@@ -120,7 +121,8 @@ def _read(kernel: Kernel) -> Iterator[Feature]:
                                   element(one.result.type).bytes for one in added_loads(block)
                                   if shape(one.result.type) == shape(op.result.type)), default=0),
                               short=_short(cfg.innermost.get(block)),
-                              computed=any(sides := _computed(kernel, cfg, op)), sides=sides)
+                              computed=any(sides := _computed(kernel, cfg, op)), sides=sides,
+                              single=any(sides) and _single(op, infos()))
                 if not chain:
                     yield from _carried(kernel, op, [loop for loop in cfg.loops if block in loop])
             elif op.name in ("reduce", "scan", "reduce_with", "scan_with"):
@@ -196,6 +198,12 @@ def _computed(kernel: Kernel, cfg: Cfg, dot: Op) -> tuple[bool, bool]:
     left, right = (not far.isdisjoint(slice_of([operand], None, ("dot", "phi", "load"), False))
                    for operand in dot.operands[:2])
     return left, right
+
+
+def _single(dot: Op, infos: axis_info.Infos) -> bool:
+    """Whether no two elements of a gathered operand are known to be neighbours in memory."""
+    return any(max(axis_info.known(infos, load.operands[0]).contiguity) == 1
+               for load in gathered(dot))
 
 
 def _again(dot: Op, dots: Sequence[Op]) -> bool:
@@ -289,8 +297,10 @@ def joined(dots: list[Feature]) -> list[Feature]:
 
 def places(dot: Feature) -> int:
     """The accesses by which threads copy rows that they compute; 0 if they compute none."""
-    m, _, k = dot.extents[-3:]
-    return m * k * dot.bytes // ACCESS_BYTES if dot.computed else 0
+    m, n, k = dot.extents[-3:]
+    if not dot.single:
+        return m * k * dot.bytes // ACCESS_BYTES if dot.computed else 0
+    return (m * dot.sides[0] + n * dot.sides[1]) * k
 
 
 def stage_bytes(dot: Feature) -> int:

@@ -67,15 +67,16 @@ def busy(products: Sequence[Chained], size: int, target: Target) -> float:
     """
     rows = min(p.m for p in products)
     groups = max(1, rows // ROWS)
-    if groups > 1:  # a producer warp makes the copies, and the block takes all registers
-        # Where programs are short, the next one's operands are there when it begins.
-        return 1.0 if any(p.short for p in products) else min(1.0, groups / ENOUGH)
-    results = sum(p.n / 2 for p in products)
-    whole = held(products, size)
-    registers = (whole if whole <= MOST_REGISTERS else results) + BESIDE_CHAIN
     shared = target.shared_reserved + sum(
         {"fixed": 1, "brought": 2, "registers": 0}[p.left] * p.m * p.k * size
         + (0 if p.again else 2 * p.n * p.k * size) + 2 * p.m * p.n * p.added for p in products)
+    if groups > 1:  # a producer warp makes the copies, and the block takes all registers
+        alone = 2 if shared > target.shared_per_block else 1  # nothing is copied ahead
+        # Where programs are short, the next one's operands are there when it begins.
+        return (1.0 if any(p.short for p in products) else min(1.0, groups / ENOUGH)) / alone
+    results = sum(p.n / 2 for p in products)
+    whole = held(products, size)
+    registers = (whole if whole <= MOST_REGISTERS else results) + BESIDE_CHAIN
     registers += sum(p.n * p.added / 8 for p in products)
     blocks = min(target.registers_per_multiprocessor // (THREADS * groups * round(registers)),
                  target.shared_per_multiprocessor // shared)

@@ -20,13 +20,12 @@ from tritonc.backend.emit.literals import SUFFIX, is_eight_bit_float, literal, l
 from tritonc.backend.emit.registers import members, run_bits
 from tritonc.backend.emit.warps import FULL_WARP
 from tritonc.ir.core import Op
-from tritonc.ir.ops import DIVISIONS
+from tritonc.ir.ops import DIVISIONS, SWAPPED
 from tritonc.ir.types import BF16, F32, F64, Scalar, element, scalar
 
 FAST = "reassoc nsz arcp contract afn "  # the flags of -ffast-math
 
 _INTEGER = ("add", "sub", "mul", "and", "or", "xor", "shl", "lshr", "ashr")
-_MIRRORED = {"slt": "sgt", "sle": "sge", "sgt": "slt", "sge": "sle"}  # with operands exchanged
 SHARED_LIMIT = 8  # registers of a range that are compared by way of their distance to the limit
 _CALLS = {"smin": "llvm.smin", "smax": "llvm.smax", "umin": "llvm.umin", "umax": "llvm.umax",
           "fmin": "llvm.minnum", "fmax": "llvm.maxnum"}
@@ -279,7 +278,8 @@ def icmp(f: FunctionEmitter, op: Op) -> None:
     """
     t, predicate, emit = f.type(op.operands[0]), op.attributes["predicate"], f.op
     first = first_of_runs(f, op)
-    mirrored = _MIRRORED.get(predicate, "") if first.bit_count() >= SHARED_LIMIT else ""
+    mirrored = SWAPPED[predicate] if predicate[0] == "s" and (
+        first.bit_count() >= SHARED_LIMIT) else ""
     left: dict[tuple[str, str], str] = {}  # base of indices, limit -> from the one to the other
 
     def compare(a: str, b: str) -> str:

@@ -25,7 +25,7 @@ powers of two, numbers stay what they are; axes that both sides begin or end wit
     (6, 8) -> (3, 16)        padded (8, 8) -> (4, 16)         element 47 is the last on both sides
     (48,)  -> (16, 3)        padded (64,)  -> (16, 4)         element 3 is (1, 0), number 4
 
-The second kind becomes a `gather`.  Loads that fold_masked_loads gave a value need no `select`.
+The second kind becomes a `gather`.  Loads say what padding holds: products need no `select` then.
 """
 
 from __future__ import annotations
@@ -39,7 +39,18 @@ from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.ops import OUTPUT, READ, WRITE
 from tritonc.ir.rules import neutral
-from tritonc.ir.types import I1, I32, Tile, element, make, same_axes, scalar, shape
+from tritonc.ir.types import (
+    I1,
+    I32,
+    Tile,
+    element,
+    is_float,
+    is_pointer,
+    make,
+    same_axes,
+    scalar,
+    shape,
+)
 from tritonc.records import NamedTuple
 from tritonc.source import fail
 
@@ -136,6 +147,8 @@ class _Padding:
             op.operands[0] = self.fill(op.operands[0], axes, -1, build)
         elif self.needs_guard(op):
             self.guard(op, build)
+            if op.name == "load" and not is_pointer(scalar(op.result.type)):
+                op.attributes.setdefault("other", 0.0 if is_float(op.result.type) else 0)
         build.insert(op)
         self.propagate(op)
 

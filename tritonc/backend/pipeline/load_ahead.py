@@ -11,7 +11,7 @@ Before:  loop: %p = phi ...               After:  first: %s0 = load %p0 if the l
 
 A product of one stage takes less time than memory does, so the threads would wait for the load each
 time.  The value waits for an iteration in registers: done for scalars, rows and columns, of which a
-thread holds few.
+thread holds few.  Rows of a few bytes that make an operand are loaded two iterations ahead.
 
 It is so too with what the addresses of asynchronous copies follow from, as from a table of shifts:
 the copies of an iteration start at once, where they waited for the table first.
@@ -32,7 +32,7 @@ from __future__ import annotations
 
 from tritonc.analysis.aliases import pointer_roots, stores_may_reach
 from tritonc.analysis.row_loops import only_adds, sums_columns, waits_for_itself, walks_rows
-from tritonc.analysis.values import needed
+from tritonc.analysis.values import needed, slice_of
 from tritonc.backend.pipeline.loop_slice import Slice, advance, find_slice, initial_values
 from tritonc.backend.pipeline.staged_loop import DOTS, Guards, held_elements
 from tritonc.backend.pipeline.tensors.roles import has_producer
@@ -41,7 +41,7 @@ from tritonc.ir.cfg import Cfg, Loop, make_phi
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
-from tritonc.ir.types import Tile, is_float, scalar
+from tritonc.ir.types import Tile, is_float, scalar, shape
 
 # As far again where a thread loads little each time.  H200: the least of each of 6000 columns of
 # 4000 halves 308 us by 7 rows ahead, 238 by 15; gated recurrences of 2048 steps 357 by 8, 309 by
@@ -64,6 +64,11 @@ ROWS_ROOM, ROWS_TIMES, FEWEST = 112, 7, 4
 # are slower: cross-entropy of 50257 classes 0.214 ms, 0.231, attention by pages 0.294, 0.355.
 LANES_ROOM = 128
 EXCHANGES = frozenset("reduce reduce_with scan scan_with".split())
+# A row that makes an operand is needed before the product, when one iteration has not passed yet.
+# 4096 in cube, one ahead and two: bytes with groups of 128 0.200 and 0.195 ms, AWQ 0.199 and 0.192,
+# columns of 8-bit floats 0.186 and 0.184.  What changes in each iteration, several of a row, is not
+# loaded so (groups of 64 0.181 and 0.185, mxfp4 0.182 and 0.191), nor what scales results (1 %).
+OPERANDS_ROOM = 16
 MANY = 8  # operations for each element loaded, where lines are loaded one iteration ahead
 
 
@@ -83,8 +88,14 @@ def load_ahead(kernel: Kernel, context: Context) -> bool:
         beside = any(op.name == "wgmma" for op in latch.ops)
         lead = set() if beside or waiting else _lead_copies(latch)
         producer = _lead_copies(latch, "tensor_copy") if has_producer(kernel) else set()  # is ahead
+        making = slice_of((v for op in latch.ops if op.name == "wgmma" for v in op.operands[:2]),
+                          set(latch.ops))
         if beside or lead:
-            times = 1
+            rows = [op for op in making if op.name == "load"
+                    and _may_wait(loop, op, most, products)]
+            held = sum(_bytes(op.result, True) for op in rows)
+            times = 2 if 0 < held <= OPERANDS_ROOM and all(
+                len(shape(op.result.type)) == 1 for op in rows) else 1
         elif waiting:
             times = _times(loop, *(
                 (COLUMNS_ROOM, COLUMNS_TIMES) if columns else
@@ -107,7 +118,8 @@ def load_ahead(kernel: Kernel, context: Context) -> bool:
             loads = [op for op in latch.ops if op.name == "load"
                      and _may_wait(loop, op, most, products)
                      and (op in leaders if done < early else op not in leaders)
-                     and (op in lead or not lead) and op not in producer]
+                     and (op in lead or not lead) and op not in producer
+                     and (op in making or not (beside and done))]
             if stores_may_reach(kernel, loop.blocks, loads, pointer_roots(kernel)):
                 break
             part = _slice(loop, loads)
@@ -116,6 +128,7 @@ def load_ahead(kernel: Kernel, context: Context) -> bool:
             if not done:
                 context.remark("load_ahead", _said(times, lead, products), loads[0].span)
             moved = _rewrite(kernel, loop, loads, part)
+            making = {new for old, new in zip(loads, moved, strict=True) if old in making}
             leaders = set(moved) if done < early else leaders
             changed = True
     return changed
@@ -124,7 +137,8 @@ def load_ahead(kernel: Kernel, context: Context) -> bool:
 def _said(times: int, lead: set[Op], products: bool) -> str:
     if lead:
         return "loaded one iteration before the copies whose addresses follow from it"
-    return ("loaded one iteration ahead, while the products run" if products
+    return (f"loaded one {'or two iterations' if times > 1 else 'iteration'} ahead, while the "
+            "products run" if products
             else f"loaded {times} iteration{'s' * (times > 1)} ahead")
 
 

@@ -54,7 +54,8 @@ def is_record(value: Any) -> bool:
 
 KINDS: dict[str, Kind] = {
     **dict.fromkeys((
-        "any", "apart", "approximate", "based", "contiguous", "continues", "contract", "early",
+        "amid", "any", "apart", "approximate", "based", "contiguous", "continues", "contract",
+        "early",
         "exact", "facts", "late", "meets", "minus", "moves", "pairs", "piecewise", "pinned",
         "private", "ragged", "release", "released", "reverse", "rises", "round", "rows", "stored",
         "swapped", "volatile", "waits", "wide", "written"), is_flag),

@@ -97,8 +97,11 @@ def _chain(value: Value, quotients: bool) -> list[Op] | None:
 
     def visit(one: Value) -> bool:
         op = one.op
-        if op is None or not isinstance(one.type, Tile) or op in found or op.name in _ENDS or (
-                op.name in DIVISIONS and not quotients and not is_number(op.operands[1])):
+        if op is None or not isinstance(one.type, Tile) or op in found or op.name in _ENDS:
+            return True
+        made = origin(one, ("convert_layout",)).op  # lanes may share the work of a quotient
+        if made is not None and made.name in DIVISIONS and not quotients and not is_number(
+                made.operands[1]):
             return True
         begun.add(op)
         if len(begun) > LONGEST or not (op.info.elementwise or op.name in _SHAPES) \

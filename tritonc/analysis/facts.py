@@ -16,12 +16,12 @@ Facts stay true while passes rewrite, as a value never changes; new values are a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cached_property
 
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.counters import counter_of
-from tritonc.analysis.values import int_of
+from tritonc.analysis.values import defined_by, int_of, sides
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Block, Kernel, Op, ParameterInfo, Value
 from tritonc.ir.types import element, is_int, shape
@@ -69,12 +69,12 @@ class Facts:
         return found
 
     def interval_where(self, guard: Value | None, value: Value) -> Interval:
-        """The bounds of the elements for which a guard holds, which may compare them with numbers.
-        """
+        """The bounds of the elements for which a guard holds, by its comparisons with numbers."""
         low, high = self.interval(value)
-        for test in conjuncts(guard):
-            number = int_of(test.operands[1]) if test.operands[:1] == [value] else None
-            if test.name == "icmp" and number is not None:
+        for condition in sides(guard, "and") if guard is not None else ():
+            test = defined_by(condition, "icmp")
+            number = int_of(test.operands[1]) if test and test.operands[0] is value else None
+            if test is not None and number is not None:
                 least, greatest = _bounds_of(test.attributes["predicate"], number, (low, high))
                 low, high = max(low, least), min(high, greatest)
         return (low, high) if low <= high else self.interval(value)
@@ -191,19 +191,6 @@ class Facts:
         """One is below the other's factor, so that the sum joins their bits (see the top)."""
         (al, ah), (bl, bh) = self.interval(a), self.interval(b)
         return (bl >= 0 and bh < self.factor(a)) or (al >= 0 and ah < self.factor(b))
-
-
-def conjuncts(guard: Value | None) -> Iterator[Op]:
-    """The operations whose results a guard is the conjunction of."""
-    todo = [guard]
-    while todo:
-        value = todo.pop()
-        if value is None or value.op is None:
-            continue
-        if value.op.name == "and":
-            todo += value.op.operands
-        else:
-            yield value.op
 
 
 def _bounds_of(predicate: str, number: int, whole: Interval) -> Interval:

@@ -29,7 +29,7 @@ from math import prod
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.facts import Facts
 from tritonc.analysis.signs import Signs
-from tritonc.analysis.values import defined_by, int_of, origin
+from tritonc.analysis.values import defined_by, int_of, origin, sides
 from tritonc.backend.pipeline.staged_loop import DOTS
 from tritonc.ir.build import Builder
 from tritonc.ir.cfg import Cfg, Loop
@@ -194,7 +194,7 @@ class _Tables:
         if (shape(end.type) and int_of(end) is None) or not self.fixed(end):
             return None
         constant, terms = 0, []
-        for term in _terms(op.operands[0]):
+        for term in sides(op.operands[0], "add"):
             if (number := int_of(term)) is not None:
                 constant += number
             else:
@@ -287,15 +287,6 @@ def _conditions(value: Value) -> Iterator[Value]:
             yield from _conditions(operand)
     else:
         yield value
-
-
-def _terms(value: Value) -> Iterator[Value]:
-    op = defined_by(value, "add")
-    if op is None:
-        yield value
-    else:
-        for operand in op.operands:
-            yield from _terms(operand)
 
 
 def _small(value: Value) -> Value:

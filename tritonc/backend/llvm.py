@@ -87,10 +87,12 @@ def _header(kernel: Kernel, target: Target, options: Options) -> str:
             alignment = info.multiple_of & -info.multiple_of
             attributes += f" align {max(alignment, e.element.bytes)}"
         parameters.append(f"{_parameter_type(value)}{attributes} {parameter_name(value, kernel)}")
-    # Early CSE, which code generation runs three times, does not look at the calls of what may yet
-    # become a coroutine.  Of a product on CUDA cores, to compare all multiply-adds with each other
-    # took a fifth of LLVM's time; those that are equal are one already (`cse`).
-    launch = ["presplitcoroutine", f'"nvvm.reqntid"="{kernel.threads},1,1"']
+    launch = [f'"nvvm.reqntid"="{kernel.threads},1,1"']
+    if any(op.name == "fma_dot" for op in kernel.ops()):
+        # Early CSE, which code generation runs three times, looks at no calls of what may yet become
+        # a coroutine.  No two of the multiply-adds of a product are equal; to find that out took a
+        # fifth of LLVM's time.
+        launch.insert(0, "presplitcoroutine")
     if kernel.attributes.get("cluster", 1) > 1 and "workspace" not in kernel.attributes:
         launch.append(f'"nvvm.cluster_dim"="1,1,{kernel.attributes["cluster"]}"')
     if kernel.attributes.get("min_blocks"):

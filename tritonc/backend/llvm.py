@@ -89,9 +89,9 @@ def _header(kernel: Kernel, target: Target, options: Options) -> str:
         parameters.append(f"{_parameter_type(value)}{attributes} {parameter_name(value, kernel)}")
     launch = [f'"nvvm.reqntid"="{kernel.threads},1,1"']
     if any(op.name == "fma_dot" for op in kernel.ops()):
-        # Early CSE, which code generation runs three times, looks at no calls of what may yet become
-        # a coroutine.  No two of the multiply-adds of a product are equal; to find that out took a
-        # fifth of LLVM's time.
+        # Early CSE, which code generation runs three times, looks at no calls of what may become
+        # a coroutine.  No two of the multiply-adds of a product are equal; to find that out took
+        # a fifth of LLVM's time.
         launch.insert(0, "presplitcoroutine")
     if kernel.attributes.get("cluster", 1) > 1 and "workspace" not in kernel.attributes:
         launch.append(f'"nvvm.cluster_dim"="1,1,{kernel.attributes["cluster"]}"')

@@ -18,8 +18,12 @@ from tritonc.pass_manager import Pass
 
 # Passes that leave a kernel as it is unless it has one of these operations; they are not imported.
 ONLY: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("select_dots", "split_dots", "raw_operands", "safe_divisors",
-                     "drop_selections", "merge_tails", "coalesce_loops"), ("dot",)),
+    **dict.fromkeys(("select_dots", "split_dots", "raw_operands", "safe_divisors", "merge_tails",
+                     "coalesce_loops", "separate_axes"), ("dot",)),
+    **dict.fromkeys(("tabulate_masks", "join_bounds", "compute_pieces"),
+                    ("fma_dot", "mma_dot", "wgmma")),
+    **dict.fromkeys(("drop_selections", "skip_masks"), ("select",)),
+    "bound_conversions": ("sitofp", "uitofp", "fpcast"),
     "stage_dots": ("dot", "channel", "shared_store"), "pipeline": ("shared_store",),
     "carry_fragments": ("fma_dot",),
     **dict.fromkeys(("halve_products", "store_tensors", "advance_dots", "order_products",

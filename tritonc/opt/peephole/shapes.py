@@ -25,14 +25,6 @@ def moved_uniform(op: Op, r: Rewriter) -> Value | None:
     return r.value("splat", a, type=to) if isinstance(to, Tile) else a
 
 
-def reshape_of_scalar(op: Op, r: Rewriter) -> Value | None:
-    """reshape of a scalar to a tile of one element = splat."""
-    x = op.operands[0]
-    if isinstance(x.type, Tile) or not isinstance(op.result.type, Tile):
-        return None
-    return r.value("splat", x, type=op.result.type)
-
-
 def to_its_own_type(op: Op, r: Rewriter) -> Value | None:
     """A broadcast or reshape to the operand's type is the operand."""
     return op.operands[0] if op.operands[0].type == op.result.type else None
@@ -93,12 +85,6 @@ def reduce_of_unit_axes(op: Op, r: Rewriter) -> Value | None:
     return r.value("reshape", op.operands[0], type=op.result.type)
 
 
-def scan_of_unit_axis(op: Op, r: Rewriter) -> Value | None:
-    """A scan of one element is the element."""
-    x = op.operands[0]
-    return x if shape(x.type)[op.attributes["axis"]] == 1 else None
-
-
 def range_of_one(op: Op, r: Rewriter) -> Value | None:
     """range a ... a + 1 = constant a."""
     start = op.attributes["start"]
@@ -109,9 +95,8 @@ def range_of_one(op: Op, r: Rewriter) -> Value | None:
 RULES: dict[str, list[Rule]] = {
     "splat": [splat_of_constant],
     "broadcast": [to_its_own_type, moved_uniform, same_again],
-    "reshape": [to_its_own_type, moved_uniform, reshape_of_scalar, same_again],
+    "reshape": [to_its_own_type, moved_uniform, same_again],
     "trans": [moved_uniform, trans_of_trans, trans_of_unit_axes],
     "reduce": [reduce_of_unit_axes, reduce_of_uniform],
-    "scan": [scan_of_unit_axis],
     "range": [range_of_one],
 }

@@ -8,12 +8,10 @@ power of two is what address analysis reads, and LLVM makes shifts of it.
 from __future__ import annotations
 
 from tritonc.analysis.values import (
-    defined_by,
     int_of,
-    is_uniform,
 )
 from tritonc.ir.core import Op, Value
-from tritonc.ir.types import Tile, element
+from tritonc.ir.types import element
 from tritonc.opt.peephole.rewrite import Rewriter, Rule
 
 
@@ -115,40 +113,14 @@ def minimum_by_bounds(op: Op, r: Rewriter) -> Value | None:
     return None
 
 
-def _block(op: Op, r: Rewriter) -> tuple[Value, Value] | None:
-    """(k, x) where the dividend is k + x, the scalar k and the divisor are multiples of a power of
-    two, which is more than x, and neither k nor x is negative: k / d = (k + x) / d."""
-    dividend, divisor = op.operands
-    inner = defined_by(dividend, "add")
-    if inner is None or op.guard is not None or not isinstance(dividend.type, Tile) \
-            or not is_uniform(divisor):
-        return None
-    for k, x in (inner.operands, inner.operands[::-1]):
-        least, greatest = r.facts.interval(x)
-        if is_uniform(k) and least >= 0 and greatest < min(
-                r.facts.factor(k), r.facts.factor(divisor)) and r.facts.not_negative(k):
-            return k, x
-    return None
-
-
-def quotient_of_block(op: Op, r: Rewriter) -> Value | None:
-    """(k + x) / d = k / d, where both k and d are multiples of something greater than x."""
-    found = _block(op, r)
-    if found is None:
-        return None
-    k, d = (r.element_of(v) for v in (found[0], op.operands[1]))
-    return r.value("splat", r.value(op.name, k, d), type=op.result.type)
-
-
 _MINIMA: list[Rule] = [same_operands, minimum_by_bounds]
 
 RULES: dict[str, list[Rule]] = {
     "add": [right_zero_is_neutral],
     "sub": [right_zero_is_neutral, minus_constant],
     "mul": [times_zero, right_one_is_neutral],
-    "sdiv": [right_one_is_neutral, signed_division_of_naturals,
-             quotient_of_block],
-    "udiv": [right_one_is_neutral, quotient_of_less, quotient_of_block],
+    "sdiv": [right_one_is_neutral, signed_division_of_naturals],
+    "udiv": [right_one_is_neutral, quotient_of_less],
     "srem": [remainder_by_one, signed_division_of_naturals],
     "urem": [remainder_by_one, remainder_of_less],
     "and": [same_operands, and_with_constant],

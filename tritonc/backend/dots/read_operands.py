@@ -30,7 +30,8 @@ def read_operands(kernel: Kernel) -> None:
             if load is None or load.name != "load" or load not in block.ops or load.attributes.get(
                     "other", 0) != 0:
                 continue
-            others = [op for op in readers[load.result] if op.name != "shared_store"]
+            others = [op for op in readers[load.result] if op.name != "shared_store"
+                      and any(map(readers.get, op.results))]
             staged = any(op.name in ("wgmma", "mma_dot") for op in block.ops)
             if staged and others and all(op in block.ops and op.name != "phi" for op in others):
                 found.append((block.ops, store, others))

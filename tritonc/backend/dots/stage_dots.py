@@ -41,8 +41,8 @@ slices of k, one after the other through the same buffers:
     shared_store %t, %b {bits = [1024], index = 1}
     %d = fma_dot %s, %t, %e
 
-An operand that several products read in one layout is stored once (`share_operands`); what else reads
-its load, such as sums beside the product, reads it there (`read_operands`).
+An operand that several products read in one layout is stored once (`share_operands`).  What else
+reads its load, such as sums beside the product, reads it there (`read_operands`).
 
 Needs layouts.  Leaves barriers to insert_barriers and overlap to pipeline.
 """

@@ -11,6 +11,7 @@ not serve, as narrow ones or batches of small matrices, have one more or two.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from itertools import product
 from math import log2, prod
 
@@ -325,15 +326,20 @@ def _beside(row: _Candidate, whole: _Candidate) -> _Candidate:
 
 
 def _timed(row: _Candidate, launches: Sequence[Launch]) -> _Candidate:
-    tiles = {extents: (_tiles(extents, row.tile), choice.count(row.tile, extents),
-                       *choice.fit(row.tile, extents))
-             for extents in {extents for extents, _ in launches}}
+    divided = [_divided(extents, row.tile) for extents, _ in launches]
     steps = {lengths: choice.steps_of(row.cost.depths, lengths)
              for lengths in {lengths for _, lengths in launches}}
-    cases = [(*tiles[extents][1:], steps[lengths]) for extents, lengths in launches]
+    cases = [(*found, steps[lengths]) for (_, *found), (_, lengths) in zip(
+        divided, launches, strict=True)]
     times = {case: choice.time_of(row.cost, *case) for case in set(cases)}
-    return row._replace(programs=[tiles[extents][0] for extents, _ in launches],
+    return row._replace(programs=[programs for programs, *_ in divided],
                         times=[times[case] for case in cases])
+
+
+@cache
+def _divided(extents: tuple[int, ...], tile: tuple[int, ...]) -> tuple[int, int, bool, bool]:
+    """How many tiles a range has, how many `choice` counts, and how they fit."""
+    return _tiles(extents, tile), choice.count(tile, extents), *choice.fit(tile, extents)
 
 
 def _plain(profile: Profile, target: Target) -> bool:

@@ -7,9 +7,7 @@ power of two is what address analysis reads, and LLVM makes shifts of it.
 
 from __future__ import annotations
 
-from tritonc.analysis.values import (
-    int_of,
-)
+from tritonc.analysis.values import int_of
 from tritonc.ir.core import Op, Value
 from tritonc.ir.types import element
 from tritonc.opt.peephole.rewrite import Rewriter, Rule

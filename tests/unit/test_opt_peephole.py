@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 import pytest
@@ -141,6 +142,13 @@ def two_products(e: Kernels, factors: bool) -> Any:
     return e.fadd(*(e.fmul(e.g, v) for v in found) if factors else found)
 
 
+def first_exponential(e: Kernels) -> Any:
+    """Of f and the least number, whose difference to their maximum is f's, or is none."""
+    start = e.const(-inf, FTILE)
+    top = e.fmax(e.f, start)
+    return e.exp(e.fadd(e.fsub(start, top), e.fsub(e.f, top)))
+
+
 def small(e: Kernels, bits: int = 7) -> Any:
     """Between 0 and `bits`."""
     return e.and_(e.a, e.const(bits))
@@ -220,6 +228,10 @@ SAMPLES: list[tuple[Any, Any, str | None]] = [
     (floats.sum_of_two_exponentials, lambda e: two_products(e, True), None),
     (floats.sum_of_two_exponentials, lambda e: two_products(e, False),
      "fadd(exp(fadd(fsub(f, fmax(f, g)), fsub(g, fmax(f, g)))), 1.0)"),
+    (floats.exponential_of_the_first, first_exponential, "fsub(f, fmax(f, -inf))"),
+    (floats.compared_distance,
+     lambda e: e.fcmp(e.fsub(e.const(-inf, FTILE), e.f), e.const(0.0, FTILE), predicate="oeq"),
+     "False"),
     (floats.times_one, lambda e: e.fmul(e.f, e.const(1.0, FTILE)), "f"),
     (floats.times_one, lambda e: e.fdiv(e.f, e.const(1.0, FTILE)), "f"),
     (floats.divide_by_power_of_two, lambda e: e.fdiv(e.f, e.const(-8.0, FTILE)),

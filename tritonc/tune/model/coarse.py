@@ -11,6 +11,7 @@ not serve, as narrow ones or batches of small matrices, have one more or two.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from itertools import product
 from math import log2, prod
 
@@ -31,7 +32,7 @@ from tritonc.tune.model.portfolio import (
     form_of,
     slower,
 )
-from tritonc.tune.model.times import cluster_sizes, computing, doubtful, formula, priced
+from tritonc.tune.model.times import aligned, cluster_sizes, computing, doubtful, formula, priced
 from tritonc.variants import choice
 from tritonc.variants.choice import Cost
 
@@ -100,12 +101,14 @@ class Small(NamedTuple):
 class Few(NamedTuple):
     """Entries beside the general one.  Those of clusters are for launches whose clusters run all at
     once, others for what the tiles of the general entry are too wide or deep for, or too small:
-    their tunables and costs; the costs of the general entry's bodies; the loops."""
+    their tunables and costs; the costs of the general entry's bodies; the loops; what holds where
+    rows are aligned."""
 
     members: tuple[Member, ...]
     general: Cost
     large: tuple[tuple[int, ...], Cost] | None
     loops: tuple[Around, ...]
+    aligned: list[dict[str, int]]
 
 
 class _Candidate(NamedTuple):
@@ -144,7 +147,8 @@ def bodies(space: Mapping[str, Sequence[int]], lower: Lower, target: Target, lar
     few += _others(rows, whole, form, small, few)
     return small, Few(tuple(Member(row.binding, row.cost) for row in few),
                       _general(rows, whole, small).cost,
-                      (whole.tile, whole.cost) if small else None, form.loops) if few else None
+                      (whole.tile, whole.cost) if small else None, form.loops,
+                      aligned(lower(large).kernels[0], target)) if few else None
 
 
 def _combinations(space: Mapping[str, Sequence[int]], lower: Lower, target: Target, large: Binding
@@ -322,15 +326,20 @@ def _beside(row: _Candidate, whole: _Candidate) -> _Candidate:
 
 
 def _timed(row: _Candidate, launches: Sequence[Launch]) -> _Candidate:
-    tiles = {extents: (_tiles(extents, row.tile), choice.count(row.tile, extents),
-                       *choice.fit(row.tile, extents))
-             for extents in {extents for extents, _ in launches}}
+    divided = [_divided(extents, row.tile) for extents, _ in launches]
     steps = {lengths: choice.steps_of(row.cost.depths, lengths)
              for lengths in {lengths for _, lengths in launches}}
-    cases = [(*tiles[extents][1:], steps[lengths]) for extents, lengths in launches]
+    cases = [(*found, steps[lengths]) for (_, *found), (_, lengths) in zip(
+        divided, launches, strict=True)]
     times = {case: choice.time_of(row.cost, *case) for case in set(cases)}
-    return row._replace(programs=[tiles[extents][0] for extents, _ in launches],
+    return row._replace(programs=[programs for programs, *_ in divided],
                         times=[times[case] for case in cases])
+
+
+@cache
+def _divided(extents: tuple[int, ...], tile: tuple[int, ...]) -> tuple[int, int, bool, bool]:
+    """How many tiles a range has, how many `choice` counts, and how they fit."""
+    return _tiles(extents, tile), choice.count(tile, extents), *choice.fit(tile, extents)
 
 
 def _plain(profile: Profile, target: Target) -> bool:

@@ -143,11 +143,18 @@ class Collector:
         for bound in bounds:
             if free or not others:
                 self.bound(bound, t.shape[bound.axis], bound.axis == axis, reach, affinity)
-                found.edges |= op.name == "load" and bound.test in found.full \
+                found.edges |= self.brings(op) and bound.test in found.full \
                     and bound.axis == axis and reach > 1 < len(t.shape) \
                     and self.limit(bound) is not None
             elif bound.axis == axis:
                 self.whole_accesses(bound, reach)
+
+    def brings(self, op: Op) -> bool:
+        """Whether an edge tile waits for it: for loads; for stores where nothing is loaded, as of
+        one-hot rows."""
+        return op.name == "load" or (op.name == "store" and not any(
+            other.name == "load" and shape(other.result.type) == shape(op.operands[0].type)
+            for other in self.kernel.ops()))
 
     def slight(self, op: Op, affinity: Affinity) -> bool:
         """Whether an access matters little beside those of the products' loops, as those of a

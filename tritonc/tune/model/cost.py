@@ -12,11 +12,7 @@ from tritonc.backend.memory.masks.pad_tiles import padded
 from tritonc.backend.pipeline.stages import LARGE_STAGE, RELEASED_STAGES, blocks_beside
 from tritonc.backend.target.matrix import ACCUMULATORS as MATRIX_ACCUMULATORS
 from tritonc.backend.target.matrix import INSTRUCTIONS, WGMMA, MatrixInstruction
-from tritonc.backend.target.register_limits import (
-    BESIDE_RESULTS,
-    COMPUTED_LEFT,
-    MOST_REGISTERS,
-)
+from tritonc.backend.target.register_limits import BESIDE_RESULTS, COMPUTED_LEFT, MOST_REGISTERS
 from tritonc.backend.target.target import Target
 from tritonc.tune.model.features import Feature, Profile, joined, places, stage_bytes
 from tritonc.tune.model.residency import Chained, busy, crowded, held

@@ -216,7 +216,7 @@ def computed_beside(profile: Profile) -> float:
     """
     work, index, plain = (sum(prod(feature.extents) for feature in profile if feature.kind == kind)
                           for kind in ("work", "index", "access"))
-    pieces = max((PIECE // dot.bytes for dot in profile if dot.computed and dot.bytes < WORD),
+    pieces = max((PIECE // dot.bytes for dot in profile if dot.computed),
                  default=1)
     more = index - _PLAIN * plain
     computed = any(feature.computed for feature in profile if feature.kind == "dot")

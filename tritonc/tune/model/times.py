@@ -295,7 +295,7 @@ def _swapped(dot: Feature) -> bool:
     """Whether wgmma computes a dot the other way round (`turn_dots`)."""
     m, n = dot.extents[-3:-1]
     return m < LEAST_ROWS or (bool(dot.raw[1]) and n >= LEAST_ROWS) or (
-        MOST_ROWS < m > n and not any(dot.raw) and not dot.scaled)
+        MOST_ROWS < m > n >= LEAST_ROWS and not any(dot.raw) and not dot.scaled)
 
 
 def _takes(row: MatrixInstruction, dot: Feature) -> bool:

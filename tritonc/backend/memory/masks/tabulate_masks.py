@@ -37,7 +37,6 @@ from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.types import I1, I32, Tile, Type, element, shape, with_element
 from tritonc.records import NamedTuple
-from tritonc.source import Span
 
 BITS = 32  # of a word
 _SPREADS = ("splat", "broadcast")
@@ -137,9 +136,9 @@ class _Tables:
         each = _registers(value.type)
         if each * (len(pairs) + len(merged) - 1) <= _registers(kind) * (2 + len(columns)):
             return False
-        at = self.here(value)
         numbers = _numbers(pairs.values())
-        word = self.word(t, pairs, numbers, rows, at.span)
+        word = self.word(t, pairs, numbers, rows)
+        at = self.here(value)
         bit = self.bit(at, kind, numbers, columns, scalars)
         whole = with_element(value.type, I32)
         both = at.value("and", _spread(at, word, whole), _spread(at, bit, whole))
@@ -219,7 +218,7 @@ class _Tables:
                        op.attributes["predicate"]) if 0 < size <= BITS else None
 
     def word(self, t: Type, pairs: dict[Value, _Lookup], numbers: list[_Lookup],
-             rows: list[Value], span: Span | None) -> Value:
+             rows: list[Value]) -> Value:
         """What the fixed side meets: bit i + n * j + .. for the i-th first number, j-th second."""
         key = t, *rows, *((*p.fixed, p.constant, p.least, p.size, p.end, p.predicate,
                            numbers.index(n)) for p in pairs.values()
@@ -228,6 +227,7 @@ class _Tables:
             inputs = {v.op for p in pairs.values() for v in (*p.fixed, p.end)} | {
                 *(row.op for row in rows), *self.preheader.phis()}
             at = max((i + 1 for i, op in enumerate(self.preheader.ops) if op in inputs), default=0)
+            span = next(c.op.span for c in pairs if c.op is not None)
             self.words[key] = self.made_word(Builder(self.preheader, at, span), t, pairs, numbers,
                                              rows)
         return self.words[key]

@@ -46,11 +46,16 @@ Places = tuple[tuple[int, ...], ...]  # a layout but for the shape
 
 def share_indices(kernel: Kernel, context: Context) -> bool:
     """Let lanes share indices in kernels with products."""
-    if not any(op.name in DOTS for op in kernel.ops()):
+    cfg = Cfg(kernel)
+    loops = {cfg.innermost[block] for block in cfg.innermost
+             if any(op.name in DOTS for op in block.ops)}
+    if not loops:
         return False
-    cfg, infos = Cfg(kernel), axis_info.analyze(kernel)
-    changed, known = False, _Known.of(kernel)
-    for block in {**cfg.innermost, **dict.fromkeys(general_blocks(cfg))}:
+    infos, changed, known = axis_info.analyze(kernel), False, _Known.of(kernel)
+    general = set(general_blocks(cfg))
+    for block in kernel.blocks:
+        if block not in general and cfg.innermost.get(block) not in loops:
+            continue
         groups: dict[Places, _Group] = {}
         for op in block.ops:
             if _takes_time(op, infos):

@@ -180,6 +180,8 @@ BACKEND: list[Pass] = [
     # --- masks and addresses ---
     _row("backend.memory.step_addresses", "After the passes that copy slices of loops, and after "
          "cse, which merges equal offsets."),
+    _row("backend.memory.join_offsets", "After step_addresses, whose pointers are sums of what is "
+         "fixed and a counter.", 2),
     _row("backend.memory.masks.skip_masks", "Makes branches, so it comes after the passes that "
          "need a loop of one block.", 2),
     _row("backend.memory.masks.join_bounds", "After the last pass that reads masks as bounds.", 2),
@@ -190,6 +192,8 @@ BACKEND: list[Pass] = [
     # --- exchanges between threads ---
     _row("backend.layout.split_reductions", "Before lower_conversions: it makes layout "
          "conversions.", 0),
+    _row("backend.layout.share_indices", "Before lower_conversions: it makes layout "
+         "conversions.", 2),
     _row("backend.layout.compute_once", "Before lower_conversions: it makes layout "
          "conversions.", 2),
     _row("backend.layout.lower_conversions", "Before allocate_shared: it makes buffers.", 0),
@@ -316,6 +320,8 @@ ORDER: list[tuple[str, str, str]] = [
     ("split_reductions", "lower_conversions", "the exchange between warps is a conversion"),
     ("assign_layouts", "compute_once", "it looks for lanes that hold copies of an element"),
     ("compute_once", "lower_conversions", "it makes conversions"),
+    ("tabulate_masks", "share_indices", "masks are words of bits"),
+    ("share_indices", "lower_conversions", "it makes conversions"),
     ("lower_conversions", "select_matrix_loads", "conversions have buffers"),
     ("stage_dots", "select_matrix_loads", "it looks at loads of fragments from buffers"),
     ("lower_conversions", "allocate_shared", "conversions have buffers"),

@@ -180,8 +180,6 @@ BACKEND: list[Pass] = [
     # --- masks and addresses ---
     _row("backend.memory.step_addresses", "After the passes that copy slices of loops, and after "
          "cse, which merges equal offsets."),
-    _row("backend.memory.join_offsets", "After step_addresses, whose pointers are sums of what is "
-         "fixed and a counter.", 2),
     _row("backend.memory.masks.skip_masks", "Makes branches, so it comes after the passes that "
          "need a loop of one block.", 2),
     _row("backend.memory.masks.join_bounds", "After the last pass that reads masks as bounds.", 2),

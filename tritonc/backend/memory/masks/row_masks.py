@@ -61,8 +61,8 @@ def row_test(mask: Op, holds: bool, block: Block) -> RowTest | None:
 def _fixed(value: Value) -> bool:
     """Whether it is made of ranges and constants."""
     op = value.op
-    return op is not None and op.pure and (all(map(_fixed, op.operands)) if op.operands
-                                           else op.name in ("range", "constant"))
+    return op is not None and op.name != "phi" and op.pure and (
+        all(map(_fixed, op.operands)) if op.operands else op.name in ("range", "constant"))
 
 
 def _known(value: Value, inside: set[Op]) -> bool:

@@ -60,9 +60,16 @@ def row_test(mask: Op, holds: bool, block: Block) -> RowTest | None:
 
 def _fixed(value: Value) -> bool:
     """Whether it is made of ranges and constants."""
-    op = value.op
-    return op is not None and op.name != "phi" and op.pure and (
-        all(map(_fixed, op.operands)) if op.operands else op.name in ("range", "constant"))
+    seen, stack = set[Op](), [value]
+    while stack:
+        op = stack.pop().op
+        if op is None or op.name == "phi" or not op.pure or not (
+                op.operands or op.name in ("range", "constant")):
+            return False
+        if op not in seen:
+            seen.add(op)
+            stack += op.operands
+    return True
 
 
 def _known(value: Value, inside: set[Op]) -> bool:

@@ -37,7 +37,6 @@ from tritonc.opt.dce import dce
 from tritonc.opt.peephole import (
     ANY,
     RULES,
-    conversions,
     dots,
     floats,
     integers,
@@ -237,15 +236,14 @@ SAMPLES: list[tuple[Any, Any, str | None]] = [
     (floats.times_one, lambda e: e.fdiv(e.f, e.const(1.0, FTILE)), "f"),
     (floats.divide_by_power_of_two, lambda e: e.fdiv(e.f, e.const(-8.0, FTILE)),
      "fmul(f, -0.125)"),
-    # conversions
-    (conversions.truncate_of_extension,
+    (integers.truncate_of_extension,
      lambda e: e.truncate(e.sext(e.a, type=LTILE), type=ITILE), "a"),
-    (conversions.truncate_of_extension,
+    (integers.truncate_of_extension,
      lambda e: e.truncate(e.zext(e.a, type=LTILE), type=tile(I8, 8)), "truncate(a)"),
-    (conversions.truncate_of_extension,
+    (integers.truncate_of_extension,
      lambda e: e.truncate(e.sext(e.truncate(e.a, type=tile(I8, 8)), type=LTILE), type=ITILE),
      "sext(truncate(a))"),
-    (conversions.fpcast_of_trans,
+    (shapes.fpcast_of_trans,
      lambda e: e.fpcast(e.trans(e.reshape(e.f, type=tile(F32, 2, 4)), permutation=[1, 0]),
                         type=tile(TF32, 4, 2)), "trans(fpcast(reshape(f)), permutation=[1, 0])"),
     # predicates
@@ -347,7 +345,6 @@ SAMPLES: list[tuple[Any, Any, str | None]] = [
      "addptr(p, splat(add(sext(x), w)))"),
     (pointers.uniform_offsets,
      lambda e: e.addptr(e.addptr(e.q, e.const(5, I32)), e.const(-1, I64)), "addptr(q, 4)"),
-    (pointers.difference_of_offset, lambda e: e.ptrdiff(e.addptr(e.p, e.a), e.p), "sext(a)"),
     # dots
     (dots.add_of_dot, dot_plus, None),
     (dots.add_of_dot, lambda e: dot_plus(e, -0.0, first=False), None),

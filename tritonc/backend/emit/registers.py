@@ -10,11 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from itertools import takewhile
 
-from tritonc.backend.layout.access import (
-    SharedAccess,
-    shared_accesses,
-    vector_chunks,
-)
+from tritonc.backend.layout.access import SharedAccess, shared_accesses, vector_chunks
 from tritonc.backend.layout.conversion import Rename, plan_conversion
 from tritonc.backend.layout.split_reductions import reduced_axes
 from tritonc.ir.core import Op

@@ -7,9 +7,7 @@ power of two is what address analysis reads, and LLVM makes shifts of it.
 
 from __future__ import annotations
 
-from tritonc.analysis.values import (
-    int_of,
-)
+from tritonc.analysis.values import int_of
 from tritonc.ir.core import Op, Value
 from tritonc.ir.types import element
 from tritonc.opt.peephole.rewrite import Rewriter, Rule
@@ -113,6 +111,16 @@ def minimum_by_bounds(op: Op, r: Rewriter) -> Value | None:
     return None
 
 
+def truncate_of_extension(op: Op, r: Rewriter) -> Value | None:
+    """truncate ext x = x, or a lesser extension, or a lesser truncation, by the widths."""
+    inner = op.operands[0].op
+    if inner is None or inner.name not in ("zext", "sext"):
+        return None
+    x, to = inner.operands[0], op.result.type
+    name = "truncate" if element(to).bits < element(x.type).bits else inner.name
+    return x if x.type == to else r.value(name, x, type=to)
+
+
 _MINIMA: list[Rule] = [same_operands, minimum_by_bounds]
 
 RULES: dict[str, list[Rule]] = {
@@ -129,5 +137,6 @@ RULES: dict[str, list[Rule]] = {
     "shl": [right_zero_is_neutral, shift_left_is_product],
     "lshr": [right_zero_is_neutral],
     "ashr": [right_zero_is_neutral],
+    "truncate": [truncate_of_extension],
     "smin": _MINIMA, "smax": _MINIMA, "umin": _MINIMA, "umax": _MINIMA,
 }

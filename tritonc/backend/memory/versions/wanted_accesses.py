@@ -25,12 +25,7 @@ from tritonc.backend.memory.versions.wanted import (
     known_before_loops,
     testable_scalars,
 )
-from tritonc.backend.memory.versions.wanted_strides import (
-    ACCESS,
-    Divisors,
-    fixed,
-    signs_of,
-)
+from tritonc.backend.memory.versions.wanted_strides import ACCESS, Divisors, fixed, signs_of
 from tritonc.backend.pipeline.tensors.tensor_access import split_start
 from tritonc.backend.pipeline.tensors.windows import window
 from tritonc.backend.target.matrix import BY_NAME

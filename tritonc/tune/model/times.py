@@ -252,7 +252,7 @@ def computed_beside(profile: Profile) -> float:
     """
     work, index, plain = (sum(prod(feature.extents) for feature in profile if feature.kind == kind)
                           for kind in ("work", "index", "access"))
-    pieces = max((PIECE // dot.bytes for dot in profile if dot.computed and dot.bytes < WORD),
+    pieces = max((PIECE // dot.bytes for dot in profile if dot.computed),
                  default=1)
     more = index - _PLAIN * plain
     computed = any(feature.computed for feature in profile if feature.kind == "dot")
@@ -331,7 +331,7 @@ def _swapped(dot: Feature) -> bool:
     """Whether wgmma computes a dot the other way round (`turn_dots`)."""
     m, n = dot.extents[-3:-1]
     return m < LEAST_ROWS or (bool(dot.raw[1]) and n >= LEAST_ROWS) or (
-        MOST_ROWS < m > n and not any(dot.raw) and not dot.scaled)
+        MOST_ROWS < m > n >= LEAST_ROWS and not any(dot.raw) and not dot.scaled)
 
 
 def _takes(row: MatrixInstruction, dot: Feature) -> bool:

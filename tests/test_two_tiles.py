@@ -168,8 +168,9 @@ def entries(result: driver.Result) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("stem", ["matmul_f16", "conv_nhwc", "int8_linear", "sgemm", "fp8_block"])
 def test_entries_of_launches(stem: str) -> None:
     """They compute what the general entry does; launches of more programs than run at once take
-    none of clusters, and those of many programs none but the general one (conv_nhwc of 56 x 56:
-    64 x 128 takes 19.6 us, 128 x 256 by steps of 32 channels 43.6)."""
+    none of clusters, and those of many programs none but the general one, or one of tiles four
+    times as large (conv_nhwc: 98 of 128 x 256 take no longer than 392 of 64 x 128, and these fill
+    the GPU)."""
     result, problem = built(bench(stem))
     assert result.module is not None and result.manifest is not None
     (row,) = result.manifest["kernels"]
@@ -180,7 +181,7 @@ def test_entries_of_launches(stem: str) -> None:
     taken = [choice.choose(row["choice"], tiles, [True] * len(tiles), extents, arguments)
              for extents in ((64, 64), (512, 64), (2048, 64), (1 << 13, 1 << 13))]
     assert any(taken)
-    assert not taken[-1]
+    assert tiles[taken[-1]] == [128, 256] if stem == "conv_nhwc" else not taken[-1]
     for entry in entries(result):
         kernel = next(k for k in result.module.kernels if k.name == entry["entry"])
         simulated(result, problem, kernel)

@@ -24,9 +24,7 @@ from tritonc.ir.types import BF16, I8, Scalar
 from tritonc.records import NamedTuple, dataclass
 from tritonc.source import Span
 
-GENERIC_SPACE = 0
-_SPACE = {GLOBAL_SPACE: ".global", SHARED_SPACE: ".shared", CONSTANT_SPACE: ".const",
-          GENERIC_SPACE: ""}
+_SPACE = {GLOBAL_SPACE: "global", SHARED_SPACE: "shared", CONSTANT_SPACE: "const"}
 
 # Cache policies: suffix of the instruction and the feature it needs.
 LOAD_POLICIES = {
@@ -87,7 +85,7 @@ def words_of(access: Access) -> Words:
 def load(f: FunctionEmitter, access: Access, wanted: Sequence[int],
          other: int | float | None = None) -> dict[int, str]:
     """The `wanted` elements of the vector; `other` where the guard does not hold."""
-    plain = not access.guard and access.cache in ("", "nc") and access.space != GENERIC_SPACE
+    plain = not access.guard and access.cache in ("", "nc")
     if access.element.bits == 1:
         return _load_bools(f, access, wanted, other, plain)
     return _plain_load(f, access, wanted) if plain else _asm_load(f, access, wanted, other)
@@ -280,13 +278,13 @@ def _instruction(f: FunctionEmitter, access: Access, words: Words,
             f.target.require(feature, access.span)
     vector = f".v{words.count}" if words.count > 1 else ""
     bits = min(words.bits, 8 * access.bytes)
-    return f"{name}{_SPACE[access.space]}{policy}{vector}.b{bits}"
+    return f"{name}.{_SPACE[access.space]}{policy}{vector}.b{bits}"
 
 
 def _address(f: FunctionEmitter, access: Access) -> tuple[str, str]:
     """The pointer as an input of inline assembly."""
     t = f"ptr addrspace({access.space})"
-    if access.space in (GLOBAL_SPACE, GENERIC_SPACE):
+    if access.space == GLOBAL_SPACE:
         return "l", f"{t} {access.pointer}"
     return "r", f"i32 {f.op(f'ptrtoint {t} {access.pointer} to i32')}"
 

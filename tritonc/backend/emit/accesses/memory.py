@@ -15,19 +15,13 @@ from functools import partial
 from math import gcd
 
 from tritonc.analysis.records import ACCESS_BYTES
-from tritonc.backend.emit.accesses.access import GENERIC_SPACE, Access, load, store
+from tritonc.backend.emit.accesses.access import Access, load, store
 from tritonc.backend.emit.accesses.ragged import Vector, load_vectors, store_vectors
 from tritonc.backend.emit.accesses.tables import look_up
 from tritonc.backend.emit.elements.arithmetic import combine
 from tritonc.backend.emit.elements.casts import as_bits, from_bits
 from tritonc.backend.emit.function import Emitter, FunctionEmitter
-from tritonc.backend.emit.literals import (
-    CONSTANT_SPACE,
-    address_space,
-    literal,
-    llvm_type,
-    memory_type,
-)
+from tritonc.backend.emit.literals import address_space, literal, llvm_type, memory_type
 from tritonc.backend.emit.registers import (
     access_chunks,
     addressed,
@@ -64,20 +58,9 @@ def _access(f: FunctionEmitter, op: Op, chunk: tuple[int, ...], guard: str, at: 
     name, align = f.values[op.operands[0]][chunk[0] if at < 0 else at], more.get("align", 0)
     if "record" in more:
         name, align = _of_record(f, op, chunk[0], name)
-    space = address_space(pointer)
-    if space == CONSTANT_SPACE and _lanes_differ(f, op):
-        name = f.op(f"addrspacecast ptr addrspace({space}) {name} to ptr")
-        space = GENERIC_SPACE
-    return Access(name, space,
+    return Access(name, address_space(pointer),
                   pointer.element, len(chunk), "" if guard == "true" else guard,
                   more.get("cache") or "", bool(more.get("volatile")), op.span, align)
-
-
-def _lanes_differ(f: FunctionEmitter, op: Op) -> bool:
-    """Whether lanes of a warp load elements of their own.  The cache of constants serves one
-    address at a time, and ptxas takes its loads for short and waits for them soon; such loads go
-    through the first-level cache."""
-    return isinstance(op.result.type, Tile) and any(f.layout(op.result).lane)
 
 
 def _of_record(f: FunctionEmitter, op: Op, register: int, name: str) -> tuple[str, int]:

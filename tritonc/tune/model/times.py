@@ -78,9 +78,13 @@ _BESIDE = 0.34  # of the products that are computed while nothing is loaded, by 
 # 10.0 and 11.4 us, by 128 x 64 9.5 and 10.8).
 _ADDED = 1.0
 _DISTURBED = 0.08  # of the lesser of both that shows
-# Of what a step of tf32 or doubles brings, if a block is alone.  3000 x 2000 x 1000 of doubles: by
+# Of what a step of doubles brings, if a block is alone.  3000 x 2000 x 1000 of doubles: by
 # 128 x 128 316 us, by 64 x 128 in two blocks 301, by 64 x 64 in four 292.
 _SHOWS = 0.3
+# Of a step of tf32 or doubles by a block alone, whose warps read fragments while none multiplies:
+# 64 x 64 x 16 of doubles 1107 cycles, 690 of them busy, 128 x 64 x 16 1856, 1380; 64 x 128 x 32 of
+# tf32 1450, 1024, 128 x 128 x 32 2082, 2048: less of a tile with more results.
+_EXPOSED, _FULL = 400, 128 * 64
 _WORK = 28.0  # operations of single elements in a cycle, beside a product
 _UNPACKED = 45.0  # of those of an operand that is computed where it is read: two in a register
 _PLAIN = 2  # but for so many of a load, which vectorised accesses do not need
@@ -155,7 +159,7 @@ def formula(profile: Profile, depths: tuple[int, ...], target: Target, alone: bo
         wait = beside + wait * (_HIDDEN if beside > wait else 1)
     else:
         busy, wait = busy + beside - inside, wait + beside
-    if widest.kind == "mma" and found[0].bytes >= WORD:
+    if widest.kind == "mma" and found[0].bytes > WORD:
         busy += _SHOWS / blocks * stage_bytes(found[0]) / _PORT
     if len(found) > 1:
         busy *= max(1.0, cost(profile, target))
@@ -349,7 +353,10 @@ def _busy(dot: Feature, one: Use, beside: float = 0) -> float:
 
 
 def _narrow(dot: Feature, one: Use) -> float:
-    """How much longer an instruction of few columns takes, for which rows are read as often."""
+    """How much longer an instruction of few columns takes, for which rows are read as often; tiles
+    of few rows or columns by mma.sync of tf32 or doubles, whose fragments serve less."""
+    if one.kind == "mma" and dot.bytes >= WORD:
+        return max(1.0, 0.75 + 16 / min(dot.extents[-3:-1]))
     columns = dot.extents[-3 if _swapped(dot) else -2]
     return max(1.0, _NARROW * (0.5 + 32 / columns)) if one.kind == "wgmma" else 1.0
 
@@ -382,6 +389,8 @@ def _wait(dot: Feature, one: Use) -> float:
     arriving = (_LATENCY + stage / _ALONE) / (one.ahead + one.persistent)
     far = sum(rows for rows, far in zip(dot.extents[-3:-1], dot.sides) if far)
     found = 0.0 if one.persistent else _ROW * max(0, far - _ROWS)
+    if one.kind == "mma" and dot.bytes >= WORD:
+        return max(arriving, _busy(dot, one)) + _EXPOSED * min(1.0, _FULL / prod(dot.extents[:-1]))
     chain = _CHAIN[one.kind] * max(1, dot.extents[-1] * dot.bytes // (32 * one.slices))
     if one.kind == "mma":
         return arriving + chain + found

@@ -16,11 +16,13 @@ from tritonc.ir.core import Module
 from tritonc.options import Options
 from tritonc.source import Diagnostics, SourceFile
 from tritonc.tune.model.choose import choose
+from tritonc.tune.model.coarse import bodies
 from tritonc.tune.model.features import features
 from tritonc.tune.model.loops import TYPICAL, loops_around
 from tritonc.tune.model.portfolio import cover, portfolio
 from tritonc.tune.model.times import formula
 from tritonc.variants import choice
+from tritonc.variants.variant import Variant, VariantSet
 
 SOURCE = """
 const tunable int TM = {16, 32, 64, 128};
@@ -104,7 +106,8 @@ def test_costs_fit_their_places() -> None:
     for cost in (found.general, *(m.cost for m in found.members)):
         assert cost.processors >= 1 and 0 <= cost.blocks <= choice.MOST_BLOCKS
         assert cost.once <= 1 << 20 and cost.start <= 1 << 20
-        assert all(0 <= n <= choice.MOST_CYCLES for n in (cost.busy, cost.wait, cost.edge))
+        assert all(0 <= n <= choice.MOST_CYCLES
+                   for n in (cost.busy, cost.wait, cost.edge, cost.slow))
 
 
 def test_clusters_on_tensor_cores_run_all_at_once() -> None:
@@ -157,6 +160,33 @@ def test_tiles_of_convolutions() -> None:
         assert (best.binding["TM"], best.binding["TN"]) == tile
 
 
+def test_entries_of_convolutions_on_cores() -> None:
+    """On an H200, 14 x 14 pixels of 512 channels take 159 us by 64 x 128 in clusters of two, and
+    205 by 64 x 64; 28 x 28 of 256 202 and 444; 79 x 341, 32 filters, 766 by 128 x 32, 1202 by the
+    general tile."""
+    p = Program("", (ROOT / "samples/conv_nchw.tc").read_text())
+    _, few = bodies(p.space, p.lower, p.target, choose(p.space, p.lower, p.target), True)
+    assert few is not None
+    found = [tuple(member.binding.values()) for member in few.members]
+    assert (64, 128, 16, 2) in found and (128, 32, 32) in found
+
+
+def test_few_columns_are_not_swapped() -> None:
+    """A grouped convolution of 32 channels takes 75 us by 128 rows on an H200, 102 by the two
+    warpgroups of 256."""
+    p = Program("", (ROOT / "bench/unseen/conv_grouped.tc").read_text())
+    times = [choice.time(formula(features(p.lower({"T": rows}).kernels[0]), (1, 1), p.target),
+                         (rows, 1), (32 * 56 * 56, 8), (3, 3)) for rows in (128, 256)]
+    assert times[0] < times[1]
+
+
+def test_elements_that_are_gathered_one_by_one() -> None:
+    """Halves in NCHW order take 44 to 54 us by 128 x 64 x 32 on an H200, 70 to 120 by 128 x 128 x 8
+    on mma.sync: what is gathered serves as many filters as possible, by whole instructions."""
+    p = Program("", "#define T half\n" + (ROOT / "bench/unseen/conv_nchw.tc").read_text())
+    assert tuple(choose(p.space, p.lower, p.target).values()) == (128, 64, 32)
+
+
 @pytest.mark.parametrize("sample, extents, lengths, tile", [
     ("conv_nchw", (8 * 75 * 332, 32), (1600,), {"TM": 128, "TN": 32, "TK": 32}),
     ("fp8_block", (128, 7168), (2048,), {"TM": 128, "TN": 64}),
@@ -193,3 +223,22 @@ def test_covers() -> None:
             if not all(rest):  # none of them is superfluous
                 kept = [0, *(i for i, keep in zip(chosen, rest, strict=True) if keep)]
                 assert some[kept].min(axis=0).max() > 1.05
+
+
+@pytest.mark.parametrize("extents, length, rows", [
+    ((4095, 4097), 4093, 256), ((4096, 4097), 4096, 256), ((4096, 4104), 4096, 128)])
+def test_rows_that_are_not_aligned(extents: tuple[int, ...], length: int, rows: int) -> None:
+    """Their elements come one by one, fewest by the largest tiles: 4095 x 4097 x 4093 takes 796 us
+    by 128 x 256 on an H200, 866 by 128 x 128.  Aligned, 17 columns of tiles fill the last wave
+    worse than 33."""
+    p = Program("", (ROOT / "bench/suite/matmul_f16.tc").read_text())
+    general = choose(p.space, p.lower, p.target)
+    found = portfolio(p.space, p.lower, p.target, general, 12)
+    assert found is not None
+    known = VariantSet([Variant(m.binding, cost=m.cost) for m in found.members], found.general,
+                       None, [loop._asdict() for loop in found.loops], found.aligned)
+    bindings = [general, *(m.binding for m in found.members)]
+    number = choice.choose(known.rule(range(len(found.members))),
+                           [(b["TM"], b["TN"]) for b in bindings], [True] * len(bindings), extents,
+                           {3: extents[0], 4: extents[1], 5: length})
+    assert bindings[number]["TN"] == rows, bindings[number]

@@ -423,7 +423,7 @@ def _computed(dot: Feature, one: Use) -> float:
 
 def _wait(dot: Feature, one: Use) -> float:
     """Of a step of a block that is alone."""
-    stage = stage_bytes(dot)
+    stage: float = stage_bytes(dot)
     if one.kind == "cores":
         computed = _computed(dot, one)
         return _LATENCY + stage / _LOADED + computed * (

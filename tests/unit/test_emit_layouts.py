@@ -122,16 +122,6 @@ def shuffled(choose: random.Random, layout: Layout) -> tuple[tuple[int, ...], tu
     return tuple(both[:-5]), tuple(both[-5:])
 
 
-@pytest.mark.parametrize("lane", [(64, 32, 16, 1, 2), (1, 64, 2, 32, 16)], ids=str)
-def test_conditions_of_other_lanes(lane: tuple[int, ...]) -> None:
-    """One instruction tells each lane those of all, in place of a shuffle for each register."""
-    source = Layout((128,), (), lane, (4, 8))
-    destination = Layout((128,), (16, 32, 64), tuple(b if b < 4 else 0 for b in lane), (4, 8))
-    program = conversion(I1, source, destination)
-    same(program.run(), execute(program))
-    assert ptx(program, "sm_80").count("vote.sync.ballot") == 1
-
-
 def test_random_conversions_are_of_all_kinds() -> None:
     kinds = set()
     for seed in range(16):

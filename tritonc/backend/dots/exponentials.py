@@ -67,8 +67,6 @@ def wanted_factors(kernel: Kernel) -> list[Value]:
     readers, factors = uses(kernel), list[Value]()
     home = {op: block for block in kernel.blocks for op in block.ops}
     for found in exponentials(kernel):
-        if not computed_from(found.z, "dot"):
-            continue
         factors += [] if found.any_sign else found.factors
         for op in inexact(found, home[found.op], readers):
             factors += [scalar_of(op.operands[1])] if op.name == "fdiv" else scaled(

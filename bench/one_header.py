@@ -31,6 +31,7 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import replace
+from hashlib import sha256
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -373,7 +374,9 @@ def main() -> None:
             known += measure_all(new, sets, tiles, options)
             _save(options, {"commit": commit(), "rows": known})
         if options.tuned:
-            sets["tuned"] = headers("tuned", folder, tuning_files(known, folder))
+            tuning = tuning_files(known, folder)
+            of = sha256(b"".join(path.read_bytes() for path in tuning.values())).hexdigest()[:16]
+            sets["tuned"] = headers("tuned", kept / of, tuning)
         results = {"commit": commit(), "rows": known}
         if options.tuned and not options.compile_only:
             best = {row["name"]: row["best"] for row in known}

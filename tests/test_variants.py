@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from command import tritonc
 from host_tools import INCLUDE, build, need, run, stub
-from variant_sources import FACTS, PRODUCT, SIZES, STREAM, write, write_tuning
+from variant_sources import FACTS, HALVES, PRODUCT, SIZES, STREAM, write, write_tuning
 
 import tritonc as package
 from tritonc.manifest import read
@@ -41,11 +41,13 @@ class At:
 
 def words(rule: str) -> list[str]:
     """A source for a rule of the choice, in the current folder, and how to compile it."""
-    path = write(Path(), f"{rule}.tc", STREAM if rule in ("first", "packed") else PRODUCT)
+    path = write(Path(), f"{rule}.tc", STREAM if rule in ("first", "packed") else
+                 HALVES if rule == "rows" else PRODUCT)
     if rule == "nearest":
         write_tuning(path)
     more = [f"--variant={text}" for text in FACTS] if rule == "first" else {
-        "few": ["--arch=sm_90a"], "packed": ["--tune=T=64"]}.get(rule, ["--variants"])
+        "few": ["--arch=sm_90a"], "rows": ["--arch=sm_90a", "--variants=4"],
+        "packed": ["--tune=T=64"]}.get(rule, ["--variants"])
     return [str(path), *more]
 
 
@@ -350,6 +352,8 @@ CASTS = {"product": ["(const float *)(uintptr_t)a0", "(const float *)(uintptr_t)
 
 def program(name: str, kernel: str) -> str:
     casts, axes = CASTS[kernel], 2 if kernel == "product" else 1
+    if name == "rows":
+        casts = [cast.replace("float", "TRITONC_HALF") for cast in casts]
     taken = [f"a{i}" for i in range(len(casts))]
     extents = ["r0", "r1"][:axes]
     return MAIN.format(
@@ -390,7 +394,7 @@ def cases(kernel: str, seed: int, count: int) -> Iterator[tuple[list[int], list[
         yield [extent() for _ in range(2 if kernel == "product" else 1)], arguments
 
 
-@pytest.mark.parametrize("rule", ["cost", "nearest", "first", "few", "packed"])
+@pytest.mark.parametrize("rule", ["cost", "rows", "nearest", "first", "few", "packed"])
 def test_c_and_python_choose_alike(rule: str, tmp_path: Path) -> None:
     """Whatever the arguments are: the same variant, of those that may run."""
     compilers = [name for name in ("gcc", "g++", "clang++") if shutil.which(name)]

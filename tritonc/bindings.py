@@ -225,7 +225,7 @@ class Bindings:
             return self._rows(kernel)
         return VariantSet([Variant(member.binding, cost=member.cost) for member in found.members],
                           found.general, found.large and (*found.large, -1),
-                          _listed(found.loops))
+                          _listed(found.loops), found.aligned)
 
     def _rows(self, kernel: Kernel) -> VariantSet:
         """Entries for lengths of rows, where nobody chose a tile or a number of warps."""
@@ -287,6 +287,7 @@ class Bindings:
                lower: Lower) -> VariantSet:
         """Those that the user names, with their costs where the model knows them."""
         from tritonc.tune.model.portfolio import priced
+        from tritonc.tune.model.times import aligned
 
         known = {*tunables, "memory_k"}
         bindings = [{**tunables, **{k: v for k, v in each.items() if k in known}}
@@ -296,7 +297,8 @@ class Bindings:
             return VariantSet(given)
         loops, (general, *costs) = found
         return VariantSet([variant._replace(cost=cost) for variant, cost
-                           in zip(given, costs, strict=True)], general, loops=_listed(loops))
+                           in zip(given, costs, strict=True)], general, loops=_listed(loops),
+                          aligned=aligned(kernel, self._target()))
 
     def repriced(self, found: VariantSet, kernel: Kernel, tunables: Mapping[str, int], lower: Lower
                  ) -> VariantSet:
@@ -369,6 +371,7 @@ class Bindings:
         found.variants = [Variant(member.binding, cost=member.cost)
                           for member in chosen.members[:MOST]]
         found.general, found.loops = chosen.general, _listed(chosen.loops)
+        found.aligned = chosen.aligned
         found.notes.append(
             f"variants of {kernel.name}: by the cost model {chosen.served:.0%} of all sizes are "
             f"within 5 % of the best, the worst at {chosen.worst:.2f}")

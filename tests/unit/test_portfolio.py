@@ -21,6 +21,7 @@ from tritonc.tune.model.loops import TYPICAL, loops_around
 from tritonc.tune.model.portfolio import cover, portfolio
 from tritonc.tune.model.times import formula
 from tritonc.variants import choice
+from tritonc.variants.variant import Variant, VariantSet
 
 SOURCE = """
 const tunable int TM = {16, 32, 64, 128};
@@ -104,7 +105,8 @@ def test_costs_fit_their_places() -> None:
     for cost in (found.general, *(m.cost for m in found.members)):
         assert cost.processors >= 1 and 0 <= cost.blocks <= choice.MOST_BLOCKS
         assert cost.once <= 1 << 20 and cost.start <= 1 << 20
-        assert all(0 <= n <= choice.MOST_CYCLES for n in (cost.busy, cost.wait, cost.edge))
+        assert all(0 <= n <= choice.MOST_CYCLES
+                   for n in (cost.busy, cost.wait, cost.edge, cost.slow))
 
 
 def test_clusters_on_tensor_cores_run_all_at_once() -> None:
@@ -193,3 +195,22 @@ def test_covers() -> None:
             if not all(rest):  # none of them is superfluous
                 kept = [0, *(i for i, keep in zip(chosen, rest, strict=True) if keep)]
                 assert some[kept].min(axis=0).max() > 1.05
+
+
+@pytest.mark.parametrize("extents, length, rows", [
+    ((4095, 4097), 4093, 256), ((4096, 4097), 4096, 256), ((4096, 4104), 4096, 128)])
+def test_rows_that_are_not_aligned(extents: tuple[int, ...], length: int, rows: int) -> None:
+    """Their elements come one by one, fewest by the largest tiles: 4095 x 4097 x 4093 takes 796 us
+    by 128 x 256 on an H200, 866 by 128 x 128.  Aligned, 17 columns of tiles fill the last wave
+    worse than 33."""
+    p = Program("", (ROOT / "bench/suite/matmul_f16.tc").read_text())
+    general = choose(p.space, p.lower, p.target)
+    found = portfolio(p.space, p.lower, p.target, general, 12)
+    assert found is not None
+    known = VariantSet([Variant(m.binding, cost=m.cost) for m in found.members], found.general,
+                       None, [loop._asdict() for loop in found.loops], found.aligned)
+    bindings = [general, *(m.binding for m in found.members)]
+    number = choice.choose(known.rule(range(len(found.members))),
+                           [(b["TM"], b["TN"]) for b in bindings], [True] * len(bindings), extents,
+                           {3: extents[0], 4: extents[1], 5: length})
+    assert bindings[number]["TN"] == rows, bindings[number]

@@ -8,10 +8,12 @@ or the axis of the global range that gives a number; variant 0 is the general en
      "points": [{"size": [4096, 4096], "variant": 1}, ...]}
     {"rule": "cost", "loops": [{"factor": 1, "arguments": [5]}],
      "costs": [[processors, blocks, once, start, busy, wait, edge, [depth, ...]], ...],
+     "aligned": [{"argument": 5, "multiple_of": 8}],
      "large": [[128, 256], [processors, ...]]}  # the general entry's large body, if it has two
 
-Where variants are only planned, `large` may have a third element: the variant that has two bodies;
-and its costs `parts` and `part` behind the depths (`Cost`).
+Behind the depths a row may have `parts`, `part` and `slow` (`Cost`); `slow` counts where a fact of
+`aligned` does not hold.  Where variants are only planned, `large` may have a third element: the
+variant that has two bodies.
 Headers have the same in C (`launch/hosts/header_choice.py`), so nothing here may depend on floats.
 `launch/python/native.py` runs these functions once, on words in place of integers.
 Numbers are cut off before they are multiplied, so that 64 bits hold every sum: whatever a launch is
@@ -52,6 +54,7 @@ class Cost(NamedTuple):
     `depths`: how much of each loop around the product a step takes.
     The tiles of a last round are cut into `parts`, where each then has a processor (`last_round`):
     that round takes `part` for a step.
+    `slow`: a step of a block whose operands come element by element, as their rows are not aligned.
     """
 
     processors: int
@@ -64,6 +67,7 @@ class Cost(NamedTuple):
     depths: tuple[int, ...] = ()
     parts: int = 0
     part: int = 0
+    slow: int = 0
 
 
 def select(test: Any, yes: Any, no: Any) -> Any:
@@ -165,6 +169,18 @@ def time_of(cost: Sequence[Any], tiles: Any, whole: Any, covered: Any, steps: An
     return taken if blocks else select(most > 1, LARGEST, taken)
 
 
+def stepping(cost: Sequence[Any], aligned: Any) -> Sequence[Any]:
+    """The cost of a launch whose operands have aligned rows, or have not.
+
+    >>> stepping(Cost(132, 3, 50, 0, 100, 250, 0, (64,), 0, 0, 200), False)[:6]
+    [132, 3, 50, 0, 200, 250]
+    """
+    if not any(cost[10:]):
+        return cost
+    return [*cost[:4], *(select(aligned, each, max(each, cost[10])) for each in cost[4:6]),
+            *cost[6:]]
+
+
 def length(of: Mapping[str, Any], arguments: Values) -> Any:
     """How long a loop is: a product, cut off at every factor.
 
@@ -189,7 +205,8 @@ def choose(choice: Mapping[str, Any], tiles: Sequence[Sequence[int]], allowed: S
     ranked: list[tuple[int, Any]]  # variants, and how bad each is
     if rule == "cost":
         lengths = [length(of, arguments) for of in choice["loops"]]
-        ranked = [(v, time(cost, tile, extents, lengths))
+        aligned = all_hold(choice.get("aligned", ()), extents, arguments)
+        ranked = [(v, time(stepping(cost, aligned), tile, extents, lengths))
                   for v, tile, cost in timed(choice, tiles)]
     elif rule == "nearest":
         given = [log2(number(of, extents, arguments)) for of in choice["sizes"]]
@@ -242,6 +259,14 @@ def holds(fact: Mapping[str, int], value: Any) -> Any:
     return found & (value <= fact["at_most"]) if "at_most" in fact else found
 
 
+def all_hold(facts: Sequence[Mapping[str, Any]], extents: Sequence[Any], values: Values) -> Any:
+    """Whether a launch has all of these facts."""
+    found: Any = True
+    for fact in facts:
+        found &= holds(fact, number(fact, extents, values))
+    return found
+
+
 def is_in_memory(variant: Mapping[str, Any]) -> bool:
     """Whether a variant of the manifest takes memory of the launch for sums."""
     return int(variant["tunables"].get("memory_k", 1)) > 1
@@ -255,9 +280,7 @@ def allowed(requires: Sequence[Mapping[str, Any]], tile: Sequence[int], extents:
         found &= extents[axis] <= reach(part, axis)
     if in_memory:
         found &= count(tile, extents) <= MOST_IN_MEMORY
-    for fact in requires:
-        found &= holds(fact, number(fact, extents, values))
-    return found
+    return found & all_hold(requires, extents, values)
 
 
 def restricted(choice: Mapping[str, Any], kept: Sequence[int]) -> dict[str, Any]:

@@ -51,13 +51,15 @@ class Variant(NamedTuple):
 class VariantSet:
     """The variants of one kernel.  `points`: sizes, each with a place in `variants`, or -1 for the
     general entry; `sizes` says what of a launch they are (`choice.number`).  `loops`: how long the
-    loops around the product are (`choice.length`).  `large`: tile and cost of the large body of the
-    entry that has two, and its place in `variants`, or -1 for the general entry."""
+    loops around the product are (`choice.length`); `aligned`: what holds where its rows are
+    aligned.  `large`: tile and cost of the large body of the entry that has two, and its place in
+    `variants`, or -1 for the general entry."""
 
     variants: list[Variant] = field(default_factory=list)
     general: Cost | None = None
     large: tuple[Sequence[int], Cost, int] | None = None
     loops: list[dict[str, Any]] = field(default_factory=list)
+    aligned: list[dict[str, int]] = field(default_factory=list)
     sizes: list[dict[str, Any]] = field(default_factory=list)
     points: list[tuple[tuple[int, ...], int]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)  # what -v says
@@ -76,6 +78,8 @@ class VariantSet:
         if all(cost is not None for cost in known):
             found: dict[str, Any] = {"rule": "cost", "loops": self.loops,
                                      "costs": [_row(cost) for cost in known if cost]}
+            if self.aligned and any(cost.slow for cost in known if cost):
+                found["aligned"] = self.aligned
             if self.large and (place := self.large[2]) in (-1, *places):
                 found["large"] = [[*self.large[0]], _row(self.large[1]),
                                   *([1 + [*places].index(place)] if place >= 0 else [])]
@@ -92,7 +96,7 @@ class VariantSet:
 
 
 def _row(cost: Cost) -> list[Any]:
-    return [*cost[:7], [*cost.depths], *(cost[8:] if cost.parts else ())]
+    return [*cost[:7], [*cost.depths], *(cost[8:] if cost.parts or cost.slow else ())]
 
 
 def parse(text: str) -> Variant:

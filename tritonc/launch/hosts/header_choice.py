@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tritonc.launch.hosts.header_kernel import KernelFunctions, as_signed, constant
-from tritonc.variants.choice import MOST_IN_MEMORY, is_in_memory, log2, reach, timed
+from tritonc.variants.choice import MOST_IN_MEMORY, is_in_memory, log2, reach, stepping, timed
 
 
 def lines_of(of: KernelFunctions) -> Iterator[str]:
@@ -79,7 +79,7 @@ def choosing(of: KernelFunctions) -> Iterator[str]:
 def _bits(of: KernelFunctions, in_memory: bool) -> Iterator[str]:
     for number, variant in enumerate(of.variants, 1):
         if is_in_memory(variant) == in_memory:
-            conditions = [*_reaches(variant, of.axes), *_facts(of, variant)]
+            conditions = [*_reaches(variant, of.axes), *_facts(of, variant["requires"])]
             if in_memory:
                 conditions.append(f"{_count(of.axes, variant['tile'])} <= {MOST_IN_MEMORY}")
             joined = " && ".join(conditions) or "1"
@@ -100,9 +100,9 @@ def _reaches(variant: Mapping[str, Any], axes: Sequence[str]) -> list[str]:
             for i, (axis, part) in enumerate(zip(axes, variant["tile"], strict=True))]
 
 
-def _facts(of: KernelFunctions, variant: Mapping[str, Any]) -> list[str]:
+def _facts(of: KernelFunctions, facts: Sequence[Mapping[str, Any]]) -> list[str]:
     found = []
-    for fact in variant["requires"]:
+    for fact in facts:
         if "range" in fact:
             name = signed = _number(of, fact)
         else:
@@ -131,6 +131,8 @@ def _cost(of: KernelFunctions) -> Iterator[str]:
         for argument in loop["arguments"]:
             length = f"tritonc_length({length}, {_number(of, {'argument': argument})})"
         yield f"  const int64_t length_{place} = {length};"
+    if "aligned" in choice:
+        yield f"  const int aligned = {' && '.join(_facts(of, choice['aligned']))};"
     yield "  uint64_t least = UINT64_MAX, time;"
     yield "  unsigned best = 0;"
     tiles = [kernel["tile"], *(variant["tile"] for variant in of.variants)]
@@ -146,7 +148,8 @@ def _cost(of: KernelFunctions) -> Iterator[str]:
 def _least(choice: Mapping[str, Any], tiles: Sequence[Sequence[int]], axes: Sequence[str]
            ) -> Iterator[str]:
     """Finds the variant of the least time."""
-    for number, tile, (*numbers, depths) in timed(choice, tiles):
+    for number, tile, row in timed(choice, tiles):
+        depths, fast, slow = row[7], row[:7], stepping(row, "aligned" not in choice)
         steps = "1"
         for place, depth in enumerate(depths):
             steps = f"tritonc_steps({steps}, length_{place}, {depth})"
@@ -156,7 +159,8 @@ def _least(choice: Mapping[str, Any], tiles: Sequence[Sequence[int]], axes: Sequ
             axes[:2], tile[:2], strict=True)) if len(tile) > 1 else "0"
         yield f"  time = tritonc_time({_count(axes, tile)}, {whole}, {covered},"
         yield f"                      {steps},"
-        yield f"                      {', '.join(map(str, numbers))});"
+        numbers = (str(a) if a == b else f"aligned ? {a} : {b}" for a, b in zip(fast, slow))
+        yield f"                      {', '.join(numbers)});"
         condition = f"(allowed >> {number} & 1) && time < least" if number else "time < least"
         yield f"  if ({condition}) {{\n    least = time;\n    best = {number};\n  }}"
 

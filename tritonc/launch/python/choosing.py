@@ -30,6 +30,7 @@ class Chooser:
                               if "argument" in fact}
         self.pointers = sorted(i for i in facts if parameters[i].pointer)
         named = {of["argument"] for of in rule.get("sizes", ()) if "argument" in of}
+        named |= {fact["argument"] for fact in rule.get("aligned", ())}
         around = {i for loop in rule.get("loops", ()) for i in loop["arguments"]}
         self.integers = sorted(named | around | {i for i in facts if not parameters[i].pointer})
 

@@ -31,7 +31,7 @@ from tritonc.tune.model.portfolio import (
     form_of,
     slower,
 )
-from tritonc.tune.model.times import cluster_sizes, computing, doubtful, formula, priced
+from tritonc.tune.model.times import aligned, cluster_sizes, computing, doubtful, formula, priced
 from tritonc.variants import choice
 from tritonc.variants.choice import Cost
 
@@ -100,12 +100,14 @@ class Small(NamedTuple):
 class Few(NamedTuple):
     """Entries beside the general one.  Those of clusters are for launches whose clusters run all at
     once, others for what the tiles of the general entry are too wide or deep for, or too small:
-    their tunables and costs; the costs of the general entry's bodies; the loops."""
+    their tunables and costs; the costs of the general entry's bodies; the loops; what holds where
+    rows are aligned."""
 
     members: tuple[Member, ...]
     general: Cost
     large: tuple[tuple[int, ...], Cost] | None
     loops: tuple[Around, ...]
+    aligned: list[dict[str, int]]
 
 
 class _Candidate(NamedTuple):
@@ -144,7 +146,8 @@ def bodies(space: Mapping[str, Sequence[int]], lower: Lower, target: Target, lar
     few += _others(rows, whole, form, small, few)
     return small, Few(tuple(Member(row.binding, row.cost) for row in few),
                       _general(rows, whole, small).cost,
-                      (whole.tile, whole.cost) if small else None, form.loops) if few else None
+                      (whole.tile, whole.cost) if small else None, form.loops,
+                      aligned(lower(large).kernels[0], target)) if few else None
 
 
 def _combinations(space: Mapping[str, Sequence[int]], lower: Lower, target: Target, large: Binding

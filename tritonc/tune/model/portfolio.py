@@ -20,7 +20,7 @@ from tritonc.source import CompileError
 from tritonc.tune.model.choose import Binding, Lower, Ranked, middle, multiples, neighbours, ranked
 from tritonc.tune.model.features import Profile, features
 from tritonc.tune.model.loops import Around, forms, loops_around
-from tritonc.tune.model.times import IN_MEMORY, cluster_sizes, clusters_meet, doubtful
+from tritonc.tune.model.times import IN_MEMORY, aligned, cluster_sizes, clusters_meet, doubtful
 from tritonc.tune.model.times import priced as cost_of
 from tritonc.variants import choice
 from tritonc.variants.choice import Cost
@@ -70,13 +70,14 @@ class Member(NamedTuple):
 
 
 class Portfolio(NamedTuple):
-    """`general` is the cost of the combination that was given, `loops` those around the product;
-    `worst` how many times as long as the best a size of the grid may take; `served` the share of
-    sizes that take at most `WITHIN` longer."""
+    """`general` is the cost of the combination that was given, `loops` those around the product,
+    `aligned` what holds where its rows are aligned; `worst` how many times as long as the best a
+    size of the grid may take; `served` the share of sizes that take at most `WITHIN` longer."""
 
     general: Cost
     members: tuple[Member, ...]
     loops: tuple[Around, ...]
+    aligned: list[dict[str, int]]
     served: float
     worst: float
 
@@ -140,7 +141,8 @@ def portfolio(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
             and "wgmma" in target.features:
         least = times[[first, *chosen]].min(axis=0)
         members += _in_memory(rows, form, target, least, extents)
-    return Portfolio(known[first][1], tuple(members), form.loops, served, worst)
+    return Portfolio(known[first][1], tuple(members), form.loops, aligned(kernel, target), served,
+                     worst)
 
 
 def _in_memory(rows: Sequence[Ranked], form: Form, target: Target, least: np.ndarray,
@@ -176,9 +178,10 @@ def _is_measured(row: Ranked, tile: Sequence[int], blocks: int) -> bool:
 def slower(cost: Cost, doubt: float) -> Cost:
     """A cost that is `doubt` more: what the model says to be hardly better may be worse, and the
     general entry is there already."""
+    most = choice.MOST_CYCLES
     return cost._replace(**{name: min(round(getattr(cost, name) * (1 + doubt)), most)
-                            for name, most in (("start", 1 << 20), ("busy", choice.MOST_CYCLES),
-                                               ("wait", choice.MOST_CYCLES))})
+                            for name, most in (("start", 1 << 20), ("busy", most), ("wait", most),
+                                               ("slow", most))})
 
 
 def best_at(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,

@@ -19,11 +19,13 @@ and send each other their sums.
 from __future__ import annotations
 
 from math import prod, sqrt
+from weakref import WeakKeyDictionary
 
 from tritonc.backend.dots.split_dots import FEW, MATRIX_WARPS, SUMS, WARPS
 from tritonc.backend.dots.turn_dots import LEAST_ROWS, MOST_ROWS
 from tritonc.backend.launch.choose_warps import ACCUMULATORS, FRAGMENT, warpgroups
 from tritonc.backend.launch.split_loops import loops_to_share
+from tritonc.backend.memory.versions.wanted_facts import wanted_facts
 from tritonc.backend.pipeline.stages import (
     IN_FLIGHT,
     MOST_ASYNCHRONOUS,
@@ -35,7 +37,8 @@ from tritonc.backend.target.matrix import INSTRUCTIONS, LARGE, WGMMA, MatrixInst
 from tritonc.backend.target.target import Target
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_kernel
-from tritonc.ir.core import Kernel
+from tritonc.ir.core import Kernel, Value
+from tritonc.ir.types import is_int
 from tritonc.records import NamedTuple
 from tritonc.tune.model.cost import cost
 from tritonc.tune.model.features import Feature, Profile, joined, places, stage_bytes
@@ -76,6 +79,9 @@ _BESIDE = 0.34  # of the products that are computed while nothing is loaded, by 
 _ADDED = 1.0
 _DISTURBED = 0.08  # of the lesser of both that shows
 _WORK = 28.0  # operations of single elements in a cycle, beside a product
+# Cycles of an element that is brought by itself, where rows are not aligned: 4095 x 4097 x 4093 of
+# halves by 128 x 256 796 us, by 128 x 128 866, by 64 x 64 1935.
+_SINGLE = 0.19
 _UNPACKED = 45.0  # of those of an operand that is computed where it is read: two in a register
 _PLAIN = 2  # but for so many of a load, which vectorised accesses do not need
 PIECE, WORD = 16, 4  # bytes that are copied at once; of elements that CUDA cores multiply
@@ -156,8 +162,11 @@ def formula(profile: Profile, depths: tuple[int, ...], target: Target, alone: bo
     edge = _BEYOND * rows if widest.persistent else _EDGE[widest.kind]
     if widest.kind == "mma" and rows == _LEAST:
         edge = 0
+    single = 0.0 if widest.kind == "cores" else _SINGLE * sum(
+        prod(dot.extents) // m + prod(dot.extents) // n for dot in found
+        for m, n in (dot.extents[-3:-1],))
     return Cost(target.multiprocessors, blocks, _UNIT * once, _UNIT * _START[widest.kind],
-                _cycles(busy), _cycles(wait), _cycles(edge), depths)
+                _cycles(busy), _cycles(wait), _cycles(edge), depths, slow=_cycles(single))
 
 
 def priced(profile: Profile, depths: tuple[int, ...], target: Target, blocks: int,
@@ -200,13 +209,39 @@ def clusters_meet(profile: Profile, target: Target) -> bool:
 
 def cluster_sizes(kernel: Kernel, target: Target) -> tuple[int, ...]:
     """The clusters whose blocks can share the kernel's loops, 1 first."""
-    from tritonc import pass_manager, passes  # none are needed where nothing is known of a launch
-
     if not {"cluster", "wgmma"} <= target.features:  # the times above are of such a target
         return (1,)
-    kernel = copy_kernel(kernel)
-    pass_manager.run(kernel, Context(target=target), passes.OPT)
-    return (1, *SIZES) if isinstance(loops_to_share(kernel), list) else (1,)
+    return (1, *SIZES) if isinstance(loops_to_share(_optimised(kernel, target)), list) else (1,)
+
+
+def aligned(kernel: Kernel, target: Target) -> list[dict[str, int]]:
+    """What must hold of arguments so that copies bring several elements of an operand at once: the
+    facts that a version of the kernel tests, as `choice.holds` has them."""
+    kernel = _optimised(kernel, target)
+    wanted = wanted_facts(kernel, False, operands=True)
+    facts: list[tuple[Value, dict[str, int]]] = [
+        *((value, {"at_least": 1, "at_most": 1}) for value in wanted.units),
+        *((value, {"multiple_of": n}) for value, n in wanted.multiples.items())]
+    found = []
+    for value, fact in facts:
+        while value.op is not None and value.op.name in ("truncate", "sext", "zext"):
+            (value,) = value.op.operands
+        if value in kernel.parameters and is_int(value.type):
+            found.append({"argument": kernel.parameters.index(value), **fact})
+    return found
+
+
+def _optimised(kernel: Kernel, target: Target) -> Kernel:
+    """The kernel after the passes that no layout needs."""
+    if kernel not in _known:
+        from tritonc import pass_manager, passes  # not needed where nothing is known of a launch
+
+        _known[kernel] = copy_kernel(kernel)
+        pass_manager.run(_known[kernel], Context(target=target), passes.OPT)
+    return _known[kernel]
+
+
+_known: WeakKeyDictionary[Kernel, Kernel] = WeakKeyDictionary()
 
 
 def computed_beside(profile: Profile) -> float:

@@ -52,6 +52,10 @@ def test_labels_count_the_runs() -> None:
     assert labels([FIRST, SECOND, AGAIN]) == ["first", "second", "first.2"]
 
 
+def test_the_lists_keep_their_order() -> None:
+    check([*passes.OPT, *passes.BACKEND], passes.ORDER)
+
+
 def test_order_is_checked() -> None:
     check([FIRST, SECOND], [("first", "second", "why not")])
     with pytest.raises(ValueError, match="first must come before second: why not"):

@@ -14,8 +14,8 @@
     adds_taps        loops of known numbers of iterations only add such tiles: threads read rows of
                      them again
     adds_far_taps    the same, of what are no neighbours in memory, as of every other pixel
-    crosses          loops carry a tile of several axes, load only lines and reduce nothing: each
-                     element of one line meets each of another, as in a product
+    crosses          loops carry a tile of several axes, load only lines and reduce nothing in
+                     there: each element of one line meets each of another, as in a product
     segments         a loop goes from one number that is loaded to another: most runs are short
     recurrence       each iteration of a loop reduces a tile of the shape of one that it carries,
                      and loads none of that shape: it waits for lanes and for memory each time, so
@@ -126,7 +126,8 @@ def crosses(kernel: Kernel, cfg: Cfg) -> bool:
     loading = [loop for loop in cfg.loops
                if any(op.name == "load" and shape(op.result.type) for op in loop.ops())]
     return bool(loading) and not any(
-        op.name == "dot" or op.name.startswith("reduce") for op in kernel.ops()) and all(
+        op.name == "dot" or op.name.startswith("reduce") for loop in loading
+        for op in loop.ops()) and all(
         max((_axes(phi.result) for phi in loop.header.phis()), default=0) > max(
             1, *(_axes(op.result) for op in loop.ops() if op.name == "load")) for loop in loading)
 

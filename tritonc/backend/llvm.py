@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from tritonc.analysis.aliases import pointer_roots
+from tritonc.analysis.aliases import Roots, pointer_roots
 from tritonc.analysis.values import origin
 from tritonc.backend.emit import emit_op
 from tritonc.backend.emit.function import FunctionEmitter
@@ -69,7 +69,8 @@ def _shared_memory(emitter: ModuleEmitter, kernel: Kernel, target: Target) -> st
 def _header(kernel: Kernel, target: Target, options: Options) -> str:
     """The function up to its brace: exactly the source's parameters, and the launch bounds."""
     _check_parameters(kernel, target)
-    written, read = _reached(kernel, WRITE), _reached(kernel, READ)
+    roots = pointer_roots(kernel)
+    written, read = _reached(kernel, roots, WRITE), _reached(kernel, roots, READ)
     parameters = []
     for value, info in zip(kernel.parameters, kernel.info, strict=True):
         e = element(value.type)
@@ -87,6 +88,11 @@ def _header(kernel: Kernel, target: Target, options: Options) -> str:
             attributes += f" align {max(alignment, e.element.bytes)}"
         parameters.append(f"{_parameter_type(value)}{attributes} {parameter_name(value, kernel)}")
     launch = [f'"nvvm.reqntid"="{kernel.threads},1,1"']
+    if any(op.name == "fma_dot" for op in kernel.ops()):
+        # Early CSE, which code generation runs three times, looks at no calls of what may become
+        # a coroutine.  No two of the multiply-adds of a product are equal; to find that out took
+        # a fifth of LLVM's time.
+        launch.insert(0, "presplitcoroutine")
     if kernel.attributes.get("cluster", 1) > 1 and "workspace" not in kernel.attributes:
         launch.append(f'"nvvm.cluster_dim"="1,1,{kernel.attributes["cluster"]}"')
     if kernel.attributes.get("min_blocks"):
@@ -133,10 +139,9 @@ def _parameters(f: FunctionEmitter, kernel: Kernel) -> None:
         f.values[value] = [name]
 
 
-def _reached(kernel: Kernel, effect: str) -> set[Value]:
+def _reached(kernel: Kernel, roots: Roots, effect: str) -> set[Value]:
     """The parameters that something with the effect, on global memory, may reach: all, if it is
     not known of one."""
-    roots = pointer_roots(kernel)
     found = {roots.get(op.operands[0]) for op in kernel.ops()
              if effect in op.effects and op.operands}
     return {*kernel.parameters} if None in found else {
@@ -188,7 +193,8 @@ def assemble(text: str, target: Target, options: Options) -> str:
         options.opt_level if size <= LONGEST_OPTIMIZED else 0)
     code = machine(target, level)
     module = llvm.parse_assembly(text)
-    module.verify()
+    if options.verify_each:
+        module.verify()
     optimize(module, code, options)
     return worked_around(str(code.emit_assembly(module)), options)
 

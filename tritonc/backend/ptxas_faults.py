@@ -32,6 +32,8 @@ def separate_high_halves(ptx: str) -> str:
     -O3 remove the second: they compare only the first register of the pair (13.0.88; divisions of
     a convolution's taps, by a constant, got another row's sum).  IMAD.WIDE has no such sum.
     """
+    if "mul.hi." not in ptx:
+        return ptx
     sums = Counter(name for names in SUM.findall(ptx) for name in names)
     uses: Counter[tuple[str, str]] = Counter()
     for kind, name, operands in HIGH_HALF.findall(ptx):
@@ -55,6 +57,8 @@ def read_extents_late(ptx: str) -> str:
     They are constants, but ptxas gives them a register from where they are read first, at entry;
     there a thread has fewer registers than the bodies leave (`setmaxnreg`), so it spills them.
     """
+    if "setmaxnreg" not in ptx:
+        return ptx
     functions = re.split(r"(?m)(?=^\.visible \.entry )", ptx)
     for i, text in enumerate(functions):
         for name, extent in EXTENT.findall(text) if "setmaxnreg" in text else ():

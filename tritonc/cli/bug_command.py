@@ -11,6 +11,7 @@ import sys
 import tarfile
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -61,9 +62,9 @@ def bug_command(files: tuple[str, ...], **given: Any) -> int:
         with open(options.tuning, "rb") as file:
             contents[os.path.basename(options.tuning)] = file.read()
     if language == "tc":
-        kept = _preprocessed(path, text, options)
-        if kept is not None:
-            contents[f"{stem}.i"] = outputs.as_bytes(kept)
+        with suppress(Exception):  # the outcome says what it was
+            done = driver.compile(SourceFile(path, text), options, ("i",))
+            contents[f"{stem}.i"] = outputs.as_bytes(done.outputs["i"])
     runs, stage = _outcome(path, words, contents)
     contents["outcome.txt"] = outputs.as_bytes(
         "\n".join([stage, "", *(run.text() for run in runs)]))
@@ -94,17 +95,11 @@ def _words(given: Mapping[str, Any]) -> list[str]:
     return words
 
 
-def _preprocessed(path: str, text: str, options: Any) -> str | None:
-    try:
-        result = driver.compile(SourceFile(path, text), options, ("i",))
-    except Exception:  # the outcome says what it was
-        return None
-    return result.outputs["i"]
-
-
 def _run(words: Sequence[str]) -> _Run:
+    """Run a command in another process: LLVM ends its own where it finds a bug."""
+    child = [sys.executable, "-X", "faulthandler", "-m", "tritonc", *words]
     try:
-        done = subprocess.run(_child(words), capture_output=True, timeout=_PATIENCE,
+        done = subprocess.run(child, capture_output=True, timeout=_PATIENCE,
                               stdin=subprocess.DEVNULL, check=False)
     except subprocess.TimeoutExpired as late:
         return _Run([*words], None, _decoded(late.stdout) + _decoded(late.stderr))
@@ -113,11 +108,6 @@ def _run(words: Sequence[str]) -> _Run:
 
 def _decoded(data: bytes | None) -> str:
     return (data or b"").decode("utf-8", "replace")
-
-
-def _child(words: Sequence[str]) -> list[str]:
-    """Another process: LLVM ends its own where it finds a bug."""
-    return [sys.executable, "-X", "faulthandler", "-m", "tritonc", *words]
 
 
 def _outcome(path: str, words: Sequence[str], contents: dict[str, bytes]

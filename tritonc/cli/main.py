@@ -13,7 +13,6 @@ Heavy parts are imported by the functions that need them: `tritonc --version` st
 
 from __future__ import annotations
 
-import gc
 import io
 import os
 import signal
@@ -37,7 +36,6 @@ def main() -> None:
         # Like any filter: `tritonc -o - x.tc | head` ends without a message.
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     _open_standard_streams()
-    gc.set_threshold(200_000)  # of 700, it runs some 100 times in a compilation and finds little
     if instruction := os.environ.get("_TRITONC_COMPLETE"):
         from tritonc.cli.completion import complete
 

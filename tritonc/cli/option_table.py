@@ -240,8 +240,8 @@ TABLE: tuple[Option, ...] = (
     Option("start_after", ("--start-after",), "Continue with a .tir file that --stop-after=PASS "
            "wrote.", DEBUGGING, "PASS", commands=("compile", "bug")),
     Option("list_passes", ("--list-passes",), "List the passes in order and exit.", DEBUGGING),
-    Option("verify_each", ("--verify-each",), "Verify the IR after every pass that changes it.",
-           DEBUGGING, commands=_BOTH),
+    Option("verify_each", ("--verify-each",), "Verify the IR after every pass that changes it, and "
+           "LLVM's.", DEBUGGING, commands=_BOTH),
     Option("line_info", ("-lineinfo", "--line-info"), "Put line numbers into the PTX, for "
            "profilers.", DEBUGGING, commands=_BOTH, common=True),
     Option("debug", ("-g", "--debug"), "Write debug information for cuda-gdb, which then stops at "

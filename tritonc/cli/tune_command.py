@@ -13,7 +13,7 @@ import click
 
 from tritonc.cli import console
 from tritonc.cli.option_table import WITHIN
-from tritonc.options import DEFAULT_ARCH, NATIVE, Options
+from tritonc.options import DEFAULT_ARCH, NATIVE
 from tritonc.tune.tuning_file import beside, with_tuning_file
 
 
@@ -73,17 +73,15 @@ def bench_command(files: tuple[str, ...], **given: Any) -> int:
     from tritonc.tune.timing.bench import bench
 
     source, diagnostics = console.read_source(path, options)
+    if given["arch"] is None:
+        options = replace(options, arch=NATIVE)
     failed = False
-    for line in bench(source, _native(options, given), sizes, given["kernel"],
-                      given["seed"] or 0, indices[0], diagnostics, given["against"]):
+    for line in bench(source, options, sizes, given["kernel"], given["seed"] or 0, indices[0],
+                      diagnostics, given["against"]):
         click.echo(line.text)
         failed |= not line.ok
     messages.show(diagnostics.items)
     return console.INPUT_ERROR if failed else console.SUCCESS
-
-
-def _native(options: Options, given: Mapping[str, Any]) -> Options:
-    return replace(options, arch=NATIVE) if given["arch"] is None else options
 
 
 def _source_path(files: tuple[str, ...], given: Mapping[str, Any]) -> str:

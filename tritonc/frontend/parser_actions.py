@@ -12,7 +12,7 @@ of its span and its parts.  Types and declarations are in frontend/parser_declar
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from tritonc.frontend import syntax
 from tritonc.frontend.lexer import Token, character_value, literal_bytes
@@ -21,6 +21,7 @@ from tritonc.frontend.parser_declarations import DeclarationActions
 from tritonc.frontend.parser_types import Typed
 from tritonc.source import Span
 
+T = TypeVar("T")
 # To the right of an unparenthesised range these look as if they belonged to its end.
 _MISLEADING_AFTER_RANGE = frozenset(["+", "-", "<<", ">>"])
 
@@ -119,28 +120,24 @@ class Actions(DeclarationActions):
         return syntax.Name(token.span, token.text)
 
     def number(self, token: Token) -> syntax.Expression:
-        try:
-            return number(token.text, token.span)
-        except ValueError as error:
-            self.diagnostics.error("invalid-literal", token.span, str(error))
-            return syntax.IntLiteral(token.span, 0)
+        wrong: syntax.Expression = syntax.IntLiteral(token.span, 0)
+        return self._read(lambda text: number(text, token.span), token, wrong)
 
     def character(self, token: Token) -> syntax.CharLiteral:
-        try:
-            return syntax.CharLiteral(token.span, character_value(token.text))
-        except ValueError as error:
-            self.diagnostics.error("invalid-literal", token.span, str(error))
-            return syntax.CharLiteral(token.span, 0)
+        return syntax.CharLiteral(token.span, self._read(character_value, token, 0))
 
     def strings(self, *tokens: Token) -> str:
         """What adjacent string tokens spell together; bytes outside UTF-8 become surrogates."""
-        parts: list[bytes] = []
-        for token in tokens:
-            try:
-                parts.append(literal_bytes(token.text))
-            except ValueError as error:
-                self.diagnostics.error("invalid-literal", token.span, str(error))
+        parts = [self._read(literal_bytes, token, b"") for token in tokens]
         return b"".join(parts).decode("utf-8", "surrogateescape")
+
+    def _read(self, reader: Callable[[str], T], token: Token, otherwise: T) -> T:
+        """The value of a literal; `otherwise`, after a message, of a wrong one."""
+        try:
+            return reader(token.text)
+        except ValueError as error:
+            self.diagnostics.error("invalid-literal", token.span, str(error))
+            return otherwise
 
     def call(self, callee: Token, arguments: tuple[syntax.Expression, ...],
              template: tuple[syntax.Expression | syntax.TypeSpec, ...] | None = None

@@ -75,6 +75,19 @@ class TypeSpec(Node):
     volatile: bool = False  # of what a pointer points to
 
 
+class Named(Node):
+    """What has a name."""
+
+    name: str
+    name_span: Span
+
+
+class TypedName(Named):
+    """A name, and the type that a declaration gives it."""
+
+    type: TypeSpec
+
+
 class Qualifier(Node):
     """`restrict`, `__multipleof(8)` and the like, under its canonical name (see QUALIFIERS)."""
 
@@ -82,30 +95,22 @@ class Qualifier(Node):
     argument: Expression | None = None
 
 
-class Parameter(Node):
+class Parameter(TypedName):
     """One parameter; a prototype's may have no name (""), then `name_span` is the type's."""
 
-    name: str
-    name_span: Span
-    type: TypeSpec
     qualifiers: tuple[Qualifier, ...]
 
 
-class Variable(Node):
+class Variable(TypedName):
     """One name of a local declaration; the span begins at the name's declarator, not the type."""
 
-    name: str
-    name_span: Span
-    type: TypeSpec
     initializer: Expression | None
     qualifiers: tuple[Qualifier, ...]
 
 
-class Function(Node):
+class Function(Named):
     """A function; `kernel` says that the source marks it as one.  A prototype has no body."""
 
-    name: str
-    name_span: Span
     kernel: bool
     returns: TypeSpec
     parameters: tuple[Parameter, ...]
@@ -113,12 +118,9 @@ class Function(Node):
     qualifiers: tuple[Qualifier, ...]
 
 
-class Tunable(Node):
+class Tunable(TypedName):
     """`const tunable int TM = {16, 32};`; `values` is None when the list is missing."""
 
-    name: str
-    name_span: Span
-    type: TypeSpec
     values: tuple[Expression, ...] | None
 
 
@@ -129,45 +131,33 @@ class JointTunable(Node):
     rows: tuple[StructValue, ...]
 
 
-class Constant(Node):
+class Constant(TypedName):
     """`const int X = expr;` at file scope; the value is a scalar."""
 
-    name: str
-    name_span: Span
-    type: TypeSpec
     value: Expression
 
 
-class ConstantTable(Node):
+class ConstantTable(TypedName):
     """A table in constant memory: `__constant__ int* delta = alloc_const int[512];`.
 
     `type` is that of the name (a pointer to constant memory).  The size is `extents` elements
     of type `element`; for `= calloc(n)`, `element` is None and `extents` is one count of bytes.
     """
 
-    name: str
-    name_span: Span
-    type: TypeSpec
     element: TypeSpec | None
     extents: tuple[Expression, ...]
 
 
-class Typedef(Node):
+class Typedef(TypedName):
     """`typedef float real;`.  Uses of the name are already replaced."""
 
-    name: str
-    name_span: Span
-    type: TypeSpec
 
-
-class Struct(Node):
+class Struct(Named):
     """`struct pair { float a; int b; }`; `key` is what `TypeSpec.scalar` calls it.
 
     `name` is "" without one, until a typedef gives it one.
     """
 
-    name: str
-    name_span: Span
     key: str
     members: tuple[Variable, ...]
 

@@ -14,7 +14,6 @@ from tritonc.frontend import syntax
 from tritonc.ir.core import Op, ParameterInfo, Value, uses
 from tritonc.ir.ops import OPS, READ, WRITE
 from tritonc.sema import generics
-from tritonc.sema.builtins import library
 from tritonc.sema.context import HINTS, Context, Frame
 from tritonc.sema.operations import implicit, structs
 from tritonc.sema.scope import FunctionEntity, Poisoned, Scope, Signature, Variable
@@ -45,6 +44,8 @@ def call_function(context: Context, entity: FunctionEntity, node: syntax.Call) -
     if entity.home is not None:
         assert context.frame is not None and context.frame.lift is not None
         arguments = [context.operand(a) for a in node.arguments]
+        from tritonc.sema.builtins import library
+
         return library.inline(context, entity, arguments, context.frame.lift)
     arguments = _arguments(context, entity, node)
     entity = generics.chosen(context, entity, arguments, node)

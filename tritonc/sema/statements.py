@@ -10,7 +10,7 @@ from tritonc.frontend import syntax
 from tritonc.ir.core import Block
 from tritonc.ir.types import I1
 from tritonc.sema import generics, loops
-from tritonc.sema.builtins import launch, memory, table
+from tritonc.sema.builtins import launch, table
 from tritonc.sema.context import HINTS, Context, Frame, decayed
 from tritonc.sema.operations import convert, implicit, structs
 from tritonc.sema.predicates import if_conversion
@@ -158,6 +158,8 @@ def _promised(context: Context, qualifier: syntax.Qualifier, term: Term) -> Term
     if term.members:
         return context.error("struct-value", qualifier.span, f"'{qualifier.name}' does not apply "
                              f"to the struct {term.type}")
+    from tritonc.sema.builtins import memory
+
     return memory.promise(context, term, n, qualifier.span, qualifier.argument.span)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tritonc.backend.emit.accesses.memory import FENCE
 from tritonc.backend.emit.function import Emitter, FunctionEmitter
-from tritonc.backend.emit.products.wgmma import WARPGROUP_BITS, warpgroup
 from tritonc.backend.emit.registers import members
+from tritonc.backend.emit.warps import WARPGROUP_BITS, warpgroup
 from tritonc.backend.pipeline.tensors.roles import CONSUMERS, PRODUCER
 from tritonc.ir.core import Op
 from tritonc.ir.layouts.layout import LANE_BITS

@@ -11,9 +11,10 @@ from tritonc.backend.emit.elements.casts import as_bits, from_bits
 from tritonc.backend.emit.elements.packed import whole_word
 from tritonc.backend.emit.function import FunctionEmitter
 from tritonc.backend.emit.module import CONVERGENT
-from tritonc.ir.layouts.layout import WARP_SIZE
+from tritonc.ir.layouts.layout import LANE_BITS, WARP_SIZE
 from tritonc.ir.types import Element
 
+WARPGROUP_BITS = LANE_BITS + 2  # of a thread's number, below that of its warpgroup
 FULL_WARP = "i32 -1"
 _LAST = "i32 31"  # the clamp of a shuffle: the whole warp is one segment
 _SEGMENTS = 8  # where the clamp has the mask of lane bits that number segments
@@ -63,6 +64,11 @@ def of_warp(f: FunctionEmitter, thread: str, bits: int) -> str:
     f.module.declare(name, "i32 (i32, i32, i32, i32)")
     own = f.prelude(f"lshr i32 {thread}, {bits}")
     return f.prelude(f"call i32 @{name}(i32 -1, i32 {own}, i32 0, i32 31) {CONVERGENT}")
+
+
+def warpgroup(f: FunctionEmitter) -> str:
+    """The number of this thread's warpgroup."""
+    return of_warp(f, f.thread, WARPGROUP_BITS)
 
 
 def shuffle_index(f: FunctionEmitter, word: str, lane: str, own: int = 0) -> str:

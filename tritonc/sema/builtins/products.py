@@ -5,6 +5,7 @@ In the source, batch axes trail, [M, K, B] @ [K, N, B]; in Triton-IR they lead.
 
 from __future__ import annotations
 
+from tritonc.frontend import syntax
 from tritonc.sema.context import Context, is_poisoned
 from tritonc.sema.operations import convert, implicit
 from tritonc.sema.operations.subscripts import permute
@@ -27,6 +28,13 @@ def accumulator(element: Number) -> Number:
     if element.is_float:
         return DOUBLE if element.ir.bits == 64 else FLOAT
     return INT if element.ir.bits == 8 else element
+
+
+def product(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
+    """dot(a, b) and dot(a, b, acc)."""
+    acc = arguments[2] if len(arguments) == 3 else None
+    return dot(context, arguments[0], arguments[1], acc, node.span,
+               node.arguments[2].span if acc is not None else None)
 
 
 def dot(context: Context, a: Term, b: Term, acc: Term | None, span: Span, acc_span: Span | None,

@@ -16,7 +16,7 @@ from tritonc.frontend import syntax
 from tritonc.ir.ops import ORDERS, SCOPES
 from tritonc.later import LaterModule
 from tritonc.records import NamedTuple
-from tritonc.sema.builtins import launch, memory
+from tritonc.sema.builtins import launch, products
 from tritonc.sema.context import Context, Words
 from tritonc.sema.scope import FunctionEntity
 from tritonc.sema.types import constants
@@ -24,10 +24,11 @@ from tritonc.sema.types.ctypes import STRING_TYPE
 from tritonc.sema.types.term import POISON, Term
 
 if TYPE_CHECKING:
-    from tritonc.sema.builtins import bits, math, moves, sort, tiles
+    from tritonc.sema.builtins import bits, math, memory, moves, sort, tiles
 else:
-    bits, math, moves, sort, tiles = (LaterModule(f"tritonc.sema.builtins.{name}")
-                                      for name in ("bits", "math", "moves", "sort", "tiles"))
+    bits, math, memory, moves, sort, tiles = (
+        LaterModule(f"tritonc.sema.builtins.{name}")
+        for name in ("bits", "math", "memory", "moves", "sort", "tiles"))
 
 Lower = Callable[[Context, syntax.Call, list[Term]], Term]
 
@@ -217,7 +218,7 @@ BUILTINS: tuple[Builtin, ...] = (
          structs=True),
     _row("histogram(x, bins)", 2, 2, "How many elements of an integer tile are 0, 1, ..., "
          "bins - 1, an int tile; others do not count.", moves.histogram),
-    _row("dot(a, b, acc)", 2, 3, "The matrix product a @ b, plus acc.", tiles.product),
+    _row("dot(a, b, acc)", 2, 3, "The matrix product a @ b, plus acc.", products.product),
     # shapes
     _row("trans(x, axes...)", 1, None, "The axes in the order given; reversed without one.",
          tiles.transpose),

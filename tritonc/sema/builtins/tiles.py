@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from tritonc.frontend import syntax
-from tritonc.sema.builtins import combine, products
+from tritonc.sema.builtins import combine
 from tritonc.sema.context import Context
 from tritonc.sema.operations import convert, subscripts
 from tritonc.sema.scope import FunctionEntity
@@ -140,13 +140,6 @@ def named_scan(context: Context, node: syntax.Call, arguments: list[Term]) -> Te
         return combine.combine(context, node, arguments[0], axis, operation, True, reverse)
     numbers = _numbers(context, node, arguments, operation)
     return scan(_KINDS[operation], context, node, numbers, reverse)
-
-
-def product(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
-    """dot(a, b) and dot(a, b, acc)."""
-    acc = arguments[2] if len(arguments) == 3 else None
-    return products.dot(context, arguments[0], arguments[1], acc, node.span,
-                        node.arguments[2].span if acc is not None else None)
 
 
 # --- shapes ---

@@ -22,15 +22,7 @@ from tritonc.records import NamedTuple
 from tritonc.tune.model.choose import Binding, Lower, ranked
 from tritonc.tune.model.features import Profile
 from tritonc.tune.model.loops import Around
-from tritonc.tune.model.portfolio import (
-    DOUBT,
-    DOUBT_SCALED,
-    MOST_SENT,
-    Form,
-    Member,
-    form_of,
-    slower,
-)
+from tritonc.tune.model.portfolio import DOUBT_SCALED, MOST_SENT, Form, Member, form_of, slower
 from tritonc.tune.model.times import aligned, cluster_sizes, computing, doubtful, formula, priced
 from tritonc.variants import choice
 from tritonc.variants.choice import Cost
@@ -64,6 +56,7 @@ _LEAST_WORK, _LARGEST = 1 << 27, 1 << 40  # multiply-adds of those launches
 # Of other entries, at most so many: each lessens the fourth power of the logarithm of what launches
 # take too long by, which is mostly that of the worst.
 _OTHERS, _POWER, _WORTH_OTHER = 2, 4, 0.001
+_DOUBT = 0.03
 _DOUBT_CORES = 0.2  # conv_nchw of 28 x 28 by 64 x 128 took 1.2 times as long as by two bodies
 _MOST_THREADS = 256  # 32 x 256 by four warpgroups: 1.8 times as long as 64 x 128 (conv_nhwc_flat)
 # Of products whose operand each tile computes anew.  Int4 weights, 2048 in cube: 0.049 ms by 512
@@ -229,7 +222,7 @@ def _few(rows: Sequence[_Candidate], whole: _Candidate, form: Form, target: Targ
                 if prod((*launch[0], *launch[1])) >= _LEAST_WORK]
     least = [*map(min, *(_timed(row, launches).times for row in (
         whole, _general(rows, whole, small))))]
-    doubt = DOUBT_SCALED if any(feature.scaled for feature in whole.profile) else DOUBT
+    doubt = DOUBT_SCALED if any(feature.scaled for feature in whole.profile) else _DOUBT
     known = []
     for row in rows:
         if prod(row.tile) > MOST_SENT or row.threads > _MOST_THREADS or (
@@ -268,7 +261,7 @@ def _others(rows: Sequence[_Candidate], whole: _Candidate, form: Form, small: Sm
     lengths = [length // _TAPS ** (len(form.loops) - 1) for length in _ALL_LENGTHS]
     launches = [launch for launch in _launches(form, _ALL_EXTENTS, _BATCHES, lengths)
                 if _LEAST_WORK <= prod((*launch[0], *launch[1])) <= _LARGEST]
-    known = [_timed(row._replace(cost=slower(row.cost, DOUBT + doubtful(row.profile, row.cost))),
+    known = [_timed(row._replace(cost=slower(row.cost, _DOUBT + doubtful(row.profile, row.cost))),
                     launches)
              for row in rows if row.threads <= _MOST_THREADS and (
                  not converted or (prod(row.tile) >= LARGE

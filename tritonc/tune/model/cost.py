@@ -20,7 +20,6 @@ from tritonc.backend.target.register_limits import (
 from tritonc.backend.target.target import Target
 from tritonc.tune.model.features import Feature, Profile, joined, places, stage_bytes
 from tritonc.tune.model.residency import Chained, busy, crowded, held
-from tritonc.tune.model.rows import stream_cost
 
 SPILLS = 1e6  # the least cost of what spills, or does not run: any other candidate is better
 # Numbers that GPUs from sm_60 on share, or nearly so.
@@ -50,6 +49,8 @@ def cost(profile: Profile, target: Target, extents: Sequence[int] = ()) -> float
         return inf
     dots = joined([f for f in profile if f.kind == "dot"])
     if not dots:
+        from tritonc.tune.model.rows import stream_cost  # where there is no product
+
         return stream_cost(profile, target, extents)
     found = [_instructions(dot, target) for dot in dots]
     if len(dots) == 1:

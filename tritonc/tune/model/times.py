@@ -62,6 +62,7 @@ _PORT = 47.0  # that a multiprocessor brings from the second-level cache by asyn
 _BOXES = 46.0  # by TMA for large tiles, which leave the cache with little to repeat;
 _ALONE = 53.0  # and one block; or blocks of one warpgroup that computes which rows it copies,
 _TOGETHER = 36.0  # and warpgroups that do so together, and wait for each other;
+_SHORT_BOXES = 1 / 8  # a power: 64 x 512 x 512 x 512 by 128 x 128 x 32 37.3 us, by x 64 34.3;
 _LOADED = 80.0  # by loads into registers, beside their latency
 # Multiply-adds in a cycle of a multiprocessor.
 _RATES = {"wgmma": 1540.0, "mma": 900.0, "cores": 128.0}  # the first two of 16-bit numbers
@@ -359,7 +360,7 @@ def _busy(dot: Feature, one: Use, beside: float = 0) -> float:
     computed = prod(dot.extents) / (_RATES[one.kind] * 2 / dot.bytes) * _narrow(dot, one) + beside
     rate = _ALONE if one.gathers else _PORT if not one.persistent else (
         _TOGETHER if dot.computed else _BOXES)
-    brought = stage_bytes(dot) / rate * (1 if one.persistent else _short(dot))
+    brought = _brought(dot, one) / rate * (1 if one.persistent else _short(dot))
     few = _FEW if one.persistent and (one.ahead < 2 or _short(dot) > 1) else 1.0
     return few * (max(computed, brought) + _DISTURBED * min(computed, brought))
 
@@ -368,6 +369,13 @@ def _narrow(dot: Feature, one: Use) -> float:
     """How much longer an instruction of few columns takes, for which rows are read as often."""
     columns = dot.extents[-3 if _swapped(dot) else -2]
     return max(1.0, _NARROW * (0.5 + 32 / columns)) if one.kind == "wgmma" else 1.0
+
+
+def _brought(dot: Feature, one: Use) -> float:
+    """Bytes of a stage as they count for a block that is alone: rows that threads compute and copy
+    as whole lines, those of boxes little more than they have."""
+    return stage_bytes(dot) * (1 if not one.persistent else _short(dot) ** (
+        2 if dot.computed else _SHORT_BOXES))
 
 
 def _short(dot: Feature) -> float:
@@ -395,6 +403,7 @@ def _wait(dot: Feature, one: Use) -> float:
             1.4 if one.late else _BESIDE)
     if one.ahead < 1:  # nothing is brought while something is computed
         return _LATENCY + stage / _ALONE + _busy(dot, one)
+    stage = _brought(dot, one)
     arriving = (_LATENCY + stage / _ALONE) / (one.ahead + one.persistent)
     far = sum(rows for rows, far in zip(dot.extents[-3:-1], dot.sides) if far)
     found = 0.0 if one.persistent else _ROW * max(0, far - _ROWS)

@@ -15,8 +15,8 @@ from tritonc.backend.emit.accesses.tensor_maps import (
     shared_pointer,
 )
 from tritonc.backend.emit.function import Emitter, FunctionEmitter
-from tritonc.backend.emit.products.wgmma import WARPGROUP_BITS, shared_address, warpgroup
-from tritonc.backend.emit.warps import FULL_WARP
+from tritonc.backend.emit.products.wgmma import shared_address
+from tritonc.backend.emit.warps import FULL_WARP, WARPGROUP_BITS, warpgroup
 from tritonc.backend.pipeline.tensors.roles import PRODUCER
 from tritonc.ir.core import Op, Value
 from tritonc.ir.layouts.layout import WARP_SIZE

@@ -21,8 +21,8 @@ from collections.abc import Sequence
 from tritonc.backend.emit.function import Emitter, FunctionEmitter
 from tritonc.backend.emit.literals import GLOBAL_SPACE, SHARED_SPACE
 from tritonc.backend.emit.module import CONVERGENT
-from tritonc.backend.emit.products.wgmma import WARPGROUP_BITS, shared_address
-from tritonc.backend.emit.warps import FULL_WARP
+from tritonc.backend.emit.products.wgmma import shared_address
+from tritonc.backend.emit.warps import FULL_WARP, WARPGROUP_BITS
 from tritonc.backend.pipeline.tensors.roles import CONSUMERS, PRODUCER, PRODUCER_WARPS
 from tritonc.backend.pipeline.tensors.tensor_access import ENDLESS
 from tritonc.ir.core import Op, Value

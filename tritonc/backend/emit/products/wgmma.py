@@ -34,17 +34,16 @@ from tritonc.backend.emit.elements.casts import as_bits
 from tritonc.backend.emit.function import BufferAddress, Emitter, FunctionEmitter, Names
 from tritonc.backend.emit.literals import SHARED_SPACE, literal, llvm_type
 from tritonc.backend.emit.module import CONVERGENT
-from tritonc.backend.emit.warps import of_warp, to_words
+from tritonc.backend.emit.warps import to_words, warpgroup
 from tritonc.backend.target.matrix import BY_NAME, MatrixInstruction
 from tritonc.ir.cfg import reached
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.layouts.fragment import a_fragment, accumulator_fragment, instances
-from tritonc.ir.layouts.layout import LANE_BITS, SharedLayout
+from tritonc.ir.layouts.layout import SharedLayout
 from tritonc.ir.layouts.shared_layout import tensor_core, transpose
 from tritonc.ir.types import Buffer, Scalar, Tile, scalar, shape
 from tritonc.records import NamedTuple
 
-WARPGROUP_BITS = LANE_BITS + 2  # of a thread's number, below that of its warpgroup
 ROWS = 64  # of one instruction
 _MODES = {0: 0, 128: 1, 64: 2, 32: 3}
 _ADDRESS_BITS = (1 << 18) - 1
@@ -104,11 +103,6 @@ def shared_address(f: FunctionEmitter, buffer: BufferAddress, offset: int = 0) -
     if buffer.offset + offset:
         base = f.prelude(f"add i32 {base}, {buffer.offset + offset}")
     return f.op(f"add i32 {base}, {buffer.dynamic}") if buffer.dynamic else base
-
-
-def warpgroup(f: FunctionEmitter) -> str:
-    """The number of this thread's warpgroup."""
-    return of_warp(f, f.thread, WARPGROUP_BITS)
 
 
 class _Product:

@@ -56,6 +56,7 @@ PLAIN = ("gemv", "int4_gemv")  # without a choice of tiles
 ARCH, WITHIN = "sm_90a", 0.01
 PREFIX = {"ours": "", "tuned": "other "}  # of the names of their variants; first words are groups
 SCREEN = 4  # variants, and other tiles, that are compared with care, by what a glance gives
+GRAPHS = 3  # of each candidate that is compared
 DOUBT = 1.25  # of times that only a glance gave: below 10 us they are wrong by so much
 
 
@@ -208,12 +209,12 @@ def measured(workload: Workload, headers: Mapping[str, Header], tiles: Mapping[s
     for name, place in tiles.items():
         modules[name] = _module(place).kernels, row
     found = suite_measure.measure(bare, modules, rounds, least_ms, [], lambda text: None,
-                                  screen=SCREEN)
+                                  screen=SCREEN, graphs=GRAPHS)
     samples = dict(found["times"])
     for which, header in headers.items():  # a launch's variant is the launch once more
         same = f"{PREFIX[which]}variant {_number(workload, header)}"
-        if same in samples and which in samples:
-            samples[which] = samples[same] = samples[which] + samples[same]
+        if which in samples:
+            samples[which] = samples[same] = samples[which] + samples.get(same, [])
     times = {name: statistics.median(values) for name, values in samples.items()}
     return {"times": times, "glances": found["screened"], "compared": found["compared"],
             "wrong": found["wrong"]}
@@ -342,7 +343,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=2, help="of compilations to compare")
     parser.add_argument("--more", type=int, default=0, metavar="N",
                         help="beside other tiles, too: N that the cost model thinks the best")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=3, help="through each graph")
     parser.add_argument("--least-ms", type=float, default=1.0, help="of a sample")
     parser.add_argument("--limit", type=float, default=math.inf, help="seconds to begin sizes in")
     parser.add_argument("--json", type=Path, help="write what was measured to a file")

@@ -38,7 +38,7 @@ from typing import Any
 
 import paper_built
 import suite_support
-from header_library import Header, of_launch
+from header_library import Header, code_of, is_same, of_launch
 from suite_support import Workload
 from suite_worker import ROOT, Job, commit
 
@@ -53,11 +53,12 @@ from tritonc.tune.search.space import search_space
 
 GROUPS = suite_support.GROUPS[:9]  # products and convolutions;
 PLAIN = ("gemv", "int4_gemv")  # without a choice of tiles
-ARCH, WITHIN = "sm_90a", 0.01
+ARCH, WITHIN = "sm_90a", 0.005
 PREFIX = {"ours": "", "tuned": "other "}  # of the names of their variants; first words are groups
 SCREEN = 4  # variants, and other tiles, that are compared with care, by what a glance gives
 GRAPHS = 3  # of each candidate that is compared
-DOUBT = 1.25  # of times that only a glance gave: below 10 us they are wrong by so much
+# Of times that only a glance gave: below 10 us they are wrong by so much; of those of one graph.
+DOUBT, DOUBT_ONCE = 1.25, 1.02
 
 
 def write_headers(macros: Mapping[str, Sequence[str]], folder: Path, tuning: Mapping[str, Path],
@@ -210,14 +211,28 @@ def measured(workload: Workload, headers: Mapping[str, Header], tiles: Mapping[s
         modules[name] = _module(place).kernels, row
     found = suite_measure.measure(bare, modules, rounds, least_ms, [], lambda text: None,
                                   screen=SCREEN, graphs=GRAPHS)
-    samples = dict(found["times"])
-    for which, header in headers.items():  # a launch's variant is the launch once more
-        same = f"{PREFIX[which]}variant {_number(workload, header)}"
-        if which in samples:
-            samples[which] = samples[same] = samples[which] + samples.get(same, [])
+    samples = _of_equal_code(workload, headers, tiles, found["times"])
     times = {name: statistics.median(values) for name, values in samples.items()}
     return {"times": times, "glances": found["screened"], "compared": found["compared"],
             "wrong": found["wrong"]}
+
+
+def _of_equal_code(workload: Workload, headers: Mapping[str, Header], tiles: Mapping[str, str],
+                   samples: Mapping[str, Sequence[float]]) -> dict[str, Sequence[float]]:
+    """The samples of each, with those of what is the same machine code: a launch is its variant,
+    and a tile by itself may be a variant.  Below 10 us the same code differs by 5 per cent."""
+    code = {name: next(iter(code_of(Path(place).with_suffix(".cubin").read_bytes()).values()))
+            for name, place in tiles.items() if name in samples}
+    for which, header in headers.items():
+        names = [f"{PREFIX[which]}variant {number}" for number in range(len(header.code))]
+        taken = _number(workload, header)
+        code |= {name: own for number, (name, own) in enumerate(zip(names, header.code))
+                 if name in samples or number == taken}
+        if which in samples:
+            code[which] = header.code[taken]
+    return {**samples, **{name: [value for other, same in code.items() if is_same(own, same)
+                                 for value in samples.get(other, ())]
+                          for name, own in code.items()}}
 
 
 def measure_all(workloads: Sequence[Workload], sets: Mapping[str, Mapping[str, Header]],
@@ -286,11 +301,14 @@ def tuning_files(rows: Sequence[Job], folder: Path) -> dict[str, Path]:
         mine = [row for row in rows if row["stem"] == stem]
         times = []  # of each size, by tunables
         for row in mine:
-            known = {**{n: DOUBT * t for n, t in row["glances"].items()},
-                     **row.get("compared", {}),
-                     **{n: t for n, t in row["times"].items() if n not in PREFIX}}
-            times.append({tuple(sorted(_tile(name, row).items())): t
-                          for name, t in known.items() if name not in row["wrong"]})
+            of: dict[tuple[tuple[str, int], ...], float] = {}
+            for known, doubt in ((row["glances"], DOUBT), (row.get("compared", {}), DOUBT_ONCE),
+                                 (row["times"], 1.0)):
+                own = {name: tuple(sorted(_tile(name, row).items())) for name in known
+                       if name not in PREFIX and name not in row["wrong"]}
+                of |= {tile: doubt * min(known[name] for name in own if own[name] == tile)
+                       for tile in own.values()}
+            times.append(of)
         names = sorted(set().union(*times))
         best = [min(of.values()) for of in times]
         ratios = np.array([[of.get(name, math.inf) / least for of, least in zip(times, best)]

@@ -384,10 +384,10 @@ def _best_of_each(samplers: Mapping[str, Sampler], gap: float
     chosen, compared = {}, {}
     for rivals in groups.values():
         if len(rivals) > 1:
-            times = {name: min(of) for name, of in in_turn(rivals, 3, gap / 4).items()}
-            best = min(times, key=times.__getitem__)
+            taken = in_turn(rivals, 3, gap / 4)
+            best = min(taken, key=lambda name: min(taken[name]))
             rivals = {best: rivals[best]}
-            compared |= times
+            compared |= {name: statistics.median(of) for name, of in taken.items()}
         chosen |= rivals
     return chosen, compared
 

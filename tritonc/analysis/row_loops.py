@@ -26,6 +26,8 @@
                      for the one before it, so there had better be few programs
     columns_alone    loops go from row to row, by a stride that only parameters know, with a line of
                      columns: there are as many programs as pieces of columns
+    combines_rows    such loops only add rows up, or pick elements of them: `widen_loops` has warps
+                     share the rows
     counts_in_loops  histograms are made in a loop
     adds_to_few      a program adds what it found to one address, or to those that loaded numbers
                      name, and asks for no old value: the fewer programs, the fewer additions
@@ -48,7 +50,8 @@ from tritonc.analysis.counters import counter_of
 from tritonc.analysis.values import int_of, origin, slice_of
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Kernel, Op, Value, uses
-from tritonc.ir.types import Tile, element, is_float, shape
+from tritonc.ir.rules import REDUCTIONS
+from tritonc.ir.types import Pointer, Tile, element, is_float, shape
 
 _FEW_LOADS = 3
 _NUMBERED = ("get_program_id", "get_global_range")
@@ -109,14 +112,16 @@ def sums_columns(kernel: Kernel, cfg: Cfg) -> bool:
         op.name == "load" and isinstance(op.result.type, Tile)
         for op in loop.ops())]
     carried = {phi.result for loop in loading for phi in loop.header.phis()}
-    columns = [op for op in kernel.ops() if op.name == "reduce"
-               and len(shape(op.operands[0].type)) - 1 not in op.attributes["axes"]]
-    if any(op.operands[0] in carried for op in columns):
+    columns = [op for op in kernel.ops() if op.name in ("reduce", "reduce_with")
+               and len(shape(op.operands[0].type)) - 1 not in (
+                   op.attributes.get("axes") or [op.attributes["axis"]])]
+    if any(origin(op.operands[0], ("reshape", "trans")) in carried for op in columns):
         return True
     insides = [set(loop.ops()) for loop in loading
                if not any(op.name == "store" for op in loop.ops())]
     return any(each.name == "load" and shape(each.result.type) == shape(op.operands[0].type)
-               for op in columns if not op.attributes["kind"].endswith("add")  # see `late_sums`
+               for op in columns if not op.attributes.get("kind", "add").endswith("add")  # see
+               # `late_sums`
                for inside in insides if op in inside
                for each in slice_of(op.operands[:1], inside, ("load",)))
 
@@ -238,6 +243,15 @@ def columns_alone(kernel: Kernel, cfg: Cfg) -> bool:
                if op.name == "load" and isinstance(t := op.result.type, Tile)]
     return bool(loading) and all(len(t.shape) == 1 and walks_rows(loop, False)
                                  for loop, t in loading)
+
+
+def combines_rows(kernel: Kernel, cfg: Cfg) -> bool:
+    """Whether loops from row to row, over columns alone, combine their rows."""
+    return columns_alone(kernel, cfg) and all(
+        (made := loop.next(phi).op) is not None and phi.result in made.operands
+        and (made.name == "select" or made.name in REDUCTIONS)
+        for loop in cfg.loops if loop.latch is not None for phi in loop.header.phis()
+        if isinstance(phi.result.type, Tile) and not isinstance(phi.result.type.element, Pointer))
 
 
 def walks_rows(loop: Loop, shared: bool = True) -> bool:

@@ -17,17 +17,7 @@ from tritonc.ir.core import Block, Op, Value
 from tritonc.ir.types import element, is_int, shape
 from tritonc.prove.certificates import entails
 from tritonc.prove.model import Symbol, program_facts
-from tritonc.prove.terms import (
-    ONE,
-    Claim,
-    Index,
-    Need,
-    Rule,
-    Terms,
-    fits,
-    substituted,
-    symbols_of,
-)
+from tritonc.prove.terms import ONE, Claim, Index, Need, Rule, Terms, fits, substituted, symbols_of
 from tritonc.records import dataclass
 
 _SPLITS = 2  # cases within cases

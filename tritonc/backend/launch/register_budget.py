@@ -25,6 +25,7 @@ the rest by the tables of docs/performance.md.
 from __future__ import annotations
 
 from tritonc.analysis.registers.pressure import Estimate, pressure
+from tritonc.analysis.row_loops import sums_columns
 from tritonc.backend.memory.versions.general import rare
 from tritonc.backend.pipeline.staged_loop import DOTS, held_elements
 from tritonc.backend.pipeline.tensors.roles import has_producer
@@ -51,6 +52,7 @@ OVER = 1.4  # times as much does not fit, however the assembler orders what is c
 SECOND = 1.2
 ENOUGH = 16  # warps of a multiprocessor, for products on CUDA cores: they hide each other's waits
 WARPGROUP = 4  # warps
+COLUMNS = 1.4  # of an estimate: of columns each iteration ahead has addresses of its own
 _ROWS = {"reduce", "reduce_with"}
 SHARES = (3 / 4, 1 / 2, 3 / 8, 1 / 4)  # of the threads of a multiprocessor, for rows
 # Of streams: shares of the threads of a multiprocessor, with how much the estimate may exceed the
@@ -143,12 +145,16 @@ def _product_blocks(kernel: Kernel, target: Target, loops: list[Loop],
 
 def _row_threads(kernel: Kernel, target: Target, loops: list[Loop], estimate: Estimate) -> int:
     """How many threads of rows shall be resident; 0 for any number."""
-    needed = _fast(estimate)
+    needed: float = _fast(estimate)
+    if sums_columns(kernel, estimate.cfg):  # few programs, which load far ahead: none is to spill
+        needed = max(needed, COLUMNS * estimate.pressure().registers)
     streaming = any(map(_loads_tiles, loops))
     most, middle, less, least = (round(share * target.threads_per_multiprocessor)
                                  for share in SHARES)
     choices = [middle, less, least] if streaming else [middle]
-    if not streaming and not any(op.attributes.get("piecewise") for op in kernel.ops()):
+    general = rare(estimate.cfg, estimate.cfg.order)
+    if not streaming and not any(op.attributes.get("piecewise") for block in kernel.blocks
+                                 if block not in general for op in block.ops):
         choices.insert(0, most)
     for threads in choices:
         slack = LOOP_SLACK if streaming else SLACK if threads == most else 1.0

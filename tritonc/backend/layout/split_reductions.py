@@ -40,6 +40,8 @@ from tritonc.ir.layouts import layout_ops
 from tritonc.ir.layouts.layout import Layout, axis_bases
 from tritonc.ir.types import I1, Tile, element, make, shape
 
+MOST = 64  # registers of what warps tell each other
+
 
 def split_reductions(kernel: Kernel, context: Context) -> bool:
     """Split every reduction whose axes reach across warps."""
@@ -131,8 +133,12 @@ class _Steps:
             self.each("trans", layout_ops.transpose(self.layout, order), permutation=order)
 
     def gather(self, *axes: int) -> None:
-        """All elements along the axes into each thread that has one of them."""
-        self.each("convert_layout", into_registers(self.layout, axes))
+        """All elements along the axes into each thread that has one of them; where these would be
+        too many, into so many more threads as have copies."""
+        layout = into_registers(self.layout, axes)
+        if layout.registers * sum(max(element(v.type).bits, 32) for v in self.values) > 32 * MOST:
+            layout = over_copies(layout, axes)
+        self.each("convert_layout", layout)
 
     def reduce(self, *axes: int) -> None:
         left = layout_ops.slice_axes(self.layout, axes)
@@ -180,6 +186,15 @@ def split_axes(layout: Layout, axes: tuple[int, ...], distant: tuple[int, ...]) 
             shape.append(size)
     assert prod(shape) == layout.size
     return tuple(shape), tuple(inside), tuple(across)
+
+
+def over_copies(layout: Layout, axes: Collection[int]) -> Layout:
+    """The layout with bits that are not of `axes` in lanes that hold copies, not in registers."""
+    kept = {basis for axis in axes for basis in axis_bases(layout.shape, axis)}
+    moved = [basis for basis in layout.register if basis and basis not in kept]
+    lane = [basis or (moved.pop() if moved else 0) for basis in layout.lane]
+    register = tuple(basis for basis in layout.register if basis in kept or basis in moved)
+    return Layout(layout.shape, register, tuple(lane), layout.warp)
 
 
 def into_registers(layout: Layout, axes: Collection[int]) -> Layout:

@@ -33,6 +33,7 @@ from __future__ import annotations
 from tritonc.analysis.aliases import pointer_roots, stores_may_reach
 from tritonc.analysis.row_loops import only_adds, sums_columns, waits_for_itself, walks_rows
 from tritonc.analysis.values import needed, slice_of
+from tritonc.backend.memory.versions.general import rare
 from tritonc.backend.pipeline.loop_slice import Slice, advance, find_slice, initial_values
 from tritonc.backend.pipeline.staged_loop import DOTS, Guards, held_elements
 from tritonc.backend.pipeline.tensors.roles import has_producer
@@ -62,6 +63,7 @@ STEPS_ROOM, STEPS_TIMES = 128, 8
 ROWS_ROOM, ROWS_TIMES, FEWEST = 112, 7, 4
 # Where lanes tell each other a number of a row, once: KL of 32000 0.140 ms, 0.132 so.  Two ahead
 # are slower: cross-entropy of 50257 classes 0.214 ms, 0.231, attention by pages 0.294, 0.355.
+# General bodies, whose elements take a register each, would spill.
 LANES_ROOM = 128
 EXCHANGES = frozenset("reduce reduce_with scan scan_with".split())
 # A row that makes an operand is needed before the product, when one iteration has not passed yet.
@@ -77,6 +79,7 @@ def load_ahead(kernel: Kernel, context: Context) -> bool:
     changed, cfg = False, Cfg(kernel)
     products = any(op.name in (*DOTS, "dot") for op in kernel.ops())
     columns = not products and sums_columns(kernel, cfg)
+    general = set(rare(cfg, cfg.order))
     waiting = columns or (not products and waits_for_itself(kernel, cfg))
     for loop in cfg.loops:
         header, latch = loop.header, loop.latch
@@ -98,7 +101,7 @@ def load_ahead(kernel: Kernel, context: Context) -> bool:
                 len(shape(op.result.type)) == 1 for op in rows) else 1
         elif waiting:
             times = _times(loop, *(
-                (COLUMNS_ROOM, COLUMNS_TIMES) if columns else
+                (COLUMNS_ROOM // (1 + (latch in general)), COLUMNS_TIMES) if columns else
                 (ROOM, MOST_TIMES) if any(op.name in EXCHANGES for op in loop.ops()) else
                 (STEPS_ROOM, STEPS_TIMES, 2 * STEPS_TIMES)))
         elif not products and (loop.depth > 1 or walks_rows(loop)):
@@ -106,7 +109,8 @@ def load_ahead(kernel: Kernel, context: Context) -> bool:
             if times < FEWEST and (loop.depth > 1 or only_adds(loop)):
                 times = 0
         elif not products and _waits_for_lanes(loop):
-            times, most = _times(loop, LANES_ROOM, 1), LANES_ROOM
+            most = LANES_ROOM // 2 if latch in general else LANES_ROOM
+            times = _times(loop, most, 1)
         elif not products and _meets_all(loop):
             times = _times(loop, ROOM, 1)
         else:

@@ -34,6 +34,7 @@ from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.rules import neutral
 from tritonc.ir.types import I32, I64, Tile, Type, element, scalar, shape
+from tritonc.opt.loops.picks import Pick, combine, picks_of
 from tritonc.opt.loops.unroll_loops import iterations
 from tritonc.records import NamedTuple
 
@@ -62,6 +63,7 @@ class _Wide(NamedTuple):
     counter: Counter
     moving: list[Op]
     sums: list[_Sum]
+    picks: list[Pick]
 
 
 def widen_loops(kernel: Kernel, context: Context) -> bool:
@@ -107,7 +109,11 @@ def _legal(kernel: Kernel, loop: Loop) -> _Wide | None:
         return None
     moving: list[Op] = []
     sums: list[_Sum] = []
+    picks = picks_of(loop, counter, readers)
+    picked = {phi for pick in picks for phi in pick.phis}
     for phi in loop.header.phis():
+        if phi in picked:
+            continue
         total = _sum(phi, loop, inside, readers)
         if total is not None:
             sums.append(total)
@@ -115,13 +121,13 @@ def _legal(kernel: Kernel, loop: Loop) -> _Wide | None:
             moving.append(phi)
         else:
             return None
-    left = {total.phi for total in sums}
-    if not sums or any(reader not in inside for op in inside - left for result in op.results
+    left = {total.phi for total in sums} | picked
+    if not left or any(reader not in inside for op in inside - left for result in op.results
                        for reader in readers.get(result, ())):
         return None
     if not all(_may_widen(op) for op in inside if op.name != "phi" and not op.info.terminator):
         return None
-    return _Wide(counter, moving, sums)
+    return _Wide(counter, moving, sums, picks)
 
 
 def _sum(phi: Op, loop: Loop, inside: set[Op], readers: dict[Value, list[Op]]) -> _Sum | None:
@@ -292,17 +298,24 @@ def _widen(kernel: Kernel, loop: Loop, found: _Wide, times: int) -> None:
     make.lane = make.body.value("icmp", make.of(counter.phi.result), make.of(counter.limit),
                                 predicate=counter.predicate)
     partial = {total.phi: _partial(make, total, before, latch) for total in found.sums}
+    shares = {phi: _share(make, loop, phi) for pick in found.picks for phi in pick.phis}
     made = {step: total for total in found.sums for step in total.steps}
+    tests = {pick.test for pick in found.picks}
     for op in (op for block in loop.blocks for op in block.ops):
         if op in made:
             _add(make, op, made[op])
         elif op.name != "phi" and not op.info.terminator:
             make.operation(op)
+        if op in tests:
+            comes = make.spread(make.lane, shape(op.result.type))
+            make.wide[op.result] = make.body.value("and", make.wide[op.result], comes)
     for phi, value in steps:
         phi.operands = [value if source is latch else old
                         for old, source in zip(phi.operands, phi.blocks, strict=True)]
     for total in found.sums:
         partial[total.phi].operands[1] = make.wide[total.steps[-1].result]
+    for phi, share in shares.items():
+        share.operands[1] = make.wide[loop.next(phi)]
     latch.ops = [*make.body.block.ops, latch.terminator]
     outside = place_behind(kernel, Cfg(kernel), loop)
     behind, replaced = Builder(outside, 0, header.terminator.span), dict[Value, Value]()
@@ -311,6 +324,13 @@ def _widen(kernel: Kernel, loop: Loop, found: _Wide, times: int) -> None:
         whole = behind.value("reduce", partial[total.phi].result, kind=total.kind, axes=(0,))
         replaced[total.phi.result] = result = behind.value(total.kind, start, whole)
         result.name = total.phi.result.name
+    for pick in found.picks:
+        all_shares = [shares[phi].result for phi in pick.phis]
+        for phi, result in zip(pick.phis, combine(behind, pick, all_shares, counter.step),
+                               strict=True):
+            replaced[phi.result] = result
+            result.name = phi.result.name
+    partial |= shares
     header.ops = [partial.get(op, op) for op in header.ops]
     kernel.replace(replaced)
 
@@ -345,6 +365,15 @@ def _partial(make: _Widener, total: _Sum, before: Block, latch: Block) -> Op:
     phi = make_phi([start, start], [before, latch], total.phi.result.name, total.phi.span)
     make.wide[total.phi.result] = phi.result
     return phi
+
+
+def _share(make: _Widener, loop: Loop, phi: Op) -> Op:
+    """The phi of what is picked from so many iterations each; all begin alike."""
+    assert loop.preheader is not None and loop.latch is not None
+    start = make.same(loop.first(phi))
+    share = make_phi([start, start], [loop.preheader, loop.latch], phi.result.name, phi.span)
+    make.wide[phi.result] = share.result
+    return share
 
 
 def _add(make: _Widener, op: Op, total: _Sum) -> None:

@@ -7,7 +7,7 @@ x - x is a NaN for an infinity.
 
 from __future__ import annotations
 
-from math import copysign, frexp, isfinite
+from math import copysign, frexp, inf, isfinite, isinf
 
 from tritonc.analysis.values import constant_of, defined_by
 from tritonc.ir.core import Op, Value
@@ -86,6 +86,35 @@ def sum_of_two_exponentials(op: Op, r: Rewriter) -> Value | None:
     return None
 
 
+def exponential_of_the_first(op: Op, r: Rewriter) -> Value | None:
+    """exp(a + b) = b, with a = -inf - m, b = x - m and m = max(x, -inf): the two exponentials of
+    `sum_of_two_exponentials` in the first step of a row.
+
+    a is -inf or a NaN, b is 0 or a NaN; where a is a NaN, m is -inf, and so is b.  exp2 is the
+    same, and so are both differences multiplied by a number above 0.
+    """
+    total = defined_by(op.operands[0], "fadd")
+    for a, b in (total.operands, total.operands[::-1]) if total is not None else ():
+        first, second = _distance(a), _distance(b)
+        if first is None or second is None or first[1:] != second[1:] or first[2] < 0:
+            continue
+        top = defined_by(first[1], "fmax")
+        if _float_of(first[0]) == -inf and top is not None and (
+                {*top.operands} == {first[0], second[0]}):
+            return b
+    return None
+
+
+def compared_distance(op: Op, r: Rewriter) -> Value | None:
+    """(-inf - y) c == d is false, for a finite number d: the difference is infinite or a NaN."""
+    distance, number = _distance(op.operands[0]), _float_of(op.operands[1])
+    if op.attributes["predicate"] != "oeq" or distance is None or number is None or not (
+            isfinite(number)):
+        return None
+    start = _float_of(distance[0])
+    return r.constant(False, op.result.type) if start is not None and isinf(start) else None
+
+
 def _exponentials(value: Value, r: Rewriter) -> list[tuple[Op, Op | None, Value | None]]:
     """The exponential that a value is; or the exponentials of which it may be a product, with that
     and the other factor."""
@@ -117,4 +146,7 @@ RULES: dict[str, list[Rule]] = {
     "fadd": [plus_minus_zero, sum_of_two_exponentials],
     "fmul": [times_one],
     "fdiv": [times_one, divide_by_power_of_two],
+    "exp": [exponential_of_the_first],
+    "exp2": [exponential_of_the_first],
+    "fcmp": [compared_distance],
 }

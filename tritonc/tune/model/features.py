@@ -146,7 +146,8 @@ def _form_of(kernel: Kernel, cfg: Cfg) -> str:
     """A word for what decides on tiles beside their extents; "" for nothing."""
     if any(op.name == "dot" for op in kernel.ops()):
         return ""
-    for name in ("chains_programs", "ends_by_tile", "recurrence", "crosses", "columns_alone",
+    for name in ("chains_programs", "ends_by_tile", "recurrence", "crosses", "combines_rows",
+                 "columns_alone",
                  "segments", "several_passes", "reducing_passes", "sums_columns", "adds_tiles",
                  "counts_in_loops", "adds_to_few", "takes_turns", "windows_of_bytes"):
         if getattr(row_loops, name)(kernel, cfg):

@@ -29,6 +29,7 @@ _PIECE_BYTES = 64
 _WAITING = 128  # of a loop that all elements of a tile end: one warp
 _RECURRENCE = 512  # of one whose iterations wait for each other: one warp, too
 _COLUMNS = 128  # of columns alone: one warp
+_COMBINED = 32  # of columns whose rows warps share: pieces of 64 bytes and more
 # Of pairs that are computed to be reduced, and how many more slices than elements of one: a warp
 # whose threads have 64.  The nearest of 4096 points on an H200: 0.579 ms, 0.690 by 16 x 64.
 _PAIRS, _SLICES = 2048, 2
@@ -44,7 +45,8 @@ _WANTED = {"chains_programs": _CHAINED, "several_passes": _PASSES, "reducing_pas
            "sums_columns": _PASSES, "nested_passes": _NESTED,
            "ends_by_tile": _WAITING, "recurrence": _RECURRENCE, "adds_to_few": _ADDING,
            "counts_in_loops": _ADDING,
-           "columns_alone": _COLUMNS, "takes_turns": _TURNS, "segments": _SEGMENT}
+           "columns_alone": _COLUMNS, "combines_rows": _COMBINED,
+           "takes_turns": _TURNS, "segments": _SEGMENT}
 # Threads of a block whose row is loaded again, by the bytes of that, and how many blocks shall be
 # resident where the limit of registers does not say so: H200, four kernels of rows.  Five hide more
 # of 16 KB (softmax 0.154 ms, by four 0.167); of 32 KB layer norm took 1.03 times as long.

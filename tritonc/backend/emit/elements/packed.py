@@ -24,18 +24,7 @@ from tritonc.backend.emit.function import FunctionEmitter, Names
 from tritonc.backend.emit.literals import literal, llvm_type
 from tritonc.backend.emit.registers import members
 from tritonc.ir.core import Op, Value
-from tritonc.ir.types import (
-    BF16,
-    F8E4M3,
-    F8E5M2,
-    F16,
-    F32,
-    I8,
-    Scalar,
-    element,
-    is_pointer,
-    scalar,
-)
+from tritonc.ir.types import BF16, F8E4M3, F8E5M2, F16, F32, I8, Scalar, element, is_pointer, scalar
 
 # Integers that a fraction tells apart, with the bits of that number, from which on floats count in
 # ones.

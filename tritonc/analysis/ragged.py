@@ -81,7 +81,7 @@ def _run(mask: Value, axis: int, infos: Infos, met: set[tuple[Value, int]] | Non
     elif op.name == "icmp" and met is not None:
         sides = [infos.get(v) for v in op.operands]
         counted = any(side is not None and max(side.contiguity) > 1 for side in sides)
-        found = max(same, _compared(op, axis, infos, rising=True)) if counted else extent
+        found = same if counted else extent
     elif op.name == "icmp":
         found = _compared(op, axis, infos)
     elif met is not None or op.name in ("and", "or", "convert_layout") or (
@@ -92,11 +92,11 @@ def _run(mask: Value, axis: int, infos: Infos, met: set[tuple[Value, int]] | Non
     return max(found, same) if met is None else found
 
 
-def _compared(op: Op, axis: int, infos: Infos, *, rising: bool = False) -> int:
-    """`x < n` of an x that rises and an n that stays; `rising`: `n < x`."""
+def _compared(op: Op, axis: int, infos: Infos) -> int:
+    """`x < n` of an x that rises and an n that stays."""
     a, b = (infos.get(v) for v in op.operands)
     predicate = op.attributes["predicate"]
-    if (predicate[1:] in ("gt", "ge")) != rising:
+    if predicate[1:] in ("gt", "ge"):
         a, b = b, a
     if a is None or b is None or predicate in ("eq", "ne"):
         return 1

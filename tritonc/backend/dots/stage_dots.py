@@ -51,6 +51,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from tritonc.backend.dots.keep_tables import keep_tables
 from tritonc.backend.dots.promote import promoted, started
 from tritonc.backend.dots.read_operands import read_operands
 from tritonc.backend.dots.share_operands import share_operands
@@ -103,6 +104,7 @@ def stage_dots(kernel: Kernel, context: Context) -> bool:
         _fit(kernel, staged, target.shared_per_block)
         share_operands(kernel)
     read_operands(kernel)
+    keep_tables(kernel)
     for one in staged:
         if one.bits > one.wanted:
             context.remark("stage_dots", f"this product is computed in {1 << one.bits} slices of "

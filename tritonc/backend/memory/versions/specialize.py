@@ -325,8 +325,7 @@ def _test(block: Block, found: Wanted, fast: Block, general: Block) -> None:
         return ids[key]
 
     for end, limit in strongest(found.pairs):
-        both(b.value("icmp", emit(b, end, I64, here), emit(b, limit, I64, here),
-                     predicate="sle"))
+        both(b.value("icmp", emit(b, end, I64, here), emit(b, limit, I64, here), predicate="sle"))
     for separate in apart_tests(b, found.apart, here):
         both(separate)
     assert ok is not None

@@ -89,8 +89,7 @@ class Strip:
 
     def moving(self, place: Block, cfg: Cfg) -> list[Value]:
         """What the starts are computed from that is not there before the loop behind `place`."""
-        return [v for start in self.places for v in start.values()
-                if not available(v, place, cfg)]
+        return [v for start in self.places for v in start.values() if not available(v, place, cfg)]
 
     def map_values(self) -> list[Value]:
         """What the tensor's map is computed from."""

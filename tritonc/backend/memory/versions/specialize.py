@@ -53,7 +53,7 @@ from tritonc.backend.memory.versions.promises import promise
 from tritonc.backend.memory.versions.wanted import Wanted
 from tritonc.backend.memory.versions.wanted_apart import apart_tests
 from tritonc.backend.memory.versions.wanted_facts import wanted_facts
-from tritonc.backend.pipeline.tensors.tensor_access import bring_up
+from tritonc.backend.pipeline.tensors.bring_up import bring_up
 from tritonc.backend.target.matrix import BY_NAME, WGMMA
 from tritonc.backend.target.target import Target
 from tritonc.ir.build import Builder, make_op

@@ -47,13 +47,12 @@ from tritonc.backend.pipeline.stages import (
     most_stages,
     others_beside,
 )
+from tritonc.backend.pipeline.tensors.bring_up import bring_up, computed_at
 from tritonc.backend.pipeline.tensors.region_ring import RegionRewrite, needed_beside, region
 from tritonc.backend.pipeline.tensors.roles import registers
 from tritonc.backend.pipeline.tensors.tensor_access import (
     MOST_BOX,
     available,
-    bring_up,
-    computed_at,
     count_rows,
     forward,
     recognize,

@@ -41,6 +41,7 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))  # so that the program runs where nothing is installed
 
 from damage import Input, damaged  # noqa: E402
+from llvmlite import binding as llvm  # noqa: E402
 
 from tritonc import driver, stages  # noqa: E402
 from tritonc.diagnostics import DIAGNOSTICS  # noqa: E402
@@ -123,7 +124,9 @@ def check(given: Input, rng: random.Random, backend: float = 0.15) -> str:
         if chance > 1 - backend and b"#layout" not in given.data:  # the backend makes those
             rest = Options(arch=options.arch, tune=options.tune, verify_each=chance > 0.99,
                            opt_level=rng.choice((0, 1, 2, 2, 2, 3)))
-            _written(driver.compile(source, rest, ("ptx",), language=given.language))
+            result = driver.compile(source, rest, ("ll", "ptx"), language=given.language)
+            llvm.parse_assembly(result.outputs["ll"]).verify()  # which a compilation does without
+            _written(result)
             return "ptx"
         if chance > 1 - 2 * backend:
             _check_round_trip(result.outputs["tir"])

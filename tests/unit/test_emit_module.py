@@ -15,6 +15,7 @@ from programs import PTXAS, ptxas
 from sketch import Program, Sketch, parse, same
 from test_backend_passes import lowered
 
+from tritonc import driver
 from tritonc.backend import llvm
 from tritonc.backend.target.target import find
 from tritonc.ir.types import F16, F32, I1, I32, I64, SCALARS
@@ -229,8 +230,6 @@ def test_the_same_bytes_under_every_hash_seed() -> None:
     assert len(outputs) == 1
 
 
-
-
 def test_a_restricted_parameter_that_is_read_and_written() -> None:
     """Threads read what others have written: LLVM must not take it for their own."""
     k = Sketch("add", 2)
@@ -239,3 +238,15 @@ def test_a_restricted_parameter_that_is_read_and_written() -> None:
     k.store(k.at(x, r), k.load(k.at(x, r)))
     text = llvm.emit(lowered(k.done()).module, find("sm_80"), Options())
     assert "noalias" not in next(line for line in text.splitlines() if "ptx_kernel" in line)
+
+
+def test_early_cse_leaves_out_multiply_adds() -> None:
+    """Code generation is faster, and gives what it gave."""
+    path = Path(__file__).parents[2] / "samples" / "matmul.tc"
+    source, options = SourceFile(str(path), path.read_text()), Options()
+    text = driver.compile(source, options, ("ll",)).outputs["ll"]
+    plain = text.replace(" presplitcoroutine", "")
+    assert plain != text
+    assert llvm.assemble(plain, find("sm_80"), options) == llvm.assemble(
+        text, find("sm_80"), options)
+    assert "presplitcoroutine" not in llvm.emit(copy_program().module, find("sm_80"), options)

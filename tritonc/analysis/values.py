@@ -111,6 +111,16 @@ def sides(value: Value, name: str, within: bool = False) -> list[Value]:
     return [value] * within + [v for side in op.operands for v in sides(side, name, within)]
 
 
+def conditions(mask: Value, through: Container[str] = ()) -> list[Value]:
+    """The conditions of which a mask is the conjunction, behind predicates that `cmpp` makes of one
+    and operations of the names `through`."""
+    value = origin(mask, through)
+    op = value.op
+    if op is None or not (op.name == "and" or (op.name == "cmpp" and value is op.results[0])):
+        return [value]
+    return [v for operand in op.operands for v in conditions(operand, through)]
+
+
 def axes_before(op: Op) -> list[int | None] | None:
     """For each axis of the result of a splat, broadcast, trans or reshape the axis of the operand,
     None for one that it has not; None for a reshape that does more than add and drop axes."""

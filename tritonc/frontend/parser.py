@@ -30,12 +30,7 @@ from tritonc.frontend.grammar import (
 from tritonc.frontend.lexer import Token
 from tritonc.frontend.parser_actions import Actions
 from tritonc.frontend.parser_brackets import OPENERS, match_brackets
-from tritonc.frontend.parser_types import (
-    CONTEXTUAL,
-    QUALIFIER_NAMES,
-    TYPE_WORDS,
-    TypeNames,
-)
+from tritonc.frontend.parser_types import CONTEXTUAL, QUALIFIER_NAMES, TYPE_WORDS, TypeNames
 from tritonc.lalr import Parse
 from tritonc.source import Diagnostics, Span
 

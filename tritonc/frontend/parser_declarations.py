@@ -12,12 +12,7 @@ from typing import Any, TypeGuard
 from tritonc.frontend import syntax
 from tritonc.frontend.lexer import Token
 from tritonc.frontend.parser_structs import Declared, StructActions
-from tritonc.frontend.parser_types import (
-    QUALIFIER_NAMES,
-    Declarator,
-    Typed,
-    read_type,
-)
+from tritonc.frontend.parser_types import QUALIFIER_NAMES, Declarator, Typed, read_type
 from tritonc.records import dataclass
 from tritonc.source import Span
 

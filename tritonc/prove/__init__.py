@@ -1,6 +1,6 @@
 """`tritonc prove`: accesses in bounds, and instances apart, for all sizes that a problem allows.
 
-Read in this order: `model`, `shapes` and `build` (what the problem's lines say of sizes, arguments
+Read in this order: `model` and `build` (what the problem's lines say of sizes, arguments
 and the range), `terms` (what a value is at one element of a tile, as a polynomial), `points` (what
 holds where an access stands), `certificates` (whether facts imply an inequality), `accesses` and
 `sharing` (the two questions), `witness` (sizes, instance and element that refute), `report`.

@@ -3,7 +3,7 @@
 Sizes are symbols.  `where:` lines bound and relate them; a size that they leave open goes from 1 to
 2**30, and arguments have fewer than 2**31 elements, what 32-bit indices reach, unless all sizes are
 bounded above.  Of an argument that is an array there is a shape, as far as its expression tells
-(`shapes.py`), and of integers between which bounds they lie: a kernel may use them as indices.
+(`build`), and of integers between which bounds they lie: a kernel may use them as indices.
 """
 
 from __future__ import annotations

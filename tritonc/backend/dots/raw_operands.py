@@ -91,7 +91,7 @@ def computed_operand(operand: Value, inside: set[Op], infos: axis_info.Infos | N
 def _looks_up(load: Op, inside: set[Op], infos: axis_info.Infos | None) -> bool:
     """Whether its addresses follow from what the loop loads, each from an element or a part of one,
     as those of a table do.  Not of rows, whose pieces copies can move ahead."""
-    if infos is not None and _copyable(load, infos):
+    if infos is not None and copyable(load, infos):
         return False
     return any(op.name == "load" and SMALL * _size(op.result) >= _size(load.result)
                for op in slice_of(load.inputs(), inside, ("phi",)))
@@ -142,10 +142,9 @@ def raw_operands(kernel: Kernel, context: Context) -> bool:
                 if is_plain(operand):
                     continue
                 made = computed_operand(operand, inside, infos)
-                if made is None or not all(_copyable(load, infos) for load in made.raw):
+                if made is None or not all(copyable(load, infos) for load in made.raw):
                     continue
-                if own and not all(
-                        _bytes_along_k(load, infos) for load in made.raw):
+                if own and not all(_bytes_along_k(load, infos) for load in made.raw):
                     continue
                 if any(reader not in made.ops and reader is not op
                        for load in made.raw for reader in readers[load.result]):
@@ -169,12 +168,11 @@ def raw_operands(kernel: Kernel, context: Context) -> bool:
     return changed
 
 
-def _with_small(made: Computed, readers: dict[Value, list[Op]], infos: axis_info.Infos
-                ) -> Computed:
+def _with_small(made: Computed, readers: dict[Value, list[Op]], infos: axis_info.Infos) -> Computed:
     """Small loads too that threads' copies can move: memory takes as long for a scale as for an
     operand.  TMA would have to find the row of a tile of one, which its address does not say."""
     small = [op for op in made.ops if op.name == "load" and isinstance(op.result.type, Tile)
-             and _copyable(op, infos, (1, 2))
+             and copyable(op, infos, (1, 2))
              and all(reader in made.ops for reader in readers[op.result])]
     return Computed([*made.raw, *small], [op for op in made.ops if op not in small])
 
@@ -202,7 +200,7 @@ def _beside(block: Block, infos: axis_info.Infos) -> list[Op]:
     if not results or not chained(block):
         return []
     pair = sum(op.name == "dot" for op in block.ops) == 2  # of longer chains, rows stay loads
-    return [op for op in added_loads(block, lines=pair) if _copyable(op, infos, (1, 2))]
+    return [op for op in added_loads(block, lines=pair) if copyable(op, infos, (1, 2))]
 
 
 def added_loads(block: Block, lines: bool = False) -> list[Op]:
@@ -222,7 +220,7 @@ def added_loads(block: Block, lines: bool = False) -> list[Op]:
             and shape(op.result.type) in extents]
 
 
-def _copyable(load: Op, infos: axis_info.Infos, ranks: tuple[int, ...] = (2,)) -> bool:
+def copyable(load: Op, infos: axis_info.Infos, ranks: tuple[int, ...] = (2,)) -> bool:
     """Whether 16 bytes in a row are contiguous and aligned."""
     info, t = infos.get(load.operands[0]), load.operands[0].type
     if info is None or len(shape(t)) not in ranks or load.attributes.get("volatile"):

@@ -41,7 +41,8 @@ slices of k, one after the other through the same buffers:
     shared_store %t, %b {bits = [1024], index = 1}
     %d = fma_dot %s, %t, %e
 
-An operand that several products read in one layout is stored once (`share_operands`).
+An operand that several products read in one layout is stored once (`share_operands`).  What else
+reads its load, such as sums beside the product, reads it there (`read_operands`).
 
 Needs layouts.  Leaves barriers to insert_barriers and overlap to pipeline.
 """
@@ -50,7 +51,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from tritonc.backend.dots.keep_tables import keep_tables
 from tritonc.backend.dots.promote import promoted, started
+from tritonc.backend.dots.read_operands import read_operands
 from tritonc.backend.dots.share_operands import share_operands
 from tritonc.backend.dots.staged_operand import InMemory, InRegisters, slices_of
 from tritonc.backend.launch.persist import rare_programs
@@ -100,6 +103,8 @@ def stage_dots(kernel: Kernel, context: Context) -> bool:
         undo()
         _fit(kernel, staged, target.shared_per_block)
         share_operands(kernel)
+    read_operands(kernel)
+    keep_tables(kernel)
     for one in staged:
         if one.bits > one.wanted:
             context.remark("stage_dots", f"this product is computed in {1 << one.bits} slices of "

@@ -252,8 +252,7 @@ class FunctionEmitter(Instructions):
         producer, consumers = self.kernel.attributes["registers"]
         if consumers:
             kind, count = ("dec", producer) if self.role == PRODUCER else ("inc", consumers)
-            self.convergent(f"llvm.nvvm.setmaxnreg.{kind}.sync.aligned.u32", "void",
-                            f"i32 {count}")
+            self.convergent(f"llvm.nvvm.setmaxnreg.{kind}.sync.aligned.u32", "void", f"i32 {count}")
 
     def barrier(self) -> None:
         """Wait for all threads of the role.  Orders their accesses of memory, too."""

@@ -17,12 +17,7 @@ from tritonc.backend.emit.elements.arithmetic import combine
 from tritonc.backend.emit.elements.casts import convert_float
 from tritonc.backend.emit.function import Emitter, FunctionEmitter
 from tritonc.backend.emit.literals import literal, llvm_type
-from tritonc.backend.emit.registers import (
-    members,
-    plan_reduction,
-    reduced_registers,
-    tree,
-)
+from tritonc.backend.emit.registers import members, plan_reduction, reduced_registers, tree
 from tritonc.backend.emit.warps import FULL_WARP, exchange, from_lowest
 from tritonc.backend.layout.split_reductions import by_vote, reduced_axes
 from tritonc.ir import combiner

@@ -10,11 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from itertools import takewhile
 
-from tritonc.backend.layout.access import (
-    SharedAccess,
-    shared_accesses,
-    vector_chunks,
-)
+from tritonc.backend.layout.access import SharedAccess, shared_accesses, vector_chunks
 from tritonc.backend.layout.conversion import Rename, plan_conversion
 from tritonc.backend.layout.split_reductions import reduced_axes
 from tritonc.ir.core import Op
@@ -78,13 +74,20 @@ def sources(op: Op, warps: int) -> tuple[int, ...] | None:
     if op.name == "splat":
         return (0,) * registers(op.result.type)
     source, result = (layout_of(v.type, warps) for v in (op.operands[0], op.result))
-    if op.name == "reshape":
+    return _sources(op.name, source, result, (*op.attributes.get("permutation", ()),),
+                    element(op.result.type).bits)
+
+
+@lru_cache(4096)
+def _sources(name: str, source: Layout, result: Layout, permutation: tuple[int, ...], bits: int
+             ) -> tuple[int, ...] | None:
+    if name == "reshape":
         source = layout_ops.reshape(source, result.shape)
-    elif op.name == "trans":
-        source = layout_ops.transpose(source, op.attributes["permutation"])
-    elif op.name == "broadcast":
+    elif name == "trans":
+        source = layout_ops.transpose(source, permutation)
+    elif name == "broadcast":
         result = _narrowed(result, source.shape)
-    plan = plan_conversion(source, result, element(op.result.type).bits)
+    plan = plan_conversion(source, result, bits)
     return plan.sources if isinstance(plan, Rename) else None
 
 

@@ -199,8 +199,7 @@ def rows_hold_too_much(kernel: Kernel, target: Target) -> bool:
 
 def _has_rows(kernel: Kernel) -> bool:
     """Whether it reduces tiles and multiplies none; `any` or `all` of a tile makes no rows."""
-    names = {op.name for op in kernel.ops()
-             if op.name != "reduce" or op.result.type != I1}
+    names = {op.name for op in kernel.ops() if op.name != "reduce" or op.result.type != I1}
     return bool(names & _ROWS) and not names & set(DOTS)
 
 

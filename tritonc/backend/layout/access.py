@@ -26,9 +26,8 @@ VECTOR_BITS = 128
 
 
 @cache
-def vector_chunks(
-    layout: Layout, width: int, axis: int = -1, once: bool = False
-) -> tuple[tuple[int, ...], ...]:
+def vector_chunks(layout: Layout, width: int, axis: int = -1,
+                  once: bool = False) -> tuple[tuple[int, ...], ...]:
     """Registers grouped by `width` neighbours along `axis`, each group in ascending order.
 
     `width` is at most what `layout_ops.vector_width` allows.  Every register is in one group; with
@@ -75,9 +74,8 @@ class SharedAccesses(NamedTuple):
 
 
 @cache
-def shared_accesses(
-    layout: Layout, shared: SharedLayout, element_bits: int, once: bool = False
-) -> SharedAccesses:
+def shared_accesses(layout: Layout, shared: SharedLayout, element_bits: int,
+                    once: bool = False) -> SharedAccesses:
     """The widest accesses that move a tile of `layout` to or from `shared`.
 
     `element_bits` as stored: a multiple of 8.  With `once`, as for a store, registers that only

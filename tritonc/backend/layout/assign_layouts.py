@@ -92,9 +92,11 @@ class _Assignment:
     # ---- primary layouts
 
     def flow_forward(self) -> None:
-        """Primary layouts, to a fixed point around loops."""
-        changed = True
-        while changed:
+        """Primary layouts, to a fixed point around loops: those of anchors first, since a phi keeps
+        what it gets, and then what nothing else decides."""
+        changed, self.anchored = True, False
+        while changed or not self.anchored:
+            self.anchored |= not changed
             changed = False
             for op in (op for block in self.cfg.order for op in block.ops):
                 for result in (result for result in op.results if isinstance(result.type, Tile)):
@@ -122,6 +124,8 @@ class _Assignment:
             return None if self.inserts_axes(op) else (  # small, and soon broadcast
                 strength, layout_ops.reshape(source, extents))
         if name in ("reduce", "reduce_with"):
+            if not self.anchored and not any(v in self.primary for v in op.operands):
+                return None
             return 1, layout_ops.slice_axes(self.reduced_layout(op), reduced_axes(op))
         if name in ("gather", "histogram"):
             return 1, layout_choice.plain(extents, self.warps)

@@ -131,9 +131,8 @@ def _shared_cost(plan: Shared) -> float:
     return (transfers + BARRIERS_COST) * (1 << len(plan.bits))
 
 
-def plan_shared(
-    source: Layout, destination: Layout, element_bits: int, maximum_bytes: int | None = None
-) -> Shared:
+def plan_shared(source: Layout, destination: Layout, element_bits: int,
+                maximum_bytes: int | None = None) -> Shared:
     """The conversion through shared memory.  Right for any two layouts of one shape.
 
     `maximum_bytes` bounds the buffer, if there is one, as far as parts can be made that small.

@@ -61,9 +61,8 @@ def vector_bases(source: Layout, destination: Layout, element_bits: int) -> list
     return wide_store if stores <= loads else wide_load
 
 
-def _widen(
-    common: list[int], wide: Layout, narrow: Layout, element_bits: int, limit: int
-) -> list[int]:
+def _widen(common: list[int], wide: Layout, narrow: Layout, element_bits: int,
+           limit: int) -> list[int]:
     """`common`, then register bits of `wide` that cost `narrow` no conflict."""
     lanes = narrow.lane[: phase_lanes(element_bits << len(common))]
     rest = [basis for basis in wide.register if basis and basis not in common]

@@ -31,10 +31,7 @@ from __future__ import annotations
 from tritonc.analysis.registers.weights import chain_of
 from tritonc.analysis.signs import non_negative
 from tritonc.analysis.values import slice_of
-from tritonc.backend.launch.register_budget import (
-    available,
-    rows_hold_too_much,
-)
+from tritonc.backend.launch.register_budget import available, rows_hold_too_much
 from tritonc.backend.memory.versions.general import rare
 from tritonc.backend.pipeline.staged_loop import DOTS, held_elements
 from tritonc.backend.target.register_limits import BESIDE_CHAIN

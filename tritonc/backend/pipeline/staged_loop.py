@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tritonc.analysis.signs import non_negative
-from tritonc.analysis.values import int_of, needed, origin, slice_of
+from tritonc.analysis.values import conditions, defined_by, int_of, needed, origin, slice_of
 from tritonc.backend.dots.together import chained
 from tritonc.backend.layout.conversion import Shared, plan_of
 from tritonc.backend.shared.shared_memory import VIEWS, accesses, allocation, body_of
@@ -303,18 +303,9 @@ def _says(mask: Value, condition: Value) -> bool:
     if test is None or test.name != "icmp" or test.attributes["predicate"] != "sgt" \
             or int_of(test.operands[1]) != 0:
         return False
-    stack = [mask]
-    for part in stack:  # which grows
-        value = origin(part, ("broadcast", "reshape"))
-        op = value.op
-        if op is None:
-            continue
-        if op.name == "icmp" and op.attributes["predicate"] == "slt" and non_negative(
-                op.operands[0]) and origin(op.operands[1]) is test.operands[0]:
-            return True
-        if op.name == "and" or (op.name == "cmpp" and value is op.results[0]):
-            stack += op.operands
-    return False
+    bounds = (defined_by(v, "icmp") for v in conditions(mask, ("broadcast", "reshape")))
+    return any(op is not None and op.attributes["predicate"] == "slt" and non_negative(
+        op.operands[0]) and origin(op.operands[1]) is test.operands[0] for op in bounds)
 
 
 def guard_loads(ops: list[Op], condition: Value, before: Value | None, conjunction: list[Op],

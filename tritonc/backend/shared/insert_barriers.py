@@ -37,15 +37,7 @@ from tritonc.analysis.aliases import pointer_roots
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.moving import addresses_modulo, meets_itself
 from tritonc.backend.launch.persist import counts_programs
-from tritonc.backend.shared.pending import (
-    ACQUIRED,
-    FENCED,
-    MET,
-    RELEASED,
-    Pending,
-    State,
-    conflict,
-)
+from tritonc.backend.shared.pending import ACQUIRED, FENCED, MET, RELEASED, Pending, State, conflict
 from tritonc.backend.shared.shared_memory import HANDS_OVER, accesses, allocation
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop

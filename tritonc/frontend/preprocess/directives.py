@@ -22,15 +22,7 @@ from tritonc.frontend.preprocess.macros import parse_definition
 from tritonc.frontend.preprocess.options import PreprocessOptions
 from tritonc.frontend.preprocess.output import Preprocessed
 from tritonc.frontend.preprocess.predefined import command_line_macro, predefined_macros
-from tritonc.source import (
-    LAST_LINE,
-    CompileError,
-    Diagnostics,
-    LineMark,
-    Note,
-    SourceFile,
-    Span,
-)
+from tritonc.source import LAST_LINE, CompileError, Diagnostics, LineMark, Note, SourceFile, Span
 
 
 class Preprocessor(Files):

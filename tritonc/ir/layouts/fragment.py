@@ -64,12 +64,8 @@ def b_fragment(depth: int, element_bits: int) -> Layout:
     packed = _packed(element_bits)
     if depth < 4 * packed:
         raise ValueError(f"no fragment of {element_bits}-bit elements is {depth} deep")
-    return from_steps(
-        (depth, 8),
-        register=_steps(0, 1, packed) + _steps(0, 4 * packed, depth),
-        lane=_steps(0, packed, 4 * packed) + _steps(1, 1, 8),
-        warp=[],
-    )
+    return from_steps((depth, 8), register=_steps(0, 1, packed) + _steps(0, 4 * packed, depth),
+                      lane=_steps(0, packed, 4 * packed) + _steps(1, 1, 8), warp=[])
 
 
 def accumulator_fragment(rows: int, columns: int) -> Layout:
@@ -93,12 +89,8 @@ def _check_rows(rows: int) -> None:
         raise ValueError(f"no matrix instruction has {rows} rows")
 
 
-def tile(
-    fragment: Layout,
-    shape: tuple[int, ...],
-    warps: Sequence[tuple[int | None, int]],
-    warp_tile: Sequence[int] | None = None,
-) -> Layout:
+def tile(fragment: Layout, shape: tuple[int, ...], warps: Sequence[tuple[int | None, int]],
+         warp_tile: Sequence[int] | None = None) -> Layout:
     """Repeat `fragment` over `shape`.
 
     `warps`: the arrangement of the copies of the fragment's warps, as (axis, count) from the lowest
@@ -139,26 +131,15 @@ def tile(
     return Layout(shape, tuple(register), tuple(lane), tuple(warp))
 
 
-def mma_accumulator(
-    shape: tuple[int, int],
-    warps: tuple[int, int],
-    rows: int = 16,
-    columns: int = 8,
-    warp_tile: tuple[int, int] | None = None,
-) -> Layout:
+def mma_accumulator(shape: tuple[int, int], warps: tuple[int, int], rows: int = 16,
+                    columns: int = 8, warp_tile: tuple[int, int] | None = None) -> Layout:
     """C or D of mma.sync with `warps` along m and n, m in the lower warp bits."""
     arranged = ((0, warps[0]), (1, warps[1]))
     return tile(accumulator_fragment(rows, columns), shape, arranged, warp_tile)
 
 
-def mma_a(
-    shape: tuple[int, int],
-    warps: tuple[int, int],
-    element_bits: int,
-    depth: int,
-    rows: int = 16,
-    warp_rows: int = 0,
-) -> Layout:
+def mma_a(shape: tuple[int, int], warps: tuple[int, int], element_bits: int, depth: int,
+          rows: int = 16, warp_rows: int = 0) -> Layout:
     """A (m x k) of mma.sync for the accumulator of the same `warps` and `warp_tile[0]`.
 
     `depth`: the k of one instruction, in elements.
@@ -167,13 +148,8 @@ def mma_a(
     return tile(fragment, shape, ((0, warps[0]), (None, warps[1])), (warp_rows or rows, depth))
 
 
-def mma_b(
-    shape: tuple[int, int],
-    warps: tuple[int, int],
-    element_bits: int,
-    depth: int,
-    warp_columns: int = 0,
-) -> Layout:
+def mma_b(shape: tuple[int, int], warps: tuple[int, int], element_bits: int, depth: int,
+          warp_columns: int = 0) -> Layout:
     """B (k x n) of mma.sync for the accumulator of the same `warps` and `warp_tile[1]`."""
     fragment = b_fragment(depth, element_bits)
     return tile(fragment, shape, ((None, warps[0]), (1, warps[1])), (depth, warp_columns or 8))
@@ -207,9 +183,7 @@ def batched(layout: Layout, batch: tuple[int, ...]) -> Layout:
     return Layout((*batch, *layout.shape), layout.register, layout.lane, (*layout.warp, *over))
 
 
-def wgmma_accumulator(
-    shape: tuple[int, int], warpgroups: tuple[int, int], columns: int
-) -> Layout:
+def wgmma_accumulator(shape: tuple[int, int], warpgroups: tuple[int, int], columns: int) -> Layout:
     """D of wgmma m64n`columns` with groups of four warps along m and n, m in the lower bits."""
     arranged = ((0, warpgroups[0]), (1, warpgroups[1]))
     return tile(accumulator_fragment(64, columns), shape, arranged)
@@ -221,9 +195,8 @@ def wgmma_a(shape: tuple[int, int], warpgroups: tuple[int, int], element_bits: i
     return tile(fragment, shape, ((0, warpgroups[0]), (None, warpgroups[1])))
 
 
-def instances(
-    layout: Layout, fragment: Layout
-) -> tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]:
+def instances(layout: Layout,
+              fragment: Layout) -> tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]:
     """The operands of the instructions that a warp issues over a layout made by `tile`.
 
     Each is (origin, registers): the first element's coordinates, relative to the warp's own, and

@@ -310,12 +310,8 @@ def axis_bases(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
     return tuple(low << i for i in range(log2(shape[axis])))
 
 
-def from_steps(
-    shape: tuple[int, ...],
-    register: Iterable[tuple[int, int]],
-    lane: Iterable[tuple[int, int]],
-    warp: Iterable[tuple[int, int]],
-) -> Layout:
+def from_steps(shape: tuple[int, ...], register: Iterable[tuple[int, int]],
+               lane: Iterable[tuple[int, int]], warp: Iterable[tuple[int, int]]) -> Layout:
     """A layout from one (axis, step along that axis) per bit; a step of 0 replicates.
 
     >>> print(from_steps((8, 8), [(1, 1)], [(1, 2), (1, 4), (0, 1), (0, 2), (0, 4)], [(0, 0)]))
@@ -329,13 +325,8 @@ def from_steps(
     return Layout(shape, bases(register), bases(lane), bases(warp))
 
 
-def blocked(
-    shape: tuple[int, ...],
-    size_per_thread: Sequence[int],
-    threads_per_warp: Sequence[int],
-    warps: Sequence[int],
-    order: Sequence[int],
-) -> Layout:
+def blocked(shape: tuple[int, ...], size_per_thread: Sequence[int], threads_per_warp: Sequence[int],
+            warps: Sequence[int], order: Sequence[int]) -> Layout:
     """The paper's hierarchical tiling: nano-tile, micro-tile, tile.
 
     Along each axis a thread holds `size_per_thread` neighbours (the nano-tile); `threads_per_warp`

@@ -24,9 +24,8 @@ from tritonc.ir.layouts.layout import Layout, axis_bases
 from tritonc.records import NamedTuple
 
 
-def axis_table(
-    old_shape: Sequence[int], new_shape: Sequence[int], old_axes: Iterable[int]
-) -> dict[int, int]:
+def axis_table(old_shape: Sequence[int], new_shape: Sequence[int],
+               old_axes: Iterable[int]) -> dict[int, int]:
     """The renaming of bases when the i-th of `old_axes` becomes axis i."""
     return {
         old: new
@@ -132,9 +131,8 @@ def reduction(layout: Layout, axes: Iterable[int]) -> Reduction:
     return Reduction(register, lane, warp, ordered)
 
 
-def vector_width(
-    layout: Layout, element_bits: int, alignment: int, axis: int = -1, limit_bits: int = 128
-) -> int:
+def vector_width(layout: Layout, element_bits: int, alignment: int, axis: int = -1,
+                 limit_bits: int = 128) -> int:
     """How many neighbours along `axis` a thread holds that one access of memory can move.
 
     `alignment`: a number of elements that divides the memory index of the first element of every

@@ -46,9 +46,8 @@ def tensor_row(extent: int) -> SharedLayout:
     return SharedLayout((extent,), row_major((extent,)).offset, ROW_ALIGNMENT)
 
 
-def _swizzle(
-    shape: tuple[int, ...], order: Sequence[int], target: int, source: int, bits: int
-) -> tuple[int, ...]:
+def _swizzle(shape: tuple[int, ...], order: Sequence[int], target: int, source: int,
+             bits: int) -> tuple[int, ...]:
     """Offset bit i -> index when offset bits `target`.. are XORed with the `bits` bits `source`..
 
     Element x lies at s(d(x)), where d is dense and s the swizzle.  As `target` bits are not source
@@ -72,15 +71,12 @@ def transpose(layout: SharedLayout, permutation: Sequence[int]) -> SharedLayout:
     """
     shape = tuple(layout.shape[axis] for axis in permutation)
     table = axis_table(layout.shape, shape, permutation)
-    offset = tuple(
-        sum(new for old, new in table.items() if basis & old) for basis in layout.offset
-    )
+    offset = tuple(sum(new for old, new in table.items() if basis & old) for basis in layout.offset)
     return SharedLayout(shape, offset, layout.alignment)
 
 
-def tensor_core(
-    shape: tuple[int, ...], order: Sequence[int], element_bytes: int, swizzle_bytes: int
-) -> SharedLayout:
+def tensor_core(shape: tuple[int, ...], order: Sequence[int], element_bytes: int,
+                swizzle_bytes: int) -> SharedLayout:
     """The layouts that wgmma reads and TMA writes: panels of `swizzle_bytes`, swizzled within.
 
     The tile is cut along `order[0]` into panels of S = 128, 64 or 32 bytes (for 0, no swizzle: 16);

@@ -1,6 +1,6 @@
 """Passes on loops.
 
 Their form: `canonicalize_loops`, `unify_exits` with `plan_exits`.  What runs how often: `licm`,
-`unroll_loops`, `late_sums` with `late_merges` (reductions leave a loop), `widen_loops`,
+`unroll_loops`, `late_sums` (reductions leave a loop), `widen_loops`,
 `fetch_late`, `merge_tails` with `masked_same`, `single_trips`, `coalesce_loops`.
 """

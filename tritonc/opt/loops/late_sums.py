@@ -22,7 +22,6 @@ from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.types import Tile
-from tritonc.opt.loops.late_merges import merge_late
 
 _LARGEST = 8192  # elements: a thread of 256 keeps 32 of them
 
@@ -30,7 +29,7 @@ _LARGEST = 8192  # elements: a thread of 256 keeps 32 of them
 def late_sums(kernel: Kernel, context: Context) -> bool:
     """Do it for all loops, the innermost first: what they come to, outer loops may add up."""
     return each_until_none(kernel, lambda cfg, loop, readers: _loop(
-        kernel, cfg, loop, readers, context) or merge_late(kernel, cfg, loop, readers, _LARGEST))
+        kernel, cfg, loop, readers, context))
 
 
 def _loop(kernel: Kernel, cfg: Cfg, loop: Loop, readers: dict[Value, list[Op]], context: Context
@@ -53,8 +52,7 @@ def _move(kernel: Kernel, loop: Loop, outside: Block, one: LoopTotal,
     partial = one.partial(loop, tile.type)
     more = make_op(kind, [partial.result, tile], span=one.total.span)
     partial.operands[1] = more.result
-    if context.contract and _same_expression(tile.op, one.part) \
-            and readers.get(tile) == [one.part]:
+    if context.contract and _same_expression(tile.op, one.part) and readers.get(tile) == [one.part]:
         assert tile.op is not None
         tile.op.attributes["contract"] = more.attributes["contract"] = True
     block = next(b for b in loop.blocks if one.total in b.ops)

@@ -16,7 +16,7 @@ from itertools import product
 from tritonc.analysis.affine import Affinity
 from tritonc.analysis.linear import Linear, number
 from tritonc.analysis.signs import Signs
-from tritonc.analysis.values import attributes_key, defined_by, int_of, sides
+from tritonc.analysis.values import attributes_key, conditions, defined_by, int_of, sides
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.ops import OPPOSITE, READ
@@ -67,21 +67,11 @@ def seen(kernel: Kernel, cfg: Cfg) -> list[Linear]:
             continue
         if op.guard is None or cfg.block_of[op] in cfg.innermost:
             return []
-        found.append([room for mask in _conjuncts(op.guard)
+        found.append([room for mask in conditions(op.guard, _MOVES)
                       for room in slacks(mask, {}, some=True)])
     return [room for room in found[0] if all(room in other for other in found)
             and not any(v.op is not None and cfg.block_of[v.op] in cfg.innermost
                         for monomial, _ in room.terms for v in monomial)] if found else []
-
-
-def _conjuncts(mask: Value) -> list[Value]:
-    """The comparisons that all hold where the mask does."""
-    op = mask.op
-    if op is not None and (op.name in _MOVES or (op.name == "cmpp" and mask is op.results[0])):
-        return _conjuncts(op.operands[0])
-    if op is not None and op.name == "and":
-        return [v for side in op.operands for v in _conjuncts(side)]
-    return [mask]
 
 
 @dataclass
@@ -174,15 +164,8 @@ class Same:
 
     def _full(self, value: Value) -> bool:
         """Whether a mask holds in all elements."""
-        op = value.op
-        if op is None:
-            return False
-        if op.name in _MOVES or (op.name == "cmpp" and value is op.results[0]):
-            return self._full(op.operands[0])
-        if op.name == "and":
-            return all(map(self._full, op.operands))
-        rooms = slacks(value, {})
-        return bool(rooms) and all(map(self.facts.follows, rooms))
+        known = (slacks(condition, {}) for condition in conditions(value, _MOVES))
+        return all(rooms and all(map(self.facts.follows, rooms)) for rooms in known)
 
 
 def _choice(op: Op | None) -> list[Value]:

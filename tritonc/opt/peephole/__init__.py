@@ -22,20 +22,11 @@ from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.ops import ROWS
 from tritonc.opt.fold_constants import fold
-from tritonc.opt.peephole import (
-    conversions,
-    dots,
-    floats,
-    integers,
-    pointers,
-    predicates,
-    shapes,
-    uniform,
-)
+from tritonc.opt.peephole import dots, floats, integers, pointers, predicates, shapes, uniform
 from tritonc.opt.peephole.rewrite import Rewriter, Rule
 
 RULES: dict[str, list[Rule]] = {}
-for file in (uniform, integers, floats, conversions, predicates, shapes, pointers, dots):
+for file in (uniform, integers, floats, predicates, shapes, pointers, dots):
     for name, some in file.RULES.items():
         RULES.setdefault(name, []).extend(some)
 ANY = [*predicates.ANY, *uniform.ANY]

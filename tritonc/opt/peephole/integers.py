@@ -7,13 +7,9 @@ power of two is what address analysis reads, and LLVM makes shifts of it.
 
 from __future__ import annotations
 
-from tritonc.analysis.values import (
-    defined_by,
-    int_of,
-    is_uniform,
-)
+from tritonc.analysis.values import int_of
 from tritonc.ir.core import Op, Value
-from tritonc.ir.types import Tile, element
+from tritonc.ir.types import element
 from tritonc.opt.peephole.rewrite import Rewriter, Rule
 
 
@@ -48,20 +44,6 @@ def minus_constant(op: Op, r: Rewriter) -> Value | None:
     if c is None:
         return None
     return r.value("add", a, r.constant(-c, b.type))
-
-
-def remainder_by_hand(op: Op, r: Rewriter) -> Value | None:
-    """x - x / y * y = x % y."""
-    a, b = op.operands
-    product = defined_by(b, "mul")
-    for quotient, y in (product.operands, product.operands[::-1]) if product is not None else ():
-        for name, remainder in (("sdiv", "srem"), ("udiv", "urem")):
-            division = defined_by(quotient, name)
-            if division is not None and division.operands[0] is a and (
-                    division.operands[1] is y or (
-                        int_of(y) is not None and int_of(division.operands[1]) == int_of(y))):
-                return r.value(remainder, a, y)
-    return None
 
 
 def shift_left_is_product(op: Op, r: Rewriter) -> Value | None:
@@ -115,20 +97,6 @@ def _all_ones(value: Value) -> bool:
     return int_of(value) == (1 if element(value.type).bits == 1 else -1)
 
 
-def absorb(op: Op, r: Rewriter) -> Value | None:
-    """(x & y) & x = x & y;  (x | y) | x = x | y;  x & (x | y) = x;  x | (x & y) = x."""
-    other = "or" if op.name == "and" else "and"
-    a, b = op.operands
-    for x, y in ((a, b), (b, a)):
-        same = defined_by(x, op.name)
-        if same is not None and y in same.operands:
-            return x
-        dual = defined_by(x, other)
-        if dual is not None and y in dual.operands:
-            return y
-    return None
-
-
 def minimum_by_bounds(op: Op, r: Rewriter) -> Value | None:
     """min(x, y) = x and max(x, y) = y, if x <= y by their bounds."""
     x, y = op.operands
@@ -143,56 +111,32 @@ def minimum_by_bounds(op: Op, r: Rewriter) -> Value | None:
     return None
 
 
-def _block(op: Op, r: Rewriter) -> tuple[Value, Value] | None:
-    """(k, x) where the dividend is k + x, the scalar k and the divisor are multiples of a power of
-    two, which is more than x, and neither k nor x is negative: k / d = (k + x) / d."""
-    dividend, divisor = op.operands
-    inner = defined_by(dividend, "add")
-    if inner is None or op.guard is not None or not isinstance(dividend.type, Tile) \
-            or not is_uniform(divisor):
+def truncate_of_extension(op: Op, r: Rewriter) -> Value | None:
+    """truncate ext x = x, or a lesser extension, or a lesser truncation, by the widths."""
+    inner = op.operands[0].op
+    if inner is None or inner.name not in ("zext", "sext"):
         return None
-    for k, x in (inner.operands, inner.operands[::-1]):
-        least, greatest = r.facts.interval(x)
-        if is_uniform(k) and least >= 0 and greatest < min(
-                r.facts.factor(k), r.facts.factor(divisor)) and r.facts.not_negative(k):
-            return k, x
-    return None
-
-
-def quotient_of_block(op: Op, r: Rewriter) -> Value | None:
-    """(k + x) / d = k / d, where both k and d are multiples of something greater than x."""
-    found = _block(op, r)
-    if found is None:
-        return None
-    k, d = (r.element_of(v) for v in (found[0], op.operands[1]))
-    return r.value("splat", r.value(op.name, k, d), type=op.result.type)
-
-
-def remainder_of_block(op: Op, r: Rewriter) -> Value | None:
-    """(k + x) % d = k % d + x, where both k and d are multiples of something greater than x."""
-    found = _block(op, r)
-    if found is None:
-        return None
-    k, d = (r.element_of(v) for v in (found[0], op.operands[1]))
-    return r.value("add", found[1], r.value("splat", r.value(op.name, k, d), type=op.result.type))
+    x, to = inner.operands[0], op.result.type
+    name = "truncate" if element(to).bits < element(x.type).bits else inner.name
+    return x if x.type == to else r.value(name, x, type=to)
 
 
 _MINIMA: list[Rule] = [same_operands, minimum_by_bounds]
 
 RULES: dict[str, list[Rule]] = {
     "add": [right_zero_is_neutral],
-    "sub": [right_zero_is_neutral, minus_constant, remainder_by_hand],
+    "sub": [right_zero_is_neutral, minus_constant],
     "mul": [times_zero, right_one_is_neutral],
-    "sdiv": [right_one_is_neutral, signed_division_of_naturals,
-             quotient_of_block],
-    "udiv": [right_one_is_neutral, quotient_of_less, quotient_of_block],
-    "srem": [remainder_by_one, signed_division_of_naturals, remainder_of_block],
-    "urem": [remainder_by_one, remainder_of_less, remainder_of_block],
-    "and": [same_operands, and_with_constant, absorb],
-    "or": [right_zero_is_neutral, same_operands, absorb],
+    "sdiv": [right_one_is_neutral, signed_division_of_naturals],
+    "udiv": [right_one_is_neutral, quotient_of_less],
+    "srem": [remainder_by_one, signed_division_of_naturals],
+    "urem": [remainder_by_one, remainder_of_less],
+    "and": [same_operands, and_with_constant],
+    "or": [right_zero_is_neutral, same_operands],
     "xor": [right_zero_is_neutral],
     "shl": [right_zero_is_neutral, shift_left_is_product],
     "lshr": [right_zero_is_neutral],
     "ashr": [right_zero_is_neutral],
+    "truncate": [truncate_of_extension],
     "smin": _MINIMA, "smax": _MINIMA, "umin": _MINIMA, "umax": _MINIMA,
 }

@@ -49,18 +49,4 @@ def uniform_offsets(op: Op, r: Rewriter) -> Value | None:
     return r.value("addptr", p, total)
 
 
-def difference_of_offset(op: Op, r: Rewriter) -> Value | None:
-    """(p + x) - p = sext x: exact, unless the bytes pass 2**63, as in C."""
-    inner = defined_by(op.operands[0], "addptr")
-    if inner is None or inner.operands[0] is not op.operands[1]:
-        return None
-    x = inner.operands[1]
-    if element(x.type).bits == 1:
-        return None
-    return x if x.type == op.result.type else r.value("sext", x, type=op.result.type)
-
-
-RULES: dict[str, list[Rule]] = {
-    "addptr": [offset_of_zero, extended_offset, uniform_offsets],
-    "ptrdiff": [difference_of_offset],
-}
+RULES: dict[str, list[Rule]] = {"addptr": [offset_of_zero, extended_offset, uniform_offsets]}

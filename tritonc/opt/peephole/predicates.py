@@ -8,7 +8,7 @@ a defined value for an undefined one, never the reverse; so `select c, x, false`
 from __future__ import annotations
 
 from tritonc.analysis.facts import full
-from tritonc.analysis.values import constant_of, defined_by, int_of, speculatable
+from tritonc.analysis.values import constant_of, defined_by, int_of
 from tritonc.ir.core import Op, Value
 from tritonc.ir.ops import OPPOSITE, SWAPPED
 from tritonc.ir.types import I1, element
@@ -40,13 +40,6 @@ def compare_constant_on_the_right(op: Op, r: Rewriter) -> Value | None:
     if constant_of(a) is None or constant_of(b) is not None:
         return None
     return r.value(op.name, b, a, predicate=SWAPPED[op.attributes["predicate"]])
-
-
-def compare_with_itself(op: Op, r: Rewriter) -> Value | None:
-    """x == x, x <= x and x >= x hold; x != x, x < x and x > x do not.  Integers only: NaN."""
-    a, b = op.operands
-    holds = op.attributes["predicate"] in ("eq", "sle", "sge", "ule", "uge")
-    return r.constant(holds, op.result.type) if a is b else None
 
 
 def compare_by_bounds(op: Op, r: Rewriter) -> Value | None:
@@ -86,18 +79,6 @@ def compare_strictly(op: Op, r: Rewriter) -> Value | None:
     return r.value("icmp", a, r.constant(c + by, b.type), predicate=predicate)
 
 
-def compare_of_truth(op: Op, r: Rewriter) -> Value | None:
-    """ext c != 0 = c and ext c == 0 = not c, for a predicate c; also with no ext."""
-    a, b = op.operands
-    if int_of(b) != 0 or op.attributes["predicate"] not in ("eq", "ne"):
-        return None
-    if a.op is not None and a.op.name in ("zext", "sext"):
-        a = a.op.operands[0]
-    if element(a.type) != I1:
-        return None
-    return a if op.attributes["predicate"] == "ne" else _not(a, r)
-
-
 def not_of_compare(op: Op, r: Rewriter) -> Value | None:
     """not (x < y) = x >= y for integers; for floats only == with !=, and ord with uno."""
     inverted = _inverted(op.result)
@@ -106,15 +87,6 @@ def not_of_compare(op: Op, r: Rewriter) -> Value | None:
         return None
     inverse = OPPOSITE.get(compare.attributes["predicate"])
     return r.value(compare.name, *compare.operands, predicate=inverse) if inverse else None
-
-
-def not_of_moved(op: Op, r: Rewriter) -> Value | None:
-    """not (moved c) = moved (not c), where `c` is smaller or becomes a comparison by it."""
-    inner = _inverted(op.result)
-    move = inner.op if inner is not None else None
-    if move is None or move.name not in ("reshape", "broadcast", "splat", "trans"):
-        return None
-    return r.again(move, _not(move.operands[0], r)).result
 
 
 def condition_with_its_predicate(op: Op, r: Rewriter) -> Value | None:
@@ -251,21 +223,12 @@ def constant_guard(op: Op, r: Rewriter) -> list[Value] | None:
     return None
 
 
-def needless_guard(op: Op, r: Rewriter) -> Value | None:
-    """An operation that is pure and cannot trap needs no guard: a division by a constant."""
-    if op.guard is None or len(op.results) != 1 or not speculatable(op):
-        return None
-    return r.again(op, *op.operands).result
-
-
-ANY: list[General] = [(lambda row: row.guardable, constant_guard),
-                      (lambda row: row.guardable, needless_guard)]
+ANY: list[General] = [(lambda row: row.guardable, constant_guard)]
 
 RULES: dict[str, list[Rule]] = {
-    "icmp": [compare_constant_on_the_right, compare_with_itself, compare_by_bounds,
-             compare_of_truth, compare_strictly],
+    "icmp": [compare_constant_on_the_right, compare_by_bounds, compare_strictly],
     "fcmp": [compare_constant_on_the_right],
-    "xor": [not_of_compare, not_of_moved],
+    "xor": [not_of_compare],
     "and": [condition_with_its_predicate],
     "or": [condition_with_its_predicate],
     "cmpp": [predicates_of_not, predicates_of_constant],

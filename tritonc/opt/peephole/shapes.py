@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tritonc.analysis.values import constant_of, defined_by, is_uniform
 from tritonc.ir.core import Op, Value
-from tritonc.ir.types import Tile, element, shape
+from tritonc.ir.types import TF32, Tile, element, with_element
 from tritonc.opt.peephole.rewrite import Rewriter, Rule
 
 _IDEMPOTENT = frozenset({"smin", "smax", "umin", "umax", "fmin", "fmax", "and", "or"})
@@ -23,14 +23,6 @@ def moved_uniform(op: Op, r: Rewriter) -> Value | None:
         return None
     a = r.element_of(x)
     return r.value("splat", a, type=to) if isinstance(to, Tile) else a
-
-
-def reshape_of_scalar(op: Op, r: Rewriter) -> Value | None:
-    """reshape of a scalar to a tile of one element = splat."""
-    x = op.operands[0]
-    if isinstance(x.type, Tile) or not isinstance(op.result.type, Tile):
-        return None
-    return r.value("splat", x, type=op.result.type)
 
 
 def to_its_own_type(op: Op, r: Rewriter) -> Value | None:
@@ -64,13 +56,15 @@ def trans_of_trans(op: Op, r: Rewriter) -> Value | None:
     return r.value("trans", x, type=op.result.type, permutation=kind(permutation))
 
 
-def trans_of_unit_axes(op: Op, r: Rewriter) -> Value | None:
-    """trans that moves only axes of extent 1 = reshape."""
-    extents = shape(op.operands[0].type)
-    long_axes = [d for d in op.attributes["permutation"] if extents[d] != 1]
-    if long_axes != sorted(long_axes):
+def fpcast_of_trans(op: Op, r: Rewriter) -> Value | None:
+    """fpcast (trans x) = trans (fpcast x), to a tf32: products take either as it is in memory."""
+    x, to = op.operands[0], op.result.type
+    inner = defined_by(x, "trans")
+    if inner is None or not r.used_once(x) or element(to) != TF32:
         return None
-    return r.value("reshape", op.operands[0], type=op.result.type)
+    source = inner.operands[0]
+    converted = r.value("fpcast", source, type=with_element(source.type, element(to)))
+    return r.value("trans", converted, type=to, permutation=inner.attributes["permutation"])
 
 
 def reduce_of_uniform(op: Op, r: Rewriter) -> Value | None:
@@ -80,23 +74,6 @@ def reduce_of_uniform(op: Op, r: Rewriter) -> Value | None:
         return None
     a = r.element_of(x)
     return r.value("splat", a, type=to) if isinstance(to, Tile) else a
-
-
-def reduce_of_unit_axes(op: Op, r: Rewriter) -> Value | None:
-    """A reduction of axes of extent 1 only drops them: reshape.
-
-    Whether a sum of one -0.0 is -0.0 is open, like the order of sums.
-    """
-    extents = shape(op.operands[0].type)
-    if any(extents[d] != 1 for d in op.attributes["axes"]):
-        return None
-    return r.value("reshape", op.operands[0], type=op.result.type)
-
-
-def scan_of_unit_axis(op: Op, r: Rewriter) -> Value | None:
-    """A scan of one element is the element."""
-    x = op.operands[0]
-    return x if shape(x.type)[op.attributes["axis"]] == 1 else None
 
 
 def range_of_one(op: Op, r: Rewriter) -> Value | None:
@@ -109,9 +86,9 @@ def range_of_one(op: Op, r: Rewriter) -> Value | None:
 RULES: dict[str, list[Rule]] = {
     "splat": [splat_of_constant],
     "broadcast": [to_its_own_type, moved_uniform, same_again],
-    "reshape": [to_its_own_type, moved_uniform, reshape_of_scalar, same_again],
-    "trans": [moved_uniform, trans_of_trans, trans_of_unit_axes],
-    "reduce": [reduce_of_unit_axes, reduce_of_uniform],
-    "scan": [scan_of_unit_axis],
+    "reshape": [to_its_own_type, moved_uniform, same_again],
+    "trans": [moved_uniform, trans_of_trans],
+    "fpcast": [fpcast_of_trans],
+    "reduce": [reduce_of_uniform],
     "range": [range_of_one],
 }

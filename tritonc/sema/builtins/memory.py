@@ -10,14 +10,7 @@ from tritonc.sema.context import Context, Words, decayed
 from tritonc.sema.operations import convert, memory
 from tritonc.sema.predicates.if_conversion import guard_for
 from tritonc.sema.types import constants, shapes
-from tritonc.sema.types.ctypes import (
-    DOUBLE,
-    INT,
-    NUMBERS,
-    STRING_TYPE,
-    Number,
-    PointerTo,
-)
+from tritonc.sema.types.ctypes import DOUBLE, INT, NUMBERS, STRING_TYPE, Number, PointerTo
 from tritonc.sema.types.term import NOTHING, Refused, Term, good
 from tritonc.source import Span
 

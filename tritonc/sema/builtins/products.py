@@ -10,15 +10,7 @@ from tritonc.sema.context import Context, is_poisoned
 from tritonc.sema.operations import convert, implicit
 from tritonc.sema.operations.subscripts import permute
 from tritonc.sema.types import shapes
-from tritonc.sema.types.ctypes import (
-    BOOL,
-    DOUBLE,
-    FLOAT,
-    INT,
-    UINT8,
-    Number,
-    ctype,
-)
+from tritonc.sema.types.ctypes import BOOL, DOUBLE, FLOAT, INT, UINT8, Number, ctype
 from tritonc.sema.types.term import POISON, Term, good
 from tritonc.source import Note, Span
 

@@ -7,16 +7,7 @@ from tritonc.sema.context import Context, decayed, is_poisoned
 from tritonc.sema.operations import convert
 from tritonc.sema.predicates.if_conversion import later
 from tritonc.sema.types import exact, shapes
-from tritonc.sema.types.ctypes import (
-    BOOL,
-    INT,
-    LITERAL,
-    LONG,
-    Number,
-    PointerTo,
-    ctype,
-    promote,
-)
+from tritonc.sema.types.ctypes import BOOL, INT, LITERAL, LONG, Number, PointerTo, ctype, promote
 from tritonc.sema.types.term import POISON, Term, good
 from tritonc.source import Note, Span
 

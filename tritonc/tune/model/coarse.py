@@ -11,6 +11,7 @@ not serve, as narrow ones or batches of small matrices, have one more or two.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from itertools import product
 from math import log2, prod
 
@@ -22,16 +23,16 @@ from tritonc.records import NamedTuple
 from tritonc.tune.model.choose import Binding, Lower, ranked
 from tritonc.tune.model.features import Profile
 from tritonc.tune.model.loops import Around
-from tritonc.tune.model.portfolio import (
-    DOUBT,
-    DOUBT_SCALED,
-    MOST_SENT,
-    Form,
-    Member,
-    form_of,
-    slower,
+from tritonc.tune.model.portfolio import DOUBT_SCALED, MOST_SENT, Form, Member, form_of, slower
+from tritonc.tune.model.times import (
+    aligned,
+    cluster_sizes,
+    clusters_meet,
+    computing,
+    doubtful,
+    formula,
+    priced,
 )
-from tritonc.tune.model.times import aligned, cluster_sizes, computing, doubtful, formula, priced
 from tritonc.variants import choice
 from tritonc.variants.choice import Cost
 
@@ -64,6 +65,7 @@ _LEAST_WORK, _LARGEST = 1 << 27, 1 << 40  # multiply-adds of those launches
 # Of other entries, at most so many: each lessens the fourth power of the logarithm of what launches
 # take too long by, which is mostly that of the worst.
 _OTHERS, _POWER, _WORTH_OTHER = 2, 4, 0.001
+_DOUBT = 0.03
 _DOUBT_CORES = 0.2  # conv_nchw of 28 x 28 by 64 x 128 took 1.2 times as long as by two bodies
 _MOST_THREADS = 256  # 32 x 256 by four warpgroups: 1.8 times as long as 64 x 128 (conv_nhwc_flat)
 # Of products whose operand each tile computes anew.  Int4 weights, 2048 in cube: 0.049 ms by 512
@@ -75,6 +77,8 @@ _EXTENTS = (16, 64, 256, 512, 1024, 2048, 4096, 12288)
 _LENGTHS = (512, 4096)
 # Those of other entries: narrow, short and large ones, and batches, too.
 _ALL_EXTENTS = (16, 32, 64, 128, 256, 1024, 4096, 16384, 131072)
+# Rows that are gathered, such as pixels, are many, and columns beside them, such as filters, few.
+_PIXELS, _FILTERS = (1024, 4096, 16384, 65536, 262144), (16, 32, 64, 128, 256, 512, 1024)
 _ALL_LENGTHS = (32, 192, 768, 2304, 9216)
 _BATCHES = (1, 64)
 _MANY = (4096, 4096), (512, 512, 64)  # a launch of many programs, and one of a batch;
@@ -229,7 +233,8 @@ def _few(rows: Sequence[_Candidate], whole: _Candidate, form: Form, target: Targ
                 if prod((*launch[0], *launch[1])) >= _LEAST_WORK]
     least = [*map(min, *(_timed(row, launches).times for row in (
         whole, _general(rows, whole, small))))]
-    doubt = DOUBT_SCALED if any(feature.scaled for feature in whole.profile) else DOUBT
+    doubt = DOUBT_SCALED if any(feature.scaled for feature in whole.profile) else _DOUBT
+    meet = clusters_meet(whole.profile, target)
     known = []
     for row in rows:
         if prod(row.tile) > MOST_SENT or row.threads > _MOST_THREADS or (
@@ -238,18 +243,20 @@ def _few(rows: Sequence[_Candidate], whole: _Candidate, form: Form, target: Targ
         for blocks in sizes:
             cost = priced(row.profile, row.cost.depths, target, blocks)
             if cost is not None:
-                known.append(_timed(row._replace(
-                    binding={**row.binding, "cluster_k": blocks},
-                    cost=slower(cost._replace(blocks=0), doubt)), launches))
+                known.append(row._replace(binding={**row.binding, "cluster_k": blocks},
+                                          cost=slower(cost, doubt)))
     chosen: list[_Candidate] = []
-    for worth in _WORTH_FEW[:1 if whole.kind == "cores" else None]:
+    for worth in _WORTH_FEW:
+        # One entry for the fewest programs, whose clusters run all at once.
+        timed = [_timed(row if meet and chosen else row._replace(
+            cost=row.cost._replace(blocks=0)), launches) for row in known]
         gains = [sum(log2(max(1.0, old / new)) for old, new in zip(least, row.times, strict=True))
-                 for row in known]
-        best = max(range(len(known)), key=lambda i: gains[i], default=None)
+                 for row in timed]
+        best = max(range(len(timed)), key=lambda i: gains[i], default=None)
         if best is None or gains[best] < worth * len(launches):
             break
-        chosen.append(known[best])
-        least = [*map(min, least, known[best].times)]
+        chosen.append(timed[best])
+        least = [*map(min, least, timed[best].times)]
         known = [row for row in known if prod(row.tile) > prod(chosen[0].tile)
                  and row.cost.processors >= chosen[0].cost.processors]  # for more programs
     return chosen
@@ -266,10 +273,13 @@ def _others(rows: Sequence[_Candidate], whole: _Candidate, form: Form, small: Sm
     if any(feature.scaled for feature in whole.profile):
         return []
     lengths = [length // _TAPS ** (len(form.loops) - 1) for length in _ALL_LENGTHS]
-    launches = [launch for launch in _launches(form, _ALL_EXTENTS, _BATCHES, lengths)
+    sides = _sides(whole.profile)
+    extents = [_PIXELS if far else _FILTERS if any(sides) else _ALL_EXTENTS for far in sides]
+    launches = [launch for launch in _launches(form, extents, _BATCHES, lengths)
                 if _LEAST_WORK <= prod((*launch[0], *launch[1])) <= _LARGEST]
-    known = [_timed(row._replace(cost=slower(row.cost, DOUBT + doubtful(row.profile, row.cost))),
-                    launches)
+    own = doubtful(whole.profile, whole.cost)
+    known = [_timed(row._replace(cost=slower(row.cost, _DOUBT + max(0.0, doubtful(
+                row.profile, row.cost) - own))), launches)
              for row in rows if row.threads <= _MOST_THREADS and (
                  not converted or (prod(row.tile) >= LARGE
                                    and row.cost.depths >= whole.cost.depths)) and (
@@ -300,6 +310,12 @@ def _gathers(profile: Profile) -> bool:
     return any(feature.computed for feature in profile)
 
 
+def _sides(profile: Profile) -> tuple[bool, bool]:
+    """Which axes of a range are those of rows that a product gathers, pixels as a rule."""
+    dots = [feature for feature in profile if feature.kind == "dot"]
+    return any(dot.sides[0] for dot in dots), any(dot.sides[1] for dot in dots)
+
+
 def _rate(cost: Cost) -> float:
     """What a tile takes of a multiprocessor that is full, for a unit of the loop."""
     return max(cost.busy, cost.wait / cost.blocks) / (cost.depths[0] if cost.depths else 1)
@@ -325,15 +341,20 @@ def _beside(row: _Candidate, whole: _Candidate) -> _Candidate:
 
 
 def _timed(row: _Candidate, launches: Sequence[Launch]) -> _Candidate:
-    tiles = {extents: (_tiles(extents, row.tile), choice.count(row.tile, extents),
-                       *choice.fit(row.tile, extents))
-             for extents in {extents for extents, _ in launches}}
+    divided = [_divided(extents, row.tile) for extents, _ in launches]
     steps = {lengths: choice.steps_of(row.cost.depths, lengths)
              for lengths in {lengths for _, lengths in launches}}
-    cases = [(*tiles[extents][1:], steps[lengths]) for extents, lengths in launches]
+    cases = [(*found, steps[lengths]) for (_, *found), (_, lengths) in zip(
+        divided, launches, strict=True)]
     times = {case: choice.time_of(row.cost, *case) for case in set(cases)}
-    return row._replace(programs=[tiles[extents][0] for extents, _ in launches],
+    return row._replace(programs=[programs for programs, *_ in divided],
                         times=[times[case] for case in cases])
+
+
+@cache
+def _divided(extents: tuple[int, ...], tile: tuple[int, ...]) -> tuple[int, int, bool, bool]:
+    """How many tiles a range has, how many `choice` counts, and how they fit."""
+    return _tiles(extents, tile), choice.count(tile, extents), *choice.fit(tile, extents)
 
 
 def _plain(profile: Profile, target: Target) -> bool:
@@ -363,8 +384,9 @@ def _most_parts(cost: Cost, tile: tuple[int, ...], form: Form) -> float:
     return 1 + _MOST_LOST * int(choice.time(cost, tile, extents, lengths)) / each
 
 
-def _launches(form: Form, extents: Sequence[int] = _EXTENTS, batches: Sequence[int] = (1,),
-              lengths: Sequence[int] = _LENGTHS) -> Iterator[Launch]:
-    axes = [extents if axis < 2 else batches for axis in range(form.axes)]
+def _launches(form: Form, extents: Sequence[Sequence[int]] = (_EXTENTS, _EXTENTS),
+              batches: Sequence[int] = (1,), lengths: Sequence[int] = _LENGTHS
+              ) -> Iterator[Launch]:
+    axes = [extents[axis] if axis < 2 else batches for axis in range(form.axes)]
     for *along, length in product(*axes, lengths):
         yield tuple(along), (length, *[_TAPS] * (len(form.loops) - 1))

@@ -12,11 +12,7 @@ from tritonc.backend.memory.masks.pad_tiles import padded
 from tritonc.backend.pipeline.stages import LARGE_STAGE, RELEASED_STAGES, blocks_beside
 from tritonc.backend.target.matrix import ACCUMULATORS as MATRIX_ACCUMULATORS
 from tritonc.backend.target.matrix import INSTRUCTIONS, WGMMA, MatrixInstruction
-from tritonc.backend.target.register_limits import (
-    BESIDE_RESULTS,
-    COMPUTED_LEFT,
-    MOST_REGISTERS,
-)
+from tritonc.backend.target.register_limits import BESIDE_RESULTS, COMPUTED_LEFT, MOST_REGISTERS
 from tritonc.backend.target.target import Target
 from tritonc.tune.model.features import Feature, Profile, joined, places, stage_bytes
 from tritonc.tune.model.residency import Chained, busy, crowded, held
@@ -34,6 +30,10 @@ _TENSOR_GAIN = 16  # how much faster tensor cores are than CUDA cores
 # beside a product of 4096 in cube 205 us by 128 x 256 x 64, 241 by 128 x 128 x 64.
 _WIDE_STAGE = 48 * 1024
 _CONVERTED = 20.0  # multiply-adds that an element costs that a thread converts for wgmma
+# The same of an element of rows that are gathered: halves in NCHW order by 128 filters x 64 pixels
+# x 32 44.7 to 54.0 us, by 64 x 128 58.3 to 66.7, and by 128 x 128 x 8 71.3 to 103.
+_GATHERED = 40.0
+_DEEP = 32  # bytes of a row that mma.sync multiplies at once, at its full rate
 _TENSOR_STEP = {True: 8e5, False: 1e5}  # multiply-adds that a k step of wgmma, of mma costs
 # Where threads compute in each step where rows are: several blocks of few warps compute that beside
 # each other's products, and a tile that has a multiprocessor to itself leaves most of them idle in
@@ -150,13 +150,16 @@ def _tensor_cost(dot: Feature, row: MatrixInstruction, target: Target, carried: 
     traffic = 20 * (1 / m + 1 / n) + (0.02 if (m < n if dot.swapped else m > n) else 0.0)
     if wide:
         traffic += _CONVERTED * sum(1 / size for size, raw in zip((n, m), dot.raw) if raw)
+    if "wgmma" in target.features:  # beside mma.sync it is not measured
+        traffic += _GATHERED * sum(1 / size for size, far in zip((n, m), dot.sides) if far)
     few = 1 + 0.3 * max(0, needed - stages)
     if wide and dot.scaled and dot.bytes == 1 and 3 * held > MOST_REGISTERS:
         few *= _ALONE
     if wide and dot.computed:
         beside = blocks_beside(stage, threads // 32, int(held), target)
         step, few = step / beside, _COMPUTED_ALONE if beside < 2 else 1.0
-    return (1 + step + traffic) * max(odd, 1.0) * resident * few * late
+    rate = 2 if row.depth * dot.bytes < _DEEP else 1
+    return (rate + step + traffic) * max(odd, 1.0) * resident * few * late
 
 
 def _dot_cost(dot: Feature, target: Target, carried: int) -> float:

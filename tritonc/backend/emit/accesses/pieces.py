@@ -23,7 +23,7 @@ from tritonc.ir.core import Op
 def emit_op(f: FunctionEmitter, emitter: Emitter, op: Op, machine: Machine) -> None:
     """Emit an operation, now or, for a part of a tile that comes piece by piece, on use."""
     mine = bool(op.attributes.get("piecewise")) and op.pure
-    if op.name == "shared_store" or not (mine or any(v in f.fetch for v in op.operands)):
+    if op.name == "shared_store" or (not mine and f.fetch.keys().isdisjoint(op.operands)):
         emitter(f, op)
         return
     f.values[op.result] = found = f.blank(op.result.type)

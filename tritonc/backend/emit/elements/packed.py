@@ -24,18 +24,7 @@ from tritonc.backend.emit.function import FunctionEmitter, Names
 from tritonc.backend.emit.literals import literal, llvm_type
 from tritonc.backend.emit.registers import members
 from tritonc.ir.core import Op, Value
-from tritonc.ir.types import (
-    BF16,
-    F8E4M3,
-    F8E5M2,
-    F16,
-    F32,
-    I8,
-    Scalar,
-    element,
-    is_pointer,
-    scalar,
-)
+from tritonc.ir.types import BF16, F8E4M3, F8E5M2, F16, F32, I8, Scalar, element, is_pointer, scalar
 
 # Integers that a fraction tells apart, with the bits of that number, from which on floats count in
 # ones.
@@ -181,8 +170,7 @@ def convert_to_bytes(f: FunctionEmitter, op: Op) -> bool:
     else."""
     source, target = scalar(op.operands[0].type), scalar(op.result.type)
     names = f.values[op.operands[0]]
-    if source != F32 or target not in _HALF_OF_BYTES or not _by_twos(
-            f, op.result, "f8_conversion"):
+    if source != F32 or target not in _HALF_OF_BYTES or not _by_twos(f, op.result, "f8_conversion"):
         return False
 
     def pair(r: int) -> Names:

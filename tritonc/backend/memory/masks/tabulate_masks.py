@@ -23,13 +23,13 @@ numbers.  After join_bounds, which leaves few comparisons.  Needs layouts and pr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from math import prod
 
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.facts import Facts
 from tritonc.analysis.signs import Signs
-from tritonc.analysis.values import defined_by, int_of, origin, sides
+from tritonc.analysis.values import conditions, defined_by, int_of, origin, sides
 from tritonc.backend.pipeline.staged_loop import DOTS
 from tritonc.ir.build import Builder
 from tritonc.ir.cfg import Cfg, Loop
@@ -95,17 +95,16 @@ class _Tables:
         if op is None or value in self.seen or self.fixed(value):
             return
         self.seen.add(value)
-        conditions = list(dict.fromkeys(_conditions(value)))
+        found = list(dict.fromkeys(conditions(value)))
         info = self.infos.get(value)
         if info is not None and max(info.constancy) == 1 and (  # a wide access wants one mask
-                self.looked_up(value, conditions, mapping)
-                or (self.matrix and self.ended(value, conditions, mapping))):
+                self.looked_up(value, found, mapping)
+                or (self.matrix and self.ended(value, found, mapping))):
             return
-        for condition in conditions:
+        for condition in found:
             self.mask(origin(condition), mapping)
 
-    def looked_up(self, value: Value, conditions: list[Value], mapping: dict[Value, Value]
-                  ) -> bool:
+    def looked_up(self, value: Value, conditions: list[Value], mapping: dict[Value, Value]) -> bool:
         """Comparisons with few numbers as words of bits."""
         found = {c: lookup for c in conditions if (lookup := self.lookup(c)) is not None}
         if not found:
@@ -121,8 +120,7 @@ class _Tables:
                 and s.type == with_element(t, I1)]
         columns = [s for c in conditions if (s := _small(c)) not in rows and c not in pairs
                    and s.type == with_element(kind, I1)]
-        scalars = [s for c in conditions if not shape((s := _small(c)).type)
-                   and s not in columns]
+        scalars = [s for c in conditions if not shape((s := _small(c)).type) and s not in columns]
         merged = {*rows, *columns, *scalars}
         rest = [c for c in conditions if c not in pairs and _small(c) not in merged]
         each = _registers(value.type)
@@ -277,16 +275,6 @@ def _root(value: Value) -> Op | None:
     op = value.op
     return op if op is not None and isinstance(value.type, Tile) and (
         op.name in ("and", "icmp") or (op.name == "cmpp" and value is op.results[0])) else None
-
-
-def _conditions(value: Value) -> Iterator[Value]:
-    """Of which a mask is the conjunction."""
-    op = value.op
-    if op is not None and (op.name == "and" or (op.name == "cmpp" and value is op.results[0])):
-        for operand in op.operands:
-            yield from _conditions(operand)
-    else:
-        yield value
 
 
 def _small(value: Value) -> Value:

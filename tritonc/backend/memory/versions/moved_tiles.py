@@ -19,7 +19,7 @@ from collections.abc import Mapping
 
 from tritonc.analysis.aliases import pointer_roots, stores_may_reach
 from tritonc.analysis.axis import axis_info
-from tritonc.analysis.values import int_of, origin
+from tritonc.analysis.values import conditions, int_of, origin
 from tritonc.ir.core import Kernel, Op, Value, uses
 from tritonc.ir.ops import CONTROL
 from tritonc.ir.types import Tile, same_axes, shape
@@ -91,11 +91,8 @@ def _moved(ops: list[Op], axis: int, readers: Mapping[Value, list[Op]], infos: a
 
 def _under(mask: Value | None, tests: list[Op]) -> bool:
     """Whether a mask holds only where one of the tests does: nothing is stored behind the limit."""
-    test = origin(mask, ("broadcast", "reshape")) if mask is not None else None
-    if test is None or test.op is None or test.op in tests:
-        return test is not None and test.op is not None
-    return (test.op.name == "and" or (test.op.name == "cmpp" and test is test.op.results[0])) \
-        and any(_under(v, tests) for v in test.op.operands)
+    return mask is not None and any(
+        v.op in tests for v in conditions(mask, ("broadcast", "reshape")))
 
 
 def _counts(value: Value, extent: int) -> bool:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from tritonc.analysis import ragged
 from tritonc.analysis.affine import Affine, Affinity, Bound, Iteration, is_counter
 from tritonc.analysis.axis import axis_info
+from tritonc.analysis.facts import Facts
 from tritonc.analysis.linear import Linear, number
 from tritonc.analysis.multiples import Multiples, MultiplesNeeded, joined
 from tritonc.analysis.records import Record, fields, unaligned
 from tritonc.analysis.signs import Signs, known_signs, loop_order
+from tritonc.analysis.tables import table_of
 from tritonc.analysis.values import computed_from
 from tritonc.backend.dots.exponentials import wanted_factors
 from tritonc.backend.dots.together import large
@@ -23,12 +25,7 @@ from tritonc.backend.memory.versions.wanted import (
     known_before_loops,
     testable_scalars,
 )
-from tritonc.backend.memory.versions.wanted_strides import (
-    ACCESS,
-    Divisors,
-    fixed,
-    signs_of,
-)
+from tritonc.backend.memory.versions.wanted_strides import ACCESS, Divisors, fixed, signs_of
 from tritonc.backend.pipeline.tensors.tensor_access import split_start
 from tritonc.backend.pipeline.tensors.windows import window
 from tritonc.backend.target.matrix import BY_NAME
@@ -50,6 +47,7 @@ class Collector:
         self.tensor = tensor
         self.boxes = tensor and any(map(large, kernel.blocks))  # others are copied by threads
         self.infos, self.apart = axis_info.analyze(kernel), ragged.may_be_ragged(kernel)
+        self.facts = Facts(kernel)
         self.cfg = cfg = Cfg(kernel)
         self.testable = testable_scalars(cfg)
         self.multiples = MultiplesNeeded(self.infos, lambda v: self.divisible(
@@ -116,6 +114,9 @@ class Collector:
         assert isinstance(t, Tile)
         if info is None:
             return
+        table = table_of(op, self.facts) if self.dots else None
+        if table is not None and table.base in self.kernel.parameters:
+            self.want({table.base: table.bytes})
         axis = layout_choice.fastest_axis(info, len(t.shape))
         size = scalar(pointee(t)).bytes
         guard = self.infos.get(op.guard) if op.guard is not None else None

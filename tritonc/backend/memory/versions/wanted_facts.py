@@ -41,12 +41,7 @@ from tritonc.backend.memory.versions.wanted import (
 from tritonc.backend.memory.versions.wanted_accesses import SMALL, Collector
 from tritonc.backend.memory.versions.wanted_apart import wanted_apart
 from tritonc.backend.memory.versions.wanted_inside import begins_inside, suppose_inside
-from tritonc.backend.memory.versions.wanted_strides import (
-    Units,
-    limits_of,
-    multiples_of,
-    reach_of,
-)
+from tritonc.backend.memory.versions.wanted_strides import Units, limits_of, multiples_of, reach_of
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Kernel, Op, Value

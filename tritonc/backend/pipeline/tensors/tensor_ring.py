@@ -9,12 +9,7 @@ from tritonc.backend.dots.together import cycles
 from tritonc.backend.pipeline.channel import Channel
 from tritonc.backend.pipeline.ring import Rewrite
 from tritonc.backend.pipeline.staged_loop import buffer_of, widen
-from tritonc.backend.pipeline.tensors.tensor_access import (
-    BEFORE,
-    ENDLESS,
-    Strip,
-    available,
-)
+from tritonc.backend.pipeline.tensors.tensor_access import BEFORE, ENDLESS, Strip, available
 from tritonc.backend.pipeline.tensors.tensor_slots import Claim, claim, make_map
 from tritonc.backend.pipeline.tensors.warm_start import WarmStart, warm_start
 from tritonc.backend.pipeline.tensors.warpgroup_stores import by_warpgroups
@@ -231,8 +226,7 @@ class TensorRewrite(Rewrite):
             before = b.value("xor", phase, self.number(1))
             b.insert(make_op("wait_empty", [released.result, before, *(v.result for v in views)],
                              guard=runs))
-        b.insert(make_op("expect_full", [barrier.result], guard=runs,
-                         bytes=self.bytes(stores)))
+        b.insert(make_op("expect_full", [barrier.result], guard=runs, bytes=self.bytes(stores)))
         for i, view in zip(members, views, strict=True):
             self.copy(b, i, view.result, barrier.result, turn, runs)
         return block.ops

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import log2
 
-from tritonc.analysis.values import computed_from, constant_of, defined_by, is_uniform, origin
+from tritonc.analysis.values import constant_of, defined_by, is_uniform, origin
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.numeric.numbers import round_to
 from tritonc.ir.types import BF16, F32, Tile, element, scalar

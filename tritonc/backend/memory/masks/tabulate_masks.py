@@ -112,8 +112,7 @@ class _Tables:
         for condition in found:
             self.mask(origin(condition), mapping)
 
-    def looked_up(self, value: Value, conditions: list[Value], mapping: dict[Value, Value]
-                  ) -> bool:
+    def looked_up(self, value: Value, conditions: list[Value], mapping: dict[Value, Value]) -> bool:
         """Comparisons with few numbers as words of bits."""
         found = {c: lookup for c in conditions if (lookup := self.lookup(c)) is not None}
         if not found:
@@ -129,8 +128,7 @@ class _Tables:
                 and s.type == with_element(t, I1)]
         columns = [s for c in conditions if (s := _small(c)) not in rows and c not in pairs
                    and s.type == with_element(kind, I1)]
-        scalars = [s for c in conditions if not shape((s := _small(c)).type)
-                   and s not in columns]
+        scalars = [s for c in conditions if not shape((s := _small(c)).type) and s not in columns]
         merged = {*rows, *columns, *scalars}
         rest = [c for c in conditions if c not in pairs and _small(c) not in merged]
         each = _registers(value.type)

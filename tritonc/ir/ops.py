@@ -285,7 +285,8 @@ _ROWS: list[OpInfo] = [
             "iteration of a loop others; `align`: addresses are multiples of so many bytes; "
             "`ragged`: the guard may hold for the first elements of a vector alone, or with "
             "`rises` for the last; `any`: a vector is loaded where it holds for any element; "
-            "`window`: a number that neighbouring loads share, where each run of `vector` begins among aligned "
+            "`window`: a number that neighbouring loads share, where each run of `vector` begins "
+            "among aligned "
             "ones, from where to where all of them reach, and how many elements at its begin and "
             "end have accesses of their own; `rows`: each aligned one has the guard of any element "
             "that it brings; `record`: a field of records, see `analysis.records`.",

@@ -48,6 +48,21 @@ def test_accumulators_of_several_products_count_together() -> None:
     assert found["TM"] * found["TN"] <= 128 * 128
 
 
+def test_doubles_take_tiles_that_stand_beside_each_other() -> None:
+    """128 x 128 is alone on a multiprocessor, whose tensor cores wait while it copies."""
+    path = SAMPLES.parent / "bench" / "unseen" / "mm_double.tc"
+    source = SourceFile(str(path), path.read_text(encoding="utf-8"))
+
+    def tile(**sizes: int) -> tuple[int, int, int]:
+        found = driver.compile(source, Options(arch="sm_90a", sizes=sizes), ("manifest",)).manifest
+        assert found is not None
+        kernel = found["kernels"][0]
+        return *kernel["tile"], kernel.get("cluster", 1)
+
+    assert tile(M=3000, N=2000, K=1000) == (64, 64, 1)  # 274 us, 316 by 128 x 128
+    assert tile(M=1000, N=700, K=3000) == (64, 64, 2)  # 142 us, 174 by 128 x 128 in clusters
+
+
 def clusters(text: str, arch: str = "sm_90a", tune: dict[str, int] | None = None, **sizes: int
              ) -> int:
     """How many blocks share the loop of a program."""

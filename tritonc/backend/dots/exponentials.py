@@ -71,8 +71,7 @@ def wanted_factors(kernel: Kernel) -> list[Value]:
             continue
         factors += [] if found.any_sign else found.factors
         for op in inexact(found, home[found.op], readers):
-            factors += [scalar_of(op.operands[1])] if op.name == "fdiv" else scaled(
-                op.operands[0], readers)[1]
+            factors += [scalar_of(v) for v in op.operands[1:]] + scaled(op.operands[0], readers)[1]
     return list(dict.fromkeys(
         root for root in map(_root, factors) if root.op is None or root.op.name != "constant"))
 

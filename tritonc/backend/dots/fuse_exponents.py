@@ -31,9 +31,9 @@ their place where a mask hides them (-1e30, the least float) is, and a row of wh
 has been seen has it as its m.  So where x may be of that kind, a row whose |m| is so large has
 another scale.  Without factors, its exponentials are 2^(x - m), by an exact difference, which is 1
 where x = m, and near 0 where the two differ: by 8 or more.  With factors, x and m are both scaled
-so that m is 2^20: where x = m the exponential is 1 but for that scale's rounding, the same for all
-such x.  A mask's number is divided by the factors, and the greatest product is that number itself
-where the greatest element is the quotient.
+by a power of two so that |m| is 2^20 to 2^21: where x = m the exponential is 1 but for the rounding
+of what it takes, the same for all such x.  A mask's number is divided by the factors, and the
+greatest product is that number itself where the greatest element is the quotient.
 
 That a factor is above 0 is known of constants; of other scalars it is a fact that `specialize` has
 tested (`assume_positive`, which `wanted_factors` asks for).
@@ -41,6 +41,7 @@ tested (`assume_positive`, which `wanted_factors` asks for).
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import reduce
 from math import prod
 
@@ -62,8 +63,10 @@ from tritonc.ir.build import Builder
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.numeric.numbers import round_to
-from tritonc.ir.types import F32, Tile, Type
+from tritonc.ir.types import F32, I32, Tile, Type
 
+# Of a float's bits its exponent; the sum of two of them whose product is 2^20.
+_EXPONENT, _SUM = 0x7F800000, (2 * 127 + 20) << 23
 LEAST = -(2 - 2.0**-23) * 2.0**127
 
 
@@ -269,12 +272,16 @@ class _Rewrite:
         return b.value("select", less, usual, great)
 
     def less(self, b: Builder) -> Value:
-        """1; where the row is great 2^20 over its size, in two steps, which are normal floats."""
+        """1; where the row is great the power of two that makes it 2^20 and more: its exponent's
+        distance from that of 2^20."""
         row = self.found.row
-        small = b.value("fmul", b.value("fabs", row), b.constant(2.0**-30, row.type))
-        inverse = b.value("fdiv", b.constant(1.0, row.type), small, approximate=True)
+        assert isinstance(row.type, Tile)
+        bits = replace(row.type, element=I32)
+        exponent = b.value("and", b.value("bitcast", row, type=bits),
+                           b.constant(_EXPONENT, bits))
+        power = b.value("sub", b.constant(_SUM - (1 << 32), bits), exponent)
         return self.chosen(b, row, b.constant(1.0, row.type),
-                           b.value("fmul", inverse, b.constant(2.0**-10, row.type)))
+                           b.value("bitcast", power, type=row.type))
 
     def spread(self, b: Builder, value: Value) -> Value:
         """A row as x - m has it."""

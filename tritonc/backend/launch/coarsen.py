@@ -116,7 +116,8 @@ def join(large: Kernel, small: Kernel, most: int, worth: int = 1) -> None:
     filled = b.value("mul", total, b.constant(worth, I32))
     few = b.value("or", _few(b, most), b.value("icmp", launched, filled, predicate="ule"))
     inside = b.value("icmp", number, total, predicate="ult")
-    last = last_round.plan(b, large, prod(times.values()), total, launched) if worth > 1 else None
+    plain = worth > 1 and "bands" not in small.attributes  # blocks of persistent ones go on
+    last = last_round.plan(b, large, prod(times.values()), total, launched) if plain else None
     used = b.value("icmp", number, last.bound, predicate="ult") if last else inside
     b.emit("cond_br", b.value("or", few, used), blocks=[choose, over])
     b = Builder(choose)

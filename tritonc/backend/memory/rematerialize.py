@@ -84,12 +84,12 @@ def _candidates(live: Sequence[tuple[Value, float]], left: set[Value]
     """What could be computed again, and how: first without quotients."""
     for quotients in (False, True):
         for value, _ in live:
-            chain = None if value in left else _chain(value, quotients)
+            chain = None if value in left else chain_of(value, quotients)
             if chain is not None:
                 yield value, chain
 
 
-def _chain(value: Value, quotients: bool) -> list[Op] | None:
+def chain_of(value: Value, quotients: bool) -> list[Op] | None:
     """The operations that compute a tile of integers from scalars and ranges, operands first; if
     not `quotients`, from those too.  None if there are more than LONGEST."""
     found: dict[Op, None] = {}
@@ -158,7 +158,7 @@ def _spread(blocks: Sequence[Block], value: Value, chain: list[Op], renamed: Seq
         for op in block.ops:
             if op.name != "phi" and not (op.results and op.results[0] in chains):
                 for one in [v for v in dict.fromkeys(op.inputs()) if v in chains]:
-                    copies, mapping = _copy(chains[one])
+                    copies, mapping = copy_chain(chains[one])
                     ops += copies
                     op.replace_inputs({one: mapping[one]})
                     made.replaced.append((op, one, mapping[one]))
@@ -168,7 +168,7 @@ def _spread(blocks: Sequence[Block], value: Value, chain: list[Op], renamed: Seq
     return made
 
 
-def _copy(chain: list[Op]) -> tuple[list[Op], dict[Value, Value]]:
+def copy_chain(chain: list[Op]) -> tuple[list[Op], dict[Value, Value]]:
     """The chain again, from scalars that LLVM does not know to be the same."""
     inside = {result for op in chain for result in op.results}
     mapping: dict[Value, Value] = {}

@@ -18,7 +18,8 @@ with a prefix that all rows see, one side that holds everywhere is enough.
 Numbers that are loaded, one for each row and each column, are compared by warps: each branches by
 itself (`row_masks`).  There the selection often gives its third operand everywhere, which is
 tested too.  What is loaded for the mask alone is loaded where the mask is computed; a stage of
-a ring that holds it is released behind that.
+a ring that holds it is released behind that.  Numbers of columns that others need, too, are
+computed again there (soft caps and ALiBi, 64 x 128: 196 bytes of spills, 0).
 
 Needs layouts, and that no pass that wants loops of one block comes later.
 """
@@ -29,7 +30,7 @@ from functools import reduce
 
 from tritonc.analysis.affine import Affinity
 from tritonc.analysis.linear import Linear, emit, number
-from tritonc.analysis.values import is_uniform
+from tritonc.analysis.values import is_uniform, origin
 from tritonc.backend.memory.masks.row_masks import (
     RowTest,
     emit_row_tests,
@@ -38,6 +39,7 @@ from tritonc.backend.memory.masks.row_masks import (
     number_of,
     row_test,
 )
+from tritonc.backend.memory.rematerialize import chain_of, copy_chain
 from tritonc.ir.build import Builder
 from tritonc.ir.cfg import Cfg, make_phi, split
 from tritonc.ir.context import Context
@@ -192,6 +194,7 @@ def _branch(kernel: Kernel, block: Block, select: Op, ways: list[Way], never: li
     split(block, at + 1, rest)
     block.ops = [op for op in before if op not in sunk]
     masked.ops = [*(op for op in before if op in sunk), select]
+    _recompute(masked)
     Builder(masked).emit("br", blocks=[rest])
     b = Builder(block, span=select.span)
     full = _one_succeeds(b, ways, held)
@@ -215,6 +218,22 @@ def _branch(kernel: Kernel, block: Block, select: Op, ways: list[Way], never: li
     joined.operands[-1] = select.result
     rest.ops.insert(0, joined)
     return rest
+
+
+def _recompute(masked: Block) -> None:
+    """Let the block compute the numbers of rows or columns that it shares with others: threads need
+    not hold them until then, and few tiles come here."""
+    inside = {r for op in masked.ops for r in op.results}
+    for value in dict.fromkeys(v for op in masked.ops for v in op.inputs() if v not in inside):
+        made = origin(value, ("broadcast", "reshape"))
+        t = made.type
+        if isinstance(t, Tile) and t.layout is not None and t.layout.registers >= ENOUGH \
+                and made.op is not None and made.op.name != "splat" and scalar(t) != I1 \
+                and (chain := chain_of(value, False)):
+            copies, mapping = copy_chain(chain)
+            for op in masked.ops:
+                op.replace_inputs({value: mapping[value]})
+            masked.ops[:0] = copies
 
 
 def _alone(op: Op) -> bool:

@@ -95,8 +95,7 @@ def _memory(name: str, operands: str, rule: Rule, doc: str, effects: set[str],
 
 
 def _unary_float(name: str, doc: str) -> OpInfo:
-    return _elementwise(name, "a", rules.same_float, doc,
-                        lambda m, op, a: getattr(m, name)(a))
+    return _elementwise(name, "a", rules.same_float, doc, lambda m, op, a: getattr(m, name)(a))
 
 
 def _bits(name: str, operands: str, doc: str, compute: Callable[..., int], **flags: Any) -> OpInfo:

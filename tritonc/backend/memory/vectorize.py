@@ -175,8 +175,7 @@ def _share_windows(kernel: Kernel, places: Mapping[Op, Window]) -> None:
             if any(places[op].begin % width or any(places[op].ends) for op in loads[i:j]):
                 low, high = reach[loads[i]][0], max(reach[op][1] for op in loads[i:j])
                 for op in loads[i:j]:
-                    op.attributes["window"] = [count, places[op].begin, low, high,
-                                               *places[op].ends]
+                    op.attributes["window"] = [count, places[op].begin, low, high, *places[op].ends]
                     if places[op].rows:
                         op.attributes["rows"] = True
                 count += 1

@@ -298,8 +298,7 @@ def _atomics(f: FunctionEmitter, op: Op, one: Callable[..., str], fenced: bool =
         if isinstance(op.operands[0].type, Tile):
             found[r] = one(*operands, guard)
         else:
-            emit = partial(_fenced, f, op, one, operands) if fenced else partial(
-                one, *operands, "")
+            emit = partial(_fenced, f, op, one, operands) if fenced else partial(one, *operands, "")
             found[r] = _guarded(f, _pointer(op).element, guard, emit)
     for r in range(layout.registers):
         found[r] = found[r & ~layout.replicated_registers]

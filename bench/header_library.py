@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import json
+import re
+import struct
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +19,7 @@ from suite_support import Workload
 from tritonc import manifest
 from tritonc.launch.python.parameters import Parameter
 
+ADDRESSES = 16  # bytes by which equal code differs
 SHIM = """
 #define TRITONC_DLOPEN 1
 #include "%(header)s"
@@ -77,6 +81,12 @@ class Header:
         """The values of each variant, the general one first."""
         return [row["tunables"] for row in (self.row, *self.variants)]
 
+    @cached_property
+    def code(self) -> list[bytes]:
+        """The machine code of each, the general one first."""
+        found = code_of(_image(self.text))
+        return [found[row["entry"]] for row in (self.row, *self.variants)]
+
     def pack(self, values: Sequence[Any]) -> Any:
         """Addresses of the values, which live as long."""
         held = [ctypes.c_float(v) if isinstance(v, float) else
@@ -101,6 +111,39 @@ class Header:
         log = ctypes.create_string_buffer(4096)
         if code := self.library.load(log, ctypes.c_size_t(4096)):
             raise RuntimeError(f"CUresult {code}: {log.value.decode()}")
+
+
+def code_of(image: bytes) -> dict[str, bytes]:
+    """The machine code of each entry of a cubin: the sections `.text.NAME` of its ELF file."""
+    start, = struct.unpack_from("<Q", image, 0x28)
+    count, of_names = struct.unpack_from("<HH", image, 0x3c)
+    rows = [struct.unpack_from("<IIQQQQ", image, start + 64 * i) for i in range(count)]
+    found = {}
+    for name, _, _, _, at, size in rows:
+        begin = rows[of_names][4] + name
+        text = image[begin:image.index(b"\0", begin)].decode()
+        if text.startswith(".text."):
+            found[text.removeprefix(".text.")] = image[at:at + size]
+    return found
+
+
+def is_same(a: bytes, b: bytes) -> bool:
+    """Whether two pieces of machine code are the same, but for addresses of a module's memory."""
+    return len(a) == len(b) and sum(x != y for x, y in zip(a, b)) <= ADDRESSES
+
+
+def _image(header: str) -> bytes:
+    """The machine code that a header has as literals, in parts with their lengths."""
+    found, part = b"", b""
+    for line in header[header.index('{"\\177ELF'):].split("\n"):
+        words = re.fullmatch(r' *\{?"(.*)"(?:, (\d+)\},?)?', line)
+        if words is None:
+            break
+        text = words[1].replace("\\?", "?")
+        part += text.encode().decode("unicode_escape").encode("latin-1")
+        if words[2]:
+            found, part = found + part.ljust(int(words[2]), b"\0"), b""
+    return found
 
 
 def _manifest(header: str) -> str:

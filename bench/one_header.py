@@ -31,13 +31,14 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import replace
+from hashlib import sha256
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import paper_built
 import suite_support
-from header_library import Header, of_launch
+from header_library import Header, code_of, is_same, of_launch
 from suite_support import Workload
 from suite_worker import ROOT, Job, commit
 
@@ -52,10 +53,12 @@ from tritonc.tune.search.space import search_space
 
 GROUPS = suite_support.GROUPS[:9]  # products and convolutions;
 PLAIN = ("gemv", "int4_gemv")  # without a choice of tiles
-ARCH, WITHIN = "sm_90a", 0.01
+ARCH, WITHIN = "sm_90a", 0.005
 PREFIX = {"ours": "", "tuned": "other "}  # of the names of their variants; first words are groups
 SCREEN = 4  # variants, and other tiles, that are compared with care, by what a glance gives
-DOUBT = 1.25  # of times that only a glance gave: below 10 us they are wrong by so much
+GRAPHS = 3  # of each candidate that is compared
+# Of times that only a glance gave: below 10 us they are wrong by so much; of those of one graph.
+DOUBT, DOUBT_ONCE = 1.25, 1.02
 
 
 def write_headers(macros: Mapping[str, Sequence[str]], folder: Path, tuning: Mapping[str, Path],
@@ -207,10 +210,29 @@ def measured(workload: Workload, headers: Mapping[str, Header], tiles: Mapping[s
     for name, place in tiles.items():
         modules[name] = _module(place).kernels, row
     found = suite_measure.measure(bare, modules, rounds, least_ms, [], lambda text: None,
-                                  screen=SCREEN)
-    times = {name: statistics.median(values) for name, values in found["times"].items()}
+                                  screen=SCREEN, graphs=GRAPHS)
+    samples = _of_equal_code(workload, headers, tiles, found["times"])
+    times = {name: statistics.median(values) for name, values in samples.items()}
     return {"times": times, "glances": found["screened"], "compared": found["compared"],
             "wrong": found["wrong"]}
+
+
+def _of_equal_code(workload: Workload, headers: Mapping[str, Header], tiles: Mapping[str, str],
+                   samples: Mapping[str, Sequence[float]]) -> dict[str, Sequence[float]]:
+    """The samples of each, with those of what is the same machine code: a launch is its variant,
+    and a tile by itself may be a variant.  Below 10 us the same code differs by 5 per cent."""
+    code = {name: next(iter(code_of(Path(place).with_suffix(".cubin").read_bytes()).values()))
+            for name, place in tiles.items() if name in samples}
+    for which, header in headers.items():
+        names = [f"{PREFIX[which]}variant {number}" for number in range(len(header.code))]
+        taken = _number(workload, header)
+        code |= {name: own for number, (name, own) in enumerate(zip(names, header.code))
+                 if name in samples or number == taken}
+        if which in samples:
+            code[which] = header.code[taken]
+    return {**samples, **{name: [value for other, same in code.items() if is_same(own, same)
+                                 for value in samples.get(other, ())]
+                          for name, own in code.items()}}
 
 
 def measure_all(workloads: Sequence[Workload], sets: Mapping[str, Mapping[str, Header]],
@@ -279,11 +301,14 @@ def tuning_files(rows: Sequence[Job], folder: Path) -> dict[str, Path]:
         mine = [row for row in rows if row["stem"] == stem]
         times = []  # of each size, by tunables
         for row in mine:
-            known = {**{n: DOUBT * t for n, t in row["glances"].items()},
-                     **row.get("compared", {}),
-                     **{n: t for n, t in row["times"].items() if n not in PREFIX}}
-            times.append({tuple(sorted(_tile(name, row).items())): t
-                          for name, t in known.items() if name not in row["wrong"]})
+            of: dict[tuple[tuple[str, int], ...], float] = {}
+            for known, doubt in ((row["glances"], DOUBT), (row.get("compared", {}), DOUBT_ONCE),
+                                 (row["times"], 1.0)):
+                own = {name: tuple(sorted(_tile(name, row).items())) for name in known
+                       if name not in PREFIX and name not in row["wrong"]}
+                of |= {tile: doubt * min(known[name] for name in own if own[name] == tile)
+                       for tile in own.values()}
+            times.append(of)
         names = sorted(set().union(*times))
         best = [min(of.values()) for of in times]
         ratios = np.array([[of.get(name, math.inf) / least for of, least in zip(times, best)]
@@ -336,7 +361,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=2, help="of compilations to compare")
     parser.add_argument("--more", type=int, default=0, metavar="N",
                         help="beside other tiles, too: N that the cost model thinks the best")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=3, help="through each graph")
     parser.add_argument("--least-ms", type=float, default=1.0, help="of a sample")
     parser.add_argument("--limit", type=float, default=math.inf, help="seconds to begin sizes in")
     parser.add_argument("--json", type=Path, help="write what was measured to a file")
@@ -373,7 +398,9 @@ def main() -> None:
             known += measure_all(new, sets, tiles, options)
             _save(options, {"commit": commit(), "rows": known})
         if options.tuned:
-            sets["tuned"] = headers("tuned", folder, tuning_files(known, folder))
+            tuning = tuning_files(known, folder)
+            of = sha256(b"".join(path.read_bytes() for path in tuning.values())).hexdigest()[:16]
+            sets["tuned"] = headers("tuned", kept / of, tuning)
         results = {"commit": commit(), "rows": known}
         if options.tuned and not options.compile_only:
             best = {row["name"]: row["best"] for row in known}

@@ -59,6 +59,17 @@ def test_samples_assemble_without_spills(number: int, path: Path, tmp_path: Path
         assert spilled <= known.get(path.stem, 0), target
 
 
+ROWS = ["gemv", "add_rms_norm", "cross_entropy_backward", "rope", "running_sum", "scan_three",
+        "upsample", "welford", "quantise_rows", "gelu_bias"]
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_general_bodies_of_rows_do_not_spill(name: str, tmp_path: Path) -> None:
+    """They have the registers that the number of resident blocks leaves."""
+    log = assemble(ROOT / "bench" / "suite" / f"{name}.tc", "sm_90a", {}, tmp_path)
+    assert not sum(map(int, re.findall(r"(\d+) bytes spill stores", log)))
+
+
 OPERANDS = {  # and accumulator, result
     "half": ("float", "half"), "bfloat16": ("float", "bfloat16"), "tf32": ("float", "float"),
     "float8_e4m3": ("float", "bfloat16"), "int8": ("int", "int"),

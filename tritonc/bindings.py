@@ -135,8 +135,7 @@ class Bindings:
             if "cluster_k" in self.chosen:
                 self.chosen_meta = {"cluster_k": self.chosen.pop("cluster_k")}
         if unbound and not self.chosen:
-            self.chosen = choose(unbound, lower, target,
-                                 known.extents if known is not None else ())
+            self.chosen = choose(unbound, lower, target, known.extents if known is not None else ())
         return {**given, **self.chosen}
 
     def split(self, declared: set[str]) -> dict[str, int]:

@@ -412,8 +412,7 @@ class _Compilation:
 
         self.result.outputs["tir"] = print_module(module)
 
-    def _show(self, name: str, when: str, kernels: Sequence[Kernel], changed: bool = False
-              ) -> None:
+    def _show(self, name: str, when: str, kernels: Sequence[Kernel], changed: bool = False) -> None:
         wanted = self.options.print_after if when == "after" else self.options.print_before
         asked = "all" in wanted or name in wanted or (changed and self.options.print_changed)
         if self.dump is None or not asked:

@@ -151,5 +151,4 @@ def _execute(command: list[str], inputs: Mapping[str, bytes]) -> tuple[bytes, st
 def _rejected(tool: str, done: subprocess.CompletedProcess[str]) -> CompileError:
     said = [line.strip() for line in (done.stderr + done.stdout).splitlines() if line.strip()]
     first = said[0] if said else f"exit code {done.returncode}"
-    return fail("ptxas-failed", None, f"{tool} fails: {first}",
-                *(Note(line) for line in said[1:5]))
+    return fail("ptxas-failed", None, f"{tool} fails: {first}", *(Note(line) for line in said[1:5]))

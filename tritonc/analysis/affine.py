@@ -281,31 +281,13 @@ class Affinity:
                 stack.append((op.operands[0], where))
             elif op.name == "reshape" and (moved := _axes_before(op, where)) is not None:
                 stack.append((op.operands[0], moved))
-            elif op.attributes.get("value") if op.name == "constant" else self._always(op):
+            elif op.name == "constant" and op.attributes["value"]:
                 continue
             elif op.name == "icmp" and (bound := self.bound(op, where)) is not None:
                 bounds.append(bound)
             else:
                 others.append((value, where))
         return bounds, conditions, others
-
-    def _always(self, op: Op) -> bool:
-        """`c <= x` of a number c and an x that rises and begins with no less: of an index, >= 0."""
-        if op.name != "icmp":
-            return False
-        a, b = self.of(op.operands[0]), self.of(op.operands[1])
-        predicate = op.attributes["predicate"]
-        if predicate in ("sle", "slt"):
-            a, b = b, a
-        elif predicate not in ("sge", "sgt"):
-            return False
-        if a is None or b is None or b.offset.constant is None or not b.uniform:
-            return False
-        least = a.offset - b.offset - number(predicate in ("slt", "sgt"))
-        needs = self.signs.of_polynomial(least) if all(
-            (s.constant or 0) >= 0 and s.constant is not None for s in a.strides) else None
-        self.assumed.update(needs or {})
-        return needs is not None
 
     def bound(self, op: Op, where: tuple[int | None, ...] | None = None) -> Bound | None:
         """`x < n` with x rising by 1 along one axis and n uniform; if unsigned, both of them not

@@ -38,8 +38,7 @@ from tritonc.ir.types import I1, TF32, Element, element, scalar, shape
 # Operations that move their operands as they are.
 _MOVES = (rules.choose, rules.predicates, rules.bit_cast)
 # On bools these are what they are on their working form.
-_BITWISE: dict[str, np.ufunc] = {
-    "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
+_BITWISE: dict[str, np.ufunc] = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
 
 
 def evaluate(row: OpInfo, op: Op, operands: Sequence[Any]) -> tuple[Any, ...]:

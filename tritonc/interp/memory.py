@@ -165,8 +165,7 @@ class Memory:
         offsets >>= np.int64(size.bit_length() - 1)
         return buffer, slice(None), offsets, None
 
-    def _outside(self, addresses: Addresses, at: int, size: int,
-                 write: bool) -> NoReturn:
+    def _outside(self, addresses: Addresses, at: int, size: int, write: bool) -> NoReturn:
         verb = "writes" if write else "reads"
         many = "byte" if size == 1 else "bytes"
         raise BadAccess("run-out-of-bounds", at,

@@ -26,8 +26,7 @@ _ARITHMETIC: dict[str, tuple[np.ufunc, Callable[[int, int], int], str, str]] = {
     "sub": (np.subtract, operator.sub, "difference", "-"),
     "mul": (np.multiply, operator.mul, "product", "*"),
 }
-_CARRIERS = frozenset(
-    "addptr splat broadcast reshape trans sext select psi phi cmpp".split())
+_CARRIERS = frozenset("addptr splat broadcast reshape trans sext select psi phi cmpp".split())
 _ACCESSES = ("load", "store", "atomic_rmw", "atomic_cas")
 
 
@@ -140,8 +139,7 @@ def _is_followed(op: Op) -> bool:
         return element(op.result.type) == I32
     if op.name in ("and", "or"):
         return element(op.result.type) == I1  # of masks; what takes bits of a number may wrap
-    return op.name in _CARRIERS or (
-        op.name == "icmp" and op.attributes["predicate"][0] == "s")
+    return op.name in _CARRIERS or (op.name == "icmp" and op.attributes["predicate"][0] == "s")
 
 
 def _carrying(op: Op, operands: Sequence[Value], step: Step,

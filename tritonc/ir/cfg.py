@@ -187,8 +187,7 @@ class Cfg:
                 inside.update(inner.blocks)
                 leaving.update(source for source, _ in inner.exits)
                 block = inner.header
-            stack.extend(p for p in self.predecessors[block]
-                         if p in self.index and p not in inside)
+            stack.extend(p for p in self.predecessors[block] if p in self.index and p not in inside)
         blocks = sorted(inside, key=self.index.__getitem__)
         exits = [(block, to) for block in sorted(leaving, key=self.index.__getitem__)
                  for to in dict.fromkeys(block.successors) if to not in inside]

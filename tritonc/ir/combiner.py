@@ -145,8 +145,7 @@ def read(text: str) -> Combiner:
     if wrong is not None or not all(name in values for name in names) or \
             [values[n].type for n in names * 2] != [p.type for p in kernel.parameters]:
         raise ValueError(f"no function combines like this: {text}")
-    return Combiner(tuple(kernel.parameters), tuple(ops), tuple(values[n] for n in names),
-                    commutes)
+    return Combiner(tuple(kernel.parameters), tuple(ops), tuple(values[n] for n in names), commutes)
 
 
 def combines(op: Op) -> bool:

@@ -144,7 +144,6 @@ def wait_for(driver: Any, after: int | None, stream: int) -> None:
         int(driver.CUevent_flags.CU_EVENT_DISABLE_TIMING)))
     try:
         values(driver, "record an event", driver.cuEventRecord(event, after))
-        values(driver, "wait for a stream",
-                           driver.cuStreamWaitEvent(stream, event, 0))
+        values(driver, "wait for a stream", driver.cuStreamWaitEvent(stream, event, 0))
     finally:
         driver.cuEventDestroy(event)

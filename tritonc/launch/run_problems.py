@@ -169,8 +169,7 @@ def _interpret(problem: Problem, result: driver.Result, options: Options,
     from tritonc.launch.interpreter import Running, launch
 
     assert result.module is not None
-    data = prepare(problem, result.module, kernel_of(problem, result.module, wanted), sizes,
-                   seed)
+    data = prepare(problem, result.module, kernel_of(problem, result.module, wanted), sizes, seed)
     found = stages.new_diagnostics(options)
     running = Running(order, max_steps or STEP_LIMIT,
                       after=after(data.kernel) if after is not None else {}, warn=found.warning)
@@ -197,8 +196,7 @@ def launch_compiled(problem: Problem, result: driver.Result, sizes: Mapping[str,
     Raises CompileError if the driver or the kernel fails.
     """
     assert result.module is not None and result.manifest is not None
-    data = prepare(problem, result.module, kernel_of(problem, result.module, wanted), sizes,
-                   seed)
+    data = prepare(problem, result.module, kernel_of(problem, result.module, wanted), sizes, seed)
     entry = next(k for k in result.manifest["kernels"] if k["name"] == data.kernel.name)
     after = gpu.launch(result.outputs["ptx"], result.module, data, entry["threads"],
                        entry["dynamic_shared_bytes"], entry.get("cluster", 1))

@@ -44,8 +44,7 @@ def _swapped(op: Op, build: Builder) -> Value | None:
     if not isinstance(t, Tile) or t.shape != shape(index.type) or is_pointer(t):
         return None
     mask, extent = _mask(index, axis), t.shape[axis]
-    if mask is None or not 0 < mask < extent or extent & extent - 1 \
-            or mask.bit_count() > MOST_BITS:
+    if mask is None or not 0 < mask < extent or extent & extent - 1 or mask.bit_count() > MOST_BITS:
         return None
     e = scalar(t)
     bits = build.value("bitcast", x, type=make(_SIGNED[e.bits], t.shape)) if is_float(t) else x

@@ -291,8 +291,7 @@ class Points:
     def _same(self, claim: Claim, loop: Loop, turn: Symbol) -> bool:
         """Whether of what changes from turn to turn the claim speaks of the counter alone."""
         polys = [claim.poly, *(p for n in claim.needs for p in (n.poly, *n.under))]
-        return all(v is turn or not self.terms.varies(symbol(v), loop)
-                   for v in symbols_of(polys))
+        return all(v is turn or not self.terms.varies(symbol(v), loop) for v in symbols_of(polys))
 
     def _moved(self, claim: Claim, mapping: dict[Value, Linear]) -> Claim:
         needs = tuple(Need(substituted(n.poly, mapping), n.low, n.high, n.value,

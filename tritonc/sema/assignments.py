@@ -67,8 +67,7 @@ def _variable(context: Context, node: syntax.Name) -> Variable | None:
     entity = context.scope.lookup(node.name)
     if isinstance(entity, Variable):
         if entity.const:
-            context.error("const-assignment", node.span, f"'{node.name}' is const",
-                          entity.note)
+            context.error("const-assignment", node.span, f"'{node.name}' is const", entity.note)
             return None
         return entity
     if entity is None or isinstance(entity, Poisoned):
@@ -96,12 +95,10 @@ def _subscripted(context: Context, node: syntax.Subscript) -> Place | None:
     array = structs.part_of(context, node.base)
     if array is not None and structs.is_array(array.type):
         if array.const:
-            context.error("const-assignment", node.span, f"'{array.name}' is const",
-                          array.note)
+            context.error("const-assignment", node.span, f"'{array.name}' is const", array.note)
             return None
         return structs.part_of(context, node)
-    if array is not None and (
-            array.type.shape or not isinstance(array.type.element, PointerTo)):
+    if array is not None and (array.type.shape or not isinstance(array.type.element, PointerTo)):
         context.spoil(array)  # it may have no value yet, which is no second mistake
         _refuse_part(context, node, array.type)
     if isinstance(node.base, syntax.Name):

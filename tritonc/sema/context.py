@@ -153,8 +153,7 @@ class Context:
         """Where the variables that are operands of what is being made were declared."""
         names = dict.fromkeys(n.name for n in self.involved if isinstance(n, syntax.Name))
         found = [self.scope.lookup(name) for name in names]
-        return tuple(e.note for e in found
-                     if isinstance(e, Variable))
+        return tuple(e.note for e in found if isinstance(e, Variable))
 
     def warning(self, name: str, span: Span, message: str, *notes: Note,
                 suggestion: str | None = None) -> None:

@@ -196,8 +196,7 @@ def _choose(op: Site, c: AxisInfo, a: AxisInfo | None, b: AxisInfo | None) -> Ax
         return unknown(op.type)
     both = meet(a, b)
     contiguity = tuple(map(gcd, both.contiguity, c.constancy))
-    divisibility = tuple(gcd(both.start_divisibility(d, n), TOP)
-                         for d, n in enumerate(contiguity))
+    divisibility = tuple(gcd(both.start_divisibility(d, n), TOP) for d, n in enumerate(contiguity))
     return AxisInfo(contiguity, divisibility, tuple(map(gcd, both.constancy, c.constancy)))
 
 
@@ -239,8 +238,7 @@ def _splat(op: Site, a: AxisInfo | None) -> AxisInfo:
 
 def _broadcast(op: Site, a: AxisInfo) -> AxisInfo:
     extents, before = extents_of(op.type), shape(op.source)
-    stretched = [old == 1 and new != 1
-                 for old, new in zip(before, shape(op.type), strict=True)]
+    stretched = [old == 1 and new != 1 for old, new in zip(before, shape(op.type), strict=True)]
     return AxisInfo(a.contiguity, a.divisibility,
                     tuple(e if s else k for s, e, k in zip(stretched, extents, a.constancy,
                                                            strict=True)), a.value)
@@ -253,8 +251,7 @@ def _reshape(op: Site, a: AxisInfo) -> AxisInfo:
     if places is None:
         extents = extents_of(op.source)
         same = all(k == e for k, e in zip(a.constancy, extents, strict=True))
-        return uniform(op.type, a.every, a.value) if same else unknown(
-            op.type, a.every)
+        return uniform(op.type, a.every, a.value) if same else unknown(op.type, a.every)
     entries = [(1, a.every, 1) if d is None else (a.contiguity[d], a.divisibility[d],
                                                   a.constancy[d]) for d in places]
     contiguity, divisibility, constancy = zip(*entries, strict=True)

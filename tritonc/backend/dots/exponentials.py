@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import log2
 
-from tritonc.analysis.values import computed_from, constant_of, defined_by, is_uniform, origin
+from tritonc.analysis.values import constant_of, defined_by, is_uniform, origin
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.numeric.numbers import round_to
 from tritonc.ir.types import BF16, F32, Tile, element, scalar
@@ -67,8 +67,6 @@ def wanted_factors(kernel: Kernel) -> list[Value]:
     readers, factors = uses(kernel), list[Value]()
     home = {op: block for block in kernel.blocks for op in block.ops}
     for found in exponentials(kernel):
-        if not computed_from(found.z, "dot"):
-            continue
         factors += [] if found.any_sign else found.factors
         for op in inexact(found, home[found.op], readers):
             factors += [scalar_of(v) for v in op.operands[1:]] + scaled(op.operands[0], readers)[1]

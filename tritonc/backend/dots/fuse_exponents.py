@@ -41,7 +41,6 @@ tested (`assume_positive`, which `wanted_factors` asks for).
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import reduce
 from math import prod
 
@@ -63,7 +62,7 @@ from tritonc.ir.build import Builder
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.numeric.numbers import round_to
-from tritonc.ir.types import F32, I32, Tile, Type
+from tritonc.ir.types import F32, I32, Tile, Type, with_element
 
 # Of a float's bits its exponent; the sum of two of them whose product is 2^20.
 _EXPONENT, _SUM = 0x7F800000, (2 * 127 + 20) << 23
@@ -275,8 +274,7 @@ class _Rewrite:
         """1; where the row is great the power of two that makes it 2^20 and more: its exponent's
         distance from that of 2^20."""
         row = self.found.row
-        assert isinstance(row.type, Tile)
-        bits = replace(row.type, element=I32)
+        bits = with_element(row.type, I32)
         exponent = b.value("and", b.value("bitcast", row, type=bits),
                            b.constant(_EXPONENT, bits))
         power = b.value("sub", b.constant(_SUM - (1 << 32), bits), exponent)

@@ -144,8 +144,7 @@ def raw_operands(kernel: Kernel, context: Context) -> bool:
                 made = computed_operand(operand, inside, infos)
                 if made is None or not all(copyable(load, infos) for load in made.raw):
                     continue
-                if own and not all(
-                        _bytes_along_k(load, infos) for load in made.raw):
+                if own and not all(_bytes_along_k(load, infos) for load in made.raw):
                     continue
                 if any(reader not in made.ops and reader is not op
                        for load in made.raw for reader in readers[load.result]):
@@ -169,8 +168,7 @@ def raw_operands(kernel: Kernel, context: Context) -> bool:
     return changed
 
 
-def _with_small(made: Computed, readers: dict[Value, list[Op]], infos: axis_info.Infos
-                ) -> Computed:
+def _with_small(made: Computed, readers: dict[Value, list[Op]], infos: axis_info.Infos) -> Computed:
     """Small loads too that threads' copies can move: memory takes as long for a scale as for an
     operand.  TMA would have to find the row of a tile of one, which its address does not say."""
     small = [op for op in made.ops if op.name == "load" and isinstance(op.result.type, Tile)

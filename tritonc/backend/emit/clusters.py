@@ -45,8 +45,7 @@ def cluster_reduce(f: FunctionEmitter, op: Op) -> None:
         owner = str(group) if thread == "0" else f.op(f"xor i32 {thread}, {group}")
         distance = _distance(f, own, owner, op.attributes["size"])
         base = f.op(f"add i32 {f.op(f'mul i32 {distance}, {stage}')}, {start - stage}")
-        words = [[names[r] for r in registers[i : i + per]]
-                 for i in range(0, len(registers), per)]
+        words = [[names[r] for r in registers[i : i + per]] for i in range(0, len(registers), per)]
 
         def push(base: str = base, owner: str = owner, words: list[list[str]] = words) -> None:
             near = f.shared_pointer(place, base)

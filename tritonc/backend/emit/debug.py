@@ -56,8 +56,7 @@ def printf(f: FunctionEmitter, op: Op) -> None:
     for r in owned(layout):
         names = [f.values[v][r if v in tiles else 0] for v in op.operands]
         guard = f.guard(op, r if op.guard in tiles else 0)
-        f.under(f.both(f.owner(layout), guard), "printf",
-                partial(_print, f, op, text, names))
+        f.under(f.both(f.owner(layout), guard), "printf", partial(_print, f, op, text, names))
 
 
 def _print(f: FunctionEmitter, op: Op, text: str, names: list[str]) -> None:
@@ -86,6 +85,4 @@ def _promoted(f: FunctionEmitter, e: Element, name: str) -> tuple[str, str]:
     return "i32", f.op(f"{'zext' if e.bits == 1 else 'sext'} {llvm_type(e)} {name} to i32")
 
 
-EMITTERS: dict[str, Emitter] = {
-    "assume": assume, "assert": assertion, "printf": printf,
-}
+EMITTERS: dict[str, Emitter] = {"assume": assume, "assert": assertion, "printf": printf}

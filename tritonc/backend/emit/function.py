@@ -16,6 +16,7 @@ from tritonc.backend.emit.linear_map import linear_map
 from tritonc.backend.emit.literals import SHARED_SPACE, llvm_type
 from tritonc.backend.emit.module import ModuleEmitter
 from tritonc.backend.emit.registers import layout_of, registers
+from tritonc.backend.pipeline.staged_loop import DOTS
 from tritonc.backend.pipeline.tensors.roles import (
     CONSUMERS,
     PRODUCER,
@@ -59,7 +60,8 @@ class FunctionEmitter(Instructions):
         self.derives_addresses = {"fma_dot", "async_copy"} <= names or "wgmma" in names
         self.compared = frozenset() if "negations" in self.options.no_workarounds else (
             compared_negations(kernel))
-        self.has_pieces = any(op.attributes.get("piecewise") for op in kernel.ops())
+        self.has_pieces = not names.isdisjoint(DOTS) and any(
+            op.attributes.get("piecewise") for op in kernel.ops())
         self.has_words = any(op.name == "pack" for op in kernel.ops())
         self.has_bfloat = any(element(v.type) == BF16 for op in kernel.ops()
                               for v in (*op.operands, *op.results))
@@ -250,8 +252,7 @@ class FunctionEmitter(Instructions):
         producer, consumers = self.kernel.attributes["registers"]
         if consumers:
             kind, count = ("dec", producer) if self.role == PRODUCER else ("inc", consumers)
-            self.convergent(f"llvm.nvvm.setmaxnreg.{kind}.sync.aligned.u32", "void",
-                            f"i32 {count}")
+            self.convergent(f"llvm.nvvm.setmaxnreg.{kind}.sync.aligned.u32", "void", f"i32 {count}")
 
     def barrier(self) -> None:
         """Wait for all threads of the role.  Orders their accesses of memory, too."""

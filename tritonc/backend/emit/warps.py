@@ -80,8 +80,7 @@ def shuffle_index(f: FunctionEmitter, word: str, lane: str, own: int = 0) -> str
 
 def from_lowest(f: FunctionEmitter, e: Element, name: str, mask: int) -> str:
     """An element of the lane whose number has no bit of `mask`."""
-    words = [shuffle_index(f, word, "0", WARP_SIZE - 1 & ~mask)
-             for word in to_words(f, e, [name])]
+    words = [shuffle_index(f, word, "0", WARP_SIZE - 1 & ~mask) for word in to_words(f, e, [name])]
     return from_words(f, e, words, 1)[0]
 
 

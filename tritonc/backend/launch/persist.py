@@ -246,8 +246,7 @@ def add_loop(kernel: Kernel, part: list[Block], each: int = 1, back: bool = Fals
     number.result.name = "instance"
     head.ops += numbers
     b = Builder(head)
-    b.emit("cond_br", b.value("icmp", number.result, total, predicate="slt"),
-           blocks=[start, done])
+    b.emit("cond_br", b.value("icmp", number.result, total, predicate="slt"), blocks=[start, done])
     b = Builder(following)
     for phi, before in zip(numbers, reversed(numbers), strict=True):
         add_incoming(phi, b.value("add", before.result, blocks), following)

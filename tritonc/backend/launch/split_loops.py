@@ -120,8 +120,7 @@ def _bytes(value: Value) -> int:
 def _split(kernel: Kernel, one: SharedLoop, sums: list[Value], owner: tuple[int, ...] | None,
            blocks: int) -> None:
     """Give each block its share of the iterations, and the sums of all."""
-    before = Builder(one.preheader, len(one.preheader.ops) - 1,
-                     one.loop.header.terminator.span)
+    before = Builder(one.preheader, len(one.preheader.ops) - 1, one.loop.header.terminator.span)
     rank = before.emit("get_cluster_rank", type=I32).result
     for counter in one.counters:
         _stride(counter.phi, counter.next, counter.step, one, before, rank, blocks)
@@ -201,8 +200,7 @@ def _turn(one: SharedLoop, b: Builder, rank: Value, blocks: int) -> None:
         for op in ops:
             b.insert(op)
         later = b.value("icmp", rank, b.constant(number, I32), predicate="sge")
-        starts = {phi: b.value("select", later, value, starts[phi])
-                  for phi, value in state.items()}
+        starts = {phi: b.value("select", later, value, starts[phi]) for phi, value in state.items()}
     state = dict(latch)
     for _ in range(1, blocks):
         ops, state = _following(one, state, latch)

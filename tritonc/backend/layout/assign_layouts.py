@@ -284,6 +284,7 @@ class _Assignment:
                 self.moved[op] = (layout_choice.lanes_apart(only[0])
                                   if self.held_long(op, only[0], readers) else only[0])
         self.join_stores()
+        self.join_loads()
         if self.moved:
             self.primary.clear()
             self.flow_forward()
@@ -335,17 +336,35 @@ class _Assignment:
             if op.name != "store" or not isinstance(op.operands[0].type, Tile):
                 continue
             wanted, best = self.layout_of(op), self.access_layout(op)
-            feeding = self.feeding_loads(op)
+            feeding = self.feeding_loads(*op.operands, op.guard)
             if feeding is not None and wanted == best and all(
                     load in self.moved or self.reads_well(load, best) for load in feeding):
                 self.moved.update((load, best) for load in feeding if load not in self.moved)
 
-    def feeding_loads(self, store: Op) -> list[Op] | None:
-        """The loads that alone, through elementwise operations, decide the layouts of what a store
-        reads; None if there is anything else."""
+    def join_loads(self) -> None:
+        """Loads whose elements meet, one by one or as a mask, take the layout of one that all read
+        well: of bytes a thread has as many as of the larger elements beside them."""
+        for op in self.kernel.ops():
+            own = self.primary.get(op.results[0]) if op.results else None
+            if own is None or not (op.name == "load" or op.info.elementwise):
+                continue
+            values = [v for v in op.inputs() if v in self.primary and element(v.type).bits < 64]
+            layouts = [own[1]] if op.name == "load" else dict.fromkeys(
+                self.primary[v][1] for v in values)
+            for layout in layouts if any(self.primary[v][1] != own[1] for v in values) else ():
+                feeding = [self.feeding_loads(v) for v in values if self.primary[v][1] != layout]
+                if all(loads is not None and all(load in self.moved or self.reads_well(
+                        load, layout) for load in loads) for loads in feeding):
+                    self.moved.update((load, layout) for loads in feeding for load in loads or ()
+                                      if load not in self.moved)
+                    break
+
+    def feeding_loads(self, *values: Value | None) -> list[Op] | None:
+        """The loads that alone, through elementwise operations, decide the layouts of values; None
+        if there is anything else."""
         found: dict[Op, None] = {}
         seen: set[Op] = set()
-        stack = [v for v in (*store.operands, store.guard) if v is not None]
+        stack = [v for v in values if v is not None]
         while stack:
             value = stack.pop()
             op = value.op

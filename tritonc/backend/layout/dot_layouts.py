@@ -117,8 +117,7 @@ def fma_operand(result: Layout, depth: int, left: bool) -> Layout:
         return b // tile * depth * columns if b >= tile else b if b < columns else 0
 
     step = 1 if left else columns
-    held = (*filter(None, map(basis, result.register)),
-            *(step << i for i in range(log2(depth))))
+    held = (*filter(None, map(basis, result.register)), *(step << i for i in range(log2(depth))))
     return Layout(extents, held, tuple(map(basis, result.lane)), tuple(map(basis, result.warp)))
 
 

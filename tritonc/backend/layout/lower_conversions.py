@@ -61,8 +61,7 @@ def _moves_numbers(op: Op) -> bool:
         scalar(op.result.type).bits > 1)
 
 
-def _lowered(op: Op, most: int, infos: axis_info.Infos, replaced: dict[Value, Value]
-             ) -> list[Op]:
+def _lowered(op: Op, most: int, infos: axis_info.Infos, replaced: dict[Value, Value]) -> list[Op]:
     """What stands for the operation; its buffer has at most `most` bytes, as far as parts can be
     made that small."""
     if op.name == "gather":

@@ -66,8 +66,7 @@ class MatrixAccesses:
 def matrix_accesses(layout: Layout, shared: SharedLayout, element_bytes: int
                     ) -> MatrixAccesses | None:
     """How ldmatrix or stmatrix moves the tile; None if it does not."""
-    if layout.shape != shared.shape or element_bytes > WORD_BYTES or \
-            shared.alignment < ROW_BYTES:
+    if layout.shape != shared.shape or element_bytes > WORD_BYTES or shared.alignment < ROW_BYTES:
         return None
     found = _moves(layout, shared, element_bytes, False)
     if found is None and element_bytes <= 2:
@@ -108,8 +107,7 @@ def _moves(layout: Layout, shared: SharedLayout, size: int, transposed: bool
     thread = (*addresses, *warp)
     places = [1 << i for i in (*bits, *picked)]
     members = [f2.apply(places, i) for i in range(1 << len(places))]
-    accesses = grouped(layout, register, thread, members,
-                       sum(places) | layout.replicated_registers)
+    accesses = grouped(layout, register, thread, members, sum(places) | layout.replicated_registers)
     bank = BANKS * BANK_BYTES // size - 1  # offsets that differ here lie in other banks
     distinct = [image for image in rows if image]  # a bit that moves nothing reads the same row
     conflicts = 1 << (len(distinct) - f2.rank(tuple(image & bank for image in distinct)))

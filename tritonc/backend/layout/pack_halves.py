@@ -227,5 +227,4 @@ class _Rewriter:
 
     def _shift(self, word: Value, number: int) -> Value:
         moved = self.build.value("lshr", word, self._number(word.type, number))
-        return self.build.value("and", moved, self._number(
-            word.type, (HALF - 1 >> number) * TWICE))
+        return self.build.value("and", moved, self._number(word.type, (HALF - 1 >> number) * TWICE))

@@ -55,8 +55,7 @@ def rematerialize(kernel: Kernel, context: Context) -> bool:
     estimate = Estimate(kernel)
     room = available(kernel, context, estimate=estimate)
     changed = False
-    for blocks, share in ((estimate.cfg.order, SURE),
-                          (general_blocks(estimate.cfg), RECOMPUTED)):
+    for blocks, share in ((estimate.cfg.order, SURE), (general_blocks(estimate.cfg), RECOMPUTED)):
         left: set[Value] = set()
         for _ in range(MOST_STEPS):
             found = estimate.pressure(blocks)
@@ -125,8 +124,7 @@ def _cost(chain: list[Op], live: Set[Value], estimate: Estimate) -> float:
     """The registers of what the chain is made of, as far as it is not live anyway."""
     inside = {result for op in chain for result in op.results}
     roots = {estimate.live.root(v) for op in chain for v in op.operands if v not in inside}
-    return sum(estimate.weight(root) for root in roots
-               if root is not None and root not in live)
+    return sum(estimate.weight(root) for root in roots if root is not None and root not in live)
 
 
 class _Copies(list[Value]):

@@ -87,8 +87,11 @@ def vectorize(kernel: Kernel, context: Context) -> bool:
             rows = op in places and places[op].rows
             if op.guard is not None and infos[op.guard].constancy[axis] < width and not rows and (
                     op.name == "store" or not any(ends)):
-                op.attributes["ragged" if op.name == "store" or ragged.falling(
-                    op.guard, axis, infos) >= width else "any"] = True
+                falls = op.name == "store" or ragged.falling(op.guard, axis, infos) >= width
+                rises = not falls and ragged.rising(op.guard, axis, infos) >= width
+                op.attributes["ragged" if falls or rises else "any"] = True
+                if rises:
+                    op.attributes["rises"] = True
                 if ends[0]:
                     op.attributes["inner"] = [ends[0]]
         elif op in apart_fields:
@@ -172,8 +175,7 @@ def _share_windows(kernel: Kernel, places: Mapping[Op, Window]) -> None:
             if any(places[op].begin % width or any(places[op].ends) for op in loads[i:j]):
                 low, high = reach[loads[i]][0], max(reach[op][1] for op in loads[i:j])
                 for op in loads[i:j]:
-                    op.attributes["window"] = [count, places[op].begin, low, high,
-                                               *places[op].ends]
+                    op.attributes["window"] = [count, places[op].begin, low, high, *places[op].ends]
                     if places[op].rows:
                         op.attributes["rows"] = True
                 count += 1

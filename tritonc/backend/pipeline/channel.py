@@ -115,8 +115,7 @@ def copied_load(store: Op, staged: StagedLoop, infos: axis_info.Infos) -> Op | s
     return load
 
 
-def copy_width(pointer: Value, guard: Value | None, buffer: Value,
-               infos: axis_info.Infos) -> int:
+def copy_width(pointer: Value, guard: Value | None, buffer: Value, infos: axis_info.Infos) -> int:
     """The bytes of each piece: contiguous in a thread's registers, in global and shared memory."""
     t, b = pointer.type, buffer.type
     info = infos.get(pointer)

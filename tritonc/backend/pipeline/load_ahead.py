@@ -164,8 +164,7 @@ def _meets_all(loop: Loop) -> bool:
     loads = [held_elements(op.result) for op in loop.ops() if op.name == "load"]
     floats = [held_elements(op.result) for op in loop.ops()
               if op.pure and len(op.results) == 1 and is_float(op.result.type)]
-    return bool(loads) and max(floats, default=0) > max(loads) \
-        and sum(floats) >= MANY * sum(loads)
+    return bool(loads) and max(floats, default=0) > max(loads) and sum(floats) >= MANY * sum(loads)
 
 
 def _waits_for_lanes(loop: Loop) -> bool:

@@ -14,8 +14,7 @@ def products(kernel: Kernel, staged: StagedLoop) -> list[list[int]]:
     loop's body."""
     together = [list(range(len(staged.stores)))]
     readers = uses(kernel)
-    if staged.body is not staged.latch or len(staged.loop.blocks) != 2 \
-            or not chained(staged.body):
+    if staged.body is not staged.latch or len(staged.loop.blocks) != 2 or not chained(staged.body):
         return together
     found: dict[Op, list[int]] = {op: [] for op in staged.body.ops if op.name == "wgmma"}
     for product in found:

@@ -112,13 +112,11 @@ def _copy_ahead(kernel: Kernel, context: Context) -> bool:
         changed |= _pipeline(kernel, staged, infos, context)
     for span, reason in hindered.items():
         if span not in served:
-            context.remark("pipeline", f"operand not loaded by TMA: {reason}", span,
-                           missed=True)
+            context.remark("pipeline", f"operand not loaded by TMA: {reason}", span, missed=True)
     return changed
 
 
-def _pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
-              context: Context) -> bool:
+def _pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos, context: Context) -> bool:
     target: Target = context.target
     beside = _beside(kernel, staged, target)
     fit = stages_beside(staged.stage_bytes, beside, target)
@@ -152,8 +150,7 @@ def _pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
         return False
     if registers(staged, held) > MOST_REGISTERS:
         return False
-    if stores_may_reach(kernel, staged.loop.blocks, [*copied, *part.loads],
-                        pointer_roots(kernel)):
+    if stores_may_reach(kernel, staged.loop.blocks, [*copied, *part.loads], pointer_roots(kernel)):
         return False
     kernel.entry.ops[:0] = [one.turned for one in channels if one.turned is not None]
     Rewrite(kernel, staged, part, channels, stages, distance).run()

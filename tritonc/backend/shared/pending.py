@@ -93,8 +93,7 @@ def conflict(kernel: Kernel, old: Pending, new: Pending) -> bool:
         if old.root is new.root and (one - other) % gcd(n, m):
             return False
         return not apart(kernel, old.root, new.root)
-    if old.end <= new.start or new.end <= old.start or (
-            old.alone and new.alone and not old.flight):
+    if old.end <= new.start or new.end <= old.start or (old.alone and new.alone and not old.flight):
         return False
     if (old.handed == ACQUIRED and new.copies) or (MET in old.proxy and not new.by_proxy):
         return False

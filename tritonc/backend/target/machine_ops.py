@@ -241,7 +241,6 @@ def _by_pieces(row: OpInfo) -> OpInfo:
 
 
 # The table of a kernel in the backend.
-ALL_OPS: dict[str, OpInfo] = {
-    name: _by_pieces(row) for name, row in {**OPS, **MACHINE_OPS}.items()}
+ALL_OPS: dict[str, OpInfo] = {name: _by_pieces(row) for name, row in {**OPS, **MACHINE_OPS}.items()}
 ROWS.update(ALL_OPS)
 

@@ -71,9 +71,7 @@ def transpose(layout: SharedLayout, permutation: Sequence[int]) -> SharedLayout:
     """
     shape = tuple(layout.shape[axis] for axis in permutation)
     table = axis_table(layout.shape, shape, permutation)
-    offset = tuple(
-        sum(new for old, new in table.items() if basis & old) for basis in layout.offset
-    )
+    offset = tuple(sum(new for old, new in table.items() if basis & old) for basis in layout.offset)
     return SharedLayout(shape, offset, layout.alignment)
 
 

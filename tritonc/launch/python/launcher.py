@@ -117,8 +117,7 @@ class Launcher:
                         raise self._wrong(parameter, error) from None
         device = home[0] if home is not None else cuda_driver.current_device(driver)
         if device not in self.entries:
-            self.entries[device] = (kernel.load(driver, device, kernel),
-                                    driver.cuLaunchKernel)
+            self.entries[device] = (kernel.load(driver, device, kernel), driver.cuLaunchKernel)
         if not self.tensors:
             self._remember_tensors(arguments)
         try:

@@ -249,8 +249,7 @@ class _Separation(MovedOps):
             a, b = map(self.integer, op.operands)
             self.replaces(op)
             return self.added(a, b, op.name)
-        if op.name == "sext" and element(op.operands[0].type).bits > 1 \
-                and self.op.name == "addptr":
+        if op.name == "sext" and element(op.operands[0].type).bits > 1 and self.op.name == "addptr":
             self.replaces(op)
             return self.integer(op.operands[0])
         if op.name == "mul":

@@ -79,8 +79,7 @@ def _pays(inner: Loop, outer: Loop) -> bool:
 class _Pair:
     """Two loops, of which the outer one holds the inner one and little else."""
 
-    def __init__(self, kernel: Kernel, cfg: Cfg, outer: Loop, inner: Loop
-                 ) -> None:
+    def __init__(self, kernel: Kernel, cfg: Cfg, outer: Loop, inner: Loop) -> None:
         self.kernel, self.cfg, self.outer, self.inner = kernel, cfg, outer, inner
 
     def possible(self) -> bool:

@@ -52,8 +52,7 @@ def _move(kernel: Kernel, loop: Loop, outside: Block, one: LoopTotal,
     partial = one.partial(loop, tile.type)
     more = make_op(kind, [partial.result, tile], span=one.total.span)
     partial.operands[1] = more.result
-    if context.contract and _same_expression(tile.op, one.part) \
-            and readers.get(tile) == [one.part]:
+    if context.contract and _same_expression(tile.op, one.part) and readers.get(tile) == [one.part]:
         assert tile.op is not None
         tile.op.attributes["contract"] = more.attributes["contract"] = True
     block = next(b for b in loop.blocks if one.total in b.ops)

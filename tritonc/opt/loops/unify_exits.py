@@ -45,8 +45,7 @@ def unify_exits(kernel: Kernel, context: Context) -> bool:
         if loop is None:
             return changed
         seen.add(loop.header)
-        if loop.preheader is None or loop.latch is None or not loop.exits \
-                or not _accesses(loop):
+        if loop.preheader is None or loop.latch is None or not loop.exits or not _accesses(loop):
             continue
         if plan(cfg, loop) is None:
             continue
@@ -294,8 +293,7 @@ class _Unification:
                 go = stay
             else:
                 assert go is not None
-                block.ops = [*others, Op("br", [], blocks=[following],
-                                         span=block.terminator.span)]
+                block.ops = [*others, Op("br", [], blocks=[following], span=block.terminator.span)]
                 self._append(header, [op for op in needed if op.name != "phi"], go)
                 go = self._both(header, go, stay)
             exits.append(_Exit(landing, stay))

@@ -49,6 +49,4 @@ def uniform_offsets(op: Op, r: Rewriter) -> Value | None:
     return r.value("addptr", p, total)
 
 
-RULES: dict[str, list[Rule]] = {
-    "addptr": [offset_of_zero, extended_offset, uniform_offsets],
-}
+RULES: dict[str, list[Rule]] = {"addptr": [offset_of_zero, extended_offset, uniform_offsets]}

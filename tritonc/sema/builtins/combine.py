@@ -117,8 +117,7 @@ def _combiner(context: Context, entity: FunctionEntity, type: CType, node: synta
     return found
 
 
-def _lowered(context: Context, entity: FunctionEntity, type: CType, node: syntax.Call
-             ) -> str:
+def _lowered(context: Context, entity: FunctionEntity, type: CType, node: syntax.Call) -> str:
     call = node.span
     errors = context.diagnostics.errors
     kernel = Kernel(entity.name, [], [], span=entity.span)

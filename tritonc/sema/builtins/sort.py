@@ -183,8 +183,7 @@ def _values(context: Context, keys: Term, element: Number) -> Term:
     if element.is_float:
         return context.op("bitcast", type, _flipped(context, keys))
     if not element.signed:
-        keys = context.op("xor", keys.type, keys, Term(
-            keys.type, constant=-1 - _greatest(signed)))
+        keys = context.op("xor", keys.type, keys, Term(keys.type, constant=-1 - _greatest(signed)))
         return Term(type, keys.value)
     return keys
 

@@ -77,8 +77,7 @@ def scan(operation: str, context: Context, node: syntax.Call, arguments: list[Te
 _KINDS = {"sum": "add", "prod": "mul", "max": "max", "min": "min", "any": "or", "all": "and"}
 
 
-def _operation(context: Context, node: syntax.Call, term: Term, at: int
-               ) -> str | FunctionEntity:
+def _operation(context: Context, node: syntax.Call, term: Term, at: int) -> str | FunctionEntity:
     """What combines: the name of a built-in operation, or a function."""
     name = term.constant
     if isinstance(name, str) and term.type is STRING_TYPE:

@@ -106,8 +106,7 @@ def null(context: Context, to: PointerTo, shape: Shape = ()) -> Term:
 
 def is_null(term: Term) -> bool:
     """A constant integer zero, which C takes for the null pointer."""
-    return isinstance(term.type.element, Number) and term.type.element.is_int \
-        and term.number == 0
+    return isinstance(term.type.element, Number) and term.type.element.is_int and term.number == 0
 
 
 # --- operands ---

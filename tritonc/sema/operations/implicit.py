@@ -91,8 +91,7 @@ def implicit(context: Context, term: Term, to: Element, span: Span, what: str,
     if isinstance(source, PointerTo):
         if to is BOOL:
             value = convert.address(context, term)
-            return context.op("icmp", ctype(BOOL, term.shape), value,
-                              value.like(0), predicate="ne")
+            return context.op("icmp", ctype(BOOL, term.shape), value, value.like(0), predicate="ne")
         if isinstance(to, PointerTo):
             return _implicit_pointer(context, term, source, to, span, what, *notes)
         return context.error("type-mismatch", span, f"{what} is {to}, but the value is "

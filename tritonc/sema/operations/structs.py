@@ -83,8 +83,7 @@ def part_of(context: Context, node: syntax.Expression) -> Variable | None:
         return entity if isinstance(entity, Variable) else None
     if isinstance(node, syntax.Subscript):
         base = part_of(context, node.base)
-        if base is None or not isinstance(base.type.element, Struct) or \
-                not base.type.element.array:
+        if base is None or not isinstance(base.type.element, Struct) or not base.type.element.array:
             return None
         return base.parts[place_in(context, node, base.type.element)]
     if not isinstance(node, syntax.Member):

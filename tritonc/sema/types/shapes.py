@@ -82,8 +82,7 @@ def spell(shape: Shape) -> str:
     return f"[{', '.join(map(str, shape))}]"
 
 
-def meet_shapes(context: Context, span: Span, *terms: Term,
-                notes: tuple[Note, ...] = ()) -> Shape:
+def meet_shapes(context: Context, span: Span, *terms: Term, notes: tuple[Note, ...] = ()) -> Shape:
     """The common shape of several terms; refused, with `notes`, if they have none."""
     first = terms[0].shape
     if all(t.shape == first for t in terms):

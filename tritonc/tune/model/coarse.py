@@ -23,15 +23,7 @@ from tritonc.records import NamedTuple
 from tritonc.tune.model.choose import Binding, Lower, ranked
 from tritonc.tune.model.features import Profile
 from tritonc.tune.model.loops import Around
-from tritonc.tune.model.portfolio import (
-    DOUBT,
-    DOUBT_SCALED,
-    MOST_SENT,
-    Form,
-    Member,
-    form_of,
-    slower,
-)
+from tritonc.tune.model.portfolio import DOUBT_SCALED, MOST_SENT, Form, Member, form_of, slower
 from tritonc.tune.model.times import (
     aligned,
     cluster_sizes,
@@ -73,6 +65,7 @@ _LEAST_WORK, _LARGEST = 1 << 27, 1 << 40  # multiply-adds of those launches
 # Of other entries, at most so many: each lessens the fourth power of the logarithm of what launches
 # take too long by, which is mostly that of the worst.
 _OTHERS, _POWER, _WORTH_OTHER = 2, 4, 0.001
+_DOUBT = 0.03
 _DOUBT_CORES = 0.2  # conv_nchw of 28 x 28 by 64 x 128 took 1.2 times as long as by two bodies
 _MOST_THREADS = 256  # 32 x 256 by four warpgroups: 1.8 times as long as 64 x 128 (conv_nhwc_flat)
 # Of products whose operand each tile computes anew.  Int4 weights, 2048 in cube: 0.049 ms by 512
@@ -240,7 +233,7 @@ def _few(rows: Sequence[_Candidate], whole: _Candidate, form: Form, target: Targ
                 if prod((*launch[0], *launch[1])) >= _LEAST_WORK]
     least = [*map(min, *(_timed(row, launches).times for row in (
         whole, _general(rows, whole, small))))]
-    doubt = DOUBT_SCALED if any(feature.scaled for feature in whole.profile) else DOUBT
+    doubt = DOUBT_SCALED if any(feature.scaled for feature in whole.profile) else _DOUBT
     meet = clusters_meet(whole.profile, target)
     known = []
     for row in rows:
@@ -285,7 +278,7 @@ def _others(rows: Sequence[_Candidate], whole: _Candidate, form: Form, small: Sm
     launches = [launch for launch in _launches(form, extents, _BATCHES, lengths)
                 if _LEAST_WORK <= prod((*launch[0], *launch[1])) <= _LARGEST]
     own = doubtful(whole.profile, whole.cost)
-    known = [_timed(row._replace(cost=slower(row.cost, DOUBT + max(0.0, doubtful(
+    known = [_timed(row._replace(cost=slower(row.cost, _DOUBT + max(0.0, doubtful(
                 row.profile, row.cost) - own))), launches)
              for row in rows if row.threads <= _MOST_THREADS and (
                  not converted or (prod(row.tile) >= LARGE

@@ -62,6 +62,7 @@ _PORT = 47.0  # that a multiprocessor brings from the second-level cache by asyn
 _BOXES = 46.0  # by TMA for large tiles, which leave the cache with little to repeat;
 _ALONE = 53.0  # and one block; or blocks of one warpgroup that computes which rows it copies,
 _TOGETHER = 36.0  # and warpgroups that do so together, and wait for each other;
+_SHORT_BOXES = 1 / 8  # a power: 64 x 512 x 512 x 512 by 128 x 128 x 32 37.3 us, by x 64 34.3;
 _LOADED = 80.0  # by loads into registers, beside their latency
 # Multiply-adds in a cycle of a multiprocessor.
 _RATES = {"wgmma": 1540.0, "mma": 900.0, "cores": 128.0}  # the first two of 16-bit numbers
@@ -169,7 +170,8 @@ def formula(profile: Profile, depths: tuple[int, ...], target: Target, alone: bo
     once = _ONCE + (_MAPS if widest.persistent else 0)
     rows = found[0].extents[-3]
     edge = _BEYOND * rows if widest.persistent else _EDGE[widest.kind]
-    if widest.kind == "mma" and rows == _LEAST:
+    # Rows that are computed have masks everywhere: 14 x 14 pixels, 784, by 64 x 128 157 us.
+    if (widest.kind == "mma" and rows == _LEAST) or (widest.kind == "cores" and found[0].computed):
         edge = 0
     single = 0.0 if widest.kind == "cores" else _SINGLE * sum(
         prod(dot.extents) // m + prod(dot.extents) // n for dot in found
@@ -378,7 +380,7 @@ def _busy(dot: Feature, one: Use, beside: float = 0) -> float:
     computed = prod(dot.extents) / each * _narrow(dot, one) + beside
     rate = _ALONE if one.gathers else _PORT if not one.persistent else (
         _TOGETHER if dot.computed else _BOXES)
-    brought = stage_bytes(dot) / rate * (1 if one.persistent else _short(dot))
+    brought = _brought(dot, one) / rate * (1 if one.persistent else _short(dot))
     few = _FEW if one.persistent and (one.ahead < 2 or _short(dot) > 1) else 1.0
     return few * (max(computed, brought) + _DISTURBED * min(computed, brought))
 
@@ -390,6 +392,13 @@ def _narrow(dot: Feature, one: Use) -> float:
         return max(1.0, 0.75 + 16 / min(dot.extents[-3:-1]))
     columns = dot.extents[-3 if _swapped(dot) else -2]
     return max(1.0, _NARROW * (0.5 + 32 / columns)) if one.kind == "wgmma" else 1.0
+
+
+def _brought(dot: Feature, one: Use) -> float:
+    """Bytes of a stage as they count for a block that is alone: rows that threads compute and copy
+    as whole lines, those of boxes little more than they have."""
+    return stage_bytes(dot) * (1 if not one.persistent else _short(dot) ** (
+        2 if dot.computed else _SHORT_BOXES))
 
 
 def _short(dot: Feature) -> float:
@@ -410,13 +419,14 @@ def _computed(dot: Feature, one: Use) -> float:
 
 def _wait(dot: Feature, one: Use) -> float:
     """Of a step of a block that is alone."""
-    stage = stage_bytes(dot)
+    stage: float = stage_bytes(dot)
     if one.kind == "cores":
         computed = _computed(dot, one)
         return _LATENCY + stage / _LOADED + computed * (
             1.4 if one.late else _BESIDE)
     if one.ahead < 1:  # nothing is brought while something is computed
         return _LATENCY + stage / _ALONE + _busy(dot, one)
+    stage = _brought(dot, one)
     arriving = (_LATENCY + stage / _ALONE) / (one.ahead + one.persistent)
     far = sum(rows for rows, far in zip(dot.extents[-3:-1], dot.sides) if far)
     found = 0.0 if one.persistent else _ROW * max(0, far - _ROWS)

@@ -33,8 +33,7 @@ def fewest(choices: Sequence[Choice], measured: Sequence[Mapping[Name, float]],
     """The same sizes with the fewest candidates of which one at each size takes at most so much
     longer than the best (`portfolio.cover`).  The best of the largest size, which a compilation
     takes that is told no size, is one of them."""
-    names = [name for c in candidates
-             if any((name := name_of(c)) in times for times in measured)]
+    names = [name for c in candidates if any((name := name_of(c)) in times for times in measured)]
     ratios = np.array([[times.get(name, np.inf) / choice.milliseconds
                         for choice, times in zip(choices, measured, strict=True)]
                        for name in names])

@@ -99,8 +99,7 @@ def _left(search: Search, measured: int, now: float) -> str:
     spent = now - search.started
     if not measured:
         return "?"
-    seconds = min(spent / measured * (search.total - search.done),
-                  max(search.budget - spent, 0.0))
+    seconds = min(spent / measured * (search.total - search.done), max(search.budget - spent, 0.0))
     return _clock(seconds)
 
 

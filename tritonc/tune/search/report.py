@@ -58,8 +58,7 @@ def _sizes(choices: Sequence[Choice]) -> str:
     """What serves each size."""
     rows = []
     for choice in choices:
-        default = "–" if choice.default is None else (
-            f"{choice.milliseconds / choice.default:.3f}")
+        default = "–" if choice.default is None else (f"{choice.milliseconds / choice.default:.3f}")
         rows.append([text(choice.size), f"{choice.milliseconds:#.4g}",
                      f"{choice.milliseconds / (choice.fastest or choice.milliseconds):.3f}",
                      default, text(choice.best)])
@@ -76,8 +75,7 @@ def _rows(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
             + "\n".join(f"<tr>{line}</tr>" for line in lines) + "\n</table></div>")
 
 
-def _size(task: Task, peaks: Peaks | None, choice: Choice, search: Search
-          ) -> list[str]:
+def _size(task: Task, peaks: Peaks | None, choice: Choice, search: Search) -> list[str]:
     size = ", ".join(f"{name} = {value}" for name, value in choice.size.items())
     records = search.ranking(choice.size)
     speed = rates(task.problem, choice.size, choice.milliseconds)

@@ -320,8 +320,7 @@ class Search:
         except Exception as error:
             return Illegal(f"{type(error).__name__}: {error}")
 
-    def _record(self, size: Size, candidate: Binding, found: Any, code: Code | None = None
-                ) -> None:
+    def _record(self, size: Size, candidate: Binding, found: Any, code: Code | None = None) -> None:
         """Journal what came of a candidate, and of its twins."""
         digest = code.digest if code is not None else ""
         if isinstance(found, Measured):

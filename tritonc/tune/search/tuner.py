@@ -64,8 +64,7 @@ def tune(request: Request, task: Task, site: Site, out: TextIO) -> list[Choice]:
                 for line in summary(task, choices, search):
                     progress.write(line)
             if isinstance(error, CannotStart):
-                raise fail("no-device", None, f"cannot measure on {site.device}: {error}"
-                           ) from None
+                raise fail("no-device", None, f"cannot measure on {site.device}: {error}") from None
             raise
     for line in summary(task, choices, search):
         progress.write(line)
@@ -138,8 +137,7 @@ def summary(task: Task, choices: Sequence[Choice], search: Search) -> list[str]:
     reasons = dict(search.reasons())
     if (slow := reasons.pop(TOO_SLOW, 0)):
         lines.append(f"  {slow} not compiled: {TOO_SLOW}")
-    lines += [f"  {count} cannot run: {reason}"
-              for reason, count in [*reasons.items()][:_SHOWN]]
+    lines += [f"  {count} cannot run: {reason}" for reason, count in [*reasons.items()][:_SHOWN]]
     if search.slowed:
         lines.append(f"  the GPU was slowed during {search.slowed} measurements")
     if search.done < search.total:

@@ -189,8 +189,7 @@ def load_words(f: FunctionEmitter, access: Access, words: Words, wanted: Sequenc
     name = f.asm(result, text, [f"=&{words.constraint}"] * n, inputs,
                  WRITES if access.volatile else READS, memory=False)
     needed = sorted({i // words.each for i in wanted})
-    return {0: name} if n == 1 else {w: f.op(f"extractvalue {result} {name}, {w}")
-                                     for w in needed}
+    return {0: name} if n == 1 else {w: f.op(f"extractvalue {result} {name}, {w}") for w in needed}
 
 
 def unpack(f: FunctionEmitter, access: Access, words: Words, parts: dict[int, str],

@@ -94,7 +94,8 @@ def _load(f: FunctionEmitter, op: Op, found: list[str], now: int) -> None:
         if not access.volatile and all(found[r] or not now >> r & 1 for r in chunk):
             continue
         if guards is not None:
-            edges[chunk] = Vector(access, [guards[r] for r in chunk], picked)
+            edges[chunk] = Vector(access, [guards[r] for r in chunk], picked,
+                                   rises=bool(op.attributes.get("rises")))
             continue
         names = _of_window(f, op, access, chunk, picked) if "window" in op.attributes else load(
             f, access, picked, other)
@@ -297,8 +298,7 @@ def _atomics(f: FunctionEmitter, op: Op, one: Callable[..., str], fenced: bool =
         if isinstance(op.operands[0].type, Tile):
             found[r] = one(*operands, guard)
         else:
-            emit = partial(_fenced, f, op, one, operands) if fenced else partial(
-                one, *operands, "")
+            emit = partial(_fenced, f, op, one, operands) if fenced else partial(one, *operands, "")
             found[r] = _guarded(f, _pointer(op).element, guard, emit)
     for r in range(layout.registers):
         found[r] = found[r & ~layout.replicated_registers]

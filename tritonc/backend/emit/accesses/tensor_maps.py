@@ -302,8 +302,7 @@ def _fields(f: FunctionEmitter, op: Op, pointer: str) -> None:
 
     replace("global.address", f"i64 {f.op(f'ptrtoint {GLOBAL} {base} to i64')}")
     replace("rank", f"i32 {len(strides)}")  # less one
-    for axis, (extent, size) in enumerate(((extent0, box[0]), (extent1, box[1]),
-                                           *deep)):
+    for axis, (extent, size) in enumerate(((extent0, box[0]), (extent1, box[1]), *deep)):
         replace("box.dim", f"i32 {axis}", f"i32 {size}")
         replace("global.dim", f"i32 {axis}", f"i32 {extent}")
         replace("element.stride", f"i32 {axis}", "i32 1")

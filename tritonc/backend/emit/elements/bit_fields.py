@@ -47,8 +47,7 @@ def field_pair(f: FunctionEmitter, fields: Value, register: int, bits: int) -> s
         zeros = 0x4440
         selector = str(zeros | int(place)) if place.isdigit() else f.op(
             f"or disjoint i32 {place}, {zeros}")
-        byte = f.call("llvm.nvvm.prmt", "i32", f"i32 {names[register]}", "i32 0",
-                      f"i32 {selector}")
+        byte = f.call("llvm.nvvm.prmt", "i32", f"i32 {names[register]}", "i32 0", f"i32 {selector}")
     else:
         return ""
     return f.op(f"mul i32 {byte}, {1 + (1 << HALF - distance)}")

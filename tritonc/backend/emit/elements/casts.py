@@ -285,8 +285,7 @@ def int_to_float(f: FunctionEmitter, op: Op) -> None:
         if target in (F32, TF32, F64):
             word = lone_byte(f, a) if name == "uitofp" else ""
             found = f.op(f"{name} {'i32' if word else t} {word or a} to {to}")
-            if f.options.fast_math and a in f.constant_parts and target == F32 \
-                    and name == "sitofp":
+            if f.options.fast_math and a in f.constant_parts and target == F32 and name == "sitofp":
                 base, constant = f.constant_parts[a]
                 if base not in bases:
                     bases[base] = f.op(f"sitofp {t} {base} to float")

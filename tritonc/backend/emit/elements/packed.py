@@ -170,8 +170,7 @@ def convert_to_bytes(f: FunctionEmitter, op: Op) -> bool:
     else."""
     source, target = scalar(op.operands[0].type), scalar(op.result.type)
     names = f.values[op.operands[0]]
-    if source != F32 or target not in _HALF_OF_BYTES or not _by_twos(
-            f, op.result, "f8_conversion"):
+    if source != F32 or target not in _HALF_OF_BYTES or not _by_twos(f, op.result, "f8_conversion"):
         return False
 
     def pair(r: int) -> Names:

@@ -154,8 +154,7 @@ def wave(body: Body, shift: int, sine: Sequence[float], cosine: Sequence[float])
     body.give(body.select((quadrant & 2).differs(0), -found, found))
 
 
-def logarithm_limits(body: Body, x: Term, bits: Term, result: Term, from_one: bool = False
-                     ) -> Term:
+def logarithm_limits(body: Body, x: Term, bits: Term, result: Term, from_one: bool = False) -> Term:
     """A logarithm's values at 0, infinity, NaN and below 0 (bits from those of infinity on)."""
     infinity = float("inf")
     special = body.fma(x, infinity, infinity)  # infinity, or NaN for a negative number and NaN

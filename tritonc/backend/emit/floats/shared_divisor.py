@@ -101,8 +101,7 @@ def _each(f: FunctionEmitter, op: Op, pairs: list[tuple[str, str]]) -> dict[tupl
     """The quotients of a few pairs of numbers; nothing if they are too few, or out of range."""
     tests: list[str] = []
     number = constant_of(op.operands[0])
-    if len(pairs) < FEW or not (
-            number is None or 2.0**-EACH <= abs(number) <= 2.0**EACH):
+    if len(pairs) < FEW or not (number is None or 2.0**-EACH <= abs(number) <= 2.0**EACH):
         return {}
     if number is None:
         tests += _magnitudes(f, [x for x, _ in pairs], EACH)

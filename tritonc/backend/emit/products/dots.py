@@ -237,6 +237,4 @@ def _issue(f: FunctionEmitter, row: MatrixInstruction, a: list[str], b: list[str
     return [f.op(f"extractvalue {result} {name}, {i}") for i in range(len(c))]
 
 
-EMITTERS: dict[str, Emitter] = {
-    "fma_dot": fma_dot, "mma_dot": mma_dot,
-}
+EMITTERS: dict[str, Emitter] = {"fma_dot": fma_dot, "mma_dot": mma_dot}

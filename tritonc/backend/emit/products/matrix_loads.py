@@ -71,8 +71,7 @@ def _elements(f: FunctionEmitter, e: Scalar, word: str) -> list[str]:
         return [from_bits(f, e, word)]
     vector = f"<{count} x i{e.bits}>"
     cut = f.op(f"bitcast i32 {word} to {vector}")
-    names = [from_bits(f, e, f.op(f"extractelement {vector} {cut}, i32 {i}"))
-             for i in range(count)]
+    names = [from_bits(f, e, f.op(f"extractelement {vector} {cut}, i32 {i}")) for i in range(count)]
     note(f, word, names)
     return names
 
@@ -94,6 +93,4 @@ def shared_store(f: FunctionEmitter, op: Op) -> None:
         _call(f, "stmatrix", "void", found, tile.at(one), words)
 
 
-EMITTERS: dict[str, Emitter] = {
-    "shared_load": shared_load, "shared_store": shared_store,
-}
+EMITTERS: dict[str, Emitter] = {"shared_load": shared_load, "shared_store": shared_store}

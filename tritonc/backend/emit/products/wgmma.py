@@ -312,6 +312,4 @@ def _moved(kernel: Kernel, wait: Op, value: Value) -> bool:
     return any(block is header or home in reached([block], stop=(header,)) for block in made)
 
 
-EMITTERS: dict[str, Emitter] = {
-    "wgmma": wgmma, "wgmma_wait": wgmma_wait,
-}
+EMITTERS: dict[str, Emitter] = {"wgmma": wgmma, "wgmma_wait": wgmma_wait}

@@ -174,8 +174,7 @@ def _columns_once(inside: set[Op], value: Value) -> tuple[Builder, Value]:
 def _emit(b: Builder, columns: Value, test: RowTest, home: dict[Op, Block]) -> Value:
     """Whether `rows predicate columns` holds for all rows that a warp holds."""
     def extreme(kind: str) -> Value:
-        return number_of(b, test.rows) if is_uniform(test.rows) else _extreme(
-            home, test.rows, kind)
+        return number_of(b, test.rows) if is_uniform(test.rows) else _extreme(home, test.rows, kind)
 
     def compare(predicate: str, number: Value) -> Value:
         return b.value("icmp", columns, b.value("splat", number, type=columns.type),

@@ -169,8 +169,7 @@ def _small(total: Linear) -> bool:
                for monomial, n in total.terms)
 
 
-def _branch(kernel: Kernel, block: Block, select: Op, ways: list[Way], never: list[Way]
-            ) -> Block:
+def _branch(kernel: Kernel, block: Block, select: Op, ways: list[Way], never: list[Way]) -> Block:
     """Split the block at the selection.  Returns its second half."""
     masked, rest = Block(f"{block.name}.masked"), Block(f"{block.name}.rest")
     tests = dict.fromkeys(test for way in ways + never for test in way if isinstance(test, RowTest))

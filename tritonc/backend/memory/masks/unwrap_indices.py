@@ -289,8 +289,7 @@ def _plain(op: Op, affinity: Affinity) -> tuple[Value | None, Linear | None]:
                 return plain, end.offset + more
             if op.name in ("srem", "urem"):
                 break
-    if op.name == "select" and op.operands[0].op is not None \
-            and op.operands[0].op.name == "icmp":
+    if op.name == "select" and op.operands[0].op is not None and op.operands[0].op.name == "icmp":
         bound = affinity.bound(op.operands[0].op)
         if bound is not None:
             form = affinity.of(op.operands[1])

@@ -53,7 +53,7 @@ from tritonc.backend.memory.versions.promises import promise
 from tritonc.backend.memory.versions.wanted import Wanted
 from tritonc.backend.memory.versions.wanted_apart import apart_tests
 from tritonc.backend.memory.versions.wanted_facts import wanted_facts
-from tritonc.backend.pipeline.tensors.tensor_access import bring_up
+from tritonc.backend.pipeline.tensors.bring_up import bring_up
 from tritonc.backend.target.matrix import BY_NAME, WGMMA
 from tritonc.backend.target.target import Target
 from tritonc.ir.build import Builder, make_op
@@ -325,8 +325,7 @@ def _test(block: Block, found: Wanted, fast: Block, general: Block) -> None:
         return ids[key]
 
     for end, limit in strongest(found.pairs):
-        both(b.value("icmp", emit(b, end, I64, here), emit(b, limit, I64, here),
-                     predicate="sle"))
+        both(b.value("icmp", emit(b, end, I64, here), emit(b, limit, I64, here), predicate="sle"))
     for separate in apart_tests(b, found.apart, here):
         both(separate)
     assert ok is not None

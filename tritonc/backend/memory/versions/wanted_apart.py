@@ -222,8 +222,7 @@ class _Ranges:
         assert affinity.iteration is not None
         return affinity.seen(address).split(affinity.iteration.counter)
 
-    def masked(self, op: Op, affinity: Affinity, form: Affine, offset: Linear
-               ) -> Iterator[Linear]:
+    def masked(self, op: Op, affinity: Affinity, form: Affine, offset: Linear) -> Iterator[Linear]:
         """The greatest address by each bound of the mask, and by all of them."""
         extents = shape(op.operands[0].type)
         mask = affinity.mask(op.guard, len(extents))
@@ -269,8 +268,7 @@ class _Ranges:
         """The least (0) or greatest (1) value, made of what is known at entry."""
         total = Linear()
         for values, n in polynomial.terms:
-            inner = [v for v in values if is_counter(v) or not (
-                v.op is None or v.op in self.early)]
+            inner = [v for v in values if is_counter(v) or not (v.op is None or v.op in self.early)]
             if not inner:
                 total += Linear(((values, n),))
                 continue

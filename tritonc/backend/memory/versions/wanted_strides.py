@@ -215,8 +215,7 @@ def _terms(pointer: Value) -> list[Value]:
     while stack:
         value = stack.pop()
         op = value.op
-        if op is not None and op.name in SUMS and shape(op.operands[1].type) == shape(
-                pointer.type):
+        if op is not None and op.name in SUMS and shape(op.operands[1].type) == shape(pointer.type):
             stack += op.operands
         else:
             found.append(value)

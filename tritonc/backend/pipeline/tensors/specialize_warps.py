@@ -103,8 +103,7 @@ class _Body:
         """Whether its copies are a program of their own."""
         cfg, start, home = self.cfg, self.start, self.home
         inside = [op for block in self.blocks for op in block.ops]
-        if home in cfg.innermost or any(op.name in SETUP and op not in self.setup
-                                        for op in inside):
+        if home in cfg.innermost or any(op.name in SETUP and op not in self.setup for op in inside):
             return False
         for op in kernel.ops():  # consumers know the slot once they have met the producer's warps
             if start.operands[0] in op.operands and op is not start and op not in self.setup and (

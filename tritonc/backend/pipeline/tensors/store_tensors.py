@@ -89,8 +89,7 @@ def store_tensors(kernel: Kernel, context: Context) -> bool:
                 changed |= _in_parts(kernel, block, op, _source(kernel, op))
     for span, reason in hindered.items():
         if span not in served:
-            context.remark("store_tensors", f"not stored by TMA: {reason}", span,
-                           missed=True)
+            context.remark("store_tensors", f"not stored by TMA: {reason}", span, missed=True)
     return changed or bool(served)
 
 
@@ -184,8 +183,7 @@ def _ring(kernel: Kernel) -> int:
     """Bytes that the ring of a loop's operands wants beside one stage of them."""
     stages = [{allocation(v)[0] for op in block.ops if op.name == "wgmma"
                for v in op.operands if isinstance(v.type, Buffer)} for block in kernel.blocks]
-    return (LEAST_STAGES - 1) * max(sum(buffer_of(op.result).bytes for op in one)
-                                    for one in stages)
+    return (LEAST_STAGES - 1) * max(sum(buffer_of(op.result).bytes for op in one) for one in stages)
 
 
 def _place(kernel: Kernel, cfg: Cfg, block: Block, strip: Strip) -> Block | None:

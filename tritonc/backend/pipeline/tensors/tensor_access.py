@@ -34,11 +34,10 @@ from tritonc.analysis.axis import axis_info
 from tritonc.analysis.axis.axis_info import TOP, low_bit
 from tritonc.analysis.linear import Linear, equal, number, symbol
 from tritonc.analysis.signs import Signs
-from tritonc.analysis.values import speculatable
 from tritonc.backend.pipeline.tensors.windows import Window, window
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Block, Op, Value
-from tritonc.ir.types import I32, Buffer, Tile, shape
+from tritonc.ir.types import I32, Tile, shape
 from tritonc.records import dataclass
 
 ALIGNMENT = 16  # bytes, of bases, strides and box starts
@@ -90,8 +89,7 @@ class Strip:
 
     def moving(self, place: Block, cfg: Cfg) -> list[Value]:
         """What the starts are computed from that is not there before the loop behind `place`."""
-        return [v for start in self.places for v in start.values()
-                if not available(v, place, cfg)]
+        return [v for start in self.places for v in start.values() if not available(v, place, cfg)]
 
     def map_values(self) -> list[Value]:
         """What the tensor's map is computed from."""
@@ -360,39 +358,3 @@ def available(value: Value, place: Block, cfg: Cfg) -> bool:
         return True
     home = cfg.block_of.get(value.op)
     return home is not None and cfg.dominates(home, place)
-
-
-def bring_up(values: Iterable[Value], place: Block, cfg: Cfg) -> bool:
-    """Move the numbers that `values` are computed from to the end of a block that comes before, if
-    they can be computed there.  Whether that is so; the graph is to be read again then."""
-    moved = _below(values, place, cfg)
-    if moved is None:
-        return False
-    for op in moved:
-        cfg.block_of[op].ops.remove(op)
-    slots = [i for i, op in enumerate(place.ops) if op.name == "claim_slot"]
-    at = slots[0] if slots else len(place.ops) - 1  # where maps are made
-    place.ops[at:at] = moved
-    return True
-
-
-def computed_at(values: Iterable[Value], place: Block, cfg: Cfg) -> bool:
-    """Whether the values are there at the end of a block, or can be brought up."""
-    return _below(values, place, cfg) is not None
-
-
-def _below(values: Iterable[Value], place: Block, cfg: Cfg) -> list[Op] | None:
-    """What computes the values behind a block and could at its end; None if not all of it could."""
-    found: list[Op] = []
-
-    def reach(value: Value) -> bool:
-        op = value.op
-        if available(value, place, cfg) or op in found:
-            return True
-        if op is None or op.name == "phi" or isinstance(value.type, Tile | Buffer) \
-                or not speculatable(op) or not all(map(reach, op.inputs())):
-            return False
-        found.append(op)
-        return True
-
-    return found if all(map(reach, values)) else None

@@ -47,13 +47,12 @@ from tritonc.backend.pipeline.stages import (
     most_stages,
     others_beside,
 )
+from tritonc.backend.pipeline.tensors.bring_up import bring_up, computed_at
 from tritonc.backend.pipeline.tensors.region_ring import RegionRewrite, needed_beside, region
 from tritonc.backend.pipeline.tensors.roles import registers
 from tritonc.backend.pipeline.tensors.tensor_access import (
     MOST_BOX,
     available,
-    bring_up,
-    computed_at,
     count_rows,
     forward,
     recognize,
@@ -105,8 +104,7 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
     if part is None:
         return [], hindered or _all(staged, "whether the loop is reached depends on computed data")
     loads = [one.load for one in channels if one.load is not None]
-    if stores_may_reach(
-            kernel, staged.loop.blocks, [*loads, *part.loads], pointer_roots(kernel)):
+    if stores_may_reach(kernel, staged.loop.blocks, [*loads, *part.loads], pointer_roots(kernel)):
         return [], _all(staged, "a store in the loop may change what it loads")
     if held and staged_registers(staged, held) > MOST_REGISTERS:
         return [], hindered

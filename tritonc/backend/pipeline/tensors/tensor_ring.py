@@ -226,8 +226,7 @@ class TensorRewrite(Rewrite):
             before = b.value("xor", phase, self.number(1))
             b.insert(make_op("wait_empty", [released.result, before, *(v.result for v in views)],
                              guard=runs))
-        b.insert(make_op("expect_full", [barrier.result], guard=runs,
-                         bytes=self.bytes(stores)))
+        b.insert(make_op("expect_full", [barrier.result], guard=runs, bytes=self.bytes(stores)))
         for i, view in zip(members, views, strict=True):
             self.copy(b, i, view.result, barrier.result, turn, runs)
         return block.ops

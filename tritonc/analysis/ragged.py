@@ -53,7 +53,8 @@ def edge(op: Op, infos: Infos, ragged: bool) -> AxisInfo | None:
         return info
     runs = tuple(max(k, falling(op.guard, d, infos)) for d, k in enumerate(info.constancy))
     if op.name == "load":
-        runs = tuple(max(k, _run(op.guard, d, infos, set())) for d, k in enumerate(runs))
+        runs = tuple(max(k, rising(op.guard, d, infos), _run(op.guard, d, infos, set()))
+                     for d, k in enumerate(runs))
     return AxisInfo(info.contiguity, info.divisibility, runs, info.value)
 
 
@@ -63,7 +64,13 @@ def falling(mask: Value, axis: int, infos: Infos) -> int:
     return _run(mask, axis, infos, None)
 
 
-def _run(mask: Value, axis: int, infos: Infos, met: set[tuple[Value, int]] | None) -> int:
+def rising(mask: Value, axis: int, infos: Infos) -> int:
+    """The same of true ones and false ones, as of `j >= i`."""
+    return _run(mask, axis, infos, None, rises=True)
+
+
+def _run(mask: Value, axis: int, infos: Infos, met: set[tuple[Value, int]] | None, *,
+         rises: bool = False) -> int:
     """The same; or with `met` of runs in which each comparison of indices that makes the mask has
     one answer, as data may differ there.  `met`: masks that count already, of which a loop may make
     this one."""
@@ -77,26 +84,26 @@ def _run(mask: Value, axis: int, infos: Infos, met: set[tuple[Value, int]] | Non
         places = axes_before(op)
         source = None if places is None else places[axis]
         found = same if places is None else extent if source is None else (
-            _run(op.operands[0], source, infos, met))
+            _run(op.operands[0], source, infos, met, rises=rises))
     elif op.name == "icmp" and met is not None:
         sides = [infos.get(v) for v in op.operands]
         counted = any(side is not None and max(side.contiguity) > 1 for side in sides)
         found = same if counted else extent
     elif op.name == "icmp":
-        found = _compared(op, axis, infos)
+        found = _compared(op, axis, infos, rises=rises)
     elif met is not None or op.name in ("and", "or", "convert_layout") or (
             op.name == "cmpp" and mask is op.results[0]):
-        found = gcd(extent, *(_run(v, axis, infos, met) for v in op.operands
+        found = gcd(extent, *(_run(v, axis, infos, met, rises=rises) for v in op.operands
                               if extents_of(v.type) == extents_of(mask.type)
                               and element(v.type) == I1))
     return max(found, same) if met is None else found
 
 
-def _compared(op: Op, axis: int, infos: Infos) -> int:
-    """`x < n` of an x that rises and an n that stays."""
+def _compared(op: Op, axis: int, infos: Infos, *, rises: bool) -> int:
+    """`x < n` of an x that rises and an n that stays; or `n < x`."""
     a, b = (infos.get(v) for v in op.operands)
     predicate = op.attributes["predicate"]
-    if predicate[1:] in ("gt", "ge"):
+    if (predicate[1:] in ("gt", "ge")) != rises:
         a, b = b, a
     if a is None or b is None or predicate in ("eq", "ne"):
         return 1

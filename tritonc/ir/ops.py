@@ -282,15 +282,16 @@ _ROWS: list[OpInfo] = [
             "What lies at p; where the guard does not hold, the number `other`, else undefined.  "
             "`alike`: so many neighbours along `vector_axis` have one address; `moves`: in each "
             "iteration of a loop others; `align`: addresses are multiples of so many bytes; "
-            "`ragged`: the guard may hold for the first elements of a vector alone; `any`: a "
-            "vector is loaded where it holds for any element; `window`: a number"
-            " that neighbouring loads share, where each run of `vector` begins among aligned "
+            "`ragged`: the guard may hold for the first elements of a vector alone, or with "
+            "`rises` for the last; `any`: a vector is loaded where it holds for any element; "
+            "`window`: a number that neighbouring loads share, where each run of `vector` begins "
+            "among aligned "
             "ones, from where to where all of them reach, and how many elements at its begin and "
             "end have accesses of their own; `rows`: each aligned one has the guard of any element "
             "that it brings; `record`: a field of records, see `analysis.records`.",
             {READ}, optional=("cache", "volatile", "other", "vector", "vector_axis", "alike",
                               "late", "piecewise", "moves", "align", "ragged", "any", "window",
-                              "rows", "record")),
+                              "rises", "rows", "record")),
     _memory("store", "p value", rules.store, "Writes value to p, where the guard holds.  `ragged`: "
             "it may hold for a part of a vector; `inner`: of the elements around this one; "
             "`record` as of load; `late`: made with the next store of these records.",

@@ -73,25 +73,25 @@ def _shared(op: Op, fast: bool, parts: Container[tuple[Value, Layout]]) -> Layou
     if is_int(t):
         divisor = op.operands[1]
         if scalar(t).bits != 32 or defined_by(divisor, "splat") is None \
-                or _elements(t.layout) < FEWEST:
+                or elements(t.layout) < FEWEST:
             return None
     elif fast:
         return None
-    layout, bits = _spread(t.layout), scalar(t).bits
-    ready = (op.operands[0], layout) in parts or _is_index(op.operands[0])
+    layout, bits = spread(t.layout), scalar(t).bits
+    ready = (op.operands[0], layout) in parts or is_index(op.operands[0])
     there = 0 if ready else _cost(t.layout, layout, bits)
     back = _cost(layout, t.layout, bits)
-    saved = (_elements(t.layout) - _elements(layout)) * _INSTRUCTIONS[op.name] * (
+    saved = (elements(t.layout) - elements(layout)) * _INSTRUCTIONS[op.name] * (
         _WIDE if scalar(t) == F64 else 1)
     return layout if there is not None and back is not None and saved > there + back else None
 
 
-def _is_index(value: Value, depth: int = 4) -> bool:
+def is_index(value: Value, depth: int = 4) -> bool:
     """Whether a few sums of what all threads have make a tile."""
     op = value.op
     if op is None or not isinstance(value.type, Tile):
         return True
-    return op.name in _INDEX and depth > 0 and all(_is_index(v, depth - 1) for v in op.operands)
+    return op.name in _INDEX and depth > 0 and all(is_index(v, depth - 1) for v in op.operands)
 
 
 def _there(build: Builder, value: Value, layout: Layout,
@@ -101,7 +101,7 @@ def _there(build: Builder, value: Value, layout: Layout,
         return value
     if (value, layout) not in parts:
         t, op = with_layout(value.type, layout), value.op
-        if op is not None and _is_index(value):
+        if op is not None and is_index(value):
             operands = [_there(build, v, layout, parts) for v in op.operands]
             made = build.value(op.name, *operands, type=t, **op.attributes)
         else:
@@ -110,12 +110,12 @@ def _there(build: Builder, value: Value, layout: Layout,
     return parts[value, layout]
 
 
-def _elements(layout: Layout) -> int:
+def elements(layout: Layout) -> int:
     """How many elements a thread computes."""
     return 1 << sum(map(bool, layout.register))
 
 
-def _spread(layout: Layout) -> Layout:
+def spread(layout: Layout) -> Layout:
     """Registers go to lanes that hold copies."""
     register, lane = list(layout.register), list(layout.lane)
     for bit, basis in enumerate(lane):

@@ -87,8 +87,11 @@ def vectorize(kernel: Kernel, context: Context) -> bool:
             rows = op in places and places[op].rows
             if op.guard is not None and infos[op.guard].constancy[axis] < width and not rows and (
                     op.name == "store" or not any(ends)):
-                op.attributes["ragged" if op.name == "store" or ragged.falling(
-                    op.guard, axis, infos) >= width else "any"] = True
+                falls = op.name == "store" or ragged.falling(op.guard, axis, infos) >= width
+                rises = not falls and ragged.rising(op.guard, axis, infos) >= width
+                op.attributes["ragged" if falls or rises else "any"] = True
+                if rises:
+                    op.attributes["rises"] = True
                 if ends[0]:
                     op.attributes["inner"] = [ends[0]]
         elif op in apart_fields:

@@ -148,7 +148,7 @@ def _form_of(kernel: Kernel, cfg: Cfg) -> str:
         return ""
     for name in ("chains_programs", "ends_by_tile", "recurrence", "crosses", "combines_rows",
                  "columns_alone",
-                 "segments", "several_passes", "reducing_passes", "sums_columns", "adds_tiles",
+                 "segments", "sums_columns", "several_passes", "reducing_passes", "adds_tiles",
                  "counts_in_loops", "adds_to_few", "takes_turns", "windows_of_bytes"):
         if getattr(row_loops, name)(kernel, cfg):
             nested = name.endswith("passes") and any(loop.depth > 1 for loop in cfg.loops)

@@ -94,7 +94,8 @@ def _load(f: FunctionEmitter, op: Op, found: list[str], now: int) -> None:
         if not access.volatile and all(found[r] or not now >> r & 1 for r in chunk):
             continue
         if guards is not None:
-            edges[chunk] = Vector(access, [guards[r] for r in chunk], picked)
+            edges[chunk] = Vector(access, [guards[r] for r in chunk], picked,
+                                   rises=bool(op.attributes.get("rises")))
             continue
         names = _of_window(f, op, access, chunk, picked) if "window" in op.attributes else load(
             f, access, picked, other)

@@ -1,5 +1,5 @@
-"""Vectors whose guard may hold for their first elements alone (`analysis/ragged`), or, of a store,
-for all but the ends (`analysis/windows`).
+"""Vectors whose guard may hold for their first elements alone (`analysis/ragged`), or, of a load,
+for their last ones, or, of a store, for all but the ends (`analysis/windows`).
 
 The access is made whole where the guards of the last element, and of the first, hold.  Of the
 vectors of which only some elements are wanted, there are one or two in a row as a rule: behind one
@@ -32,10 +32,11 @@ class Vector:
     wanted: Sequence[int] = ()
     part: str = ""  # whether some elements are accessed, but not all
     inner: int = 0  # of which it says whether any is
+    rises: bool = False  # the last elements are accessed
 
     def whole(self, f: FunctionEmitter) -> str:
         """Whether all elements are accessed."""
-        last = self.guards[-1]
+        last = self.guards[0 if self.rises else -1]
         return f.both(self.guards[0], last) if self.inner else last
 
     def single(self, f: FunctionEmitter, i: int) -> Access:
@@ -51,7 +52,7 @@ def _parts(f: FunctionEmitter, vectors: Sequence[Vector], owner: str = "") -> st
     """Whether there is a part of any vector to access."""
     found = ""
     for one in vectors:
-        rest = f.op(f"xor i1 {one.guards[one.inner]}, {one.whole(f)}")
+        rest = f.op(f"xor i1 {one.guards[-1 if one.rises else one.inner]}, {one.whole(f)}")
         one.part = f.both(owner, rest)
         found = f.op(f"or i1 {found}, {one.part}") if found else one.part
     return found
@@ -63,7 +64,7 @@ def load_vectors(f: FunctionEmitter, vectors: Sequence[Vector], other: int | flo
     if not vectors:
         return []
     words = [words_of(one.access) for one in vectors]
-    whole = [load_words(f, one.access._replace(guard=one.guards[-1]), w, one.wanted, other)
+    whole = [load_words(f, one.access._replace(guard=one.whole(f)), w, one.wanted, other)
              for one, w in zip(vectors, words, strict=True)]
     condition, before = _parts(f, vectors), f.label
     edges: list[dict[int, str]] = []

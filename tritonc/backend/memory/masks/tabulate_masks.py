@@ -29,7 +29,7 @@ from math import prod
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.facts import Facts
 from tritonc.analysis.signs import Signs
-from tritonc.analysis.values import conditions, defined_by, int_of, origin, sides
+from tritonc.analysis.values import conditions, defined_by, int_of, origin, sides, slice_of
 from tritonc.backend.pipeline.staged_loop import DOTS
 from tritonc.ir.build import Builder
 from tritonc.ir.cfg import Cfg, Loop
@@ -52,12 +52,12 @@ def tabulate_masks(kernel: Kernel, context: Context) -> bool:
     for loop in cfg.loops:
         if loop.preheader is None:
             continue
-        table = _Tables(cfg, loop, loop.preheader, facts, infos)
+        table = _Tables(loop, loop.preheader, facts, infos)
         for block in loop.blocks:
             if cfg.innermost[block] is loop:
-                for op in list(block.ops):
-                    if op.name in ("load", "async_copy") and op.guard is not None:
-                        table.mask(op.guard, mapping)
+                table.masks(block.ops, mapping)
+        table.places = table.ahead
+        table.masks(loop.preheader.ops, mapping)
     kernel.replace(mapping)
     return bool(mapping)
 
@@ -77,14 +77,22 @@ class _Lookup(NamedTuple):
 class _Tables:
     """Those of one loop."""
 
-    def __init__(self, cfg: Cfg, loop: Loop, preheader: Block, facts: Facts,
-                 infos: axis_info.Infos) -> None:
-        self.cfg, self.loop, self.facts, self.infos = cfg, loop, facts, infos
-        self.before = Builder(preheader, len(preheader.ops) - 1)
+    def __init__(self, loop: Loop, preheader: Block, facts: Facts, infos: axis_info.Infos) -> None:
+        self.preheader, self.facts, self.infos = preheader, facts, infos
+        self.words: dict[tuple[object, ...], Value] = {}
         self.signs = Signs()
         self.seen: set[Value] = set()
         self.matrix = not any(op.name == "fma_dot" for op in loop.ops())
         self.places = {op: block for block in loop.blocks for op in block.ops}
+        # What moves before the loop: iterations that are loaded ahead there.
+        fixed = slice_of((v for op in self.places if op.name != "phi" for v in op.inputs()),
+                         set(preheader.ops))
+        self.ahead = {op: preheader for op in preheader.ops if op not in fixed}
+
+    def masks(self, ops: Iterable[Op], mapping: dict[Value, Value]) -> None:
+        for op in list(ops):
+            if op.name in ("load", "async_copy") and op.guard is not None and op in self.places:
+                self.mask(op.guard, mapping)
 
     def fixed(self, value: Value) -> bool:
         return value.op not in self.places
@@ -126,9 +134,9 @@ class _Tables:
         each = _registers(value.type)
         if each * (len(pairs) + len(merged) - 1) <= _registers(kind) * (2 + len(columns)):
             return False
-        at = self.here(value)
         numbers = _numbers(pairs.values())
         word = self.word(t, pairs, numbers, rows)
+        at = self.here(value)
         bit = self.bit(at, kind, numbers, columns, scalars)
         whole = with_element(value.type, I32)
         both = at.value("and", _spread(at, word, whole), _spread(at, bit, whole))
@@ -180,7 +188,6 @@ class _Tables:
         assert op is not None
         block = self.places[op]
         at = Builder(block, block.ops.index(op), op.span)
-        self.before.span = op.span
         return at
 
     def lookup(self, condition: Value) -> _Lookup | None:
@@ -211,8 +218,21 @@ class _Tables:
     def word(self, t: Type, pairs: dict[Value, _Lookup], numbers: list[_Lookup],
              rows: list[Value]) -> Value:
         """What the fixed side meets: bit i + n * j + .. for the i-th first number, j-th second."""
-        build, word = self.before, None
-        zero = build.constant(0, t)
+        key = t, *rows, *((*p.fixed, p.constant, p.least, p.size, p.end, p.predicate,
+                           numbers.index(n)) for p in pairs.values()
+                          for n in numbers if n.moving is p.moving)
+        if key not in self.words:
+            inputs = {v.op for p in pairs.values() for v in (*p.fixed, p.end)} | {
+                *(row.op for row in rows), *self.preheader.phis()}
+            at = max((i + 1 for i, op in enumerate(self.preheader.ops) if op in inputs), default=0)
+            span = next(c.op.span for c in pairs if c.op is not None)
+            self.words[key] = self.made_word(Builder(self.preheader, at, span), t, pairs, numbers,
+                                             rows)
+        return self.words[key]
+
+    def made_word(self, build: Builder, t: Type, pairs: dict[Value, _Lookup],
+                  numbers: list[_Lookup], rows: list[Value]) -> Value:
+        word, zero = None, build.constant(0, t)
         for number in numbers:
             own = [p for p in pairs.values() if p.moving is number.moving]
             bits = zero

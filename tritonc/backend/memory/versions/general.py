@@ -14,10 +14,11 @@ from tritonc.ir.core import Block
 
 
 def general_blocks(cfg: Cfg) -> list[Block]:
-    """The blocks behind the last test of facts that fails, of a kernel with products on wgmma."""
-    if not any(op.name == "wgmma" for op in cfg.kernel.ops()):
-        return []
-    tests = [block for block in cfg.order if block.terminator.attributes.get("facts")]
+    """The blocks behind the last test of facts that fails, of a kernel with products on wgmma.
+    Tests behind products, which are about stores, part no bodies."""
+    products = [block for block in cfg.order if any(op.name == "wgmma" for op in block.ops)]
+    tests = [block for block in cfg.order if block.terminator.attributes.get("facts")
+             and any(cfg.dominates(block, home) for home in products)]
     starts = [start for start in (block.terminator.blocks[1] for block in tests)
               if not any(cfg.dominates(start, block) for block in tests)]
     return [block for block in cfg.order if any(cfg.dominates(start, block) for start in starts)]

@@ -52,11 +52,10 @@ def limit_registers(kernel: Kernel, context: Context) -> bool:
                 SECOND if blocks == BESIDE + 1 else LOOP_SLACK) * available(
                     kernel, context, blocks, estimate):
             blocks -= 1  # threads would spill
-    # So many blocks of rows were chosen that the estimate may be more than a thread gets.
     rows = blocks > 1 and not any(op.name in DOTS for op in kernel.ops())
-    room = available(kernel, context, blocks, estimate)
-    most = registers_of(kernel.attributes["num_warps"] << LANE_BITS, context.target) if rows else (
-        room)
+    room = most = available(kernel, context, blocks, estimate)
+    if rows and "min_blocks" in context.meta:  # an entry's, whose general body hardly ever runs
+        most = registers_of(kernel.attributes["num_warps"] << LANE_BITS, context.target)
     _tell(kernel, context, estimate, room, most, SLACK if rows else 1)
     if "min_blocks" not in context.meta and estimate.pressure().registers > room:
         blocks = max(1, blocks)  # one that has to spill gets a half or less, if nothing is said

@@ -66,9 +66,7 @@ _SHORT_BOXES = 1 / 8  # a power: 64 x 512 x 512 x 512 by 128 x 128 x 32 37.3 us,
 _LOADED = 80.0  # by loads into registers, beside their latency
 # Multiply-adds in a cycle of a multiprocessor.
 _RATES = {"wgmma": 1540.0, "mma": 900.0, "cores": 128.0}  # the first two of 16-bit numbers
-# Of mma.sync, of numbers of so many bytes: m16n8k8 of tf32 at most (8192 x 1024 x 2048 by 128 x 128
-# 250 to 270), and doubles, whose peak is 128 (2048 in cube by 64 x 64 to 128 x 128 85 to 95).
-_WIDE_RATES = {4: 256.0, 8: 95.0}
+_DOUBLES = 95.0  # whose peak is 128: 2048 in cube by 64 x 64 to 128 x 128 85 to 95
 _NARROW = 1.1  # of wgmma of 64 columns
 # Of large tiles of short rows, or of three stages: 2304 x 2304 x 4608 by 128 x 128 x 64 76 us, by
 # 128 x 128 x 128 79.
@@ -85,9 +83,8 @@ _DISTURBED = 0.08  # of the lesser of both that shows
 # Of what a step of doubles brings, if a block is alone.  3000 x 2000 x 1000 of doubles: by
 # 128 x 128 316 us, by 64 x 128 in two blocks 301, by 64 x 64 in four 292.
 _SHOWS = 0.3
-# Of a step of tf32 or doubles by a block alone, whose warps read fragments while none multiplies:
-# 64 x 64 x 16 of doubles 1107 cycles, 690 of them busy, 128 x 64 x 16 1856, 1380; 64 x 128 x 32 of
-# tf32 1450, 1024, 128 x 128 x 32 2082, 2048: less of a tile with more results.
+# Of a step of doubles by a block alone, whose warps read fragments while none multiplies: 64 x 64 x
+# 16 1107 cycles, 690 of them busy, 128 x 64 x 16 1856, 1380, 128 x 128 x 16 3039, 2760.
 _EXPOSED, _FULL = 400, 128 * 64
 _WORK = 28.0  # operations of single elements in a cycle, beside a product
 # Cycles of an element that is brought by itself, where rows are not aligned: 4095 x 4097 x 4093 of
@@ -206,7 +203,7 @@ def priced(profile: Profile, depths: tuple[int, ...], target: Target, blocks: in
         if cost.blocks == 1 and room < _LEAST_STAGES * stage_bytes(dots[0]):
             return None  # beside what the others send
         more = _MEETING + sums * (blocks - 1) / blocks / _PUSHED
-        if beside > 1 and _by_wide_mma(profile, target):  # they meet one after the other
+        if beside > 1 and _of_doubles(profile, target):  # they meet one after the other
             more *= beside
     return cost._replace(processors=max(1, at_once), blocks=beside,
                          start=cost.start + round(_UNIT * more),
@@ -219,14 +216,14 @@ def clusters_meet(profile: Profile, target: Target) -> bool:
     floats by 32 x 32 in clusters of two takes 34 us, and 42 by blocks of which a multiprocessor
     holds two; 8 x 5120 x 5120 of weights of four bits by 16 x 32 14 us, and 19."""
     kind = computing(profile, target)[0]
-    return kind == "cores" or _by_wide_mma(profile, target) or (kind == "mma" and any(
+    return kind == "cores" or _of_doubles(profile, target) or (kind == "mma" and any(
         dot.extents[-3] == _LEAST for dot in profile if dot.kind == "dot"))
 
 
-def _by_wide_mma(profile: Profile, target: Target) -> bool:
-    """Whether mma.sync computes products of tf32 or doubles."""
+def _of_doubles(profile: Profile, target: Target) -> bool:
+    """Whether tensor cores compute products of doubles."""
     return computing(profile, target)[0] == "mma" and any(
-        dot.bytes >= WORD for dot in profile if dot.kind == "dot")
+        dot.bytes > WORD for dot in profile if dot.kind == "dot")
 
 
 def cluster_sizes(kernel: Kernel, target: Target) -> tuple[int, ...]:
@@ -379,8 +376,7 @@ def _busy(dot: Feature, one: Use, beside: float = 0) -> float:
     """Of a step of one of many blocks; `beside`: cycles of what is computed while others copy."""
     if one.kind == "cores":
         return _computed(dot, one)
-    each = _RATES[one.kind] * 2 / dot.bytes
-    each = min(each, _WIDE_RATES.get(dot.bytes, each)) if one.kind == "mma" else each
+    each = _DOUBLES if dot.bytes > WORD else _RATES[one.kind] * 2 / dot.bytes
     computed = prod(dot.extents) / each * _narrow(dot, one) + beside
     rate = _ALONE if one.gathers else _PORT if not one.persistent else (
         _TOGETHER if dot.computed else _BOXES)
@@ -391,8 +387,8 @@ def _busy(dot: Feature, one: Use, beside: float = 0) -> float:
 
 def _narrow(dot: Feature, one: Use) -> float:
     """How much longer an instruction of few columns takes, for which rows are read as often; tiles
-    of few rows or columns by mma.sync of tf32 or doubles, whose fragments serve less."""
-    if one.kind == "mma" and dot.bytes >= WORD:
+    of doubles of few rows or columns, whose fragments serve less."""
+    if dot.bytes > WORD:
         return max(1.0, 0.75 + 16 / min(dot.extents[-3:-1]))
     columns = dot.extents[-3 if _swapped(dot) else -2]
     return max(1.0, _NARROW * (0.5 + 32 / columns)) if one.kind == "wgmma" else 1.0
@@ -434,7 +430,7 @@ def _wait(dot: Feature, one: Use) -> float:
     arriving = (_LATENCY + stage / _ALONE) / (one.ahead + one.persistent)
     far = sum(rows for rows, far in zip(dot.extents[-3:-1], dot.sides) if far)
     found = 0.0 if one.persistent else _ROW * max(0, far - _ROWS)
-    if one.kind == "mma" and dot.bytes >= WORD:
+    if dot.bytes > WORD:
         return max(arriving, _busy(dot, one)) + _EXPOSED * min(1.0, _FULL / prod(dot.extents[:-1]))
     chain = _CHAIN[one.kind] * max(1, dot.extents[-1] * dot.bytes // (32 * one.slices))
     if one.kind == "mma":

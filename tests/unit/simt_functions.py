@@ -157,6 +157,12 @@ def _vote(m: Any, name: str, types: list[str], v: list[Lanes], active: Any) -> L
     return np.full(m.threads, found) if of_all else np.repeat(found, 32)
 
 
+def _ballot(m: Any, name: str, types: list[str], v: list[Lanes], active: Any) -> Lanes:
+    _whole_warps(m, name, types, v, active)
+    bits = v[1].reshape(-1, 32).astype(np.uint64) << np.arange(32, dtype=np.uint64)
+    return np.repeat(bits.sum(axis=-1).astype(np.uint32), 32)
+
+
 def _redux(m: Any, name: str, types: list[str], v: list[Lanes], active: Any) -> Lanes:
     _together(m, name, types, v, active)
     kind = name.rpartition(".")[2]
@@ -342,6 +348,7 @@ _BY_PREFIX: list[tuple[str, Callable[..., Lanes]]] = [
     ("llvm.nvvm.cp.async.commit.group", lambda m, name, types, v, active: None),
     ("llvm.nvvm.cp.async.wait.group", lambda m, name, types, v, active: None),
     ("llvm.nvvm.shfl", _shuffle),
+    ("llvm.nvvm.vote.ballot", _ballot),
     ("llvm.nvvm.vote", _vote),
     ("llvm.nvvm.redux", _redux),
     ("llvm.nvvm.mma", _matrix),

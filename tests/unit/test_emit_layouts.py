@@ -50,7 +50,8 @@ def random_layout(choose: random.Random, bits: int, warp_bits: int) -> Layout:
                   tuple(taken.get(("warp", i), 0) for i in range(warp_bits)))
 
 
-def conversion(e: Scalar, source: Layout, destination: Layout, limit: int | None = None) -> Program:
+def conversion(e: Scalar, source: Layout, destination: Layout, limit: int | None = None,
+               **more: bool) -> Program:
     """out[i] = x[i], read in one layout and written in another; `limit`: bytes of shared memory."""
     k = Sketch("k", source.num_warps)
     n = source.size
@@ -62,7 +63,7 @@ def conversion(e: Scalar, source: Layout, destination: Layout, limit: int | None
         spread = k.build.value("splat", base, type=Tile(Pointer(e), (n,), layout))
         return k.addptr(spread, r)
 
-    moved = k.convert_layout(k.load(pointers(x, source)), type=Tile(e, (n,), destination))
+    moved = k.convert_layout(k.load(pointers(x, source)), type=Tile(e, (n,), destination), **more)
     k.store(pointers(out, destination), moved)
     program = k.done()
     settings = context()
@@ -120,6 +121,16 @@ def shuffled(choose: random.Random, layout: Layout) -> tuple[tuple[int, ...], tu
     both = [*layout.register, *layout.lane]
     choose.shuffle(both)
     return tuple(both[:-5]), tuple(both[-5:])
+
+
+@pytest.mark.parametrize("lane", [(64, 32, 16, 1, 2), (1, 64, 2, 32, 16)], ids=str)
+def test_conditions_of_other_lanes(lane: tuple[int, ...]) -> None:
+    """One instruction tells each lane those of all, in place of a shuffle for each register."""
+    source = Layout((128,), (), lane, (4, 8))
+    destination = Layout((128,), (16, 32, 64), tuple(b if b < 4 else 0 for b in lane), (4, 8))
+    program = conversion(I1, source, destination, ballot=True)
+    same(program.run(), execute(program))
+    assert ptx(program, "sm_80").count("vote.sync.ballot") == 1
 
 
 def test_random_conversions_are_of_all_kinds() -> None:

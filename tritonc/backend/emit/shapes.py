@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tritonc.backend.emit.elements.arithmetic import choose
 from tritonc.backend.emit.function import Emitter, FunctionEmitter
 from tritonc.backend.emit.registers import members, sources
-from tritonc.backend.emit.warps import from_words, shuffle_index, to_words
+from tritonc.backend.emit.warps import FULL_WARP, from_words, shuffle_index, to_words
 from tritonc.backend.layout.conversion import part_registers, plan_conversion
 from tritonc.backend.layout.shuffle import Shuffle
 from tritonc.ir.core import Op
-from tritonc.ir.types import element
+from tritonc.ir.types import I1, element
 
 
 def rename(f: FunctionEmitter, op: Op) -> None:
@@ -31,11 +33,16 @@ def _shuffle(f: FunctionEmitter, op: Op) -> None:
     if not isinstance(plan, Shuffle):
         raise AssertionError("a conversion across warps goes through shared memory")
     names = f.values[op.operands[0]]
-    words = [to_words(f, e, [names[r] for r in registers]) for registers in plan.words]
-    words = _exchange(f, words, plan.select_in)
     own = sum(image for bit, image in enumerate(plan.lane) if image == 1 << bit)
     kept = all(image in (0, 1 << bit) for bit, image in enumerate(plan.lane))
     wanted = members(f.wanted(op.result))
+    if op.attributes.get("ballot") and e == I1 and kept and plan.shuffles and not plan.selects \
+            and all(len(word) == 1 for word in plan.words) \
+            and not any(own & flip for _, flip in plan.rounds):
+        f.values[op.result] = _ballot(f, op, plan, own, wanted)
+        return
+    words = [to_words(f, e, [names[r] for r in registers]) for registers in plan.words]
+    words = _exchange(f, words, plan.select_in)
     needed = {plan.results[r][0] for r in wanted}
     for image in plan.select_out:
         needed |= {item ^ image for item in needed}
@@ -60,6 +67,23 @@ def _shuffle(f: FunctionEmitter, op: Op) -> None:
             unpacked[item] = from_words(f, e, items[item], each)
         found[r] = unpacked[item][at]
     f.values[op.result] = found
+
+
+def _ballot(f: FunctionEmitter, op: Op, plan: Shuffle, own: int, wanted: Sequence[int]
+            ) -> list[str]:
+    """Conditions of other lanes as bits of a word, of which one instruction makes that of all."""
+    names, found, words = f.values[op.operands[0]], f.blank(op.result.type), dict[int, str]()
+    for r in wanted:
+        word, flip = plan.rounds[plan.results[r][0]]
+        if word not in words:
+            words[word] = f.convergent("llvm.nvvm.vote.ballot.sync", "i32", FULL_WARP,
+                                       f"i1 {names[plan.words[word][0]]}")
+            if own:
+                lane = f.prelude(f"and i32 {f.thread}, {own}")
+                words[word] = f.op(f"lshr i32 {words[word]}, {lane}")
+        bit = f.op(f"and i32 {words[word]}, {1 << flip}")
+        found[r] = f.op(f"icmp ne i32 {bit}, 0")
+    return found
 
 
 def tile_part(f: FunctionEmitter, op: Op) -> None:

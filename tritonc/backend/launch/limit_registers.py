@@ -22,6 +22,7 @@ from tritonc.analysis.registers.pressure import Estimate
 from tritonc.backend.launch.register_budget import (
     LOOP_SLACK,
     OVER,
+    SECOND,
     SLACK,
     available,
     registers_of,
@@ -47,9 +48,10 @@ def limit_registers(kernel: Kernel, context: Context) -> bool:
         least = resident_blocks(kernel, context.target, estimate)
         blocks = max(least, kernel.attributes.get("min_blocks", 0))  # a pipeline has made room
         live = estimate.pressure().registers
-        while blocks > max(least, BESIDE) and live > LOOP_SLACK * available(
-                kernel, context, blocks, estimate):
-            blocks -= 1  # a fourth or fifth block would make threads spill (not timed)
+        while blocks > max(least, BESIDE) and live > (
+                SECOND if blocks == BESIDE + 1 else LOOP_SLACK) * available(
+                    kernel, context, blocks, estimate):
+            blocks -= 1  # threads would spill
     rows = blocks > 1 and not any(op.name in DOTS for op in kernel.ops())
     room = most = available(kernel, context, blocks, estimate)
     if rows and "min_blocks" in context.meta:  # an entry's, whose general body hardly ever runs

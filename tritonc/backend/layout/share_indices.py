@@ -66,7 +66,7 @@ def share_indices(kernel: Kernel, context: Context) -> bool:
                     group.ops[op] = None
         found = [(group, ends) for group in groups.values() if (ends := group.ends())]
         for group, ends in found:
-            group.rewrite(kernel, ends)
+            group.rewrite(kernel, ends, block in general)
         if found:
             changed, known = True, _Known.of(kernel)
     return changed
@@ -151,7 +151,7 @@ class _Group:
                 todo += [v.op for v in op.operands if v.op is not None]
         return found
 
-    def rewrite(self, kernel: Kernel, ends: list[Op]) -> None:
+    def rewrite(self, kernel: Kernel, ends: list[Op], general: bool) -> None:
         shared = self.needed(ends)
         kept = self.needed(op for op in self.read_outside() if op not in ends).difference(ends)
         old, self.block.ops = self.block.ops, []
@@ -167,8 +167,10 @@ class _Group:
                 self.made[op.result] = build.value(
                     op.name, *operands, type=with_layout(t, spread(t.layout)), **op.attributes)
             if op in ends:
-                mapping[op.result] = build.value(
-                    "convert_layout", self.made[op.result], type=op.result.type)
+                back = build.emit("convert_layout", self.made[op.result], type=op.result.type)
+                if not general:  # whose many conditions live on, and have few predicates
+                    back.attributes["ballot"] = True
+                mapping[op.result] = back.result
         kernel.replace(mapping)
 
     def there(self, build: Builder, value: Value) -> Value:

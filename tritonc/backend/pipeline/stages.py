@@ -24,8 +24,9 @@ ALONE_STAGES, ALONE_IN_FLIGHT = 10, 1 << 17
 # Where threads compute anew in each step what they copy, other blocks' products run meanwhile: as
 # many blocks of a warpgroup shall be resident as have registers for so many beside their sums, if
 # each has so many stages; more than BESIDE if each has the most.  Grouped 3 x 3 convolution by 128
-# x 32 x 32, H200: 81 us in three blocks, 76 in four, 72 in five.
-BESIDE, BESIDE_STAGES, BESIDE_WARPS, BESIDE_REGISTERS, MOST_BESIDE = 3, 3, 4, 72, 5
+# x 32 x 32, H200: 81 us in three blocks, 76 in four, 72 in five.  Half NCHW, 44 x 44, by 128 x 64 x
+# 32: 47 us in three, 38 in four.
+BESIDE, BESIDE_STAGES, BESIDE_WARPS, BESIDE_REGISTERS, MOST_BESIDE = 3, 3, 4, 64, 5
 
 
 def blocks_beside(stage_bytes: int, warps: int, sums: int, target: Target) -> int:

@@ -38,8 +38,9 @@ _ROWS: list[OpInfo] = [
            "The same number, hidden from later passes: what is computed from it is computed again.",
            lambda m, op, a: a),
     OpInfo("convert_layout", ("a",), own.layout_change,
-           "The same tile, its elements placed in threads by another layout.",
-           lambda m, op, a: a),
+           "The same tile, its elements placed in threads by another layout; `ballot`: conditions "
+           "of other lanes as bits of a word, where they are few.",
+           lambda m, op, a: a, optional=("ballot",)),
     OpInfo("channel", ("a",), lambda types, attributes, stated: own.layout_change(
                types, attributes, stated or types[0]),
            "The same tile, brought through shared memory to where it is read in another layout; "

@@ -37,8 +37,8 @@ def blocks_beside(stage_bytes: int, warps: int, sums: int, target: Target) -> in
     >>> target = TARGETS["sm_90a"]
     >>> [blocks_beside(1 << 14, 4, 64, target), blocks_beside(49152, 8, 64, target)]
     [3, 1]
-    >>> [blocks_beside(10240, 4, 32, target), blocks_beside(6144, 4, 16, target)]
-    [4, 5]
+    >>> [blocks_beside(10240, 4, 32, target), blocks_beside(6144, 4, 64, target)]
+    [5, 4]
     """
     threads = warps * target.warp_size
     most = max(BESIDE, min(MOST_BESIDE, target.registers_per_multiprocessor // (

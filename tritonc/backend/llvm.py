@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 PARAMETER_BYTES, MANY_PARAMETER_BYTES = 4096, 32764  # CUDA programming guide, __global__ functions
 DYNAMIC_SHARED = "dynamic_shared"
+PRODUCTS = "tritonc-products"  # the attribute of a function with products on CUDA cores
 
 
 def emit(module: Module, target: Target, options: Options) -> str:
@@ -89,10 +90,7 @@ def _header(kernel: Kernel, target: Target, options: Options) -> str:
         parameters.append(f"{_parameter_type(value)}{attributes} {parameter_name(value, kernel)}")
     launch = [f'"nvvm.reqntid"="{kernel.threads},1,1"']
     if any(op.name == "fma_dot" for op in kernel.ops()):
-        # Early CSE, which code generation runs three times, looks at no calls of what may become
-        # a coroutine.  No two of the multiply-adds of a product are equal; to find that out took
-        # a fifth of LLVM's time.
-        launch.insert(0, "presplitcoroutine")
+        launch.append(f'"{PRODUCTS}"')
     if kernel.attributes.get("cluster", 1) > 1 and "workspace" not in kernel.attributes:
         launch.append(f'"nvvm.cluster_dim"="1,1,{kernel.attributes["cluster"]}"')
     if kernel.attributes.get("min_blocks"):
@@ -195,6 +193,12 @@ def assemble(text: str, target: Target, options: Options) -> str:
     module = llvm.parse_assembly(text)
     if options.verify_each:
         module.verify()
+    for function in module.functions if PRODUCTS in text else ():
+        if any(PRODUCTS.encode() in attribute for attribute in function.attributes):
+            # Early CSE, which code generation runs three times, looks at no calls of what may
+            # become a coroutine.  No two of the multiply-adds of a product are equal; to find that
+            # out took a fifth of LLVM's time.
+            function.add_function_attribute("presplitcoroutine")
     optimize(module, code, options)
     return worked_around(str(code.emit_assembly(module)), options)
 

@@ -120,8 +120,8 @@ def sums_columns(kernel: Kernel, cfg: Cfg) -> bool:
     insides = [set(loop.ops()) for loop in loading
                if not any(op.name == "store" for op in loop.ops())]
     return any(each.name == "load" and shape(each.result.type) == shape(op.operands[0].type)
-               for op in columns if not op.attributes.get("kind", "add").endswith("add")  # see
-               # `late_sums`
+               for op in columns
+               if not op.attributes.get("kind", "add").endswith("add")  # see `late_sums`
                for inside in insides if op in inside
                for each in slice_of(op.operands[:1], inside, ("load",)))
 

@@ -143,13 +143,14 @@ def _read(kernel: Kernel) -> Iterator[Feature]:
 
 
 def _form_of(kernel: Kernel, cfg: Cfg) -> str:
-    """A word for what decides on tiles beside their extents; "" for nothing."""
+    """A word for what decides on tiles beside their extents; "" for nothing.  The first that holds:
+    how many programs there are, as where columns are summed, goes before how often each loads."""
     if any(op.name == "dot" for op in kernel.ops()):
         return ""
     for name in ("chains_programs", "ends_by_tile", "recurrence", "crosses", "combines_rows",
-                 "columns_alone",
-                 "segments", "sums_columns", "several_passes", "reducing_passes", "adds_tiles",
-                 "counts_in_loops", "adds_to_few", "takes_turns", "windows_of_bytes"):
+                 "columns_alone", "segments", "sums_columns", "several_passes", "reducing_passes",
+                 "adds_tiles", "counts_in_loops", "adds_to_few", "takes_turns",
+                 "windows_of_bytes"):
         if getattr(row_loops, name)(kernel, cfg):
             nested = name.endswith("passes") and any(loop.depth > 1 for loop in cfg.loops)
             if name == "adds_tiles":

@@ -250,6 +250,9 @@ def aligned(kernel: Kernel, target: Target) -> list[dict[str, int]]:
     return found
 
 
+_known: WeakKeyDictionary[Kernel, Kernel] = WeakKeyDictionary()
+
+
 def _optimised(kernel: Kernel, target: Target) -> Kernel:
     """The kernel after the passes that no layout needs."""
     if kernel not in _known:
@@ -258,9 +261,6 @@ def _optimised(kernel: Kernel, target: Target) -> Kernel:
         _known[kernel] = copy_kernel(kernel)
         pass_manager.run(_known[kernel], Context(target=target), passes.OPT)
     return _known[kernel]
-
-
-_known: WeakKeyDictionary[Kernel, Kernel] = WeakKeyDictionary()
 
 
 def computed_beside(profile: Profile) -> float:

@@ -27,6 +27,7 @@ from math import prod
 
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.values import origin, slice_of
+from tritonc.backend.dots.inner_axis import inner_first
 from tritonc.backend.dots.promote import is_zero
 from tritonc.backend.dots.share_repeats import share_repeats
 from tritonc.backend.dots.together import chained, large
@@ -139,7 +140,7 @@ def raw_operands(kernel: Kernel, context: Context) -> bool:
             own = row.kind == matrix.MMA and _own_warps(kernel, op, row)
             for number in (0, 1):
                 operand = op.operands[number]
-                if is_plain(operand):
+                if is_plain(operand) and not (number == 0 and _by_words(op, row, infos)):
                     continue
                 made = computed_operand(operand, inside, infos)
                 if made is None or not all(copyable(load, infos) for load in made.raw):
@@ -175,6 +176,11 @@ def _with_small(made: Computed, readers: dict[Value, list[Op]], infos: axis_info
              and copyable(op, infos, (1, 2))
              and all(reader in made.ops for reader in readers[op.result])]
     return Computed([*made.raw, *small], [op for op in made.ops if op not in small])
+
+
+def _by_words(dot: Op, row: matrix.MatrixInstruction, infos: axis_info.Infos) -> bool:
+    """Whether wgmma cannot read the left operand from shared memory, as K is not contiguous."""
+    return row.kind == matrix.WGMMA and not row.transposes and not inner_first(dot, infos)[0]
 
 
 def _own_warps(kernel: Kernel, dot: Op, row: matrix.MatrixInstruction) -> bool:

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.values import computed_from
-from tritonc.backend.dots.turn_dots import inner_first, turn_dots
+from tritonc.backend.dots.inner_axis import inner_first, reads
+from tritonc.backend.dots.turn_dots import turn_dots
 from tritonc.backend.target.matrix import WGMMA, MatrixInstruction, candidates
 from tritonc.backend.target.target import Target
 from tritonc.ir.build import make_op
@@ -90,7 +91,7 @@ def _choose(op: Op, target: Target, infos: axis_info.Infos, wide: bool) -> Matri
         return None
     return next((row for row in candidates(target.features, a.type, op.result.type)
                  if row.takes(*extents, depth) and (row.kind != WGMMA or (
-                     wide and (row.transposes or all(inner_first(op, infos)))))), None)
+                     wide and reads(row, *inner_first(op, infos))))), None)
 
 
 def _to_be_padded(op: Op) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf, prod, sqrt
 
+from tritonc.backend.dots.inner_axis import reads
 from tritonc.backend.launch.choose_warps import ACCUMULATORS, LEGAL, warpgroups
 from tritonc.backend.memory.masks.pad_tiles import padded
 from tritonc.backend.pipeline.stages import LARGE_STAGE, RELEASED_STAGES, blocks_beside
@@ -89,7 +90,7 @@ def _instructions(dot: Feature, target: Target) -> list[MatrixInstruction]:
     """Those of the target that can be the dot's, the best first."""
     return [row for row in INSTRUCTIONS if len(dot.extents) == 3 and row.feature in target.features
             and str(row.operand) == dot.element and (
-                all(dot.inner) or row.kind != WGMMA or row.transposes)]
+                row.kind != WGMMA or reads(row, *dot.inner) or reads(row, *dot.inner[::-1]))]
 
 
 def _product_cost(dot: Feature, target: Target, carried: int = 0) -> float:

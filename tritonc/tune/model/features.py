@@ -16,11 +16,12 @@ from tritonc.analysis.axis import axis_info
 from tritonc.analysis.quotients import gathered
 from tritonc.analysis.signs import known_signs
 from tritonc.analysis.values import origin, slice_of
+from tritonc.backend.dots.inner_axis import inner_first
 from tritonc.backend.dots.raw_operands import added_loads, computed_operand, is_plain
 from tritonc.backend.dots.select_dots import wants_halves
 from tritonc.backend.dots.share_repeats import Runs
 from tritonc.backend.dots.together import chained
-from tritonc.backend.dots.turn_dots import factors_of_columns, inner_first
+from tritonc.backend.dots.turn_dots import factors_of_columns
 from tritonc.backend.layout.layout_choice import ACCESS_BYTES
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Block, Kernel, Op, Value, uses

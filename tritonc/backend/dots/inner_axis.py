@@ -14,7 +14,7 @@ REGISTER_BITS = 32  # elements that registers hold one by one
 def reads(row: MatrixInstruction, left: bool, right: bool) -> bool:
     """Whether wgmma can read operands of which these are loaded with K contiguous.  Others of 16
     bits are turned on their way from shared memory; a left one of words comes by registers."""
-    return row.transposes or (right and (left or row.operand.bits == REGISTER_BITS))
+    return row.transposes or (left and right) or row.operand.bits == REGISTER_BITS
 
 
 def inner_first(dot: Op, infos: axis_info.Infos) -> tuple[bool, bool]:

@@ -140,7 +140,8 @@ def raw_operands(kernel: Kernel, context: Context) -> bool:
             own = row.kind == matrix.MMA and _own_warps(kernel, op, row)
             for number in (0, 1):
                 operand = op.operands[number]
-                if is_plain(operand) and not (number == 0 and _by_words(op, row, infos)):
+                by_words = _by_words(op, number, row, infos)
+                if is_plain(operand) and not by_words:
                     continue
                 made = computed_operand(operand, inside, infos)
                 if made is None or not all(copyable(load, infos) for load in made.raw):
@@ -160,7 +161,7 @@ def raw_operands(kernel: Kernel, context: Context) -> bool:
                     elif all(_bytes_by_rows(load, operand, made, infos) for load in made.raw
                              if len(shape(load.result.type)) == 2):
                         op.attributes["pairs"] = True
-                _insert(cfg, made, op, in_registers)
+                _insert(cfg, made, op, in_registers, infos if by_words else None)
                 changed = True
         for load in _beside(block, infos):
             if load.result in readers:  # share_repeats leaves loads that nobody reads any more
@@ -178,9 +179,9 @@ def _with_small(made: Computed, readers: dict[Value, list[Op]], infos: axis_info
     return Computed([*made.raw, *small], [op for op in made.ops if op not in small])
 
 
-def _by_words(dot: Op, row: matrix.MatrixInstruction, infos: axis_info.Infos) -> bool:
-    """Whether wgmma cannot read the left operand from shared memory, as K is not contiguous."""
-    return row.kind == matrix.WGMMA and not row.transposes and not inner_first(dot, infos)[0]
+def _by_words(dot: Op, number: int, row: matrix.MatrixInstruction, infos: axis_info.Infos) -> bool:
+    """Whether wgmma cannot read the operand as it lies in memory, as K is not contiguous."""
+    return row.kind == matrix.WGMMA and not row.transposes and not inner_first(dot, infos)[number]
 
 
 def _own_warps(kernel: Kernel, dot: Op, row: matrix.MatrixInstruction) -> bool:
@@ -249,14 +250,19 @@ def _bytes_by_rows(load: Op, operand: Value, made: Computed, infos: axis_info.In
         and shape(operand.type)[0] % shape(t)[axis] == 0
 
 
-def _insert(cfg: Cfg, made: Computed, dot: Op | None, in_registers: bool) -> None:
-    """A channel behind each load, which the operations of the slice and the dot read."""
+def _insert(cfg: Cfg, made: Computed, dot: Op | None, in_registers: bool,
+            infos: axis_info.Infos | None = None) -> None:
+    """A channel behind each load, which the operations of the slice and the dot read.  `infos`: if
+    they are stored with another axis contiguous than they are loaded."""
     mapping: dict[Value, Value] = {}
     for load in made.raw:
         home: Block = cfg.block_of[load]
         new = make_op("channel", [load.result], load.result.type, span=load.span)
         if not in_registers:
             new.attributes["stored"] = True
+            if infos is not None and len(shape(load.result.type)) == 2:
+                contiguity = infos[load.operands[0]].contiguity
+                new.attributes["turned"] = max(range(2), key=lambda d: contiguity[d])
         new.result.name = load.result.name
         made_here = [new]
         if load.attributes.get("other", 0) != 0:  # copies fill with zeros

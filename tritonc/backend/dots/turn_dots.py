@@ -79,7 +79,7 @@ def _fits(kernel: Kernel, one: SummedDot, target: Target, infos: axis_info.Infos
                 and (rows < row.rows or _computed_right(one) or _turned_back(kernel, one)
                      or factors_of_columns(one.dot, readers)
                      or (MOST_ROWS < rows > columns and _adds_plainly(one, readers))
-                     or not reads(row, *inner))
+                     or (not row.transposes and inner == (True, False)))
                 and reads(row, *inner[::-1]))
 
     rows_of_table = candidates(target.features, one.dot.operands[0].type, one.dot.result.type)

@@ -33,8 +33,8 @@ _ROWS: list[OpInfo] = [
            "What this thread, and those that it met, wrote is seen by the device before what it "
            "writes from here on.", None, effects=frozenset({SYNC})),
     OpInfo("prefetch_tile", ("p", "stride", "rows", "columns"), rules.nothing,
-           "Brings a tile of `extents` at p, with rows `stride` elements apart, to the L2 cache: so "
-           "many of its rows and columns.", None, ("extents",), effects=frozenset({OUTPUT}),
+           "Brings a tile of `extents` at p, with rows `stride` elements apart, to the L2 cache: "
+           "so many of its rows and columns.", None, ("extents",), effects=frozenset({OUTPUT}),
            guardable=True),
     OpInfo("from_first_lane", ("a",), own.same_types,
            "The number that the first thread of the warp has.", lambda m, op, a: a),
@@ -48,8 +48,9 @@ _ROWS: list[OpInfo] = [
     OpInfo("channel", ("a",), lambda types, attributes, stated: own.layout_change(
                types, attributes, stated or types[0]),
            "The same tile, brought through shared memory to where it is read in another layout; "
-           "`stored`: from where it is stored to a second buffer (see raw_operands).",
-           lambda m, op, a: a, optional=("stored",)),
+           "`stored`: from where it is stored to a second buffer (see raw_operands), with another "
+           "axis than `turned` contiguous.",
+           lambda m, op, a: a, optional=("stored", "turned")),
     OpInfo("detach", ("a",), own.same_types,
            "The same tile in other registers.", lambda m, op, a: a, elementwise=True),
     OpInfo("any_other", ("x",), lambda types, attributes, stated: (I1,),

@@ -8,13 +8,13 @@ from tritonc.ir.core import Op, Value
 from tritonc.ir.types import shape
 
 TURN = (1, 0)
-REGISTER_BITS = 32  # elements that registers hold one by one
+WORD_BITS = 32  # of elements that threads turn
 
 
 def reads(row: MatrixInstruction, left: bool, right: bool) -> bool:
     """Whether wgmma can read operands of which these are loaded with K contiguous.  Others of 16
-    bits are turned on their way from shared memory; a left one of words comes by registers."""
-    return row.transposes or (left and right) or row.operand.bits == REGISTER_BITS
+    bits are turned on their way from shared memory, those of words by threads (`raw_operands`)."""
+    return row.transposes or (left and right) or row.operand.bits == WORD_BITS
 
 
 def inner_first(dot: Op, infos: axis_info.Infos) -> tuple[bool, bool]:

@@ -18,6 +18,9 @@ an H200), and two as 128 x 256 (100 us).
 A product whose right operand the loop computes, and whose left one it does not, is swapped too:
 wgmma takes the left one from registers, where threads compute it (`raw_operands`).
 
+So is one of words (tf32) whose left operand alone is loaded with K contiguous: the other one has to
+come by registers.
+
 So is one that the source wrote the other way round, of turned operands, and turns back: nothing is
 turned then.
 

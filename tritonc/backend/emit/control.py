@@ -8,9 +8,8 @@ from tritonc.backend.emit.registers import members
 from tritonc.backend.emit.warps import WARPGROUP_BITS, warpgroup
 from tritonc.backend.pipeline.tensors.roles import CONSUMERS, PRODUCER
 from tritonc.ir.core import Op
-from tritonc.ir.layouts.layout import LANE_BITS, log2
-from tritonc.ir.rules import pointee
-from tritonc.ir.types import Scalar, Tile, element, scalar
+from tritonc.ir.layouts.layout import LANE_BITS
+from tritonc.ir.types import Scalar, Tile, element
 
 _GROUPS = 8  # the barrier of the first warpgroup
 _TURNS = 1  # the barrier of its turn
@@ -76,37 +75,7 @@ def take_turn(f: FunctionEmitter, op: Op) -> None:
         f.under(end, "open", lambda: f.meet_at(_TURNS, both, "arrive"))
 
 
-def prefetch_tile(f: FunctionEmitter, op: Op) -> None:
-    """Threads take lines of the cache in turn."""
-    import os
-    mode = os.environ.get("PF", "128")
-    at, stride, rows, columns = (f.scalar(v) for v in op.operands)
-    size = scalar(pointee(op.operands[0].type)).bytes
-    extent, width = op.attributes["extents"]
-    LINE = {"128": 128, "32": 32, "bulk": width * size}[mode]
-    of_row, threads = max(1, width * size // LINE), f.warps << LANE_BITS
-    far, end = f.op(f"mul i64 {stride}, {size}"), f.op(f"mul i32 {columns}, {size}")
-    for first in range(0, extent * of_row, threads):
-        number = f.op(f"add i32 {f.thread}, {first}")
-        row = f.op(f"lshr i32 {number}, {log2(of_row)}")
-        column = f.op(f"mul i32 {f.op(f'and i32 {number}, {of_row - 1}')}, {LINE}")
-        inside = f.op(f"and i1 {f.op(f'icmp slt i32 {row}, {rows}')}, "
-                      f"{f.op(f'icmp slt i32 {column}, {end}')}")
-        if first + threads > extent * of_row:
-            inside = f.both(inside, f.op(f"icmp ult i32 {number}, {extent * of_row}"))
-        offset = f.op(f"mul i64 {f.op(f'zext i32 {row} to i64')}, {far}")
-        offset = f.op(f"add i64 {offset}, {f.op(f'zext i32 {column} to i64')}")
-        line = f.op(f"getelementptr i8, ptr addrspace(1) {at}, i64 {offset}")
-        if mode == "bulk":
-            f.asm("void", f"@$1 cp.async.bulk.prefetch.L2.global [$0], {LINE};", [], [
-                ("l", f"ptr addrspace(1) {line}"), ("b", f"i1 {f.both(inside, f.guard(op))}")], memory=False)
-            continue
-        f.asm("void", "@$1 prefetch.global.L2 [$0];", [], [
-            ("l", f"ptr addrspace(1) {line}"), ("b", f"i1 {f.both(inside, f.guard(op))}")], memory=False)
-
-
 EMITTERS: dict[str, Emitter] = {
-    "prefetch_tile": prefetch_tile,
     "phi": phi, "cond_br": cond_br, "group_barrier": group_barrier, "take_turn": take_turn,
     "br": lambda f, op: f.line(f"br label %{f.branch_target(op.blocks[0])}"),
     "ret": lambda f, op: f.line("ret void"),

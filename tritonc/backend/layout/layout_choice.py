@@ -69,7 +69,7 @@ def spread(shape: tuple[int, ...], order: tuple[int, ...], vector: int, warps: i
     return blocked(shape, size, lanes, across, order)
 
 
-def transposing(shape: tuple[int, int], axis: int, element_bytes: int, warps: int) -> Layout:
+def transposing(shape: tuple[int, ...], axis: int, element_bytes: int, warps: int) -> Layout:
     """The layout in which threads read a tile from panels with `axis` contiguous and store it to
     panels with the other one so: words of 16 bytes, in lanes along the other axis.  Eight lanes
     read from eight rows, swizzled differently, and all lanes store to one row.

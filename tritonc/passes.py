@@ -161,8 +161,6 @@ BACKEND: list[Pass] = [
     _row("backend.dots.stage_dots", "Dots read shared memory, in layouts that are known now.", 0),
     _row("backend.dots.halve_products", "Before pipelines: the scaling of a product still follows "
          "the product.", 2),
-    _row("backend.memory.prefetch_epilogue", "Accesses have their masks; before store_tensors, "
-         "which loads parts of tiles.", 2),
     _row("backend.pipeline.tensors.store_tensors", "Before pipeline, which takes the shared memory "
          "that is left; stores still have their layout conversions."),
     _row("backend.pipeline.pipeline", "While stores to shared memory stand beside the loads that "

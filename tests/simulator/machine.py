@@ -300,7 +300,6 @@ _SIMULATED: dict[str, Simulated] = {
     "get_num_multiprocessors": lambda machine, frame, op: np.int32(MULTIPROCESSORS),
     "first_warp": lambda machine, frame, op: np.bool_(True),
     "device_fence": lambda machine, frame, op: None,  # matters to other programs
-    "prefetch_tile": lambda machine, frame, op: None,
     "alloc_shared": lambda machine, frame, op: (machine.allocate(frame, op),),
     "buffer_stage": _buffer_stage, "buffer_trans": _buffer_trans,
     "buffer_reshape": _buffer_reshape,

@@ -68,7 +68,7 @@ KINDS: dict[str, Kind] = {
         "cache", "element", "instruction", "kind", "ldmatrix", "message", "format", "step",
         "stmatrix", "symbol"), is_word),
     **dict.fromkeys((
-        "axes", "bounds", "box", "columns", "extents", "indices", "inner", "owner", "permutation",
+        "axes", "bounds", "box", "columns", "indices", "inner", "owner", "permutation",
         "registers"),
         are_integers),
     "bits": are_powers,

@@ -80,15 +80,9 @@ else:  # targets without TMA do without what it is made of
 
 def pipeline(kernel: Kernel, context: Context) -> bool:
     """Pipeline the loops whose operands can be copied asynchronously, then those that are left."""
-    later = [(block, op) for block in kernel.blocks for op in block.ops
-             if op.name == "prefetch_tile"]  # the first operands are more urgent
-    for block, op in later:
-        block.ops.remove(op)
     changed = "async_copy" in context.target.features and _copy_ahead(kernel, context)
     for staged in staged_loops(kernel):
         changed |= _load_ahead(kernel, staged, context)
-    for block, op in later:
-        block.ops.insert(-1, op)
     return changed
 
 

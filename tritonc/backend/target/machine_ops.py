@@ -32,10 +32,6 @@ _ROWS: list[OpInfo] = [
     OpInfo("device_fence", (), rules.nothing,
            "What this thread, and those that it met, wrote is seen by the device before what it "
            "writes from here on.", None, effects=frozenset({SYNC})),
-    OpInfo("prefetch_tile", ("p", "stride", "rows", "columns"), rules.nothing,
-           "Brings a tile of `extents` at p, with rows `stride` elements apart, to the L2 cache: "
-           "so many of its rows and columns.", None, ("extents",), effects=frozenset({OUTPUT}),
-           guardable=True),
     OpInfo("from_first_lane", ("a",), own.same_types,
            "The number that the first thread of the warp has.", lambda m, op, a: a),
     OpInfo("again", ("a",), own.same_types,

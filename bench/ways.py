@@ -433,6 +433,7 @@ def main() -> None:
             if w.plain or re.search(options.filter, w.name)]
     with tempfile.TemporaryDirectory() as cache:
         os.environ.setdefault("CUDA_CACHE_PATH", cache)
+        os.environ["CUDA_CACHE_DISABLE"] = "0"
         started = time.perf_counter()
         built = build_all(ways, options.arch, options.jobs, options.timeout,
                           not options.compile_only)

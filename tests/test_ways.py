@@ -1,4 +1,4 @@
-"""bench/ways: each way to write a product, attention or a row computes what it says, interpreted."""
+"""bench/ways: each way to write a product, attention or a row computes what it says."""
 
 from __future__ import annotations
 

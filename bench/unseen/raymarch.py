@@ -1,5 +1,6 @@
 import numpy as np
 
+
 def march(H, W):
     f = np.float32
     dx = np.broadcast_to((np.arange(W, dtype=f) + f(0.5)) / f(W) * f(2) - f(1), (H, W))

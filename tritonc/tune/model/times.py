@@ -45,7 +45,7 @@ from tritonc.backend.target.target import Target
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_kernel
 from tritonc.ir.core import Kernel, Value
-from tritonc.ir.types import is_int
+from tritonc.ir.types import TF32, is_int
 from tritonc.records import NamedTuple
 from tritonc.tune.model.cost import cost
 from tritonc.tune.model.features import (
@@ -367,7 +367,8 @@ def use(dot: Feature, target: Target, work: float = 0) -> Use:
 def _swapped(dot: Feature) -> bool:
     """Whether wgmma computes a dot the other way round (`turn_dots`)."""
     m, n = dot.extents[-3:-1]
-    return m < LEAST_ROWS or (dot.bytes == WORD and dot.inner == (True, False)) or (
+    return m < LEAST_ROWS or (
+        dot.element == str(TF32) and dot.inner == (True, False)) or (
         bool(dot.raw[1]) and n >= LEAST_ROWS) or (
         MOST_ROWS < m > n >= LEAST_ROWS and not any(dot.raw) and not dot.scaled)
 

@@ -16,11 +16,12 @@ Few threads per program leave the number of programs on a processor to the hardw
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from math import prod
+from collections.abc import Callable, Iterable, Iterator
+from math import log2, prod
 
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.quotients import gathered
+from tritonc.analysis.registers.liveness import Liveness
 from tritonc.analysis.row_loops import (
     adds_taps,
     adds_to_loaded,
@@ -36,10 +37,11 @@ from tritonc.analysis.row_loops import (
 from tritonc.analysis.values import constant_of, slice_of
 from tritonc.backend.layout.accesses import overlapping_loads
 from tritonc.backend.layout.layout_choice import ACCESS_BYTES
+from tritonc.backend.memory.versions.general import rare
 from tritonc.backend.target import matrix
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
-from tritonc.ir.core import Block, Kernel, Op
+from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import I1, Tile, Type, element, is_float, scalar, shape
 
@@ -54,6 +56,9 @@ MAKING = 256  # while it has no more threads than this
 # Bytes of operands that a thread of mma.sync copies in an iteration, of at most FEW.  H200, pages
 # of 32 rows, 4 queries a key, 64 rows an iteration: 215 us by 64 threads, 202 by 128, 176 a copy.
 COPIED = 256
+# Bytes for which each counts that is loaded at several distances, and computed packed: life, medians
+# and edges of bytes on an H200 1.0 to 1.12 times as fast by 16 elements of a thread as by 8.
+WINDOW_BYTES = 2
 BYTES = 32  # of memory per thread, of the largest tile otherwise,
 ROW_BYTES = 64  # or if it is reduced,
 FUNCTION_BYTES = 128  # or reduced by a function, and that is all: threads had better call it alone,
@@ -62,6 +67,10 @@ MOST_ELEMENTS = 32  # of which each takes a register,
 # and more of them where loops hold several tiles, or doubles.  H200: gradients of an RMS norm hold
 # sums and weights of rows of 4096: by 32 elements 68.5 us, by 16 55.5.
 HELD_WORDS = 32
+# Where loops hold nothing, of words that are loaded of its elements, with a share of those that
+# are no longer live.  H200: a wave by 25 points of 128 x 8 floats 658 us by 16 elements of a thread,
+# 313 by 4; inverses of 4 x 4 floats 73 by 4, 58 by 2.
+LOADED_WORDS, EARLY = 64, 0.3
 MANY_STEPS = 96  # operations of an element, such as a random number's: fewer elements live at once,
 STEPS_ELEMENTS = 8  # and more warps have something to do
 # Steps that one like an exponential counts for.  H200: focal loss of floats 121 us by 4 elements,
@@ -111,7 +120,7 @@ def _wanted_threads(kernel: Kernel) -> int:
     moved = [pointee(op.operands[0].type) for op in kernel.ops() if op.name in ("load", "store")
              and 2 * prod(shape(op.operands[0].type)) > largest]
     windows = windows_of_bytes(kernel, cfg)
-    size = 4 if windows else max((scalar(t).bytes for t in moved), default=4)
+    size = WINDOW_BYTES if windows else max((scalar(t).bytes for t in moved), default=4)
     held = max(sum(max(1, element(t).bytes // 4) for t in types if shape(t)
                    and 2 * prod(shape(t)) > largest) for types in _held(kernel, cfg))
     reduced = any(op.name in ("reduce", "reduce_with") and 2 * prod(
@@ -131,8 +140,10 @@ def _wanted_threads(kernel: Kernel) -> int:
     if largest <= FEW_COLUMNS and columns_alone(kernel, cfg) and all(
             len(shape(r.type)) < 2 for op in kernel.ops() for r in op.results):
         return largest
+    loaded = 0.0 if held else _loaded_words(kernel, cfg, largest)
+    room = 1 << int(log2(max(1.0, LOADED_WORDS / max(1.0, loaded))))
     if not held and _steps(kernel, largest) > MANY_STEPS:
-        return largest // STEPS_ELEMENTS
+        return largest // min(STEPS_ELEMENTS, room)
     if reduced and not moved and not held:
         return largest // COMPUTED
     halves = [op.operands[0].type for op in kernel.ops() if op.name == "reduce"
@@ -148,7 +159,29 @@ def _wanted_threads(kernel: Kernel) -> int:
     # halves 0.246 ms, 0.220 so (H200).
     again = not windows and (adds_taps(kernel, cfg) or overlapping_loads(kernel))
     each = FUNCTION_BYTES if by_function else ROW_BYTES if reduced or again else BYTES
-    return largest // min(MOST_ELEMENTS, each // size, max(1, HELD_WORDS // max(1, held)))
+    return largest // min(MOST_ELEMENTS, each // size, max(1, HELD_WORDS // max(1, held)), room)
+
+
+def _loaded_words(kernel: Kernel, cfg: Cfg, largest: int) -> float:
+    """The words loaded of each element of tiles of the largest size that live in a fast body, where
+    the most do, and a part of all that its block loads: the assembler loads early."""
+    live, left = Liveness(cfg), set(rare(cfg, cfg.order))
+
+    def words(values: Iterable[Value]) -> float:
+        return sum(element(v.type).bytes / 4 for v in values if isinstance(v.type, Tile)
+                   and 2 * v.type.size > largest and v.op is not None and v.op.name == "load")
+
+    most = 0.0
+    for block in cfg.order:
+        now = live.at_end(block)
+        total = found = words(now)
+        for op in reversed(block.ops if block not in left else ()):
+            before = {*op.operands} - now
+            total += words(before) - words(v for v in op.results if v in now)
+            now = (now | before) - {*op.results}
+            found = max(found, total)
+        most = max(most, found + EARLY * words(v for op in block.ops for v in op.results))
+    return most
 
 
 def _adds_rows(op: Op) -> bool:

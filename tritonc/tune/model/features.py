@@ -156,9 +156,8 @@ def _form_of(kernel: Kernel, cfg: Cfg) -> str:
     how many programs there are, as where columns are summed, goes before how often each loads."""
     if any(op.name == "dot" for op in kernel.ops()):
         return ""
-    for name in ("chains_programs", "ends_by_tile", "recurrence", "crosses", "combines_rows",
-                 "columns_alone", "segments", "sums_columns", "several_passes", "reducing_passes",
-                 "adds_tiles", "counts_in_loops", "adds_to_few", "takes_turns",
+    for name in ("chains_programs", "ends_by_tile", "recurrence", "crosses", "columns_alone",
+                 "segments", "sums_columns", "several_passes", "adds_tiles", "shares_addresses",
                  "windows_of_bytes"):
         if getattr(row_loops, name)(kernel, cfg):
             nested = name.endswith("passes") and any(loop.depth > 1 for loop in cfg.loops)

@@ -28,25 +28,20 @@ _LINE_BYTES = 256  # of columns that are kept, where programs are numbered along
 _PIECE_BYTES = 64
 _WAITING = 128  # of a loop that all elements of a tile end: one warp
 _RECURRENCE = 512  # of one whose iterations wait for each other: one warp, too
-_COLUMNS = 128  # of columns alone: one warp
-_COMBINED = 32  # of columns whose rows warps share: pieces of 64 bytes and more
+_COLUMNS = 32  # of columns alone, of which there may be few: pieces of 64 bytes and more
 # Of pairs that are computed to be reduced, and how many more slices than elements of one: a warp
 # whose threads have 64.  The nearest of 4096 points on an H200: 0.579 ms, 0.690 by 16 x 64.
 _PAIRS, _SLICES = 2048, 2
-_ADDING = 4096  # of atomics on few addresses, which take turns; of tiles that a loop counts
-_TURNS = 2048  # of one on one address that is read: programs wait for it, and should be many
+_ADDING = 4096  # of atomics on addresses that other programs have, too: they take turns
 # Where each program waits for the one before it.  Running sums of 30 million integers on an H200:
 # 43 ms by 1024, 20.8 by 2048, 9.4 by 4096, 4.2 by 8192.
 _CHAINED = 1 << 14
 # Of runs between loaded numbers, and what a run of twice as many rows costs beside: means of 15
 # rows of 200 on an H200: 74 us by 4 x 128, 92 by 8 x 128, 100 by 8 x 64, 347 by 32 x 64.
 _SEGMENT, _LONG_SEGMENT = 512, 0.4
-_WANTED = {"chains_programs": _CHAINED, "several_passes": _PASSES, "reducing_passes": _PASSES,
-           "sums_columns": _PASSES, "nested_passes": _NESTED,
-           "ends_by_tile": _WAITING, "recurrence": _RECURRENCE, "adds_to_few": _ADDING,
-           "counts_in_loops": _ADDING,
-           "columns_alone": _COLUMNS, "combines_rows": _COMBINED,
-           "takes_turns": _TURNS, "segments": _SEGMENT}
+_WANTED = {"chains_programs": _CHAINED, "several_passes": _PASSES, "sums_columns": _PASSES,
+           "nested_passes": _NESTED, "ends_by_tile": _WAITING, "recurrence": _RECURRENCE,
+           "shares_addresses": _ADDING, "columns_alone": _COLUMNS, "segments": _SEGMENT}
 # Threads of a block whose row is loaded again, by the bytes of that, and how many blocks shall be
 # resident where the limit of registers does not say so: H200, four kernels of rows.  Five hide more
 # of 16 KB (softmax 0.154 ms, by four 0.167); of 32 KB layer norm took 1.03 times as long.

@@ -26,8 +26,6 @@
                      for the one before it, so there had better be few programs
     columns_alone    loops go from row to row, by a stride that only parameters know, with a line of
                      columns: there are as many programs as pieces of columns
-    combines_rows    such loops only add rows up, or pick elements of them: `widen_loops` has warps
-                     share the rows
     counts_in_loops  histograms are made in a loop
     shares_addresses a program adds what it found, once, to addresses that others have, too: one, or
                      those that loaded numbers name; or makes histograms in a loop.  They take
@@ -49,8 +47,7 @@ from tritonc.analysis.counters import counter_of
 from tritonc.analysis.values import int_of, origin, slice_of
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Kernel, Op, Value, uses
-from tritonc.ir.rules import REDUCTIONS
-from tritonc.ir.types import Pointer, Tile, element, is_float, shape
+from tritonc.ir.types import Tile, element, is_float, shape
 
 _FEW_LOADS = 3
 _NUMBERED = ("get_program_id", "get_global_range")
@@ -242,15 +239,6 @@ def columns_alone(kernel: Kernel, cfg: Cfg) -> bool:
                if op.name == "load" and isinstance(t := op.result.type, Tile)]
     return bool(loading) and all(len(t.shape) == 1 and walks_rows(loop, False)
                                  for loop, t in loading)
-
-
-def combines_rows(kernel: Kernel, cfg: Cfg) -> bool:
-    """Whether loops from row to row, over columns alone, combine their rows."""
-    return columns_alone(kernel, cfg) and all(
-        (made := loop.next(phi).op) is not None and phi.result in made.operands
-        and (made.name == "select" or made.name in REDUCTIONS)
-        for loop in cfg.loops if loop.latch is not None for phi in loop.header.phis()
-        if isinstance(phi.result.type, Tile) and not isinstance(phi.result.type.element, Pointer))
 
 
 def walks_rows(loop: Loop, shared: bool = True) -> bool:

@@ -56,8 +56,8 @@ MAKING = 256  # while it has no more threads than this
 # Bytes of operands that a thread of mma.sync copies in an iteration, of at most FEW.  H200, pages
 # of 32 rows, 4 queries a key, 64 rows an iteration: 215 us by 64 threads, 202 by 128, 176 a copy.
 COPIED = 256
-# Bytes for which each counts that is loaded at several distances, and computed packed: life, medians
-# and edges of bytes on an H200 1.0 to 1.12 times as fast by 16 elements of a thread as by 8.
+# Bytes for which each counts that is loaded at several distances, and computed packed.  Edges of
+# bytes on an H200: 69 us by 16 elements of a thread, 74 by 8, 78 by 32.
 WINDOW_BYTES = 2
 BYTES = 32  # of memory per thread, of the largest tile otherwise,
 ROW_BYTES = 64  # or if it is reduced,
@@ -68,8 +68,8 @@ MOST_ELEMENTS = 32  # of which each takes a register,
 # sums and weights of rows of 4096: by 32 elements 68.5 us, by 16 55.5.
 HELD_WORDS = 32
 # Where loops hold nothing, of words that are loaded of its elements, with a share of those that
-# are no longer live.  H200: a wave by 25 points of 128 x 8 floats 658 us by 16 elements of a thread,
-# 313 by 4; inverses of 4 x 4 floats 73 by 4, 58 by 2.
+# are no longer live.  H200: a wave by 25 points of 128 x 8 floats 658 us by 16 elements of a
+# thread, 313 by 4; inverses of 4 x 4 floats 73 by 4, 58 by 2.
 LOADED_WORDS, EARLY = 64, 0.3
 MANY_STEPS = 96  # operations of an element, such as a random number's: fewer elements live at once,
 STEPS_ELEMENTS = 8  # and more warps have something to do
@@ -172,10 +172,10 @@ def _loaded_words(kernel: Kernel, cfg: Cfg, largest: int) -> float:
                    and 2 * v.type.size > largest and v.op is not None and v.op.name == "load")
 
     most = 0.0
-    for block in cfg.order:
+    for block in (each for each in cfg.order if each not in left):
         now = live.at_end(block)
         total = found = words(now)
-        for op in reversed(block.ops if block not in left else ()):
+        for op in reversed(block.ops):
             before = {*op.operands} - now
             total += words(before) - words(v for v in op.results if v in now)
             now = (now | before) - {*op.results}

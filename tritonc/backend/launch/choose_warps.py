@@ -25,8 +25,9 @@ from tritonc.analysis.row_loops import (
     adds_taps,
     adds_to_loaded,
     asks_programs,
-    columns_alone,
     crosses,
+    few_columns,
+    reduces_held,
     reducing_passes,
     scans_columns,
     several_passes,
@@ -128,7 +129,7 @@ def _wanted_threads(kernel: Kernel) -> int:
         return largest // CROSSED
     # Few programs of long loops: the least element of each of 6000 columns of 4000 halves 460 us by
     # 4 elements of a thread, 314 by one; 16384 gated recurrences of 2048 steps 430 and 364 (H200).
-    if largest <= FEW_COLUMNS and columns_alone(kernel, cfg) and all(
+    if largest <= FEW_COLUMNS and few_columns(kernel, cfg) and all(
             len(shape(r.type)) < 2 for op in kernel.ops() for r in op.results):
         return largest
     if not held and _steps(kernel, largest) > MANY_STEPS:
@@ -147,8 +148,11 @@ def _wanted_threads(kernel: Kernel) -> int:
     # Of what taps read again in other rows, a thread has twice as many: depthwise_time by 16 x 128
     # halves 0.246 ms, 0.220 so (H200).
     again = not windows and (adds_taps(kernel, cfg) or overlapping_loads(kernel))
-    each = FUNCTION_BYTES if by_function else ROW_BYTES if reduced or again else BYTES
-    return largest // min(MOST_ELEMENTS, each // size, max(1, HELD_WORDS // max(1, held)))
+    bytes_ = FUNCTION_BYTES if by_function else ROW_BYTES if reduced or again else BYTES
+    each = MOST_ELEMENTS if reduces_held(cfg, largest) else bytes_ // size
+    # A power of two, so that no thread has more.
+    each = min(MOST_ELEMENTS, each, 1 << max(1, HELD_WORDS // max(1, held)).bit_length() - 1)
+    return largest // each
 
 
 def _adds_rows(op: Op) -> bool:

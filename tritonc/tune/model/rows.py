@@ -21,6 +21,9 @@ from tritonc.tune.model.loops import rows_around
 _STREAM_ELEMENTS = 1024  # per program of a kernel without dots: 128 threads, 8 elements each
 _STREAM_EACH, _STREAM_MOST = 8, 8192  # elements of a thread, of a program of few rows
 _PASSES = 2048  # of several passes over rows, and of sums over columns: 256 threads
+# Of rows that are not equally long, of which a program has no tile to spare.  Gradients of causal
+# scores, 2048 columns, on an H200: 161 us by 2048, 122 by 1024, 111 by 512.
+_UNEVEN = 512
 _NESTED = 4096  # where rows lie in rows: batch norm backward 0.145 ms, by 2048 0.195 (H200)
 _LINE_BYTES = 256  # of columns that are kept, where programs are numbered along several axes
 # The same along one, where each has all rows: of less, memory brings what another program reads.
@@ -41,11 +44,13 @@ _CHAINED = 1 << 14
 # Of runs between loaded numbers, and what a run of twice as many rows costs beside: means of 15
 # rows of 200 on an H200: 74 us by 4 x 128, 92 by 8 x 128, 100 by 8 x 64, 347 by 32 x 64.
 _SEGMENT, _LONG_SEGMENT = 512, 0.4
-_WANTED = {"chains_programs": _CHAINED, "several_passes": _PASSES, "reducing_passes": _PASSES,
+# Most have fewer rows than that.  Softmax of 16 edges of 8 heads: 94 us by 16 or 32, 142 by 64.
+_RUN = 16
+_WANTED = {"chains_programs": _CHAINED, "several_passes": _PASSES, "uneven_passes": _UNEVEN, "reducing_passes": _PASSES,
            "sums_columns": _PASSES, "nested_passes": _NESTED,
            "ends_by_tile": _WAITING, "recurrence": _RECURRENCE, "adds_to_few": _ADDING,
            "counts_in_loops": _ADDING,
-           "columns_alone": _COLUMNS, "combines_rows": _COMBINED,
+           "few_columns": _COLUMNS, "combines_rows": _COMBINED,
            "takes_turns": _TURNS, "segments": _SEGMENT}
 # Threads of a block whose row is loaded again, by the bytes of that, and how many blocks shall be
 # resident where the limit of registers does not say so: H200, four kernels of rows.  Five hide more
@@ -226,8 +231,9 @@ def _row_cost(profile: Profile, form: str, target: Target, range_: Sequence[int]
             default=_LINE_BYTES) or 1
         cost += 0.3 * abs(log2(kept / (line if left else 1))) / len(reductions)
     if form == "segments":
-        cost += _LONG_SEGMENT * max((log2(prod(f.extents) / n)
-                                     for f, n in zip(reductions, rows, strict=True)), default=0.0)
+        run = max((log2(prod(f.extents) / n) for f, n in zip(reductions, rows, strict=True)),
+                  default=0.0)
+        cost += _LONG_SEGMENT * run + max(0.0, run - log2(_RUN))
     return cost
 
 

@@ -30,7 +30,8 @@
                      waits for the one before it: there may be few programs
     combines_rows    such loops only add rows up, or pick elements of them: `widen_loops` has warps
                      share the rows
-    uneven_passes    several passes over rows whose length depends on the program's number or on data
+    uneven_passes    several passes over rows whose length depends on which program it is, or on
+                     data
     reduces_held     a loop that loads no tiles reduces some: in each iteration warps that share a
                      row would wait for each other
     counts_in_loops  histograms are made in a loop

@@ -6,11 +6,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import log2, prod
 
+from tritonc.analysis.aliases import pointer_roots
 from tritonc.analysis.row_loops import loaded_again, reducing_passes, several_passes
 from tritonc.analysis.values import slice_of
+from tritonc.backend.launch.choose_warps import streaming_threads
 from tritonc.backend.target.target import Target
 from tritonc.ir.cfg import Cfg
-from tritonc.ir.core import Kernel, Op
+from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.ops import WRITE
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import scalar, shape
@@ -46,8 +48,8 @@ _CHAINED = 1 << 14
 _SEGMENT, _LONG_SEGMENT = 512, 0.4
 # Most have fewer rows than that.  Softmax of 16 edges of 8 heads: 94 us by 16 or 32, 142 by 64.
 _RUN = 16
-_WANTED = {"chains_programs": _CHAINED, "several_passes": _PASSES, "uneven_passes": _UNEVEN, "reducing_passes": _PASSES,
-           "sums_columns": _PASSES, "nested_passes": _NESTED,
+_WANTED = {"chains_programs": _CHAINED, "several_passes": _PASSES, "uneven_passes": _UNEVEN,
+           "reducing_passes": _PASSES, "sums_columns": _PASSES, "nested_passes": _NESTED,
            "ends_by_tile": _WAITING, "recurrence": _RECURRENCE, "adds_to_few": _ADDING,
            "counts_in_loops": _ADDING,
            "few_columns": _COLUMNS, "combines_rows": _COMBINED,
@@ -120,7 +122,7 @@ def row_entries(space: Mapping[str, Sequence[int]], lower: Callable[[Mapping[str
     loops, again = rows_around(kernel), loaded_again(kernel, cfg)
     passes = several_passes(kernel, cfg) or reducing_passes(kernel, cfg)
     sizes = [scalar(pointee(load.operands[0].type)).bytes
-             for load in (again.values() if passes else _read_once(cfg))
+             for load in (_with_others(kernel, cfg, again) if passes else _read_once(cfg))
              if any(op.name == "get_program_id" for op in slice_of(load.operands[:1]))]
     if len(space) != 1 or loops is None or loops.factor != 1 or len(loops.arguments) != 1 \
             or loops.depth != chosen[name] or not sizes:
@@ -138,7 +140,7 @@ def row_entries(space: Mapping[str, Sequence[int]], lower: Callable[[Mapping[str
             continue
         tile = min((n for n in space[name] if n >= wanted), default=max(space[name]))
         same = several_passes(kernel, cfg) and tile == chosen[name] == 32 * warps * _STREAM_EACH \
-            and not blocks
+            and not blocks and streaming_threads(kernel) == 32 * warps
         if not same and rows_around(
                 lower({**chosen, name: tile})) == loops._replace(depth=tile):
             binding = {name: tile, "num_warps": warps}
@@ -148,6 +150,17 @@ def row_entries(space: Mapping[str, Sequence[int]], lower: Callable[[Mapping[str
             found.append(Rows(binding, loops.arguments[0], least, most))
         least = None if most is None else most + 1
     return found
+
+
+def _with_others(kernel: Kernel, cfg: Cfg, again: Mapping[Value, Op]) -> list[Op]:
+    """What is loaded again, with what else the same loop loads from there, as of two halves."""
+    roots, found = pointer_roots(kernel), dict[Value, Op]()
+    for load in again.values():
+        root = roots[load.operands[0]]
+        found |= {op.operands[0]: op for op in cfg.block_of[load].ops
+                  if op.name == "load" and roots.get(op.operands[0]) is root
+                  and shape(op.result.type) == shape(load.result.type)}
+    return [*found.values()]
 
 
 def _read_once(cfg: Cfg) -> list[Op]:

@@ -31,6 +31,7 @@ ONLY: dict[str, tuple[str, ...]] = {
     "specialize_warps": ("start_producer",), "stagger_warpgroups": ("start_producer",),
     "swap_neighbours": ("take",), "lower_take": ("take",), "apply_assumptions": ("assume",),
     "improve_combiners": ("reduce_with", "scan_with"), "split_scans": ("scan", "scan_with"),
+    "compute_tables": ("constant_table",),
     **dict.fromkeys(("split_reductions", "late_sums"), ("reduce", "reduce_with")),
     "exchange_late": ("reduce",), "privatize_atomics": ("atomic_rmw",),
     "lower_clusters": ("cluster_arrive",), "fuse_tanh": ("tanh",),
@@ -91,6 +92,8 @@ OPT: list[Pass] = [
          "counter becomes a counter, which they know."),
     _row("opt.addresses.strength_reduce", "Pointers that loops move become fixed tiles and scalar "
          "offsets."),
+    _row("opt.addresses.compute_tables", "After strength_reduce, which leaves the index of a moving "
+         "pointer; before the passes that split addresses."),
     _row("opt.loops.coalesce_loops", "Only scalars move in outer loops now; the passes below split "
          "addresses for the merged loop."),
     _row("opt.addresses.hoist_addresses", "The same for pointers that loops compute. After "

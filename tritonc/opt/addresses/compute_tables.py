@@ -19,21 +19,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tritonc.analysis.values import SPREADS
+from tritonc.analysis.values import SPREADS, defined_by, origin
 from tritonc.ir.build import Builder, replace_each
 from tritonc.ir.context import Context
-from tritonc.ir.core import ConstantTable, Kernel, Op, Value
+from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.numeric.numbers import fit
-from tritonc.ir.types import I1, I32, Tile, scalar, shape, with_element
+from tritonc.ir.types import I32, Tile, scalar, with_element
 from tritonc.records import NamedTuple
 
 MOST = 2  # quotients, three instructions each
 
 
 class _Formula(NamedTuple):
-    """start + sum of factor * (index / divisor), for indices below `count`, and then 0."""
+    """start + sum of factor * (index / divisor), for indices below `known`, and then 0."""
 
-    count: int
+    known: int
     start: int
     terms: tuple[tuple[int, int], ...]  # divisor and factor
 
@@ -48,15 +48,13 @@ def compute_tables(kernel: Kernel, context: Context) -> bool:
                 not load.attributes.keys() <= {"ctype"}:
             return None
         table = _table(load.operands[0])
-        formula = formulas.get(table) if table is not None else None
-        if formula is None:
+        if (formula := formulas.get(table)) is None:
             return None
         index = _index(build, load.operands[0])
         assert index is not None
-        value = _value(build, formula, index, context.tables[table])
         context.remark("compute_tables", f"table '{table}' is computed: its elements follow from "
                        "their index", load.span)
-        return value
+        return _value(build, formula, index, context.tables[table].count)
 
     return bool(formulas) and replace_each(kernel, "load", computed)
 
@@ -65,7 +63,7 @@ def formula_of(data: Sequence[int | float]) -> _Formula | None:
     """The formula of a table, if it is a short one.
 
     >>> formula_of([0, 1, 2, 10, 11, 12, 100, 101, 102, 110, 0])
-    _Formula(count=10, start=0, terms=((1, 1), (3, 7), (6, 80)))
+    _Formula(known=10, start=0, terms=((1, 1), (3, 7), (6, 80)))
     """
     left = [int(value) for value in data]
     while len(left) > 1 and not left[-1]:
@@ -87,12 +85,10 @@ def formula_of(data: Sequence[int | float]) -> _Formula | None:
     return _Formula(count, left[0], tuple(term for term in terms if term[1]))
 
 
-def _table(pointer: Value) -> str | None:
-    """The name of the table in which a pointer's elements are."""
-    while pointer.op is not None and pointer.op.name in (*SPREADS, "trans", "addptr"):
-        pointer = pointer.op.operands[0]
-    known = pointer.op is not None and pointer.op.name == "constant_table"
-    return pointer.op.attributes["symbol"] if known and pointer.op is not None else None
+def _table(pointer: Value) -> str:
+    """The name of the table in which a pointer's elements are; "" if it is in none."""
+    base = defined_by(origin(pointer, (*SPREADS, "trans", "addptr")), "constant_table")
+    return base.attributes["symbol"] if base is not None else ""
 
 
 def _index(build: Builder, pointer: Value) -> Value | None:
@@ -120,7 +116,7 @@ def _narrow(build: Builder, index: Value) -> Value:
                                                 type=with_element(index.type, I32))
 
 
-def _value(build: Builder, formula: _Formula, index: Value, table: ConstantTable) -> Value:
+def _value(build: Builder, formula: _Formula, index: Value, count: int) -> Value:
     def number(value: int) -> Value:
         return build.constant(fit(I32, value), index.type)
 
@@ -128,7 +124,7 @@ def _value(build: Builder, formula: _Formula, index: Value, table: ConstantTable
     for divisor, factor in formula.terms:
         place = index if divisor == 1 else build.value("udiv", index, number(divisor))
         value = build.value("add", value, build.value("mul", place, number(factor)))
-    if formula.count == table.count:
+    if formula.known == count:
         return value
-    inside = build.value("icmp", index, number(formula.count), predicate="ult")
+    inside = build.value("icmp", index, number(formula.known), predicate="ult")
     return build.value("select", inside, value, number(0))

@@ -92,8 +92,8 @@ OPT: list[Pass] = [
          "counter becomes a counter, which they know."),
     _row("opt.addresses.strength_reduce", "Pointers that loops move become fixed tiles and scalar "
          "offsets."),
-    _row("opt.addresses.compute_tables", "After strength_reduce, which leaves the index of a moving "
-         "pointer; before the passes that split addresses."),
+    _row("opt.addresses.compute_tables", "After strength_reduce, which leaves the index of a "
+         "moving pointer; before the passes that split addresses."),
     _row("opt.loops.coalesce_loops", "Only scalars move in outer loops now; the passes below split "
          "addresses for the merged loop."),
     _row("opt.addresses.hoist_addresses", "The same for pointers that loops compute. After "

@@ -44,8 +44,7 @@ def compute_tables(kernel: Kernel, context: Context) -> bool:
                 if table.element == I32 and table.data}
 
     def computed(load: Op, build: Builder) -> Value | None:
-        if not isinstance(load.result.type, Tile) or scalar(load.result.type) != I32 or \
-                not load.attributes.keys() <= {"ctype"}:
+        if not isinstance(load.result.type, Tile) or load.attributes:  # such as volatile
             return None
         table = _table(load.operands[0])
         if (formula := formulas.get(table)) is None:

@@ -34,13 +34,17 @@ _WORK = frozenset("""
     fadd fsub fmul fdiv fma fmin fmax fcmp exp2 log2 sqrt sitofp uitofp fptosi fptoui fpcast
 """.split())  # operations that a thread does for each element of a tile
 
+SECTOR = 32  # bytes that the second-level cache delivers at least
+
 
 class Feature(NamedTuple):
     """What the model reads of one operation: `extents` is (..., M, N, K) of a dot, else the shape
     of its pointers, of what it reduces, of what loops around a dot carry beside its sums, or of
     what is computed there element by element; an "index" follows from nothing that is loaded."""
 
-    kind: str  # "kernel", which begins one's, "dot", "held", "reduce", "access", "work" or "index"
+    # "kernel", which begins one's, "dot", "held", "reduce", "access", "work" or "index"; of a dot
+    # with a batch, "run": how many elements of an operand are neighbours in memory.
+    kind: str
     extents: tuple[int, ...]
     bytes: int  # of an element
     axes: tuple[int, ...] = ()  # of a reduction
@@ -123,6 +127,8 @@ def _read(kernel: Kernel) -> Iterator[Feature]:
                               short=_short(cfg.innermost.get(block)),
                               computed=any(sides := _computed(kernel, cfg, op)), sides=sides,
                               single=any(sides) and _single(op, infos()))
+                if len(a) > 2:
+                    yield from _neighbours(op, infos())
                 if not chain:
                     yield from _carried(kernel, op, [loop for loop in cfg.loops if block in loop])
             elif op.name in ("reduce", "scan", "reduce_with", "scan_with"):
@@ -206,6 +212,14 @@ def _single(dot: Op, infos: axis_info.Infos) -> bool:
     """Whether no two elements of a gathered operand are known to be neighbours in memory."""
     return any(max(axis_info.known(infos, load.operands[0]).contiguity) == 1
                for load in gathered(dot))
+
+
+def _neighbours(dot: Op, infos: axis_info.Infos) -> Iterator[Feature]:
+    """How many elements of the dot's operands are neighbours in memory, of each that is loaded."""
+    for op in slice_of(dot.operands[:2], None, ("dot", "phi", "load"), False):
+        if op.name == "load" and shape(op.operands[0].type):
+            run = max(axis_info.known(infos, op.operands[0]).contiguity)
+            yield Feature("run", (run,), scalar(pointee(op.operands[0].type)).bytes)
 
 
 def _again(dot: Op, dots: Sequence[Op]) -> bool:
@@ -303,6 +317,11 @@ def places(dot: Feature) -> int:
     if not dot.single:
         return m * k * dot.bytes // ACCESS_BYTES if dot.computed else 0
     return (m * dot.sides[0] + n * dot.sides[1]) * k
+
+
+def spread(profile: Profile) -> float:
+    """How many bytes the second-level cache delivers for one that a product of batches reads."""
+    return max((SECTOR / (f.extents[0] * f.bytes) for f in profile if f.kind == "run"), default=1.0)
 
 
 def stage_bytes(dot: Feature) -> int:

@@ -92,8 +92,6 @@ OPT: list[Pass] = [
          "counter becomes a counter, which they know."),
     _row("opt.addresses.strength_reduce", "Pointers that loops move become fixed tiles and scalar "
          "offsets."),
-    _row("opt.addresses.compute_tables", "After strength_reduce, which leaves the index of a "
-         "moving pointer; before the passes that split addresses."),
     _row("opt.loops.coalesce_loops", "Only scalars move in outer loops now; the passes below split "
          "addresses for the merged loop."),
     _row("opt.addresses.hoist_addresses", "The same for pointers that loops compute. After "
@@ -176,6 +174,8 @@ BACKEND: list[Pass] = [
          "of a loop's operations.", 2),
     _row("opt.cse", "In the backend: two readers in one layout share what was computed for each."),
     _row("opt.dce", "After pipeline, which leaves the loads that it replaced."),
+    _row("backend.memory.compute_tables", "After load_ahead, which leaves the first entries of "
+         "tables before loops; before barriers and the places of buffers.", 2),
     _row("backend.pipeline.chains.order_products", "Barriers of operands are there, loads have "
          "moved ahead, and a loop is still one block.", 2),
     _row("backend.pipeline.spread_late", "Products and loads have their final places, and cse has "

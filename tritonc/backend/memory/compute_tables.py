@@ -8,7 +8,7 @@ addresses follow from an entry wait for two accesses, one after the other, in fr
 each of its steps.
 
 In a loop of products on CUDA cores a small table is read in shared memory, where it lies from the
-preheader on.  In front of loops an element is computed, if a short formula gives it:
+preheader on.  In front of the loop an element of it is computed, if a short formula gives it:
 
     %d = load (addptr (splat %delta), %c)
       ->  %d = (H * W + W) * %c + (1 - 3 * W) * (%c / 3) - 3 * (%c / 9) - W - 1
@@ -17,20 +17,21 @@ The digits of an index whose places count r, s, ...: c % r, c / r % s, and so on
 each digit counts by a step of its own is a sum of quotients of the index, as is every table of the
 taps of a filter.  It is found in the contents; zeros at the end may be such as nobody wrote.
 
-Computed in loops, entries took longer than loads: H200, convolutions of floats 1.01 to 1.04 times.
-A single number for all lanes stays a load.
+H200, the paper's shift convolutions: 1.03 times as fast where a block has few steps (tasks 4, 5),
+1.00 to 1.01 elsewhere.  With entries that are computed in loops, too, convolutions took up to 1.05
+times as long.  A single number for all lanes stays a load.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tritonc.analysis.values import SPREADS, defined_by, origin
 from tritonc.backend.layout import layout_choice
 from tritonc.ir.build import Builder, make_op, replace_each
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context
-from tritonc.ir.core import Block, ConstantTable, Kernel, Op, Value
+from tritonc.ir.core import ConstantTable, Kernel, Op, Value
 from tritonc.ir.layouts.shared_layout import row_major
 from tritonc.ir.numeric.numbers import fit
 from tritonc.ir.types import CONSTANT, I32, Buffer, Pointer, Tile, scalar, shape, with_element
@@ -50,57 +51,60 @@ class _Formula(NamedTuple):
 
 
 def compute_tables(kernel: Kernel, context: Context) -> bool:
-    """Keep and compute the entries of such tables in place of loads."""
-    tables = {name: table for name, table in context.tables.items() if table.element == I32}
+    """Keep small tables in shared memory for loops, and compute their entries before loops."""
     cfg = Cfg(kernel)
-    kept = [_keep(kernel, loop, tables) for loop in cfg.loops]
-    formulas = {name: formula_of(table.data) for name, table in tables.items() if table.data}
+    small = {table.name: table for table in context.tables.values()
+             if table.element == I32 and table.count <= MOST_KEPT}
+    kept = {name: formula_of(small[name].data or []) for loop in cfg.loops
+            for name in _keep(kernel, loop, small)}
 
     def computed(load: Op, build: Builder) -> Value | None:
         if not isinstance(load.result.type, Tile) or build.block in cfg.innermost:
             return None
         table = _table(load)
-        if (formula := formulas.get(table)) is None:
+        if (formula := kept.get(table)) is None:
             return None
-        context.remark("compute_tables", f"entries of table '{table}' are computed before loops: "
-                       "they follow from their index", load.span)
         index = _index(build, load.operands[0])
-        return _value(build, formula, index, tables[table].count) if index is not None else None
+        assert index is not None
+        context.remark("compute_tables", f"entries of table '{table}' follow from their index: "
+                       "the first ones are computed, not loaded", load.span)
+        return _value(build, formula, index, small[table].count)
 
-    return replace_each(kernel, "load", computed) or any(kept)
+    replace_each(kernel, "load", computed)
+    return bool(kept)
 
 
-def _keep(kernel: Kernel, loop: Loop, tables: dict[str, ConstantTable]) -> bool:
-    """Let a loop read small tables in shared memory, if it has products on CUDA cores."""
+def _keep(kernel: Kernel, loop: Loop, tables: Mapping[str, ConstantTable]) -> list[str]:
+    """Let a loop read tables in shared memory, if it has products on CUDA cores; their names."""
     body, before = loop.latch, loop.preheader
     if body is None or before is None or all(op.name != "fma_dot" for op in body.ops):
-        return False
+        return []
     buffers: dict[str, Value] = {}
     found: dict[Value, Value] = {}
     build, old = Builder(body), body.ops
     body.ops = []
     for op in old:
         table = tables.get(_table(op))
-        if table is None or table.count > MOST_KEPT or not isinstance(op.result.type, Tile):
+        if table is None or not isinstance(op.result.type, Tile):
             build.insert(op)
             continue
-        buffer = buffers.get(table.name) or _filled(kernel, before, table)
-        buffers[table.name] = buffer
-        index = _index(build, op.operands[0])
+        if table.name not in buffers:
+            end = Builder(before, len(before.ops) - 1, op.span)
+            buffers[table.name] = _filled(kernel, end, table)
+        buffer, index = buffers[table.name], _index(build, op.operands[0])
         assert index is not None
         last = build.constant(shape(buffer.type)[0] - 1, index.type)  # of an iteration too far
         found[op.result] = build.value("shared_gather", buffer, build.value("and", index, last))
     kernel.replace(found)
-    return bool(found)
+    return [*buffers]
 
 
-def _filled(kernel: Kernel, block: Block, table: ConstantTable) -> Value:
-    """A buffer that holds a table from the end of a block on."""
+def _filled(kernel: Kernel, build: Builder, table: ConstantTable) -> Value:
+    """A buffer that holds a table from the builder's place on."""
     places = 1 << (table.count - 1).bit_length()
     buffer = make_op("alloc_shared", [], Buffer(I32, (places,), 1, row_major((places,))))
     buffer.result.name = table.name
     kernel.entry.ops.insert(0, buffer)
-    build = Builder(block, len(block.ops) - 1)
     tile = Tile(I32, (places,), layout_choice.plain((places,), kernel.attributes["num_warps"]))
     index = build.value("range", type=tile, start=0, stop=places)
     inside = build.value("icmp", index, build.constant(table.count, tile), predicate="ult")
@@ -119,6 +123,8 @@ def formula_of(data: Sequence[int | float]) -> _Formula | None:
     _Formula(known=10, start=0, terms=((1, 1), (3, 7), (6, 80)))
     """
     left = [int(value) for value in data]
+    if not left:  # the host fills it
+        return None
     while len(left) > 1 and not left[-1]:
         left.pop()
     known, divisor, digits = len(left), 1, list[tuple[int, int]]()

@@ -26,9 +26,11 @@ Must come after all passes that move or copy operations.
 from __future__ import annotations
 
 from collections.abc import Set
+from itertools import pairwise
 
 from tritonc.analysis.registers.pressure import Estimate
 from tritonc.analysis.registers.weights import made_alone
+from tritonc.analysis.values import slice_of
 from tritonc.backend.dots.together import chained
 from tritonc.backend.launch.register_budget import (
     GENERAL,
@@ -43,8 +45,8 @@ from tritonc.backend.pipeline.staged_loop import DOTS, held_elements
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.layouts.layout import LANE_BITS
-from tritonc.ir.ops import READ
-from tritonc.ir.types import Tile, is_float
+from tritonc.ir.ops import READ, WRITE
+from tritonc.ir.types import Tile, is_float, shape
 
 ENOUGH = 16  # registers of a tile that are worth it
 
@@ -68,7 +70,30 @@ def compute_pieces(kernel: Kernel, context: Context) -> bool:
             changed |= _mark(block, ends, readers, estimate)
         else:
             changed |= _mark(block, ends, readers, estimate, {value for value, _ in found.live})
+        if changed:
+            _load_ahead(block)
     return changed
+
+
+def _load_ahead(block: Block) -> None:
+    """Let the loads of each part go out before the part in front of it is computed: as they come
+    with the registers that read them, a thread waits for memory as often.  Rows stay: all programs
+    read those."""
+    loads = [op for op in block.ops if op.name == "load" and op.attributes.get("piecewise")
+             and len(shape(op.result.type)) > 1]
+    for before, load in pairwise(loads):
+        start, end = block.ops.index(before), block.ops.index(load)
+        between = block.ops[start + 1:end]
+        if any(WRITE in op.effects for op in between):
+            continue
+        needed = slice_of(load.inputs(), set(between), ())
+        if not all(op.pure for op in needed):
+            continue
+        moved = [*(op for op in between if op in needed), load]
+        rest = [op for op in between if op not in needed]
+        block.ops[start + 1:end + 1] = [*moved, *rest]
+    for load in loads:
+        del load.attributes["piecewise"]
 
 
 def _without_products(kernel: Kernel, context: Context, estimate: Estimate) -> bool:

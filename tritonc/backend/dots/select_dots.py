@@ -5,10 +5,11 @@ After:   %d = dot %a, %b, %c {instruction = "wgmma.m64k16.bf16"} : f32<128, 256>
 
 A dot takes an instruction of its operands' type whose rows, columns and depth it fills.  wgmma
 reads its operands from shared memory; only 16-bit ones may lie there with the inner axis not
-contiguous, so another dot takes it only if its operands are loaded that way.  A product with too
-few rows for it, and columns enough, is turned (`turn_dots`).  Dots with no instruction (fp32 is
-exact IEEE, so it has none) are left to the CUDA cores.  Tensor cores of wgmma add 8-bit floats with
-fewer bits than a float has: results are promoted every 128 products (see emit).
+contiguous.  Words that are loaded otherwise are brought so by threads (`raw_operands`); a dot of
+bytes takes wgmma only if its operands are loaded that way.  A product with too few rows for it, and
+columns enough, is turned (`turn_dots`).  Dots with no instruction (fp32 is exact IEEE, so it has
+none) are left to the CUDA cores.  Tensor cores of wgmma add 8-bit floats with fewer bits than a
+float has: results are promoted every 128 products (see emit).
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from math import prod
 
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.values import computed_from
-from tritonc.backend.dots.turn_dots import inner_first, turn_dots
+from tritonc.backend.dots.inner_axis import inner_first, reads
+from tritonc.backend.dots.turn_dots import turn_dots
 from tritonc.backend.target.matrix import MOST_BATCH, WGMMA, MatrixInstruction, candidates
 from tritonc.backend.target.target import Target
 from tritonc.ir.build import make_op
@@ -96,7 +98,7 @@ def _choose(op: Op, target: Target, infos: axis_info.Infos, wide: bool, warps: i
     wide = wide and not batch
     return next((row for row in candidates(target.features, a.type, op.result.type)
                  if row.takes(rows, columns, depth) and (row.kind != WGMMA or (
-                     wide and (row.transposes or all(inner_first(op, infos)))))), None)
+                     wide and reads(row, *inner_first(op, infos))))), None)
 
 
 def _batch_inside(op: Op, infos: axis_info.Infos) -> bool:
@@ -147,7 +149,7 @@ def _reason(op: Op, row: MatrixInstruction | None, target: Target) -> tuple[str,
                               ("rows", "columns", "elements along the inner axis"), strict=True):
         if n < least:
             return f"{text}: {best.name} needs at least {least} {what}, and the tile has {n}", span
-    if best.kind == WGMMA and not best.transposes:
+    if best.kind == WGMMA and not reads(best, False, False):
         return f"{text}: {best.name} needs both operands contiguous along the inner axis", span
     return (f"{text}: another product of the kernel, or the number of warps, rules out a better "
             "instruction", span)

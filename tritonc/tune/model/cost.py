@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf, prod, sqrt
 
+from tritonc.backend.dots.inner_axis import reads
 from tritonc.backend.launch.choose_warps import ACCUMULATORS, LEGAL, warpgroups
 from tritonc.backend.memory.masks.pad_tiles import padded
 from tritonc.backend.pipeline.stages import LARGE_STAGE, RELEASED_STAGES, blocks_beside
@@ -90,7 +91,8 @@ def _instructions(dot: Feature, target: Target) -> list[MatrixInstruction]:
     *batch, _, _, _ = dot.extents
     return [row for row in INSTRUCTIONS if row.feature in target.features
             and str(row.operand) == dot.element and prod(batch) <= MOST_BATCH and (
-                row.kind != WGMMA or (not batch and (all(dot.inner) or row.transposes)))]
+                row.kind != WGMMA or (not batch and (
+                    reads(row, *dot.inner) or reads(row, *dot.inner[::-1]))))]
 
 
 def _product_cost(dot: Feature, target: Target, carried: int = 0, spread: float = 1.0) -> float:

@@ -16,17 +16,18 @@ from tritonc.analysis.axis import axis_info
 from tritonc.analysis.quotients import gathered
 from tritonc.analysis.signs import known_signs
 from tritonc.analysis.values import origin, slice_of
+from tritonc.backend.dots.inner_axis import inner_first
 from tritonc.backend.dots.raw_operands import added_loads, computed_operand, is_plain
 from tritonc.backend.dots.select_dots import wants_halves
 from tritonc.backend.dots.share_repeats import Runs
 from tritonc.backend.dots.together import chained
-from tritonc.backend.dots.turn_dots import factors_of_columns, inner_first
+from tritonc.backend.dots.turn_dots import factors_of_columns
 from tritonc.backend.layout.layout_choice import ACCESS_BYTES
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.ops import READ, WRITE
 from tritonc.ir.rules import pointee
-from tritonc.ir.types import F16, Scalar, element, scalar, shape
+from tritonc.ir.types import F16, TF32, Scalar, element, scalar, shape
 from tritonc.records import NamedTuple
 
 _WORK = frozenset("""
@@ -55,7 +56,7 @@ class Feature(NamedTuple):
     place: tuple[int, int] = (0, 0)  # of a dot: numbers of its kernel and block
     form: str = ""  # of a kernel: a word of `_form_of`
     scaled: bool = False  # a dot from zero, of which something is computed before it is added
-    swapped: bool = False  # the same by a factor of each column
+    swapped: bool = False  # `turn_dots` swaps its operands, if wgmma computes it
     # Of a dot: the bytes of an element of each operand as memory has it, which copies bring; 0 for
     # those of its type.
     raw: tuple[float, float] = (0.0, 0.0)
@@ -114,12 +115,14 @@ def _read(kernel: Kernel) -> Iterator[Feature]:
                 e = element(op.operands[0].type)
                 if e.bytes == 1 and wants_halves(op, infos()):
                     e = F16
+                inner = (True, True) if e.bytes == 2 else inner_first(op, infos())
                 depth = sum(shape(one.operands[0].type)[-1] for one in dots
                             if one is op or (chain and _sum(one, readers) is _sum(op, readers)))
                 yield Feature("dot", (*a[:-1], b[-1], depth), e.bytes, (), str(e),
-                              (True, True) if e.bytes == 2 else inner_first(op, infos()), beside,
+                              inner, beside,
                               (0, cfg.order.index(block)), scaled=_scaled(op, readers),
-                              swapped=factors_of_columns(op, readers),
+                              swapped=factors_of_columns(op, readers) or (
+                                  e == TF32 and inner == (True, False)),
                               raw=_raw_bytes(kernel, cfg, op), left=_left(op, block),
                               again=_again(op, dots), added=max((
                                   element(one.result.type).bytes for one in added_loads(block)

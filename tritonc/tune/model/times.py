@@ -21,6 +21,7 @@ from __future__ import annotations
 from math import prod, sqrt
 from weakref import WeakKeyDictionary
 
+from tritonc.backend.dots.inner_axis import reads
 from tritonc.backend.dots.split_dots import FEW, MATRIX_WARPS, SUMS, WARPS
 from tritonc.backend.dots.turn_dots import LEAST_ROWS, MOST_ROWS
 from tritonc.backend.launch.choose_warps import ACCUMULATORS, FRAGMENT, warpgroups
@@ -44,7 +45,7 @@ from tritonc.backend.target.target import Target
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_kernel
 from tritonc.ir.core import Kernel, Value
-from tritonc.ir.types import is_int
+from tritonc.ir.types import TF32, is_int
 from tritonc.records import NamedTuple
 from tritonc.tune.model.cost import cost
 from tritonc.tune.model.features import (
@@ -366,14 +367,16 @@ def use(dot: Feature, target: Target, work: float = 0) -> Use:
 def _swapped(dot: Feature) -> bool:
     """Whether wgmma computes a dot the other way round (`turn_dots`)."""
     m, n = dot.extents[-3:-1]
-    return m < LEAST_ROWS or (bool(dot.raw[1]) and n >= LEAST_ROWS) or (
+    return m < LEAST_ROWS or (
+        dot.element == str(TF32) and dot.inner == (True, False)) or (
+        bool(dot.raw[1]) and n >= LEAST_ROWS) or (
         MOST_ROWS < m > n >= LEAST_ROWS and not any(dot.raw) and not dot.scaled)
 
 
 def _takes(row: MatrixInstruction, dot: Feature) -> bool:
     """Whether wgmma computes a dot, as it is or the other way round (`turn_dots`)."""
     m, n, _ = dot.extents
-    return row.kind == WGMMA and (row.transposes or all(dot.inner)) and (
+    return row.kind == WGMMA and (reads(row, *dot.inner) or reads(row, *dot.inner[::-1])) and (
         (m >= row.rows and n >= row.columns) or (n >= row.rows and m >= row.columns))
 
 

@@ -81,7 +81,8 @@ def _beside_exponentials(kernel: Kernel) -> list[Op]:
     """Conversions of i32 to f32 in blocks with exponentials of as many elements."""
     found = []
     for block in kernel.blocks:
-        sizes = {prod(shape(op.result.type)) for op in block.ops if op.name == "exp2"}
+        sizes = {prod(shape(op.result.type)) for op in block.ops
+                 if op.name in ("exp", "exp2")}
         found += [op for op in block.ops if op.name == "sitofp" and scalar(op.result.type) == F32
                   and scalar(op.operands[0].type) == I32
                   and isinstance(op.result.type, Tile) and op.result.type.size in sizes]

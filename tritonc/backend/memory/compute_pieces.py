@@ -65,23 +65,30 @@ def compute_pieces(kernel: Kernel, context: Context) -> bool:
         found = estimate.pressure([block])
         if not ends or found.registers <= room * (GENERAL if block in general else SLACK):
             continue
+        apart = _pieces(block)
         if found.registers > SLACK * room:
             _reduce_early(block, readers)
             changed |= _mark(block, ends, readers, estimate)
         else:
             changed |= _mark(block, ends, readers, estimate, {value for value, _ in found.live})
-        if changed:
-            _load_ahead(block)
+        if ends is block.ops:
+            _load_ahead([op for op in _pieces(block) if op not in apart], block)
     return changed
 
 
-def _load_ahead(block: Block) -> None:
-    """Let the loads of each part go out before the part in front of it is computed: as they come
-    with the registers that read them, a thread waits for memory as often.  Rows stay: all programs
-    read those."""
-    loads = [op for op in block.ops if op.name == "load" and op.attributes.get("piecewise")
-             and len(shape(op.result.type)) > 1]
-    for before, load in pairwise(loads):
+def _pieces(block: Block) -> list[Op]:
+    """The loads of tiles that come piece by piece; those of rows are not in the way."""
+    return [op for op in block.ops if op.name == "load" and op.attributes.get("piecewise")
+            and len(shape(op.result.type)) > 1]
+
+
+def _load_ahead(loads: list[Op], block: Block) -> None:
+    """Let the loads of each part go out before the part in front of it is computed: if they came
+    with the registers that read them, a thread would wait for memory as often.  What comes at once
+    is too large for that."""
+    if len(loads) < 2:
+        return
+    for before, load in reversed([*pairwise(loads)]):
         start, end = block.ops.index(before), block.ops.index(load)
         between = block.ops[start + 1:end]
         if any(WRITE in op.effects for op in between):

@@ -13,8 +13,8 @@ A product of one stage takes less time than memory does, so the threads would wa
 time.  The value waits for an iteration in registers: done for scalars, rows and columns, of which a
 thread holds few.  Rows of a few bytes that make an operand are loaded two iterations ahead.
 
-It is so too with what operands of mma.sync are made of beside what is copied, such as zero points,
-and with what the addresses of asynchronous copies follow from, as from a table of shifts:
+It is so too with rows of which operands of mma.sync are made beside what is copied, as of zero
+points, and with what the addresses of asynchronous copies follow from, as from a table of shifts:
 the copies of an iteration start at once, where they waited for the table first.
 
 In kernels without products the same is done in loops of which a thread loads little in an iteration
@@ -126,7 +126,8 @@ def load_ahead(kernel: Kernel, context: Context) -> bool:
                      and _may_wait(loop, op, most, products)
                      and (op in leaders if done < early else op not in leaders)
                      and (op in lead or not lead) and op not in producer
-                     and (op in making or not (copied or (beside and done)))]
+                     and (op in making or not (copied or (beside and done)))
+                     and not (copied and len(shape(op.result.type)) > 1)]
             if stores_may_reach(kernel, loop.blocks, loads, pointer_roots(kernel)):
                 break
             part = _slice(loop, loads)

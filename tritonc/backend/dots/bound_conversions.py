@@ -38,7 +38,13 @@ from math import prod
 from struct import pack, unpack
 
 from tritonc.analysis.facts import Facts
-from tritonc.analysis.values import constant_of, defined_by, possible_bits, removable
+from tritonc.analysis.values import (
+    computed_from,
+    constant_of,
+    defined_by,
+    possible_bits,
+    removable,
+)
 from tritonc.backend.target.target import Target
 from tritonc.ir.build import make_op
 from tritonc.ir.context import Context
@@ -78,14 +84,15 @@ def bound_conversions(kernel: Kernel, context: Context) -> bool:
 
 
 def _beside_exponentials(kernel: Kernel) -> list[Op]:
-    """Conversions of i32 to f32 in blocks with exponentials of as many elements."""
+    """Conversions of products to f32 in blocks with exponentials of as many elements."""
     found = []
     for block in kernel.blocks:
         sizes = {prod(shape(op.result.type)) for op in block.ops
                  if op.name in ("exp", "exp2")}
         found += [op for op in block.ops if op.name == "sitofp" and scalar(op.result.type) == F32
                   and scalar(op.operands[0].type) == I32
-                  and isinstance(op.result.type, Tile) and op.result.type.size in sizes]
+                  and isinstance(op.result.type, Tile) and op.result.type.size in sizes
+                  and computed_from(op.operands[0], "dot")]
     return found
 
 

@@ -109,11 +109,6 @@ class Facts:
             return self._phi(op, whole)
         if name == "reduce" and op.attributes["kind"] in ("smin", "smax"):
             return self.interval(a[0])
-        if name == "dot" and not op.attributes.get("minus"):
-            low, high = _product(self.interval(a[0]), self.interval(a[1]), whole)
-            depth = shape(a[0].type)[-1]
-            least, most = self.interval(a[2])
-            return _fit(depth * low + least, depth * high + most, whole)
         if name in ("select", "psi"):
             return hull(*map(self.interval, a[1:] if name == "select" else a[1::2]))
         if name == "zext":

@@ -1,4 +1,4 @@
-"""bound_conversions: integers with known small bounds convert to floats directly.
+"""bound_conversions: integers with known small bounds convert to 16-bit floats directly.
 
 Before:  %n = and %w, %fifteen : i32<64, 8>       After:  %x = sitofp %n {bounds = (0, 15)} : bf16
          %x = sitofp %n : bf16<64, 8>
@@ -24,36 +24,24 @@ The product of two 16-bit floats, or of one and an integer of as many digits, ha
 and none that counts below f32's last: f32 has it exactly, so it is rounded once, as the short one
 is.  Floats that are put together of bits, as those of four or eight bits are, are such where their
 lower half is zero; what scales their exponent is exact if it is so for each pattern of their bits.
-
-Beside exponentials, scores that are products of 8-bit integers are not converted to f32 either: one
-unit computes both, and an integer of 22 bits and a sign that is added to the bits of 1.5 * 2^23 is
-the lower part of a float.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import combinations
-from math import prod
 from struct import pack, unpack
 
 from tritonc.analysis.facts import Facts
-from tritonc.analysis.values import (
-    computed_from,
-    constant_of,
-    defined_by,
-    possible_bits,
-    removable,
-)
+from tritonc.analysis.values import constant_of, defined_by, possible_bits, removable
 from tritonc.backend.target.target import Target
 from tritonc.ir.build import make_op
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value, uses
 from tritonc.ir.numeric.numbers import round_to
-from tritonc.ir.types import BF16, F16, F32, I8, I16, I32, Scalar, Tile, scalar, shape, with_element
+from tritonc.ir.types import BF16, F16, F32, I8, I16, Scalar, Tile, scalar, with_element
 
 EXACT = 1 << 24  # all integers up to here are numbers of f32
-ADDED = 1 << 22  # and up to here numbers that are added to the bits of 1.5 * 2^23
 _DIGITS = {BF16: 1 << 8, F16: 1 << 11}  # all integers up to here are numbers of a format
 _SHAPES = ("splat", "broadcast", "reshape", "trans")
 _FEW_BITS = 8  # of which all patterns are tried
@@ -66,11 +54,6 @@ def bound_conversions(kernel: Kernel, context: Context) -> bool:
     if "bf16_arithmetic" in target.features:
         changed = _short_products(kernel, facts)
         changed |= _differences(kernel, facts)
-    for op in _beside_exponentials(kernel):
-        least, most = facts.interval(op.operands[0])
-        if least >= -ADDED and most <= ADDED:
-            op.attributes["bounds"] = (least, most)
-            changed = True
     for op in kernel.ops():
         if op.name not in ("sitofp", "uitofp") or not isinstance(op.result.type, Tile) \
                 or scalar(op.result.type) not in (F16, BF16):
@@ -81,19 +64,6 @@ def bound_conversions(kernel: Kernel, context: Context) -> bool:
             op.attributes["bounds"] = (least, most)
             changed = True
     return changed
-
-
-def _beside_exponentials(kernel: Kernel) -> list[Op]:
-    """Conversions of products to f32 in blocks with exponentials of as many elements."""
-    found = []
-    for block in kernel.blocks:
-        sizes = {prod(shape(op.result.type)) for op in block.ops
-                 if op.name in ("exp", "exp2")}
-        found += [op for op in block.ops if op.name == "sitofp" and scalar(op.result.type) == F32
-                  and scalar(op.operands[0].type) == I32
-                  and isinstance(op.result.type, Tile) and op.result.type.size in sizes
-                  and computed_from(op.operands[0], "dot")]
-    return found
 
 
 def _short_products(kernel: Kernel, facts: Facts) -> bool:

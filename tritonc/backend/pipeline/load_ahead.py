@@ -13,8 +13,7 @@ A product of one stage takes less time than memory does, so the threads would wa
 time.  The value waits for an iteration in registers: done for scalars, rows and columns, of which a
 thread holds few.  Rows of a few bytes that make an operand are loaded two iterations ahead.
 
-It is so too with rows of which operands of mma.sync are made beside what is copied, as of zero
-points, and with what the addresses of asynchronous copies follow from, as from a table of shifts:
+It is so too with what the addresses of asynchronous copies follow from, as from a table of shifts:
 the copies of an iteration start at once, where they waited for the table first.
 
 In kernels without products the same is done in loops of which a thread loads little in an iteration
@@ -92,11 +91,9 @@ def load_ahead(kernel: Kernel, context: Context) -> bool:
         beside = any(op.name == "wgmma" for op in latch.ops)
         lead = set() if beside or waiting else _lead_copies(latch)
         producer = _lead_copies(latch, "tensor_copy") if has_producer(kernel) else set()  # is ahead
-        making = slice_of((v for op in latch.ops if op.name in ("wgmma", "mma_dot")
-                           for v in op.operands[:2]), set(latch.ops))
-        copied = not (beside or lead or waiting) and products and any(
-            op.name == "async_copy" for op in latch.ops)
-        if beside or lead or copied:
+        making = slice_of((v for op in latch.ops if op.name == "wgmma" for v in op.operands[:2]),
+                          set(latch.ops))
+        if beside or lead:
             rows = [op for op in making if op.name == "load"
                     and _may_wait(loop, op, most, products)]
             held = sum(_bytes(op.result, True) for op in rows)
@@ -126,8 +123,7 @@ def load_ahead(kernel: Kernel, context: Context) -> bool:
                      and _may_wait(loop, op, most, products)
                      and (op in leaders if done < early else op not in leaders)
                      and (op in lead or not lead) and op not in producer
-                     and (op in making or not (copied or (beside and done)))
-                     and not (copied and len(shape(op.result.type)) > 1)]
+                     and (op in making or not (beside and done))]
             if stores_may_reach(kernel, loop.blocks, loads, pointer_roots(kernel)):
                 break
             part = _slice(loop, loads)

@@ -275,10 +275,6 @@ def _each_word(f: FunctionEmitter, op: Op, operand: Value, signed: bool,
     return True
 
 
-# 1.5 * 2^23, to whose bits an integer of few bits is added (`bound_conversions`).
-_BASE_BITS, _BASE = 0x4B400000, "0x4168000000000000"
-
-
 def int_to_float(f: FunctionEmitter, op: Op) -> None:
     source, target = scalar(op.operands[0].type), scalar(op.result.type)
     t, to, name = llvm_type(source), llvm_type(target), op.name
@@ -286,9 +282,6 @@ def int_to_float(f: FunctionEmitter, op: Op) -> None:
     bases: dict[str, str] = {}
 
     def convert(a: str) -> str:
-        if target == F32 and source.bits == 32 and "bounds" in op.attributes:
-            bits = f.op(f"add i32 {a}, {_BASE_BITS}")
-            return f.op(f"fsub float {f.op(f'bitcast i32 {bits} to float')}, {_BASE}")
         if target in (F32, TF32, F64):
             word = lone_byte(f, a) if name == "uitofp" else ""
             found = f.op(f"{name} {'i32' if word else t} {word or a} to {to}")

@@ -151,9 +151,9 @@ def _wanted_threads(kernel: Kernel) -> int:
     again = not windows and (adds_taps(kernel, cfg) or overlapping_loads(kernel))
     bytes_ = FUNCTION_BYTES if by_function else ROW_BYTES if reduced or again else BYTES
     each = MOST_ELEMENTS if reduces_held(cfg, largest) else bytes_ // size
-    # A power of two, so that no thread has more.
-    each = min(MOST_ELEMENTS, each, 1 << max(1, HELD_WORDS // max(1, held)).bit_length() - 1)
-    return largest // each
+    each = min(MOST_ELEMENTS, each, max(1, HELD_WORDS // max(1, held)))
+    # As warps are powers of two, of ten a thread would get sixteen.
+    return largest // (each if each < STEPS_ELEMENTS else 1 << each.bit_length() - 1)
 
 
 def _adds_rows(op: Op) -> bool:

@@ -246,7 +246,7 @@ FORMS = {
         *(y + r) = t;""",
     "shares_addresses": f"""{HEAD} atomic_add(told, 1); *(y + r) = *(x + r);""",
     "shares_addresses that are loaded": f"""{HEAD} atomic_add(told + *(first + row + r), 1);""",
-    "shares_addresses whose values are read": f"""{HEAD}
+    " of one that is read": f"""{HEAD}
         if (atomic_add(told, 1) < N) *(y + r) = *(x + r);""",
     "shares_addresses of histograms": f"""{HEAD} int t[256] = 0;
         {LOOP} t += histogram(*(first + n + r), 256);

@@ -33,10 +33,12 @@
     reduces_held     a loop that loads no tiles reduces some: in each iteration warps that share a
                      row would wait for each other
     counts_in_loops  histograms are made in a loop
-    shares_addresses a program adds what it found, once, to addresses that others have, too: one, or
-                     those that loaded numbers name; or makes histograms in a loop.  They take
-                     turns, some nanoseconds each: the fewer programs, the fewer additions
+    shares_addresses a program adds what it found to one address, or to those that loaded numbers
+                     name, and asks for no old value, or makes histograms in a loop: the fewer
+                     programs, the fewer additions
     adds_to_loaded   threads add to addresses that they load, and take turns at them
+    takes_turns      a program asks for the old value at an address that is the same for all: they
+                     take turns, some nanoseconds each, and wait for the answer
     ends_by_tile     a loop goes on until a condition has come true in all elements of a tile: small
                      tiles wait for fewer
     windows_of_bytes the same bytes are loaded at several distances, and computed as words
@@ -297,16 +299,13 @@ def only_adds(loop: Loop) -> bool:
 
 
 def shares_addresses(kernel: Kernel, cfg: Cfg) -> bool:
-    """Whether programs have addresses in common, and a program adds to them once, by atomics that
-    no loop makes: to an address of a parameter, whose old value may be read, to others without;
-    or loops have histograms, which a program adds to memory behind them."""
+    """Whether there are atomics that no loop makes, none of them read, on addresses of which
+    programs have many in common, or histograms in a loop."""
     readers = uses(kernel)
     found = [op for op in kernel.ops() if op.name == "atomic_rmw"]
-    once = [op for op in found if cfg.block_of[op] not in cfg.innermost]
-    return counts_in_loops(kernel, cfg) or any(
-        op.operands[0] in kernel.parameters for op in once) or (
-        len(once) == len(found) and not any(readers.get(op.result) for op in found) and any(
-            not isinstance(op.operands[0].type, Tile) or _loaded(op.operands[0]) for op in once))
+    return counts_in_loops(kernel, cfg) or (not any(
+        readers.get(op.result) or cfg.block_of[op] in cfg.innermost for op in found) and any(
+        not isinstance(op.operands[0].type, Tile) or _loaded(op.operands[0]) for op in found))
 
 
 def adds_to_loaded(kernel: Kernel, largest: int) -> bool:
@@ -319,6 +318,14 @@ def adds_to_loaded(kernel: Kernel, largest: int) -> bool:
 def counts_in_loops(kernel: Kernel, cfg: Cfg) -> bool:
     """Whether loops have histograms."""
     return any(op.name == "histogram" for loop in cfg.loops for op in loop.ops())
+
+
+def takes_turns(kernel: Kernel, cfg: Cfg) -> bool:
+    """Whether an atomic that no loop makes has a parameter for its address, and is read."""
+    readers = uses(kernel)
+    return any(op.name == "atomic_rmw" and op.operands[0] in kernel.parameters
+               and readers.get(op.result) and cfg.block_of[op] not in cfg.innermost
+               for op in kernel.ops())
 
 
 def windows_of_bytes(kernel: Kernel, cfg: Cfg) -> bool:

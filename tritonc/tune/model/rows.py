@@ -38,6 +38,7 @@ _COLUMNS = 32  # of columns alone, of which there may be few: pieces of 64 bytes
 # whose threads have 64.  The nearest of 4096 points on an H200: 0.579 ms, 0.690 by 16 x 64.
 _PAIRS, _SLICES = 2048, 2
 _ADDING = 4096  # of atomics on addresses that other programs have, too: they take turns
+_TURNS = 2048  # of one on one address that is read: programs wait for it, and should be many
 # Where each program waits for the one before it.  Running sums of 30 million integers on an H200:
 # 43 ms by 1024, 20.8 by 2048, 9.4 by 4096, 4.2 by 8192.
 _CHAINED = 1 << 14
@@ -49,7 +50,7 @@ _RUN = 16
 _WANTED = {"chains_programs": _CHAINED, "several_passes": _PASSES, "uneven_passes": _UNEVEN,
            "sums_columns": _PASSES, "nested_passes": _NESTED, "ends_by_tile": _WAITING,
            "recurrence": _RECURRENCE, "shares_addresses": _ADDING, "few_columns": _COLUMNS,
-           "segments": _SEGMENT}
+           "takes_turns": _TURNS, "segments": _SEGMENT}
 # Threads of a block whose row is loaded again, by the bytes of that, and how many blocks shall be
 # resident where the limit of registers does not say so: H200, four kernels of rows.  Five hide more
 # of 16 KB (softmax 0.154 ms, by four 0.167); of 32 KB layer norm took 1.03 times as long.

@@ -99,6 +99,7 @@ def main() -> None:
             tune(chosen, options)
         with tempfile.TemporaryDirectory(prefix="tritonc-paper-") as folder:
             os.environ["CUDA_CACHE_PATH"] = f"{folder}/driver"
+            os.environ["CUDA_CACHE_DISABLE"] = "0"
             measure_all(chosen, options, Path(folder))
         draw(options)
     print(f"{time.perf_counter() - started:.0f} s")

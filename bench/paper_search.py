@@ -54,6 +54,7 @@ def main() -> None:
     candidates = space([int(text) for text in options.depth.split(",")], options.arch)
     with tempfile.TemporaryDirectory(prefix="tritonc-search-") as folder:
         os.environ["CUDA_CACHE_PATH"] = f"{folder}/driver"
+        os.environ["CUDA_CACHE_DISABLE"] = "0"
         os.environ["CUDA_CACHE_MAXSIZE"] = str(4 << 30)
         jobs = [{**_job(name, values), "arch": options.arch, "load": not options.build,
                  "cubin": bool(options.build)} for name, values in candidates.items()]

@@ -65,6 +65,7 @@ def main() -> None:
     started = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="tritonc-suite-") as folder:
         os.environ["CUDA_CACHE_PATH"] = f"{folder}/driver"
+        os.environ["CUDA_CACHE_DISABLE"] = "0"  # the second load of a kernel is not compiled again
         os.environ["CUDA_CACHE_MAXSIZE"] = str(4 << 30)
         if options.compile_only:
             compiled = compile_all(chosen, options, Path(folder))

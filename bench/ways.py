@@ -1,6 +1,6 @@
 """The same work, written differently: does the speed depend on how a kernel is written?
 
-    python bench/ways.py [--group products,fp32,attention] [--filter TEXT] [--size 4096,2048]
+    python bench/ways.py [--group products,fp32,attention,memory] [--filter TEXT] [--size 4096,2048]
                          [--json FILE] [--compile-only] [--remarks] [--save FOLDER]
 
 Each file of ways/products and ways/attention is a plain kernel with its problem.  It is checked in
@@ -8,6 +8,8 @@ float64 and measured beside the sample that computes the same, samples/matmul_bf
 samples/attention.tc, in turn, and compared by its rate: the flops that its problem states, over its
 time.  Its line `// goal: 0.97` is the least ratio that is wanted; `// goal: 1.0 of blockwise` one
 to a peer of torch.  Files whose goal names `float` too are measured with float for bfloat16.
+Each folder of ways/memory has a kernel that memory limits, plain.tc, and ways to write it beside;
+their rate is that of the bytes which the problem states.
 
 --compile-only needs no GPU: it prints what is known of each kernel without one.
 """
@@ -35,7 +37,7 @@ from compiling import Compiled, assemble, bench_sizes, compile_source, problem_o
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = Path(__file__).resolve().parent / "ways"
-GROUPS = ("products", "fp32", "attention")
+GROUPS = ("products", "fp32", "attention", "memory")
 HEADS = (128, 64)
 _GOAL = re.compile(r"^// goal: ([\d.]+)(?: of (\w+))?(?:, float ([\d.]+))?$", re.MULTILINE)
 
@@ -111,6 +113,12 @@ def listing(groups: tuple[str, ...], ieee: bool = False) -> list[Way]:
                     way.defines = (f"D={head}",)
                     way.fast_math = not ieee
                 found += own
+        elif group == "memory":
+            for folder in sorted((FOLDER / group).iterdir()):
+                own = [w for p in files(f"{group}/{folder.name}") if (w := _way(p, group))]
+                for way in own:
+                    way.variant, way.plain = folder.name, way.name == "plain"
+                found += sorted(own, key=lambda way: not way.plain)
         else:
             sample = "matmul.tc" if group == "fp32" else "matmul_bf16.tc"
             text = (ROOT / "samples" / sample).read_text(encoding="utf-8")
@@ -285,8 +293,9 @@ def tasks(built: list[Built], sizes: set[int], rounds: int) -> Iterator[tuple[Bu
         if one.way.plain:
             continue
         for values in benches:
-            extent = values["S" if one.way.group == "attention" else "N"]
-            if extent in sizes and not (one.way.group == "fp32" and extent != 4096):
+            memory = one.way.group == "memory"
+            extent = 0 if memory else values["S" if one.way.group == "attention" else "N"]
+            if memory or (extent in sizes and not (one.way.group == "fp32" and extent != 4096)):
                 found.append((GROUPS.index(one.way.group), one.way.variant, -extent, order, one,
                               values))
     found.sort(key=lambda row: row[:4])
@@ -294,8 +303,9 @@ def tasks(built: list[Built], sizes: set[int], rounds: int) -> Iterator[tuple[Bu
     for _, variant, negative, _, one, values in found:
         plain = next(b for b in built if b.way.plain
                      and (b.way.group, b.way.variant) == (one.way.group, variant))
-        same = ({"H": 32, "S": -negative} if one.way.group == "attention"
-                else dict.fromkeys("MNK", -negative))
+        same = values if one.way.group == "memory" else (
+            {"H": 32, "S": -negative} if one.way.group == "attention"
+            else dict.fromkeys("MNK", -negative))
         sent = _task(plain, same, rounds)
         sent["key"] = f"{plain.way.group} {variant} {same}"
         if sent["key"] != before:
@@ -433,6 +443,7 @@ def main() -> None:
             if w.plain or re.search(options.filter, w.name)]
     with tempfile.TemporaryDirectory() as cache:
         os.environ.setdefault("CUDA_CACHE_PATH", cache)
+        os.environ["CUDA_CACHE_DISABLE"] = "0"
         started = time.perf_counter()
         built = build_all(ways, options.arch, options.jobs, options.timeout,
                           not options.compile_only)

@@ -33,8 +33,8 @@ def functions(device: str) -> dict[str, Any]:
         return torch.maximum(a, torch.as_tensor(b, dtype=a.dtype, device=a.device))
 
     np = types.SimpleNamespace(
-        inf=math.inf, exp=torch.exp, log=torch.log, tanh=torch.tanh, maximum=maximum,
-        where=torch.where, swapaxes=torch.swapaxes, argsort=torch.argsort,
+        inf=math.inf, exp=torch.exp, log=torch.log, sqrt=torch.sqrt, tanh=torch.tanh,
+        maximum=maximum, where=torch.where, swapaxes=torch.swapaxes, argsort=torch.argsort,
         transpose=lambda x, *axes: torch.permute(x, axes),
         max=lambda x, axis, keepdims=False: torch.amax(x, axis, keepdim=keepdims),
         sum=lambda x, axis, keepdims=False: torch.sum(x, axis, keepdim=keepdims),
@@ -42,6 +42,7 @@ def functions(device: str) -> dict[str, Any]:
         repeat=lambda x, count, axis: torch.repeat_interleave(x, count, dim=axis),
         nonzero=lambda x: torch.nonzero(x, as_tuple=True),
         arange=lambda *bounds: torch.arange(*bounds, device=device),
+        zeros=lambda extents: torch.zeros(extents, device=device, dtype=torch.float64),
         array=lambda values: torch.tensor(values, device=device))
     return {
         "np": np, "arange": np.arange,
@@ -86,7 +87,7 @@ class Data:
     problem: Problem
     arguments: dict[str, Any]
     extents: tuple[int, ...]
-    flops: float
+    work: float  # floating-point operations, or bytes
     names: dict[str, Any] = field(repr=False)
 
     def expected(self) -> dict[str, torch.Tensor]:
@@ -117,8 +118,9 @@ def prepare(problem: Problem, kernel: dict[str, Any], sizes: dict[str, int],
             value = value.to(TYPES[kind[:-1].strip()]).contiguous()
         arguments[argument.name] = value
     extents = tuple(int(evaluate(e.node, names)) for e in problem.range)
-    assert problem.flops is not None
-    return Data(problem, arguments, extents, float(evaluate(problem.flops.node, names)), names)
+    work = problem.flops or problem.bytes
+    assert work is not None
+    return Data(problem, arguments, extents, float(evaluate(work.node, names)), names)
 
 
 @dataclass
@@ -208,8 +210,8 @@ class Bench:
         times = interleaved(runs, task["rounds"])
         middle = {name: median(values) for name, values in times.items()}
         found |= {"ms": middle["own"], "plain_ms": middle["plain"],
-                  "tflops": 1e-9 * own.data.flops / middle["own"],
-                  "ratio": own.data.flops / middle["own"] * middle["plain"] / plain.data.flops,
+                  "tflops": 1e-9 * own.data.work / middle["own"],
+                  "ratio": own.data.work / middle["own"] * middle["plain"] / plain.data.work,
                   "spread": max(spread(times["own"]), spread(times["plain"]))}
         if "peer" in middle:
             found |= {"peer_ms": middle["peer"], "of_peer": middle["peer"] / middle["own"]}

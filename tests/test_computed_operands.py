@@ -75,3 +75,15 @@ def test_gathered_rows_are_copied_beside_boxes() -> None:
                if any(op.name == "wgmma" for op in block.ops))
     names = [op.name for op in body.ops]
     assert "async_copy" in names and "tensor_copy" in names and "shared_store" not in names
+
+
+@pytest.mark.parametrize("name", ["rows", "columns"])
+def test_words_whose_inner_axis_is_not_contiguous(name: str) -> None:
+    """wgmma takes tf32 with K contiguous in shared memory: an operand that lies otherwise comes by
+    registers, as the left one of a product that is swapped if need be."""
+    path = ROOT / "tests" / "run" / f"tf32_as_{name}.tc"
+    for tile in ((), (("TM", "128"), ("TN", "256"), ("TK", "32"))):
+        (result,) = simulate(Setting(path, tile), "sm_90a")
+        assert result.module is not None
+        names = {op.name for op in result.module.kernels[0].ops()}
+        assert "wgmma" in names and "mma_dot" not in names

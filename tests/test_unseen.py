@@ -18,8 +18,8 @@ UNSEEN = sorted((Path(__file__).parent.parent / "bench" / "unseen").glob("*.tc")
 
 @pytest.mark.parametrize("path", UNSEEN, ids=lambda path: path.stem)
 def test_interpreted(path: Path) -> None:
-    source = SourceFile(path.name, path.read_text(encoding="utf-8"))
-    outcomes = list(run_problems(source, Options(), "tc", Diagnostics()))
+    source = SourceFile(str(path), path.read_text(encoding="utf-8"))
+    outcomes = list(run_problems(source, Options(), "tc", Diagnostics(), allow_python=True))
     assert outcomes
     for outcome in outcomes:
         assert outcome.ok, outcome.line()

@@ -76,6 +76,14 @@ def test_weights_of_few_bits(name: str) -> None:
     assert any("wgmma" in one for one in execute(Setting(path, sizes), "sm_90a"))
 
 
+@pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_90a"])
+def test_products_of_batches_on_tensor_cores(target: str) -> None:
+    setting = Setting(ROOT / "tests" / "run" / "batched_products.tc")
+    execute(setting, target)
+    for result, _ in compiled(setting, target, ("ptx",)):
+        assert "mma.sync" in result.outputs["ptx"]
+
+
 def test_programs_that_share_a_block() -> None:
     """Each is what it is alone: its number, its lanes."""
     text = """//! range: 12

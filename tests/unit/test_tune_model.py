@@ -94,6 +94,29 @@ def test_tiles_of_sums(text: str, tile: tuple[int, int]) -> None:
     assert tuple(Lowering(text).choose("sm_90a").values()) == tile
 
 
+BATCH = """
+const tunable int T = {16, 32, 64}; const tunable int TC = {1, 2, 4, 8};
+kernel void f(const half* a, half* z, int N, int C) {
+  int i[T] = get_global_range(0), c[TC] = get_global_range(1);
+  float acc[T, T, TC] = 0;
+  for (int k0 = 0; k0 < N; k0 += 16) {
+    half t[T, 16, TC] = a[(i[:, newaxis] * N + k0 + 0 ... 16)[:, :, newaxis] * C + c];
+    acc = dot(t, trans(t, 1, 0, 2), acc);
+  }
+  z[(i[:, newaxis] * N + 0 ... T)[:, :, newaxis] * C + c] = acc;
+}
+"""
+
+
+@pytest.mark.parametrize("target, batch", [("sm_80", 4), ("sm_90a", 8)])
+def test_tiles_of_batches(target: str, batch: int) -> None:
+    """Neighbours in memory count where they are products of one batch; an extent of 1 does not
+    keep the others from being predicted."""
+    lowering = Lowering(BATCH)
+    assert lowering.choose(target) == {"T": 64, "TC": batch}
+    assert lowering.count <= 8
+
+
 ROWS = """
 const tunable int T = {256, 512, 1024, 2048, 4096, 8192};
 kernel void f(const float* x, float* y, int N) {

@@ -62,7 +62,7 @@ KINDS: dict[str, Kind] = {
     **dict.fromkeys(("ahead", "least", "greatest"), is_integer),
     **dict.fromkeys((
         "alike", "asked", "axis", "bytes", "groups", "held", "index", "maps", "offset", "panels",
-        "passes", "pending", "size", "swizzle", "unroll", "vector_axis"), is_count),
+        "passes", "pending", "size", "swizzle", "turned", "unroll", "vector_axis"), is_count),
     **dict.fromkeys(("align", "vector"), is_power),
     **dict.fromkeys((
         "cache", "element", "instruction", "kind", "ldmatrix", "message", "format", "step",

@@ -25,7 +25,7 @@ from tritonc.sema.types.ctypes import (
     Struct,
     ctype,
 )
-from tritonc.sema.types.exact import Exact, round_exact
+from tritonc.sema.types.exact import is_fraction, round_exact
 from tritonc.sema.types.term import POISON, Refused, Term
 from tritonc.source import CompileError, Diagnostics, Note, Span
 
@@ -206,7 +206,7 @@ class Context:
         if term.value is not None:
             return term.value
         constant, type = term.constant, term.type.ir
-        if isinstance(constant, Exact):
+        if is_fraction(constant):
             constant = round_exact(constant, DOUBLE.ir)
         if constant is None or isinstance(constant, str):
             assert term.poisoned or term.type is VOID_TYPE, f"{term} has no value"
@@ -249,7 +249,7 @@ class Context:
               attributes: dict[str, Any]) -> Term | None:
         operands = [Value(t.type.ir) for t in terms]
         op = make_op(name, operands, type.ir, **attributes)
-        constants = [round_exact(t.constant, DOUBLE.ir) if isinstance(t.constant, Exact)
+        constants = [round_exact(t.constant, DOUBLE.ir) if is_fraction(t.constant)
                      else t.constant for t in terms]
         try:
             found = numbers.evaluate(OPS[name], op, constants)  # type: ignore[arg-type]
@@ -373,7 +373,7 @@ def decayed(term: Term) -> Term:
     if term.type.element is not LITERAL:
         return term
     constant = term.constant
-    assert isinstance(constant, Exact | float)
+    assert isinstance(constant, float) or is_fraction(constant)
     return Term(ctype(DOUBLE, term.shape), constant=round_exact(constant, DOUBLE.ir))
 
 

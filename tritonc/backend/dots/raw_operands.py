@@ -11,7 +11,10 @@ the two: its operand goes to shared memory by whatever means `pipeline` has for 
 compute (conversions, factors, maxima, other values where a mask does not hold) on this side.
 
 A left operand of wgmma is then computed where the instruction wants it, in registers (`registers`
-names such operands of a dot); a right one is stored to a second buffer.
+names such operands of a dot); a right one is stored to a second buffer.  Words (tf32) that memory
+has with another axis than K contiguous cross in the same way: wgmma cannot read them as they lie.
+On an H200, A B of 4096 in cube takes 356 us so, X^T dY of 8192 x 1024 x 2048 151, and by mma.sync
+902 and 250.
 
 What is combined with the result of one of two chained products, such as a bias of attention,
 crosses by a channel as well: in the accumulators' layout a warp would load 16 bytes of each of
@@ -27,6 +30,7 @@ from math import prod
 
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.values import origin, slice_of
+from tritonc.backend.dots.inner_axis import inner_first
 from tritonc.backend.dots.promote import is_zero
 from tritonc.backend.dots.share_repeats import share_repeats
 from tritonc.backend.dots.together import chained, large
@@ -139,7 +143,8 @@ def raw_operands(kernel: Kernel, context: Context) -> bool:
             own = row.kind == matrix.MMA and _own_warps(kernel, op, row)
             for number in (0, 1):
                 operand = op.operands[number]
-                if is_plain(operand):
+                by_words = _by_words(op, number, row, infos)
+                if is_plain(operand) and not by_words:
                     continue
                 made = computed_operand(operand, inside, infos)
                 if made is None or not all(copyable(load, infos) for load in made.raw):
@@ -159,7 +164,7 @@ def raw_operands(kernel: Kernel, context: Context) -> bool:
                     elif all(_bytes_by_rows(load, operand, made, infos) for load in made.raw
                              if len(shape(load.result.type)) == 2):
                         op.attributes["pairs"] = True
-                _insert(cfg, made, op, in_registers)
+                _insert(cfg, made, op, in_registers, infos if by_words else None)
                 changed = True
         for load in _beside(block, infos):
             if load.result in readers:  # share_repeats leaves loads that nobody reads any more
@@ -175,6 +180,11 @@ def _with_small(made: Computed, readers: dict[Value, list[Op]], infos: axis_info
              and copyable(op, infos, (1, 2))
              and all(reader in made.ops for reader in readers[op.result])]
     return Computed([*made.raw, *small], [op for op in made.ops if op not in small])
+
+
+def _by_words(dot: Op, number: int, row: matrix.MatrixInstruction, infos: axis_info.Infos) -> bool:
+    """Whether wgmma cannot read the operand as it lies in memory, as K is not contiguous."""
+    return row.kind == matrix.WGMMA and not row.transposes and not inner_first(dot, infos)[number]
 
 
 def _own_warps(kernel: Kernel, dot: Op, row: matrix.MatrixInstruction) -> bool:
@@ -243,14 +253,19 @@ def _bytes_by_rows(load: Op, operand: Value, made: Computed, infos: axis_info.In
         and shape(operand.type)[0] % shape(t)[axis] == 0
 
 
-def _insert(cfg: Cfg, made: Computed, dot: Op | None, in_registers: bool) -> None:
-    """A channel behind each load, which the operations of the slice and the dot read."""
+def _insert(cfg: Cfg, made: Computed, dot: Op | None, in_registers: bool,
+            infos: axis_info.Infos | None = None) -> None:
+    """A channel behind each load, which the operations of the slice and the dot read.  `infos`: if
+    they are stored with another axis contiguous than they are loaded."""
     mapping: dict[Value, Value] = {}
     for load in made.raw:
         home: Block = cfg.block_of[load]
         new = make_op("channel", [load.result], load.result.type, span=load.span)
         if not in_registers:
             new.attributes["stored"] = True
+            if infos is not None and len(shape(load.result.type)) == 2:
+                contiguity = infos[load.operands[0]].contiguity
+                new.attributes["turned"] = max(range(2), key=lambda d: contiguity[d])
         new.result.name = load.result.name
         made_here = [new]
         if load.attributes.get("other", 0) != 0:  # copies fill with zeros

@@ -5,18 +5,22 @@ After:   %d = dot %a, %b, %c {instruction = "wgmma.m64k16.bf16"} : f32<128, 256>
 
 A dot takes an instruction of its operands' type whose rows, columns and depth it fills.  wgmma
 reads its operands from shared memory; only 16-bit ones may lie there with the inner axis not
-contiguous, so another dot takes it only if its operands are loaded that way.  A product with too
-few rows for it, and columns enough, is turned (`turn_dots`).  Dots with no instruction (fp32 is
-exact IEEE, so it has none) are left to the CUDA cores.  Tensor cores of wgmma add 8-bit floats with
-fewer bits than a float has: results are promoted every 128 products (see emit).
+contiguous.  Words that are loaded otherwise are brought so by threads (`raw_operands`); a dot of
+bytes takes wgmma only if its operands are loaded that way.  A product with too few rows for it, and
+columns enough, is turned (`turn_dots`).  Dots with no instruction (fp32 is exact IEEE, so it has
+none) are left to the CUDA cores.  Tensor cores of wgmma add 8-bit floats with fewer bits than a
+float has: results are promoted every 128 products (see emit).
 """
 
 from __future__ import annotations
 
+from math import prod
+
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.values import computed_from
-from tritonc.backend.dots.turn_dots import inner_first, turn_dots
-from tritonc.backend.target.matrix import WGMMA, MatrixInstruction, candidates
+from tritonc.backend.dots.inner_axis import inner_first, reads
+from tritonc.backend.dots.turn_dots import turn_dots
+from tritonc.backend.target.matrix import MOST_BATCH, WGMMA, MatrixInstruction, candidates
 from tritonc.backend.target.target import Target
 from tritonc.ir.build import make_op
 from tritonc.ir.context import Context
@@ -32,7 +36,7 @@ def select_dots(kernel: Kernel, context: Context) -> bool:
         return False
     target: Target = context.target
     infos = axis_info.analyze(kernel)
-    warps = context.meta.get("num_warps", kernel.attributes.get("num_warps", 4))
+    warps = context.meta.get("num_warps", kernel.attributes.get("num_warps", MOST_BATCH))
     wide = bool(context.meta.get("wgmma", 1)) and warps % 4 == 0
     if wide and WGMMA in target.features:
         for op in dots:
@@ -45,9 +49,9 @@ def select_dots(kernel: Kernel, context: Context) -> bool:
                        "a^T): its rows are too few for wgmma", dots[-1].span)
         dots = [op for op in kernel.ops() if op.name == "dot"]
         infos = axis_info.analyze(kernel)
-    choices = [_choose(op, target, infos, wide) for op in dots]
+    choices = [_choose(op, target, infos, wide, warps) for op in dots]
     if any(c is None or c.kind != WGMMA for c in choices):  # one number of warps serves all dots
-        choices = [_choose(op, target, infos, False) for op in dots]
+        choices = [_choose(op, target, infos, False, warps) for op in dots]
     for op, row in zip(dots, choices, strict=True):
         if row is not None:
             op.attributes["instruction"] = row.name
@@ -83,14 +87,16 @@ def wants_halves(op: Op, infos: axis_info.Infos) -> bool:
             and computed_from(a, "dot"))
 
 
-def _choose(op: Op, target: Target, infos: axis_info.Infos, wide: bool) -> MatrixInstruction | None:
+def _choose(op: Op, target: Target, infos: axis_info.Infos, wide: bool, warps: int = MOST_BATCH
+            ) -> MatrixInstruction | None:
     a = op.operands[0]
-    extents, depth = shape(op.result.type), shape(a.type)[-1]
-    if len(extents) != 2 or _to_be_padded(op):
+    (*batch, rows, columns), depth = shape(op.result.type), shape(a.type)[-1]
+    if prod(batch) > warps or _to_be_padded(op):
         return None
+    wide = wide and not batch
     return next((row for row in candidates(target.features, a.type, op.result.type)
-                 if row.takes(*extents, depth) and (row.kind != WGMMA or (
-                     wide and (row.transposes or all(inner_first(op, infos)))))), None)
+                 if row.takes(rows, columns, depth) and (row.kind != WGMMA or (
+                     wide and reads(row, *inner_first(op, infos))))), None)
 
 
 def _to_be_padded(op: Op) -> bool:
@@ -108,14 +114,18 @@ def _reason(op: Op, row: MatrixInstruction | None, target: Target) -> tuple[str,
     text = f"this product uses {row.name}" if row is not None else "this product runs on CUDA cores"
     if not rows:
         return f"{text}: {target.name} has no matrix instruction for {element(t)}", span
-    best = rows[0]
-    if len(extents) != 3:
-        return f"{text}: a product with a batch axis uses no matrix instruction", span
-    for n, least, what in zip(extents, (best.rows, best.columns, best.depth),
+    best, (*batch, _, _, _) = rows[0], extents
+    if prod(batch) > MOST_BATCH:
+        return f"{text}: matrix instructions compute at most {MOST_BATCH} products of a batch", span
+    if batch and best.kind == WGMMA:
+        if row is not None:
+            return f"{text}: {best.name} computes no product with a batch axis", span
+        best = rows[-1]
+    for n, least, what in zip(extents[-3:], (best.rows, best.columns, best.depth),
                               ("rows", "columns", "elements along the inner axis"), strict=True):
         if n < least:
             return f"{text}: {best.name} needs at least {least} {what}, and the tile has {n}", span
-    if best.kind == WGMMA and not best.transposes:
+    if best.kind == WGMMA and not reads(best, False, False):
         return f"{text}: {best.name} needs both operands contiguous along the inner axis", span
     return (f"{text}: another product of the kernel, or the number of warps, rules out a better "
             "instruction", span)

@@ -18,6 +18,9 @@ an H200), and two as 128 x 256 (100 us).
 A product whose right operand the loop computes, and whose left one it does not, is swapped too:
 wgmma takes the left one from registers, where threads compute it (`raw_operands`).
 
+So is one of words (tf32) whose left operand alone is loaded with K contiguous: the other one has to
+come by registers.
+
 So is one that the source wrote the other way round, of turned operands, and turns back: nothing is
 turned then.
 
@@ -31,6 +34,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tritonc.analysis.axis import axis_info
+from tritonc.backend.dots.inner_axis import TURN, inner_first, reads, turns
 from tritonc.backend.dots.raw_operands import computed_operand, is_plain
 from tritonc.backend.dots.summed_dots import SummedDot, summed_dots
 from tritonc.backend.target.matrix import WGMMA, MatrixInstruction, candidates
@@ -39,7 +43,6 @@ from tritonc.ir.build import Builder
 from tritonc.ir.core import Kernel, Op, Value, uses
 from tritonc.ir.types import Tile, element, shape
 
-TURN = (1, 0)
 LEAST_ROWS = 64  # with which wgmma takes a product as it is
 MOST_ROWS = 128  # of two warpgroups
 
@@ -57,11 +60,11 @@ def turn_dots(kernel: Kernel, target: Target, infos: axis_info.Infos) -> bool:
 def _turned_back(kernel: Kernel, one: SummedDot) -> bool:
     """Whether both operands are turned, and the sum wherever it is read."""
     readers, stack = uses(kernel), [one.phi.result]
-    if "swapped" in one.dot.attributes or not all(_turns(v.op) for v in one.dot.operands[:2]):
+    if "swapped" in one.dot.attributes or not all(turns(v.op) for v in one.dot.operands[:2]):
         return False
     while stack:
         for op in readers.get(stack.pop(), []):
-            if op in one.members or _turns(op):
+            if op in one.members or turns(op):
                 continue
             if op.name != "fpcast":
                 return False
@@ -69,21 +72,18 @@ def _turned_back(kernel: Kernel, one: SummedDot) -> bool:
     return True
 
 
-def _turns(op: Op | None) -> bool:
-    return op is not None and op.name == "trans" and tuple(op.attributes["permutation"]) == TURN
-
-
 def _fits(kernel: Kernel, one: SummedDot, target: Target, infos: axis_info.Infos) -> bool:
     """Whether wgmma takes the product turned, and not as it is."""
     (rows, columns), depth = shape(one.dot.result.type), shape(one.dot.operands[0].type)[1]
-    readers = uses(kernel)
+    readers, inner = uses(kernel), inner_first(one.dot, infos)
 
     def takes(row: MatrixInstruction) -> bool:
         return (row.kind == WGMMA and row.is_filled(columns, rows, depth)
                 and (rows < row.rows or _computed_right(one) or _turned_back(kernel, one)
                      or factors_of_columns(one.dot, readers)
-                     or (MOST_ROWS < rows > columns and _adds_plainly(one, readers)))
-                and (row.transposes or all(inner_first(one.dot, infos))))
+                     or (MOST_ROWS < rows > columns and _adds_plainly(one, readers))
+                     or (not row.transposes and inner == (True, False)))
+                and reads(row, *inner[::-1]))
 
     rows_of_table = candidates(target.features, one.dot.operands[0].type, one.dot.result.type)
     return not any(n & (n - 1) for n in (rows, columns, depth)) and any(map(takes, rows_of_table))
@@ -177,29 +177,3 @@ def _turned(b: Builder, value: Value) -> Value:
     found = b.value("trans", value, permutation=TURN)
     found.name = value.name
     return found
-
-
-def inner_first(dot: Op, infos: axis_info.Infos) -> tuple[bool, bool]:
-    """Whether each operand is loaded with its inner axis (that of K) contiguous; one that is
-    computed, whether all of what it is computed from is so, or repeated along that axis."""
-    a, b = dot.operands[:2]
-    return bool(_inner_first(a, 1, infos)), bool(_inner_first(b, 0, infos))
-
-
-def _inner_first(operand: Value, inner: int, infos: axis_info.Infos) -> bool | None:
-    """None for what no load gives."""
-    op = operand.op
-    if op is None or len(shape(operand.type)) != 2:
-        return None
-    if op.name == "load":
-        info = infos.get(op.operands[0])
-        runs = (0, 0) if info is None else (*map(max, info.contiguity, info.constancy),)
-        return runs[inner] > runs[1 - inner]
-    if _turns(op):
-        return _inner_first(op.operands[0], 1 - inner, infos)
-    if op.name in ("psi", "select"):
-        data = [v for v in op.operands[1:] if v.type == op.result.type]
-    else:
-        data = op.operands if op.info.elementwise and op.pure else []
-    found = {_inner_first(v, inner, infos) for v in data} - {None}
-    return found == {True} if found else None

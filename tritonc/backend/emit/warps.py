@@ -12,12 +12,19 @@ from tritonc.backend.emit.elements.packed import whole_word
 from tritonc.backend.emit.function import FunctionEmitter
 from tritonc.backend.emit.module import CONVERGENT
 from tritonc.ir.layouts.layout import LANE_BITS, WARP_SIZE
-from tritonc.ir.types import Element
+from tritonc.ir.types import TF32, Element
 
 WARPGROUP_BITS = LANE_BITS + 2  # of a thread's number, below that of its warpgroup
 FULL_WARP = "i32 -1"
 _LAST = "i32 31"  # the clamp of a shuffle: the whole warp is one segment
 _SEGMENTS = 8  # where the clamp has the mask of lane bits that number segments
+
+
+def operand_word(f: FunctionEmitter, e: Element, names: Sequence[str]) -> str:
+    """Elements as a word that matrix instructions read; a tf32 rounds."""
+    if e == TF32:
+        return f.call("llvm.nvvm.f2tf32.rna", "i32", f"float {names[0]}")
+    return to_words(f, e, names)[0]
 
 
 def to_words(f: FunctionEmitter, e: Element, names: Sequence[str]) -> list[str]:

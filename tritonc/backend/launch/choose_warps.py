@@ -255,4 +255,4 @@ def dot_threads(op: Op, places: int = 0) -> int:
         most = 2 if {"registers", "swapped"} & set(op.attributes) else 4  # operands want room too
         return 128 * warpgroups(extents[0], prod(extents[1:]), places, most)
     words = prod(extents) * max(1, row.accumulator.bits // 32)
-    return max(words // matrix.ACCUMULATORS, min(FEW, words // FRAGMENT))
+    return max(words // matrix.ACCUMULATORS, min(FEW, words // FRAGMENT), 32 * prod(extents[:-2]))

@@ -24,6 +24,7 @@ from tritonc.backend.launch.register_budget import (
     SECOND,
     SLACK,
     available,
+    of_fast_body,
     registers_of,
     resident_blocks,
 )
@@ -55,7 +56,7 @@ def limit_registers(kernel: Kernel, context: Context) -> bool:
     room = most = available(kernel, context, blocks, estimate)
     if rows and "min_blocks" in context.meta:  # an entry's, whose general body hardly ever runs
         most = registers_of(kernel.attributes["num_warps"] << LANE_BITS, context.target)
-    _tell(kernel, context, estimate, room, most, SLACK if rows else 1)
+    _tell(kernel, context, estimate, rows, room, most)
     if "min_blocks" not in context.meta and estimate.pressure().registers > room:
         blocks = max(1, blocks)  # one that has to spill gets a half or less, if nothing is said
     if blocks < 1:
@@ -81,11 +82,13 @@ def _multiply_adds(dot: Op) -> int:
     return t.layout.registers * shape(dot.operands[0].type)[-1]
 
 
-def _tell(kernel: Kernel, context: Context, estimate: Estimate, room: int, most: int, slack: float
+def _tell(kernel: Kernel, context: Context, estimate: Estimate, rows: bool, room: int, most: int
           ) -> None:
-    """How many registers live where; a warning if they are more than `most` with some slack."""
-    found, sure = estimate.pressure(), estimate.between_blocks()
-    if sure.registers > slack * most:
+    """How many registers live where; a warning if they are more than `most` with some slack.  Of
+    rows and streams, whose number of blocks suits the fast body, the others may spill."""
+    found = of_fast_body(estimate) if rows else estimate.pressure()
+    sure = estimate.between_blocks()
+    if sure.registers > (SLACK if rows else 1) * most:
         found = sure
     said = f"about {found.registers} registers per thread are live here"
     context.remark("limit_registers", f"{said}, the highest number in kernel '{kernel.name}'; "

@@ -24,7 +24,7 @@ the rest by the tables of docs/performance.md.
 
 from __future__ import annotations
 
-from tritonc.analysis.registers.pressure import Estimate, pressure
+from tritonc.analysis.registers.pressure import Estimate, Pressure, pressure
 from tritonc.analysis.row_loops import sums_columns
 from tritonc.backend.memory.versions.general import rare
 from tritonc.backend.pipeline.staged_loop import DOTS, held_elements
@@ -150,7 +150,7 @@ def _product_blocks(kernel: Kernel, target: Target, loops: list[Loop],
 
 def _row_threads(kernel: Kernel, target: Target, loops: list[Loop], estimate: Estimate) -> int:
     """How many threads of rows shall be resident; 0 for any number."""
-    needed: float = _fast(estimate)
+    needed: float = of_fast_body(estimate).registers
     if sums_columns(kernel, estimate.cfg):  # few programs, which load far ahead: none is to spill
         needed = max(needed, COLUMNS * estimate.pressure().registers)
     streaming = any(map(_loads_tiles, loops))
@@ -183,7 +183,7 @@ def _stream_threads(kernel: Kernel, target: Target, loops: list[Loop], estimate:
     if kernel.attributes["num_warps"] > WARPGROUP or any(
             op.name in DOTS for op in kernel.ops()) or any(map(_loads_tiles, loops)):
         return 0
-    needed, general = _fast(estimate), estimate.pressure().registers
+    needed, general = of_fast_body(estimate).registers, estimate.pressure().registers
     for share, slack in STREAMS:
         threads = round(share * target.threads_per_multiprocessor)
         registers = registers_of(threads, target)
@@ -192,11 +192,11 @@ def _stream_threads(kernel: Kernel, target: Target, loops: list[Loop], estimate:
     return 0
 
 
-def _fast(estimate: Estimate) -> int:
-    """The registers of the body for which all tested facts hold."""
+def of_fast_body(estimate: Estimate) -> Pressure:
+    """Of the body for which all tested facts hold."""
     cfg = estimate.cfg
     left = set(rare(cfg, cfg.order))
-    return estimate.pressure([block for block in cfg.order if block not in left]).registers
+    return estimate.pressure([block for block in cfg.order if block not in left])
 
 
 def rows_hold_too_much(kernel: Kernel, target: Target) -> bool:

@@ -69,6 +69,23 @@ def spread(shape: tuple[int, ...], order: tuple[int, ...], vector: int, warps: i
     return blocked(shape, size, lanes, across, order)
 
 
+def transposing(shape: tuple[int, ...], axis: int, element_bytes: int, warps: int) -> Layout:
+    """The layout in which threads read a tile from panels with `axis` contiguous and store it to
+    panels with the other one so: words of 16 bytes, in lanes along the other axis.  Eight lanes
+    read from eight rows, swizzled differently, and all lanes store to one row.
+
+    >>> print(transposing((32, 128), 1, 4, 8))
+    #layout<shape=[32,128], register=[1,2,32,64], lane=[128,256,512,1024,2048], warp=[4,8,16]>
+    """
+    size, lanes, across, other = [1, 1], [1, 1], [1, 1], 1 - axis
+    size[axis] = min(ACCESS_BYTES // element_bytes, shape[axis])
+    lanes[other] = min(WARP_SIZE, shape[other])
+    lanes[axis] = WARP_SIZE // lanes[other]
+    across[axis] = max(1, min(warps, shape[axis] // (size[axis] * lanes[axis])))
+    across[other] = warps // across[axis]
+    return blocked(shape, size, lanes, across, (other, axis))
+
+
 def columns_fill_lanes(shape: tuple[int, ...], axis: int) -> bool:
     """Whether the axes behind one have an element for each lane, so that it needs none.
 

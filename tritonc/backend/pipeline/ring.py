@@ -39,7 +39,7 @@ def _fits_twice(start: Op, body: Block) -> bool:
     """
     left = start.operands[0]
     made = max(words(left), sum(words(op.result) for op in body.ops if op.name == "shared_load"))
-    return scalar(left.type).bits in (8, 16) and (
+    return scalar(left.type).bits in (8, 16, 32) and (
         words(start.result) + words(left) + made <= COMPUTED_LEFT)
 
 

@@ -44,8 +44,9 @@ _ROWS: list[OpInfo] = [
     OpInfo("channel", ("a",), lambda types, attributes, stated: own.layout_change(
                types, attributes, stated or types[0]),
            "The same tile, brought through shared memory to where it is read in another layout; "
-           "`stored`: from where it is stored to a second buffer (see raw_operands).",
-           lambda m, op, a: a, optional=("stored",)),
+           "`stored`: from where it is stored to a second buffer (see raw_operands), with another "
+           "axis than `turned` contiguous.",
+           lambda m, op, a: a, optional=("stored", "turned")),
     OpInfo("detach", ("a",), own.same_types,
            "The same tile in other registers.", lambda m, op, a: a, elementwise=True),
     OpInfo("any_other", ("x",), lambda types, attributes, stated: (I1,),

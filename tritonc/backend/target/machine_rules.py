@@ -146,8 +146,8 @@ def held_apart(types: Sequence[Type], attributes: Attributes, stated: Type | Non
 
 def packed(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
     t = types[0]
-    if not isinstance(t, Tile) or t.element.bits not in (8, 16):
-        raise TypeMismatch(f"expected a tile of 8 or 16 bits, found {t}")
+    if not isinstance(t, Tile) or t.element.bits not in (8, 16, 32):
+        raise TypeMismatch(f"expected a tile of 8, 16 or 32 bits, found {t}")
     each = 32 // t.element.bits
     extents = (*t.shape[:-1], t.shape[-1] // each)
     layout = t.layout

@@ -122,6 +122,7 @@ def candidates(features: Collection[str], operand: Type, result: Type) -> list[M
 
 MOST_COLUMNS = 256  # of one wgmma
 LARGE = 128 * 128  # elements of a product from which on TMA serves wgmma best
+MOST_BATCH = 16  # products of a dot on tensor cores: a batch lies in warps
 ACCUMULATORS = 128  # registers of a thread that a dot's result may fill
 
 

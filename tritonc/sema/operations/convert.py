@@ -66,7 +66,7 @@ def number(context: Context, term: Term, to: Number) -> Term:
 
 def _literal_as(term: Term, to: Number) -> int | float:
     value = term.constant
-    assert isinstance(value, exact.Exact | float)
+    assert isinstance(value, float) or exact.is_fraction(value)
     if to.is_float:
         return exact.round_exact(value, to.ir)
     if to is BOOL:
@@ -191,7 +191,7 @@ def _fits(term: Term, to: Number) -> bool:
         return round_to(to.ir, integer) == integer if to.is_float else low <= integer <= high
     if not to.is_float or term.type.element is not LITERAL:
         return False
-    assert isinstance(constant, exact.Exact | float)
+    assert isinstance(constant, float) or exact.is_fraction(constant)
     return exact.is_exact(constant, to.ir)
 
 

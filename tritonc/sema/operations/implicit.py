@@ -124,7 +124,7 @@ def implicit(context: Context, term: Term, to: Element, span: Span, what: str,
 def _too_large(term: Term, result: Term, to: Number) -> bool:
     """Whether a finite constant is beyond the numbers of a float type."""
     constant = decayed(term).constant
-    if constant is None or isinstance(constant, str | exact.Exact) or not isfinite(constant):
+    if not isinstance(constant, int | float) or not isfinite(constant):
         return False
     value, most = result.constant, largest(to.ir)
     if not isinstance(value, int | float):
@@ -148,6 +148,6 @@ def _implicit_pointer(context: Context, term: Term, source: PointerTo, to: Point
 
 def _exact_integer(term: Term) -> bool:
     constant = term.constant
-    if isinstance(constant, exact.Exact):
+    if exact.is_fraction(constant):
         return exact.is_integer(constant)
     return isinstance(constant, float) and constant.is_integer()

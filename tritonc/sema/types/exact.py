@@ -10,17 +10,29 @@ from __future__ import annotations
 import math
 import operator as operators
 from collections.abc import Callable
-from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 from tritonc.ir.numeric.numbers import divide, round_dyadic, round_to
 from tritonc.ir.types import F64, Scalar
 
-Exact = Fraction
+if TYPE_CHECKING:
+    from fractions import Fraction
+
 _DIGITS = 1000  # more decide nothing: the middle between two doubles has at most 768
 _FAR = 400  # decimal exponents beyond it are infinite or zero in every format
 
-ExactNumber = Exact | float  # a float only where it is infinite, NaN or -0
+ExactNumber: TypeAlias = "Fraction | float"  # a float only where it is infinite, NaN or -0
+
+
+def is_fraction(constant: object) -> TypeGuard[Fraction]:
+    """Whether a constant is one of these fractions, not a number or a text of Python's."""
+    return not isinstance(constant, int | float | str | None)
+
+
+def _fraction(value: int | float) -> Fraction:
+    from fractions import Fraction  # few kernels have such constants
+
+    return Fraction(value)
 
 
 def parse(text: str) -> ExactNumber:
@@ -37,28 +49,28 @@ def parse(text: str) -> ExactNumber:
     whole, _, fraction = body.partition(".")
     digits = (whole + fraction).lstrip("0")
     if not digits:
-        return Exact(0)
+        return _fraction(0)
     scale = -len(fraction)
     sign = -1 if exponent_text.startswith("-") else 1
     exponent_digits = exponent_text.lstrip("+-").lstrip("0")
     exponent = sign * int(exponent_digits[:9] or 0)
     if hexadecimal:
         if abs(exponent + 4 * (len(digits) + scale)) > 4 * _FAR:
-            return math.inf if exponent > 0 else Exact(0)
-        return int(digits, 16) * Exact(2) ** (exponent + 4 * scale)
+            return math.inf if exponent > 0 else _fraction(0)
+        return int(digits, 16) * _fraction(2) ** (exponent + 4 * scale)
     if abs(exponent + len(digits) + scale) > _FAR:
-        return math.inf if exponent + len(digits) + scale > 0 else Exact(0)
+        return math.inf if exponent + len(digits) + scale > 0 else _fraction(0)
     if len(digits) > _DIGITS:
         scale += len(digits) - _DIGITS - 1
         digits = digits[:_DIGITS] + ("1" if digits[_DIGITS:].strip("0") else "0")
-    return int(digits) * Exact(10) ** (exponent + scale)
+    return int(digits) * _fraction(10) ** (exponent + scale)
 
 
 def of_float(value: float) -> ExactNumber:
     """The exact value of a Python float."""
     if not math.isfinite(value) or (value == 0 and math.copysign(1, value) < 0):
         return value
-    return Exact(value)
+    return _fraction(value)
 
 
 def round_exact(value: ExactNumber, e: Scalar) -> float:
@@ -102,7 +114,7 @@ def is_integer(value: ExactNumber) -> bool:
 
 def negate(a: ExactNumber) -> ExactNumber:
     if isinstance(a, float):
-        return Exact(0) if a == 0 else -a
+        return _fraction(0) if a == 0 else -a
     return -a if a else -0.0
 
 
@@ -112,7 +124,7 @@ def compute(operator: str, a: ExactNumber, b: ExactNumber) -> ExactNumber:
         return of_float(_in_double(operator, round_exact(a, F64), round_exact(b, F64)))
     if operator == "/" and not b:
         return math.copysign(math.inf, a) if a else math.nan
-    found: Exact = _OPERATORS[operator](a, b)
+    found: Fraction = _OPERATORS[operator](a, b)
     if found.denominator.bit_length() + found.numerator.bit_length() > 1 << 14:
         return of_float(round_exact(found, F64))  # long products of constants stay small
     return found

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, TypeAlias
+
 from tritonc.ir.core import Value
 from tritonc.sema.types.ctypes import ERROR_TYPE, LITERAL, VOID_TYPE, CType
-from tritonc.sema.types.exact import Exact
 
-Constant = int | float | Exact | str
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+Constant: TypeAlias = "int | float | Fraction | str"
 
 
 class Term:

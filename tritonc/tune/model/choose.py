@@ -151,7 +151,8 @@ def _profile(lower: Lower, binding: Binding) -> Profile | None:
 
 def _predictor(space: Mapping[str, Sequence[int]], names: list[str], lower: Lower
                ) -> Callable[[Binding], Profile] | None:
-    """A function from a combination to its profile; None if there is no such rule."""
+    """A function from a combination to its profile; None if there is no such rule.  An axis of one
+    element is none: if that is in the way, profiles of 1 are predicted from those of others."""
     def read(binding: Binding) -> tuple[Profile, list[int]] | None:
         """All but the extents, and those."""
         profile = _profile(lower, binding)
@@ -159,7 +160,8 @@ def _predictor(space: Mapping[str, Sequence[int]], names: list[str], lower: Lowe
             tuple(f._replace(extents=(0,) * len(f.extents)) for f in profile),
             [extent for f in profile for extent in f.extents])
 
-    found = multiples({name: space[name] for name in names}, read)
+    axes = {name: [value for value in space[name] if value != 1] or space[name] for name in names}
+    found = multiples({name: space[name] for name in names}, read) or multiples(axes, read)
     if found is None:
         return None
     rest, numbers = found

@@ -7,14 +7,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf, prod, sqrt
 
+from tritonc.backend.dots.inner_axis import reads
 from tritonc.backend.launch.choose_warps import ACCUMULATORS, LEGAL, warpgroups
 from tritonc.backend.memory.masks.pad_tiles import padded
 from tritonc.backend.pipeline.stages import LARGE_STAGE, RELEASED_STAGES, blocks_beside
 from tritonc.backend.target.matrix import ACCUMULATORS as MATRIX_ACCUMULATORS
-from tritonc.backend.target.matrix import INSTRUCTIONS, WGMMA, MatrixInstruction
+from tritonc.backend.target.matrix import INSTRUCTIONS, MOST_BATCH, WGMMA, MatrixInstruction
 from tritonc.backend.target.register_limits import BESIDE_RESULTS, COMPUTED_LEFT, MOST_REGISTERS
 from tritonc.backend.target.target import Target
-from tritonc.tune.model.features import Feature, Profile, joined, places, stage_bytes
+from tritonc.tune.model.features import Feature, Profile, joined, places, spread, stage_bytes
 from tritonc.tune.model.residency import Chained, busy, crowded, held
 
 SPILLS = 1e6  # the least cost of what spills, or does not run: any other candidate is better
@@ -56,7 +57,7 @@ def cost(profile: Profile, target: Target, extents: Sequence[int] = ()) -> float
     if len(dots) == 1:
         held = 0 if dots[0].beside else sum(prod(f.extents) * max(f.bytes, 4) // 4
                                             for f in profile if f.kind == "held")
-        return _product_cost(dots[0], target, held)
+        return _product_cost(dots[0], target, held, max(1.0, spread(profile)))
     if all(rows and rows[0].kind == WGMMA for rows in found):
         return _mean([[dot for dot in dots if dot.place == place]
                       for place in dict.fromkeys(dot.place for dot in dots)], target)
@@ -87,42 +88,46 @@ def _chain_cost(dots: list[Feature], target: Target) -> float:
 
 def _instructions(dot: Feature, target: Target) -> list[MatrixInstruction]:
     """Those of the target that can be the dot's, the best first."""
-    return [row for row in INSTRUCTIONS if len(dot.extents) == 3 and row.feature in target.features
-            and str(row.operand) == dot.element and (
-                all(dot.inner) or row.kind != WGMMA or row.transposes)]
+    *batch, _, _, _ = dot.extents
+    return [row for row in INSTRUCTIONS if row.feature in target.features
+            and str(row.operand) == dot.element and prod(batch) <= MOST_BATCH and (
+                row.kind != WGMMA or (not batch and (
+                    reads(row, *dot.inner) or reads(row, *dot.inner[::-1]))))]
 
 
-def _product_cost(dot: Feature, target: Target, carried: int = 0) -> float:
+def _product_cost(dot: Feature, target: Target, carried: int = 0, spread: float = 1.0) -> float:
     """Of a dot on tensor cores, where it can be, or on CUDA cores; 1 is the peak of the best.
 
-    `carried` is the registers, of all threads, that hold other tiles meanwhile.
+    `carried` is the registers, of all threads, that hold other tiles meanwhile; `spread`, how many
+    bytes come from memory for one of an operand.
     """
     rows = _instructions(dot, target)
     if not rows:
-        return _dot_cost(dot, target, carried)
-    m, n, k = dot.extents
+        return _dot_cost(dot, target, carried, spread)
+    *batch, m, n, k = dot.extents
     for row in rows:
         if row.takes(m, n, k):
             slower = 2 if row.kind != WGMMA and rows[0].kind == WGMMA else 1
-            whole = dot._replace(extents=(max(m, row.rows), max(n, row.columns), k))
+            whole = dot._replace(extents=(*batch, max(m, row.rows), max(n, row.columns), k))
             repeated = prod(whole.extents) / prod(dot.extents)
-            return slower * repeated * _tensor_cost(whole, row, target, carried)
-    return _TENSOR_GAIN * _dot_cost(dot, target, carried)
+            return slower * repeated * _tensor_cost(whole, row, target, carried, spread)
+    return _TENSOR_GAIN * _dot_cost(dot, target, carried, spread)
 
 
-def _tensor_cost(dot: Feature, row: MatrixInstruction, target: Target, carried: int) -> float:
+def _tensor_cost(dot: Feature, row: MatrixInstruction, target: Target, carried: int,
+                 spread: float) -> float:
     """Time per multiply-add of a dot on tensor cores: 1 is the peak.
 
     What a large tile saves is bytes of its operands, from the second-level cache and from shared
     memory; what limits it is the registers of its accumulators, and stages of operands enough to
     hide the latency of memory.
     """
-    m, n, k = dot.extents
-    wide = row.kind == WGMMA
+    *batch, m, n, k = dot.extents
+    products, wide = prod(batch), row.kind == WGMMA
     words = max(dot.bytes // 4, 1)  # of a sum: those of doubles are two
     threads = 128 * warpgroups(m, n, places(dot)) if wide else max(
-        128, m * n * words // MATRIX_ACCUMULATORS)
-    held = m * n * words / threads
+        128, 32 * products, products * m * n * words // MATRIX_ACCUMULATORS)
+    held = products * m * n * words / threads
     stage = stage_bytes(dot)
     results = min(m * n * 2, 2 * 16 * 1024) if wide else 0
     blocks = 1 if wide else 2
@@ -146,8 +151,8 @@ def _tensor_cost(dot: Feature, row: MatrixInstruction, target: Target, carried: 
     # With mma.sync longer rows only need more registers on their way there.
     odd = (k * dot.bytes < 128) * 2.0 if wide else (k * dot.bytes > 64 * words) * 1.3
     resident = 1.3 if not wide and threads > 128 else 1.0
-    step = _TENSOR_STEP[wide] * 2 / dot.bytes / (m * n * k)
-    traffic = 20 * (1 / m + 1 / n) + (0.02 if (m < n if dot.swapped else m > n) else 0.0)
+    step = _TENSOR_STEP[wide] * 2 / dot.bytes / (products * m * n * k)
+    traffic = 20 * spread * (1 / m + 1 / n) + (0.02 if (m < n if dot.swapped else m > n) else 0.0)
     if wide:
         traffic += _CONVERTED * sum(1 / size for size, raw in zip((n, m), dot.raw) if raw)
     if "wgmma" in target.features:  # beside mma.sync it is not measured
@@ -162,7 +167,7 @@ def _tensor_cost(dot: Feature, row: MatrixInstruction, target: Target, carried: 
     return (rate + step + traffic) * max(odd, 1.0) * resident * few * late
 
 
-def _dot_cost(dot: Feature, target: Target, carried: int) -> float:
+def _dot_cost(dot: Feature, target: Target, carried: int, spread: float) -> float:
     """Time per multiply-add of a dot in a loop over k, staged in shared memory: 1 is the peak.
 
     Accumulators live in registers, `ACCUMULATORS` in a thread if the tile is large enough, as a
@@ -191,6 +196,6 @@ def _dot_cost(dot: Feature, target: Target, carried: int) -> float:
     idle = min(1.0, results / threads / 4)  # threads that hold copies do nothing new
     turn = _TURN * words * (dot.inner[0] / n + dot.inner[1] / m)
     compute = (1 + 0.5 * 2 / side + _STEP / (held * k) + turn) / idle
-    traffic = (1 / m + 1 / n) * dot.bytes / _L2_BYTES_PER_MAC * words
+    traffic = spread * (1 / m + 1 / n) * dot.bytes / _L2_BYTES_PER_MAC * words
     # Loads overlap with arithmetic until they take longer; until then they still disturb it.
     return max(compute / (0.5 + 0.5 * hidden) + 0.1 * traffic, traffic)

@@ -16,17 +16,18 @@ from tritonc.analysis.axis import axis_info
 from tritonc.analysis.quotients import gathered
 from tritonc.analysis.signs import known_signs
 from tritonc.analysis.values import origin, slice_of
+from tritonc.backend.dots.inner_axis import inner_first
 from tritonc.backend.dots.raw_operands import added_loads, computed_operand, is_plain
 from tritonc.backend.dots.select_dots import wants_halves
 from tritonc.backend.dots.share_repeats import Runs
 from tritonc.backend.dots.together import chained
-from tritonc.backend.dots.turn_dots import factors_of_columns, inner_first
+from tritonc.backend.dots.turn_dots import factors_of_columns
 from tritonc.backend.layout.layout_choice import ACCESS_BYTES
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.ops import READ, WRITE
 from tritonc.ir.rules import pointee
-from tritonc.ir.types import F16, Scalar, element, scalar, shape
+from tritonc.ir.types import F16, TF32, Scalar, element, scalar, shape
 from tritonc.records import NamedTuple
 
 _WORK = frozenset("""
@@ -34,13 +35,17 @@ _WORK = frozenset("""
     fadd fsub fmul fdiv fma fmin fmax fcmp exp2 log2 sqrt sitofp uitofp fptosi fptoui fpcast
 """.split())  # operations that a thread does for each element of a tile
 
+SECTOR = 32  # bytes that the second-level cache delivers at least
+
 
 class Feature(NamedTuple):
     """What the model reads of one operation: `extents` is (..., M, N, K) of a dot, else the shape
     of its pointers, of what it reduces, of what loops around a dot carry beside its sums, or of
     what is computed there element by element; an "index" follows from nothing that is loaded."""
 
-    kind: str  # "kernel", which begins one's, "dot", "held", "reduce", "access", "work" or "index"
+    # "kernel", which begins one's, "dot", "held", "reduce", "access", "work" or "index"; of a dot
+    # with a batch, "run": how many elements of an operand are neighbours in memory.
+    kind: str
     extents: tuple[int, ...]
     bytes: int  # of an element
     axes: tuple[int, ...] = ()  # of a reduction
@@ -51,7 +56,7 @@ class Feature(NamedTuple):
     place: tuple[int, int] = (0, 0)  # of a dot: numbers of its kernel and block
     form: str = ""  # of a kernel: a word of `_form_of`
     scaled: bool = False  # a dot from zero, of which something is computed before it is added
-    swapped: bool = False  # the same by a factor of each column
+    swapped: bool = False  # `turn_dots` swaps its operands, if wgmma computes it
     # Of a dot: the bytes of an element of each operand as memory has it, which copies bring; 0 for
     # those of its type.
     raw: tuple[float, float] = (0.0, 0.0)
@@ -110,12 +115,14 @@ def _read(kernel: Kernel) -> Iterator[Feature]:
                 e = element(op.operands[0].type)
                 if e.bytes == 1 and wants_halves(op, infos()):
                     e = F16
+                inner = (True, True) if e.bytes == 2 else inner_first(op, infos())
                 depth = sum(shape(one.operands[0].type)[-1] for one in dots
                             if one is op or (chain and _sum(one, readers) is _sum(op, readers)))
                 yield Feature("dot", (*a[:-1], b[-1], depth), e.bytes, (), str(e),
-                              (True, True) if e.bytes == 2 else inner_first(op, infos()), beside,
+                              inner, beside,
                               (0, cfg.order.index(block)), scaled=_scaled(op, readers),
-                              swapped=factors_of_columns(op, readers),
+                              swapped=factors_of_columns(op, readers) or (
+                                  e == TF32 and inner == (True, False)),
                               raw=_raw_bytes(kernel, cfg, op), left=_left(op, block),
                               again=_again(op, dots), added=max((
                                   element(one.result.type).bytes for one in added_loads(block)
@@ -123,6 +130,8 @@ def _read(kernel: Kernel) -> Iterator[Feature]:
                               short=_short(cfg.innermost.get(block)),
                               computed=any(sides := _computed(kernel, cfg, op)), sides=sides,
                               single=any(sides) and _single(op, infos()))
+                if len(a) > 2:
+                    yield from _neighbours(op, infos())
                 if not chain:
                     yield from _carried(kernel, op, [loop for loop in cfg.loops if block in loop])
             elif op.name in ("reduce", "scan", "reduce_with", "scan_with"):
@@ -206,6 +215,14 @@ def _single(dot: Op, infos: axis_info.Infos) -> bool:
     """Whether no two elements of a gathered operand are known to be neighbours in memory."""
     return any(max(axis_info.known(infos, load.operands[0]).contiguity) == 1
                for load in gathered(dot))
+
+
+def _neighbours(dot: Op, infos: axis_info.Infos) -> Iterator[Feature]:
+    """How many elements of the dot's operands are neighbours in memory, of each that is loaded."""
+    for op in slice_of(dot.operands[:2], None, ("dot", "phi", "load"), False):
+        if op.name == "load" and shape(op.operands[0].type):
+            run = max(axis_info.known(infos, op.operands[0]).contiguity)
+            yield Feature("run", (run,), scalar(pointee(op.operands[0].type)).bytes)
 
 
 def _again(dot: Op, dots: Sequence[Op]) -> bool:
@@ -303,6 +320,11 @@ def places(dot: Feature) -> int:
     if not dot.single:
         return m * k * dot.bytes // ACCESS_BYTES if dot.computed else 0
     return (m * dot.sides[0] + n * dot.sides[1]) * k
+
+
+def spread(profile: Profile) -> float:
+    """How many bytes the second-level cache delivers for one that a product of batches reads."""
+    return max((SECTOR / (f.extents[0] * f.bytes) for f in profile if f.kind == "run"), default=1.0)
 
 
 def stage_bytes(dot: Feature) -> int:

@@ -21,6 +21,7 @@ from __future__ import annotations
 from math import prod, sqrt
 from weakref import WeakKeyDictionary
 
+from tritonc.backend.dots.inner_axis import reads
 from tritonc.backend.dots.split_dots import FEW, MATRIX_WARPS, SUMS, WARPS
 from tritonc.backend.dots.turn_dots import LEAST_ROWS, MOST_ROWS
 from tritonc.backend.launch.choose_warps import ACCUMULATORS, FRAGMENT, warpgroups
@@ -33,15 +34,28 @@ from tritonc.backend.pipeline.stages import (
     blocks_beside,
     stages_beside,
 )
-from tritonc.backend.target.matrix import INSTRUCTIONS, LARGE, WGMMA, MatrixInstruction
+from tritonc.backend.target.matrix import (
+    INSTRUCTIONS,
+    LARGE,
+    MOST_BATCH,
+    WGMMA,
+    MatrixInstruction,
+)
 from tritonc.backend.target.target import Target
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_kernel
 from tritonc.ir.core import Kernel, Value
-from tritonc.ir.types import is_int
+from tritonc.ir.types import TF32, is_int
 from tritonc.records import NamedTuple
 from tritonc.tune.model.cost import cost
-from tritonc.tune.model.features import Feature, Profile, joined, places, stage_bytes
+from tritonc.tune.model.features import (
+    Feature,
+    Profile,
+    joined,
+    places,
+    spread,
+    stage_bytes,
+)
 from tritonc.variants.choice import MOST_BLOCKS, MOST_CYCLES, Cost
 
 # Clock cycles.  Measured on an H200 with every tile of the products and convolutions of
@@ -167,6 +181,9 @@ def formula(profile: Profile, depths: tuple[int, ...], target: Target, alone: bo
         busy += _SHOWS / blocks * stage_bytes(found[0]) / _PORT
     if len(found) > 1:
         busy *= max(1.0, cost(profile, target))
+    if (more := spread(profile)) > 1:
+        brought = more * sum(map(stage_bytes, found))
+        busy, wait = max(busy, brought / _PORT), max(wait, brought / _ALONE)
     once = _ONCE + (_MAPS if widest.persistent else 0)
     rows = found[0].extents[-3]
     edge = _BEYOND * rows if widest.persistent else _EDGE[widest.kind]
@@ -297,9 +314,10 @@ def use(dot: Feature, target: Target, work: float = 0) -> Use:
     beside it."""
     *batch, m, n, k = dot.extents
     results, stage = prod(batch) * m * n, stage_bytes(dot)
-    rows = [] if batch else [row for row in INSTRUCTIONS if row.feature in target.features
-                             and str(row.operand) == dot.element and k >= row.depth]
-    wide = next((row for row in rows if _takes(row, dot)), None)
+    rows = [row for row in INSTRUCTIONS if row.feature in target.features
+            and str(row.operand) == dot.element and k >= row.depth
+            and (not batch or (row.kind != WGMMA and prod(batch) <= MOST_BATCH))]
+    wide = None if batch else next((row for row in rows if _takes(row, dot)), None)
     if wide is not None:
         swapped = _swapped(dot)
         groups = warpgroups(*((n, m) if swapped else (m, n)), places(dot))
@@ -322,7 +340,7 @@ def use(dot: Feature, target: Target, work: float = 0) -> Use:
         warps = max(1, results // (FRAGMENT * 32))
         depth = next(row.depth for row in rows if m >= row.rows and n >= row.columns)
         warps = warps if warps < FEW else max(FEW, results // (128 * 32))
-        slices = _slices(MATRIX_WARPS // warps, k // depth, results)
+        slices = 1 if batch else _slices(MATRIX_WARPS // warps, k // depth, results)
         half = (target.shared_per_multiprocessor // 2 - target.shared_reserved) // stage
         stages = max(2, min(MOST_STAGES, half if half >= 3 else target.shared_per_block // stage))
         threads = 32 * warps * slices
@@ -349,14 +367,16 @@ def use(dot: Feature, target: Target, work: float = 0) -> Use:
 def _swapped(dot: Feature) -> bool:
     """Whether wgmma computes a dot the other way round (`turn_dots`)."""
     m, n = dot.extents[-3:-1]
-    return m < LEAST_ROWS or (bool(dot.raw[1]) and n >= LEAST_ROWS) or (
+    return m < LEAST_ROWS or (
+        dot.element == str(TF32) and dot.inner == (True, False)) or (
+        bool(dot.raw[1]) and n >= LEAST_ROWS) or (
         MOST_ROWS < m > n >= LEAST_ROWS and not any(dot.raw) and not dot.scaled)
 
 
 def _takes(row: MatrixInstruction, dot: Feature) -> bool:
     """Whether wgmma computes a dot, as it is or the other way round (`turn_dots`)."""
     m, n, _ = dot.extents
-    return row.kind == WGMMA and (row.transposes or all(dot.inner)) and (
+    return row.kind == WGMMA and (reads(row, *dot.inner) or reads(row, *dot.inner[::-1])) and (
         (m >= row.rows and n >= row.columns) or (n >= row.rows and m >= row.columns))
 
 

@@ -12,8 +12,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from tritonc.backend.emit.accesses.access import Access, load, store
-from tritonc.backend.emit.body import helper_function
-from tritonc.backend.emit.elements.casts import round_to_tf32
 from tritonc.backend.emit.elements.packed import map_registers
 from tritonc.backend.emit.function import BufferAddress, Emitter, FunctionEmitter
 from tritonc.backend.emit.linear_map import linear_map
@@ -140,9 +138,7 @@ def shared_store(f: FunctionEmitter, op: Op) -> None:
         accesses = tuple(one for one in accesses if {*whole}.issuperset(one.registers))
         whole = tuple(range(layout.registers))
     owner = f.threads(mask, holders[index])
-    helper = ""
-    if op.attributes.get("round"):
-        helper = helper_function(f.module, "round.tf32", "float", ("float",), round_to_tf32)
+    rounds = op.attributes.get("round")
     each = max(1, AT_ONCE // tile.moves.vector if fetch is not None else len(accesses))
     for i in range(0, len(accesses), each):
         part = accesses[i : i + each]
@@ -150,8 +146,9 @@ def shared_store(f: FunctionEmitter, op: Op) -> None:
             fetch(sum(1 << whole[r] for one in part for r in one.registers))
         for one in part:
             picked = [names[whole[r]] for r in one.registers]
-            if helper:
-                picked = [f.op(f"call float @{helper}(float {name})") for name in picked]
+            if rounds:
+                words = [f.call("llvm.nvvm.f2tf32.rna", "i32", f"float {name}") for name in picked]
+                picked = [f.op(f"bitcast i32 {word} to float") for word in words]
             store(f, tile.access(one, owner), picked)
 
 

@@ -10,7 +10,7 @@ from tritonc.analysis.values import defined_by
 from tritonc.backend.emit.elements.packed import each_register, lone_byte, note
 from tritonc.backend.emit.function import Emitter, FunctionEmitter
 from tritonc.backend.emit.registers import members
-from tritonc.backend.emit.warps import to_words
+from tritonc.backend.emit.warps import operand_word
 from tritonc.ir.core import Op
 from tritonc.ir.types import I8, I16, scalar
 
@@ -30,7 +30,7 @@ def pack(f: FunctionEmitter, op: Op) -> None:
         if len(places) == 2 and made is not None:
             found[r] = _of_bytes(f, places[0], places[1], made.name == "sext")
         else:
-            found[r] = to_words(f, e, names[run])[0]
+            found[r] = operand_word(f, e, names[run])
     f.values[op.result] = found
 
 

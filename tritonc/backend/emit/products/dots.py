@@ -17,7 +17,7 @@ from tritonc.backend.emit.body import helper_function
 from tritonc.backend.emit.elements.casts import convert_float, round_to_tf32
 from tritonc.backend.emit.function import Emitter, FunctionEmitter
 from tritonc.backend.emit.literals import llvm_type
-from tritonc.backend.emit.warps import to_words
+from tritonc.backend.emit.warps import operand_word
 from tritonc.backend.layout.access import SharedAccess
 from tritonc.backend.layout.dot_layouts import fma_operand
 from tritonc.backend.target.matrix import BY_NAME, MatrixInstruction
@@ -216,10 +216,7 @@ def _register(f: FunctionEmitter, row: MatrixInstruction, names: list[str], nega
     """Elements packed as one operand register; a tf32 rounds."""
     if row.operand == F64:
         return f.op(f"fneg double {names[0]}") if negated else names[0]
-    if row.operand == TF32:
-        word = f.call("llvm.nvvm.f2tf32.rna", "i32", f"float {names[0]}")
-    else:
-        word = to_words(f, row.operand, names)[0]
+    word = operand_word(f, row.operand, names)
     if negated:
         signs = sum(1 << i - 1 for i in range(32, 0, -min(row.operand.bits, 32)))
         word = f.op(f"xor i32 {word}, {signs}")

@@ -30,11 +30,10 @@ from collections.abc import Callable, Sequence
 from functools import cache
 
 from tritonc.backend.emit.accesses.shared import buffer_layout
-from tritonc.backend.emit.elements.casts import as_bits
 from tritonc.backend.emit.function import BufferAddress, Emitter, FunctionEmitter, Names
 from tritonc.backend.emit.literals import SHARED_SPACE, literal, llvm_type
 from tritonc.backend.emit.module import CONVERGENT
-from tritonc.backend.emit.warps import to_words, warpgroup
+from tritonc.backend.emit.warps import operand_word, warpgroup
 from tritonc.backend.target.matrix import BY_NAME, MatrixInstruction
 from tritonc.ir.cfg import reached
 from tritonc.ir.core import Kernel, Op, Value
@@ -149,17 +148,11 @@ class _Product:
         names = f.values[a]
         texts: dict[tuple[int, ...], str] = {}
         for origin, registers in instances(f.layout(a), a_fragment(ROWS, self.row.depth, bits)):
-            words = [self._word([names[r] for r in registers[i : i + each]])
+            words = [operand_word(f, self.row.operand, [names[r] for r in registers[i : i + each]])
                      for i in range(0, len(registers), each)]
             f.held.setdefault(self.op.result, []).extend(words)
             texts[origin[-2:]] = f"{{{', '.join(self._input('r', f'i32 {w}') for w in words)}}}"
         return lambda row, k: ("", texts[row, k])
-
-    def _word(self, names: Sequence[str]) -> str:
-        e = self.row.operand
-        if e.name == "tf32":
-            return self.f.call("llvm.nvvm.f2tf32.rna", "i32", f"float {names[0]}")
-        return to_words(self.f, e, names)[0] if e.bits < 32 else as_bits(self.f, e, names[0])
 
     def _shared(self, buffer: Value, rows: int) -> Callable[[int, int], tuple[str, str]]:
         """An operand in shared memory: a descriptor for each warpgroup, constants for the rest.

@@ -36,22 +36,20 @@ The constants are left to fold_constants and peephole, which run again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 
-from tritonc.analysis.linear import Linear, emit
 from tritonc.analysis.moving import mark_moving
 from tritonc.analysis.multiples import implied
 from tritonc.analysis.signs import MOST
-from tritonc.analysis.values import slice_of
-from tritonc.backend.dots.exponentials import MODERATE
+from tritonc.analysis.values import needed, slice_of
 from tritonc.backend.launch.persist import maps_last, wanted
 from tritonc.backend.layout.layout_choice import ACCESS_BYTES
-from tritonc.backend.memory.masks.unwrap_indices import polynomial_key, unwrap_indices
+from tritonc.backend.memory.masks.unwrap_indices import unwrap_indices
 from tritonc.backend.memory.vectorize import mark_wide
+from tritonc.backend.memory.versions.conditions import ANYWHERE, add_test
 from tritonc.backend.memory.versions.moved_tiles import Moved
 from tritonc.backend.memory.versions.promises import promise
 from tritonc.backend.memory.versions.wanted import Wanted
-from tritonc.backend.memory.versions.wanted_apart import apart_tests
 from tritonc.backend.memory.versions.wanted_facts import wanted_facts
 from tritonc.backend.pipeline.tensors.bring_up import bring_up
 from tritonc.backend.target.matrix import BY_NAME, WGMMA
@@ -59,17 +57,17 @@ from tritonc.backend.target.target import Target
 from tritonc.ir.build import Builder, make_op
 from tritonc.ir.cfg import Cfg, add_incoming, split
 from tritonc.ir.context import Context
-from tritonc.ir.copies import copy_blocks
+from tritonc.ir.copies import copy_blocks, copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.ops import READ, WRITE
 from tritonc.ir.rules import pointee
-from tritonc.ir.types import I1, I64, Tile, is_int, is_pointer, scalar, with_element
+from tritonc.ir.types import I1, Tile, is_int, is_pointer, scalar, with_element
 
 _SMALL = 200  # operations of a kernel that may get a further body for each way to turn operands
 # Of one that may get a body for its edge tiles.  25 points of 384 in cube on an H200: 634 us, by it
 # 414.
 _MODERATE = 1000
-_ANYWHERE = ("get_program_id", "get_num_programs")  # the same wherever it is asked for
+_SPREADS = ("splat", "broadcast", "reshape")
 
 
 def specialize(kernel: Kernel, context: Context) -> bool:
@@ -140,7 +138,7 @@ def _turned(kernel: Kernel, found: Wanted, facts: Callable[[frozenset[Value]], W
     if units and found.multiples:
         bodies.append(Wanted(found.units))
     return [body for body in bodies if len(body.units) == len(found.units) and all(
-        v.op is None or v.op.name in _ANYWHERE for v in body.subjects)]
+        v.op is None or v.op.name in ANYWHERE for v in body.subjects)]
 
 
 def _operands_alone(kernel: Kernel, found: Wanted, alone: Wanted) -> list[Wanted]:
@@ -149,7 +147,7 @@ def _operands_alone(kernel: Kernel, found: Wanted, alone: Wanted) -> list[Wanted
     _drop_promised(kernel, alone)
     more = any(v not in alone.multiples and not is_pointer(v.type) for v in found.multiples)
     return [alone] if more and alone.multiples and all(
-        v.op is None or v.op.name in _ANYWHERE for v in alone.subjects) else []
+        v.op is None or v.op.name in ANYWHERE for v in alone.subjects) else []
 
 
 def _edges(kernel: Kernel, found: Wanted, facts: Callable[[int], Wanted]) -> list[Wanted]:
@@ -200,7 +198,7 @@ def _place(kernel: Kernel, found: Wanted) -> tuple[Block, int] | None:
     computed before.  What cannot be known there is given up; None if nothing is left."""
     cfg = Cfg(kernel)
     computed = [v.op for v in found.subjects
-                if v.op is not None and v.op.name not in _ANYWHERE and v.op in cfg.block_of]
+                if v.op is not None and v.op.name not in ANYWHERE and v.op in cfg.block_of]
     if not computed:
         return kernel.entry, 0
     # The test wants a number in any case.
@@ -259,9 +257,10 @@ def add_body(kernel: Kernel, found: Wanted, place: tuple[Block, int]
                 for value, source in list(zip(phi.operands, phi.blocks, strict=True)):
                     if source in copies:
                         add_incoming(phi, mapping.get(value, value), copies[source])
-    _assume(fast, mapping, found)
+    before = [op for b in cfg.order if b is not first and cfg.dominates(b, first) for op in b.ops]
+    _assume(fast, mapping, found, before)
     kernel.blocks += fast
-    _test(dispatch, found, fast[0], first)
+    add_test(dispatch, found, fast[0], first)
     return mapping, (first, 0)
 
 
@@ -287,72 +286,9 @@ def _mark_fallback(kernel: Kernel, first: Block) -> None:
                 op.span = op.span and op.span._replace(fallback=True)
 
 
-def _test(block: Block, found: Wanted, fast: Block, general: Block) -> None:
-    """The conditions, and the branch, at the end of a block."""
-    b = Builder(block)
-    ok: Value | None = None
-
-    def both(test: Value) -> None:
-        nonlocal ok
-        ok = test if ok is None else b.value("and", ok, test)
-
-    zero = b.constant(0, I64)
-    for value in found.units:
-        both(b.value("icmp", value, b.constant(1, value.type), predicate="eq"))
-    for value, n in found.multiples.items():
-        low = b.value("and", _wide(b, value), b.constant(n - 1, I64))
-        both(b.value("icmp", low, zero, predicate="eq"))
-    if found.signs:
-        wide = [_wide(b, value) for value in found.signs]
-        together = wide[0]
-        for value in wide[1:]:
-            together = b.value("or", together, value)
-        both(b.value("icmp", together, zero, predicate="sge"))
-    for value in filter(found.coordinate, found.signs):
-        both(b.value("icmp", value, b.constant(MOST, I64), predicate="sle"))
-    for value in found.positive:
-        for predicate, edge in (("oge", 2.0**-MODERATE), ("ole", 2.0**MODERATE)):
-            both(b.value("fcmp", value, b.constant(edge, value.type), predicate=predicate))
-    ids: dict[tuple[str, int], Value] = {}
-
-    def here(value: Value) -> Value:
-        """A program id as this block computes it."""
-        if value.op is None or value.op.name not in _ANYWHERE:
-            return value
-        key = value.op.name, value.op.attributes["axis"]
-        if key not in ids:
-            ids[key] = b.value(key[0], axis=key[1])
-        return ids[key]
-
-    for end, limit in strongest(found.pairs):
-        both(b.value("icmp", emit(b, end, I64, here), emit(b, limit, I64, here), predicate="sle"))
-    for separate in apart_tests(b, found.apart, here):
-        both(separate)
-    assert ok is not None
-    b.emit("cond_br", ok, blocks=[fast, general], facts=True)
-
-
-def strongest(pairs: list[tuple[Linear, Linear]]) -> list[tuple[Linear, Linear]]:
-    """Of sums that differ by a number those that imply the others."""
-    found: dict[Hashable, tuple[int, tuple[Linear, Linear]]] = {}
-    for pair in pairs:
-        excess = pair[0] - pair[1]
-        constant = sum(n for values, n in excess.terms if not values)
-        key = polynomial_key(Linear(tuple(term for term in excess.terms if term[0])))
-        if key not in found or found[key][0] < constant:
-            found[key] = constant, pair
-    return [pair for _, pair in found.values()]
-
-
-def _wide(b: Builder, value: Value) -> Value:
-    """A scalar as a signed number of 64 bits."""
-    if is_pointer(value.type):
-        return b.value("ptrtoint", value, type=I64)
-    return b.value("sext", value, type=I64) if scalar(value.type).bits < 64 else value
-
-
-def _assume(fast: list[Block], mapping: dict[Value, Value], found: Wanted) -> None:
-    """Put what the conditions promise into the copy."""
+def _assume(fast: list[Block], mapping: dict[Value, Value], found: Wanted, before: list[Op]
+            ) -> None:
+    """Put what the conditions promise into the copy; `before` has what was computed until then."""
     known: dict[Value, Value] = {}
     first: list[Op] = []
     for value in found.units:
@@ -390,8 +326,22 @@ def _assume(fast: list[Block], mapping: dict[Value, Value], found: Wanted) -> No
         at = home.index(twin) if twin in home else len(home)
         home[at:at] = new = plain.ops(twin)
         known[twin.result] = new[-1].result
+    first += _again(before, fast, known)
     for block in fast:
         for op in block.ops:
             op.replace_inputs(known)
     at = len(fast[0].phis())
     fast[0].ops[at:at] = first
+
+
+def _again(before: list[Op], fast: list[Block], known: dict[Value, Value]) -> list[Op]:
+    """Copies of the arithmetic before the test on what it promises, such as row * N: the copies
+    know of the promises.  They join `known`."""
+    reached, found = set(known), []
+    for op in before:
+        if not op.effects and (op.info.elementwise or op.name in _SPREADS) and (
+                not reached.isdisjoint(op.inputs()) and reached.isdisjoint(op.results)):
+            reached.update(op.results)
+            found.append(op)
+    return copy_ops(needed(found, [v for block in fast for op in block.ops for v in op.inputs()]),
+                    known)

@@ -1,0 +1,80 @@
+"""The conditions that decide between two bodies of a kernel, and the branch."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from tritonc.analysis.linear import Linear, emit
+from tritonc.analysis.signs import MOST
+from tritonc.backend.dots.exponentials import MODERATE
+from tritonc.backend.memory.masks.unwrap_indices import polynomial_key
+from tritonc.backend.memory.versions.wanted import Wanted
+from tritonc.backend.memory.versions.wanted_apart import apart_tests
+from tritonc.ir.build import Builder
+from tritonc.ir.core import Block, Value
+from tritonc.ir.types import I64, is_pointer, scalar
+
+ANYWHERE = ("get_program_id", "get_num_programs")  # the same wherever it is asked for
+
+def add_test(block: Block, found: Wanted, fast: Block, general: Block) -> None:
+    """The conditions, and the branch, at the end of a block."""
+    b = Builder(block)
+    ok: Value | None = None
+
+    def both(test: Value) -> None:
+        nonlocal ok
+        ok = test if ok is None else b.value("and", ok, test)
+
+    zero = b.constant(0, I64)
+    for value in found.units:
+        both(b.value("icmp", value, b.constant(1, value.type), predicate="eq"))
+    for value, n in found.multiples.items():
+        low = b.value("and", _wide(b, value), b.constant(n - 1, I64))
+        both(b.value("icmp", low, zero, predicate="eq"))
+    if found.signs:
+        wide = [_wide(b, value) for value in found.signs]
+        together = wide[0]
+        for value in wide[1:]:
+            together = b.value("or", together, value)
+        both(b.value("icmp", together, zero, predicate="sge"))
+    for value in filter(found.coordinate, found.signs):
+        both(b.value("icmp", value, b.constant(MOST, I64), predicate="sle"))
+    for value in found.positive:
+        for predicate, edge in (("oge", 2.0**-MODERATE), ("ole", 2.0**MODERATE)):
+            both(b.value("fcmp", value, b.constant(edge, value.type), predicate=predicate))
+    ids: dict[tuple[str, int], Value] = {}
+
+    def here(value: Value) -> Value:
+        """A program id as this block computes it."""
+        if value.op is None or value.op.name not in ANYWHERE:
+            return value
+        key = value.op.name, value.op.attributes["axis"]
+        if key not in ids:
+            ids[key] = b.value(key[0], axis=key[1])
+        return ids[key]
+
+    for end, limit in strongest(found.pairs):
+        both(b.value("icmp", emit(b, end, I64, here), emit(b, limit, I64, here), predicate="sle"))
+    for separate in apart_tests(b, found.apart, here):
+        both(separate)
+    assert ok is not None
+    b.emit("cond_br", ok, blocks=[fast, general], facts=True)
+
+
+def strongest(pairs: list[tuple[Linear, Linear]]) -> list[tuple[Linear, Linear]]:
+    """Of sums that differ by a number those that imply the others."""
+    found: dict[Hashable, tuple[int, tuple[Linear, Linear]]] = {}
+    for pair in pairs:
+        excess = pair[0] - pair[1]
+        constant = sum(n for values, n in excess.terms if not values)
+        key = polynomial_key(Linear(tuple(term for term in excess.terms if term[0])))
+        if key not in found or found[key][0] < constant:
+            found[key] = constant, pair
+    return [pair for _, pair in found.values()]
+
+
+def _wide(b: Builder, value: Value) -> Value:
+    """A scalar as a signed number of 64 bits."""
+    if is_pointer(value.type):
+        return b.value("ptrtoint", value, type=I64)
+    return b.value("sext", value, type=I64) if scalar(value.type).bits < 64 else value

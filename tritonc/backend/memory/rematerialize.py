@@ -86,12 +86,18 @@ def _masks(block: Block) -> bool:
         mask = op.guard
         if op.name in ("load", "store") and mask is not None and held_elements(
                 mask) > PREDICATES and op.attributes.get("vector", 1) == 1:
-            made = mask
-            if mask.op is not None and mask.op.name == "cmpp" and mask is mask.op.results[0]:
-                made = mask.op.operands[0]
-            if chain := chain_of(made, False):
+            made, renaming = mask, list[Op]()
+            while made.op is not None and made.op.name in RENAMED:
+                renaming.insert(0, made.op)
+                made = made.op.operands[0]
+            compared = made
+            if made.op is not None and made.op.name == "cmpp" and made is made.op.results[0]:
+                compared = made.op.operands[0]
+            if chain := chain_of(compared, False):
                 copies, mapping = copy_chain(chain)
-                op.replace_inputs({mask: mapping[made]})
+                mapping[made] = mapping[compared]
+                copies += copy_ops(renaming, mapping)
+                op.replace_inputs({mask: mapping[mask]})
                 ops += copies
         ops.append(op)
     changed, block.ops = len(ops) > len(block.ops), ops

@@ -77,12 +77,12 @@ def test_gathered_rows_are_copied_beside_boxes() -> None:
     assert "async_copy" in names and "tensor_copy" in names and "shared_store" not in names
 
 
-@pytest.mark.parametrize("name", ["rows", "columns"])
+@pytest.mark.parametrize("name", ["as_rows", "as_columns", "gathered", "attention"])
 def test_words_whose_inner_axis_is_not_contiguous(name: str) -> None:
     """wgmma takes tf32 with K contiguous in shared memory: an operand that lies otherwise comes by
-    registers, as the left one of a product that is swapped if need be."""
-    path = ROOT / "tests" / "run" / f"tf32_as_{name}.tc"
-    for tile in ((), (("TM", "128"), ("TN", "256"), ("TK", "32"))):
+    registers, as the left one of a product that is swapped if need be, or is turned on its way."""
+    path = ROOT / "tests" / "run" / f"tf32_{name}.tc"
+    for tile in ((), (("TM", "128"), ("TN", "128"))):
         (result,) = simulate(Setting(path, tile), "sm_90a")
         assert result.module is not None
         names = {op.name for op in result.module.kernels[0].ops()}

@@ -28,6 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import field, replace
+from math import prod
 
 from tritonc.analysis.affine import Affine, Affinity, Bound, Counter, Iteration
 from tritonc.analysis.axis import axis_info
@@ -219,15 +220,23 @@ def forward(strip: Strip, signs: Signs) -> bool:
     """
     starts = [None if i in strip.windows else start for i, start in enumerate(strip.all_starts)]
     steps = [step for i, step in enumerate(strip.steps) if i not in strip.windows]
-    extents = {monomial[0] for start, extent in zip(starts[:2], strip.extents, strict=True)
-               if extent is not None and len(extent.terms) == 1 and (
-                   start is None or signs.positive(start))
-               for monomial, n in extent.terms if len(monomial) == 1 and n > 0}
-    known = Signs(signs.known | extents, below=signs.below) if extents else signs
+    known = _bounded(starts[:2], strip.extents, signs)
     return all(known.positive(polynomial) for polynomial in (
         *steps, strip.stride, *(stride for _, stride in strip.depth),
         *(start for axis, start in enumerate(starts)
           if start is not None and axis not in strip.before)))
+
+
+def _bounded(starts: Sequence[Linear | None], extents: Sequence[Linear | None], signs: Signs
+             ) -> Signs:
+    """The signs with those of values that are extents: where one is negative, nothing is accessed.
+    """
+    found = {monomial[0] for start, extent in zip(starts, extents, strict=True)
+             if extent is not None and len(extent.terms) == 1 and (
+                 start is None or signs.positive(start))
+             for monomial, n in extent.terms if len(monomial) == 1 and n > 0}
+    return Signs(signs.known | found, below=signs.below,
+                 multiples=signs.multiples) if found else signs
 
 
 def _deepened(strip: Strip, size: int, affinity: Affinity) -> Strip | str:
@@ -241,6 +250,7 @@ def _deepened(strip: Strip, size: int, affinity: Affinity) -> Strip | str:
     before: set[int] = set()
     origin, signs = Linear(), affinity.signs
     starts, extents = list(strip.starts), list(strip.extents)
+    bounded = _bounded(starts, extents, signs)
     for axis, unit in ((1, strip.stride), (0, number(1))):
         for monomial, n in starts[axis].terms:
             numbers = [v for v in monomial if v.op is not None]
@@ -249,7 +259,7 @@ def _deepened(strip: Strip, size: int, affinity: Affinity) -> Strip | str:
             anywhere = axis in strip.windows
             small = not anywhere and all(map(signs.fits, monomial)) and (len(monomial) < 2 or (
                 axis == 1 and extents[axis] is None and len(others) < 2))
-            earlier = _from_table(term * unit, numbers, size, affinity)
+            earlier = _from_table(term * unit, numbers, size, affinity, bounded)
             if not (monomial or anywhere) or (small and numbers and not earlier.terms):
                 continue
             if not numbers:
@@ -277,15 +287,17 @@ def _deepened(strip: Strip, size: int, affinity: Affinity) -> Strip | str:
                    depth=tuple(depth), origin=origin, before=frozenset(before))
 
 
-def _from_table(offset: Linear, numbers: list[Value], size: int, affinity: Affinity) -> Linear:
+def _from_table(offset: Linear, numbers: list[Value], size: int, affinity: Affinity, signs: Signs
+                ) -> Linear:
     """The stride of an offset that is one number from the loop, of any sign, times what is so
     large that memory holds fewer than BEFORE of it, or 0; no stride if it is not that."""
     if len(offset.terms) != 1 or len(numbers) != 1:
         return Linear()
     (monomial, n), = offset.terms
     others = tuple(v for v in monomial if v is not numbers[0])
-    unsure = numbers[0] in affinity.inside and not affinity.signs.holds(numbers[0])
-    known = n * size * BEFORE >= LARGEST and all(map(affinity.signs.holds, others))
+    unsure = numbers[0] in affinity.inside and not signs.holds(numbers[0])
+    least = n * prod(signs.multiples.get(v, 1) for v in others)  # where it is 0, all is masked
+    known = least * size * BEFORE >= LARGEST and all(map(signs.holds, others))
     return Linear(((others, n),)) if unsure and known else Linear()
 
 

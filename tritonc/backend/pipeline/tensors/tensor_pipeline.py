@@ -86,7 +86,7 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
     target: Target = context.target
     if not staged.asynchronous:
         return [], []
-    if not context.meta.get("tensor_copy", _pays(staged)):
+    if not context.meta.get("tensor_copy", _pays(staged) or _rounds(staged)):
         return [], [] if "tensor_copy" in context.meta else _all(
             staged, "this product is so small that the threads' own copies are faster")
     place = claim_place(kernel, staged.preheader)
@@ -344,6 +344,12 @@ def _pays(staged: StagedLoop) -> bool:
     """A small product alone does not: making maps takes longer than the threads' own copies."""
     blocks = [block for block in staged.loop.blocks if products_of(block.ops)]
     return len(blocks) > 1 or any(chained(block) or large(block) for block in blocks)
+
+
+def _rounds(staged: StagedLoop) -> bool:
+    """Whether operands are rounded on their way, as TMA does it: threads would have to load them to
+    registers."""
+    return any(store.attributes.get("round") for store in staged.stores)
 
 
 def _recognize(store: Op, affinity: Affinity, iteration: Iteration | None,

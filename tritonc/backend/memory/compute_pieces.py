@@ -49,7 +49,7 @@ from tritonc.backend.pipeline.staged_loop import DOTS, held_elements
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.layouts.layout import LANE_BITS
-from tritonc.ir.ops import READ, SHARED_READ, SHARED_WRITE
+from tritonc.ir.ops import READ, SHARED_READ, SHARED_WRITE, WRITE
 from tritonc.ir.types import Tile, is_float
 
 ENOUGH = 16  # registers of a tile that are worth it
@@ -146,7 +146,10 @@ def _mark(block: Block, ends: list[Op], readers: dict[Value, list[Op]], estimate
             not made_alone(last) and _by_register(last)) else None
         if last in marked or made is None or estimate.weight(made) < ENOUGH:
             continue
-        found = _leading(block, last, readers)
+        parts = _parts(block, last)
+        if last is not parts[0]:
+            continue
+        found = _leading(block, parts, readers)
         if not any(estimate.weight(op.result) >= ENOUGH and (
                 peak is None or op.result in peak) for op in found):
             continue
@@ -163,10 +166,21 @@ def _mark(block: Block, ends: list[Op], readers: dict[Value, list[Op]], estimate
     return bool(marked)
 
 
-def _leading(block: Block, last: Op, readers: dict[Value, list[Op]]) -> set[Op]:
+def _parts(block: Block, last: Op) -> list[Op]:
+    """The operation, with those that store other parts of the same tile, if no memory is written
+    between."""
+    if "bits" not in last.attributes:
+        return [last]
+    found = [op for op in block.ops if op.name == last.name and op.operands[1] is last.operands[1]]
+    between = block.ops[block.ops.index(found[0]) : block.ops.index(found[-1])]
+    return [last] if any(WRITE in op.effects for op in between) else found
+
+
+def _leading(block: Block, parts: list[Op], readers: dict[Value, list[Op]]) -> set[Op]:
     """The operations before the last one that compute for it alone; addresses are whole.  None
     where that would read a buffer while it writes another, which may take its place."""
-    found, computed, quiet, still = {last}, {last}, True, True
+    last = parts[0]
+    found, computed, quiet, still = {last}, {*parts}, True, True
     for op in reversed(block.ops[: block.ops.index(last)]):
         own = len(op.results) == 1 and bool(readers.get(op.result)) and computed.issuperset(
             readers[op.result])

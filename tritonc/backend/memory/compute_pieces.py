@@ -169,7 +169,7 @@ def _mark(block: Block, ends: list[Op], readers: dict[Value, list[Op]], estimate
 def _parts(block: Block, last: Op) -> list[Op]:
     """The operation, with those that store other parts of the same tile, if no memory is written
     between."""
-    if "bits" not in last.attributes:
+    if last.name != "shared_store" or "bits" not in last.attributes:
         return [last]
     found = [op for op in block.ops if op.name == last.name and op.operands[1] is last.operands[1]]
     between = block.ops[block.ops.index(found[0]) : block.ops.index(found[-1])]

@@ -67,14 +67,17 @@ def compute_pieces(kernel: Kernel, context: Context) -> bool:
     for block in kernel.blocks:
         ends = [*_sums(block), *(op for op in block.ops if op.name == "shared_store")] if any(
             op.name in DOTS for op in block.ops) else block.ops
-        found = estimate.pressure([block])
-        if not ends or found.registers <= room * (GENERAL if block in general else SLACK):
+        found, limit = estimate.pressure([block]), room * (GENERAL if block in general else SLACK)
+        if not ends or found.registers <= limit:
             continue
         if found.registers > SLACK * room:
             _reduce_early(block, readers)
             changed |= _mark(block, ends, readers, estimate)
-        else:
-            changed |= _mark(block, ends, readers, estimate, {value for value, _ in found.live})
+            continue
+        while found.registers > limit and _mark(
+                block, ends, readers, estimate, {value for value, _ in found.live}):
+            estimate, changed = Estimate(kernel), True
+            found = estimate.pressure([block])
     return _fence(kernel, room) or changed
 
 
@@ -150,7 +153,7 @@ def _mark(block: Block, ends: list[Op], readers: dict[Value, list[Op]], estimate
         if last is not parts[0]:
             continue
         found = _leading(block, parts, readers)
-        if not any(estimate.weight(op.result) >= ENOUGH and (
+        if not any(estimate.weight(op.result) >= ENOUGH and "piecewise" not in op.attributes and (
                 peak is None or op.result in peak) for op in found):
             continue
         marked |= found

@@ -22,8 +22,8 @@ memory if nothing is written there, too.  All of that moves to that operation, s
 accesses is the one that stands in the block.
 
 The assembler moves loads up as far as it can, beside what fills the registers already.  In general
-bodies that nearly fill them it is kept from that: accesses are marked `fenced`, and a barrier of
-the warp, which takes no time, stands before each PIECE of them.
+bodies that nearly fill them it is kept from that outside of loops: accesses are marked `fenced`,
+and a barrier of the warp stands before each PIECE of them.
 
 Must come after all passes that move or copy operations.
 """
@@ -82,12 +82,14 @@ def compute_pieces(kernel: Kernel, context: Context) -> bool:
 
 
 def _fence(kernel: Kernel, room: int) -> bool:
-    """Mark the accesses of general bodies, where they nearly fill the registers."""
+    """Mark the accesses of general bodies, where they nearly fill the registers, but for those of
+    loops: products of odd sizes take twice as long so."""
     estimate, changed = Estimate(kernel), False
     general = rare(estimate.cfg, estimate.cfg.order)
     if not general or estimate.pressure(general).registers <= FENCED * room:
         return False
-    for op in (op for block in general for op in block.ops):
+    straight = [block for block in general if block not in estimate.cfg.innermost]
+    for op in (op for block in straight for op in block.ops):
         if op.name in ("load", "store") and held_elements(op.operands[0]) >= ENOUGH and not (
                 op.attributes.keys() & _WHOLE):
             op.attributes["fenced"] = changed = True

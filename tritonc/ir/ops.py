@@ -340,8 +340,8 @@ _ROWS: list[OpInfo] = [
     OpInfo("dot", ("a", "b", "c"), rules.dot, "Matrix product plus c, batched over leading "
            "axes; c less the product with `minus`.",
            lambda m, op, a, b, c: m.dot(op, a, b, c),
-           optional=("instruction", "registers", "pairs", "contiguous", "swapped", "inner",
-                     "asked", "minus")),
+           optional=("instruction", "registers", "pairs", "contiguous", "inside", "swapped",
+                     "inner", "asked", "minus")),
     # hints and checks
     OpInfo("assume_multiple", ("a",), rules.multiple,
            "a, which is a multiple of `n` (bytes, for a pointer), not less than `least` and not "

@@ -11,6 +11,7 @@ their rows in the caches.  So it is where much is computed of each element, and 
 turns at addresses that are loaded.  Where programs ask each other for what they have found, few
 threads have many elements each: more programs are resident with so many registers, and their warps
 wait for fewer.  So it is where axes are split and joined again and again, as by butterflies.
+Where loops reduce what they hold, and load nothing, a warp has a whole row if its threads can.
 Few threads per program leave the number of programs on a processor to the hardware.
 """
 
@@ -25,8 +26,9 @@ from tritonc.analysis.row_loops import (
     adds_taps,
     adds_to_loaded,
     asks_programs,
-    columns_alone,
     crosses,
+    few_columns,
+    reduces_held,
     reducing_passes,
     scans_columns,
     several_passes,
@@ -129,7 +131,7 @@ def _wanted_threads(kernel: Kernel) -> int:
         return largest // CROSSED
     # Few programs of long loops: the least element of each of 6000 columns of 4000 halves 460 us by
     # 4 elements of a thread, 314 by one; 16384 gated recurrences of 2048 steps 430 and 364 (H200).
-    if largest <= FEW_COLUMNS and columns_alone(kernel, cfg) and all(
+    if largest <= FEW_COLUMNS and few_columns(kernel, cfg) and all(
             len(shape(r.type)) < 2 for op in kernel.ops() for r in op.results):
         return largest
     if not held and _steps(kernel, largest) > MANY_STEPS:
@@ -148,8 +150,11 @@ def _wanted_threads(kernel: Kernel) -> int:
     # Of what taps read again in other rows, a thread has twice as many: depthwise_time by 16 x 128
     # halves 0.246 ms, 0.220 so (H200).
     again = not windows and (adds_taps(kernel, cfg) or overlapping_loads(kernel))
-    each = FUNCTION_BYTES if by_function else ROW_BYTES if reduced or again else BYTES
-    return largest // min(MOST_ELEMENTS, each // size, max(1, HELD_WORDS // max(1, held)))
+    bytes_ = FUNCTION_BYTES if by_function else ROW_BYTES if reduced or again else BYTES
+    each = MOST_ELEMENTS if reduces_held(cfg, largest) else bytes_ // size
+    each = min(MOST_ELEMENTS, each, max(1, HELD_WORDS // max(1, held)))
+    # As warps are powers of two, of ten a thread would get sixteen.
+    return largest // (each if each < STEPS_ELEMENTS else 1 << each.bit_length() - 1)
 
 
 def _adds_rows(op: Op) -> bool:
@@ -264,4 +269,5 @@ def dot_threads(op: Op, places: int = 0) -> int:
         most = 2 if {"registers", "swapped"} & set(op.attributes) else 4  # operands want room too
         return 128 * warpgroups(extents[0], prod(extents[1:]), places, most)
     words = prod(extents) * max(1, row.accumulator.bits // 32)
-    return max(words // matrix.ACCUMULATORS, min(FEW, words // FRAGMENT), 32 * prod(extents[:-2]))
+    batch = 1 if op.attributes.get("inside") else prod(extents[:-2])
+    return max(words // matrix.ACCUMULATORS, min(FEW, words // FRAGMENT), 32 * batch)

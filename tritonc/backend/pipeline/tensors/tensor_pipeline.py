@@ -27,7 +27,7 @@ from tritonc.backend.dots.together import chained, fed, large
 from tritonc.backend.dots.together import products as products_of
 from tritonc.backend.launch.persist import counts_programs
 from tritonc.backend.pipeline.channel import Boxes, Channel, Means, by_threads
-from tritonc.backend.pipeline.loop_products import handed_over, products
+from tritonc.backend.pipeline.loop_products import beside_products, handed_over, products
 from tritonc.backend.pipeline.loop_slice import find_slice
 from tritonc.backend.pipeline.staged_loop import (
     StagedLoop,
@@ -43,9 +43,9 @@ from tritonc.backend.pipeline.stages import (
     RELEASED_STAGES,
     WARPGROUP,
     copied_stages,
-    half_stages,
     most_stages,
     others_beside,
+    shared_stages,
 )
 from tritonc.backend.pipeline.tensors.bring_up import bring_up, computed_at
 from tritonc.backend.pipeline.tensors.region_ring import RegionRewrite, needed_beside, region
@@ -115,8 +115,16 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
                     len(groups) == 1 and (alone or context.meta.get("copier") == 1)))
                 and registers(kernel.attributes["num_warps"], target) is not None
                 and bool(context.meta.get("copier", _pays(staged))))
-    ring = _region(kernel, staged, others, infos, groups, boxes, place, target, bool(
-        part.loads)) if separate and context.meta.get("continued", 1) else None
+    ring, single = None, list[int]()
+    if separate and context.meta.get("continued", 1):
+        if len(groups) > 1 and kernel.attributes.get("one_stage"):
+            single = beside_products(kernel, staged)
+        staged.single = [allocation(staged.stores[i].operands[0])[0] for i in single]
+        parted = [[i for i in group if i not in single] for group in groups]
+        parted += [single] if single else []
+        ring = _region(kernel, staged, others, infos, parted, boxes, place, target,
+                       bool(part.loads))
+        groups, staged.single = (groups, ()) if ring is None else (parted, staged.single)
     staged.beside = staged.beside if ring is not None else 0
     # A producer warp starts once, and so does its ring, in which alone it loads numbers.
     separate &= ring is not None or (
@@ -132,9 +140,10 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
     followers: list[RegionRewrite] = []
     if ring is not None:
         followers, fixed, fixed_stages = ring
-        rewrite = RegionRewrite(kernel, staged, part, [*channels, *fixed], stages, 0)
+        rewrite = whole = RegionRewrite(kernel, staged, part, [*channels, *fixed], stages, 0)
         rewrite.followers, rewrite.fixed, rewrite.fixed_stages = followers, fixed, fixed_stages
         rewrite.shares = range(len(groups))
+        whole.single = [len(groups) - 1] if staged.single else ()
         rewrite.outer = staged.loop.parent  # whose first turn is known to come
     outer = rewrite.outer
     rewrite.place, rewrite.moving = place, moving
@@ -147,6 +156,7 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
         rewrite.warm_fixed = rewrite.fixed
     for later in followers:
         later.stages, later.place, later.separate = stages, place, True
+        later.single = whole.single
         later.moving = _moving(later.channels, later.staged, cfg)
         context.remark("pipeline", "loop pipelined: TMA loads share the buffers of the loop "
                        "before", later.span)
@@ -187,7 +197,7 @@ def _stages(kernel: Kernel, staged: StagedLoop, context: Context, groups: list[l
     if len(groups) > 1:
         stages = min(stages, RELEASED_STAGES)
     elif not alone and not separate:
-        stages = min(stages, half_stages(staged, context.target))
+        stages = min(stages, shared_stages(kernel, staged, context.target))
     return stages, least
 
 

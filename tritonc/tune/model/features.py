@@ -206,6 +206,12 @@ def _left(dot: Op, block: Block) -> str:
 def _computed(kernel: Kernel, cfg: Cfg, dot: Op) -> tuple[bool, bool]:
     """Whether where each operand is follows from quotients, beyond what its tile repeats: threads
     copy it."""
+    inner = {phi for loop in cfg.loops if loop.parent is not None
+             and loop.parent is cfg.innermost.get(cfg.block_of[dot]) for phi in loop.header.phis()}
+    left, right = (not inner.isdisjoint(slice_of([operand], None, ("dot", "phi", "load"), False))
+                   for operand in dot.operands[:2])
+    if left or right:  # threads make it in a loop of each step
+        return left, right
     loads = gathered(dot)
     runs = _runs(kernel, cfg) if loads else None
     if runs is None:

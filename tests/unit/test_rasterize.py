@@ -10,11 +10,21 @@ from numpy.typing import NDArray
 from passes_on_text import kernel
 from rewriting import parse
 
-from tritonc.backend.launch.rasterize import COLUMNS, GROUP, _banded, _longest_first, trend
+from tritonc.backend.launch.rasterize import (
+    COLUMNS,
+    GROUP,
+    _banded,
+    _evened,
+    _longest_first,
+    _own,
+    trend,
+)
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.interp.interpreter import Memory, run
 from tritonc.ir.build import Builder
 from tritonc.ir.core import Block, Module, Value
+
+PROCESSORS = 132
 
 
 @pytest.mark.parametrize("start, end, predicate, expected", [
@@ -71,7 +81,8 @@ def numbers(rows: int, columns: int, order: Callable[[Builder], tuple[Value, Val
     k.entry.ops[:0] = before.ops
     memory, found = Memory(), np.full(rows * columns, -1, np.int32)
     address = memory.allocate(found, "o")
-    run(Module([k]), "k", [address], memory, (rows, columns), table=ALL_OPS)
+    run(Module([k]), "k", [address], memory, (rows, columns), table=ALL_OPS, handlers={
+        "get_num_multiprocessors": lambda frame, op: np.int32(PROCESSORS)})
     found = memory.read(address)
     assert sorted(found) == list(range(rows * columns))
     return found
@@ -97,3 +108,19 @@ def test_every_instance_comes_once_and_the_longest_first(rows: int, columns: int
         at = np.flatnonzero(band)
         assert (at == at[0] + np.arange(at.size)).all()  # together
         assert (np.diff(order[band]) * grows <= 0).all()
+
+
+@pytest.mark.parametrize("rows, columns, even, stays", [
+    (16, 32, 1.04, True), (18, 32, 1.06, False), (65, 32, 1.01, False), (20, 24, 1.03, False),
+    (32, 16, 1.01, False), (15, 36, 1.05, False), (64, 64, 1.04, True),
+    (63, 64, 1.1, True), (17, 128, 1.35, True)])
+@pytest.mark.parametrize("grows", [1, -1])
+def test_persistent_blocks_get_even_work(rows: int, columns: int, even: float, stays: bool,
+                                         grows: int) -> None:
+    """In the order of the numbers, where that is even."""
+    found = numbers(rows, columns, lambda b: _evened(b, _own(b), grows))
+    assert (found == np.arange(rows * columns)).all() == stays
+    work = found % rows + 1 if grows > 0 else rows - found % rows
+    shares = [work[first::2 * PROCESSORS].sum() + work[last::2 * PROCESSORS].sum()
+              for first in range(PROCESSORS) for last in [2 * PROCESSORS - 1 - first]]
+    assert max(shares) * PROCESSORS <= even * work.sum()

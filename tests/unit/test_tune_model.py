@@ -185,6 +185,13 @@ def test_entries_for_rows_of_two_arrays() -> None:
         ((8192, 8, 2), 8192)]
 
 
+def test_entries_for_rows_of_two_halves() -> None:
+    """Two parts of one array are two."""
+    lowering = Lowering(ROWS.replace("x[row + n + r]", "x[row + n + r] * x[row + n + r + N / 2]"))
+    found = row_entries(lowering.space, lambda b: lowering(b).kernels[0], lowering.choose())
+    assert [row.binding.get("min_blocks") for row in found][:3] == [None, None, 8]
+
+
 ONCE = """
 const tunable int T = {1024, 4096, 8192};
 kernel void f(const half* x, const half* z, float* y, int N) {
@@ -357,6 +364,10 @@ kernel void sums(const {kind}* x, float* y, int K, int N) {{
     ("instance_norm", {"T": 1024}),  # warps would wait for each other in each iteration
     ("hamming", {"TM": 64, "TN": 64}),  # lines that meet
     ("compare_strings", {"T": 256}),  # a loop that `break` ends, when all elements are done
+    ("class_map", {"T": 1024}),  # columns of many programs
+    ("gated_recurrence", {"TD": 128}),  # and of programs that wait for themselves
+    ("softmax_causal_back", {"T": 512}),  # rows that are not equally long
+    ("segment_softmax", {"T": 16}),  # most runs are short, of few columns, too
     ("mm_double", {"TM": 64, "TN": 128, "TK": 16}),  # sums of doubles take two registers
 ])
 def test_tiles_of_kernels_without_a_choice_of_their_own(name: str, tile: dict[str, int]) -> None:

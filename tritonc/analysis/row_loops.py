@@ -26,8 +26,14 @@
                      for the one before it, so there had better be few programs
     columns_alone    loops go from row to row, by a stride that only parameters know, with a line of
                      columns: there are as many programs as pieces of columns
+    few_columns      the same, where programs are numbered along that axis alone, or where each row
+                     waits for the one before it: there may be few programs
     combines_rows    such loops only add rows up, or pick elements of them: `widen_loops` has warps
                      share the rows
+    uneven_passes    several passes over rows whose length depends on which program it is, or on
+                     data
+    reduces_held     a loop that loads no tiles reduces some: in each iteration warps that share a
+                     row would wait for each other
     counts_in_loops  histograms are made in a loop
     adds_to_few      a program adds what it found to one address, or to those that loaded numbers
                      name, and asks for no old value: the fewer programs, the fewer additions
@@ -51,7 +57,7 @@ from tritonc.analysis.values import int_of, origin, slice_of
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Kernel, Op, Value, uses
 from tritonc.ir.rules import REDUCTIONS
-from tritonc.ir.types import Pointer, Tile, element, is_float, shape
+from tritonc.ir.types import I1, Pointer, Tile, element, is_float, shape
 
 _FEW_LOADS = 3
 _NUMBERED = ("get_program_id", "get_global_range")
@@ -86,6 +92,13 @@ def loaded_again(kernel: Kernel, cfg: Cfg) -> dict[Value, Op]:
             found[place] = op
         before.append(loop)
     return found
+
+
+def uneven_passes(kernel: Kernel, cfg: Cfg) -> bool:
+    """Whether programs make several passes over rows that are not equally long."""
+    return several_passes(kernel, cfg) and not all(
+        same_for_all(loop) for block, loop in cfg.innermost.items()
+        if any(op.name == "load" and isinstance(op.result.type, Tile) for op in block.ops))
 
 
 def _beside(loop: Loop, other: Loop) -> Loop:
@@ -215,6 +228,15 @@ def recurrence(kernel: Kernel, cfg: Cfg) -> bool:
     return False
 
 
+def reduces_held(cfg: Cfg, largest: int) -> bool:
+    """Whether a loop that loads no tiles reduces some of more than half of `largest` elements."""
+    return any(
+        any(op.name == "reduce" and 2 * prod(shape(op.operands[0].type)) > largest
+            and op.result.type != I1 for op in loop.ops())
+        and not any(op.name == "load" and shape(op.result.type) for op in loop.ops())
+        for loop in cfg.loops)
+
+
 def asks_programs(kernel: Kernel, cfg: Cfg) -> bool:
     """Whether a loop without tiles has atomics on scalars, or loads that are volatile."""
     for loop in cfg.loops:
@@ -246,6 +268,12 @@ def columns_alone(kernel: Kernel, cfg: Cfg) -> bool:
                if op.name == "load" and isinstance(t := op.result.type, Tile)]
     return bool(loading) and all(len(t.shape) == 1 and walks_rows(loop, False)
                                  for loop, t in loading)
+
+
+def few_columns(kernel: Kernel, cfg: Cfg) -> bool:
+    """Whether there may be few programs with columns alone."""
+    axes = {op.attributes["axis"] for op in kernel.ops() if op.name in _NUMBERED}
+    return columns_alone(kernel, cfg) and (len(axes) < 2 or waits_for_itself(kernel, cfg))
 
 
 def combines_rows(kernel: Kernel, cfg: Cfg) -> bool:

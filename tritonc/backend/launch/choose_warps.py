@@ -11,6 +11,7 @@ their rows in the caches.  So it is where much is computed of each element, and 
 turns at addresses that are loaded.  Where programs ask each other for what they have found, few
 threads have many elements each: more programs are resident with so many registers, and their warps
 wait for fewer.  So it is where axes are split and joined again and again, as by butterflies.
+Where loops reduce what they hold, and load nothing, a warp has a whole row if its threads can.
 Few threads per program leave the number of programs on a processor to the hardware.
 """
 
@@ -25,8 +26,9 @@ from tritonc.analysis.row_loops import (
     adds_taps,
     adds_to_loaded,
     asks_programs,
-    columns_alone,
     crosses,
+    few_columns,
+    reduces_held,
     reducing_passes,
     scans_columns,
     several_passes,
@@ -128,7 +130,7 @@ def _wanted_threads(kernel: Kernel) -> int:
         return largest // CROSSED
     # Few programs of long loops: the least element of each of 6000 columns of 4000 halves 460 us by
     # 4 elements of a thread, 314 by one; 16384 gated recurrences of 2048 steps 430 and 364 (H200).
-    if largest <= FEW_COLUMNS and columns_alone(kernel, cfg) and all(
+    if largest <= FEW_COLUMNS and few_columns(kernel, cfg) and all(
             len(shape(r.type)) < 2 for op in kernel.ops() for r in op.results):
         return largest
     if not held and _steps(kernel, largest) > MANY_STEPS:
@@ -150,8 +152,11 @@ def _wanted_threads(kernel: Kernel) -> int:
     if taps and _whole_taps(kernel, cfg):
         return largest // PASS_ELEMENTS
     again = taps or (not windows and overlapping_loads(kernel))
-    each = FUNCTION_BYTES if by_function else ROW_BYTES if reduced or again else BYTES
-    return largest // min(MOST_ELEMENTS, each // size, max(1, HELD_WORDS // max(1, held)))
+    bytes_ = FUNCTION_BYTES if by_function else ROW_BYTES if reduced or again else BYTES
+    each = MOST_ELEMENTS if reduces_held(cfg, largest) else bytes_ // size
+    each = min(MOST_ELEMENTS, each, max(1, HELD_WORDS // max(1, held)))
+    # As warps are powers of two, of ten a thread would get sixteen.
+    return largest // (each if each < STEPS_ELEMENTS else 1 << each.bit_length() - 1)
 
 
 def _whole_taps(kernel: Kernel, cfg: Cfg) -> bool:

@@ -162,9 +162,9 @@ def _form_of(kernel: Kernel, cfg: Cfg) -> str:
     if any(op.name == "dot" for op in kernel.ops()):
         return ""
     for name in ("chains_programs", "ends_by_tile", "recurrence", "crosses", "combines_rows",
-                 "columns_alone", "segments", "sums_columns", "several_passes", "reducing_passes",
-                 "adds_tiles", "counts_in_loops", "adds_to_few", "takes_turns",
-                 "windows_of_bytes"):
+                 "few_columns", "segments", "sums_columns", "uneven_passes", "several_passes",
+                 "reducing_passes", "adds_tiles", "counts_in_loops", "adds_to_few",
+                 "takes_turns", "windows_of_bytes"):
         if getattr(row_loops, name)(kernel, cfg):
             nested = name.endswith("passes") and any(loop.depth > 1 for loop in cfg.loops)
             if name == "adds_tiles":

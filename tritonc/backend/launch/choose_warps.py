@@ -87,8 +87,9 @@ def choose_warps(kernel: Kernel, context: Context) -> bool:
     if "num_warps" in kernel.attributes:
         return False
     places = {} if "cluster" in kernel.attributes else _places(kernel)  # blocks of those are few
+    phis = [op for op in kernel.ops() if op.name == "phi" and shape(op.result.type)]
     dots = [threads for block in places or kernel.blocks
-            if (threads := _block_threads(block, max(places.values(), default=0)))]
+            if (threads := _block_threads(block, max(places.values(), default=0), phis))]
     threads = max(dots) if dots else _wanted_threads(kernel)
     kernel.attributes["num_warps"] = _warps(threads)
     return True
@@ -211,16 +212,17 @@ def _most(kernel: Kernel, largest: int, weight: Callable[[Op], int]) -> int:
                    and 2 * op.result.type.size > largest) for block in kernel.blocks)
 
 
-def _block_threads(block: Block, places: int) -> int:
+def _block_threads(block: Block, places: int, phis: list[Op]) -> int:
     """The threads that the dots of a block want: what they hold, they hold together.
 
     wgmma alone has a say of its own, as many warpgroups as it has rows for.  For mma.sync threads
-    compute operands in registers before they store them.
+    compute operands in registers before they store them.  What a loop adds to a sum of its own is
+    held beside that, twice as much.
     """
     dots = [op for op in block.ops if op.name == "dot"]
-    wanted = [dot_threads(op, places) for op in dots]
     if any(map(matrix.on_wgmma, dots)):
-        return max(wanted)
+        return max(dot_threads(op, places) for op in dots)
+    wanted = [dot_threads(op, places) * (1 + _summed_apart(op, phis)) for op in dots]
     inside = set(block.ops)
     made = [v.type for op in dots if "instruction" in op.attributes for v in op.operands[:2]
             if any(each.name == "channel" for each in slice_of([v], inside, ("dot",)))]
@@ -229,6 +231,13 @@ def _block_threads(block: Block, places: int) -> int:
               if any(each.name == "load" for each in slice_of([v], inside, ("dot",)))]
     size = sum(prod(shape(t)) * scalar(t).bytes for t in copied)
     return max(sum(wanted), min(MAKING, words // MADE), min(FEW, size // COPIED))
+
+
+def _summed_apart(dot: Op, phis: list[Op]) -> bool:
+    """Whether a loop carries a sum to which a product is added after it is scaled, or the like."""
+    return constant_of(dot.operands[2]) is not None and any(
+        phi.result.type == dot.result.type and dot in slice_of(phi.operands, ends=("dot", "phi"))
+        for phi in phis)
 
 
 def _places(kernel: Kernel) -> dict[Block, int]:

@@ -22,8 +22,10 @@ from tritonc.ir.core import Op
 
 def emit_op(f: FunctionEmitter, emitter: Emitter, op: Op, machine: Machine) -> None:
     """Emit an operation, now or, for a part of a tile that comes piece by piece, on use."""
-    mine = bool(op.attributes.get("piecewise")) and op.pure
-    if op.name == "shared_store" or (not mine and f.fetch.keys().isdisjoint(op.operands)):
+    later = op.attributes.get("piecewise") or op.attributes.get("late")
+    mine, fenced = later and op.pure, not later and op.attributes.get("fenced")
+    if op.name in ("store", "shared_store") or not (
+            mine or fenced or not f.fetch.keys().isdisjoint(op.operands)):
         emitter(f, op)
         return
     f.values[op.result] = found = f.blank(op.result.type)
@@ -34,9 +36,16 @@ def emit_op(f: FunctionEmitter, emitter: Emitter, op: Op, machine: Machine) -> N
     wanted = members(f.wanted(op.result))
     for i in range(0, len(wanted), PIECE):
         label = f.label
+        if fenced:
+            fence_accesses(f)
         compute(sum(1 << r for r in wanted[i : i + PIECE]))
         if f.label != label:
             _keep_in_place(f, op, found, wanted[i : i + PIECE])
+
+
+def fence_accesses(f: FunctionEmitter) -> None:
+    """Keep the assembler from moving accesses over this: the threads of the warp meet."""
+    f.convergent("llvm.nvvm.bar.warp.sync", "void", "i32 -1")
 
 
 _CONSTRAINTS = {"float": "f", "i32": "r"}

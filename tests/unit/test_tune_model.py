@@ -128,6 +128,17 @@ def test_words_across_k_come_as_whole_sectors() -> None:
     assert delivered(wide) == stage_bytes(wide)
 
 
+def test_products_without_a_loop_leave_room_for_other_blocks() -> None:
+    text = """
+const tunable int T = {64, 128, 256};
+kernel void f(const half* x, const half* w, half* y) {
+  int p[T] = get_global_range(0), i[64] = 0 ... 64;
+  half h[T, 64] = max(dot(x[p[:, newaxis] * 64 + i], w[i[:, newaxis] * 64 + i]), 0);
+  y[p[:, newaxis] * 64 + i] = dot(h, w[4096 + i[:, newaxis] * 64 + i]);
+}"""
+    assert Lowering(text).choose("sm_90a") == {"T": 128}
+
+
 def test_segments_are_short() -> None:
     """A loop that begins and ends at loaded numbers."""
     text = """

@@ -160,7 +160,7 @@ def _form_of(kernel: Kernel, cfg: Cfg) -> str:
     """A word for what decides on tiles beside their extents; "" for nothing.  The first that holds:
     how many programs there are, as where columns are summed, goes before how often each loads."""
     if any(op.name == "dot" for op in kernel.ops()):
-        return ""
+        return "" if cfg.loops else "once"
     for name in ("chains_programs", "ends_by_tile", "recurrence", "crosses", "combines_rows",
                  "few_columns", "segments", "sums_columns", "uneven_passes", "several_passes",
                  "reducing_passes", "adds_tiles", "counts_in_loops", "adds_to_few",

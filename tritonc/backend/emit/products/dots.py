@@ -12,10 +12,10 @@ those of complex numbers do, go through k together.
 
 from __future__ import annotations
 
+from tritonc.backend.emit.accesses.pieces import keep
 from tritonc.backend.emit.accesses.shared import SharedTile
 from tritonc.backend.emit.body import helper_function
 from tritonc.backend.emit.elements.casts import convert_float, round_to_tf32
-from tritonc.backend.emit.accesses.pieces import keep
 from tritonc.backend.emit.function import Emitter, FunctionEmitter
 from tritonc.backend.emit.literals import llvm_type
 from tritonc.backend.emit.warps import operand_word

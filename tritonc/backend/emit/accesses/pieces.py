@@ -52,11 +52,15 @@ _CONSTRAINTS = {"float": "f", "i32": "r"}
 
 
 def _keep_in_place(f: FunctionEmitter, op: Op, found: Names, now: tuple[int, ...]) -> None:
-    t = f.type(op.result)
-    if t in _CONSTRAINTS:
-        for r in now:
-            found[r] = f.asm(t, "", [f"={_CONSTRAINTS[t]}"], [("0", f"{t} {found[r]}")],
-                             memory=False)
+    for r in now:
+        found[r] = keep(f, f.type(op.result), found[r])
+
+
+def keep(f: FunctionEmitter, t: str, name: str) -> str:
+    """The operand as LLVM has to compute it here."""
+    if t not in _CONSTRAINTS or not name:
+        return name
+    return f.asm(t, "", [f"={_CONSTRAINTS[t]}"], [("0", f"{t} {name}")], memory=False)
 
 
 def _compute(f: FunctionEmitter, emitter: Emitter, op: Op, machine: Machine, found: Names,

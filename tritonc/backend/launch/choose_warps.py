@@ -17,9 +17,10 @@ Few threads per program leave the number of programs on a processor to the hardw
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from math import log2, prod
 
+from tritonc.analysis.affine import Affinity
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.quotients import gathered
 from tritonc.analysis.registers.liveness import Liveness
@@ -58,9 +59,6 @@ MAKING = 256  # while it has no more threads than this
 # Bytes of operands that a thread of mma.sync copies in an iteration, of at most FEW.  H200, pages
 # of 32 rows, 4 queries a key, 64 rows an iteration: 215 us by 64 threads, 202 by 128, 176 a copy.
 COPIED = 256
-# Bytes for which each counts that is loaded at several distances, and computed packed.  Edges of
-# bytes on an H200: 69 us by 16 elements of a thread, 74 by 8, 78 by 32.
-WINDOW_BYTES = 2
 BYTES = 32  # of memory per thread, of the largest tile otherwise,
 ROW_BYTES = 64  # or if it is reduced,
 FUNCTION_BYTES = 128  # or reduced by a function, and that is all: threads had better call it alone,
@@ -69,10 +67,10 @@ MOST_ELEMENTS = 32  # of which each takes a register,
 # and more of them where loops hold several tiles, or doubles.  H200: gradients of an RMS norm hold
 # sums and weights of rows of 4096: by 32 elements 68.5 us, by 16 55.5.
 HELD_WORDS = 32
-# Where loops hold nothing, of words that are loaded of its elements, with a share of those that
-# are no longer live.  H200: a wave by 25 points of 128 x 8 floats 658 us by 16 elements of a
+# Where loops hold nothing, of words that are loaded of its elements and live, with a share of all
+# that do not lie beside others.  H200: a wave by 25 points of 128 x 8 floats 658 us by 16 elements of a
 # thread, 313 by 4; inverses of 4 x 4 floats 73 by 4, 58 by 2.
-LOADED_WORDS, EARLY = 64, 0.3
+LOADED_WORDS, EARLY = 48, 0.3
 MANY_STEPS = 96  # operations of an element, such as a random number's: fewer elements live at once,
 STEPS_ELEMENTS = 8  # and more warps have something to do
 # Steps that one like an exponential counts for.  H200: focal loss of floats 121 us by 4 elements,
@@ -123,7 +121,7 @@ def _wanted_threads(kernel: Kernel) -> int:
     moved = [pointee(op.operands[0].type) for op in kernel.ops() if op.name in ("load", "store")
              and 2 * prod(shape(op.operands[0].type)) > largest]
     windows = windows_of_bytes(kernel, cfg)
-    size = WINDOW_BYTES if windows else max((scalar(t).bytes for t in moved), default=4)
+    size = 4 if windows else max((scalar(t).bytes for t in moved), default=4)
     held = max(sum(max(1, element(t).bytes // 4) for t in types if shape(t)
                    and 2 * prod(shape(t)) > largest) for types in _held(kernel, cfg))
     reduced = any(op.name in ("reduce", "reduce_with") and 2 * prod(
@@ -173,8 +171,13 @@ def _wanted_threads(kernel: Kernel) -> int:
 
 def _loaded_words(kernel: Kernel, cfg: Cfg, largest: int) -> float:
     """The words loaded of each element of tiles of the largest size that live in a fast body, where
-    the most do, and a part of all that its block loads: the assembler loads early."""
-    live, left = Liveness(cfg), set(rare(cfg, cfg.order))
+    the most do, and a part of all rows that its block loads: the assembler loads early."""
+    live, left, affinity = Liveness(cfg), set(rare(cfg, cfg.order)), Affinity()
+
+    def row(value: Value) -> Hashable:
+        form = affinity.of(value.op.operands[0]) if value.op is not None else None
+        return value if form is None else (
+            form.base, form.strides, *(term for term in form.offset.terms if term[0]))
 
     def words(values: Iterable[Value]) -> float:
         return sum(element(v.type).bytes / 4 for v in values if isinstance(v.type, Tile)
@@ -189,7 +192,8 @@ def _loaded_words(kernel: Kernel, cfg: Cfg, largest: int) -> float:
             total += words(before) - words(v for v in op.results if v in now)
             now = (now | before) - {*op.results}
             found = max(found, total)
-        most = max(most, found + EARLY * words(v for op in block.ops for v in op.results))
+        rows = {row(op.result): op.result for op in block.ops if op.name == "load"}
+        most = max(most, found + EARLY * words(rows.values()))
     return most
 
 

@@ -68,8 +68,8 @@ MOST_ELEMENTS = 32  # of which each takes a register,
 # sums and weights of rows of 4096: by 32 elements 68.5 us, by 16 55.5.
 HELD_WORDS = 32
 # Where loops hold nothing, of words that are loaded of its elements and live, with a share of all
-# that do not lie beside others.  H200: a wave by 25 points of 128 x 8 floats 658 us by 16 elements of a
-# thread, 313 by 4; inverses of 4 x 4 floats 73 by 4, 58 by 2.
+# that do not lie beside others.  H200: a wave by 25 points of 128 x 8 floats 658 us by 16 elements
+# of a thread, 313 by 4; inverses of 4 x 4 floats 73 by 4, 58 by 2.
 LOADED_WORDS, EARLY = 48, 0.3
 MANY_STEPS = 96  # operations of an element, such as a random number's: fewer elements live at once,
 STEPS_ELEMENTS = 8  # and more warps have something to do

@@ -16,6 +16,7 @@ from tritonc.backend.launch.rasterize import (
     _banded,
     _evened,
     _longest_first,
+    _numbers,
     _own,
     trend,
 )
@@ -67,24 +68,30 @@ done:
     assert found == (expected or 0)
 
 
-def numbers(rows: int, columns: int, order: Callable[[Builder], tuple[Value, Value]]
+def numbers(rows: int, columns: int, order: Callable[[Builder], tuple[Value, ...]], planes: int = 1
             ) -> NDArray[np.int32]:
     """Of each instance, as they start, the number that it gets."""
     k = parse(kernel("entry:\n  ret", "i32* %o"))
     before = Block("")
     b = Builder(before)
-    m, n = (b.value("get_program_id", axis=axis) for axis in (0, 1))
-    own = b.value("add", b.value("mul", n, b.value("get_num_programs", axis=0)), m)
-    row, column = order(b)
-    number = b.value("add", b.value("mul", column, b.value("get_num_programs", axis=0)), row)
+
+    def counted(row: Value, column: Value, *plane: Value) -> Value:
+        if plane:
+            across = b.value("get_num_programs", axis=1)
+            column = b.value("add", b.value("mul", plane[0], across), column)
+        return b.value("add", b.value("mul", column, b.value("get_num_programs", axis=0)), row)
+
+    own = counted(*(b.value("get_program_id", axis=axis) for axis in range(2 + (planes > 1))))
+    number = counted(*order(b))
     b.emit("store", b.value("addptr", k.parameters[0], own), number)
     k.entry.ops[:0] = before.ops
-    memory, found = Memory(), np.full(rows * columns, -1, np.int32)
+    grid = (rows, columns, planes)[:2 + (planes > 1)]
+    memory, found = Memory(), np.full(rows * columns * planes, -1, np.int32)
     address = memory.allocate(found, "o")
-    run(Module([k]), "k", [address], memory, (rows, columns), table=ALL_OPS, handlers={
+    run(Module([k]), "k", [address], memory, grid, table=ALL_OPS, handlers={
         "get_num_multiprocessors": lambda frame, op: np.int32(PROCESSORS)})
     found = memory.read(address)
-    assert sorted(found) == list(range(rows * columns))
+    assert sorted(found) == list(range(rows * columns * planes))
     return found
 
 
@@ -118,9 +125,23 @@ def test_every_instance_comes_once_and_the_longest_first(rows: int, columns: int
 def test_persistent_blocks_get_even_work(rows: int, columns: int, even: float, stays: bool,
                                          grows: int) -> None:
     """In the order of the numbers, where that is even."""
-    found = numbers(rows, columns, lambda b: _evened(b, _own(b), grows))
+    found = numbers(rows, columns, lambda b: _evened(
+        b, _own(b), grows, b.value("get_num_programs", axis=1)))
     assert (found == np.arange(rows * columns)).all() == stays
-    work = found % rows + 1 if grows > 0 else rows - found % rows
+    assert_even(found % rows + 1 if grows > 0 else rows - found % rows, even)
+
+
+def assert_even(work: NDArray[np.int32], even: float) -> None:
+    """That the busiest of all blocks has at most so many times the mean."""
     shares = [work[first::2 * PROCESSORS].sum() + work[last::2 * PROCESSORS].sum()
               for first in range(PROCESSORS) for last in [2 * PROCESSORS - 1 - first]]
     assert max(shares) * PROCESSORS <= even * work.sum()
+
+
+def test_two_axes_of_columns_are_even() -> None:
+    def order(b: Builder) -> tuple[Value, ...]:
+        rows, columns = (b.value("get_num_programs", axis=axis) for axis in (0, 1))
+        plane = b.value("mul", b.value("get_program_id", axis=2), b.value("mul", rows, columns))
+        return _numbers(b, 0, b.value("add", plane, _own(b)), 3, {0, 1, 2}, 1)
+
+    assert_even(numbers(20, 6, order, planes=4) % 20 + 1, 1.03)

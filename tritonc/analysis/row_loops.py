@@ -157,13 +157,16 @@ def _axes(value: Value) -> int:
 
 def segments(kernel: Kernel, cfg: Cfg) -> bool:
     """Whether a loop that loads tiles begins and ends at numbers that the program loads."""
-    for loop in cfg.loops:
-        counter = counter_of(loop)
-        loads = any(op.name == "load" and isinstance(op.result.type, Tile) for op in loop.ops())
-        if loads and counter is not None and all(
-                map(_loaded, (loop.first(counter.phi), counter.limit))):
-            return True
-    return False
+    return any(is_segment(loop) and any(
+        op.name == "load" and isinstance(op.result.type, Tile) for op in loop.ops())
+        for loop in cfg.loops)
+
+
+def is_segment(loop: Loop) -> bool:
+    """Whether a loop begins and ends at numbers that the program loads."""
+    counter = counter_of(loop)
+    return counter is not None and all(
+        map(_loaded, (loop.first(counter.phi), counter.limit)))
 
 
 def scans_columns(cfg: Cfg) -> bool:

@@ -288,15 +288,16 @@ _ROWS: list[OpInfo] = [
             "among aligned "
             "ones, from where to where all of them reach, and how many elements at its begin and "
             "end have accesses of their own; `rows`: each aligned one has the guard of any element "
-            "that it brings; `record`: a field of records, see `analysis.records`.",
+            "that it brings; `record`: a field of records, see `analysis.records`; `fenced`: the "
+            "assembler is to keep the order of its accesses.",
             {READ}, optional=("cache", "volatile", "other", "vector", "vector_axis", "alike",
-                              "late", "piecewise", "moves", "align", "ragged", "any", "window",
-                              "rises", "rows", "record")),
+                              "late", "piecewise", "fenced", "moves", "align", "ragged", "any",
+                              "window", "rises", "rows", "record")),
     _memory("store", "p value", rules.store, "Writes value to p, where the guard holds.  `ragged`: "
             "it may hold for a part of a vector; `inner`: of the elements around this one; "
-            "`record` as of load; `late`: made with the next store of these records.",
+            "`record` and `fenced` as of load; `late`: made with the next store of these records.",
             {WRITE}, optional=("cache", "vector", "vector_axis", "release", "moves", "align",
-                               "ragged", "inner", "record", "late")),
+                               "ragged", "inner", "record", "late", "fenced")),
     _memory("atomic_rmw", "p value", rules.atomic,
             "Combines memory with value by `kind` atomically; gives the old value.  `kind` load: "
             "changes nothing; store: value replaces what was there.  `order` is relaxed, acquire, "

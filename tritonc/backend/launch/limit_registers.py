@@ -52,6 +52,9 @@ def limit_registers(kernel: Kernel, context: Context) -> bool:
                 SECOND if blocks == BESIDE + 1 else 1) * available(
                     kernel, context, blocks, estimate):
             blocks -= 1  # threads would spill; five of 64 x 64 x 32 (3-D) 103 us, four 94
+        if blocks == least == 2 and live > SECOND * available(kernel, context, 2, estimate) and any(
+                op.name == "fma_dot" for op in kernel.ops()):
+            blocks = 1
     rows = blocks > 1 and not any(op.name in DOTS for op in kernel.ops())
     room = most = available(kernel, context, blocks, estimate)
     if rows and "min_blocks" in context.meta:  # an entry's, whose general body hardly ever runs

@@ -102,9 +102,15 @@ def _numbers(b: Builder, group: int, number: Value, count: int, used: set[int], 
     """The numbers along all axes of program `number`, counted along `count` of them."""
     if used == {0}:  # the source has its own order
         return (b.value("urem", number, b.value("get_num_programs", axis=0)),)
-    if count == 2:
-        return _evened(b, number, grows) if grows else _banded(b, group, number)
     rows, columns = (b.value("get_num_programs", axis=axis) for axis in (0, 1))
+    if grows:
+        every = columns if count == 2 else b.value("mul", columns, b.value(
+            "get_num_programs", axis=2))
+        m, n = _evened(b, number, grows, every)
+        return (m, n) if count == 2 else (m, b.value("urem", n, columns), b.value(
+            "udiv", n, columns))
+    if count == 2:
+        return _banded(b, group, number)
     plane = b.value("mul", rows, columns)
     within = b.value("urem", number, plane)
     return *_banded(b, group, within), b.value("udiv", number, plane)
@@ -150,8 +156,9 @@ def _banded(b: Builder, group: int, number: Value | None, back: bool = False
     return new_m, new_n
 
 
-def _evened(b: Builder, number: Value, grows: int) -> tuple[Value, Value]:
-    """The same in persistent blocks, each of which takes every other round backwards.
+def _evened(b: Builder, number: Value, grows: int, columns: Value) -> tuple[Value, Value]:
+    """The numbers in persistent blocks, each of which takes every other round backwards, where the
+    work grows or falls with the first one.
 
     In the order of the numbers, a block's rows of two such rounds make up for each other, but for
     two rounds modulo the rows of a column.  That evens out if columns are many enough for what both
@@ -162,7 +169,7 @@ def _evened(b: Builder, number: Value, grows: int) -> tuple[Value, Value]:
     of D = 128 on an H200, heads x keys: 24 x 2560 93.7 us, 67.9 by the longest, 36 x 1920 88.8,
     61.7, 32 x 8320 1131, 844, 64 x 3968 445, 431; but 128 x 2176 314, 329.
     """
-    rows, columns = (b.value("get_num_programs", axis=axis) for axis in (0, 1))
+    rows = b.value("get_num_programs", axis=0)
     blocks = b.value("get_num_multiprocessors", type=I32)
 
     def times(value: Value, number: int) -> Value:
@@ -177,16 +184,19 @@ def _evened(b: Builder, number: Value, grows: int) -> tuple[Value, Value]:
     many = b.value("and", most(b.value("mul", rows, columns), times(blocks, MANY)),
                    most(times(columns, 3), blocks))
     stays = b.value("or", even, many)
-    orders = zip(_banded(b, 0, number), _longest_first(b, grows, number), strict=True)
+    orders = zip(_banded(b, 0, number), _longest_first(b, grows, (number, columns)), strict=True)
     m, n = (b.value("select", stays, *order) for order in orders)
     return m, n
 
 
-def _longest_first(b: Builder, grows: int, number: Value | None = None) -> tuple[Value, Value]:
-    """The numbers where the work grows with the first one (1), or falls (-1)."""
-    rows, columns = (b.value("get_num_programs", axis=axis) for axis in (0, 1))
-    n, m = bands(b, _own(b), columns, rows, COLUMNS) if number is None else (
-        b.value("urem", number, columns), b.value("udiv", number, columns))
+def _longest_first(b: Builder, grows: int, of: tuple[Value, Value] | None = None
+                   ) -> tuple[Value, Value]:
+    """The numbers where the work grows with the first one (1), or falls (-1); `of` a program's
+    number, of so many columns."""
+    rows = b.value("get_num_programs", axis=0)
+    number, columns = of or (_own(b), b.value("get_num_programs", axis=1))
+    n, m = (b.value("urem", number, columns), b.value("udiv", number, columns)) if of else bands(
+        b, number, columns, rows, COLUMNS)
     # The minima change nothing, but make the numbers one value each, known not to be negative.
     n = b.value("umin", n, columns)
     if grows > 0:

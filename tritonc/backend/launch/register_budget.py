@@ -47,6 +47,7 @@ SURE = 0.92  # of a thread's registers: beside mma.sync the estimate may be so m
 # one that needs the most, so the estimate of these shall be sure.
 GENERAL = 0.85
 RECOMPUTED = 0.7  # the same where addresses are recomputed for it, which costs least
+FENCED = 0.75  # the same: where they take more, the assembler shall not move accesses
 OVER = 1.4  # times as much does not fit, however the assembler orders what is computed
 # A second block is worth some more: products of 128 x 128 by 8 warps take 129 registers if nothing
 # is said, or 127; they are 5 to 10 % faster with two blocks.  At most 32 bytes are spilled.

@@ -28,6 +28,8 @@ from collections.abc import Mapping, Sequence
 
 from tritonc.analysis.values import SPREADS, defined_by, origin
 from tritonc.backend.layout import layout_choice
+from tritonc.backend.shared.allocate_shared import fits
+from tritonc.backend.shared.shared_memory import LEFT
 from tritonc.ir.build import Builder, make_op, replace_each
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context
@@ -56,7 +58,7 @@ def compute_tables(kernel: Kernel, context: Context) -> bool:
     small = {table.name: table for table in context.tables.values()
              if table.element == I32 and table.count <= MOST_KEPT}
     kept = {name: formula_of(small[name].data or []) for loop in cfg.loops
-            for name in _keep(kernel, loop, small)}
+            for name in _keep(kernel, loop, small, context.target.shared_per_block - LEFT)}
 
     def computed(load: Op, build: Builder) -> Value | None:
         if not isinstance(load.result.type, Tile) or build.block in cfg.innermost:
@@ -74,24 +76,29 @@ def compute_tables(kernel: Kernel, context: Context) -> bool:
     return bool(kept)
 
 
-def _keep(kernel: Kernel, loop: Loop, tables: Mapping[str, ConstantTable]) -> list[str]:
+def _keep(kernel: Kernel, loop: Loop, tables: Mapping[str, ConstantTable], room: int
+          ) -> list[str]:
     """Let a loop read tables in shared memory, if it has products on CUDA cores; their names."""
     body, before = loop.latch, loop.preheader
     if body is None or before is None or all(op.name != "fma_dot" for op in body.ops):
         return []
+    loads = {op: _table(op) for op in body.ops if _table(op) in tables
+             and isinstance(op.result.type, Tile)}
     buffers: dict[str, Value] = {}
+    for op, name in loads.items():
+        places = sum(_places(tables[n]) for n in {*buffers, name})
+        if name not in buffers and fits(kernel, room, places * I32.bytes):
+            end = Builder(before, len(before.ops) - 1, op.span)
+            buffers[name] = _filled(kernel, end, tables[name])
     found: dict[Value, Value] = {}
     build, old = Builder(body), body.ops
     body.ops = []
     for op in old:
-        table = tables.get(_table(op))
-        if table is None or not isinstance(op.result.type, Tile):
+        buffer = buffers.get(loads.get(op, ""))
+        if buffer is None:
             build.insert(op)
             continue
-        if table.name not in buffers:
-            end = Builder(before, len(before.ops) - 1, op.span)
-            buffers[table.name] = _filled(kernel, end, table)
-        buffer, index = buffers[table.name], _index(build, op.operands[0])
+        index = _index(build, op.operands[0])
         assert index is not None
         last = build.constant(shape(buffer.type)[0] - 1, index.type)  # of an iteration too far
         found[op.result] = build.value("shared_gather", buffer, build.value("and", index, last))
@@ -99,9 +106,13 @@ def _keep(kernel: Kernel, loop: Loop, tables: Mapping[str, ConstantTable]) -> li
     return [*buffers]
 
 
+def _places(table: ConstantTable) -> int:
+    return 1 << (table.count - 1).bit_length()
+
+
 def _filled(kernel: Kernel, build: Builder, table: ConstantTable) -> Value:
     """A buffer that holds a table from the builder's place on."""
-    places = 1 << (table.count - 1).bit_length()
+    places = _places(table)
     buffer = make_op("alloc_shared", [], Buffer(I32, (places,), 1, row_major((places,))))
     buffer.result.name = table.name
     kernel.entry.ops.insert(0, buffer)

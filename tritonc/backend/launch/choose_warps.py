@@ -151,8 +151,8 @@ def _wanted_threads(kernel: Kernel) -> int:
               and op.attributes["kind"] == "or" and 2 * prod(shape(op.operands[0].type)) > largest]
     if len(halves) >= HALVES:
         return largest // (FUNCTION_BYTES // max(scalar(t).bytes for t in halves))
-    if reducing_passes(kernel, cfg):
-        reduced = False
+    if reducing_passes(kernel, cfg) or any(op.name == "scan_with" for op in kernel.ops()):
+        reduced = False  # scans exchange what groups combine to, and hold it
     by_function = not cfg.loops and any(
         op.name == "reduce_with" and 2 * prod(shape(op.operands[0].type)) > largest
         for op in kernel.ops())

@@ -93,6 +93,11 @@ _BESIDE = 0.34  # of the products that are computed while nothing is loaded, by 
 # or those of 8-bit floats: two warpgroups have half of them each (128 x 7168 x 2048 by 64 x 128
 # 10.0 and 11.4 us, by 128 x 64 9.5 and 10.8).
 _ADDED = 1.0
+# Of a step, for each word of a left operand that comes by registers, and of a right one that is
+# turned by threads: 64 x 64 x 32 of 512 x 512 x 4096 takes 335 cycles by neither, 563 by the first, 642 by both;
+# 128 x 256 x 32 1290 and 1911, and 1026 by 256 x 128, which is swapped.
+_LEFT, _TURNED = 0.04, 0.1
+_SERIAL = 1.3  # how much longer it takes without a producer warp: one warpgroup does all by itself
 _DISTURBED = 0.08  # of the lesser of both that shows
 # Of what a step of doubles brings, if a block is alone.  3000 x 2000 x 1000 of doubles: by
 # 128 x 128 316 us, by 64 x 128 in two blocks 301, by 64 x 64 in four 292.
@@ -402,7 +407,19 @@ def _busy(dot: Feature, one: Use, beside: float = 0) -> float:
         _TOGETHER if dot.computed else _BOXES)
     brought = _brought(dot, one) / rate * (1 if one.persistent else _short(dot))
     few = _FEW if one.persistent and (one.ahead < 2 or _short(dot) > 1) else 1.0
-    return few * (max(computed, brought) + _DISTURBED * min(computed, brought))
+    found = few * (max(computed, brought) + _DISTURBED * min(computed, brought))
+    turned = _turned(dot, one)
+    return (found + turned) * (_SERIAL if turned and not one.persistent else 1)
+
+
+def _turned(dot: Feature, one: Use) -> float:
+    """Cycles of a step in which threads bring operands of tf32 to wgmma, which memory has with
+    another axis than K contiguous."""
+    if one.kind != "wgmma" or dot.element != str(TF32) or all(dot.inner):
+        return 0.0
+    m, n, k = dot.extents
+    left, right = (n, 0) if dot.inner[0] else (m, 0 if dot.inner[1] else n)
+    return k * (_LEFT * left + _TURNED * right)
 
 
 def _narrow(dot: Feature, one: Use) -> float:
@@ -458,7 +475,7 @@ def _wait(dot: Feature, one: Use) -> float:
     added = 0.0
     if dot.scaled or dot.element.startswith("f8"):
         added = _ADDED * prod(dot.extents[:-1]) / one.threads
-    return max(_BARRIER + stage / _ALONE + chain, arriving) + found + added
+    return max(_BARRIER + stage / _ALONE + chain, arriving) + found + added + _turned(dot, one)
 
 
 def _cycles(number: float) -> int:

@@ -93,7 +93,7 @@ _BESIDE = 0.34  # of the products that are computed while nothing is loaded, by 
 # or those of 8-bit floats: two warpgroups have half of them each (128 x 7168 x 2048 by 64 x 128
 # 10.0 and 11.4 us, by 128 x 64 9.5 and 10.8).
 _ADDED = 1.0
-# Of a step, for each word of a left operand that comes by registers, and of a right one that threads
+# Of a step, for each word of a left operand by registers, and of a right one that threads
 # turn. 64 x 64 x 32 of 512 x 512 x 4096 takes 335 cycles by neither, 563 by the first, 642 by both,
 # 128 x 256 x 32 1290 and 1911, and 1026 by 256 x 128, which is swapped.
 _LEFT, _TURNED = 0.04, 0.1

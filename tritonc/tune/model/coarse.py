@@ -195,7 +195,7 @@ def _with_last_round(rows: Sequence[_Candidate], whole: _Candidate, small: Small
 def _small(rows: Sequence[_Candidate], whole: _Candidate, form: Form, target: Target,
            launches: Sequence[Launch], worth: float = _WORTH, parts: int = MOST_PARTS
            ) -> Small | None:
-    if not _plain(whole.profile, target):
+    if not _plain(whole.profile, target) or _rounded(whole):
         return None
     whole = _timed(whole, launches)
     filled = whole.cost.processors * whole.cost.blocks - 1  # fewer tiles leave places empty
@@ -263,11 +263,21 @@ def _few(rows: Sequence[_Candidate], whole: _Candidate, form: Form, target: Targ
     return chosen
 
 
+def _of_words(row: _Candidate) -> bool:
+    """Whether wgmma computes a product of tf32."""
+    return row.kind == "wgmma" and any(
+        one.kind == "dot" and one.element == str(TF32) for one in row.profile)
+
+
+def _rounded(row: _Candidate) -> bool:
+    """Whether TMA rounds an operand on its way, in small tiles too: a second body has none."""
+    return _of_words(row) and any(any(one.inner) for one in row.profile if one.kind == "dot")
+
+
 def _most_sent(row: _Candidate) -> int:
     """The largest tile whose blocks send each other what the model says.  Of tf32, 128 x 128 in
     clusters of two was the best of all tiles (1024 in cube 13.3 us, 17.1 by one block)."""
-    words = any(one.kind == "dot" and one.element == str(TF32) for one in row.profile)
-    return LARGE if words and row.kind == "wgmma" else MOST_SENT
+    return LARGE if _of_words(row) else MOST_SENT
 
 
 def _others(rows: Sequence[_Candidate], whole: _Candidate, form: Form, small: Small | None,
@@ -289,6 +299,7 @@ def _others(rows: Sequence[_Candidate], whole: _Candidate, form: Form, small: Sm
     known = [_timed(row._replace(cost=slower(row.cost, _DOUBT + max(0.0, doubtful(
                 row.profile, row.cost) - own))), launches)
              for row in rows if row.threads <= _MOST_THREADS and (
+                 row.kind == whole.kind or not _of_words(whole)) and (
                  not converted or (prod(row.tile) >= LARGE
                                    and row.cost.depths >= whole.cost.depths)) and (
                  row.kind == "cores" or not _gathers(row.profile)

@@ -147,6 +147,7 @@ class Use(NamedTuple):
     persistent: bool = False
     gathers: bool = False  # it is one warpgroup, which computes which rows it copies
     late: bool = False  # loads go out behind the products: there are no registers for them before
+    slow: bool = False  # it has but half of its kind's rate
 
     def blocks(self, target: Target) -> int:
         """How many of them a multiprocessor holds."""
@@ -350,7 +351,8 @@ def use(dot: Feature, target: Target, work: float = 0) -> Use:
         stages = max(2, min(MOST_STAGES, half if half >= 3 else target.shared_per_block // stage))
         threads = 32 * warps * slices
         registers = results * slices // threads + 48
-        return Use("mma", threads, slices, registers, stages * stage, stages - 1 if copies else 1)
+        return Use("mma", threads, slices, registers, stages * stage, stages - 1 if copies else 1,
+                   slow="wgmma" in target.features and dot.element == str(TF32))
     threads = results // ACCUMULATORS
     slices = 1
     if threads < FEW * 32:
@@ -401,7 +403,7 @@ def _busy(dot: Feature, one: Use, beside: float = 0) -> float:
     """Of a step of one of many blocks; `beside`: cycles of what is computed while others copy."""
     if one.kind == "cores":
         return _computed(dot, one)
-    each = _DOUBLES if dot.bytes > WORD else _RATES[one.kind] * 2 / dot.bytes
+    each = _DOUBLES if dot.bytes > WORD else _RATES[one.kind] * 2 / dot.bytes / (1 + one.slow)
     computed = prod(dot.extents) / each * _narrow(dot, one) + beside
     rate = _ALONE if one.gathers else _PORT if not one.persistent else (
         _TOGETHER if dot.computed else _BOXES)

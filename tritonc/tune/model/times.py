@@ -29,6 +29,7 @@ from tritonc.backend.launch.split_loops import loops_to_share
 from tritonc.backend.memory.versions.wanted_facts import wanted_facts
 from tritonc.backend.pipeline.stages import (
     IN_FLIGHT,
+    LARGE_STAGE,
     MOST_ASYNCHRONOUS,
     MOST_STAGES,
     blocks_beside,
@@ -97,6 +98,7 @@ _ADDED = 1.0
 # turn. 64 x 64 x 32 of 512 x 512 x 4096 takes 335 cycles by neither, 563 by the first, 642 by both,
 # 128 x 256 x 32 1290 and 1911, and 1026 by 256 x 128, which is swapped.
 _LEFT, _TURNED = 0.04, 0.1
+_FEW_STAGES = 0.15  # with two or three stages: 128 x 128 x 64 by two blocks, 1024 in cube 20 us, 13
 _SERIAL = 1.3  # how much longer it takes without a producer warp: one warpgroup does all by itself
 _DISTURBED = 0.08  # of the lesser of both that shows
 # Of what a step of doubles brings, if a block is alone.  3000 x 2000 x 1000 of doubles: by
@@ -421,7 +423,8 @@ def _turned(dot: Feature, one: Use) -> float:
         return 0.0
     m, n, k = dot.extents
     left, right = (n, 0) if dot.inner[0] else (m, 0 if dot.inner[1] else n)
-    return k * (_LEFT * left + _TURNED * right)
+    few = _FEW_STAGES if stage_bytes(dot) >= LARGE_STAGE else 0.0
+    return k * (_LEFT * left + _TURNED * right + few * max(m, n))
 
 
 def _narrow(dot: Feature, one: Use) -> float:

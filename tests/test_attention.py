@@ -12,6 +12,7 @@ from programs import ROOT, Setting, compiled, simulate
 from simulator.machine import handlers
 
 from tritonc import driver
+from tritonc.backend.shared.shared_memory import allocation
 from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.interp.interpreter import InterpreterError
 from tritonc.ir.cfg import Cfg
@@ -26,9 +27,10 @@ PLAIN, CAUSAL = (ROOT / "samples" / f"{name}.tc" for name in ("attention", "atte
 CHAIN = ROOT / "tests" / "run" / "chained_products.tc"
 MASKS = ROOT / "tests" / "run" / "masks_of_whole_tiles.tc"
 BACKWARD = ROOT / "samples" / "attention_backward.tc"
-LATENT, PAGES, LENGTHS, BLOCKS, SCALED, PASSES = (
+LATENT, PAGES, LENGTHS, BLOCKS, SCALED, PASSES, BIAS = (
     ROOT / "bench" / "ways" / "attention" / f"{name}.tc" for name in (
-        "latent", "pages", "loaded_lengths", "block_list", "scaled_queries", "two_passes"))
+        "latent", "pages", "loaded_lengths", "block_list", "scaled_queries", "two_passes",
+        "bias"))
 FLOAT8 = ROOT / "bench" / "suite" / "attention_fp8.tc"
 
 
@@ -52,11 +54,13 @@ def setting(path: Path, values: str) -> Setting:
     *((path, f"H=2,S={count},D=128,TM=128,TN=128") for path, count in (
         (LENGTHS, 300), (BLOCKS, 512), (SCALED, 130), (PASSES, 300))),
     (PASSES, "H=2,S=130,TM=128,TN=128"),
+    (BIAS, "H=2,S=304,D=128,TM=128,TN=128"),  # of which a stage is there at a time
 ], ids=lambda value: getattr(value, "stem", value))
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
 def test_simulated(path: Path, values: str, target: str, thorough: bool) -> None:
     if target == "sm_80" and path in (
-            BACKWARD, CAUSAL, MASKS, PAGES, LENGTHS, BLOCKS, SCALED, PASSES) and not thorough:
+            BACKWARD, CAUSAL, MASKS, PAGES, LENGTHS, BLOCKS, SCALED, PASSES,
+            BIAS) and not thorough:
         pytest.skip("needs --thorough")  # what they are about is of sm_90a
     simulate(setting(path, values), target)
 
@@ -237,6 +241,18 @@ def test_scores_of_two_products_overlap_with_the_softmax() -> None:
         *[("exp2", None)] * 2, ("wgmma_wait", 0)]
     assert len(started_and_waited_for(kernel)) > 1 and kernel.attributes["producer_warps"]
     assert "tensor_store" not in [op.name for op in kernel.ops()]
+
+
+def test_a_bias_has_one_stage_where_two_leave_no_room_for_results() -> None:
+    """Blocks are persistent so: the next program's operands are there when it begins."""
+    (result, _), = compiled(setting(BIAS, "D=128,TM=128,TN=128"), "sm_90a")
+    assert result.module is not None
+    kernel = result.module.kernels[0]
+    assert "tensor_store" in [op.name for op in kernel.ops()]
+    (stages,) = {allocation(op.operands[0])[0].result.type for op in kernel.ops()
+                 if op.name == "shared_load" and op.operands[0].op is not None
+                 and op.operands[0].op.name == "buffer_stage"}
+    assert isinstance(stages, Buffer) and stages.stages == 1
 
 
 def test_warps_ask_for_the_factors_of_their_own_rows() -> None:

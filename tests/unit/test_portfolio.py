@@ -248,3 +248,22 @@ def test_rows_that_are_not_aligned(extents: tuple[int, ...], length: int, rows: 
                            [(b["TM"], b["TN"]) for b in bindings], [True] * len(bindings), extents,
                            {3: extents[0], 4: extents[1], 5: length})
     assert bindings[number]["TN"] == rows, bindings[number]
+
+
+@pytest.mark.parametrize("sample", ["attention", "attention_causal"])
+def test_short_programs_of_chains_have_more_rows(sample: str) -> None:
+    """In long loops blocks of one warpgroup are faster, and where they are all on the machine."""
+    text = (ROOT / "samples" / f"{sample}.tc").read_text(encoding="utf-8")
+    program = Program("", text)
+    chosen = choose(program.space, program.lower, program.target)
+    small, few = bodies(program.space, program.lower, program.target, chosen, clusters=True)
+    assert chosen["TM"] == 64 and small is None and few is not None
+    (member,) = few.members
+    assert member.binding == {"TM": 128, "TN": 128}
+    known = VariantSet([Variant(member.binding, cost=member.cost)], few.general,
+                       loops=[loop._asdict() for loop in few.loops])
+    place = few.loops[0].arguments[0]
+    for heads, keys, best in ((64, 4096, 0), (32, 4096, 0), (64, 1024, 1), (16, 2048, 1),
+                              (8, 1024, 0)):
+        assert choice.choose(known.rule([0]), [(64, 1), (128, 1)], [True] * 2, (keys, heads),
+                             {place: keys}) == best

@@ -15,6 +15,8 @@ from tritonc.ir.core import Module
 from tritonc.options import Options
 from tritonc.source import Diagnostics, SourceFile
 from tritonc.tune.model import choose as model
+from tritonc.tune.model.features import Feature, delivered, stage_bytes
+from tritonc.tune.model.loops import loops_around
 from tritonc.tune.model.rows import row_entries
 
 SAMPLES = Path(__file__).parents[2] / "samples"
@@ -117,6 +119,43 @@ def test_tiles_of_batches(target: str, batch: int) -> None:
     assert lowering.count <= 8
 
 
+def test_words_across_k_come_as_whole_sectors() -> None:
+    """A step of 128 rows of words of eight columns: of 32 columns it needs 16 of 64 bytes."""
+    dot = Feature("dot", (16, 32, 128), 2, raw=(0.0, 0.5), across=(False, True))
+    assert delivered(dot) == stage_bytes(dot) + 128 * (64 - 16)
+    assert delivered(dot._replace(across=(False, False))) == stage_bytes(dot)
+    wide = dot._replace(extents=(16, 128, 128))
+    assert delivered(wide) == stage_bytes(wide)
+
+
+def test_products_without_a_loop_leave_room_for_other_blocks() -> None:
+    text = """
+const tunable int T = {64, 128, 256};
+kernel void f(const half* x, const half* w, half* y) {
+  int p[T] = get_global_range(0), i[64] = 0 ... 64;
+  half h[T, 64] = max(dot(x[p[:, newaxis] * 64 + i], w[i[:, newaxis] * 64 + i]), 0);
+  y[p[:, newaxis] * 64 + i] = dot(h, w[4096 + i[:, newaxis] * 64 + i]);
+}"""
+    assert Lowering(text).choose("sm_90a") == {"T": 128}
+
+
+def test_segments_are_short() -> None:
+    """A loop that begins and ends at loaded numbers."""
+    text = """
+const tunable int T = {32, 64};
+kernel void f(const half* q, const half* d, const int* start, float* y) {
+  int i[64] = 0 ... 64, e[64] = 0 ... 64;
+  float acc[64, T] = 0;
+  for (int t = start[get_program_id(0)]; t < END; t += T)
+    acc = dot(q[i[:, newaxis] * 64 + e], trans(d[(t + 0 ... T)[:, newaxis] * 64 + e]), acc);
+  y[i[:, newaxis] * T + 0 ... T] = acc;
+}"""
+    for end, factor in (("start[get_program_id(0) + 1]", 160), ("get_program_id(1)", 1024)):
+        module = Lowering(text.replace("END", end))({"T": 64})
+        (around,) = loops_around(module.kernels[0])
+        assert (around.factor, around.depth) == (factor, 64)
+
+
 ROWS = """
 const tunable int T = {256, 512, 1024, 2048, 4096, 8192};
 kernel void f(const float* x, float* y, int N) {
@@ -155,6 +194,13 @@ def test_entries_for_rows_of_two_arrays() -> None:
     assert [((*row.binding.values(),), row.most) for row in found][:5] == [
         ((512, 1), 512), ((1024, 2), 1024), ((2048, 2, 8), 2048), ((4096, 4, 4), 4096),
         ((8192, 8, 2), 8192)]
+
+
+def test_entries_for_rows_of_two_halves() -> None:
+    """Two parts of one array are two."""
+    lowering = Lowering(ROWS.replace("x[row + n + r]", "x[row + n + r] * x[row + n + r + N / 2]"))
+    found = row_entries(lowering.space, lambda b: lowering(b).kernels[0], lowering.choose())
+    assert [row.binding.get("min_blocks") for row in found][:3] == [None, None, 8]
 
 
 ONCE = """
@@ -329,6 +375,10 @@ kernel void sums(const {kind}* x, float* y, int K, int N) {{
     ("instance_norm", {"T": 1024}),  # warps would wait for each other in each iteration
     ("hamming", {"TM": 64, "TN": 64}),  # lines that meet
     ("compare_strings", {"T": 256}),  # a loop that `break` ends, when all elements are done
+    ("class_map", {"T": 1024}),  # columns of many programs
+    ("gated_recurrence", {"TD": 32}),  # of programs that wait for themselves: pieces of 64 bytes
+    ("softmax_causal_back", {"T": 512}),  # rows that are not equally long
+    ("segment_softmax", {"T": 16}),  # most runs are short, of few columns, too
     ("mm_double", {"TM": 64, "TN": 128, "TK": 16}),  # sums of doubles take two registers
 ])
 def test_tiles_of_kernels_without_a_choice_of_their_own(name: str, tile: dict[str, int]) -> None:

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from math import gcd
 
-from tritonc.analysis.affine import Affinity, Iteration, Mask
+from tritonc.analysis.affine import Affine, Affinity, Iteration, Mask
 from tritonc.analysis.linear import Linear, equal
 from tritonc.analysis.signs import known_signs
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Kernel, Op
-from tritonc.ir.types import element, shape
+from tritonc.ir.types import element, scalar, shape
 
 
 def mark_moving(kernel: Kernel) -> None:
@@ -40,7 +40,8 @@ def meets_itself(kernel: Kernel, cfg: Cfg, loop: Loop, op: Op) -> bool:
     iteration = Iteration(loop)
     affinity = Affinity(iteration, known_signs(kernel, cfg, loop.preheader or loop.header))
     pointer = op.operands[0]
-    form = affinity.of(pointer)
+    exact = affinity.of(pointer)
+    form = exact or _Unsigned(iteration).of(pointer)
     parts = form.offset.split(iteration.counter) if form is not None else None
     if form is None or parts is None:
         return True
@@ -56,7 +57,7 @@ def meets_itself(kernel: Kernel, cfg: Cfg, loop: Loop, op: Op) -> bool:
         span += (extent - 1) * stride
     if not others and step.constant is not None:
         return abs(step.constant) <= span
-    if len(others) > 1 or len(numbers) != 1 or numbers[0][0] != 1:
+    if exact is None or len(others) > 1 or len(numbers) != 1 or numbers[0][0] != 1:
         return True
     count, between = others[0] if others else (1, step)
     for row in _rows(affinity, affinity.mask(op.guard, len(extents)), form.strides):
@@ -65,6 +66,14 @@ def meets_itself(kernel: Kernel, cfg: Cfg, loop: Loop, op: Op) -> bool:
                 not others or equal(between, row)):
             return False
     return True
+
+
+class _Unsigned(Affinity):
+    """Forms as to numbers: an index without sign stays within its type, as docs/language.md has it.
+    Of a value alone they do not say whether it has a sign."""
+
+    def _zext(self, op: Op) -> Affine | None:
+        return self.of(op.operands[0]) if scalar(op.operands[0].type).bits > 1 else None
 
 
 def _rows(affinity: Affinity, mask: Mask | None, strides: tuple[Linear, ...]) -> list[Linear]:

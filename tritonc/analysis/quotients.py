@@ -8,7 +8,7 @@ keeps rows inside a matrix, and vanishes where the tile is full.
 
 from __future__ import annotations
 
-from tritonc.analysis.values import slice_of
+from tritonc.analysis.values import int_of, slice_of
 from tritonc.ir.core import Op
 from tritonc.ir.types import shape
 
@@ -26,6 +26,14 @@ def of_program(load: Op) -> bool:
         and any(one.name in _NUMBERS
                 for one in slice_of(op.operands[:1], ends=("load", "phi"), masks=False))
         for op in found)
+
+
+def in_steps(load: Op) -> bool:
+    """Whether that follows from quotients, by tiles, of numbers that are not known: then a thread
+    computes it anew for each row that it copies, be it in each step of a loop."""
+    return of_program(load) or any(
+        op.name in _QUOTIENTS and shape(op.result.type) and int_of(op.operands[1]) is None
+        for op in slice_of(load.inputs(), ends=("load",), masks=False))
 
 
 def gathered(dot: Op) -> list[Op]:

@@ -26,11 +26,16 @@
                      for the one before it, so there had better be few programs
     columns_alone    loops go from row to row, by a stride that only parameters know, with a line of
                      columns: there are as many programs as pieces of columns
-    combines_rows    such loops only add rows up, or pick elements of them: `widen_loops` has warps
-                     share the rows
+    few_columns      the same, where programs are numbered along that axis alone, or where each row
+                     waits for the one before it: there may be few programs
+    uneven_passes    several passes over rows whose length depends on which program it is, or on
+                     data
+    reduces_held     a loop that loads no tiles reduces some: in each iteration warps that share a
+                     row would wait for each other
     counts_in_loops  histograms are made in a loop
-    adds_to_few      a program adds what it found to one address, or to those that loaded numbers
-                     name, and asks for no old value: the fewer programs, the fewer additions
+    shares_addresses a program adds what it found to one address, or to those that loaded numbers
+                     name, and asks for no old value, or makes histograms in a loop: the fewer
+                     programs, the fewer additions
     adds_to_loaded   threads add to addresses that they load, and take turns at them
     takes_turns      a program asks for the old value at an address that is the same for all: they
                      take turns, some nanoseconds each, and wait for the answer
@@ -50,8 +55,7 @@ from tritonc.analysis.counters import counter_of
 from tritonc.analysis.values import int_of, origin, slice_of
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Kernel, Op, Value, uses
-from tritonc.ir.rules import REDUCTIONS
-from tritonc.ir.types import Pointer, Tile, element, is_float, shape
+from tritonc.ir.types import I1, Tile, element, is_float, shape
 
 _FEW_LOADS = 3
 _NUMBERED = ("get_program_id", "get_global_range")
@@ -86,6 +90,13 @@ def loaded_again(kernel: Kernel, cfg: Cfg) -> dict[Value, Op]:
             found[place] = op
         before.append(loop)
     return found
+
+
+def uneven_passes(kernel: Kernel, cfg: Cfg) -> bool:
+    """Whether programs make several passes over rows that are not equally long."""
+    return several_passes(kernel, cfg) and not all(
+        same_for_all(loop) for block, loop in cfg.innermost.items()
+        if any(op.name == "load" and isinstance(op.result.type, Tile) for op in block.ops))
 
 
 def _beside(loop: Loop, other: Loop) -> Loop:
@@ -144,13 +155,16 @@ def _axes(value: Value) -> int:
 
 def segments(kernel: Kernel, cfg: Cfg) -> bool:
     """Whether a loop that loads tiles begins and ends at numbers that the program loads."""
-    for loop in cfg.loops:
-        counter = counter_of(loop)
-        loads = any(op.name == "load" and isinstance(op.result.type, Tile) for op in loop.ops())
-        if loads and counter is not None and all(
-                map(_loaded, (loop.first(counter.phi), counter.limit))):
-            return True
-    return False
+    return any(is_segment(loop) and any(
+        op.name == "load" and isinstance(op.result.type, Tile) for op in loop.ops())
+        for loop in cfg.loops)
+
+
+def is_segment(loop: Loop) -> bool:
+    """Whether a loop begins and ends at numbers that the program loads."""
+    counter = counter_of(loop)
+    return counter is not None and all(
+        map(_loaded, (loop.first(counter.phi), counter.limit)))
 
 
 def scans_columns(cfg: Cfg) -> bool:
@@ -212,6 +226,15 @@ def recurrence(kernel: Kernel, cfg: Cfg) -> bool:
     return False
 
 
+def reduces_held(cfg: Cfg, largest: int) -> bool:
+    """Whether a loop that loads no tiles reduces some of more than half of `largest` elements."""
+    return any(
+        any(op.name == "reduce" and 2 * prod(shape(op.operands[0].type)) > largest
+            and op.result.type != I1 for op in loop.ops())
+        and not any(op.name == "load" and shape(op.result.type) for op in loop.ops())
+        for loop in cfg.loops)
+
+
 def asks_programs(kernel: Kernel, cfg: Cfg) -> bool:
     """Whether a loop without tiles has atomics on scalars, or loads that are volatile."""
     for loop in cfg.loops:
@@ -245,13 +268,10 @@ def columns_alone(kernel: Kernel, cfg: Cfg) -> bool:
                                  for loop, t in loading)
 
 
-def combines_rows(kernel: Kernel, cfg: Cfg) -> bool:
-    """Whether loops from row to row, over columns alone, combine their rows."""
-    return columns_alone(kernel, cfg) and all(
-        (made := loop.next(phi).op) is not None and phi.result in made.operands
-        and (made.name == "select" or made.name in REDUCTIONS)
-        for loop in cfg.loops if loop.latch is not None for phi in loop.header.phis()
-        if isinstance(phi.result.type, Tile) and not isinstance(phi.result.type.element, Pointer))
+def few_columns(kernel: Kernel, cfg: Cfg) -> bool:
+    """Whether there may be few programs with columns alone."""
+    axes = {op.attributes["axis"] for op in kernel.ops() if op.name in _NUMBERED}
+    return columns_alone(kernel, cfg) and (len(axes) < 2 or waits_for_itself(kernel, cfg))
 
 
 def walks_rows(loop: Loop, shared: bool = True) -> bool:
@@ -281,14 +301,14 @@ def only_adds(loop: Loop) -> bool:
     return True
 
 
-def adds_to_few(kernel: Kernel, cfg: Cfg) -> bool:
+def shares_addresses(kernel: Kernel, cfg: Cfg) -> bool:
     """Whether there are atomics that no loop makes, none of them read, on addresses of which
-    programs have many in common."""
+    programs have many in common, or histograms in a loop."""
     readers = uses(kernel)
     found = [op for op in kernel.ops() if op.name == "atomic_rmw"]
-    return bool(found) and not any(readers.get(op.result) or cfg.block_of[op] in cfg.innermost
-                                   for op in found) and any(
-        not isinstance(op.operands[0].type, Tile) or _loaded(op.operands[0]) for op in found)
+    return counts_in_loops(kernel, cfg) or (not any(
+        readers.get(op.result) or cfg.block_of[op] in cfg.innermost for op in found) and any(
+        not isinstance(op.operands[0].type, Tile) or _loaded(op.operands[0]) for op in found))
 
 
 def adds_to_loaded(kernel: Kernel, largest: int) -> bool:

@@ -288,15 +288,16 @@ _ROWS: list[OpInfo] = [
             "among aligned "
             "ones, from where to where all of them reach, and how many elements at its begin and "
             "end have accesses of their own; `rows`: each aligned one has the guard of any element "
-            "that it brings; `record`: a field of records, see `analysis.records`.",
+            "that it brings; `record`: a field of records, see `analysis.records`; `fenced`: the "
+            "assembler is to keep the order of its accesses.",
             {READ}, optional=("cache", "volatile", "other", "vector", "vector_axis", "alike",
-                              "late", "piecewise", "moves", "align", "ragged", "any", "window",
-                              "rises", "rows", "record")),
+                              "late", "piecewise", "fenced", "moves", "align", "ragged", "any",
+                              "window", "rises", "rows", "record")),
     _memory("store", "p value", rules.store, "Writes value to p, where the guard holds.  `ragged`: "
             "it may hold for a part of a vector; `inner`: of the elements around this one; "
-            "`record` as of load; `late`: made with the next store of these records.",
+            "`record` and `fenced` as of load; `late`: made with the next store of these records.",
             {WRITE}, optional=("cache", "vector", "vector_axis", "release", "moves", "align",
-                               "ragged", "inner", "record", "late")),
+                               "ragged", "inner", "record", "late", "fenced")),
     _memory("atomic_rmw", "p value", rules.atomic,
             "Combines memory with value by `kind` atomically; gives the old value.  `kind` load: "
             "changes nothing; store: value replaces what was there.  `order` is relaxed, acquire, "
@@ -339,8 +340,8 @@ _ROWS: list[OpInfo] = [
     OpInfo("dot", ("a", "b", "c"), rules.dot, "Matrix product plus c, batched over leading "
            "axes; c less the product with `minus`.",
            lambda m, op, a, b, c: m.dot(op, a, b, c),
-           optional=("instruction", "registers", "pairs", "contiguous", "swapped", "inner",
-                     "asked", "minus")),
+           optional=("instruction", "registers", "pairs", "contiguous", "inside", "swapped",
+                     "inner", "asked", "minus")),
     # hints and checks
     OpInfo("assume_multiple", ("a",), rules.multiple,
            "a, which is a multiple of `n` (bytes, for a pointer), not less than `least` and not "

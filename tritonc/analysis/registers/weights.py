@@ -26,7 +26,7 @@ from tritonc.ir.layouts.layout import Layout, axis_bases
 from tritonc.ir.types import Buffer, Pointer, Tile, element, is_float, shape
 
 RENAMED = ("splat", "broadcast", "reshape", "trans")
-_PREDICATES = 7  # masks of a thread that are no register; of more, 16 share one
+PREDICATES = 7  # masks of a thread that are no register; of more, 16 share one
 _FREE = ("constant", "undef", "get_program_id", "get_num_programs", "get_num_multiprocessors",
          "get_cluster_rank",
          "constant_table", "alloc_shared", "buffer_stage", "buffer_trans", "buffer_reshape")
@@ -116,7 +116,7 @@ class Weights:
             return max(1.0, _distinct(t.layout) * e.bits / 32)
         held = _along(t.layout, self._varying(value) & ~self._skipped(value))
         if e.bits == 1:
-            return held / 16 if held > _PREDICATES else 0
+            return held / 16 if held > PREDICATES else 0
         return tile_registers(held, e.bits)
 
     def _packed(self, value: Value, bits: int) -> bool:
@@ -217,7 +217,7 @@ class Weights:
         if self.weight(op.result) < _MANY:
             return 0
         if op.name == "fdiv" and self.weight(self._moved(op.operands[1])) < _MANY:
-            return self.weight(op.result)  # quotients by one number are tried, and checked
+            return 0  # the slower way, a call for each, spills what it needs
         return _BESIDE[op.name]
 
 

@@ -24,7 +24,7 @@ from tritonc.backend.target.matrix import MOST_BATCH, WGMMA, MatrixInstruction, 
 from tritonc.backend.target.target import Target
 from tritonc.ir.build import make_op
 from tritonc.ir.context import Context
-from tritonc.ir.core import Kernel, Op
+from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.types import F8E4M3, F8E5M2, F16, element, shape, with_element
 from tritonc.source import Span
 
@@ -55,6 +55,8 @@ def select_dots(kernel: Kernel, context: Context) -> bool:
     for op, row in zip(dots, choices, strict=True):
         if row is not None:
             op.attributes["instruction"] = row.name
+            if _batch_inside(op, infos):
+                op.attributes["inside"] = True
         if not _to_be_padded(op):
             context.remark("select_dots", *_reason(op, row, target), missed=row is None)
     return any(row is not None for row in choices)
@@ -91,12 +93,34 @@ def _choose(op: Op, target: Target, infos: axis_info.Infos, wide: bool, warps: i
             ) -> MatrixInstruction | None:
     a = op.operands[0]
     (*batch, rows, columns), depth = shape(op.result.type), shape(a.type)[-1]
-    if prod(batch) > warps or _to_be_padded(op):
+    if prod(batch) > (MOST_BATCH if _batch_inside(op, infos) else warps) or _to_be_padded(op):
         return None
     wide = wide and not batch
     return next((row for row in candidates(target.features, a.type, op.result.type)
                  if row.takes(rows, columns, depth) and (row.kind != WGMMA or (
                      wide and reads(row, *inner_first(op, infos))))), None)
+
+
+def _batch_inside(op: Op, infos: axis_info.Infos) -> bool:
+    """Whether neighbours of an operand in memory are of different products of a batch."""
+    return len(shape(op.result.type)) == 3 and any(
+        _longest_run(v, 0, infos) for v in op.operands[:2])
+
+
+def _longest_run(operand: Value, axis: int, infos: axis_info.Infos) -> bool:
+    """Whether an operand is loaded with more neighbours along the axis than along others."""
+    op = operand.op
+    if op is None:
+        return False
+    if op.name == "load":
+        info = infos.get(op.operands[0])
+        return info is not None and info.contiguity[axis] > max(
+            n for d, n in enumerate(info.contiguity) if d != axis)
+    if op.name == "trans":
+        return _longest_run(op.operands[0], op.attributes["permutation"][axis], infos)
+    data = op.operands[1:] if op.name in ("psi", "select") else op.operands
+    return op.info.elementwise and op.pure and any(
+        _longest_run(v, axis, infos) for v in data if v.type == op.result.type)
 
 
 def _to_be_padded(op: Op) -> bool:

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from math import prod
 
+from tritonc.analysis.values import slice_of
 from tritonc.backend.dots.raw_operands import is_plain
 from tritonc.backend.dots.summed_dots import SummedDot, summed_dots
 from tritonc.backend.launch.choose_warps import ACCUMULATORS, dot_threads
@@ -88,7 +89,9 @@ def _warpgroups(dot: Op, row: MatrixInstruction, context: Context) -> int:
     if rows != row.rows or not row.transposes:
         return 1
     given = context.meta.get("num_warps")
-    wanted = context.meta.get("slices", COMPUTED if not is_plain(dot.operands[0], True) else 1)
+    made = not is_plain(dot.operands[0], True) and any(  # of what the step itself loads
+        op.name == "load" for op in slice_of(dot.operands[:1], ends=("dot", "phi")))
+    wanted = context.meta.get("slices", COMPUTED if made else 1)
     most = min(depth // row.depth, SUMS // (rows * columns * scalar(dot.result.type).bytes), 4)
     slices = 1 << (min(wanted, most).bit_length() - 1) if most > 0 else 1
     return slices if given in (None, GROUP * slices) else 1

@@ -249,9 +249,9 @@ def _in_warps(op: Op, row: matrix.MatrixInstruction, warps: int, bits: int, buff
               ) -> tuple[Operands, Product]:
     a, b, _ = op.operands
     extents, depth = shape(op.result.type), shape(a.type)[-1]
-    contiguous = bool(op.attributes.get("contiguous"))
-    whole = matrix.operand_layouts(row, extents, depth, warps, contiguous=contiguous)
-    thin = matrix.operand_layouts(row, extents, depth >> bits, warps, contiguous=contiguous)
+    contiguous, held = (bool(op.attributes.get(name)) for name in ("contiguous", "inside"))
+    whole, thin = (matrix.operand_layouts(row, extents, k, warps, contiguous, held)
+                   for k in (depth, depth >> bits))
     staged: list[InMemory | InRegisters] = []
     computed = op.attributes.get("registers", ())
     for number, (operand, layout, axis) in enumerate(zip((a, b), whole, (-1, -2), strict=True)):

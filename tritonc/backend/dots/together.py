@@ -46,13 +46,13 @@ def _reaches(source: Op, target: Op, inside: set[Op], values: Iterable[Value] | 
     return source in slice_of(target.inputs() if values is None else values, inside, ("phi",))
 
 
-def large(block: Block) -> bool:
-    """Whether products of the block that run beside each other make a large one.  Slices of the
-    inner axis make none: its tile is as small, and may have few rows, of which TMA
-    brings those that a tensor lacks no faster than others (H200, 112 of 128 rows beyond the tensor:
-    35 us, 18 without; by threads 16)."""
+def large(block: Block, least: int = LARGE) -> bool:
+    """Whether products of the block that run beside each other make a large one, of so many
+    elements.  Slices of the inner axis make none: its tile is as small, and may have few rows, of
+    which TMA brings those that a tensor lacks no faster than others (H200, 112 of 128 rows beyond
+    the tensor: 35 us, 18 without; by threads 16)."""
     sizes = [prod(shape(op.result.type)[-2:]) for op in products(block.ops)]
-    return bool(sizes) and (max(sizes) if chained(block) else sum(sizes)) >= LARGE
+    return bool(sizes) and (max(sizes) if chained(block) else sum(sizes)) >= least
 
 
 def cycles(block: Block, warps: int) -> int:

@@ -11,22 +11,26 @@ their rows in the caches.  So it is where much is computed of each element, and 
 turns at addresses that are loaded.  Where programs ask each other for what they have found, few
 threads have many elements each: more programs are resident with so many registers, and their warps
 wait for fewer.  So it is where axes are split and joined again and again, as by butterflies.
+Where loops reduce what they hold, and load nothing, a warp has a whole row if its threads can.
 Few threads per program leave the number of programs on a processor to the hardware.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from math import prod
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from math import log2, prod
 
+from tritonc.analysis.affine import Affinity
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.quotients import gathered
+from tritonc.analysis.registers.liveness import Liveness
 from tritonc.analysis.row_loops import (
     adds_taps,
     adds_to_loaded,
     asks_programs,
-    columns_alone,
     crosses,
+    few_columns,
+    reduces_held,
     reducing_passes,
     scans_columns,
     several_passes,
@@ -36,10 +40,11 @@ from tritonc.analysis.row_loops import (
 from tritonc.analysis.values import constant_of, slice_of
 from tritonc.backend.layout.accesses import overlapping_loads
 from tritonc.backend.layout.layout_choice import ACCESS_BYTES
+from tritonc.backend.memory.versions.general import rare
 from tritonc.backend.target import matrix
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
-from tritonc.ir.core import Block, Kernel, Op
+from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import I1, Tile, Type, element, is_float, scalar, shape
 
@@ -62,6 +67,10 @@ MOST_ELEMENTS = 32  # of which each takes a register,
 # and more of them where loops hold several tiles, or doubles.  H200: gradients of an RMS norm hold
 # sums and weights of rows of 4096: by 32 elements 68.5 us, by 16 55.5.
 HELD_WORDS = 32
+# Where loops hold nothing, of words that are loaded of its elements and live, with a share of all
+# that do not lie beside others.  H200: a wave by 25 points of 128 x 8 floats 658 us by 16 elements
+# of a thread, 313 by 4; inverses of 4 x 4 floats 73 by 4, 58 by 2.
+LOADED_WORDS, EARLY = 48, 0.3
 MANY_STEPS = 96  # operations of an element, such as a random number's: fewer elements live at once,
 STEPS_ELEMENTS = 8  # and more warps have something to do
 # Steps that one like an exponential counts for.  H200: focal loss of floats 121 us by 4 elements,
@@ -85,8 +94,9 @@ def choose_warps(kernel: Kernel, context: Context) -> bool:
     if "num_warps" in kernel.attributes:
         return False
     places = {} if "cluster" in kernel.attributes else _places(kernel)  # blocks of those are few
+    phis = [op for op in kernel.ops() if op.name == "phi" and shape(op.result.type)]
     dots = [threads for block in places or kernel.blocks
-            if (threads := _block_threads(block, max(places.values(), default=0)))]
+            if (threads := _block_threads(block, max(places.values(), default=0), phis))]
     threads = max(dots) if dots else _wanted_threads(kernel)
     kernel.attributes["num_warps"] = _warps(threads)
     return True
@@ -128,27 +138,79 @@ def _wanted_threads(kernel: Kernel) -> int:
         return largest // CROSSED
     # Few programs of long loops: the least element of each of 6000 columns of 4000 halves 460 us by
     # 4 elements of a thread, 314 by one; 16384 gated recurrences of 2048 steps 430 and 364 (H200).
-    if largest <= FEW_COLUMNS and columns_alone(kernel, cfg) and all(
+    if largest <= FEW_COLUMNS and few_columns(kernel, cfg) and all(
             len(shape(r.type)) < 2 for op in kernel.ops() for r in op.results):
         return largest
+    loaded = 0.0 if held else _loaded_words(kernel, cfg, largest)
+    room = 1 << int(log2(max(1.0, LOADED_WORDS / max(1.0, loaded))))
     if not held and _steps(kernel, largest) > MANY_STEPS:
-        return largest // STEPS_ELEMENTS
+        return largest // min(STEPS_ELEMENTS, room)
     if reduced and not moved and not held:
         return largest // COMPUTED
     halves = [op.operands[0].type for op in kernel.ops() if op.name == "reduce"
               and op.attributes["kind"] == "or" and 2 * prod(shape(op.operands[0].type)) > largest]
     if len(halves) >= HALVES:
         return largest // (FUNCTION_BYTES // max(scalar(t).bytes for t in halves))
-    if reducing_passes(kernel, cfg):
-        reduced = False
+    if reducing_passes(kernel, cfg) or any(op.name == "scan_with" for op in kernel.ops()):
+        reduced = False  # scans exchange what groups combine to, and hold it
     by_function = not cfg.loops and any(
         op.name == "reduce_with" and 2 * prod(shape(op.operands[0].type)) > largest
         for op in kernel.ops())
     # Of what taps read again in other rows, a thread has twice as many: depthwise_time by 16 x 128
     # halves 0.246 ms, 0.220 so (H200).
-    again = not windows and (adds_taps(kernel, cfg) or overlapping_loads(kernel))
-    each = FUNCTION_BYTES if by_function else ROW_BYTES if reduced or again else BYTES
-    return largest // min(MOST_ELEMENTS, each // size, max(1, HELD_WORDS // max(1, held)))
+    taps = not windows and adds_taps(kernel, cfg)
+    if taps and _whole_taps(kernel, cfg):
+        return largest // PASS_ELEMENTS
+    again = taps or (not windows and overlapping_loads(kernel))
+    bytes_ = FUNCTION_BYTES if by_function else ROW_BYTES if reduced or again else BYTES
+    each = MOST_ELEMENTS if reduces_held(cfg, largest) else bytes_ // size
+    each = min(MOST_ELEMENTS, each, max(1, HELD_WORDS // max(1, held)), room)
+    # As warps are powers of two, of ten a thread would get sixteen.
+    return largest // (each if each < STEPS_ELEMENTS else 1 << each.bit_length() - 1)
+
+
+def _loaded_words(kernel: Kernel, cfg: Cfg, largest: int) -> float:
+    """The words loaded of each element of tiles of the largest size that live in a fast body, where
+    the most do, and a part of all rows that its block loads: the assembler loads early."""
+    live, left, affinity = Liveness(cfg), set(rare(cfg, cfg.order)), Affinity()
+
+    def row(value: Value) -> Hashable:
+        form = affinity.of(value.op.operands[0]) if value.op is not None else None
+        return value if form is None else (
+            form.base, form.strides, *(term for term in form.offset.terms if term[0]))
+
+    def words(values: Iterable[Value]) -> float:
+        return sum(element(v.type).bytes / 4 for v in values if isinstance(v.type, Tile)
+                   and 2 * v.type.size > largest and v.op is not None and v.op.name == "load")
+
+    most = 0.0
+    for block in (each for each in cfg.order if each not in left):
+        now = live.at_end(block)
+        total = found = words(now)
+        for op in reversed(block.ops):
+            before = {*op.operands} - now
+            total += words(before) - words(v for v in op.results if v in now)
+            now = (now | before) - {*op.results}
+            found = max(found, total)
+        rows = {row(op.result): op.result for op in block.ops if op.name == "load"}
+        most = max(most, found + EARLY * words(rows.values()))
+    return most
+
+
+def _whole_taps(kernel: Kernel, cfg: Cfg) -> bool:
+    """Whether taps are whole accesses of rows at places that the program computes: threads read
+    none of it again, as of channels that follow each other.  7 x 7 taps of 384 channels of halves
+    by 8 x 128: 39.8 us by 32 elements of a thread, 28.4 by 8 (H200)."""
+    infos, found = axis_info.analyze(kernel), []
+    for op in {op for block in cfg.innermost for op in block.ops if op.name == "load"
+               and len(shape(op.result.type)) > 1}:
+        info, t = infos.get(op.operands[0]), op.operands[0].type
+        size = scalar(pointee(t)).bytes
+        whole = info is not None and size * axis_info.vector_length(
+            info, None, len(shape(t)) - 1, size) >= ACCESS_BYTES
+        found.append((whole, any(one.name == "load" for one in slice_of(op.operands[:1]))))
+    # Of a fast body and a general one.
+    return 2 * sum(whole for whole, _ in found) >= len(found) and not any(led for _, led in found)
 
 
 def _adds_rows(op: Op) -> bool:
@@ -187,16 +249,17 @@ def _most(kernel: Kernel, largest: int, weight: Callable[[Op], int]) -> int:
                    and 2 * op.result.type.size > largest) for block in kernel.blocks)
 
 
-def _block_threads(block: Block, places: int) -> int:
+def _block_threads(block: Block, places: int, phis: list[Op]) -> int:
     """The threads that the dots of a block want: what they hold, they hold together.
 
     wgmma alone has a say of its own, as many warpgroups as it has rows for.  For mma.sync threads
-    compute operands in registers before they store them.
+    compute operands in registers before they store them.  What a loop adds to a sum of its own is
+    held beside that, twice as much.
     """
     dots = [op for op in block.ops if op.name == "dot"]
-    wanted = [dot_threads(op, places) for op in dots]
     if any(map(matrix.on_wgmma, dots)):
-        return max(wanted)
+        return max(dot_threads(op, places) for op in dots)
+    wanted = [dot_threads(op, places) * (1 + _summed_apart(op, phis)) for op in dots]
     inside = set(block.ops)
     made = [v.type for op in dots if "instruction" in op.attributes for v in op.operands[:2]
             if any(each.name == "channel" for each in slice_of([v], inside, ("dot",)))]
@@ -205,6 +268,13 @@ def _block_threads(block: Block, places: int) -> int:
               if any(each.name == "load" for each in slice_of([v], inside, ("dot",)))]
     size = sum(prod(shape(t)) * scalar(t).bytes for t in copied)
     return max(sum(wanted), min(MAKING, words // MADE), min(FEW, size // COPIED))
+
+
+def _summed_apart(dot: Op, phis: list[Op]) -> bool:
+    """Whether a loop carries a sum to which a product is added after it is scaled, or the like."""
+    return constant_of(dot.operands[2]) is not None and any(
+        phi.result.type == dot.result.type and dot in slice_of(phi.operands, ends=("dot", "phi"))
+        for phi in phis)
 
 
 def _places(kernel: Kernel) -> dict[Block, int]:
@@ -255,4 +325,5 @@ def dot_threads(op: Op, places: int = 0) -> int:
         most = 2 if {"registers", "swapped"} & set(op.attributes) else 4  # operands want room too
         return 128 * warpgroups(extents[0], prod(extents[1:]), places, most)
     words = prod(extents) * max(1, row.accumulator.bits // 32)
-    return max(words // matrix.ACCUMULATORS, min(FEW, words // FRAGMENT), 32 * prod(extents[:-2]))
+    batch = 1 if op.attributes.get("inside") else prod(extents[:-2])
+    return max(words // matrix.ACCUMULATORS, min(FEW, words // FRAGMENT), 32 * batch)

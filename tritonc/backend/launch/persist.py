@@ -35,7 +35,7 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from tritonc.analysis.affine import Affinity, Iteration
 from tritonc.analysis.linear import Linear
 from tritonc.analysis.values import computed_from, slice_of
-from tritonc.backend.dots.raw_operands import is_plain
+from tritonc.backend.dots.raw_operands import added_loads, is_plain
 from tritonc.backend.dots.together import fed, large, products
 from tritonc.backend.memory.versions.general import rare
 from tritonc.backend.pipeline.tensors.tensor_access import split_start
@@ -90,7 +90,8 @@ def _uneven(kernel: Kernel) -> bool:
 def _ahead(kernel: Kernel, context: Context) -> bool:
     """Whether shared memory holds what a producer warp brings for chained products: two stages of
     an iteration's tiles, what all iterations read, and half of a result that leaves meanwhile; if
-    not all of it, `plain_stores` are kept from being TMA's."""
+    not all of it, `plain_stores` are kept from being TMA's.  What is added to scores can do with
+    `one_stage`: threads have read it long before the next iteration does."""
     part = body(kernel)
     general = rare(Cfg(kernel), part)
     blocks = [block for block in part if block not in general and products(block.ops)]
@@ -115,6 +116,11 @@ def _ahead(kernel: Kernel, context: Context) -> bool:
                         for v in values if isinstance(v.type, Tile) and len(v.type.shape) > 1)
                     for found in (((2, [op.result for op in loads]), (1, fixed)), ((1, stored),)))
     room = context.target.shared_per_block - LEFT - read
+    added = sum(op.result.type.size * op.result.type.element.bytes for op in added_loads(most)
+                if isinstance(op.result.type, Tile))
+    if 2 * room < stores <= 2 * (room + added):
+        kernel.attributes["one_stage"] = True
+        room += added
     if room < stores:
         kernel.attributes["plain_stores"] = True
     return bool(2 * room >= stores)

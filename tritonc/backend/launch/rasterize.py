@@ -17,7 +17,8 @@ across it: they keep the order of i, in which those of one column run together. 
 where these choose their matrices by loaded numbers.  Where the work
 grows with the first number, as under a causal mask, or falls, those with most of it come first, of
 a few columns, as many as the L2 cache serves at once: what ends last is short.  Persistent blocks
-take every other round of such programs backwards: each gets as much work as the others.
+take every other round of such programs backwards, so that each gets as much work as the others, in
+an order that is even (`_evened`).
 
 Where a part of the programs takes the body for edges (`specialize`), which is slower, the order is
 backwards: edges are last along each axis, and now first, so that what ends last is not slow.
@@ -39,6 +40,7 @@ from __future__ import annotations
 
 from collections.abc import Set
 
+from tritonc.analysis.counters import step_of
 from tritonc.analysis.signs import non_negative
 from tritonc.analysis.values import computed_from
 from tritonc.backend.launch import persist
@@ -46,11 +48,18 @@ from tritonc.ir.build import Builder
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value
-from tritonc.ir.types import I32, shape
+from tritonc.ir.types import I32, Tile, shape
 
 GROUP = 8  # rows of a band
 OF_MANY = 16  # of one whose rows may have matrices of their own on the right, as experts have
 COLUMNS = 8  # whose longest programs come first
+# Bytes that loops read, of which all columns' longest programs come first.  H200, causal, D = 64,
+# by rows of 64, us: 36 heads x 1920 57.2, 46.4 by all columns, 24 x 2560 59.3, 51.6, 12 x 4096
+# 72.4, 63.9, 32 x 2048 49.7, 47.3, 32 x 4096 (34 MB) 161, 152, 64 x 4096 308, 316, 128 x 4096
+# 600, 729.
+CACHE = 40 << 20
+# Columns, times what is in common, of the multiprocessors; rounds, of columns for a third of these.
+EVEN, MANY = (9, 5), 16
 _FOLLOW = ("add", "smin", "smax", "umin", "umax", "sext", "zext", "trunc", "assume_multiple")
 _LESS = ("slt", "sle", "ult", "ule")
 _GREATER = ("sgt", "sge", "ugt", "uge")
@@ -77,7 +86,8 @@ def rasterize(kernel: Kernel, context: Context) -> bool:
                     for op in kernel.ops() if op.name == "cond_br")
         persist.renumber(
             kernel, kernel.blocks, kernel.entry,
-            lambda b: _longest_first(b, grows) if grows else _banded(b, group, None, edges))
+            lambda b: _longest_first(b, grows, few=_few(kernel)) if grows else _banded(
+                b, group, None, edges))
         return True
     looping = persist.body(kernel)
     context.remark("rasterize", "persistent blocks: each block computes several programs",
@@ -99,9 +109,15 @@ def _numbers(b: Builder, group: int, number: Value, count: int, used: set[int], 
     """The numbers along all axes of program `number`, counted along `count` of them."""
     if used == {0}:  # the source has its own order
         return (b.value("urem", number, b.value("get_num_programs", axis=0)),)
-    if count == 2:
-        return _few_columns(b, number, grows) if grows else _banded(b, group, number)
     rows, columns = (b.value("get_num_programs", axis=axis) for axis in (0, 1))
+    if grows:
+        every = columns if count == 2 else b.value("mul", columns, b.value(
+            "get_num_programs", axis=2))
+        m, n = _evened(b, number, grows, every)
+        return (m, n) if count == 2 else (m, b.value("urem", n, columns), b.value(
+            "udiv", n, columns))
+    if count == 2:
+        return _banded(b, group, number)
     plane = b.value("mul", rows, columns)
     within = b.value("urem", number, plane)
     return *_banded(b, group, within), b.value("udiv", number, plane)
@@ -147,26 +163,66 @@ def _banded(b: Builder, group: int, number: Value | None, back: bool = False
     return new_m, new_n
 
 
-def _few_columns(b: Builder, number: Value, grows: int) -> tuple[Value, Value]:
-    """The same in persistent blocks.  Every other round goes backwards, which makes up for another
-    order than the longest first if there are many rounds.  Of few columns, each of which several
-    blocks read at once, so that the cache need not hold them all, the longest of all come first:
-    of 132 blocks the busiest has 1.0 times the mean then, and 1.5 otherwise, for 32 x 16 programs.
+def _evened(b: Builder, number: Value, grows: int, columns: Value) -> tuple[Value, Value]:
+    """The numbers in persistent blocks, each of which takes every other round backwards, where the
+    work grows or falls with the first one.
+
+    In the order of the numbers, a block's rows of two such rounds make up for each other, but for
+    two rounds modulo the rows of a column.  That evens out if columns are many enough for what both
+    have in common (EVEN), or nearly so, if rounds are many (MANY).  Else the longest of all come
+    first, which is even for any shape; but more columns are read at once, and the cache may not
+    hold them.  The busiest of 132 has, of the mean, for 32 columns of 16, 18, 63 and 65 rows 1.03,
+    1.32, 1.32 and 1.49 in the order of the numbers, by the longest at most 1.05.  Causal attention
+    of D = 128 on an H200, heads x keys: 24 x 2560 93.7 us, 67.9 by the longest, 36 x 1920 88.8,
+    61.7, 32 x 8320 1131, 844, 64 x 3968 445, 431; but 128 x 2176 314, 329.
     """
-    columns, all_blocks = b.value("get_num_programs", axis=1), b.value(
-        "get_num_multiprocessors", type=I32)
-    few = b.value("icmp", b.value("mul", columns, b.constant(COLUMNS, I32)), all_blocks,
-                  predicate="sle")
-    orders = zip(_longest_first(b, grows, number), _banded(b, 0, number), strict=True)
-    m, n = (b.value("select", few, *order) for order in orders)
+    rows = b.value("get_num_programs", axis=0)
+    blocks = b.value("get_num_multiprocessors", type=I32)
+
+    def times(value: Value, number: int) -> Value:
+        return b.value("mul", value, b.constant(number, I32))
+
+    def most(value: Value, least: Value) -> Value:
+        return b.value("icmp", value, least, predicate="sge")
+
+    bits = b.value("or", rows, times(blocks, 2))
+    common = b.value("and", bits, b.value("sub", b.constant(0, I32), bits))  # the lowest bit
+    even = most(times(b.value("mul", columns, common), EVEN[1]), times(blocks, EVEN[0]))
+    many = b.value("and", most(b.value("mul", rows, columns), times(blocks, MANY)),
+                   most(times(columns, 3), blocks))
+    stays = b.value("or", even, many)
+    orders = zip(_banded(b, 0, number), _longest_first(b, grows, (number, columns)), strict=True)
+    m, n = (b.value("select", stays, *order) for order in orders)
     return m, n
 
 
-def _longest_first(b: Builder, grows: int, number: Value | None = None) -> tuple[Value, Value]:
-    """The numbers where the work grows with the first one (1), or falls (-1)."""
-    rows, columns = (b.value("get_num_programs", axis=axis) for axis in (0, 1))
-    n, m = bands(b, _own(b), columns, rows, COLUMNS) if number is None else (
-        b.value("urem", number, columns), b.value("udiv", number, columns))
+def _few(kernel: Kernel) -> int:
+    """The programs of which the second-level cache holds all that their loops read, where each
+    reads what is in other programs' rows."""
+    read = 0
+    for loop in Cfg(kernel).loops:
+        step = max((abs(step_of(loop, phi) or 0) for phi in loop.header.phis()
+                    if phi.result.type == I32 and loop.latch is not None), default=0)
+        size = sum(op.result.type.size * op.result.type.element.bytes for op in loop.ops()
+                   if op.name == "load" and isinstance(op.result.type, Tile))
+        read = max(read, size // step if step else 0)
+    return CACHE // max(1, read * kernel.tile.get(0, 1))
+
+
+def _longest_first(b: Builder, grows: int, of: tuple[Value, Value] | None = None, few: int = 0
+                   ) -> tuple[Value, Value]:
+    """The numbers where the work grows with the first one (1), or falls (-1); `of` a program's
+    number, of so many columns.  Of fewer than `few` programs, the longest of all columns come
+    first: what begins late is a large part of the whole."""
+    rows = b.value("get_num_programs", axis=0)
+    number, columns = of or (_own(b), b.value("get_num_programs", axis=1))
+    if of:
+        n, m = b.value("urem", number, columns), b.value("udiv", number, columns)
+    else:
+        fewer = b.value("icmp", b.value("mul", rows, columns), b.constant(few, I32),
+                        predicate="slt")
+        n, m = bands(b, number, columns, rows,
+                     b.value("select", fewer, columns, b.constant(COLUMNS, I32)))
     # The minima change nothing, but make the numbers one value each, known not to be negative.
     n = b.value("umin", n, columns)
     if grows > 0:
@@ -181,10 +237,10 @@ def _own(b: Builder) -> Value:
     return b.value("add", b.value("mul", n, b.value("get_num_programs", axis=0)), m)
 
 
-def bands(b: Builder, number: Value, rows: Value, columns: Value, group: int
+def bands(b: Builder, number: Value, rows: Value, columns: Value, group: int | Value
            ) -> tuple[Value, Value]:
     """Row and column of a program, if they are counted in bands of `group` rows."""
-    band_rows = b.constant(group, I32)
+    band_rows = group if isinstance(group, Value) else b.constant(group, I32)
     size = b.value("mul", columns, band_rows)
     first = b.value("mul", b.value("udiv", number, size), band_rows)
     high = b.value("umin", b.value("sub", rows, first), band_rows)

@@ -47,6 +47,7 @@ SURE = 0.92  # of a thread's registers: beside mma.sync the estimate may be so m
 # one that needs the most, so the estimate of these shall be sure.
 GENERAL = 0.85
 RECOMPUTED = 0.7  # the same where addresses are recomputed for it, which costs least
+FENCED = 0.75  # the same: where they take more, the assembler shall not move accesses
 OVER = 1.4  # times as much does not fit, however the assembler orders what is computed
 # A second block is worth some more: products of 128 x 128 by 8 warps take 129 registers if nothing
 # is said, or 127; they are 5 to 10 % faster with two blocks.  At most 32 bytes are spilled.
@@ -62,9 +63,9 @@ SHARES = (3 / 4, 1 / 2, 3 / 8, 1 / 4)
 # Of streams: shares of the threads of a multiprocessor, with how much the estimate may exceed the
 # registers that each leaves, and that of the general body.  H200: life 1.13 (0.96 of odd widths),
 # GELU 1.06 (0.92), doubled images 1.06 (0.93), pixels shuffled 1.1; a wave by 40 registers, whose
-# general body wants 85, 1.01 (0.52).  Not of larger blocks, which exchange tiles: odd halves
-# transposed took 1.5 times as long.
-STREAMS, STREAM_GENERAL = ((3 / 4, 1.15), (9 / 16, 1.2)), 1.35
+# general body wants 85, 1.01 (0.52), by 64 1.02.  Not of larger blocks, which exchange tiles: odd
+# halves transposed took 1.5 times as long.
+STREAMS, STREAM_GENERAL = ((3 / 4, 1.15), (9 / 16, 1.2), (1 / 2, 1.2)), 1.35
 
 
 def available(kernel: Kernel, context: Context, blocks: int | None = None,

@@ -145,7 +145,8 @@ def dot_layout(op: Op, warps: int, nesting: Nesting = DEFAULT) -> Layout:
     name = op.attributes.get("instruction")
     if name is None:
         return fma_layout(extents, warps, nesting)
-    found = matrix.accumulator_layout(matrix.BY_NAME[name], extents, warps)
+    found = matrix.accumulator_layout(matrix.BY_NAME[name], extents, warps,
+                                      bool(op.attributes.get("inside")))
     return paired_rows(found) if op.attributes.get("pairs") else found
 
 
@@ -157,7 +158,7 @@ def operands_in_registers(op: Op, warps: int) -> tuple[Layout | None, Layout | N
     row = matrix.BY_NAME[op.attributes["instruction"]]
     left, right = matrix.operand_layouts(
         row, shape(op.result.type), shape(op.operands[0].type)[-1], warps,
-        contiguous=bool(op.attributes.get("contiguous")))
+        contiguous=bool(op.attributes.get("contiguous")), held=bool(op.attributes.get("inside")))
     if op.attributes.get("pairs"):
         left = paired_rows(left)
     return left if 0 in numbers else None, right if 1 in numbers else None

@@ -106,14 +106,14 @@ class _Rewrite:
         return self.convert(value, layout, reader)
 
     def follows(self, op: Op) -> bool:
-        """Whether to convert what an operation reads instead, for others may read it converted too:
-        of another shape, or words of which pointers or doubles are made."""
+        """Whether to convert what an operation reads instead: for others may read it converted too,
+        of another shape, or since it is narrower, such as halves of which floats are made."""
         if op.name == "reshape":
             return True
         fixed = [element(v.type).bits for v in self.sources.get(op, op.operands)
                  if isinstance(v.type, Tile) and not (v.op and self.choice.is_free(v.op))]
-        return op.pure and op.info.elementwise and len(op.results) == 1 and fixed == [32] and (
-            element(op.result.type).bits > 32)
+        return op.pure and op.info.elementwise and len(op.results) == 1 and fixed in (
+            [16], [32]) and element(op.result.type).bits > fixed[0]
 
     def recompute(self, op: Op, layout: Layout) -> None:
         """An operation anew, in another layout, at its own place."""

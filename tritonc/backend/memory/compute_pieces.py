@@ -17,8 +17,13 @@ what a thread can have (in general bodies, GENERAL of that); beside a product, f
 to a sum of what is made of it.  Where there are no products, in loops of general bodies alone: they
 have the registers that fast bodies need; of others, the assembler finds a better order (GELU of
 4095 columns took 1.1 times as long so).  What others read too stays whole.  Loads of many registers
-come along if nothing is written between them and the last operation.  All of that moves to that
-operation, so that the order of accesses is the one that stands in the block.
+come along if no global memory is written between them and the last operation, those of shared
+memory if nothing is written there, too.  All of that moves to that operation, so that the order of
+accesses is the one that stands in the block.
+
+The assembler moves loads up as far as it can, beside what fills the registers already.  In general
+bodies that nearly fill them it is kept from that outside of loops: accesses are marked `fenced`,
+and a barrier of the warp stands before each PIECE of them.
 
 Must come after all passes that move or copy operations.
 """
@@ -26,11 +31,14 @@ Must come after all passes that move or copy operations.
 from __future__ import annotations
 
 from collections.abc import Set
+from itertools import pairwise
 
 from tritonc.analysis.registers.pressure import Estimate
 from tritonc.analysis.registers.weights import made_alone
+from tritonc.analysis.values import slice_of
 from tritonc.backend.dots.together import chained
 from tritonc.backend.launch.register_budget import (
+    FENCED,
     GENERAL,
     SLACK,
     available,
@@ -43,10 +51,11 @@ from tritonc.backend.pipeline.staged_loop import DOTS, held_elements
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.layouts.layout import LANE_BITS
-from tritonc.ir.ops import READ
-from tritonc.ir.types import Tile, is_float
+from tritonc.ir.ops import READ, SHARED_READ, SHARED_WRITE, WRITE
+from tritonc.ir.types import Tile, is_float, shape
 
 ENOUGH = 16  # registers of a tile that are worth it
+_WHOLE = {"volatile", "ragged", "record", "release"}  # how such are made is decided for all of it
 
 
 def compute_pieces(kernel: Kernel, context: Context) -> bool:
@@ -55,20 +64,74 @@ def compute_pieces(kernel: Kernel, context: Context) -> bool:
         return any(block.terminator.attributes.get("facts") for block in kernel.blocks) and (
             _without_products(kernel, context, Estimate(kernel)))
     estimate = Estimate(kernel)
-    room, general = available(kernel, context, estimate=estimate), general_blocks(estimate.cfg)
-    readers, changed = uses(kernel), False
+    room, readers = available(kernel, context, estimate=estimate), uses(kernel)
+    general, changed = general_blocks(estimate.cfg, DOTS), False
     for block in kernel.blocks:
         ends = [*_sums(block), *(op for op in block.ops if op.name == "shared_store")] if any(
             op.name in DOTS for op in block.ops) else block.ops
-        found = estimate.pressure([block])
-        if not ends or found.registers <= room * (GENERAL if block in general else SLACK):
+        found, limit = estimate.pressure([block]), room * (GENERAL if block in general else SLACK)
+        if not ends or found.registers <= limit:
             continue
+        apart = _pieces(block)
         if found.registers > SLACK * room:
             _reduce_early(block, readers)
             changed |= _mark(block, ends, readers, estimate)
         else:
-            changed |= _mark(block, ends, readers, estimate, {value for value, _ in found.live})
+            while found.registers > limit and _mark(
+                    block, ends, readers, estimate, {value for value, _ in found.live}):
+                estimate, changed = Estimate(kernel), True
+                found = estimate.pressure([block])
+        if ends is block.ops:
+            loads, ops = [op for op in _pieces(block) if op not in apart], [*block.ops]
+            _load_ahead(loads, block)
+            if Estimate(kernel).pressure([block]).registers > GENERAL * room:
+                block.ops[:] = ops
+                for op in loads:
+                    op.attributes["piecewise"] = True
+    return _fence(kernel, room) or changed
+
+
+def _fence(kernel: Kernel, room: int) -> bool:
+    """Mark the accesses of general bodies, where they nearly fill the registers, but for those of
+    loops: products of odd sizes take twice as long so."""
+    estimate, changed = Estimate(kernel), False
+    general = rare(estimate.cfg, estimate.cfg.order)
+    if not general or estimate.pressure(general).registers <= FENCED * room:
+        return False
+    straight = [block for block in general if block not in estimate.cfg.innermost]
+    for op in (op for block in straight for op in block.ops):
+        if op.name in ("load", "store") and held_elements(op.operands[0]) >= ENOUGH and not (
+                op.attributes.keys() & _WHOLE):
+            op.attributes["fenced"] = changed = True
     return changed
+
+
+def _pieces(block: Block) -> list[Op]:
+    """The loads of tiles that come piece by piece; those of rows are not in the way."""
+    return [op for op in block.ops if op.name == "load" and op.attributes.get("piecewise")
+            and len(shape(op.result.type)) > 1]
+
+
+def _load_ahead(loads: list[Op], block: Block) -> None:
+    """Let the loads of all parts go out before the first one is computed: if they came with the
+    registers that read them, a thread would wait for memory as often.  What comes at once is too
+    large for that.  On an H200, squares and a residual of 4096 x 4096 halves behind a product 82
+    us, 70 so (one part ahead 86); with random numbers, which leave no registers, 163 and 171."""
+    if len(loads) < 2:
+        return
+    for before, load in pairwise(loads):
+        start, end = block.ops.index(before), block.ops.index(load)
+        between = block.ops[start + 1:end]
+        if any(WRITE in op.effects for op in between):
+            continue
+        needed = slice_of(load.inputs(), set(between), ())
+        if not all(op.pure for op in needed):
+            continue
+        moved = [*(op for op in between if op in needed), load]
+        rest = [op for op in between if op not in needed]
+        block.ops[start + 1:end + 1] = [*moved, *rest]
+    for load in loads:
+        del load.attributes["piecewise"]
 
 
 def _without_products(kernel: Kernel, context: Context, estimate: Estimate) -> bool:
@@ -126,23 +189,41 @@ def _mark(block: Block, ends: list[Op], readers: dict[Value, list[Op]], estimate
             not made_alone(last) and _by_register(last)) else None
         if last in marked or made is None or estimate.weight(made) < ENOUGH:
             continue
-        found = _leading(block, last, readers)
-        if not any(estimate.weight(op.result) >= ENOUGH and (
+        parts = _parts(block, last)
+        if last is not parts[0]:
+            continue
+        found = _leading(block, parts, readers)
+        if not any(estimate.weight(op.result) >= ENOUGH and "piecewise" not in op.attributes and (
                 peak is None or op.result in peak) for op in found):
             continue
         marked |= found
         moved = [op for op in block.ops if op in found]
-        block.ops[:] = [op for op in block.ops if op not in found]
-        at = block.ops.index(last)
-        block.ops[at:at] = moved
+        rest = [op for op in block.ops if op not in found]
+        at = rest.index(last)
+        later = [op for op in rest[:at] if op.name == "alloc_shared" and {
+            *rest[: at + 1]}.isdisjoint(readers.get(op.result, ()))]  # may take another's place
+        block.ops[:] = [*(op for op in rest[:at] if op not in later), *moved, last, *later,
+                        *rest[at + 1 :]]
         for op in moved:
             op.attributes["piecewise"] = True
     return bool(marked)
 
 
-def _leading(block: Block, last: Op, readers: dict[Value, list[Op]]) -> set[Op]:
-    """The operations before the last one that compute for it alone; addresses are whole."""
-    found, computed, quiet = {last}, {last}, True
+def _parts(block: Block, last: Op) -> list[Op]:
+    """The operation, with those that store other parts of the same tile, if no memory is written
+    between."""
+    if last.name != "shared_store" or "bits" not in last.attributes:
+        return [last]
+    found = [op for op in block.ops if op.name == last.name and op.operands[1] is last.operands[1]]
+    between = block.ops[block.ops.index(found[0]) : block.ops.index(found[-1])]
+    return [last] if any(WRITE in op.effects for op in between) else found
+
+
+def _leading(block: Block, parts: list[Op], readers: dict[Value, list[Op]]) -> set[Op]:
+    """The operations before the last one that compute for it alone; addresses are whole.  None
+    where that would read a buffer while it writes another, which may take its place."""
+    last = parts[0]
+    found, computed, quiet, still = {last}, {*parts}, True, True
     for op in reversed(block.ops[: block.ops.index(last)]):
         own = len(op.results) == 1 and bool(readers.get(op.result)) and computed.issuperset(
             readers[op.result])
@@ -152,8 +233,14 @@ def _leading(block: Block, last: Op, readers: dict[Value, list[Op]]) -> set[Op]:
         elif own and quiet and op.name == "load" and not op.attributes.get("volatile") and (
                 held_elements(op.result) >= ENOUGH):
             found.add(op)
-        elif op.effects - {READ}:
-            quiet = False
+        elif own and still and op.name == "shared_load" and not (
+                op.attributes.keys() & {"late", "ldmatrix"}) and held_elements(op.result) >= ENOUGH:
+            if last.name == "shared_store":
+                return set()
+            found.add(op)
+        elif op.name != "alloc_shared":
+            quiet &= not op.effects - {READ, SHARED_READ, SHARED_WRITE}
+            still &= SHARED_WRITE not in op.effects
     return found - {last}
 
 

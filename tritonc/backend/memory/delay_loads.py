@@ -55,12 +55,11 @@ def delay_loads(kernel: Kernel, context: Context) -> bool:
         for block in kernel.blocks:
             for op in [op for op in block.ops if op.name == "load"]:
                 changed |= _spread(block, op, readers)
-    if names.isdisjoint(DOTS):
-        cfg = Cfg(kernel)
-        for op in (op for block in rare(cfg, cfg.order) for op in block.ops):
-            if op.name in ("load", "store") and op.attributes.get("vector", 1) == 1 and (
-                    held_elements(op.operands[0]) >= MANY):
-                changed |= _compare_distances(op.guard)
+    cfg = Cfg(kernel)
+    for op in (op for block in rare(cfg, cfg.order) for op in block.ops):
+        if op.name in ("load", "store") and op.attributes.get("vector", 1) == 1 and (
+                held_elements(op.operands[0]) >= MANY):
+            changed |= _compare_distances(op.guard)
     for block in kernel.blocks:
         held = sum(held_elements(op.result) * scalar(op.result.type).bytes / 4
                    for op in block.ops if op.name in DOTS and not _goes_on(op, block))

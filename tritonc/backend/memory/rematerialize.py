@@ -20,7 +20,8 @@ the quotient, as long as there is something of that kind.
 
 It ends when everything fits, or when nothing is left whose roots cost less than it does.  What
 still does not fit is told.  General bodies (`versions.general`) are to fit into fewer registers;
-there, what does not lower the estimates of all blocks together is taken back.
+there, what does not lower the estimates of all blocks together is taken back.  Masks of narrow
+accesses in them are computed where they are read, too.
 
 Needs vectorize, which says how many addresses a tile's accesses need; after delay_loads, which
 makes room for the elements.
@@ -31,10 +32,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence, Set
 
 from tritonc.analysis.registers.pressure import Estimate
-from tritonc.analysis.registers.weights import RENAMED
+from tritonc.analysis.registers.weights import PREDICATES, RENAMED
 from tritonc.analysis.values import int_of, origin
 from tritonc.backend.launch.register_budget import RECOMPUTED, SURE, available
-from tritonc.backend.memory.versions.general import general_blocks
+from tritonc.backend.memory.versions.general import general_blocks, rare
+from tritonc.backend.pipeline.staged_loop import DOTS, held_elements
 from tritonc.ir.build import make_op
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_ops
@@ -54,8 +56,8 @@ def rematerialize(kernel: Kernel, context: Context) -> bool:
     fewer."""
     estimate = Estimate(kernel)
     room = available(kernel, context, estimate=estimate)
-    changed = False
-    for blocks, share in ((estimate.cfg.order, SURE), (general_blocks(estimate.cfg), RECOMPUTED)):
+    changed, general = False, general_blocks(estimate.cfg, DOTS)
+    for blocks, share in ((estimate.cfg.order, SURE), (general, RECOMPUTED)):
         left: set[Value] = set()
         for _ in range(MOST_STEPS):
             found = estimate.pressure(blocks)
@@ -64,13 +66,41 @@ def rematerialize(kernel: Kernel, context: Context) -> bool:
                          if held[value] - _cost(chain, held.keys(), estimate) >= LEAST), None)
             if found.registers <= share * room or best is None:
                 break
-            general, changed = share == RECOMPUTED, True
-            copies = _spread(blocks, *best, RENAMED if general else ())
+            changed, copies = True, _spread(blocks, *best)
             left.update((best[0], *copies))
             old, estimate = estimate, Estimate(kernel)
-            if general and _total(estimate, blocks) >= _total(old, blocks):
+            if blocks is general and _total(estimate, blocks) >= _total(old, blocks):
                 copies.undo()
                 estimate = Estimate(kernel)
+    if any(op.name in DOTS for op in kernel.ops()):
+        for block in rare(estimate.cfg, estimate.cfg.order):
+            changed |= _masks(block)
+    return changed
+
+
+def _masks(block: Block) -> bool:
+    """Give narrow accesses masks of their own: what compares a distance with constants takes as
+    many instructions as what tests bits of a word, into which the assembler packs masks."""
+    ops: list[Op] = []
+    for op in block.ops:
+        mask = op.guard
+        if op.name in ("load", "store") and mask is not None and held_elements(
+                mask) > PREDICATES and op.attributes.get("vector", 1) == 1:
+            made, renaming = mask, list[Op]()
+            while made.op is not None and made.op.name in RENAMED:
+                renaming.insert(0, made.op)
+                made = made.op.operands[0]
+            compared = made
+            if made.op is not None and made.op.name == "cmpp" and made is made.op.results[0]:
+                compared = made.op.operands[0]
+            if chain := chain_of(compared, False):
+                copies, mapping = copy_chain(chain)
+                mapping[made] = mapping[compared]
+                copies += copy_ops(renaming, mapping)
+                op.replace_inputs({mask: mapping[mask]})
+                ops += copies
+        ops.append(op)
+    changed, block.ops = len(ops) > len(block.ops), ops
     return changed
 
 
@@ -141,15 +171,14 @@ class _Copies(list[Value]):
             op.replace_inputs({new: old})
 
 
-def _spread(blocks: Sequence[Block], value: Value, chain: list[Op], renamed: Sequence[str]
-            ) -> _Copies:
+def _spread(blocks: Sequence[Block], value: Value, chain: list[Op]) -> _Copies:
     """Give each reader but phis a copy of the chain, and of operations in between that only rename
     its registers."""
     made = _Copies(blocks)
     chains = {value: chain}
     for block in blocks:  # operands first
         for op in block.ops:
-            if op.name in renamed and op.operands[0] in chains:
+            if op.name in RENAMED and op.operands[0] in chains:
                 chains[op.result] = [*chains[op.operands[0]], op]
     for block in blocks:
         ops: list[Op] = []

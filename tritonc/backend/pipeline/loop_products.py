@@ -6,6 +6,7 @@ from tritonc.backend.dots.together import chained
 from tritonc.backend.pipeline.staged_loop import StagedLoop
 from tritonc.backend.shared.shared_memory import accesses, allocation, allocations
 from tritonc.ir.core import Kernel, Op, uses
+from tritonc.ir.types import shape
 
 
 def products(kernel: Kernel, staged: StagedLoop) -> list[list[int]]:
@@ -40,6 +41,14 @@ def _read_behind(staged: StagedLoop, root: Op, found: list[Op]) -> list[Op]:
     reads = [ops.index(op) for op in ops if op.name == "shared_load" and root in allocations(op)]
     before = [op for op in found if reads and ops.index(op) < min(reads)]
     return before[-1:] or found[:1] if reads else []
+
+
+def beside_products(kernel: Kernel, staged: StagedLoop) -> list[int]:
+    """The numbers of the stores of tiles that only threads read."""
+    readers = uses(kernel)
+    return [i for i, store in enumerate(staged.stores) if len(shape(store.operands[1].type)) > 1
+            and all(op is store or op.name == "shared_load"
+                    for op in readers[store.operands[0]])]
 
 
 def handed_over(kernel: Kernel, staged: StagedLoop) -> bool:

@@ -38,7 +38,7 @@ from typing import TYPE_CHECKING
 
 from tritonc.analysis.aliases import pointer_roots, stores_may_reach
 from tritonc.analysis.axis import axis_info
-from tritonc.analysis.quotients import of_program
+from tritonc.analysis.quotients import in_steps
 from tritonc.backend.dots.together import chained
 from tritonc.backend.launch.persist import rare_programs
 from tritonc.backend.layout.access import VECTOR_BITS
@@ -189,7 +189,7 @@ def _load_ahead(kernel: Kernel, staged: StagedLoop, context: Context) -> bool:
 def _beside(kernel: Kernel, staged: StagedLoop, target: Target) -> int:
     """How many blocks shall be resident, by what this loop copies."""
     loads = [load for load in map(source_load, staged.stores) if load is not None]
-    if not staged.asynchronous or "cluster" in kernel.attributes or not any(map(of_program, loads)):
+    if not staged.asynchronous or "cluster" in kernel.attributes or not any(map(in_steps, loads)):
         return 1
     warps: int = kernel.attributes["num_warps"]
     sums = max(prod(shape(op.result.type)) for op in staged.loop.ops() if op.name == "wgmma")

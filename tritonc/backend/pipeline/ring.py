@@ -257,6 +257,10 @@ class Rewrite:
         """The stage of a buffer that this iteration reads."""
         return self.ring[0].result
 
+    def stages_of(self, buffer: Value) -> int:
+        """How many stages a buffer has."""
+        return self.stages
+
     def use_stage(self) -> None:
         """The loop's readers take this iteration's stage; its loads and stores go."""
         dropped = self.staged.replaced
@@ -269,7 +273,8 @@ class Rewrite:
                 if op.name != "buffer_stage":
                     for i, operand in enumerate(op.operands):
                         if operand in buffers:
-                            view = widen(operand, self.stages, self.stage_of(operand), 0)
+                            view = widen(operand, self.stages_of(operand),
+                                         self.stage_of(operand), 0)
                             kept.append(view)
                             op.operands[i] = view.result
                 kept.append(op)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from tritonc.analysis.signs import non_negative
 from tritonc.analysis.values import conditions, defined_by, int_of, needed, origin, slice_of
 from tritonc.backend.dots.together import chained
@@ -27,7 +29,7 @@ class StagedLoop:
     `always`: the blocks that every complete iteration runs; `stores` are in them; `fences`: the
     proxy_fences that serve these stores and no other; `pinned`: buffers of the whole run;
     `exchange`: bytes of shared memory without which other operations of the loop cannot do;
-    `beside`: of a stage, for operands of later loops alone.
+    `beside`: of a stage, for operands of later loops alone; `single`: the buffers of one stage.
     """
 
     loop: Loop
@@ -42,6 +44,7 @@ class StagedLoop:
     pinned: list[Op]
     exchange: int
     beside: int = 0
+    single: Collection[Op] = ()
 
     @property
     def replaced(self) -> set[Op]:
@@ -64,7 +67,8 @@ class StagedLoop:
     def stage_bytes(self) -> int:
         """Of all operands of an iteration."""
         buffers = dict.fromkeys(allocation(store.operands[0])[0] for store in self.stores)
-        return self.beside + sum(buffer_of(op.result).stage_bytes for op in buffers)
+        return self.beside + sum(buffer_of(op.result).stage_bytes for op in buffers
+                                 if op not in self.single)
 
 
 def staged_loops(kernel: Kernel) -> list[StagedLoop]:
@@ -153,7 +157,7 @@ def stages_that_fit(staged: StagedLoop, limit: int) -> int:
     """How many stages of the loop's operands fit into `limit` bytes, beside the other buffers that
     are in use while the loop runs."""
     own = {allocation(store.operands[0])[0] for store in staged.stores}
-    others = {op: buffer_of(op.result).bytes for op in staged.pinned}
+    others = {op: buffer_of(op.result).bytes for op in (*staged.pinned, *staged.single)}
     for op in staged.loop.ops():
         for access in accesses(op):
             if access.allocation not in own:

@@ -82,6 +82,13 @@ def others_beside(kernel: Kernel, staged: StagedLoop, target: Target) -> bool:
             and resident_blocks(kernel, target) > 1 and half_stages(staged, target) >= 2)
 
 
+def shared_stages(kernel: Kernel, staged: StagedLoop, target: Target) -> int:
+    """The stages that leave shared memory for the other blocks that have registers, and two."""
+    blocks = max(2, resident_blocks(kernel, target))
+    room = target.shared_per_multiprocessor // blocks - target.shared_reserved - LEFT
+    return max(RELEASED_STAGES, stages_that_fit(staged, room))
+
+
 def half_stages(staged: StagedLoop, target: Target) -> int:
     """The stages that fit into half of a multiprocessor's shared memory."""
     return stages_that_fit(staged, target.shared_per_multiprocessor // 2 - target.shared_reserved

@@ -122,7 +122,7 @@ def candidates(features: Collection[str], operand: Type, result: Type) -> list[M
 
 MOST_COLUMNS = 256  # of one wgmma
 LARGE = 128 * 128  # elements of a product from which on TMA serves wgmma best
-MOST_BATCH = 16  # products of a dot on tensor cores: a batch lies in warps
+MOST_BATCH = 16  # products of a dot on tensor cores
 ACCUMULATORS = 128  # registers of a thread that a dot's result may fill
 
 
@@ -146,28 +146,30 @@ def arrange(row: MatrixInstruction, shape: tuple[int, ...], warps: int) -> tuple
     return rows, columns
 
 
-def accumulator_layout(row: MatrixInstruction, shape: tuple[int, ...], warps: int) -> Layout:
-    """The layout of a dot's result of `shape`.  A batch lies in warps, of wgmma in warpgroups."""
+def accumulator_layout(row: MatrixInstruction, shape: tuple[int, ...], warps: int,
+                       held: bool = False) -> Layout:
+    """The layout of a dot's result of `shape`.  A batch lies in warps, of wgmma in warpgroups;
+    `held`: in registers."""
     *batch, rows, columns = shape
-    arranged = arrange(row, (rows, columns), warps // prod(batch))
+    arranged = arrange(row, (rows, columns), warps if held else warps // prod(batch))
     if row.kind == WGMMA:
         return fragment.batched(fragment.wgmma_accumulator(
             (rows, columns), arranged, min(MOST_COLUMNS, columns // arranged[1])), tuple(batch))
     part = (rows // arranged[0], columns // arranged[1])
     return fragment.batched(fragment.mma_accumulator(
         (rows, columns), arranged, row.rows, row.columns,
-        (max(part[0], row.rows), max(part[1], row.columns))), tuple(batch))
+        (max(part[0], row.rows), max(part[1], row.columns))), tuple(batch), held)
 
 
 def operand_layouts(row: MatrixInstruction, shape: tuple[int, ...], depth: int, warps: int,
-                    contiguous: bool = False) -> tuple[Layout, Layout | None]:
+                    contiguous: bool = False, held: bool = False) -> tuple[Layout, Layout | None]:
     """The layouts of A and B in registers; wgmma has none for B.
 
     `shape`: of the result; `depth`: K of the whole tile; `contiguous`: of mma.sync, lanes hold
-    neighbours along K.
+    neighbours along K; `held`: threads hold the whole batch.
     """
     *batch, rows, columns = shape
-    arranged = arrange(row, (rows, columns), warps // prod(batch))
+    arranged = arrange(row, (rows, columns), warps if held else warps // prod(batch))
     bits = row.operand.bits
     if row.kind == WGMMA:
         return fragment.batched(fragment.wgmma_a((rows, depth), arranged, bits), tuple(batch)), None
@@ -176,4 +178,4 @@ def operand_layouts(row: MatrixInstruction, shape: tuple[int, ...], depth: int, 
     b = fragment.mma_b((depth, columns), arranged, bits, row.depth, max(part[1], row.columns))
     if contiguous:
         a, b = (fragment.contiguous_k(x, axis, bits) for x, axis in ((a, 1), (b, 0)))
-    return fragment.batched(a, tuple(batch)), fragment.batched(b, tuple(batch))
+    return fragment.batched(a, tuple(batch), held), fragment.batched(b, tuple(batch), held)

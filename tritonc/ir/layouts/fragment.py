@@ -173,14 +173,16 @@ def contiguous_k(layout: Layout, axis: int, element_bits: int) -> Layout:
     return Layout(layout.shape, register, lane, warp)
 
 
-def batched(layout: Layout, batch: tuple[int, ...]) -> Layout:
-    """The same in each of a batch of tiles, which come first, one after the other in warps.
+def batched(layout: Layout, batch: tuple[int, ...], held: bool = False) -> Layout:
+    """The same in each of a batch of tiles, which come first, one after the other in warps, or
+    `held` in registers.
 
     >>> print(batched(mma_b((16, 8), (1, 1), 16, 16), (4,)))
     #layout<shape=[4,16,8], register=[8,64], lane=[16,32,1,2,4], warp=[128,256]>
     """
     over = tuple(layout.size << bit for bit in range(log2(prod(batch))))
-    return Layout((*batch, *layout.shape), layout.register, layout.lane, (*layout.warp, *over))
+    return Layout((*batch, *layout.shape), (*layout.register, *(over if held else ())), layout.lane,
+                  (*layout.warp, *(() if held else over)))
 
 
 def wgmma_accumulator(shape: tuple[int, int], warpgroups: tuple[int, int], columns: int) -> Layout:

@@ -21,6 +21,7 @@ from tritonc.backend.target.matrix import LARGE
 from tritonc.backend.target.target import Target
 from tritonc.ir.types import TF32
 from tritonc.records import NamedTuple
+from tritonc.tune.model.chains import more_rows
 from tritonc.tune.model.choose import Binding, Lower, ranked
 from tritonc.tune.model.features import Profile
 from tritonc.tune.model.loops import Around
@@ -135,7 +136,8 @@ def bodies(space: Mapping[str, Sequence[int]], lower: Lower, target: Target, lar
     other entries; None where the model knows no cost, or they save too little."""
     found = _combinations(space, lower, target, large)
     if found is None:
-        return None, None
+        chain = more_rows(space, lower, target, large) if clusters else None
+        return None, chain and Few((chain[0],), chain[1], None, chain[2], [])
     rows, whole, form = found
     launches = [*_launches(form)]
     small = _small(rows, whole, form, target, launches)

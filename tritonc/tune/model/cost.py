@@ -43,11 +43,23 @@ _TENSOR_STEP = {True: 8e5, False: 1e5}  # multiply-adds that a k step of wgmma, 
 _COMPUTED_ALONE = 1.7
 
 
+# Of products without a loop by so many rows, beside `busy`: there is one block to a multiprocessor,
+# and nothing is computed while it loads and stores.  Three layers of 64 on an H200: 2 million
+# points by 256 rows 167 us, by 128 103, by 64 104.
+_ONCE, _ONCE_ROWS = 3.0, 256
+
+
 def cost(profile: Profile, target: Target, extents: Sequence[int] = ()) -> float:
     """Relative time of the kernels with these features, in a launch of a range of `extents` if
     that is known; infinite for tiles without elements, which a value of 0 predicts."""
     if any(extent < 1 for feature in profile for extent in feature.extents):
         return inf
+    once = any(f.kind == "dot" and f.extents[-3] >= _ONCE_ROWS for f in profile) and any(
+        f.kind == "kernel" and f.form == "once" for f in profile)
+    return (_ONCE if once else 1.0) * _cost(profile, target, extents)
+
+
+def _cost(profile: Profile, target: Target, extents: Sequence[int]) -> float:
     dots = joined([f for f in profile if f.kind == "dot"])
     if not dots:
         from tritonc.tune.model.rows import stream_cost  # where there is no product

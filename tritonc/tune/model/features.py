@@ -36,6 +36,7 @@ _WORK = frozenset("""
 """.split())  # operations that a thread does for each element of a tile
 
 SECTOR = 32  # bytes that the second-level cache delivers at least
+PAIR = 64  # bytes that memory delivers at least: of words across K a tile of few columns has fewer
 
 
 class Feature(NamedTuple):
@@ -60,6 +61,7 @@ class Feature(NamedTuple):
     # Of a dot: the bytes of an element of each operand as memory has it, which copies bring; 0 for
     # those of its type.
     raw: tuple[float, float] = (0.0, 0.0)
+    across: tuple[bool, bool] = (False, False)  # whether rows of these lie across the axis of K
     left: str = "fixed"  # of a dot in a chain: as `Chained` has it, and what follows
     again: bool = False
     added: int = 0
@@ -118,12 +120,15 @@ def _read(kernel: Kernel) -> Iterator[Feature]:
                 inner = (True, True) if e.bytes == 2 else inner_first(op, infos())
                 depth = sum(shape(one.operands[0].type)[-1] for one in dots
                             if one is op or (chain and _sum(one, readers) is _sum(op, readers)))
+                raw = _raw_bytes(kernel, cfg, op)
+                across = [not first for first in inner_first(op, infos())] if any(raw) else (
+                    False, False)
                 yield Feature("dot", (*a[:-1], b[-1], depth), e.bytes, (), str(e),
                               inner, beside,
                               (0, cfg.order.index(block)), scaled=_scaled(op, readers),
                               swapped=factors_of_columns(op, readers) or (
                                   e == TF32 and inner == (True, False)),
-                              raw=_raw_bytes(kernel, cfg, op), left=_left(op, block),
+                              raw=raw, across=(across[0], across[1]), left=_left(op, block),
                               again=_again(op, dots), added=max((
                                   element(one.result.type).bytes for one in added_loads(block)
                                   if shape(one.result.type) == shape(op.result.type)), default=0),
@@ -156,11 +161,10 @@ def _form_of(kernel: Kernel, cfg: Cfg) -> str:
     """A word for what decides on tiles beside their extents; "" for nothing.  The first that holds:
     how many programs there are, as where columns are summed, goes before how often each loads."""
     if any(op.name == "dot" for op in kernel.ops()):
-        return ""
-    for name in ("chains_programs", "ends_by_tile", "recurrence", "crosses", "combines_rows",
-                 "columns_alone", "segments", "sums_columns", "several_passes", "reducing_passes",
-                 "adds_tiles", "counts_in_loops", "adds_to_few", "takes_turns",
-                 "windows_of_bytes"):
+        return "" if cfg.loops else "once"
+    for name in ("chains_programs", "ends_by_tile", "recurrence", "crosses", "few_columns",
+                 "segments", "sums_columns", "uneven_passes", "several_passes", "adds_tiles",
+                 "shares_addresses", "takes_turns", "windows_of_bytes"):
         if getattr(row_loops, name)(kernel, cfg):
             nested = name.endswith("passes") and any(loop.depth > 1 for loop in cfg.loops)
             if name == "adds_tiles":
@@ -202,6 +206,12 @@ def _left(dot: Op, block: Block) -> str:
 def _computed(kernel: Kernel, cfg: Cfg, dot: Op) -> tuple[bool, bool]:
     """Whether where each operand is follows from quotients, beyond what its tile repeats: threads
     copy it."""
+    inner = {phi for loop in cfg.loops if loop.parent is not None
+             and loop.parent is cfg.innermost.get(cfg.block_of[dot]) for phi in loop.header.phis()}
+    left, right = (not inner.isdisjoint(slice_of([operand], None, ("dot", "phi", "load"), False))
+                   for operand in dot.operands[:2])
+    if left or right:  # threads make it in a loop of each step
+        return left, right
     loads = gathered(dot)
     runs = _runs(kernel, cfg) if loads else None
     if runs is None:
@@ -326,6 +336,16 @@ def places(dot: Feature) -> int:
 def spread(profile: Profile) -> float:
     """How many bytes the second-level cache delivers for one that a product of batches reads."""
     return max((SECTOR / (f.extents[0] * f.bytes) for f in profile if f.kind == "run"), default=1.0)
+
+
+def delivered(dot: Feature) -> float:
+    """Bytes that the second-level cache delivers for a step: of words across K, of which a tile of
+    few columns has few in a row, it has whole sectors."""
+    found = float(stage_bytes(dot))
+    for size, raw, across in zip(dot.extents[-3:-1], dot.raw, dot.across):
+        if across:
+            found += dot.extents[-1] * max(0.0, PAIR - size * raw)
+    return found
 
 
 def stage_bytes(dot: Feature) -> int:

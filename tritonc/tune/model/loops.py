@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tritonc.analysis.counters import step_of
+from tritonc.analysis.row_loops import is_segment
 from tritonc.analysis.values import int_of
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Kernel, Op, Value
@@ -17,6 +18,9 @@ from tritonc.ir.types import Scalar, shape
 from tritonc.records import NamedTuple
 
 TYPICAL = 1024  # the length of a loop around a product of which nothing is known
+# Of one that begins and ends at loaded numbers: segments may be short, and their last step is part
+# empty.  Scores of 10000 documents of 20 to 220 rows on an H200: 115 us by 128 rows, 89 by 64.
+SEGMENT = 160
 
 
 class Around(NamedTuple):
@@ -44,7 +48,8 @@ def loops_around(kernel: Kernel) -> tuple[Around, ...]:
         if around is None and loop is inner:
             product = _product(loop)
             assert product is not None
-            around = Around(TYPICAL, (), _depth(loop) or shape(product.operands[0].type)[-1])
+            around = Around(SEGMENT if is_segment(loop) else TYPICAL, (),
+                            _depth(loop) or shape(product.operands[0].type)[-1])
         if around is not None:
             found.append(around)
     return tuple(found)

@@ -6,11 +6,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import log2, prod
 
+from tritonc.analysis.aliases import pointer_roots
 from tritonc.analysis.row_loops import loaded_again, reducing_passes, several_passes
 from tritonc.analysis.values import slice_of
+from tritonc.backend.launch.choose_warps import streaming_threads
 from tritonc.backend.target.target import Target
 from tritonc.ir.cfg import Cfg
-from tritonc.ir.core import Kernel, Op
+from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.ops import WRITE
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import scalar, shape
@@ -21,6 +23,9 @@ from tritonc.tune.model.loops import rows_around
 _STREAM_ELEMENTS = 1024  # per program of a kernel without dots: 128 threads, 8 elements each
 _STREAM_EACH, _STREAM_MOST = 8, 8192  # elements of a thread, of a program of few rows
 _PASSES = 2048  # of several passes over rows, and of sums over columns: 256 threads
+# Of rows that are not equally long, of which a program has no tile to spare.  Gradients of causal
+# scores, 2048 columns, on an H200: 161 us by 2048, 122 by 1024, 111 by 512.
+_UNEVEN = 512
 _NESTED = 4096  # where rows lie in rows: batch norm backward 0.145 ms, by 2048 0.195 (H200)
 _LINE_BYTES = 256  # of columns that are kept, where programs are numbered along several axes
 # The same along one, where each has all rows: of less, memory brings what another program reads.
@@ -28,12 +33,11 @@ _LINE_BYTES = 256  # of columns that are kept, where programs are numbered along
 _PIECE_BYTES = 64
 _WAITING = 128  # of a loop that all elements of a tile end: one warp
 _RECURRENCE = 512  # of one whose iterations wait for each other: one warp, too
-_COLUMNS = 128  # of columns alone: one warp
-_COMBINED = 32  # of columns whose rows warps share: pieces of 64 bytes and more
+_COLUMNS = 32  # of columns alone, of which there may be few: pieces of 64 bytes and more
 # Of pairs that are computed to be reduced, and how many more slices than elements of one: a warp
 # whose threads have 64.  The nearest of 4096 points on an H200: 0.579 ms, 0.690 by 16 x 64.
 _PAIRS, _SLICES = 2048, 2
-_ADDING = 4096  # of atomics on few addresses, which take turns; of tiles that a loop counts
+_ADDING = 4096  # of atomics on addresses that other programs have, too: they take turns
 _TURNS = 2048  # of one on one address that is read: programs wait for it, and should be many
 # Where each program waits for the one before it.  Running sums of 30 million integers on an H200:
 # 43 ms by 1024, 20.8 by 2048, 9.4 by 4096, 4.2 by 8192.
@@ -41,11 +45,11 @@ _CHAINED = 1 << 14
 # Of runs between loaded numbers, and what a run of twice as many rows costs beside: means of 15
 # rows of 200 on an H200: 74 us by 4 x 128, 92 by 8 x 128, 100 by 8 x 64, 347 by 32 x 64.
 _SEGMENT, _LONG_SEGMENT = 512, 0.4
-_WANTED = {"chains_programs": _CHAINED, "several_passes": _PASSES, "reducing_passes": _PASSES,
-           "sums_columns": _PASSES, "nested_passes": _NESTED,
-           "ends_by_tile": _WAITING, "recurrence": _RECURRENCE, "adds_to_few": _ADDING,
-           "counts_in_loops": _ADDING,
-           "columns_alone": _COLUMNS, "combines_rows": _COMBINED,
+# Most have fewer rows than that.  Softmax of 16 edges of 8 heads: 94 us by 16 or 32, 142 by 64.
+_RUN = 16
+_WANTED = {"chains_programs": _CHAINED, "several_passes": _PASSES, "uneven_passes": _UNEVEN,
+           "sums_columns": _PASSES, "nested_passes": _NESTED, "ends_by_tile": _WAITING,
+           "recurrence": _RECURRENCE, "shares_addresses": _ADDING, "few_columns": _COLUMNS,
            "takes_turns": _TURNS, "segments": _SEGMENT}
 # Threads of a block whose row is loaded again, by the bytes of that, and how many blocks shall be
 # resident where the limit of registers does not say so: H200, four kernels of rows.  Five hide more
@@ -115,7 +119,7 @@ def row_entries(space: Mapping[str, Sequence[int]], lower: Callable[[Mapping[str
     loops, again = rows_around(kernel), loaded_again(kernel, cfg)
     passes = several_passes(kernel, cfg) or reducing_passes(kernel, cfg)
     sizes = [scalar(pointee(load.operands[0].type)).bytes
-             for load in (again.values() if passes else _read_once(cfg))
+             for load in (_with_others(kernel, cfg, again) if passes else _read_once(cfg))
              if any(op.name == "get_program_id" for op in slice_of(load.operands[:1]))]
     if len(space) != 1 or loops is None or loops.factor != 1 or len(loops.arguments) != 1 \
             or loops.depth != chosen[name] or not sizes:
@@ -133,7 +137,7 @@ def row_entries(space: Mapping[str, Sequence[int]], lower: Callable[[Mapping[str
             continue
         tile = min((n for n in space[name] if n >= wanted), default=max(space[name]))
         same = several_passes(kernel, cfg) and tile == chosen[name] == 32 * warps * _STREAM_EACH \
-            and not blocks
+            and not blocks and streaming_threads(kernel) == 32 * warps
         if not same and rows_around(
                 lower({**chosen, name: tile})) == loops._replace(depth=tile):
             binding = {name: tile, "num_warps": warps}
@@ -143,6 +147,17 @@ def row_entries(space: Mapping[str, Sequence[int]], lower: Callable[[Mapping[str
             found.append(Rows(binding, loops.arguments[0], least, most))
         least = None if most is None else most + 1
     return found
+
+
+def _with_others(kernel: Kernel, cfg: Cfg, again: Mapping[Value, Op]) -> list[Op]:
+    """What is loaded again, with what else the same loop loads from there, as of two halves."""
+    roots, found = pointer_roots(kernel), dict[Value, Op]()
+    for load in again.values():
+        root = roots[load.operands[0]]
+        found |= {op.operands[0]: op for op in cfg.block_of[load].ops
+                  if op.name == "load" and roots.get(op.operands[0]) is root
+                  and shape(op.result.type) == shape(load.result.type)}
+    return [*found.values()]
 
 
 def _read_once(cfg: Cfg) -> list[Op]:
@@ -226,8 +241,9 @@ def _row_cost(profile: Profile, form: str, target: Target, range_: Sequence[int]
             default=_LINE_BYTES) or 1
         cost += 0.3 * abs(log2(kept / (line if left else 1))) / len(reductions)
     if form == "segments":
-        cost += _LONG_SEGMENT * max((log2(prod(f.extents) / n)
-                                     for f, n in zip(reductions, rows, strict=True)), default=0.0)
+        run = max((log2(prod(f.extents) / n) for f, n in zip(reductions, rows, strict=True)),
+                  default=0.0)
+        cost += _LONG_SEGMENT * run + max(0.0, run - log2(_RUN))
     return cost
 
 

@@ -52,6 +52,7 @@ from tritonc.tune.model.cost import cost
 from tritonc.tune.model.features import (
     Feature,
     Profile,
+    delivered,
     joined,
     places,
     spread,
@@ -439,7 +440,7 @@ def _narrow(dot: Feature, one: Use) -> float:
 def _brought(dot: Feature, one: Use) -> float:
     """Bytes of a stage as they count for a block that is alone: rows that threads compute and copy
     as whole lines, those of boxes little more than they have."""
-    return stage_bytes(dot) * (1 if not one.persistent else _short(dot) ** (
+    return delivered(dot) * (1 if not one.persistent else _short(dot) ** (
         2 if dot.computed else _SHORT_BOXES))
 
 

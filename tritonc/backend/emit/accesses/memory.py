@@ -15,7 +15,9 @@ from functools import partial
 from math import gcd
 
 from tritonc.analysis.records import ACCESS_BYTES
+from tritonc.analysis.registers.weights import PIECE
 from tritonc.backend.emit.accesses.access import Access, load, store
+from tritonc.backend.emit.accesses.pieces import fence_accesses
 from tritonc.backend.emit.accesses.ragged import Vector, load_vectors, store_vectors
 from tritonc.backend.emit.accesses.tables import look_up
 from tritonc.backend.emit.elements.arithmetic import combine
@@ -47,9 +49,15 @@ def _pointer(op: Op) -> Pointer:
 def emit_load(f: FunctionEmitter, op: Op) -> None:
     f.values[op.result] = found = f.blank(op.result.type)
     if op.attributes.get("late") or op.attributes.get("piecewise"):
-        f.fetch[op.result] = partial(_load, f, op, found)
+        f.fetch[op.result] = partial(_fetch, f, op, found)
     else:
         _load(f, op, found, f.wanted(op.result))
+
+
+def _fetch(f: FunctionEmitter, op: Op, found: list[str], now: int) -> None:
+    if op.attributes.get("fenced"):
+        fence_accesses(f)
+    _load(f, op, found, now)
 
 
 def _access(f: FunctionEmitter, op: Op, chunk: tuple[int, ...], guard: str, at: int = -1) -> Access:
@@ -182,7 +190,9 @@ def emit_store(f: FunctionEmitter, op: Op) -> None:
         if not op.attributes.get("late"):
             _store_fields(f, owner, chunks)
         return
-    for chunk in chunks:
+    for i, chunk in enumerate(chunks):
+        if i % PIECE == 0 and op.attributes.get("fenced"):
+            fence_accesses(f)
         guard = f.both(owner, f.guard(op, chunk[0]))
         if op.attributes.get("release"):
             f.under(guard, "release", partial(_release, f, _access(f, op, chunk, ""), values[0]))

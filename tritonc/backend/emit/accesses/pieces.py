@@ -22,8 +22,10 @@ from tritonc.ir.core import Op
 
 def emit_op(f: FunctionEmitter, emitter: Emitter, op: Op, machine: Machine) -> None:
     """Emit an operation, now or, for a part of a tile that comes piece by piece, on use."""
-    mine = bool(op.attributes.get("piecewise")) and op.pure
-    if op.name == "shared_store" or (not mine and f.fetch.keys().isdisjoint(op.operands)):
+    later = op.attributes.get("piecewise") or op.attributes.get("late")
+    mine, fenced = later and op.pure, not later and op.attributes.get("fenced")
+    if op.name in ("store", "shared_store") or not (
+            mine or fenced or not f.fetch.keys().isdisjoint(op.operands)):
         emitter(f, op)
         return
     f.values[op.result] = found = f.blank(op.result.type)
@@ -34,20 +36,31 @@ def emit_op(f: FunctionEmitter, emitter: Emitter, op: Op, machine: Machine) -> N
     wanted = members(f.wanted(op.result))
     for i in range(0, len(wanted), PIECE):
         label = f.label
+        if fenced:
+            fence_accesses(f)
         compute(sum(1 << r for r in wanted[i : i + PIECE]))
         if f.label != label:
             _keep_in_place(f, op, found, wanted[i : i + PIECE])
+
+
+def fence_accesses(f: FunctionEmitter) -> None:
+    """Keep the assembler from moving accesses over this: the threads of the warp meet."""
+    f.convergent("llvm.nvvm.bar.warp.sync", "void", "i32 -1")
 
 
 _CONSTRAINTS = {"float": "f", "i32": "r"}
 
 
 def _keep_in_place(f: FunctionEmitter, op: Op, found: Names, now: tuple[int, ...]) -> None:
-    t = f.type(op.result)
-    if t in _CONSTRAINTS:
-        for r in now:
-            found[r] = f.asm(t, "", [f"={_CONSTRAINTS[t]}"], [("0", f"{t} {found[r]}")],
-                             memory=False)
+    for r in now:
+        found[r] = keep(f, f.type(op.result), found[r])
+
+
+def keep(f: FunctionEmitter, t: str, name: str) -> str:
+    """The operand as LLVM has to compute it here."""
+    if t not in _CONSTRAINTS or not name:
+        return name
+    return f.asm(t, "", [f"={_CONSTRAINTS[t]}"], [("0", f"{t} {name}")], memory=False)
 
 
 def _compute(f: FunctionEmitter, emitter: Emitter, op: Op, machine: Machine, found: Names,

@@ -12,6 +12,7 @@ those of complex numbers do, go through k together.
 
 from __future__ import annotations
 
+from tritonc.backend.emit.accesses.pieces import keep
 from tritonc.backend.emit.accesses.shared import SharedTile
 from tritonc.backend.emit.body import helper_function
 from tritonc.backend.emit.elements.casts import convert_float, round_to_tf32
@@ -102,7 +103,12 @@ def fma_dot(f: FunctionEmitter, op: Op) -> None:
                 if one.attributes.get("minus"):
                     factors = [f.op(f"fneg {llvm_type(to)} {name}") for name in factors]
                 _multiply_add(f, to, order, factors, taken[right], total)
-    f.values |= totals
+    home = next(block for block in f.kernel.blocks if op in block.ops)
+    if home.terminator.name == "cond_br" and home not in home.successors:
+        for value, total in totals.items():  # LLVM would sink all additions behind the loads
+            f.values[value] = [keep(f, f.type(value), name) for name in total]
+    else:
+        f.values |= totals
 
 
 def _together(f: FunctionEmitter, op: Op) -> list[Op]:

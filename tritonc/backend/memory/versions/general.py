@@ -7,16 +7,16 @@ that are recomputed made spills instead (sm_80, docs/notes/measurements.md).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Block
 
 
-def general_blocks(cfg: Cfg) -> list[Block]:
-    """The blocks behind the last test of facts that fails, of a kernel with products on wgmma.
-    Tests behind products, which are about stores, part no bodies."""
-    products = [block for block in cfg.order if any(op.name == "wgmma" for op in block.ops)]
+def general_blocks(cfg: Cfg, names: Collection[str] = ("wgmma",)) -> list[Block]:
+    """The blocks behind the last test of facts that fails, of a kernel with such products.  Tests
+    behind products, which are about stores, part no bodies."""
+    products = [block for block in cfg.order if any(op.name in names for op in block.ops)]
     tests = [block for block in cfg.order if block.terminator.attributes.get("facts")
              and any(cfg.dominates(block, home) for home in products)]
     starts = [start for start in (block.terminator.blocks[1] for block in tests)

@@ -23,7 +23,7 @@ otherwise every iteration would wait for its operands.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from tritonc.analysis.aliases import pointer_roots, stores_may_reach
 from tritonc.backend.launch.persist import counts_programs, rare_programs
@@ -96,10 +96,12 @@ def needed_beside(kernel: Kernel, blocks: list[Block], staged: StagedLoop, known
 
 class RegionRewrite(TensorRewrite):
     """A pipeline whose ring begins in `place` and goes on through all that follows, `followers`
-    included: loops of their own.  `shares`: of each product the ring, of all loops'."""
+    included: loops of their own.  `shares`: of each product the ring, of all loops'; `single`: the
+    rings of one stage."""
 
     followers: Sequence[RegionRewrite] = ()
     shares: Sequence[int]
+    single: Collection[int] = ()
     turning: list[int]  # of each ring the first that turns with it
     clocks: dict[int, tuple[Op, Op]]  # stage and phase of the rings that turn together
 
@@ -107,14 +109,24 @@ class RegionRewrite(TensorRewrite):
     def rings_wanted(self) -> int:
         return 1 + max(ring for one in (self, *self.followers) for ring in one.shares)
 
+    def depth(self, product: int) -> int:
+        ring = self.shares[product] if product < len(self.shares) else product
+        return 1 if ring in self.single else self.stages
+
     def clock(self, product: int) -> tuple[Op, Op, Op, Op]:
         read, phase = self.clocks[self.turning[self.shares[product]]]
         return read, read, phase, phase
 
     def stage_of(self, buffer: Value) -> Value:
-        product = next(i for i, members in enumerate(self.products) if any(
+        return self.clock(self.product_of(buffer))[0].result
+
+    def stages_of(self, buffer: Value) -> int:
+        return self.depth(self.product_of(buffer))
+
+    def product_of(self, buffer: Value) -> int:
+        """The number of the product that a buffer feeds."""
+        return next(i for i, members in enumerate(self.products) if any(
             self.staged.stores[m].operands[0] is buffer for m in members))
-        return self.clock(product)[0].result
 
     @property
     def home(self) -> Block:
@@ -128,7 +140,8 @@ class RegionRewrite(TensorRewrite):
         every = (self, *self.followers)
         readers = [tuple(one for one in every if ring in one.shares)
                    for ring in range(self.rings_wanted)]
-        self.turning = [readers.index(some) for some in readers]
+        turning = [(some, ring in self.single) for ring, some in enumerate(readers)]
+        self.turning = [*map(turning.index, turning)]
         self.prologue()
         self.buffers = {ring: self.operands(i) for i, ring in enumerate(self.shares)}
         self.rewrite()
@@ -153,8 +166,8 @@ class RegionRewrite(TensorRewrite):
         yes = make_op("constant", [], I1, value=True)
         self.kernel.entry.ops.insert(0, yes)
         turned = [(self.turns, step), *((phi, yes) for phi in self.brings)]
-        for read, before in self.clocks.values():
-            stage = self.turn(read.result)
+        for ring, (read, before) in self.clocks.items():
+            stage = self.turn(read.result, 1 if ring in self.single else self.stages)
             phase = self.turn_phase(stage[-1].result, before.result)
             latch.ops[-1:-1] = [*stage, *phase]
             turned += [(read, stage[-1]), (before, phase[-1])]

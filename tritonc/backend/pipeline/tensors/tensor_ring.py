@@ -54,8 +54,9 @@ class TensorRewrite(Rewrite):
                           self.fixed_stages) if first else None
         claimed = claim(self.kernel, self.place)
         self.slot = claimed.slot.result
-        self.rings = [self.new_ring("ring") for _ in range(self.rings_wanted)]
-        self.released = [self.new_ring("released") for _ in self.rings if self.apart]
+        depths = [self.depth(ring) for ring in range(self.rings_wanted)]
+        self.rings = [self.new_ring("ring", depth) for depth in depths]
+        self.released = [self.new_ring("released", depth) for depth in depths if self.apart]
         if self.fixed:
             for rings, name in ((self.rings, "ring"), (self.released, "released")):
                 rings.append(self.new_ring(name, self.fixed_stages))
@@ -185,9 +186,13 @@ class TensorRewrite(Rewrite):
         """Whether each product has its own ring, and warps release its stages."""
         return self.separate or len(self.products) > 1
 
-    def new_ring(self, name: str, stages: int = 0) -> Value:
+    def depth(self, product: int) -> int:
+        """How many stages a product's ring has."""
+        return self.stages
+
+    def new_ring(self, name: str, stages: int) -> Value:
         """Barriers for the stages, at the entry."""
-        t = Buffer(I64, (1,), stages or self.stages, row_major((1,)))
+        t = Buffer(I64, (1,), stages, row_major((1,)))
         ring = make_op("alloc_shared", [], t, pinned=True)
         ring.result.name = name
         self.kernel.entry.ops.insert(0, ring)
@@ -215,12 +220,13 @@ class TensorRewrite(Rewrite):
         block = Block("")
         b = Builder(block, span=self.span)
         turn = self.turns.result if self.ring else self.number(ahead)
-        barrier = widen(self.rings[product], self.stages, stage, ahead)
-        views = [widen(store.operands[0], self.stages, stage, ahead) for store in stores]
+        depth = self.depth(product)
+        barrier = widen(self.rings[product], depth, stage, ahead)
+        views = [widen(store.operands[0], depth, stage, ahead) for store in stores]
         for op in (barrier, *views):
             b.insert(op)
         if self.separate or (self.apart and self.ring):
-            released = widen(self.released[product], self.stages, stage, ahead)
+            released = widen(self.released[product], depth, stage, ahead)
             b.insert(released)
             phase = self.clock(product)[3].result if self.ring else self.number(0)
             before = b.value("xor", phase, self.number(1))
@@ -290,7 +296,7 @@ class TensorRewrite(Rewrite):
     def arrival(self, product: int) -> list[Op]:
         """What makes this iteration's operands of one product be there."""
         read, _, phase, _ = self.clock(product)
-        view = widen(self.rings[product], self.stages, read.result, 0)
+        view = widen(self.rings[product], self.depth(product), read.result, 0)
         return [view, make_op("wait_full", [view.result, phase.result])]
 
     def clock(self, product: int) -> tuple[Op, Op, Op, Op]:
@@ -327,7 +333,7 @@ class TensorRewrite(Rewrite):
             at = body.ops.index(arrival[0]) if not self.distance else 1 + body.ops.index(
                 next((op for op in readers if op.name == "wgmma"), readers[-1]))
             body.ops[at:at] = self.fill(i, write.result, self.distance)
-            view = widen(self.released[i], self.stages, read.result, 0)
+            view = widen(self.released[i], self.depth(i), read.result, 0)
             at = body.ops.index(ends[-1]) + 1
             body.ops[at:at] = [view, make_op("arrive_empty", [
                 view.result, *(root.result for root in own)])]

@@ -149,7 +149,8 @@ def _read(kernel: Kernel) -> Iterator[Feature]:
                 t = op.operands[0].type
                 yield Feature("access", shape(t), scalar(pointee(t)).bytes)
             elif dots and not chain and op.name in _WORK and not (
-                    op.name in ("add", "fadd") and any(v.op in dots for v in op.operands)):
+                    op.name in ("add", "fadd") and any(v.op in dots for v in op.operands)) and (
+                    op.name != "fpcast" or element(op.result.type) != TF32):  # as it is read
                 extents = shape(op.result.type)
                 if len(extents) > 1 and min(extents) > 1:
                     yield Feature("index" if op.result not in loaded else "work", extents,

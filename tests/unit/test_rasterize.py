@@ -105,13 +105,15 @@ def test_edges_come_first(rows: int, columns: int) -> None:
 
 
 @pytest.mark.parametrize("rows, columns", [(1, 1), (5, 3), (4, COLUMNS), (3, 2 * COLUMNS + 3)])
+@pytest.mark.parametrize("few", [0, 30])
 @pytest.mark.parametrize("grows", [1, -1])
-def test_every_instance_comes_once_and_the_longest_first(rows: int, columns: int, grows: int
-                                                         ) -> None:
-    found = numbers(rows, columns, lambda b: _longest_first(b, grows))
+def test_every_instance_comes_once_and_the_longest_first(rows: int, columns: int, grows: int,
+                                                         few: int) -> None:
+    found = numbers(rows, columns, lambda b: _longest_first(b, grows, few=few))
+    width = columns if rows * columns < few else COLUMNS
     order, heads = found % rows, found // rows
-    for first in range(0, columns, COLUMNS):
-        band = (heads >= first) & (heads < first + COLUMNS)
+    for first in range(0, columns, width):
+        band = (heads >= first) & (heads < first + width)
         at = np.flatnonzero(band)
         assert (at == at[0] + np.arange(at.size)).all()  # together
         assert (np.diff(order[band]) * grows <= 0).all()

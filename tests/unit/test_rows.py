@@ -244,8 +244,13 @@ FORMS = {
     " strides of programs": f"""{HEAD} float t[1024] = 0;
         for (int m = row; m < N; m += get_num_programs(0)) t += *(x + m * 1024 + r);
         *(y + r) = t;""",
-    "adds_to_few": f"""{HEAD} atomic_add(told, 1); *(y + r) = *(x + r);""",
-    "adds_to_few that are loaded": f"""{HEAD} atomic_add(told + *(first + row + r), 1);""",
+    "shares_addresses": f"""{HEAD} atomic_add(told, 1); *(y + r) = *(x + r);""",
+    "shares_addresses that are loaded": f"""{HEAD} atomic_add(told + *(first + row + r), 1);""",
+    " of one that is read": f"""{HEAD}
+        if (atomic_add(told, 1) < N) *(y + r) = *(x + r);""",
+    "shares_addresses of histograms": f"""{HEAD} int t[256] = 0;
+        {LOOP} t += histogram(*(first + n + r), 256);
+        @(r < 256) atomic_add(told + r, r);""",
     " of its own": f"""{HEAD} atomic_add(told + row * 1024 + r, 1);""",
     "asks_programs": f"""{HEAD} while (atomic_load(told + row) == 0) {{}}
         *(y + r) = *(x + r);""",
@@ -260,7 +265,24 @@ def test_forms_of_loops(form: str) -> None:
     assert result.module is not None
     (kernel,) = result.module.kernels
     asked = ("several_passes", "reducing_passes", "sums_columns", "adds_tiles", "asks_programs",
-             "adds_to_few", "crosses", "columns_alone", "segments")
+             "shares_addresses", "crosses", "columns_alone", "segments")
     cfg = Cfg(kernel)
     assert [name for name in asked if getattr(row_loops, name)(kernel, cfg)] == form.split()[:1][
         : not form.startswith(" ")]
+
+
+POINTS = """const tunable int TX = {128};
+kernel void f(const float* x, float* y, int W) {
+  int w[TX] = get_global_range(0), h[8] = get_global_range(1);
+  const float* p[8, TX] = x + h[:, newaxis] * W + w;
+  float t[8, TX] = 0;
+  static for (int k = 0; k < POINTS; k++) t = fma(*(p + k * W * 16), 0.5f + k, t);
+  *(y + h[:, newaxis] * W + w) = t;
+}"""
+
+
+@pytest.mark.parametrize(("points", "threads"), [(2, 128), (24, 256)])
+def test_threads_have_fewer_elements_of_which_much_is_loaded(points: int, threads: int) -> None:
+    result = driver.compile(SourceFile("f.tc", POINTS), Options(
+        arch="sm_90a", defines=(f"POINTS={points}",), variants=0), ("manifest",))
+    assert result.manifest is not None and result.manifest["kernels"][0]["threads"] == threads

@@ -376,7 +376,7 @@ kernel void sums(const {kind}* x, float* y, int K, int N) {{
     ("hamming", {"TM": 64, "TN": 64}),  # lines that meet
     ("compare_strings", {"T": 256}),  # a loop that `break` ends, when all elements are done
     ("class_map", {"T": 1024}),  # columns of many programs
-    ("gated_recurrence", {"TD": 128}),  # and of programs that wait for themselves
+    ("gated_recurrence", {"TD": 32}),  # of programs that wait for themselves: pieces of 64 bytes
     ("softmax_causal_back", {"T": 512}),  # rows that are not equally long
     ("segment_softmax", {"T": 16}),  # most runs are short, of few columns, too
     ("mm_double", {"TM": 64, "TN": 128, "TK": 16}),  # sums of doubles take two registers

@@ -28,15 +28,14 @@
                      columns: there are as many programs as pieces of columns
     few_columns      the same, where programs are numbered along that axis alone, or where each row
                      waits for the one before it: there may be few programs
-    combines_rows    such loops only add rows up, or pick elements of them: `widen_loops` has warps
-                     share the rows
     uneven_passes    several passes over rows whose length depends on which program it is, or on
                      data
     reduces_held     a loop that loads no tiles reduces some: in each iteration warps that share a
                      row would wait for each other
     counts_in_loops  histograms are made in a loop
-    adds_to_few      a program adds what it found to one address, or to those that loaded numbers
-                     name, and asks for no old value: the fewer programs, the fewer additions
+    shares_addresses a program adds what it found to one address, or to those that loaded numbers
+                     name, and asks for no old value, or makes histograms in a loop: the fewer
+                     programs, the fewer additions
     adds_to_loaded   threads add to addresses that they load, and take turns at them
     takes_turns      a program asks for the old value at an address that is the same for all: they
                      take turns, some nanoseconds each, and wait for the answer
@@ -56,8 +55,7 @@ from tritonc.analysis.counters import counter_of
 from tritonc.analysis.values import int_of, origin, slice_of
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Kernel, Op, Value, uses
-from tritonc.ir.rules import REDUCTIONS
-from tritonc.ir.types import I1, Pointer, Tile, element, is_float, shape
+from tritonc.ir.types import I1, Tile, element, is_float, shape
 
 _FEW_LOADS = 3
 _NUMBERED = ("get_program_id", "get_global_range")
@@ -276,15 +274,6 @@ def few_columns(kernel: Kernel, cfg: Cfg) -> bool:
     return columns_alone(kernel, cfg) and (len(axes) < 2 or waits_for_itself(kernel, cfg))
 
 
-def combines_rows(kernel: Kernel, cfg: Cfg) -> bool:
-    """Whether loops from row to row, over columns alone, combine their rows."""
-    return columns_alone(kernel, cfg) and all(
-        (made := loop.next(phi).op) is not None and phi.result in made.operands
-        and (made.name == "select" or made.name in REDUCTIONS)
-        for loop in cfg.loops if loop.latch is not None for phi in loop.header.phis()
-        if isinstance(phi.result.type, Tile) and not isinstance(phi.result.type.element, Pointer))
-
-
 def walks_rows(loop: Loop, shared: bool = True) -> bool:
     """Whether tiles that a loop loads move by a stride that only parameters know; if `shared`, also
     by the number of programs, which take turns."""
@@ -312,14 +301,14 @@ def only_adds(loop: Loop) -> bool:
     return True
 
 
-def adds_to_few(kernel: Kernel, cfg: Cfg) -> bool:
+def shares_addresses(kernel: Kernel, cfg: Cfg) -> bool:
     """Whether there are atomics that no loop makes, none of them read, on addresses of which
-    programs have many in common."""
+    programs have many in common, or histograms in a loop."""
     readers = uses(kernel)
     found = [op for op in kernel.ops() if op.name == "atomic_rmw"]
-    return bool(found) and not any(readers.get(op.result) or cfg.block_of[op] in cfg.innermost
-                                   for op in found) and any(
-        not isinstance(op.operands[0].type, Tile) or _loaded(op.operands[0]) for op in found)
+    return counts_in_loops(kernel, cfg) or (not any(
+        readers.get(op.result) or cfg.block_of[op] in cfg.innermost for op in found) and any(
+        not isinstance(op.operands[0].type, Tile) or _loaded(op.operands[0]) for op in found))
 
 
 def adds_to_loaded(kernel: Kernel, largest: int) -> bool:

@@ -217,7 +217,7 @@ class Weights:
         if self.weight(op.result) < _MANY:
             return 0
         if op.name == "fdiv" and self.weight(self._moved(op.operands[1])) < _MANY:
-            return self.weight(op.result)  # quotients by one number are tried, and checked
+            return 0  # the slower way, a call for each, spills what it needs
         return _BESIDE[op.name]
 
 

@@ -17,11 +17,13 @@ Few threads per program leave the number of programs on a processor to the hardw
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from math import prod
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from math import log2, prod
 
+from tritonc.analysis.affine import Affinity
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.quotients import gathered
+from tritonc.analysis.registers.liveness import Liveness
 from tritonc.analysis.row_loops import (
     adds_taps,
     adds_to_loaded,
@@ -38,10 +40,11 @@ from tritonc.analysis.row_loops import (
 from tritonc.analysis.values import constant_of, slice_of
 from tritonc.backend.layout.accesses import overlapping_loads
 from tritonc.backend.layout.layout_choice import ACCESS_BYTES
+from tritonc.backend.memory.versions.general import rare
 from tritonc.backend.target import matrix
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
-from tritonc.ir.core import Block, Kernel, Op
+from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import I1, Tile, Type, element, is_float, scalar, shape
 
@@ -64,6 +67,10 @@ MOST_ELEMENTS = 32  # of which each takes a register,
 # and more of them where loops hold several tiles, or doubles.  H200: gradients of an RMS norm hold
 # sums and weights of rows of 4096: by 32 elements 68.5 us, by 16 55.5.
 HELD_WORDS = 32
+# Where loops hold nothing, of words that are loaded of its elements and live, with a share of all
+# that do not lie beside others.  H200: a wave by 25 points of 128 x 8 floats 658 us by 16 elements
+# of a thread, 313 by 4; inverses of 4 x 4 floats 73 by 4, 58 by 2.
+LOADED_WORDS, EARLY = 48, 0.3
 MANY_STEPS = 96  # operations of an element, such as a random number's: fewer elements live at once,
 STEPS_ELEMENTS = 8  # and more warps have something to do
 # Steps that one like an exponential counts for.  H200: focal loss of floats 121 us by 4 elements,
@@ -134,16 +141,18 @@ def _wanted_threads(kernel: Kernel) -> int:
     if largest <= FEW_COLUMNS and few_columns(kernel, cfg) and all(
             len(shape(r.type)) < 2 for op in kernel.ops() for r in op.results):
         return largest
+    loaded = 0.0 if held else _loaded_words(kernel, cfg, largest)
+    room = 1 << int(log2(max(1.0, LOADED_WORDS / max(1.0, loaded))))
     if not held and _steps(kernel, largest) > MANY_STEPS:
-        return largest // STEPS_ELEMENTS
+        return largest // min(STEPS_ELEMENTS, room)
     if reduced and not moved and not held:
         return largest // COMPUTED
     halves = [op.operands[0].type for op in kernel.ops() if op.name == "reduce"
               and op.attributes["kind"] == "or" and 2 * prod(shape(op.operands[0].type)) > largest]
     if len(halves) >= HALVES:
         return largest // (FUNCTION_BYTES // max(scalar(t).bytes for t in halves))
-    if reducing_passes(kernel, cfg):
-        reduced = False
+    if reducing_passes(kernel, cfg) or any(op.name == "scan_with" for op in kernel.ops()):
+        reduced = False  # scans exchange what groups combine to, and hold it
     by_function = not cfg.loops and any(
         op.name == "reduce_with" and 2 * prod(shape(op.operands[0].type)) > largest
         for op in kernel.ops())
@@ -155,9 +164,37 @@ def _wanted_threads(kernel: Kernel) -> int:
     again = taps or (not windows and overlapping_loads(kernel))
     bytes_ = FUNCTION_BYTES if by_function else ROW_BYTES if reduced or again else BYTES
     each = MOST_ELEMENTS if reduces_held(cfg, largest) else bytes_ // size
-    each = min(MOST_ELEMENTS, each, max(1, HELD_WORDS // max(1, held)))
+    each = min(MOST_ELEMENTS, each, max(1, HELD_WORDS // max(1, held)), room)
     # As warps are powers of two, of ten a thread would get sixteen.
     return largest // (each if each < STEPS_ELEMENTS else 1 << each.bit_length() - 1)
+
+
+def _loaded_words(kernel: Kernel, cfg: Cfg, largest: int) -> float:
+    """The words loaded of each element of tiles of the largest size that live in a fast body, where
+    the most do, and a part of all rows that its block loads: the assembler loads early."""
+    live, left, affinity = Liveness(cfg), set(rare(cfg, cfg.order)), Affinity()
+
+    def row(value: Value) -> Hashable:
+        form = affinity.of(value.op.operands[0]) if value.op is not None else None
+        return value if form is None else (
+            form.base, form.strides, *(term for term in form.offset.terms if term[0]))
+
+    def words(values: Iterable[Value]) -> float:
+        return sum(element(v.type).bytes / 4 for v in values if isinstance(v.type, Tile)
+                   and 2 * v.type.size > largest and v.op is not None and v.op.name == "load")
+
+    most = 0.0
+    for block in (each for each in cfg.order if each not in left):
+        now = live.at_end(block)
+        total = found = words(now)
+        for op in reversed(block.ops):
+            before = {*op.operands} - now
+            total += words(before) - words(v for v in op.results if v in now)
+            now = (now | before) - {*op.results}
+            found = max(found, total)
+        rows = {row(op.result): op.result for op in block.ops if op.name == "load"}
+        most = max(most, found + EARLY * words(rows.values()))
+    return most
 
 
 def _whole_taps(kernel: Kernel, cfg: Cfg) -> bool:

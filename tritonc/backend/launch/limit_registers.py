@@ -19,6 +19,7 @@ Needs allocate_shared.
 from __future__ import annotations
 
 from tritonc.analysis.registers.pressure import Estimate
+from tritonc.analysis.values import defined_by
 from tritonc.backend.launch.register_budget import (
     OVER,
     SECOND,
@@ -30,6 +31,7 @@ from tritonc.backend.launch.register_budget import (
 )
 from tritonc.backend.pipeline.staged_loop import DOTS
 from tritonc.backend.pipeline.stages import BESIDE
+from tritonc.ir.cfg import Loop
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op
 from tritonc.ir.layouts.layout import LANE_BITS
@@ -53,7 +55,7 @@ def limit_registers(kernel: Kernel, context: Context) -> bool:
                     kernel, context, blocks, estimate):
             blocks -= 1  # threads would spill; five of 64 x 64 x 32 (3-D) 103 us, four 94
         if blocks == least == 2 and live > SECOND * available(kernel, context, 2, estimate) and any(
-                op.name == "fma_dot" for op in kernel.ops()):
+                _products(loop) > 1 for loop in estimate.cfg.loops):
             blocks = 1
     rows = blocks > 1 and not any(op.name in DOTS for op in kernel.ops())
     room = most = available(kernel, context, blocks, estimate)
@@ -66,6 +68,12 @@ def limit_registers(kernel: Kernel, context: Context) -> bool:
         return kernel.attributes.pop("min_blocks", None) is not None
     kernel.attributes["min_blocks"] = blocks
     return True
+
+
+def _products(loop: Loop) -> int:
+    """How many products on CUDA cores a loop has, of which each may come in parts."""
+    return sum(op.name == "fma_dot" and defined_by(op.operands[2], "fma_dot") is None
+               for op in loop.ops())
 
 
 def _check_length(kernel: Kernel) -> None:

@@ -19,6 +19,7 @@ from tritonc.backend.dots.together import chained
 from tritonc.backend.launch.coarsen import AXES, MOST, ratios
 from tritonc.backend.target.matrix import LARGE
 from tritonc.backend.target.target import Target
+from tritonc.ir.types import TF32
 from tritonc.records import NamedTuple
 from tritonc.tune.model.chains import more_rows
 from tritonc.tune.model.choose import Binding, Lower, ranked
@@ -196,7 +197,7 @@ def _with_last_round(rows: Sequence[_Candidate], whole: _Candidate, small: Small
 def _small(rows: Sequence[_Candidate], whole: _Candidate, form: Form, target: Target,
            launches: Sequence[Launch], worth: float = _WORTH, parts: int = MOST_PARTS
            ) -> Small | None:
-    if not _plain(whole.profile, target):
+    if not _plain(whole.profile, target) or _rounded(whole):
         return None
     whole = _timed(whole, launches)
     filled = whole.cost.processors * whole.cost.blocks - 1  # fewer tiles leave places empty
@@ -239,7 +240,8 @@ def _few(rows: Sequence[_Candidate], whole: _Candidate, form: Form, target: Targ
     meet = clusters_meet(whole.profile, target)
     known = []
     for row in rows:
-        if prod(row.tile) > MOST_SENT or row.threads > _MOST_THREADS or (
+        if prod(row.tile) > _most_sent(row) or row.threads > _MOST_THREADS or (
+                _of_words(row) and not _is_square(row)) or (
                 _gathers(row.profile) and min(row.tile) < LEAST_WGMMA):
             continue
         for blocks in sizes:
@@ -264,6 +266,29 @@ def _few(rows: Sequence[_Candidate], whole: _Candidate, form: Form, target: Targ
     return chosen
 
 
+def _of_words(row: _Candidate) -> bool:
+    """Whether wgmma computes a product of tf32."""
+    return row.kind == "wgmma" and any(
+        one.kind == "dot" and one.element == str(TF32) for one in row.profile)
+
+
+def _is_square(row: _Candidate) -> bool:
+    """Whether its sides are those with which tf32 was measured.  Rows that a tensor lacks cost the
+    most: 4096 x 128 x 4096 by 64 x 256 took 78 us, 26 by 128 x 64."""
+    return min(row.tile[:2]) >= LEAST_WGMMA and max(row.tile[:2]) <= 128
+
+
+def _rounded(row: _Candidate) -> bool:
+    """Whether TMA rounds an operand on its way, in small tiles too: a second body has none."""
+    return _of_words(row) and any(any(one.inner) for one in row.profile if one.kind == "dot")
+
+
+def _most_sent(row: _Candidate) -> int:
+    """The largest tile whose blocks send each other what the model says.  Of tf32, 128 x 128 in
+    clusters of two was the best of all tiles (1024 in cube 13.3 us, 17.1 by one block)."""
+    return LARGE if _of_words(row) else MOST_SENT
+
+
 def _others(rows: Sequence[_Candidate], whole: _Candidate, form: Form, small: Small | None,
             few: Sequence[_Candidate]) -> list[_Candidate]:
     """Entries without clusters to have beside those with clusters.  None of products whose sums
@@ -283,6 +308,7 @@ def _others(rows: Sequence[_Candidate], whole: _Candidate, form: Form, small: Sm
     known = [_timed(row._replace(cost=slower(row.cost, _DOUBT + max(0.0, doubtful(
                 row.profile, row.cost) - own))), launches)
              for row in rows if row.threads <= _MOST_THREADS and (
+                 not _of_words(whole) or (row.kind == whole.kind and _is_square(row))) and (
                  not converted or (prod(row.tile) >= LARGE
                                    and row.cost.depths >= whole.cost.depths)) and (
                  row.kind == "cores" or not _gathers(row.profile)

@@ -149,7 +149,8 @@ def _read(kernel: Kernel) -> Iterator[Feature]:
                 t = op.operands[0].type
                 yield Feature("access", shape(t), scalar(pointee(t)).bytes)
             elif dots and not chain and op.name in _WORK and not (
-                    op.name in ("add", "fadd") and any(v.op in dots for v in op.operands)):
+                    op.name in ("add", "fadd") and any(v.op in dots for v in op.operands)) and (
+                    op.name != "fpcast" or element(op.result.type) != TF32):  # as it is read
                 extents = shape(op.result.type)
                 if len(extents) > 1 and min(extents) > 1:
                     yield Feature("index" if op.result not in loaded else "work", extents,
@@ -161,10 +162,9 @@ def _form_of(kernel: Kernel, cfg: Cfg) -> str:
     how many programs there are, as where columns are summed, goes before how often each loads."""
     if any(op.name == "dot" for op in kernel.ops()):
         return "" if cfg.loops else "once"
-    for name in ("chains_programs", "ends_by_tile", "recurrence", "crosses", "combines_rows",
-                 "few_columns", "segments", "sums_columns", "uneven_passes", "several_passes",
-                 "reducing_passes", "adds_tiles", "counts_in_loops", "adds_to_few",
-                 "takes_turns", "windows_of_bytes"):
+    for name in ("chains_programs", "ends_by_tile", "recurrence", "crosses", "few_columns",
+                 "segments", "sums_columns", "uneven_passes", "several_passes", "adds_tiles",
+                 "shares_addresses", "takes_turns", "windows_of_bytes"):
         if getattr(row_loops, name)(kernel, cfg):
             nested = name.endswith("passes") and any(loop.depth > 1 for loop in cfg.loops)
             if name == "adds_tiles":

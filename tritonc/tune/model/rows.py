@@ -33,12 +33,11 @@ _LINE_BYTES = 256  # of columns that are kept, where programs are numbered along
 _PIECE_BYTES = 64
 _WAITING = 128  # of a loop that all elements of a tile end: one warp
 _RECURRENCE = 512  # of one whose iterations wait for each other: one warp, too
-_COLUMNS = 128  # of columns alone: one warp
-_COMBINED = 32  # of columns whose rows warps share: pieces of 64 bytes and more
+_COLUMNS = 32  # of columns alone, of which there may be few: pieces of 64 bytes and more
 # Of pairs that are computed to be reduced, and how many more slices than elements of one: a warp
 # whose threads have 64.  The nearest of 4096 points on an H200: 0.579 ms, 0.690 by 16 x 64.
 _PAIRS, _SLICES = 2048, 2
-_ADDING = 4096  # of atomics on few addresses, which take turns; of tiles that a loop counts
+_ADDING = 4096  # of atomics on addresses that other programs have, too: they take turns
 _TURNS = 2048  # of one on one address that is read: programs wait for it, and should be many
 # Where each program waits for the one before it.  Running sums of 30 million integers on an H200:
 # 43 ms by 1024, 20.8 by 2048, 9.4 by 4096, 4.2 by 8192.
@@ -49,10 +48,8 @@ _SEGMENT, _LONG_SEGMENT = 512, 0.4
 # Most have fewer rows than that.  Softmax of 16 edges of 8 heads: 94 us by 16 or 32, 142 by 64.
 _RUN = 16
 _WANTED = {"chains_programs": _CHAINED, "several_passes": _PASSES, "uneven_passes": _UNEVEN,
-           "reducing_passes": _PASSES, "sums_columns": _PASSES, "nested_passes": _NESTED,
-           "ends_by_tile": _WAITING, "recurrence": _RECURRENCE, "adds_to_few": _ADDING,
-           "counts_in_loops": _ADDING,
-           "few_columns": _COLUMNS, "combines_rows": _COMBINED,
+           "sums_columns": _PASSES, "nested_passes": _NESTED, "ends_by_tile": _WAITING,
+           "recurrence": _RECURRENCE, "shares_addresses": _ADDING, "few_columns": _COLUMNS,
            "takes_turns": _TURNS, "segments": _SEGMENT}
 # Threads of a block whose row is loaded again, by the bytes of that, and how many blocks shall be
 # resident where the limit of registers does not say so: H200, four kernels of rows.  Five hide more

@@ -29,6 +29,7 @@ from tritonc.backend.launch.split_loops import loops_to_share
 from tritonc.backend.memory.versions.wanted_facts import wanted_facts
 from tritonc.backend.pipeline.stages import (
     IN_FLIGHT,
+    LARGE_STAGE,
     MOST_ASYNCHRONOUS,
     MOST_STAGES,
     blocks_beside,
@@ -94,6 +95,12 @@ _BESIDE = 0.34  # of the products that are computed while nothing is loaded, by 
 # or those of 8-bit floats: two warpgroups have half of them each (128 x 7168 x 2048 by 64 x 128
 # 10.0 and 11.4 us, by 128 x 64 9.5 and 10.8).
 _ADDED = 1.0
+# Of a step, for each word of a left operand by registers, and of a right one that threads
+# turn. 64 x 64 x 32 of 512 x 512 x 4096 takes 335 cycles by neither, 563 by the first, 642 by both,
+# 128 x 256 x 32 1290 and 1911, and 1026 by 256 x 128, which is swapped.
+_LEFT, _TURNED = 0.04, 0.1
+_FEW_STAGES = 0.15  # with two or three stages: 128 x 128 x 64 by two blocks, 1024 in cube 20 us, 13
+_SERIAL = 1.3  # how much longer it takes without a producer warp: one warpgroup does all by itself
 _DISTURBED = 0.08  # of the lesser of both that shows
 # Of what a step of doubles brings, if a block is alone.  3000 x 2000 x 1000 of doubles: by
 # 128 x 128 316 us, by 64 x 128 in two blocks 301, by 64 x 64 in four 292.
@@ -143,6 +150,7 @@ class Use(NamedTuple):
     persistent: bool = False
     gathers: bool = False  # it is one warpgroup, which computes which rows it copies
     late: bool = False  # loads go out behind the products: there are no registers for them before
+    slow: bool = False  # it has but half of its kind's rate
 
     def blocks(self, target: Target) -> int:
         """How many of them a multiprocessor holds."""
@@ -346,7 +354,8 @@ def use(dot: Feature, target: Target, work: float = 0) -> Use:
         stages = max(2, min(MOST_STAGES, half if half >= 3 else target.shared_per_block // stage))
         threads = 32 * warps * slices
         registers = results * slices // threads + 48
-        return Use("mma", threads, slices, registers, stages * stage, stages - 1 if copies else 1)
+        return Use("mma", threads, slices, registers, stages * stage, stages - 1 if copies else 1,
+                   slow="wgmma" in target.features and dot.element == str(TF32))
     threads = results // ACCUMULATORS
     slices = 1
     if threads < FEW * 32:
@@ -397,13 +406,26 @@ def _busy(dot: Feature, one: Use, beside: float = 0) -> float:
     """Of a step of one of many blocks; `beside`: cycles of what is computed while others copy."""
     if one.kind == "cores":
         return _computed(dot, one)
-    each = _DOUBLES if dot.bytes > WORD else _RATES[one.kind] * 2 / dot.bytes
+    each = _DOUBLES if dot.bytes > WORD else _RATES[one.kind] * 2 / dot.bytes / (1 + one.slow)
     computed = prod(dot.extents) / each * _narrow(dot, one) + beside
     rate = _ALONE if one.gathers else _PORT if not one.persistent else (
         _TOGETHER if dot.computed else _BOXES)
     brought = _brought(dot, one) / rate * (1 if one.persistent else _short(dot))
     few = _FEW if one.persistent and (one.ahead < 2 or _short(dot) > 1) else 1.0
-    return few * (max(computed, brought) + _DISTURBED * min(computed, brought))
+    found = few * (max(computed, brought) + _DISTURBED * min(computed, brought))
+    turned = _turned(dot, one)
+    return (found + turned) * (_SERIAL if turned and not one.persistent else 1)
+
+
+def _turned(dot: Feature, one: Use) -> float:
+    """Cycles of a step in which threads bring operands of tf32 to wgmma, which memory has with
+    another axis than K contiguous."""
+    if one.kind != "wgmma" or dot.element != str(TF32) or all(dot.inner):
+        return 0.0
+    m, n, k = dot.extents
+    left, right = (n, 0) if dot.inner[0] else (m, 0 if dot.inner[1] else n)
+    few = _FEW_STAGES if stage_bytes(dot) >= LARGE_STAGE else 0.0
+    return k * (_LEFT * left + _TURNED * right + few * max(m, n))
 
 
 def _narrow(dot: Feature, one: Use) -> float:
@@ -459,7 +481,7 @@ def _wait(dot: Feature, one: Use) -> float:
     added = 0.0
     if dot.scaled or dot.element.startswith("f8"):
         added = _ADDED * prod(dot.extents[:-1]) / one.threads
-    return max(_BARRIER + stage / _ALONE + chain, arriving) + found + added
+    return max(_BARRIER + stage / _ALONE + chain, arriving) + found + added + _turned(dot, one)
 
 
 def _cycles(number: float) -> int:

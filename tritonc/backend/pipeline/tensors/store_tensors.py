@@ -131,6 +131,7 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
     at_once = len(together.inside) > len(sliced.inside)
     count = 1 << len(bits) if at_once else min(BUFFERS, 1 << len(bits))
     sliced = together if at_once else sliced
+    loads = at_once and any(made.name == "load" for made in sliced.inside)
     if not fits(kernel, room, count * size + (at_once and _ring(kernel))):
         return "its buffers do not fit into shared memory"
     claimed = claim(kernel, place)
@@ -161,6 +162,8 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
             part = sliced.part(made.ops, number)
         writes.append(make_op("shared_store", [buffer, part], span=op.span))
         b.insert(writes[-1])
+        if loads:  # or the assembler loads all parts before it computes the first one
+            b.insert(make_op("group_barrier", []))
         b.insert(make_op("proxy_fence", []))
         first = sum(bit for i, bit in enumerate(bits) if number >> i & 1)
         corner = divmod(first, t.shape[1])

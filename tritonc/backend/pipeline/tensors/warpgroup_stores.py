@@ -68,7 +68,8 @@ def send_together(block: Block, writes: list[Op], sends: list[Op]) -> None:
     first, last = block.ops.index(writes[0]), block.ops.index(sends[-1])
     between = block.ops[first:last]
     fences = [op for op in between if op.name == "proxy_fence"]
-    if all(op.pure or op.name == "load" or op in (*fences, *writes, *sends) for op in between):
+    if all(op.pure or op.name in ("load", "group_barrier") or op in (*fences, *writes, *sends)
+           for op in between):
         kept = [op for op in between if op not in (*fences[:-1], *sends)]
         block.ops[first:last] = [*kept, *sends[:-1]]
 

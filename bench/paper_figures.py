@@ -46,9 +46,8 @@ def measured_by(rows: Rows, machine: Mapping[str, Any]) -> str:
     """The GPUs and commits of some points; the command, where one run measured all of them."""
     gpus = ", ".join(dict.fromkeys(row["gpu"] for row in rows))
     commits = ", ".join(dict.fromkeys(row["commit"] for row in rows))
-    run = machine.get("run", {})
-    command = f": python {run['command']}" if run.get("commit") == commits else ""
-    return f"{gpus}, commit {commits}{command}"
+    command = machine.get("runs", {}).get(commits)
+    return f"{gpus}, commit {commits}" + (f": python {command}" if command else "")
 
 
 def _roofline(rows: Rows, machine: Mapping[str, Any]) -> Any:

@@ -104,6 +104,8 @@ def write_points(folder: Path, rows: Sequence[Mapping[str, Any]], about: Mapping
     machine = folder / "machine.json"
     known = json.loads(machine.read_text()) if machine.exists() else {}
     known |= {k: v for k, v in about.items() if k not in ("where", "commit")}
+    if run := known.get("run"):  # of each commit the last one
+        known["runs"] = {**known.get("runs", {}), run["commit"]: run["command"]}
     measured = {" ".join(place) for place in new}
     missed = {**known.get("missed", {}), **known.pop("skipped", {})}
     known["missed"] = {name: why for name, why in missed.items() if name not in measured}

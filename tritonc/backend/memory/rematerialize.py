@@ -34,7 +34,7 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from tritonc.analysis.registers.pressure import Estimate
 from tritonc.analysis.registers.weights import PREDICATES, RENAMED
 from tritonc.analysis.values import int_of, origin
-from tritonc.backend.launch.register_budget import RECOMPUTED, SURE, available
+from tritonc.backend.launch.register_budget import GENERAL, RECOMPUTED, SURE, available
 from tritonc.backend.memory.versions.general import general_blocks, rare
 from tritonc.backend.pipeline.staged_loop import DOTS, held_elements
 from tritonc.ir.build import make_op
@@ -72,8 +72,11 @@ def rematerialize(kernel: Kernel, context: Context) -> bool:
             if blocks is general and _total(estimate, blocks) >= _total(old, blocks):
                 copies.undo()
                 estimate = Estimate(kernel)
-    if any(op.name in DOTS for op in kernel.ops()):
-        for block in rare(estimate.cfg, estimate.cfg.order):
+    names, slow = {op.name for op in kernel.ops()}, rare(estimate.cfg, estimate.cfg.order)
+    # bmm of 511 columns on wgmma, whose masks fit, takes 1.06 of the time with masks anew (H200).
+    if not names.isdisjoint(DOTS) and (
+            "wgmma" not in names or estimate.pressure(slow).registers > GENERAL * room):
+        for block in slow:
             changed |= _masks(block)
     return changed
 

@@ -35,7 +35,7 @@ def test_one_loop_copies_rows_beside_boxes(number: int, tmp_path: Path, thorough
     """In the bodies for aligned operands: rows by cp.async, filters by boxes (where their pointers
     do not move by hand), one loop of one block around them, whatever the source's loops are."""
     assembled = PTXAS is not None and (thorough or number % 3 == 1)
-    (result, _), = compiled(way(number, TM=128, TN=128, TC=64), "sm_90a",
+    (result, _), = compiled(way(number, TM=128, TN=256, TC=64), "sm_90a",
                             ("ptx" if assembled else "manifest",))
     assert result.module is not None
     kernel = result.module.kernels[0]

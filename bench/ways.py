@@ -303,7 +303,7 @@ def tasks(built: list[Built], sizes: set[int], rounds: int) -> Iterator[tuple[Bu
     for _, variant, negative, _, one, values in found:
         plain = next(b for b in built if b.way.plain
                      and (b.way.group, b.way.variant) == (one.way.group, variant))
-        same = values if one.way.group == "memory" else (
+        same = bench_sizes(problem_of(plain.way.text))[0] if one.way.group == "memory" else (
             {"H": 32, "S": -negative} if one.way.group == "attention"
             else dict.fromkeys("MNK", -negative))
         sent = _task(plain, same, rounds)

@@ -42,7 +42,7 @@ from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.ops import DIVISIONS
-from tritonc.ir.types import I32, Tile, element, is_float
+from tritonc.ir.types import F32, I32, Tile, element, is_float, scalar
 
 LEAST = 4.0  # registers that one step is to save
 MOST_STEPS = 24  # tiles
@@ -72,13 +72,22 @@ def rematerialize(kernel: Kernel, context: Context) -> bool:
             if blocks is general and _total(estimate, blocks) >= _total(old, blocks):
                 copies.undo()
                 estimate = Estimate(kernel)
-    names, slow = {op.name for op in kernel.ops()}, rare(estimate.cfg, estimate.cfg.order)
-    # bmm of 511 columns on wgmma, whose masks fit, takes 1.06 of the time with masks anew (H200).
-    if not names.isdisjoint(DOTS) and (
-            "wgmma" not in names or estimate.pressure(slow).registers > GENERAL * room):
-        for block in slow:
+    if _wants_masks(kernel, estimate, room):
+        for block in rare(estimate.cfg, estimate.cfg.order):
             changed |= _masks(block)
     return changed
+
+
+def _wants_masks(kernel: Kernel, estimate: Estimate, room: float) -> bool:
+    """Whether masks of the general bodies of products are made anew.  H200: bmm of 511 columns on
+    wgmma, whose masks fit, takes 1.06 of the time with masks anew; a shift convolution of floats on
+    CUDA cores 23.9 us for 22.4, as its loop gets other registers, of other banks."""
+    dots = [op for op in kernel.ops() if op.name in DOTS]
+    if any(op.name == "fma_dot" and scalar(op.operands[0].type) == F32 for op in dots):
+        return False
+    slow = rare(estimate.cfg, estimate.cfg.order)
+    return bool(dots) and (all(op.name != "wgmma" for op in dots)
+                           or estimate.pressure(slow).registers > GENERAL * room)
 
 
 def _masks(block: Block) -> bool:

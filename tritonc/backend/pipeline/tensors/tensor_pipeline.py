@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from math import prod
 
 from tritonc.analysis.affine import Affinity, Iteration
 from tritonc.analysis.aliases import may_alias, pointer_roots, stores_may_reach
@@ -71,12 +72,13 @@ from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.layouts.shared_layout import ROW_ALIGNMENT, tensor_core, tensor_row
 from tritonc.ir.ops import WRITE
-from tritonc.ir.types import Buffer, Tile, is_pointer
+from tritonc.ir.types import Buffer, Tile, is_pointer, shape
 
 Hindered = list[tuple[Op, str]]  # loads that are not made by TMA, and why
 # Elements of a product from which on TMA serves one operand beside threads that compute where the
 # rows of the other one are.  H200, NHWC by 128 x 128, 28 x 28: 24.3 us, 20.1 without; 56 x 56 27.5,
-# 23.1; gradient of a filter 56.7, 50.9; by 128 x 256, 56 x 56 19.2, 20.1; 16 images 93, 101.
+# 23.1; gradient of a filter 56.7, 50.9; by 128 x 256, 56 x 56 19.2, 20.1; 16 images 93, 101.  Where
+# it has more elements than that one: by 64 x 256, 28 x 28, 20.2 us, 27.1 without.
 BESIDE_ROWS = 2 * LARGE
 PRODUCER_STAGES = 3  # with a producer, enough: more were no faster, and results want memory too
 
@@ -103,9 +105,10 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
     held = [one.store.operands[1] for one in channels if one.means == Means.REGISTERS]
     if not boxes or (hindered and not mixed):
         return [], hindered
-    if "tensor_copy" not in context.meta and not _pays(staged, BESIDE_ROWS) and any(
-            one.copied and one.load is not None and in_steps(one.load) for one in channels
-            if one.boxes is None):
+    computed = [one.load for one in channels if one.boxes is None and one.copied
+                and one.load is not None and in_steps(one.load)]
+    if "tensor_copy" not in context.meta and not _pays(staged, BESIDE_ROWS) and (
+            _elements(one.load for one in boxes) <= _elements(computed)):
         return [], [*hindered, *((one.load, "threads, which compute the rows of the other operand, "
                                   "copy it as fast") for one in boxes)]
     moving = _moving(channels, staged, Cfg(kernel))
@@ -359,6 +362,10 @@ def _stored_before(kernel: Kernel, cfg: Cfg, staged: StagedLoop, loads: list[Op]
 def _all(staged: StagedLoop, why: str) -> Hindered:
     """One reason for all operands of the loop, at the first."""
     return [(source_load(store) or store, why) for store in staged.stores[:1]]
+
+
+def _elements(loads: Iterable[Op]) -> int:
+    return sum(prod(shape(load.result.type)) for load in loads)
 
 
 def _pays(staged: StagedLoop, least: int = LARGE) -> bool:

@@ -16,6 +16,7 @@ from tritonc.ir.types import I64, is_pointer, scalar
 
 ANYWHERE = ("get_program_id", "get_num_programs")  # the same wherever it is asked for
 
+
 def add_test(block: Block, found: Wanted, fast: Block, general: Block) -> None:
     """The conditions, and the branch, at the end of a block."""
     b = Builder(block)

@@ -13,6 +13,13 @@ A mask that says where a row of memory begins and ends, at multiples of accesses
 aligned access whether all of it takes part, wherever in it a load begins:
 
     x + row * W + (w - 1) where 0 <= w - 1 < W: the first element of w = 0 has an access of its own
+
+Loads that take every n-th element only take them of the same aligned accesses, if elements are so
+small that loads of single ones cost more: taps of a filter that moves by 2, or that lie side by
+side in memory:
+
+    x + row * W + 2 * i - 1, x + row * W + 2 * i: of eight halves the first of these takes every
+    other one from the last before a place on, the second one from that place on
 """
 
 from __future__ import annotations
@@ -34,6 +41,7 @@ ACCESS_BYTES = 16
 # One element of so many may have an access of its own, by its address or by its mask: heat flow on
 # a grid by a flat index took 0.213 ms with two of four floats masked so, 0.205 without.
 _MOVED, _MASKED = 2, 4
+_STEP, _SMALL = 4, 2  # elements from one to the next that a load takes at most, and their bytes
 _Conjuncts = frozenset[tuple[Value, bool]]
 _LOOSE = {"sge": (True, False), "slt": (True, False), "sgt": (False, True), "sle": (False, True),
           "eq": (False, False), "ne": (False, False)}
@@ -53,6 +61,7 @@ class Window(NamedTuple):
     guard: AxisInfo | None
     ends: tuple[int, int]
     rows: bool = False
+    step: int = 1
 
 
 class _Ends(NamedTuple):
@@ -91,6 +100,10 @@ class Runs(Affinity):
         return None if found is None or any(shape(v.type) for v in found.offset.values()) else found
 
     _broadcast = _reshape = _trans = _splat
+
+    def _as_signed(self, op: Op) -> bool:
+        """An index that is unsigned is not below 0: `_rows` takes it for two bounds."""
+        return True
 
     def side(self, difference: Affine, loose: tuple[bool, bool], divisor: Affine | None = None,
              wraps: bool = False) -> tuple[bool, _Ends] | None:
@@ -220,8 +233,12 @@ def _window(op: Op, known: Runs) -> Window | None:
     size = scalar(pointee(pointer.type)).bytes
     axis = max(range(len(form.strides)), key=lambda d: (
         form.strides[d].constant == 1, info.contiguity[d], d))
+    step = 1
     if form.strides[axis].constant != 1:
-        return None
+        apart = strided(form)
+        if apart is None:
+            return None
+        axis, step = apart
     marks = [term for term in form.offset.terms if any(v in known.ends for v in term[0])]
     conjuncts, ends = _conjuncts(op, known)
     share = _MASKED if ends else _MOVED
@@ -229,7 +246,8 @@ def _window(op: Op, known: Runs) -> Window | None:
         if len(values) > 1 or n != 1:
             return None
         ends.append(known.ends[values[0]])
-    if any(end.axis != axis for end in ends) or (not marks and info.contiguity[axis] < 2):
+    if any(end.axis != axis for end in ends) or (
+            not marks and step < 2 and info.contiguity[axis] < 2) or (step > 1 and ends):
         return None
     terms = frozenset(term for term in form.offset.terms if term[0] and term not in marks)
     run = gcd(ACCESS_BYTES, infos[form.base].every) // size
@@ -243,8 +261,8 @@ def _window(op: Op, known: Runs) -> Window | None:
     begin = sum(n for values, n in form.offset.terms if not values)
     guard, rows = _masked(op, known, axis, conjuncts, ends), None
     if guard is not None and not ends:
-        rows = _rows(op, form, axis, run, known)
-    shifted = begin % run != 0 or (
+        rows = _rows(op, form, axis, run, step, known)
+    shifted = step > 1 or begin % run != 0 or (
         rows is not None and guard is not None and guard.constancy[axis] % run != 0)
     wide = [list(entry) for entry in (info.contiguity, info.divisibility)]
     wide[0][axis], wide[1][axis] = max(wide[0][axis], run), max(wide[1][axis], run * size)
@@ -254,16 +272,34 @@ def _window(op: Op, known: Runs) -> Window | None:
     return Window((form.base, terms, form.strides, conjuncts if rows is None else rows), begin,
                   not shifted and not first + last,
                   info._replace(contiguity=tuple(wide[0]), divisibility=tuple(wide[1])),
-                  guard, (first, last), rows is not None and shifted)
+                  guard, (first, last), rows is not None and shifted, step)
 
 
-def _rows(op: Op, form: Affine, axis: int, run: int, known: Runs) -> Hashable | None:
+def strided(form: Affine) -> tuple[int, int] | None:
+    """The axis along which a load takes every n-th element, and n, if that is so few apart that
+    whole accesses bring several."""
+    size = 0 if form.base is None else scalar(pointee(form.base.type)).bytes
+    steps = {s.constant: d for d, s in enumerate(form.strides) if s.constant}
+    step = min(steps, default=0)
+    return (steps[step], step) if 2 <= step <= _STEP and 0 < size <= _SMALL else None
+
+
+def steps_of(form: Affine, axis: int, step: int) -> list[int]:
+    """The steps of indices along each axis, as bounds of a mask have them, that such loads have."""
+    return [step if d == axis else 1 for d in range(len(form.strides))]
+
+
+def _rows(op: Op, form: Affine, axis: int, run: int, step: int, known: Runs) -> Hashable | None:
     """What says which aligned accesses of `run` elements a mask lets through, if it takes each as a
     whole: bounds of the rows of memory, at multiples of accesses, and of other axes."""
-    bounds, conditions, others = known.parts(op.guard, len(form.strides))
-    lows = [low for value, where in others if (low := known.least(value, where)) is not None]
+    steps = steps_of(form, axis, step)
+    bounds, conditions, others = known.parts(op.guard, len(form.strides), steps)
+    lows = [low for value, where in others
+            if (low := known.least(value, where, steps)) is not None]
     if len(lows) < len(others):
         return None
+    lows += [bound._replace(limit=Linear()) for bound in bounds
+             if bound.test.attributes["predicate"][0] == "u"]
 
     def multiple(polynomial: Linear) -> bool:
         return all(_divides(values, n, axis, known.infos) % run == 0 and not any(

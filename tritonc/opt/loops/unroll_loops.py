@@ -79,13 +79,13 @@ def _unroll_one(kernel: Kernel, context: Context) -> bool:
         if not product:
             size, most = sum(op.name not in _FREE for op in ops), OPERATIONS
         if few is not None and (few < 2 or (
-                few * size <= most and few * _loaded(ops) <= MOST_LOADED)):
+                few * size <= most and few * loaded(ops) <= MOST_LOADED)):
             unroll(kernel, loop, few, few)
             return True
     return False
 
 
-def _loaded(ops: list[Op]) -> int:
+def loaded(ops: list[Op]) -> int:
     """How many elements one iteration loads."""
     return sum(prod(shape(op.result.type)) for op in ops if op.name == "load")
 

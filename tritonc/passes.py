@@ -88,8 +88,8 @@ OPT: list[Pass] = [
          "the source."),
     _row("opt.loops.single_trips", "Loops have one form; the passes below treat a loop that runs "
          "once as straight code."),
-    _row("opt.loops.jam_loops", "Loops have one form, and addresses follow from counters, which are "
-         "numbers in the copies."),
+    _row("opt.loops.jam_loops", "Loops have one form, and addresses follow from counters, which "
+         "are numbers in the copies."),
     _row("opt.addresses.split_quotients", "Before the passes that split addresses: a quotient of a "
          "counter becomes a counter, which they know."),
     _row("opt.addresses.strength_reduce", "Pointers that loops move become fixed tiles and scalar "

@@ -18,20 +18,14 @@ order.  Before strength_reduce: addresses follow from counters.
 
 from __future__ import annotations
 
-from tritonc.analysis.affine import Affinity
+from tritonc.analysis.taps import MOST_NEAR, loaded, near
 from tritonc.analysis.values import needed
-from tritonc.ir.build import make_op
-from tritonc.ir.cfg import Cfg, Loop, incoming, redirect
+from tritonc.ir.cfg import Cfg, incoming, redirect
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Kernel, Op, Value, uses
-from tritonc.ir.rules import pointee
-from tritonc.ir.types import Tile, scalar, shape
 from tritonc.opt.loops.coalesce_loops import Pair
-from tritonc.opt.loops.unroll_loops import MOST_ITERATIONS, iterations, loaded
-
-ACCESS_BYTES = 16
-MOST_NEAR = 1 << 15  # elements that all of them load: halves that 256 threads hold in 64 registers
+from tritonc.opt.loops.unroll_loops import MOST_ITERATIONS, iterations
 
 
 def jam_loops(kernel: Kernel, context: Context) -> bool:
@@ -49,9 +43,8 @@ def _one_more(kernel: Kernel, context: Context) -> bool:
         outer = inner.parent
         if inner in around or outer is None or len(inner.blocks) != 2:
             continue
-        times = iterations(outer, MOST_ITERATIONS)
-        if times is None or times < 2 or times * loaded(list(inner.ops())) > MOST_NEAR \
-                or not near(outer, list(inner.ops())):
+        times, ops = iterations(outer, MOST_ITERATIONS), list(inner.ops())
+        if times is None or times < 2 or times * loaded(ops) > MOST_NEAR or not near(outer, ops):
             continue
         pair = Pair(kernel, cfg, outer, inner)
         if pair.possible() and _sums(kernel, pair) and _counts_alone(pair):
@@ -59,21 +52,6 @@ def _one_more(kernel: Kernel, context: Context) -> bool:
             _jam(kernel, pair, times)
             context.remark("jam_loops", f"{times} iterations of the loop around run side by side, "
                            "as they load what lies side by side", span)
-            return True
-    return False
-
-
-def near(outer: Loop, ops: list[Op]) -> bool:
-    """Whether what a load reads in one iteration of a loop lies less than an access from what it
-    reads in the next."""
-    affinity, phis = Affinity(), {phi.result for phi in outer.header.phis()}
-    for op in ops:
-        form = affinity.of(op.operands[0]) if op.name == "load" else None
-        if form is None or form.base is None:
-            continue
-        moves = [(values, n) for values, n in form.offset.terms if not phis.isdisjoint(values)]
-        size = scalar(pointee(op.operands[0].type)).bytes
-        if len(moves) == 1 and len(moves[0][0]) == 1 and abs(moves[0][1]) * size < ACCESS_BYTES:
             return True
     return False
 

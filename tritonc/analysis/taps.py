@@ -1,0 +1,37 @@
+"""Loops over the taps of a filter: short ones, whose iterations read what lies side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import prod
+
+from tritonc.analysis.affine import Affinity
+from tritonc.ir.cfg import Loop
+from tritonc.ir.core import Op
+from tritonc.ir.rules import pointee
+from tritonc.ir.types import scalar, shape
+
+ACCESS_BYTES = 16
+# Elements that all taps of a product load, if they run side by side: as halves they fill 64
+# registers of 256 threads, beside as many sums.
+MOST_NEAR = 1 << 15
+
+
+def near(outer: Loop, ops: Iterable[Op]) -> bool:
+    """Whether what a load reads in one iteration of a loop lies less than an access from what it
+    reads in the next."""
+    affinity, phis = Affinity(), {phi.result for phi in outer.header.phis()}
+    for op in ops:
+        form = affinity.of(op.operands[0]) if op.name == "load" else None
+        if form is None or form.base is None:
+            continue
+        moves = [(values, n) for values, n in form.offset.terms if not phis.isdisjoint(values)]
+        size = scalar(pointee(op.operands[0].type)).bytes
+        if len(moves) == 1 and len(moves[0][0]) == 1 and abs(moves[0][1]) * size < ACCESS_BYTES:
+            return True
+    return False
+
+
+def loaded(ops: Iterable[Op]) -> int:
+    """How many elements one iteration loads."""
+    return sum(prod(shape(op.result.type)) for op in ops if op.name == "load")

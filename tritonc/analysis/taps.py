@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from math import prod
 
 from tritonc.analysis.affine import Affinity
+from tritonc.analysis.counters import counter_of
 from tritonc.ir.cfg import Loop
 from tritonc.ir.core import Op
 from tritonc.ir.rules import pointee
@@ -17,17 +18,20 @@ ACCESS_BYTES = 16
 MOST_NEAR = 1 << 15
 
 
-def near(outer: Loop, ops: Iterable[Op]) -> bool:
-    """Whether what a load reads in one iteration of a loop lies less than an access from what it
-    reads in the next."""
-    affinity, phis = Affinity(), {phi.result for phi in outer.header.phis()}
+def near(loop: Loop, ops: Iterable[Op]) -> bool:
+    """Whether what a load reads in one iteration of a loop that counts lies less than an access
+    from what it reads in the next."""
+    affinity, counter = Affinity(), counter_of(loop)
+    if counter is None:
+        return False
     for op in ops:
         form = affinity.of(op.operands[0]) if op.name == "load" else None
         if form is None or form.base is None:
             continue
-        moves = [(values, n) for values, n in form.offset.terms if not phis.isdisjoint(values)]
+        moves = [(values, n) for values, n in form.offset.terms if counter.phi.result in values]
         size = scalar(pointee(op.operands[0].type)).bytes
-        if len(moves) == 1 and len(moves[0][0]) == 1 and abs(moves[0][1]) * size < ACCESS_BYTES:
+        if len(moves) == 1 and len(moves[0][0]) == 1 \
+                and abs(moves[0][1] * counter.step) * size < ACCESS_BYTES:
             return True
     return False
 

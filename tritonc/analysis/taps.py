@@ -7,6 +7,7 @@ from math import prod
 
 from tritonc.analysis.affine import Affinity
 from tritonc.analysis.counters import counter_of
+from tritonc.analysis.windows import SMALL
 from tritonc.ir.cfg import Loop
 from tritonc.ir.core import Op
 from tritonc.ir.rules import pointee
@@ -20,7 +21,7 @@ MOST_NEAR = 1 << 15
 
 def near(loop: Loop, ops: Iterable[Op]) -> bool:
     """Whether what a load reads in one iteration of a loop that counts lies less than an access
-    from what it reads in the next."""
+    from what it reads in the next, in elements so small that loads of single ones cost most."""
     affinity, counter = Affinity(), counter_of(loop)
     if counter is None:
         return False
@@ -30,7 +31,7 @@ def near(loop: Loop, ops: Iterable[Op]) -> bool:
             continue
         moves = [(values, n) for values, n in form.offset.terms if counter.phi.result in values]
         size = scalar(pointee(op.operands[0].type)).bytes
-        if len(moves) == 1 and len(moves[0][0]) == 1 \
+        if size <= SMALL and len(moves) == 1 and len(moves[0][0]) == 1 \
                 and abs(moves[0][1] * counter.step) * size < ACCESS_BYTES:
             return True
     return False

@@ -41,7 +41,7 @@ ACCESS_BYTES = 16
 # One element of so many may have an access of its own, by its address or by its mask: heat flow on
 # a grid by a flat index took 0.213 ms with two of four floats masked so, 0.205 without.
 _MOVED, _MASKED = 2, 4
-_STEP, _SMALL = 4, 2  # elements from one to the next that a load takes at most, and their bytes
+STEP, SMALL = 4, 2  # elements from one to the next that a load takes at most, and their bytes
 _Conjuncts = frozenset[tuple[Value, bool]]
 _LOOSE = {"sge": (True, False), "slt": (True, False), "sgt": (False, True), "sle": (False, True),
           "eq": (False, False), "ne": (False, False)}
@@ -256,7 +256,7 @@ def _window(op: Op, known: Runs) -> Window | None:
         run = gcd(run, _divides(values, n, axis, infos))
     run = gcd(run, *(end.run for end in ends))
     first, last = _most(ends)
-    if run < max(2, share * (first + last)):
+    if run < max(1 + step, share * (first + last)):
         return None
     begin = sum(n for values, n in form.offset.terms if not values)
     guard, rows = _masked(op, known, axis, conjuncts, ends), None
@@ -281,7 +281,7 @@ def strided(form: Affine) -> tuple[int, int] | None:
     size = 0 if form.base is None else scalar(pointee(form.base.type)).bytes
     steps = {s.constant: d for d, s in enumerate(form.strides) if s.constant}
     step = min(steps, default=0)
-    return (steps[step], step) if 2 <= step <= _STEP and 0 < size <= _SMALL else None
+    return (steps[step], step) if 2 <= step <= STEP and 0 < size <= SMALL else None
 
 
 def steps_of(form: Affine, axis: int, step: int) -> list[int]:

@@ -182,18 +182,19 @@ class Collector:
             self.want(needs)
 
     def strided(self, op: Op, affinity: Affinity) -> None:
-        """Every n-th element, which whole accesses bring where rows begin and end with them."""
+        """Every n-th element, which whole accesses bring where rows begin and end with them.  But
+        for products it is not worth a size that divides: a fact that fails leaves the fast body."""
         form = affinity.of(op.operands[0]) if op.name == "load" else None
         apart = strided(form) if form is not None else None
         if form is None or form.base is None or apart is None or op.attributes.get("volatile"):
             return
         reach = ACCESS // scalar(pointee(form.base.type)).bytes
         needs = unaligned(Record(0, apart[0], 0, 0, 0), form, self.infos)
-        if needs is None or not all(is_pointer(v.type) or self.multiples.testable(v)
-                                    for v in needs):
+        if needs is None or not all(is_pointer(v.type) or (
+                self.dots and self.multiples.testable(v)) for v in needs):
             return
         self.want(needs)
-        for steps in ((), steps_of(form, *apart)):
+        for steps in ((), steps_of(form, *apart)) if self.dots else ():
             for bound in affinity.parts(op.guard, len(form.strides), steps)[0]:
                 if bound.axis == apart[0]:
                     self.whole_accesses(bound, reach)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from tritonc.analysis.affine import Affinity
 from tritonc.analysis.signs import non_negative
 from tritonc.analysis.values import conditions, defined_by, int_of, needed, origin, slice_of
 from tritonc.backend.dots.together import chained
@@ -139,12 +140,19 @@ def _least_exchange(op: Op, readers: dict[Value, list[Op]]) -> int:
 def registers(kernel: Kernel, staged: StagedLoop, held: list[Value]) -> int:
     """An estimate of what a thread needs: the accumulators of the loop's products, which those that
     add to one sum share, and for each of the values `held`, on their way to shared memory,
-    themselves and the addresses of the accesses that bring them."""
+    themselves and the addresses of the accesses that bring them, which taps share that lie side by
+    side."""
     products = [op for op in staged.loop.ops() if op.name in DOTS]
     inside = {v for op in staged.loop.ops() if op.name in (*DOTS, "wgmma_wait") for v in op.results}
-    known = Accesses(kernel, Cfg(kernel), kernel.attributes["num_warps"])
+    known, affinity = Accesses(kernel, Cfg(kernel), kernel.attributes["num_warps"]), Affinity()
+    addresses: dict[object, float] = {}
+    for v in held:
+        form = affinity.of(v.op.operands[0]) if v.op is not None and v.op.name == "load" else None
+        key = v if form is None else (form.base, form.strides, v.type, *(
+            term for term in form.offset.terms if term[0]))
+        addresses[key] = held_elements(v) / _wide(v, known)
     return round(sum(words(op.results[0]) for op in products if op.operands[2] not in inside)
-                 + sum(words(v) + held_elements(v) / _wide(v, known) for v in held))
+                 + sum(map(words, held)) + sum(addresses.values()))
 
 
 def _wide(value: Value, known: Accesses) -> int:

@@ -173,7 +173,7 @@ def _form_of(kernel: Kernel, cfg: Cfg) -> str:
         if getattr(row_loops, name)(kernel, cfg):
             nested = name.endswith("passes") and any(loop.depth > 1 for loop in cfg.loops)
             if name == "adds_tiles":
-                name = next((taps for taps in ("adds_far_taps", "adds_taps")
+                name = next((taps for taps in ("adds_many_rows", "adds_far_taps", "adds_taps")
                              if getattr(row_loops, taps)(kernel, cfg)), name)
             return "nested_passes" if nested else name
     return "turned" if _turns(kernel) else ""

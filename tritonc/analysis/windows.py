@@ -41,7 +41,9 @@ ACCESS_BYTES = 16
 # One element of so many may have an access of its own, by its address or by its mask: heat flow on
 # a grid by a flat index took 0.213 ms with two of four floats masked so, 0.205 without.
 _MOVED, _MASKED = 2, 4
-STEP, SMALL = 4, 2  # elements from one to the next that a load takes at most, and their bytes
+# How many elements from one to the next that a load takes, for each load that takes others of the
+# same ones but for the first, at most, and their bytes.
+STEP, SHARED, SMALL = 4, 2, 2
 _Conjuncts = frozenset[tuple[Value, bool]]
 _LOOSE = {"sge": (True, False), "slt": (True, False), "sgt": (False, True), "sle": (False, True),
           "eq": (False, False), "ne": (False, False)}
@@ -194,9 +196,20 @@ def windows(kernel: Kernel, infos: Infos) -> dict[Op, Window]:
     known, find = Runs(infos), {"load": _window}
     if may_be_ragged(kernel):
         find["store"] = _ragged
-    return {op: window for op in kernel.ops() if op.name in find and isinstance(
-        op.operands[0].type, Tile) and not op.attributes.get("volatile")
-        if (window := find[op.name](op, known)) is not None}
+    found: dict[Op, Window] = {}
+    for block in kernel.blocks:
+        alike: dict[Hashable, list[Op]] = {}
+        for op in block.ops:
+            if op.name in find and isinstance(op.operands[0].type, Tile) \
+                    and not op.attributes.get("volatile") \
+                    and (window := find[op.name](op, known)) is not None:
+                found[op] = window
+                alike.setdefault(window.place, []).append(op)
+        for ops in alike.values():
+            if (step := found[ops[0]].step) > max(STEP, SHARED * len(ops)):
+                for op in ops:
+                    del found[op]
+    return found
 
 
 def _ragged(op: Op, known: Runs) -> Window | None:
@@ -276,12 +289,12 @@ def _window(op: Op, known: Runs) -> Window | None:
 
 
 def strided(form: Affine) -> tuple[int, int] | None:
-    """The axis along which a load takes every n-th element, and n, if that is so few apart that
-    whole accesses bring several."""
+    """The axis along which a load takes every n-th element, and n, if whole accesses may bring
+    several of them, or some for other loads."""
     size = 0 if form.base is None else scalar(pointee(form.base.type)).bytes
     steps = {s.constant: d for d, s in enumerate(form.strides) if s.constant}
     step = min(steps, default=0)
-    return (steps[step], step) if 2 <= step <= STEP and 0 < size <= SMALL else None
+    return (steps[step], step) if 2 <= step <= ACCESS_BYTES and 0 < size <= SMALL else None
 
 
 def steps_of(form: Affine, axis: int, step: int) -> list[int]:

@@ -29,7 +29,7 @@ from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.ops import READ, WRITE
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import F16, TF32, Scalar, element, scalar, shape
-from tritonc.opt.loops.unroll_loops import MOST_ITERATIONS, iterations
+from tritonc.opt.loops.unroll_loops import ITERATIONS, iterations
 from tritonc.records import NamedTuple
 
 _WORK = frozenset("""
@@ -266,7 +266,7 @@ def _taps(loop: Loop | None) -> int:
     lie side by side in memory."""
     inner = loop
     while loop is not None and inner is not None:
-        times = iterations(loop, MOST_ITERATIONS)
+        times = iterations(loop, ITERATIONS)
         if times is not None and near(loop, inner.ops()):
             return times
         loop = loop.parent if loop is inner else None

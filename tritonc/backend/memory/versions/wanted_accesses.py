@@ -12,7 +12,7 @@ from tritonc.analysis.records import Record, fields, unaligned
 from tritonc.analysis.signs import Signs, known_signs, loop_order
 from tritonc.analysis.tables import table_of
 from tritonc.analysis.values import computed_from
-from tritonc.analysis.windows import steps_of, strided
+from tritonc.analysis.windows import SHARED, STEP, steps_of, strided
 from tritonc.backend.dots.exponentials import wanted_factors
 from tritonc.backend.dots.together import large
 from tritonc.backend.launch.choose_warps import streaming_threads
@@ -187,6 +187,11 @@ class Collector:
         form = affinity.of(op.operands[0]) if op.name == "load" else None
         apart = strided(form) if form is not None else None
         if form is None or form.base is None or apart is None or op.attributes.get("volatile"):
+            return
+        alike = [one for one in self.cfg.block_of[op].ops if one.name == "load"
+                 and (its := affinity.of(one.operands[0])) is not None
+                 and (its.base, its.strides) == (form.base, form.strides)]
+        if apart[1] > max(STEP, SHARED * len(alike)):
             return
         reach = ACCESS // scalar(pointee(form.base.type)).bytes
         needs = unaligned(Record(0, apart[0], 0, 0, 0), form, self.infos)

@@ -206,7 +206,7 @@ def windows(kernel: Kernel, infos: Infos) -> dict[Op, Window]:
                 found[op] = window
                 alike.setdefault(window.place, []).append(op)
         for ops in alike.values():
-            if (step := found[ops[0]].step) > max(STEP, SHARED * len(ops)):
+            if found[ops[0]].step > max(STEP, SHARED * len(ops)):
                 for op in ops:
                     del found[op]
     return found

@@ -233,14 +233,11 @@ def _merge_branch(kernel: Kernel, cfg: Cfg, loop: Loop, choice: Block, context: 
 
 def _stepped(slack: Linear, loop: Loop) -> Linear | None:
     """A polynomial of a loop's phis, one iteration later."""
-    affinity, found = Affinity(), Linear()
-    for monomial, n in slack.terms:
-        product = number(n)
-        for v in monomial:
-            form = affinity.of(loop.next(v.op)
-                               if v.op is not None and v.op in loop.header.phis() else v)
-            if form is None:
-                return None
-            product = product * form.offset
-        found = found + product
-    return found
+    affinity, mapping = Affinity(), dict[Value, Linear]()
+    for v in slack.values():
+        form = affinity.of(loop.next(v.op)
+                           if v.op is not None and v.op in loop.header.phis() else v)
+        if form is None:
+            return None
+        mapping[v] = form.offset
+    return slack.substituted(mapping)

@@ -166,6 +166,11 @@ class Cfg:
         first, last = interval[a]
         return first <= interval[b][0] <= last
 
+    def available(self, value: Value, place: Block) -> bool:
+        """Whether the value is there at the end of a block."""
+        home = self.block_of.get(value.op) if value.op is not None else self.order[0]
+        return home is not None and self.dominates(home, place)
+
     # loops
 
     @cached_property

@@ -83,7 +83,7 @@ else:
             value = getattr(cls, name, dataclasses.MISSING)
             made = value if isinstance(value, dataclasses.Field) else dataclasses.field(
                 default=dataclasses.MISSING if isinstance(value, MemberDescriptorType) else value)
-            made.name, made.type, made._field_type = name, its_type, _KIND
+            made.name, made.type, made._field_type, made.kw_only = name, its_type, _KIND, False
             if made.default is not dataclasses.MISSING:
                 setattr(cls, name, made.default)
             elif made is value:

@@ -8,13 +8,7 @@ from pathlib import Path
 import pytest
 from sema_programs import diagnose
 
-from tritonc.frontend.foreign import (
-    FOREIGN,
-    FOREIGN_TYPES,
-    UNSUPPORTED_WORDS,
-    VOCABULARY,
-    plain,
-)
+from tritonc.frontend.foreign import FOREIGN, FOREIGN_TYPES, UNSUPPORTED_WORDS, VOCABULARY, plain
 from tritonc.sema.builtins.table import find, names
 
 # Names of functions that a replacement calls.

@@ -396,14 +396,14 @@ class _Compilation:
         if not self.wanted & {"ptx", "ll"}:
             return
         with self._stage("import emitters"):
-            from tritonc.backend import llvm
+            from tritonc.backend import assemble, llvm
         with self._stage("emit llvm ir"):
             text = llvm.emit(module, target, self.options)
         if "ll" in self.wanted:
             self.result.outputs["ll"] = text
         if "ptx" in self.wanted:
             with self._stage("llvm"):
-                ptx = llvm.assemble(text, target, self.options)
+                ptx = assemble.assemble(text, target, self.options)
             self.result.outputs["ptx"] = one_line(contents) + "\n" + ptx
 
     # text

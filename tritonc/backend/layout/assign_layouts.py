@@ -29,7 +29,7 @@ from functools import cached_property
 
 from tritonc.analysis.values import int_of
 from tritonc.backend.layout import dot_layouts, layout_choice
-from tritonc.backend.layout.accesses import Accesses, makes_operand, scan_layout
+from tritonc.backend.layout.accesses import Accesses, makes_operand
 from tritonc.backend.layout.conversion import Shared, plan_conversion
 from tritonc.backend.layout.rewrite_layouts import rewrite_layouts
 from tritonc.backend.layout.split_reductions import reduced_axes
@@ -137,7 +137,7 @@ class _Assignment:
         if name == "cluster_reduce":
             return self.primary.get(op.operands[0])
         if name in ("scan", "scan_with"):
-            return 2, scan_layout(op, self.warps)
+            return 2, self.accesses.scan_layout(op)
         if name in DIVISIONS and self.handed_around(op):
             return 0, layout_choice.in_each_warp(extents, self.warps)
         if name == "phi" or ALL_OPS[name].elementwise:

@@ -346,7 +346,7 @@ def windows_of_bytes(kernel: Kernel, cfg: Cfg) -> bool:
 
 def _of_program(value: Value) -> bool:
     """Whether a value depends on the program's number."""
-    return any(op.name == "get_program_id" for op in slice_of([value], masks=False))
+    return any(op.name in _NUMBERED for op in slice_of([value], masks=False))
 
 
 def _loaded(value: Value) -> bool:

@@ -56,8 +56,7 @@ KINDS: dict[str, Kind] = {
     **dict.fromkeys((
         "amid", "any", "apart", "approximate", "based", "contiguous", "continues", "contract",
         "ballot", "early", "exact", "facts", "fenced", "inside", "late", "meets", "minus", "moves",
-        "pairs", "piecewise", "pinned",
-        "private", "ragged", "release", "released", "reverse", "rises", "round", "rows", "stored",
+        "piecewise", "pinned", "private", "ragged", "release", "released", "reverse", "rises", "round", "rows", "stored",
         "swapped", "volatile", "waits", "wide", "written"), is_flag),
     **dict.fromkeys(("ahead", "least", "greatest"), is_integer),
     **dict.fromkeys((
@@ -68,7 +67,8 @@ KINDS: dict[str, Kind] = {
         "cache", "element", "instruction", "kind", "ldmatrix", "message", "format", "step",
         "stmatrix", "symbol"), is_word),
     **dict.fromkeys((
-        "axes", "bounds", "box", "columns", "indices", "inner", "owner", "permutation",
+        "axes", "bounds", "box", "columns", "indices", "inner", "neighbours", "owner",
+        "permutation",
         "registers"),
         are_integers),
     "bits": are_powers,

@@ -59,11 +59,14 @@ def place(kernel: Kernel, block: Block, dot: Op, number: int, raw: list[Op], ops
     if (copies - 1) * steps * size > AGAIN * threads \
             or prod(batch) * rows * columns + held > HELD * threads:
         return False
-    found = {_neighbours(load, operand, number, ops, infos) for load in large}
-    if len(found) != 1 or None in found:
+    wide = [load for load in large if scalar(load.result.type).bits == row.operand.bits]
+    found = {_neighbours(load, operand, number, ops, infos) for load in large if load not in wide}
+    if len(found) > 1 or None in found or not large:
         return False
-    (bits,) = found
-    if bits == 0:
+    bits = next(iter(found), None)
+    if bits is None:
+        pass  # what is loaded lies in memory as fragments want it, or turned
+    elif bits == 0:
         if computed_from(dot.operands[0], "dot"):
             return False  # its K lies in registers already
         dot.attributes["contiguous"] = True
@@ -72,7 +75,7 @@ def place(kernel: Kernel, block: Block, dot: Op, number: int, raw: list[Op], ops
         if tiles < 2:
             return False
         together = [*dot.attributes.get("neighbours", (0, 0))]
-        together[number] = min(bits or 0, log2(tiles))
+        together[number] = min(bits, log2(tiles))
         dot.attributes["neighbours"] = tuple(together)
     dot.attributes["registers"] = (*dot.attributes.get("registers", ()), number)
     return True

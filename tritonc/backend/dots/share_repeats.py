@@ -34,7 +34,6 @@ from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.layouts.layout import WARP_SIZE
 from tritonc.ir.types import I32, Tile, Type, same_axes, scalar, shape
 
-OF_A_WARP = ACCUMULATORS * WARP_SIZE  # elements of a product
 MOST_ASSUMED = 64  # of where masks end; other sizes than multiples of it are more common
 
 
@@ -124,11 +123,10 @@ def share_repeats(kernel: Kernel) -> bool:
 
 def loads_of_products(kernel: Kernel, cfg: Cfg) -> list[Op]:
     """Loads of tiles in innermost loops around products whose operands threads may compute in
-    registers: on wgmma, or by mma.sync where a warp has all of a result (`split_dots`)."""
+    registers: on wgmma, or by mma.sync from halves (`fragments`)."""
     loops = {cfg.innermost.get(cfg.block_of[op]) for op in kernel.ops() if op.name == "dot" and (
         row := matrix.BY_NAME.get(op.attributes.get("instruction", ""))) is not None
-        and (row.kind == matrix.WGMMA or (
-            row.operand.bits == 16 and prod(shape(op.result.type)[-2:]) <= OF_A_WARP))}
+        and (row.kind == matrix.WGMMA or row.operand.bits == 16)}
     return [op for block in cfg.order if (loop := cfg.innermost.get(block)) is not None
             and loop in loops for op in block.ops
             if op.name == "load" and isinstance(op.result.type, Tile)]

@@ -15,9 +15,9 @@ mind the order, if its operands agree about K, and its result about rows and col
                      memory has those side by side: two bytes, which ldmatrix moves together, or as
                      many as a word holds
 
-Warps that stand side by side compute the same elements of the operand that they share: where that
-takes more than AGAIN instructions of a thread, or fragments and sums fill its registers, threads
-compute each element once and store it (a `stored` channel).
+Where several warps share an operand, each would compute it: so threads compute each element once
+and store it (a `stored` channel).  H200, code for sm_80, 128 x 128 by four warps: weights of four
+bits 523 us stored, 558 in fragments by steps of 64, 756 and 580 by steps of 32.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.layouts.layout import WARP_SIZE, log2
 from tritonc.ir.types import scalar, shape
 
-AGAIN = 64  # instructions of a thread and step
 HELD = 176  # registers of a thread that sums, and what is loaded of an operand, may fill
 TILE = 8  # rows or columns of lanes
 WORD = 4
@@ -50,32 +49,26 @@ def place(kernel: Kernel, block: Block, dot: Op, number: int, raw: list[Op], ops
             or "inside" in dot.attributes:
         return False
     arranged = matrix.arrange(row, (rows, columns), warps // prod(batch))
-    copies, threads, size = arranged[1 - number], warps * WARP_SIZE, prod(shape(operand.type))
-    steps = sum(op.info.elementwise and prod(shape(op.result.type)) == size for op in ops
-                if len(op.results) == 1)
     large = [load for load in raw if len(shape(load.result.type)) == 2]
-    held = sum(prod(shape(load.result.type)) * scalar(load.result.type).bytes
-               for load in large) * copies // WORD
-    if (copies - 1) * steps * size > AGAIN * threads \
-            or prod(batch) * rows * columns + held > HELD * threads:
+    held = sum(prod(shape(load.result.type)) * scalar(load.result.type).bytes for load in large)
+    if not large or arranged[1 - number] > 1 or (
+            prod(batch) * rows * columns + held // WORD > HELD * warps * WARP_SIZE):
         return False
-    wide = [load for load in large if scalar(load.result.type).bits == row.operand.bits]
-    found = {_neighbours(load, operand, number, ops, infos) for load in large if load not in wide}
-    if len(found) > 1 or None in found or not large:
+    # What has as many bits as the operand lies in memory as fragments want it, or turned.
+    found = {_neighbours(load, operand, number, ops, infos) for load in large
+             if scalar(load.result.type).bits != row.operand.bits}
+    if len(found) > 1 or None in found:
         return False
-    bits = next(iter(found), None)
-    if bits is None:
-        pass  # what is loaded lies in memory as fragments want it, or turned
-    elif bits == 0:
+    if 0 in found:
         if computed_from(dot.operands[0], "dot"):
             return False  # its K lies in registers already
         dot.attributes["contiguous"] = True
-    else:
-        tiles = min(2, rows // arranged[0] // TILE) if number == 0 else columns // arranged[1] // TILE
-        if tiles < 2:
+    for bits in found - {0, None}:
+        most = (min(2, rows // arranged[0] // TILE), columns // arranged[1] // TILE)[number]
+        if most < 2:
             return False
         together = [*dot.attributes.get("neighbours", (0, 0))]
-        together[number] = min(bits, log2(tiles))
+        together[number] = min(bits or 0, log2(most))
         dot.attributes["neighbours"] = tuple(together)
     dot.attributes["registers"] = (*dot.attributes.get("registers", ()), number)
     return True

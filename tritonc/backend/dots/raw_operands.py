@@ -11,7 +11,8 @@ the two: its operand goes to shared memory by whatever means `pipeline` has for 
 compute (conversions, factors, maxima, other values where a mask does not hold) on this side.
 
 A left operand of wgmma is then computed where the instruction wants it, in registers (`registers`
-names such operands of a dot); a right one is stored to a second buffer.  Words (tf32) that memory
+names such operands of a dot), and so are those of mma.sync (`fragments`); a right one of wgmma is
+stored to a second buffer.  Words (tf32) that memory
 has with another axis than K contiguous cross in the same way, as wgmma cannot read them as they
 lie; so do rows that are gathered, which threads round.
 On an H200, A B of 4096 in cube takes 356 us so, X^T dY of 8192 x 1024 x 2048 151, and by mma.sync

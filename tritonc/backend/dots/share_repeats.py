@@ -15,7 +15,7 @@ counter: then it is known how far the loop moves the tile.
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import gcd, prod
+from math import gcd
 from typing import Any
 
 from tritonc.analysis.axis import axis_info
@@ -26,12 +26,10 @@ from tritonc.analysis.multiples import Multiples
 from tritonc.analysis.signs import Signs, known_signs
 from tritonc.analysis.values import int_of, origin, slice_of
 from tritonc.backend.dots.together import large
-from tritonc.backend.launch.choose_warps import ACCUMULATORS
 from tritonc.backend.target import matrix
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Kernel, Op, Value
-from tritonc.ir.layouts.layout import WARP_SIZE
 from tritonc.ir.types import I32, Tile, Type, same_axes, scalar, shape
 
 MOST_ASSUMED = 64  # of where masks end; other sizes than multiples of it are more common

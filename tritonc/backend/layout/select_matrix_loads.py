@@ -10,7 +10,9 @@ hands them out.  It takes a load where the layouts allow it (`matrix_access.py`)
 the banks less often than plain accesses do.  The same for stores of 16-bit fragments and stmatrix.
 
 A load that one mma_dot reads is `late` if shared memory stays as it is in between: then the dot
-loads what it needs one step of k ahead, and few registers hold fragments.
+loads what it needs one step of k ahead, and few registers hold fragments.  Where the operand is
+computed of what is loaded, all of that moves to the dot and is `piecewise`: each fragment is
+computed when the dot needs it.
 
 Needs the final layouts of registers and buffers, so it comes after lower_conversions.
 """
@@ -70,8 +72,7 @@ def _mark_late(kernel: Kernel) -> bool:
             elif op.name in ("shared_store", "async_copy"):
                 root = allocation(op.operands[0])[0]
                 unchanged = {load: of for load, of in unchanged.items() if of is not root}
-            elif op.effects & {SHARED_WRITE, SYNC} and op.name not in ("alloc_shared",
-                                                                       "async_commit"):
+            elif op.effects & {SHARED_WRITE, SYNC} and op.name != "alloc_shared":
                 unchanged.clear()
             elif op.name == "shared_load":
                 unchanged[op] = allocation(op.operands[0])[0]

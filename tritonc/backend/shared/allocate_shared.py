@@ -10,8 +10,9 @@ allocation of the paper, section 5.2).
 
 A buffer in the bytes of the one used just before it costs a barrier: all threads must have read
 that one first.  So it goes beside it where this takes no memory beyond what the kernel needs
-anyway, or no more than ROOM that keeps no block from the multiprocessor; then the barrier between writing and reading one separates the uses of the
-other, and a chain of exchanges has one barrier each.
+anyway, or no more than ROOM that keeps no block from the multiprocessor; then the barrier between
+writing and reading one separates the uses of the other, and a chain of exchanges has one barrier
+each.
 
 Needs lower_conversions and stage_dots; insert_barriers must come later, since buffers that share
 bytes conflict.

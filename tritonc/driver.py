@@ -196,6 +196,7 @@ class _Compilation:
             from tritonc.frontend.parser import parse
         with self._stage("parse"):
             program = parse(preprocessed.tokens, self.diagnostics)
+            program.macros = (*preprocessed.macros,)
             self.diagnostics.raise_if_errors()
         if "ast" in self.wanted:
             from tritonc.frontend.syntax import dump
@@ -396,14 +397,14 @@ class _Compilation:
         if not self.wanted & {"ptx", "ll"}:
             return
         with self._stage("import emitters"):
-            from tritonc.backend import llvm
+            from tritonc.backend import assemble, llvm
         with self._stage("emit llvm ir"):
             text = llvm.emit(module, target, self.options)
         if "ll" in self.wanted:
             self.result.outputs["ll"] = text
         if "ptx" in self.wanted:
             with self._stage("llvm"):
-                ptx = llvm.assemble(text, target, self.options)
+                ptx = assemble.assemble(text, target, self.options)
             self.result.outputs["ptx"] = one_line(contents) + "\n" + ptx
 
     # text

@@ -8,7 +8,7 @@ Integers are taken as unbounded: an access whose address arithmetic wraps is out
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 
 from tritonc.ir.build import Builder
 from tritonc.ir.core import Value
@@ -31,6 +31,11 @@ class Linear:
         if not self.terms:
             return 0
         return self.terms[0][1] if len(self.terms) == 1 and not self.terms[0][0] else None
+
+    @property
+    def key(self) -> Hashable:
+        """Equal for sums of the same terms, in whatever order."""
+        return frozenset((frozenset(Counter(monomial).items()), n) for monomial, n in self.terms)
 
     def __add__(self, other: Linear) -> Linear:
         return _sum([*self.terms, *other.terms])

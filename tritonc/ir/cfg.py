@@ -292,13 +292,18 @@ def redirect(source: Block, old: Block, new: Block) -> None:
     terminator.blocks = [new if block is old else block for block in terminator.blocks]
 
 
+def follow(block: Block, old: Block, new: Block) -> None:
+    """Let the phis of a block that came from `old` come from `new`."""
+    for phi in block.phis():
+        phi.blocks = [new if source is old else source for source in phi.blocks]
+
+
 def split_edge(kernel: Kernel, source: Block, target: Block) -> Block:
     """Put a new block on the edge, before `target` in the kernel's list; the phis follow."""
     middle = Block(f"{source.name}.{target.name}")
     middle.ops.append(Op("br", [], blocks=[target], span=source.terminator.span))
     redirect(source, target, middle)
-    for op in target.phis():
-        op.blocks = [middle if block is source else block for block in op.blocks]
+    follow(target, source, middle)
     kernel.blocks.insert(kernel.blocks.index(target), middle)
     return middle
 
@@ -310,8 +315,7 @@ def split(block: Block, at: int, rest: Block) -> None:
     del block.ops[at:]
     rest.ops += moved
     for successor in rest.successors:
-        for phi in successor.phis():
-            phi.blocks = [rest if source is block else source for source in phi.blocks]
+        follow(successor, block, rest)
 
 
 def split_returns(kernel: Kernel) -> bool:

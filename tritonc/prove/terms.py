@@ -23,7 +23,7 @@ from tritonc.ir.cfg import Cfg, Loop, incoming
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.ops import OPPOSITE
 from tritonc.ir.types import element, is_int, is_pointer, shape
-from tritonc.prove.model import Model, Symbol, key
+from tritonc.prove.model import Model, Symbol
 from tritonc.records import dataclass
 
 Index = tuple[Linear, ...]
@@ -148,7 +148,7 @@ class Terms:
     def derived(self, name: str, op: Op, parts: tuple[Linear, ...], *extra: Hashable
                 ) -> tuple[Linear, bool]:
         """The symbol of an operation on these polynomials, and whether it is a new one."""
-        place = (name, *map(key, parts), *extra)
+        place = (name, *(part.key for part in parts), *extra)
         if place in self.shared:
             return self.shared[place], False
         own = any(not isinstance(v, Symbol) or v.own for part in parts for v in part.values())

@@ -30,10 +30,9 @@ from __future__ import annotations
 
 from tritonc.analysis.affine import Affinity, Iteration
 from tritonc.analysis.axis import axis_info
-from tritonc.analysis.values import origin, slice_of
+from tritonc.analysis.values import is_zero, origin, slice_of
 from tritonc.backend.dots.fragments import place
 from tritonc.backend.dots.inner_axis import inner_first
-from tritonc.backend.dots.promote import is_zero
 from tritonc.backend.dots.share_repeats import share_repeats
 from tritonc.backend.dots.together import chained, large
 from tritonc.backend.target import matrix

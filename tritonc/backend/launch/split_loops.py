@@ -28,7 +28,7 @@ from __future__ import annotations
 from math import prod
 
 from tritonc.analysis.aliases import Roots, may_alias, pointer_roots
-from tritonc.analysis.values import int_of, needed
+from tritonc.analysis.values import int_of, is_zero, needed
 from tritonc.backend.launch.shared_loops import SharedLoop, kind_of_sum, shared_loop
 from tritonc.backend.launch.sum_in_memory import add_parameter, add_up, go_on_alone
 from tritonc.backend.memory.masks.pad_tiles import spread
@@ -226,7 +226,7 @@ def _like(b: Builder, number: Value, like: Value) -> Value:
 def _start(phi: Op, one: SharedLoop, b: Builder, rank: Value) -> None:
     """What the sum begins with counts once."""
     start = incoming(phi, one.preheader)
-    if start.op is not None and start.op.name == "constant" and start.op.attributes["value"] == 0:
+    if is_zero(start):
         return
     t = start.type
     zero = b.constant(0.0 if is_float(t) else 0, t)

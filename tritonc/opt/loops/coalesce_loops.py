@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from tritonc.analysis.values import changes_memory, needed, speculatable
 from tritonc.ir.build import make_op
-from tritonc.ir.cfg import Cfg, Loop, incoming
+from tritonc.ir.cfg import Cfg, Loop, follow, incoming
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, uses
@@ -215,8 +215,7 @@ class _Pair:
         self.before.ops[-1:] = [*self.own(inner.header),
                                 make_op("br", [], blocks=[body], span=end.span)]
         for block in inner.blocks:
-            for phi in block.phis():
-                phi.blocks = [self.before if b is inner.header else b for b in phi.blocks]
+            follow(block, inner.header, self.before)
         gone = {inner.header, self.after}
         kernel.blocks = [block for block in kernel.blocks if block not in gone]
         kernel.replace({a.result: b.result for a, b in self.joined.items()})

@@ -29,7 +29,7 @@ is a phi of the ways out.
 from __future__ import annotations
 
 from tritonc.backend.pipeline.staged_loop import DOTS
-from tritonc.ir.cfg import Cfg, Loop, incoming, make_phi, redirect
+from tritonc.ir.cfg import Cfg, Loop, follow, incoming, make_phi, redirect
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_blocks, copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value
@@ -133,7 +133,6 @@ def repeat_loop(kernel: Kernel, loop: Loop, times: int, behind: list[Op] | None 
     for op in kernel.ops():
         if op not in inside:
             op.replace_inputs(replaced)
-    for phi in leave.phis():
-        phi.blocks = [joined if block is header else block for block in phi.blocks]
+    follow(leave, header, joined)
     at = 1 + max(kernel.blocks.index(block) for block in loop.blocks)
     kernel.blocks[at:at] = [*made, *edges, joined]

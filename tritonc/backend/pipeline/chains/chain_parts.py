@@ -12,6 +12,7 @@ so long, so that there is one stage more than copies run ahead, and one.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import field
 
 from tritonc.backend.dots.together import chained
@@ -262,8 +263,14 @@ def _repeat_views(parts: Parts, shared: set[Op]) -> None:
 
     for op in [op for op in parts.body.ops if op in parts.second]:
         op.operands = [again(v) for v in op.operands]
-    for op in parts.second:
-        if op.name == "buffer_stage" and "ahead" in op.attributes and allocations(op) & shared:
+    earlier(parts.second, shared)
+
+
+def earlier(ops: Iterable[Op], rings: set[Op]) -> None:
+    """Let operations that an iteration has passed by name the stages of these rings as seen from
+    the next one."""
+    for op in ops:
+        if op.name == "buffer_stage" and "ahead" in op.attributes and allocations(op) & rings:
             op.attributes["ahead"] -= 1
 
 

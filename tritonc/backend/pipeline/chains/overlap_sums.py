@@ -20,7 +20,7 @@ Last of all: to other passes a loop is one iteration.
 from __future__ import annotations
 
 from tritonc.analysis.counters import step_of
-from tritonc.backend.dots.promote import is_zero
+from tritonc.analysis.values import is_zero
 from tritonc.backend.target.register_limits import MOST_REGISTERS
 from tritonc.ir.build import Builder
 from tritonc.ir.cfg import Cfg, Loop, add_incoming, incoming, make_phi, redirect

@@ -196,6 +196,7 @@ class _Compilation:
             from tritonc.frontend.parser import parse
         with self._stage("parse"):
             program = parse(preprocessed.tokens, self.diagnostics)
+            program.macros = (*preprocessed.macros,)
             self.diagnostics.raise_if_errors()
         if "ast" in self.wanted:
             from tritonc.frontend.syntax import dump

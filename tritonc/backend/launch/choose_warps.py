@@ -105,6 +105,13 @@ def choose_warps(kernel: Kernel, context: Context) -> bool:
     return True
 
 
+def product_warps(kernel: Kernel, block: Block, context: Context) -> int:
+    """The warps that a block's products on mma.sync will get."""
+    given: int | None = context.meta.get("num_warps", kernel.attributes.get("num_warps"))
+    phis = [op for op in kernel.ops() if op.name == "phi" and shape(op.result.type)]
+    return given or _warps(_block_threads(block, 0, phis))
+
+
 def _warps(threads: int) -> int:
     """The warps of so many threads, a legal number."""
     return 1 << min(LEGAL[-1], max(1, threads // 32)).bit_length() - 1
@@ -264,8 +271,10 @@ def _block_threads(block: Block, places: int, phis: list[Op]) -> int:
         return max(dot_threads(op, places) for op in dots)
     wanted = [dot_threads(op, places) * (1 + _summed_apart(op, phis)) for op in dots]
     inside = set(block.ops)
-    made = [v.type for op in dots if "instruction" in op.attributes for v in op.operands[:2]
-            if any(each.name == "channel" for each in slice_of([v], inside, ("dot",)))]
+    made = [v.type for op in dots if "instruction" in op.attributes
+            for number, v in enumerate(op.operands[:2])
+            if number not in op.attributes.get("registers", ())
+            and any(each.name == "channel" for each in slice_of([v], inside, ("dot",)))]
     words = sum(prod(shape(t)) * scalar(t).bytes for t in made) // 4
     copied = [v.type for op in dots if "instruction" in op.attributes for v in op.operands[:2]
               if any(each.name == "load" for each in slice_of([v], inside, ("dot",)))]

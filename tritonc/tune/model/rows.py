@@ -35,8 +35,8 @@ _WAITING = 128  # of a loop that all elements of a tile end: one warp
 _RECURRENCE = 512  # of one whose iterations wait for each other: one warp, too
 _COLUMNS = 32  # of columns alone, of which there may be few: pieces of 64 bytes and more
 # Of pairs that are computed to be reduced, and how many more slices than elements of one: a warp
-# whose threads have 64.  The nearest of 4096 points on an H200: 0.579 ms, 0.690 by 16 x 64.  Half of
-# more than three sums: forces and energies of 16384 points 457 us by 64 x 16, 524 by 128 x 16.
+# whose threads have 64.  The nearest of 4096 points on an H200: 0.579 ms, 0.690 by 16 x 64.  Half
+# of more than three sums: forces and energies of 16384 points 457 us by 64 x 16, 524 by 128 x 16.
 _PAIRS, _SLICES = 2048, 2
 _ADDING = 4096  # of atomics on addresses that other programs have, too: they take turns
 _TURNS = 2048  # of one on one address that is read: programs wait for it, and should be many

@@ -53,14 +53,14 @@ from math import prod
 from tritonc.analysis.affine import Affinity, Iteration
 from tritonc.analysis.aliases import pointer_roots
 from tritonc.analysis.axis import axis_info
-from tritonc.analysis.counters import counter_of
+from tritonc.analysis.counters import counter_of, iterations
 from tritonc.analysis.values import int_of, origin, slice_of
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Kernel, Op, Value, uses
 from tritonc.ir.types import I1, Tile, element, is_float, shape
 
 _FEW_LOADS = 3
-_MANY_TAPS = 16
+_MANY_TAPS, _MOST_TAPS = 16, 100
 _NUMBERED = ("get_program_id", "get_global_range")
 
 
@@ -202,12 +202,10 @@ def adds_many_rows(kernel: Kernel, cfg: Cfg) -> bool:
     """Whether these are of many rows, whose length a parameter says."""
     affinity, taps = Affinity(), 1
     for loop in cfg.loops:
-        counter = counter_of(loop)
-        first = int_of(loop.first(counter.phi)) if counter is not None else None
-        last = int_of(counter.limit) if counter is not None else None
-        if counter is None or first is None or last is None:
+        counter, times = counter_of(loop), iterations(loop, _MOST_TAPS)
+        if counter is None or times is None:
             return False
-        taps *= max(1, (last - first) // counter.step)
+        taps *= times
         for op in loop.ops():
             form = affinity.of(op.operands[0]) if op.name == "load" else None
             if form is not None and len(form.strides) > 1 and any(

@@ -15,8 +15,8 @@ from tritonc.ir.types import scalar, shape
 
 ACCESS_BYTES = 16
 # Elements that all taps of a product load, if they run side by side: as halves they fill 64
-# registers of 256 threads, beside as many sums.
-MOST_NEAR = 1 << 15
+# registers of 256 threads, beside as many sums.  And how many taps there may be.
+MOST_NEAR, MOST_TAPS = 1 << 15, 8
 
 
 def near(loop: Loop, ops: Iterable[Op]) -> bool:

@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tritonc.analysis.axis import axis_info
+from tritonc.analysis.counters import iterations
 from tritonc.analysis.values import int_of
 from tritonc.backend.layout.compute_once import elements, is_index, spread
 from tritonc.backend.layout.conversion import Rename, layout_of, plan_conversion, shuffle_cost
@@ -36,7 +37,6 @@ from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.ops import DIVISIONS
 from tritonc.ir.types import Tile, is_int, scalar, with_layout
-from tritonc.opt.loops.unroll_loops import iterations
 from tritonc.records import NamedTuple
 
 FEWEST = 4  # elements of a thread

@@ -18,14 +18,14 @@ order.  Before strength_reduce: addresses follow from counters.
 
 from __future__ import annotations
 
-from tritonc.analysis.taps import MOST_NEAR, loaded, near
+from tritonc.analysis.counters import iterations
+from tritonc.analysis.taps import MOST_NEAR, MOST_TAPS, loaded, near
 from tritonc.analysis.values import needed
 from tritonc.ir.cfg import Cfg, incoming, redirect
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Kernel, Op, Value, uses
 from tritonc.opt.loops.coalesce_loops import Pair
-from tritonc.opt.loops.unroll_loops import ITERATIONS, iterations
 
 
 def jam_loops(kernel: Kernel, context: Context) -> bool:
@@ -43,7 +43,7 @@ def _one_more(kernel: Kernel, context: Context) -> bool:
         outer = inner.parent
         if inner in around or outer is None or len(inner.blocks) != 2:
             continue
-        times, ops = iterations(outer, ITERATIONS), list(inner.ops())
+        times, ops = iterations(outer, MOST_TAPS), list(inner.ops())
         if times is None or times < 2 or times * loaded(ops) > MOST_NEAR or not near(outer, ops):
             continue
         pair = Pair(kernel, cfg, outer, inner)

@@ -17,15 +17,12 @@ so that the passes below see what is left.
 
 from __future__ import annotations
 
-from tritonc.analysis.counters import counter_of
+from tritonc.analysis.counters import iterations
 from tritonc.analysis.taps import MOST_NEAR, loaded, near
-from tritonc.analysis.values import int_of
 from tritonc.ir.cfg import Cfg, Loop, incoming, redirect
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_blocks
 from tritonc.ir.core import Block, Kernel, Op
-from tritonc.ir.numeric.numbers import fit, holds
-from tritonc.ir.types import scalar
 from tritonc.opt.cse import cse
 from tritonc.opt.dce import dce
 from tritonc.opt.fold_constants import fold_constants
@@ -103,21 +100,6 @@ def _possible(loop: Loop, times: int, size: int) -> tuple[int, str]:
     if (times or count) * size > MOST_COPIED:
         return count, f"the result would have more than {MOST_COPIED} operations"
     return count, ""
-
-
-def iterations(loop: Loop, most: int) -> int | None:
-    """How often the body runs, if that is a number up to `most`."""
-    counter = counter_of(loop)
-    start = int_of(loop.first(counter.phi)) if counter is not None else None
-    limit = int_of(counter.limit) if counter is not None else None
-    if counter is None or start is None or limit is None:
-        return None
-    value, t = start, scalar(counter.limit.type)
-    for count in range(most + 1):
-        if not holds(counter.predicate, value, limit, t.bits):
-            return count
-        value = int(fit(t, value + counter.step))
-    return None
 
 
 def unroll(kernel: Kernel, loop: Loop, count: int, copied: int) -> None:

@@ -13,9 +13,10 @@ from weakref import WeakKeyDictionary
 
 from tritonc.analysis import row_loops
 from tritonc.analysis.axis import axis_info
+from tritonc.analysis.counters import iterations
 from tritonc.analysis.quotients import gathered
 from tritonc.analysis.signs import known_signs
-from tritonc.analysis.taps import MOST_NEAR, near
+from tritonc.analysis.taps import MOST_NEAR, MOST_TAPS, near
 from tritonc.analysis.values import origin, slice_of
 from tritonc.backend.dots.inner_axis import inner_first
 from tritonc.backend.dots.raw_operands import added_loads, computed_operand, is_plain
@@ -29,7 +30,6 @@ from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.ops import READ, WRITE
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import F16, TF32, Scalar, element, scalar, shape
-from tritonc.opt.loops.unroll_loops import ITERATIONS, iterations
 from tritonc.records import NamedTuple
 
 _WORK = frozenset("""
@@ -266,7 +266,7 @@ def _taps(loop: Loop | None) -> int:
     lie side by side in memory."""
     inner = loop
     while loop is not None and inner is not None:
-        times = iterations(loop, ITERATIONS)
+        times = iterations(loop, MOST_TAPS)
         if times is not None and near(loop, inner.ops()):
             return times
         loop = loop.parent if loop is inner else None

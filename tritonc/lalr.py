@@ -36,7 +36,6 @@ from lark.parsers.lalr_analysis import Action
 from tritonc import __version__
 from tritonc.records import NamedTuple
 
-
 _FORMAT = 2  # of what is kept: one more where `read` makes something else
 
 

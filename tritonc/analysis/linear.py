@@ -54,6 +54,18 @@ class Linear:
         return Linear(tuple((tuple(mapping.get(v, v) for v in values), n)
                             for values, n in self.terms))
 
+    def substituted(self, mapping: Mapping[Value, Linear]) -> Linear:
+        """The same with polynomials in place of values."""
+        if not any(v in mapping for monomial, _ in self.terms for v in monomial):
+            return self
+        total = Linear()
+        for monomial, n in self.terms:
+            product = number(n)
+            for v in monomial:
+                product = product * mapping.get(v, symbol(v))
+            total = total + product
+        return total
+
     def values(self) -> list[Value]:
         """All values that occur."""
         return list(dict.fromkeys(v for monomial, _ in self.terms for v in monomial))

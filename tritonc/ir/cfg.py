@@ -72,6 +72,19 @@ class Loop:
         """The only latch, or None."""
         return self.latches[0] if len(self.latches) == 1 else None
 
+    @property
+    def regular(self) -> bool:
+        """Whether it has the form that `unify_exits` gives: a preheader, one latch, one exit at its
+        header."""
+        return self.preheader is not None and self.latch is not None and self.one_exit
+
+    @property
+    def body(self) -> Block | None:
+        """The one block beside the header of a regular loop, which runs while the header's test is
+        true; None for other loops."""
+        body = self.header.successors[0]
+        return body if self.regular and self.blocks == [self.header, body] else None
+
     def __repr__(self) -> str:
         return f"<loop {self.header.name}, depth {self.depth}>"
 
@@ -152,6 +165,11 @@ class Cfg:
             return False
         first, last = interval[a]
         return first <= interval[b][0] <= last
+
+    def available(self, value: Value, place: Block) -> bool:
+        """Whether the value is there at the end of a block."""
+        home = self.block_of.get(value.op) if value.op is not None else self.order[0]
+        return home is not None and self.dominates(home, place)
 
     # loops
 

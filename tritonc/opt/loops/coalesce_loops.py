@@ -86,9 +86,7 @@ class _Pair:
         """Whether they can become one; finds the parts on the way."""
         outer, inner = self.outer, self.inner
         for loop in (outer, inner):
-            test = loop.header.terminator
-            if loop.preheader is None or loop.latch is None or test.name != "cond_br" \
-                    or not loop.one_exit or test.blocks[0] not in loop or test.blocks[1] in loop \
+            if not loop.regular or loop.header.successors[0] not in loop \
                     or loop.latch is loop.header:
                 return False
         assert outer.latch is not None and inner.preheader is not None

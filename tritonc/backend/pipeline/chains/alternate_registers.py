@@ -47,8 +47,8 @@ def alternate_registers(kernel: Kernel, context: Context) -> bool:
         held = any(op.name == "wgmma_wait" and "held" in op.attributes
                    and phis.intersection(op.operands[-op.attributes["held"]:])
                    for op in loop.ops())
-        if held and loop.latch is not None and loop.one_exit \
-                and any(op.name == "wgmma_wait" for op in loop.exits[0][1].ops):
+        if held and loop.regular and any(
+                op.name == "wgmma_wait" for op in loop.exits[0][1].ops):
             _double(kernel, loop)
             changed = True
         elif ahead := _iterations_ahead(loop):
@@ -61,8 +61,8 @@ def _iterations_ahead(loop: Loop) -> int:
     """How many iterations wait between the load of a tile and its use; 0 for loops of products, of
     recurrences, which wait for each other anyway, and where nothing is gained."""
     ops = list(loop.ops())
-    if loop.latch is None or not loop.one_exit or \
-            len(ops) > MOST_OPS or any(op.name in (*DOTS, "reduce", "scan") for op in ops):
+    if not loop.regular or len(ops) > MOST_OPS or any(
+            op.name in (*DOTS, "reduce", "scan") for op in ops):
         return 0
     following = {phi.result: loop.next(phi) for phi in loop.header.phis()}
     longest = 0

@@ -78,12 +78,8 @@ def part_loop(kernel: Kernel, loop: Loop) -> Parts | None:
     No operation of one part needs one of the other but in a later iteration, and no effect of one
     meets one of the other, but at the rings that they share.
     """
-    header, test = loop.header, loop.header.terminator
-    if (len(loop.blocks) != 2 or loop.preheader is None or test.name != "cond_br"
-            or not loop.one_exit):
-        return None
-    body, leave = loop.blocks[1], loop.exits[0][1]
-    if loop.latch is not body or body.phis() or not all(op.pure for op in header.ops[:-1]):
+    header, body = loop.header, loop.body
+    if body is None or body.phis() or not all(op.pure for op in header.ops[:-1]):
         return None
     readers = uses(kernel)
     waits = [op for op in body.ops if op.name == "wgmma_wait"]
@@ -104,7 +100,7 @@ def part_loop(kernel: Kernel, loop: Loop) -> Parts | None:
     if len(waits) != len(products) or any(wait.operands != [product.result]
                                           for product, wait in zip(products, waits, strict=True)):
         return None
-    parts = Parts(loop, body, leave, products, waits, set(late))
+    parts = Parts(loop, body, loop.exits[0][1], products, waits, set(late))
     readers = uses(kernel)
     _close(parts, readers)
     if not set(products) - parts.second or not chained(body):

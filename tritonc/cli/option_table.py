@@ -175,7 +175,8 @@ TABLE: tuple[Option, ...] = (
     Option("list_targets", ("--list-targets",), "List the targets and exit.", TARGET, common=True),
     Option("tune", ("--tune",), "Give a tunable its value, or a meta-parameter of a pass "
            f"(docs/tuning.md): {', '.join(row.name for row in META_PARAMETERS)}.", OPTIMISATION,
-           "NAME=VALUE", default="the value in the tuning file, else the cost model's choice; -v prints it",
+           "NAME=VALUE",
+           default="the value in the tuning file, else the cost model's choice; -v prints it",
            many=True, commands=_ALL, common=True),
     Option("tuning", ("--tuning",), "Read tunables from FILE, which tritonc tune wrote; none reads "
            "no tuning file.", OPTIMISATION, "FILE",

@@ -10,10 +10,9 @@ not serve, as narrow ones or batches of small matrices, have one more or two.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from itertools import accumulate, product
+from itertools import product
 from math import log2, prod
 
 from tritonc.backend.dots.together import chained
@@ -211,18 +210,14 @@ def _small(rows: Sequence[_Candidate], whole: _Candidate, form: Form, target: Ta
     best, saved = None, worth * len(joined)
     for each in _parts(rows, whole, form, target, parts):
         each = _timed(each, launches)
-        ordered = sorted(zip(each.programs, whole.times, joined, each.times, strict=True))
-        counts = [count for count, *_ in ordered]
-        # The gain of all launches, if so many of them, those of the fewest programs, run the tile.
-        gains = [*accumulate((log2((both + count * ends) / new)
-                              for count, _, both, new in ordered),
-                             initial=sum(log2(old / (both + count * ends))
-                                         for count, old, both, _ in ordered))]
+        gains = [(count, log2(old / (both + count * ends)), log2(old / new))
+                 for count, old, both, new in zip(each.programs, whole.times, joined, each.times,
+                                                  strict=True)]
         # A large tile, at least, for each multiprocessor: fewer may meet on one.
         least = prod(whole.tile) // prod(each.tile) if whole.cost.blocks > 1 else 1
         for most in [min(MOST, max(limit, least) * target.multiprocessors) for limit in _LIMITS
                      if limit <= _MOST_COMPUTED or not computed or whole.kind != "wgmma"]:
-            gain = gains[bisect_right(counts, most)]
+            gain = sum(new if count <= most else old for count, old, new in gains)
             if gain > saved:
                 saved = gain
                 best = Small(each.binding, most,

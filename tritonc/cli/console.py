@@ -138,7 +138,7 @@ class Messages:
 
         The command line runs each command under it; `test` each of its files.
         """
-        from tritonc.driver import InternalError
+        from tritonc.result import InternalError
 
         try:
             return action()

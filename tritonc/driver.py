@@ -105,7 +105,7 @@ class _Compilation:
             self._print_ir(module)
 
     @contextmanager
-    def _stage(self, name: str, kernel: str | None = None) -> Iterator[None]:
+    def _stage(self, name: str) -> Iterator[None]:
         """Time a stage, and name it in what it raises by mistake."""
         started = perf_counter()
         try:
@@ -122,7 +122,7 @@ class _Compilation:
             label = getattr(error, "label", None)  # of a PassError
             stage = f"pass '{label}'" if label else name
             cause = error.__cause__ if label and error.__cause__ else error
-            raise InternalError(stage, getattr(error, "kernel", kernel), cause) from error
+            raise InternalError(stage, getattr(error, "kernel", None), cause) from error
         self.result.timings.append((name, perf_counter() - started))
 
     # the front end

@@ -162,7 +162,7 @@ def _target(arch: str | None) -> str:
     if arch is not None and arch != NATIVE:
         return arch
     try:
-        return cuda_driver.device_target(cuda_driver.open_driver(), 0)
+        return cuda_driver.device_target(cuda_driver.open_driver())
     except CompileError:
         if arch == NATIVE:
             raise

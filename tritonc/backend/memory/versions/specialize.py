@@ -90,6 +90,8 @@ def specialize(kernel: Kernel, context: Context) -> bool:
     others += _edges(kernel, found, lambda most: wanted_facts(kernel, tensor, told, edge=most))
     if tensor and not others:
         others = _operands_alone(kernel, found, wanted_facts(kernel, tensor, told, operands=True))
+        others += _operands_alone(kernel, others[0] if others else found, wanted_facts(
+            kernel, tensor, told, operands=True, records=True))
     for body in (found, *others):
         context.remark("specialize", promise(body), kernel.span)
     common, own = found.parted() if wanted(kernel, context) and maps_last(
@@ -144,7 +146,8 @@ def _turned(kernel: Kernel, found: Wanted, facts: Callable[[frozenset[Value]], W
 
 def _operands_alone(kernel: Kernel, found: Wanted, alone: Wanted) -> list[Wanted]:
     """The body for results or rows of numbers that are not aligned, as of 50257 words, beside
-    operands that are; `alone`: what operands want.  None where all go together."""
+    operands that are; `alone`: what operands want, or of them fields of records, as weights of taps
+    beside a row that may have any length.  None where all go together."""
     _drop_promised(kernel, alone)
     more = any(v not in alone.multiples and not is_pointer(v.type) for v in found.multiples)
     return [alone] if more and alone.multiples and all(

@@ -16,6 +16,7 @@ from tritonc.backend.target.matrix import INSTRUCTIONS, MOST_BATCH, WGMMA, Matri
 from tritonc.backend.target.register_limits import BESIDE_RESULTS, COMPUTED_LEFT, MOST_REGISTERS
 from tritonc.backend.target.target import Target
 from tritonc.tune.model.features import (
+    APART,
     Feature,
     Profile,
     joined,
@@ -52,7 +53,6 @@ _TENSOR_STEP = {True: 8e5, False: 1e5}  # multiply-adds that a k step of wgmma, 
 # launches of the size that convolutions have.  H200: tasks of the Triton paper by 64 x 128 x 64 in
 # three blocks are 1.0 to 1.7 times as fast as by 128 x 256 x 64, of 16 times the size 0.75.
 _COMPUTED_ALONE = 1.7
-_APART = 2.0  # where taps that lie side by side in memory run one after the other
 
 
 # Of products without a loop by so many rows, beside `busy`: there is one block to a multiprocessor,
@@ -192,7 +192,7 @@ def _tensor_cost(dot: Feature, row: MatrixInstruction, target: Target, carried: 
                                        ) - _BESIDE_OPERANDS:
         return SPILLS + held + stage
     late = 1.2 if wide and made and held + 3 * made > COMPUTED_LEFT else 1.0
-    late *= _APART if dot.taps > 1 else 1.0
+    late *= APART if dot.taps > 1 else 1.0
     # Rows of a stage are whole lines of 128 bytes of shared memory where wgmma reads them.
     # With mma.sync longer rows only need more registers on their way there.
     odd = (k * dot.bytes < 128) * 2.0 if wide else (k * dot.bytes > 64 * words) * 1.3

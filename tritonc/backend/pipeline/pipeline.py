@@ -196,9 +196,12 @@ def _two_wait(kernel: Kernel, staged: StagedLoop, loads: list[Op], needs: int, t
               ) -> bool:
     """Whether two blocks shall be resident, of which one waits for what threads bring while the
     other one multiplies, where a thread needs so many registers.  Three taps of stride 2 along time
-    by 128 x 128 x 32 on an H200: 147 us by blocks that persist, 127 by two to a multiprocessor."""
+    by 128 x 128 x 32 on an H200: 147 us by blocks that persist, 127 by two to a multiprocessor.
+    Not where TMA brings a part in another body, which has one block's registers: five taps 46 and
+    56 us."""
     threads = kernel.attributes["num_warps"] * target.warp_size
     return takes_apart(loads) and staged.asynchronous \
+        and not any(op.name == "tensor_copy" for op in kernel.ops()) \
         and needs * threads * _IN_TURN <= target.registers_per_multiprocessor \
         and _IN_TURN * (2 * staged.stage_bytes + LEFT) <= target.shared_per_multiprocessor
 

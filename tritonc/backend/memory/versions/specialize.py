@@ -42,7 +42,7 @@ from tritonc.analysis.moving import mark_moving
 from tritonc.analysis.multiples import implied
 from tritonc.analysis.signs import MOST
 from tritonc.analysis.values import needed, slice_of
-from tritonc.backend.launch.persist import maps_last, wanted
+from tritonc.backend.launch.persist import by_elements, maps_last, wanted
 from tritonc.backend.layout.layout_choice import ACCESS_BYTES
 from tritonc.backend.memory.masks.unwrap_indices import unwrap_indices
 from tritonc.backend.memory.vectorize import mark_wide
@@ -90,8 +90,9 @@ def specialize(kernel: Kernel, context: Context) -> bool:
     others += _edges(kernel, found, lambda most: wanted_facts(kernel, tensor, told, edge=most))
     if tensor and not others:
         others = _operands_alone(kernel, found, wanted_facts(kernel, tensor, told, operands=True))
-        others += _operands_alone(kernel, others[0] if others else found, wanted_facts(
-            kernel, tensor, told, operands=True, records=True))
+        if by_elements(kernel):
+            others += _operands_alone(kernel, others[0] if others else found, wanted_facts(
+                kernel, tensor, told, operands=True, records=True))
     for body in (found, *others):
         context.remark("specialize", promise(body), kernel.span)
     common, own = found.parted() if wanted(kernel, context) and maps_last(

@@ -170,6 +170,8 @@ BACKEND: list[Pass] = [
          "block.", 2),
     _row("backend.pipeline.chains.advance_dots", "After pipeline: copies already run ahead of the "
          "products.", 2),
+    _row("backend.memory.keep_rows", "After the passes that take shared memory; before load_ahead, "
+         "which moves a loop's load and leaves the store behind it."),
     _row("backend.pipeline.load_ahead", "After pipeline and advance_dots, which decide the order "
          "of a loop's operations.", 2),
     _row("opt.cse", "In the backend: two readers in one layout share what was computed for each."),

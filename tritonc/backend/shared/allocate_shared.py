@@ -10,7 +10,7 @@ allocation of the paper, section 5.2).
 
 A buffer in the bytes of the one used just before it costs a barrier: all threads must have read
 that one first.  So it goes beside it where this takes no memory beyond ROOM, or beyond what the
-kernel needs anyway; then the barrier between writing and reading one separates the uses of the
+kernel gets anyway; then the barrier between writing and reading one separates the uses of the
 other, and a chain of exchanges has one barrier each.
 
 Needs lower_conversions and stage_dots; insert_barriers must come later, since buffers that share
@@ -30,6 +30,7 @@ from tritonc.ir.types import Buffer
 from tritonc.source import fail
 
 ROOM = 4096  # bytes that a block may use without keeping others from its multiprocessor
+UNIT = 128  # in which a block gets shared memory
 
 
 def allocate_shared(kernel: Kernel, context: Context) -> bool:
@@ -66,8 +67,10 @@ def placement(kernel: Kernel, limit: int) -> tuple[dict[Op, int], int]:
                   if lives[other][0] <= last and first <= lives[other][1]]
         close = [(start, end) for other, start, end in placed if (op, other) in beside]
         offset = _lowest(buffer, [*rivals, *close])
-        if offset + buffer.bytes > max(total, min(ROOM, limit)):
-            offset = _lowest(buffer, rivals)
+        alone = _lowest(buffer, rivals)
+        if offset + buffer.bytes > max(
+                total, min(ROOM, limit), -(-(alone + buffer.bytes) // UNIT) * UNIT):
+            offset = alone
         offsets[op] = offset
         total = max(total, offset + buffer.bytes)
     return offsets, total
@@ -96,14 +99,16 @@ def _alignment(buffer: Buffer) -> int:
 
 
 def neighbours(kernel: Kernel) -> set[tuple[Op, Op]]:
-    """Pairs of buffers, in both orders, one of which is the next to be used after the other."""
+    """Pairs of buffers, in both orders, one of which is the next to be used after the other;
+    threads do not wait for each other to use private ones."""
     cfg = Cfg(kernel)
     used: dict[Block, list[Op]] = {}  # in order, without repetition
     for block in cfg.order:
         used[block] = []
         for op in block.ops:
             for access in accesses(op):
-                if used[block][-1:] != [access.allocation]:
+                if used[block][-1:] != [access.allocation] \
+                        and not access.allocation.attributes.get("private"):
                     used[block].append(access.allocation)
     found: set[tuple[Op, Op]] = set()
 

@@ -32,7 +32,11 @@ from tritonc.analysis.linear import Linear
 from tritonc.analysis.moving import meets_itself
 from tritonc.analysis.registers.pressure import Estimate
 from tritonc.analysis.values import slice_of
-from tritonc.backend.launch.register_budget import resident_blocks
+from tritonc.backend.launch.register_budget import (
+    of_fast_body,
+    registers_of,
+    resident_blocks,
+)
 from tritonc.backend.layout.access import VECTOR_BITS
 from tritonc.backend.memory.versions.general import rare
 from tritonc.backend.pipeline.staged_loop import DOTS, Guards
@@ -47,7 +51,9 @@ from tritonc.ir.types import I1, I32, Buffer, Tile, is_pointer, scalar, with_ele
 from tritonc.records import NamedTuple
 
 FEWEST = 2  # iterations that are worth it
-THREADS = 1024  # that are resident, where nothing asks for some number of blocks
+FAR = 2  # times as much memory as needs no permission from the host is worth asking for it
+THREADS = 1024  # that shall be resident, at least, if they have registers,
+SAVED = 1.2  # of which later passes may save some
 
 
 class _Row(NamedTuple):
@@ -98,10 +104,11 @@ def keep_rows(kernel: Kernel, context: Context) -> bool:
     each = [0, 0]  # bytes that an iteration keeps, of fast bodies and of general ones
     for (first, *_), *_ in chains:
         each[first.loop.header in general] += first.tile.size * scalar(first.tile).bytes
-    threads = kernel.attributes["num_warps"] << LANE_BITS
-    blocks = resident_blocks(kernel, target, Estimate(kernel)) or max(1, THREADS // threads)
-    room = min(target.shared_per_multiprocessor // blocks - target.shared_reserved,
-               target.static_shared) - LEFT
+    room = min(target.shared_per_multiprocessor // _blocks(kernel, context)
+               - target.shared_reserved, target.shared_per_block)
+    if room < FAR * target.static_shared:
+        room = min(room, target.static_shared)
+    room -= LEFT
     stages = room // max(each)
     if stages < FEWEST:
         return False
@@ -114,6 +121,17 @@ def keep_rows(kernel: Kernel, context: Context) -> bool:
                            f"{'s' * (len(rows) > 2)}: {stages} iterations stay in shared memory",
                            rows[0].op.span)
     return True
+
+
+def _blocks(kernel: Kernel, context: Context) -> int:
+    """How many blocks shall be resident, by what registers later passes may leave."""
+    if context.meta.get("min_blocks"):
+        return int(context.meta["min_blocks"])
+    threads, estimate = kernel.attributes["num_warps"] << LANE_BITS, Estimate(kernel)
+    needed = of_fast_body(estimate).registers
+    fitting = [blocks for blocks in range(1, THREADS // threads + 1)
+               if needed <= SAVED * registers_of(blocks * threads, context.target)]
+    return max(resident_blocks(kernel, context.target, estimate), *fitting, 1)
 
 
 def _chains(groups: list[list[_Row]]) -> list[list[list[_Row]]]:

@@ -314,6 +314,8 @@ ORDER: list[tuple[str, str, str]] = [
     ("advance_dots", "order_products", "rotated loops already have their order"),
     ("order_products", "skip_masks", "a loop is one block"),
     ("order_products", "spread_late", "products have their places"),
+    ("pipeline", "keep_rows", "it takes the shared memory that is left"),
+    ("keep_rows", "load_ahead", "what is made of a load is stored where it was loaded"),
     ("advance_dots", "load_ahead", "it recognises products by the loads beside them"),
     ("advance_dots", "skip_masks", "a loop that is rotated has one block"),
     ("pipeline", "skip_masks", "a pipelined loop has few blocks"),

@@ -67,12 +67,9 @@ def test_loops_that_hold_much_load_at_once() -> None:
 
 
 def test_what_a_cast_makes_of_a_small_load_is_not_exchanged() -> None:
-    """Each warp, which has a row of its own, loads all weights; shared memory has whole tiles of
-    rows that are loaded again, and nothing else."""
+    """Each warp, which has a row of its own, loads all weights; none goes through shared memory."""
     result = compiled("layer_norm", "bfloat16", TM=4, TN=1024)
-    assert result.manifest is not None
-    shared = result.manifest["kernels"][0]["shared_bytes"]
-    assert shared > 0 and shared % (2 * 4 * 1024) == 0
+    assert "st.shared" not in result.outputs["ptx"]
 
 
 def test_live_tiles_count_once() -> None:

@@ -179,12 +179,12 @@ def is_segment(loop: Loop) -> bool:
 
 
 def scans_columns(cfg: Cfg) -> bool:
-    """Whether a loop loads tiles and scans some along another axis than the last one."""
+    """Whether a loop loads tiles and scans some along another axis than they lie in memory."""
     for loop in cfg.loops:
         ops = list(loop.ops())
         if any(op.name == "load" and isinstance(op.result.type, Tile) for op in ops) and any(
                 op.name in ("scan", "scan_with")
-                and op.attributes["axis"] != len(shape(op.operands[0].type)) - 1 for op in ops):
+                and op.attributes["axis"] != memory_axis(cfg.kernel, op.operands[0]) for op in ops):
             return True
     return False
 

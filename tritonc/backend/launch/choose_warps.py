@@ -161,7 +161,7 @@ def _wanted_threads(kernel: Kernel) -> int:
     taps = not windows and adds_taps(kernel, cfg)
     if taps and _whole_taps(kernel, cfg):
         return largest // PASS_ELEMENTS
-    again = taps or (not windows and overlapping_loads(kernel))
+    again = taps or overlapping_loads(kernel)
     bytes_ = FUNCTION_BYTES if by_function else ROW_BYTES if reduced or again else BYTES
     each = MOST_ELEMENTS if reduces_held(cfg, largest) else bytes_ // size
     each = min(MOST_ELEMENTS, each, max(1, HELD_WORDS // max(1, held)), room)

@@ -71,7 +71,6 @@ EXCHANGES = frozenset("reduce reduce_with scan scan_with".split())
 # columns of 8-bit floats 0.186 and 0.184.  What changes in each iteration, several of a row, is not
 # loaded so (groups of 64 0.181 and 0.185, mxfp4 0.182 and 0.191), nor what scales results (1 %).
 OPERANDS_ROOM = 16
-FEW_BLOCKS = 3  # of long rows, whose threads wait for memory in each iteration
 MANY = 8  # operations for each element loaded, where lines are loaded one iteration ahead
 
 
@@ -83,10 +82,8 @@ def load_ahead(kernel: Kernel, context: Context) -> bool:
     general = set(rare(cfg, cfg.order))
     waiting = columns or (not products and waits_for_itself(kernel, cfg))
     for loop in cfg.loops:
-        header, latch = loop.header, loop.latch
-        if len(loop.blocks) != 2 or latch is None or loop.preheader is None \
-                or header.terminator.name != "cond_br" or not loop.one_exit \
-                or header.terminator.blocks[0] is not latch:
+        latch = loop.body
+        if latch is None:
             continue
         most = 4 * FEW
         beside = any(op.name == "wgmma" for op in latch.ops)
@@ -112,10 +109,8 @@ def load_ahead(kernel: Kernel, context: Context) -> bool:
         elif not products and _waits_for_lanes(loop):
             most = LANES_ROOM // 2 if latch in general else LANES_ROOM
             times = _times(loop, most, 1)
-        elif not products and (_meets_all(loop) or (
-                context.meta.get("min_blocks", FEW_BLOCKS + 1) <= FEW_BLOCKS
-                and latch not in general and not any(op.name == "store" for op in loop.ops()))):
-            most, times = LANES_ROOM, _times(loop, LANES_ROOM, 1)
+        elif not products and _meets_all(loop):
+            times = _times(loop, ROOM, 1)
         else:
             times = 0
         # What leads other loads to their addresses is there an iteration before them.

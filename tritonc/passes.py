@@ -123,6 +123,8 @@ BACKEND: list[Pass] = [
     _row("backend.memory.masks.drop_selections", "The facts are known by now; nothing depends on "
          "where loads stand.", 2),
     _row("backend.memory.masks.fold_masked_loads", "After the passes that remove masks."),
+    _row("backend.memory.masks.round_masks", "After fold_masked_loads, which says what masked "
+         "elements are.", 2),
     _row("backend.dots.fuse_exponents", "After specialize, which tests that factors are "
          "positive.", 2),
     _row("backend.dots.fuse_tanh", "Before dce, which removes the tanh.", 2),

@@ -21,18 +21,7 @@ from rewriting import (
 
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.syntax.text import print_kernel
-from tritonc.ir.types import (
-    F8E5M2,
-    F16,
-    F32,
-    I1,
-    I8,
-    I16,
-    I32,
-    I64,
-    TF32,
-    Tile,
-)
+from tritonc.ir.types import F8E5M2, F16, F32, I1, I8, I16, I32, I64, TF32, Tile
 from tritonc.opt.dce import dce
 from tritonc.opt.peephole import (
     ANY,

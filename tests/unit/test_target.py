@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import threading
+from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
+from threading import current_thread
 
 import pytest
 
 from tritonc import driver
-from tritonc.backend import llvm
-from tritonc.backend.emit.module import DATA_LAYOUT
+from tritonc.backend import assemble
 from tritonc.backend.target.matrix import INSTRUCTIONS
 from tritonc.backend.target.target import FEATURES, PTX_VERSIONS, TARGETS, find
+from tritonc.cli import compile_command
+from tritonc.cli.main import run_command_line
 from tritonc.options import Options
 from tritonc.source import CompileError, SourceFile
 
@@ -21,8 +25,8 @@ SAMPLES = Path(__file__).parents[2] / "samples"
 @pytest.mark.parametrize("name", TARGETS)
 def test_llvm_knows_the_target(name: str) -> None:
     target = find(name)
-    assert str(llvm.machine(target, 2).target_data) == DATA_LAYOUT
-    text = llvm.assemble("define ptx_kernel void @k() {\n  ret void\n}\n", target, Options())
+    assert str(assemble.machine(target, 2).target_data) == assemble.DATA_LAYOUT
+    text = assemble.assemble("define ptx_kernel void @k() {\n  ret void\n}\n", target, Options())
     version = f"{target.ptx // 10}.{target.ptx % 10}"
     assert f".version {version}\n.target {name}\n" in text
 
@@ -33,9 +37,9 @@ def test_long_functions_are_left_to_the_assembler(monkeypatch: pytest.MonkeyPatc
                     f"  store volatile i32 %v{i + 1}, ptr %p\n" for i in range(20))
     text = f"define ptx_kernel void @k(ptr %p, i32 %v0) {{\n{lines}  ret void\n}}\n"
     target = find("sm_80")
-    short = llvm.assemble(text, target, Options())
-    monkeypatch.setattr(llvm, "LONGEST_OPTIMIZED", 10)
-    assert llvm.assemble(text, target, Options()) != short
+    short = assemble.assemble(text, target, Options())
+    monkeypatch.setattr(assemble, "LONGEST_OPTIMIZED", 10)
+    assert assemble.assemble(text, target, Options()) != short
 
 
 def test_products_in_flight_are_optimized_however_long(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,7 +47,7 @@ def test_products_in_flight_are_optimized_however_long(monkeypatch: pytest.Monke
     source = SourceFile("m.tc", (SAMPLES / "matmul_bf16.tc").read_text(encoding="utf-8"))
     options = Options(arch="sm_90a")
     short = driver.compile(source, options, ("ptx",)).outputs["ptx"]
-    monkeypatch.setattr(llvm, "LONGEST_OPTIMIZED", 10)
+    monkeypatch.setattr(assemble, "LONGEST_OPTIMIZED", 10)
     assert driver.compile(source, options, ("ptx",)).outputs["ptx"] == short
 
 
@@ -104,3 +108,26 @@ def test_a_missing_feature_is_explained() -> None:
     assert diagnostic.name == "target-lacks-feature"
     assert "sm_90a" in diagnostic.notes[0].message
     find("sm_90a").require("wgmma", None)
+
+
+def test_llvm_is_loaded_in_a_thread(monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
+                                    capsys: pytest.CaptureFixture[str]) -> None:
+    """Beside the stages before it, where there will be PTX; who fails there says nothing."""
+    monkeypatch.setattr(assemble, "_initialised", cache(current_thread))
+    assemble.load_ahead()
+    assert assemble._library() is not current_thread()
+    monkeypatch.setattr(assemble, "_initialised", cache(lambda: 1 // 0))
+    assemble.load_ahead()
+    with pytest.raises(ZeroDivisionError):
+        assemble._library()
+    for thread in threading.enumerate():
+        if thread is not current_thread() and not thread.daemon:
+            thread.join()
+    assert capsys.readouterr().err == ""
+    asked: list[str] = []
+    for kind in ("tir", "ptx"):
+        monkeypatch.setattr(compile_command, "load_ahead", partial(asked.append, kind))
+        monkeypatch.setattr(assemble, "assemble", lambda *_: "")
+        run_command_line([str(SAMPLES / "softmax.tc"), f"--emit={kind}", "-o",
+                          str(tmp_path / f"a.{kind}")])
+    assert asked == ["ptx"]

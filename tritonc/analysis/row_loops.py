@@ -319,7 +319,8 @@ def shares_addresses(kernel: Kernel, cfg: Cfg) -> bool:
     found = [op for op in kernel.ops() if op.name == "atomic_rmw"]
     return counts_in_loops(kernel, cfg) or (not any(
         readers.get(op.result) or cfg.block_of[op] in cfg.innermost for op in found) and any(
-        not isinstance(op.operands[0].type, Tile) or _loaded(op.operands[0]) for op in found))
+        not isinstance(op.operands[0].type, Tile) or _loaded(op.operands[0])
+        or not _of_program(op.operands[0]) for op in found))
 
 
 def adds_to_loaded(kernel: Kernel, largest: int) -> bool:
@@ -352,6 +353,11 @@ def windows_of_bytes(kernel: Kernel, cfg: Cfg) -> bool:
         roots = pointer_roots(kernel)
         return len(loads) > 1 + _FEW_LOADS and len({roots[op.operands[0]] for op in loads}) == 1
     return len(loads) > _FEW_LOADS or any(cfg.block_of[op] in cfg.innermost for op in loads)
+
+
+def _of_program(value: Value) -> bool:
+    """Whether a value depends on the program's number."""
+    return any(op.name in _NUMBERED for op in slice_of([value], masks=False))
 
 
 def _loaded(value: Value) -> bool:

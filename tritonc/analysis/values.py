@@ -56,6 +56,11 @@ def int_of(value: Value) -> int | None:
     return int(fit(value.type, number))
 
 
+def is_zero(value: Value) -> bool:
+    """Whether every element is the constant 0."""
+    return constant_of(value) == 0
+
+
 def possible_bits(value: Value, known: dict[Value, int] | None = None) -> int:
     """The bits that may be set in an integer: of masks, shifts by constants, and what joins them.
 

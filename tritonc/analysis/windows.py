@@ -17,7 +17,7 @@ aligned access whether all of it takes part, wherever in it a load begins:
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from math import gcd
 
 from tritonc.analysis.affine import Affine, Affinity
@@ -44,7 +44,9 @@ class Window(NamedTuple):
     """Where a load begins: `begin` elements behind a place of which `info` says what is known of
     addresses, `aligned` if that is no less known of its own.  Loads of one `place` begin `begin`
     elements behind the same address, under the same mask of which `guard` is known.  `ends`: so
-    many elements at the begin and at the end of each run have other addresses or another mask."""
+    many elements at the begin and at the end of each run have other addresses or another mask.
+    `near`: the place with a mask of whole accesses, if its own is another, and how far away bounds
+    of that are."""
 
     place: Hashable
     begin: int
@@ -53,6 +55,7 @@ class Window(NamedTuple):
     guard: AxisInfo | None
     ends: tuple[int, int]
     rows: bool = False
+    near: tuple[Hashable, Mapping[Op, int]] | None = None
 
 
 class _Ends(NamedTuple):
@@ -240,10 +243,12 @@ def _window(op: Op, known: Runs) -> Window | None:
     first, last = _most(ends)
     if run < max(2, share * (first + last)):
         return None
-    begin = sum(n for values, n in form.offset.terms if not values)
-    guard, rows = _masked(op, known, axis, conjuncts, ends), None
-    if guard is not None and not ends:
-        rows = _rows(op, form, axis, run, known)
+    begin = _constant(form.offset)
+    guard, rows, near = _masked(op, known, axis, conjuncts, ends), None, None
+    if guard is not None and not ends and (found := _rows(op, form, axis, run, known)) is not None:
+        rows, moved = found
+        if moved:
+            rows, near = None, ((form.base, terms, form.strides, rows), moved)
     shifted = begin % run != 0 or (
         rows is not None and guard is not None and guard.constancy[axis] % run != 0)
     wide = [list(entry) for entry in (info.contiguity, info.divisibility)]
@@ -254,12 +259,18 @@ def _window(op: Op, known: Runs) -> Window | None:
     return Window((form.base, terms, form.strides, conjuncts if rows is None else rows), begin,
                   not shifted and not first + last,
                   info._replace(contiguity=tuple(wide[0]), divisibility=tuple(wide[1])),
-                  guard, (first, last), rows is not None and shifted)
+                  guard, (first, last), rows is not None and shifted, near)
 
 
-def _rows(op: Op, form: Affine, axis: int, run: int, known: Runs) -> Hashable | None:
+def _constant(polynomial: Linear) -> int:
+    return sum(n for values, n in polynomial.terms if not values)
+
+
+def _rows(op: Op, form: Affine, axis: int, run: int, known: Runs
+          ) -> tuple[Hashable, dict[Op, int]] | None:
     """What says which aligned accesses of `run` elements a mask lets through, if it takes each as a
-    whole: bounds of the rows of memory, at multiples of accesses, and of other axes."""
+    whole: bounds of the rows of memory, at multiples of accesses, and of other axes.  With it, how
+    far bounds are from where that is so."""
     bounds, conditions, others = known.parts(op.guard, len(form.strides))
     lows = [low for value, where in others if (low := known.least(value, where)) is not None]
     if len(lows) < len(others):
@@ -269,17 +280,25 @@ def _rows(op: Op, form: Affine, axis: int, run: int, known: Runs) -> Hashable | 
         return all(_divides(values, n, axis, known.infos) % run == 0 and not any(
             shape(v.type) for v in values) for values, n in polynomial.terms)
 
-    found = set()
+    found, moved = set(), dict[Op, int]()
     if axis not in {low.axis for low in lows}:  # none of the row's accesses is below 0 anyway
         lows += [bound._replace(limit=Linear()) for bound in bounds
                  if bound.axis == axis and known.signs.positive(bound.start)]
     for kind, bound in [*(("less", b) for b in bounds), *(("least", b) for b in lows)]:
-        if bound.axis == axis and not (multiple(form.offset - bound.start)
-                                       and multiple(bound.limit)):
-            return None
-        start = form.offset - bound.start if bound.axis == axis else bound.start
-        found.add((kind, bound.axis, frozenset(start.terms), frozenset(bound.limit.terms)))
-    return frozenset(found), tuple(conditions)
+        start, limit = bound.start, bound.limit
+        if bound.axis == axis:  # up to which place in memory, or from which
+            start = form.offset - start
+            by = _constant(start)
+            start, limit = start - number(by), limit + number(by)
+            if by := (-1 if kind == "less" else 1) * _constant(limit) % run * (
+                    1 if kind == "less" else -1):
+                if bound.test in moved or (kind == "least" and limit.constant is None):
+                    return None
+                moved[bound.test], limit = by, limit + number(by)
+            if not (multiple(start) and multiple(limit)):
+                return None
+        found.add((kind, bound.axis, frozenset(start.terms), frozenset(limit.terms)))
+    return (frozenset(found), tuple(conditions)), moved
 
 
 def _conjuncts(op: Op, known: Runs) -> tuple[_Conjuncts, list[_Ends]]:

@@ -56,9 +56,8 @@ KINDS: dict[str, Kind] = {
     **dict.fromkeys((
         "amid", "any", "apart", "approximate", "based", "contiguous", "continues", "contract",
         "ballot", "early", "exact", "facts", "fenced", "inside", "late", "meets", "minus", "moves",
-        "pairs", "piecewise", "pinned",
-        "private", "ragged", "release", "released", "reverse", "rises", "round", "rows", "stored",
-        "swapped", "volatile", "waits", "wide", "written"), is_flag),
+        "piecewise", "pinned", "private", "ragged", "release", "released", "reverse", "rises",
+        "round", "rows", "stored", "swapped", "volatile", "waits", "wide", "written"), is_flag),
     **dict.fromkeys(("ahead", "least", "greatest"), is_integer),
     **dict.fromkeys((
         "alike", "asked", "axis", "bytes", "groups", "held", "index", "maps", "offset", "panels",
@@ -68,9 +67,8 @@ KINDS: dict[str, Kind] = {
         "cache", "element", "instruction", "kind", "ldmatrix", "message", "format", "step",
         "stmatrix", "symbol"), is_word),
     **dict.fromkeys((
-        "axes", "bounds", "box", "columns", "indices", "inner", "owner", "permutation",
-        "registers"),
-        are_integers),
+        "axes", "bounds", "box", "columns", "indices", "inner", "neighbours", "owner",
+        "permutation", "registers"), are_integers),
     "bits": are_powers,
     "window": is_window,
     "record": is_record,

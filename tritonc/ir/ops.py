@@ -340,7 +340,7 @@ _ROWS: list[OpInfo] = [
     OpInfo("dot", ("a", "b", "c"), rules.dot, "Matrix product plus c, batched over leading "
            "axes; c less the product with `minus`.",
            lambda m, op, a, b, c: m.dot(op, a, b, c),
-           optional=("instruction", "registers", "pairs", "contiguous", "inside", "swapped",
+           optional=("instruction", "registers", "neighbours", "contiguous", "inside", "swapped",
                      "inner", "asked", "minus")),
     # hints and checks
     OpInfo("assume_multiple", ("a",), rules.multiple,

@@ -80,7 +80,10 @@ QUOTIENT = 10  # steps of one by a number that only the launch knows
 HALVES = 8  # that a program splits and joins: threads with many elements have both
 COMPUTED = 128  # elements of a thread, of a tile that is computed to be reduced: few live at once
 ASKING = 64  # elements of a thread, and threads at least, of programs that wait for others
-CROSSED = 32  # elements of a thread, of a tile of lines that meet: those are read for many
+# Elements of a thread, of a tile of lines that meet: those are read for many.  Of four sums fewer:
+# forces and energies of 16384 points by 128 x 16 on an H200: 2299 us by 32 elements, which spill,
+# 524 by 16, by 64 x 16 457 by 8.
+CROSSED, CROSSED_WORDS = 32, 96
 FEW_COLUMNS = 256  # elements of a tile, of columns alone: each has a thread
 _CHOOSE = frozenset("select icmp fcmp fmin fmax smin smax umin umax and or".split())
 _FUNCTIONS = frozenset("exp log tanh erf sin cos".split())
@@ -100,6 +103,13 @@ def choose_warps(kernel: Kernel, context: Context) -> bool:
     threads = max(dots) if dots else _wanted_threads(kernel)
     kernel.attributes["num_warps"] = _warps(threads)
     return True
+
+
+def product_warps(kernel: Kernel, block: Block, context: Context) -> int:
+    """The warps that a block's products on mma.sync will get."""
+    given: int | None = context.meta.get("num_warps", kernel.attributes.get("num_warps"))
+    phis = [op for op in kernel.ops() if op.name == "phi" and shape(op.result.type)]
+    return given or _warps(_block_threads(block, 0, phis))
 
 
 def _warps(threads: int) -> int:
@@ -135,7 +145,7 @@ def _wanted_threads(kernel: Kernel) -> int:
     if sums_columns(kernel, cfg) or scans_columns(cfg) or adds_to_loaded(kernel, largest):
         return largest // PASS_ELEMENTS
     if crosses(kernel, cfg):
-        return largest // CROSSED
+        return largest // min(CROSSED, 1 << (CROSSED_WORDS // max(1, held)).bit_length() - 1)
     # Few programs of long loops: the least element of each of 6000 columns of 4000 halves 460 us by
     # 4 elements of a thread, 314 by one; 16384 gated recurrences of 2048 steps 430 and 364 (H200).
     if largest <= FEW_COLUMNS and few_columns(kernel, cfg) and all(
@@ -272,8 +282,10 @@ def _block_threads(block: Block, places: int, phis: list[Op]) -> int:
         return max(dot_threads(op, places) for op in dots)
     wanted = [dot_threads(op, places) * (1 + _summed_apart(op, phis)) for op in dots]
     inside = set(block.ops)
-    made = [v.type for op in dots if "instruction" in op.attributes for v in op.operands[:2]
-            if any(each.name == "channel" for each in slice_of([v], inside, ("dot",)))]
+    made = [v.type for op in dots if "instruction" in op.attributes
+            for number, v in enumerate(op.operands[:2])
+            if number not in op.attributes.get("registers", ())
+            and any(each.name == "channel" for each in slice_of([v], inside, ("dot",)))]
     words = sum(prod(shape(t)) * scalar(t).bytes for t in made) // 4
     copied = [v.type for op in dots if "instruction" in op.attributes for v in op.operands[:2]
               if any(each.name == "load" for each in slice_of([v], inside, ("dot",)))]

@@ -81,9 +81,8 @@ def staged_loops(kernel: Kernel) -> list[StagedLoop]:
     found = []
     for loop in cfg.loops:
         latch, preheader, test = loop.latch, loop.preheader, loop.header.terminator
-        if (loop in outer or latch is None or preheader is None or test.name != "cond_br"
-                or latch is loop.header or len(loop.exits) != 1
-                or loop.exits[0][0] is not loop.header):
+        if loop in outer or latch is None or preheader is None or latch is loop.header \
+                or not loop.one_exit:
             continue
         always = {block for block in loop.blocks if cfg.dominates(block, latch)}
         inside = set(loop.ops())

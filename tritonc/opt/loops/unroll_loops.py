@@ -58,8 +58,7 @@ def _unroll_one(kernel: Kernel, context: Context) -> bool:
     cfg = Cfg(kernel)
     outer = {loop.parent for loop in cfg.loops}
     for loop in cfg.loops:
-        if loop in outer or loop.preheader is None or loop.latch is None \
-                or loop.latch is loop.header or not loop.one_exit:
+        if loop in outer or not loop.regular or loop.latch is loop.header:
             continue
         ops = list(loop.ops())
         test, times = _asked(loop)

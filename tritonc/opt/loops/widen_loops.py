@@ -82,8 +82,7 @@ def widen_loops(kernel: Kernel, context: Context) -> bool:
 
 def _times(loop: Loop) -> int:
     """How many iterations together load enough; 1 for a loop that is no row's."""
-    if loop.parent is not None or len(loop.blocks) != 2 or loop.preheader is None \
-            or loop.latch is None or not loop.one_exit:
+    if loop.parent is not None or loop.body is None:
         return 1
     ops = list(loop.ops())
     tiles = [op.result.type.size for op in ops

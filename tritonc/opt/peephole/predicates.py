@@ -30,10 +30,6 @@ def _inverted(value: Value) -> Value | None:
         op.operands[1], True) else None
 
 
-def _not(value: Value, r: Rewriter) -> Value:
-    return r.value("xor", value, r.constant(True, value.type))
-
-
 def compare_constant_on_the_right(op: Op, r: Rewriter) -> Value | None:
     """c < x = x > c, and so for the other predicates."""
     a, b = op.operands
@@ -178,7 +174,8 @@ def merge_with_constant(op: Op, r: Rewriter) -> Value | None:
                 or [v.type for v in moves] != [v.type for v in moves_q]:
             continue
         c = one.operands[0]
-        c = c if moves[-1] is one.results[0] else _not(c, r)
+        if moves[-1] is not one.results[0]:
+            c = r.value("xor", c, r.constant(True, c.type))
         for move in reversed(moves[:-1]):
             assert move.op is not None
             c = r.again(move.op, c).result

@@ -16,7 +16,7 @@ from tritonc.backend.target.matrix import INSTRUCTIONS, MOST_BATCH, WGMMA, Matri
 from tritonc.backend.target.register_limits import BESIDE_RESULTS, COMPUTED_LEFT, MOST_REGISTERS
 from tritonc.backend.target.target import Target
 from tritonc.tune.model.features import Feature, Profile, joined, places, spread, stage_bytes
-from tritonc.tune.model.residency import Chained, busy, crowded, held
+from tritonc.tune.model.residency import Chained, brought, busy, crowded, held
 
 SPILLS = 1e6  # the least cost of what spills, or does not run: any other candidate is better
 # Numbers that GPUs from sm_60 on share, or nearly so.
@@ -24,6 +24,9 @@ _WARPS_THAT_HIDE_LATENCY = 12  # of independent multiply-adds, eight accumulator
 _L2_BYTES_PER_MAC = 0.16  # that the second-level cache delivers while one multiply-add runs
 _STEP = 60.0  # multiply-adds that a barrier and the addresses of one k step cost a thread
 _ALONE = 1.3  # of 8-bit products that do not run while their sums are scaled (`overlap_sums`)
+# Rows whose products take as long as a step of a chain of few rows waits.  Decoding 16 heads of 512
+# numbers that they share on an H200: 293 us by 16 rows a step, 193 by 32, 120 by 64.
+_FEW_STEP = 32.0
 _TURN = 4.0  # multiply-adds that an element costs that a thread turns on its way to shared memory
 _BESIDE_OPERANDS = 24  # where a thread computes operands of wgmma: all but sums, words and operands
 _TENSOR_GAIN = 16  # how much faster tensor cores are than CUDA cores
@@ -91,11 +94,25 @@ def _chain_cost(dots: list[Feature], target: Target) -> float:
     found = max(_product_cost(dot, target) for dot in dots)
     if len(dots) == 1:
         return found
-    products = [Chained(m, n, k, dot.left, dot.again, dot.added, dot.short) for dot in dots
-                for m, n, k in [padded(dot.extents[-3:])]]  # as registers and shared memory have it
+    whole = [Chained(m, n, k, dot.left, dot.again, dot.added, dot.short)
+             for dot in dots for m, n, k in [dot.extents[-3:]]]
+    # As registers and shared memory have it.
+    products = [p._replace(m=m, n=n, k=k) for p in whole for m, n, k in [padded((p.m, p.n, p.k))]]
     if crowded(products, dots[0].bytes):
-        return SPILLS + held(products, dots[0].bytes)
+        few = all(dot.extents[-3] < _instructions(dot, target)[0].rows for dot in dots)
+        return (_few_rows_cost(whole, dots[0].bytes, target) if few else
+                SPILLS + held(products, dots[0].bytes))
     return found / busy(products, dots[0].bytes, target)
+
+
+def _few_rows_cost(products: list[Chained], size: int, target: Target) -> float:
+    """Of a chain on mma.sync whose products have too few rows for wgmma: a step waits for what it
+    brings, so the more the better that fits."""
+    registers = sum(p.m * p.n for p in products) / 128
+    shared = target.shared_reserved + brought(products, size)
+    if registers > MATRIX_ACCUMULATORS or shared > target.shared_per_block:
+        return SPILLS + registers + shared
+    return 1 + _FEW_STEP / min(p.n for p in products)
 
 
 def _instructions(dot: Feature, target: Target) -> list[MatrixInstruction]:

@@ -35,7 +35,8 @@ _WAITING = 128  # of a loop that all elements of a tile end: one warp
 _RECURRENCE = 512  # of one whose iterations wait for each other: one warp, too
 _COLUMNS = 32  # of columns alone, of which there may be few: pieces of 64 bytes and more
 # Of pairs that are computed to be reduced, and how many more slices than elements of one: a warp
-# whose threads have 64.  The nearest of 4096 points on an H200: 0.579 ms, 0.690 by 16 x 64.
+# whose threads have 64.  The nearest of 4096 points on an H200: 0.579 ms, 0.690 by 16 x 64.  Half
+# of more than three sums: forces and energies of 16384 points 457 us by 64 x 16, 524 by 128 x 16.
 _PAIRS, _SLICES = 2048, 2
 _ADDING = 4096  # of atomics on addresses that other programs have, too: they take turns
 _TURNS = 2048  # of one on one address that is read: programs wait for it, and should be many
@@ -224,7 +225,8 @@ def _row_cost(profile: Profile, form: str, target: Target, range_: Sequence[int]
                 - wider)
     if flat and _only_computed(profile, largest):
         reduced = min(prod(f.extents[axis] for axis in f.axes) for f in flat)
-        return abs(log2(largest / _PAIRS)) + 0.1 * abs(log2(largest / reduced**2 / _SLICES))
+        pairs = _PAIRS / (2 if len(flat) > 3 else 1)
+        return abs(log2(largest / pairs)) + 0.1 * abs(log2(largest / reduced**2 / _SLICES))
     rows = [prod(e for axis, e in enumerate(feature.extents) if axis not in feature.axes)
             for feature in reductions]
     wanted = float(_WANTED.get(form, _STREAM_ELEMENTS))

@@ -35,13 +35,7 @@ from tritonc.backend.pipeline.stages import (
     blocks_beside,
     stages_beside,
 )
-from tritonc.backend.target.matrix import (
-    INSTRUCTIONS,
-    LARGE,
-    MOST_BATCH,
-    WGMMA,
-    MatrixInstruction,
-)
+from tritonc.backend.target.matrix import INSTRUCTIONS, LARGE, MOST_BATCH, WGMMA, MatrixInstruction
 from tritonc.backend.target.target import Target
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_kernel

@@ -208,11 +208,15 @@ class _Fragments:
         for origin, registers in instances(f.layout(value), fragment):
             self.by_k.setdefault(origin[axis], []).append((origin, registers))
         self.register = f.late.get(value) or f.values[value].__getitem__
+        self.pieces = f.fetch.get(value)
 
     def fetch(self, k: int) -> None:
         """Have the words of step k, loading them if they are not there."""
         each = max(1, 32 // self.row.operand.bits)
-        for origin, registers in self.by_k.pop(k, ()):
+        found = self.by_k.pop(k, ())
+        if self.pieces is not None:
+            self.pieces(sum(1 << r for _, registers in found for r in registers))
+        for origin, registers in found:
             names = [self.register(r) for r in registers]
             self.words[origin] = [_register(self.f, self.row, names[i : i + each], self.negated)
                                   for i in range(0, len(names), each)]

@@ -63,8 +63,8 @@ def order_products(kernel: Kernel, context: Context) -> bool:
     """Order the products of the loops with chains of them."""
     changed = False
     for loop in Cfg(kernel).loops:
-        body = loop.latch
-        if body is None or len(loop.blocks) != 2 or body is loop.header or not (
+        body = loop.body
+        if body is None or not (
                 chained(body) or sum(op.name == "wgmma" for op in body.ops) > 2):
             continue
         chain = Chain.of(kernel, body)

@@ -35,13 +35,7 @@ from tritonc.backend.launch.persist import ROWS, counts_programs, rare_programs
 from tritonc.backend.layout.conversion import Shared, plan_of
 from tritonc.backend.pipeline.slices import slices
 from tritonc.backend.pipeline.staged_loop import buffer_of
-from tritonc.backend.pipeline.tensors.tensor_access import (
-    MOST_BOX,
-    Strip,
-    available,
-    forward,
-    recognize,
-)
+from tritonc.backend.pipeline.tensors.tensor_access import MOST_BOX, Strip, forward, recognize
 from tritonc.backend.pipeline.tensors.tensor_slots import claim, claim_place, make_map
 from tritonc.backend.pipeline.tensors.warpgroup_stores import send_together
 from tritonc.backend.shared.allocate_shared import fits
@@ -197,7 +191,7 @@ def _place(kernel: Kernel, cfg: Cfg, block: Block, strip: Strip) -> Block | None
     for later in (*loops, block):
         before = cfg.immediate_dominator.get(later)
         place = claim_place(kernel, before) if before is not None else None
-        if place is not None and all(available(v, place, cfg) for v in strip.map_values()):
+        if place is not None and all(cfg.available(v, place) for v in strip.map_values()):
             return place
     return None
 

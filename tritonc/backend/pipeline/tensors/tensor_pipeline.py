@@ -52,13 +52,7 @@ from tritonc.backend.pipeline.stages import (
 from tritonc.backend.pipeline.tensors.bring_up import bring_up, computed_at
 from tritonc.backend.pipeline.tensors.region_ring import RegionRewrite, needed_beside, region
 from tritonc.backend.pipeline.tensors.roles import registers
-from tritonc.backend.pipeline.tensors.tensor_access import (
-    MOST_BOX,
-    available,
-    count_rows,
-    forward,
-    recognize,
-)
+from tritonc.backend.pipeline.tensors.tensor_access import MOST_BOX, count_rows, forward, recognize
 from tritonc.backend.pipeline.tensors.tensor_ring import TensorRewrite
 from tritonc.backend.pipeline.tensors.tensor_slots import claim_place
 from tritonc.backend.pipeline.tensors.warm_start import all_quick, copyable
@@ -340,7 +334,7 @@ def _hinders(kernel: Kernel, cfg: Cfg, staged: StagedLoop, boxes: Boxes, known: 
     if _stored_before(kernel, cfg, staged, [boxes.load]):
         return "an earlier store, not by TMA, may have written what it loads"
     moving = boxes.strip.moving(staged.preheader, cfg)
-    if not all(available(v, staged.preheader, cfg) for v in boxes.strip.map_values()) \
+    if not all(cfg.available(v, staged.preheader) for v in boxes.strip.map_values()) \
             or find_slice(staged.loop, moving, staged.always) is None:
         return "its addresses depend on results of the loop"
     if not forward(boxes.strip, known):

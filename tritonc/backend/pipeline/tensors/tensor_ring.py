@@ -9,7 +9,7 @@ from tritonc.backend.dots.together import cycles
 from tritonc.backend.pipeline.channel import Channel
 from tritonc.backend.pipeline.ring import Rewrite
 from tritonc.backend.pipeline.staged_loop import buffer_of, widen
-from tritonc.backend.pipeline.tensors.tensor_access import BEFORE, ENDLESS, Strip, available
+from tritonc.backend.pipeline.tensors.tensor_access import BEFORE, ENDLESS, Strip
 from tritonc.backend.pipeline.tensors.tensor_slots import Claim, claim, make_map
 from tritonc.backend.pipeline.tensors.warm_start import WarmStart, warm_start
 from tritonc.backend.pipeline.tensors.warpgroup_stores import by_warpgroups
@@ -106,7 +106,7 @@ class TensorRewrite(Rewrite):
             access = one.boxes
             if access is None:
                 continue
-            once = all(available(v, self.place, cfg) for v in access.strip.map_values())
+            once = all(cfg.available(v, self.place) for v in access.strip.map_values())
             number, outside = make_map(claimed, None if once else b, access.strip,
                                        access.element, access.box, access.swizzle)
             self.maps[i] = number

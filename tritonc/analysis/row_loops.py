@@ -7,8 +7,8 @@
     reducing_passes  the same, where the loops of built-in reductions keep scalars
     sums_columns     a loop, of the same rows in all programs, loads tiles that are added up; behind
                      it they are reduced but for the axis along which they lie in memory, or so each
-                     is that it loads and does not store, and programs are numbered along one axis: there are as many as
-                     pieces of columns, and each has all rows
+                     is that it loads and does not store, and programs are numbered along one axis:
+                     there are as many as pieces of columns, and each has all rows
     adds_tiles       loops in loops load tiles of several axes and add them to one that they carry,
                      and nothing is reduced: a stencil of many points, read that often
     adds_taps        loops of known numbers of iterations only add such tiles: threads read rows of

@@ -36,11 +36,7 @@ from tritonc.analysis.counters import add_counter, counter_of
 from tritonc.analysis.linear import Linear
 from tritonc.analysis.registers.pressure import Estimate
 from tritonc.analysis.values import attributes_key, removable, slice_of
-from tritonc.backend.launch.register_budget import (
-    of_fast_body,
-    registers_of,
-    resident_blocks,
-)
+from tritonc.backend.launch.register_budget import of_fast_body, registers_of, resident_blocks
 from tritonc.backend.layout.access import VECTOR_BITS
 from tritonc.backend.memory.versions.general import rare
 from tritonc.backend.pipeline.staged_loop import DOTS

@@ -91,9 +91,9 @@ _ROWS: list[OpInfo] = [
     OpInfo("shared_store", ("buffer", "value", "*some"), own.shared_store,
            "Writes a tile to a buffer, unless `some` is there and false.  `bits` and `index`: only "
            "that part of it (see tile_part), whatever threads hold it, as all of a buffer of its "
-           "size or at its place in one of the tile's.  `stmatrix`: by that instruction, \"plain\" or \"trans\".  "
-           "`round`: as a dot reads tf32 numbers.", optional=("bits", "index", "stmatrix", "round"),
-           effects=frozenset({SHARED_WRITE})),
+           "size or at its place in one of the tile's.  `stmatrix`: by that instruction, \"plain\" "
+           "or \"trans\".  `round`: as a dot reads tf32 numbers.",
+           optional=("bits", "index", "stmatrix", "round"), effects=frozenset({SHARED_WRITE})),
     OpInfo("shared_load", ("buffer",), own.shared_load,
            "Reads a tile from a buffer.  `ldmatrix`: by that instruction, \"plain\" or \"trans\".  "
            "`late`: piece by piece, where the dot that follows reads it; `piecewise`: where it is "

@@ -16,7 +16,7 @@ from tritonc.backend.target.matrix import INSTRUCTIONS, MOST_BATCH, WGMMA, Matri
 from tritonc.backend.target.register_limits import BESIDE_RESULTS, COMPUTED_LEFT, MOST_REGISTERS
 from tritonc.backend.target.target import Target
 from tritonc.tune.model.features import Feature, Profile, joined, places, spread, stage_bytes
-from tritonc.tune.model.residency import Chained, brought, busy, crowded, held
+from tritonc.tune.model.residency import ROWS, Chained, brought, busy, crowded, held
 
 SPILLS = 1e6  # the least cost of what spills, or does not run: any other candidate is better
 # Numbers that GPUs from sm_60 on share, or nearly so.
@@ -73,6 +73,11 @@ def _cost(profile: Profile, target: Target, extents: Sequence[int]) -> float:
         held = 0 if dots[0].beside else sum(prod(f.extents) * max(f.bytes, 4) // 4
                                             for f in profile if f.kind == "held")
         return _product_cost(dots[0], target, held, max(1.0, spread(profile)))
+    if all(found) and any(dot.left == "registers" for dot in dots) and all(
+            dot.extents[-3] < ROWS for dot in dots):
+        products = [_chained(dot, dot.extents[-3:]) for dot in dots]
+        if crowded(products, dots[0].bytes):
+            return _few_rows_cost(products, dots[0].bytes, target)
     if all(rows and rows[0].kind == WGMMA for rows in found):
         return _mean([[dot for dot in dots if dot.place == place]
                       for place in dict.fromkeys(dot.place for dot in dots)], target)
@@ -94,23 +99,23 @@ def _chain_cost(dots: list[Feature], target: Target) -> float:
     found = max(_product_cost(dot, target) for dot in dots)
     if len(dots) == 1:
         return found
-    whole = [Chained(m, n, k, dot.left, dot.again, dot.added, dot.short)
-             for dot in dots for m, n, k in [dot.extents[-3:]]]
-    # As registers and shared memory have it.
-    products = [p._replace(m=m, n=n, k=k) for p in whole for m, n, k in [padded((p.m, p.n, p.k))]]
+    products = [_chained(dot, padded(dot.extents[-3:])) for dot in dots]  # as registers have it
     if crowded(products, dots[0].bytes):
-        few = all(dot.extents[-3] < _instructions(dot, target)[0].rows for dot in dots)
-        return (_few_rows_cost(whole, dots[0].bytes, target) if few else
-                SPILLS + held(products, dots[0].bytes))
+        return SPILLS + held(products, dots[0].bytes)
     return found / busy(products, dots[0].bytes, target)
 
 
+def _chained(dot: Feature, extents: Sequence[int]) -> Chained:
+    m, n, k = extents
+    return Chained(m, n, k, dot.left, dot.again, dot.added, dot.short)
+
+
 def _few_rows_cost(products: list[Chained], size: int, target: Target) -> float:
-    """Of a chain on mma.sync whose products have too few rows for wgmma: a step waits for what it
-    brings, so the more the better that fits."""
+    """Of a chain of few rows and long results, on mma.sync: a step waits for what it brings, so the
+    more the better that fits."""
     registers = sum(p.m * p.n for p in products) / 128
-    shared = target.shared_reserved + brought(products, size)
-    if registers > MATRIX_ACCUMULATORS or shared > target.shared_per_block:
+    shared = brought(products, size)
+    if registers > MATRIX_ACCUMULATORS or shared > target.shared_per_block - 1024:
         return SPILLS + registers + shared
     return 1 + _FEW_STEP / min(p.n for p in products)
 

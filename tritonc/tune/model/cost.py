@@ -27,6 +27,7 @@ _ALONE = 1.3  # of 8-bit products that do not run while their sums are scaled (`
 # Rows whose products take as long as a step of a chain of few rows waits.  Decoding 16 heads of 512
 # numbers that they share on an H200: 293 us by 16 rows a step, 193 by 32, 120 by 64.
 _FEW_STEP = 32.0
+_EXCHANGED = 4096  # bytes of shared memory beside stages, for scores that threads exchange
 _TURN = 4.0  # multiply-adds that an element costs that a thread turns on its way to shared memory
 _BESIDE_OPERANDS = 24  # where a thread computes operands of wgmma: all but sums, words and operands
 _TENSOR_GAIN = 16  # how much faster tensor cores are than CUDA cores
@@ -115,7 +116,7 @@ def _few_rows_cost(products: list[Chained], size: int, target: Target) -> float:
     more the better that fits."""
     registers = sum(p.m * p.n for p in products) / 128
     shared = brought(products, size)
-    if registers > MATRIX_ACCUMULATORS or shared > target.shared_per_block - 1024:
+    if registers > MATRIX_ACCUMULATORS or shared > target.shared_per_block - _EXCHANGED:
         return SPILLS + registers + shared
     return 1 + _FEW_STEP / min(p.n for p in products)
 

@@ -25,7 +25,6 @@ from tritonc.backend.dots.inner_axis import reads
 from tritonc.backend.dots.split_dots import FEW, MATRIX_WARPS, SUMS, WARPS
 from tritonc.backend.dots.turn_dots import LEAST_ROWS, MOST_ROWS
 from tritonc.backend.launch.choose_warps import ACCUMULATORS, FRAGMENT, warpgroups
-from tritonc.backend.launch.split_loops import loops_to_share
 from tritonc.backend.memory.versions.wanted_facts import wanted_facts
 from tritonc.backend.pipeline.stages import (
     IN_FLIGHT,
@@ -41,6 +40,7 @@ from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_kernel
 from tritonc.ir.core import Kernel, Value
 from tritonc.ir.types import TF32, is_int
+from tritonc.later import Later
 from tritonc.records import NamedTuple
 from tritonc.tune.model.cost import cost
 from tritonc.tune.model.features import (
@@ -56,6 +56,7 @@ from tritonc.variants.choice import MOST_BLOCKS, MOST_CYCLES, Cost
 
 # Clock cycles.  Measured on an H200 with every tile of the products and convolutions of
 # bench/suite, at all of their sizes.
+loops_to_share = Later("tritonc.backend.launch.split_loops", "loops_to_share")
 _LATENCY = 950  # of a load from memory, with the barrier after it
 _ONCE = 3600  # of a launch
 _START = {"wgmma": 1500, "mma": 1500, "cores": 2500}  # of a block, before and after its steps

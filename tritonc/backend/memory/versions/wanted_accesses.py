@@ -26,7 +26,6 @@ from tritonc.backend.memory.versions.wanted import (
     testable_scalars,
 )
 from tritonc.backend.memory.versions.wanted_strides import ACCESS, Divisors, fixed, signs_of
-from tritonc.backend.pipeline.tensors.tensor_access import split_start
 from tritonc.backend.pipeline.tensors.windows import window
 from tritonc.backend.target.matrix import BY_NAME
 from tritonc.ir.cfg import Cfg, Loop
@@ -34,6 +33,9 @@ from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.layouts.layout import WARP_SIZE
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import Tile, element, is_pointer, scalar, shape
+from tritonc.later import Later
+
+split_start = Later("tritonc.backend.pipeline.tensors.tensor_access", "split_start")
 
 SMALL = 32  # tiles of fewer elements are not worth a second body
 _MOST_BITS = 62  # of a sum that is tested

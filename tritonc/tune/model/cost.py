@@ -25,7 +25,7 @@ _L2_BYTES_PER_MAC = 0.16  # that the second-level cache delivers while one multi
 _STEP = 60.0  # multiply-adds that a barrier and the addresses of one k step cost a thread
 _ALONE = 1.3  # of 8-bit products that do not run while their sums are scaled (`overlap_sums`)
 # Rows whose products take as long as a step of a chain of few rows waits.  Decoding 16 heads of 512
-# numbers that they share on an H200: 293 us by 16 rows a step, 193 by 32, 120 by 64.
+# numbers that they share on an H200: 293 us by 16 rows a step, 193 by 32, 122 by 64.
 _FEW_STEP = 32.0
 _EXCHANGED = 4096  # bytes of shared memory beside stages, for scores that threads exchange
 _TURN = 4.0  # multiply-adds that an element costs that a thread turns on its way to shared memory

@@ -20,7 +20,7 @@ from tritonc.pass_manager import Pass
 # meta-parameters is bound; they are not imported.
 ONLY: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("select_dots", "split_dots", "raw_operands", "safe_divisors", "merge_tails",
-                     "coalesce_loops", "separate_axes"), ("dot",)),
+                     "jam_loops", "coalesce_loops", "separate_axes"), ("dot",)),
     **dict.fromkeys(("tabulate_masks", "join_bounds"), ("fma_dot", "mma_dot", "wgmma")),
     "compute_pieces": ("load",),
     **dict.fromkeys(("drop_selections", "skip_masks"), ("select",)),
@@ -90,6 +90,8 @@ OPT: list[Pass] = [
          "the source."),
     _row("opt.loops.single_trips", "Loops have one form; the passes below treat a loop that runs "
          "once as straight code."),
+    _row("opt.loops.jam_loops", "Loops have one form, and addresses follow from counters, which "
+         "are numbers in the copies."),
     _row("opt.addresses.split_quotients", "Before the passes that split addresses: a quotient of a "
          "counter becomes a counter, which they know."),
     _row("opt.addresses.strength_reduce", "Pointers that loops move become fixed tiles and scalar "
@@ -255,6 +257,9 @@ ORDER: list[tuple[str, str, str]] = [
     ("unify_exits", "merge_tails", "both loops are tested at their headers"),
     ("merge_tails", "strength_reduce", "bodies are compared as the source wrote them"),
     ("unify_exits", "strength_reduce", "offsets become phis of one header"),
+    ("unify_exits", "jam_loops", "both loops are tested at their headers"),
+    ("merge_tails", "jam_loops", "a tail joins its loop before that one is copied"),
+    ("jam_loops", "strength_reduce", "addresses follow from counters"),
     ("licm", "split_quotients", "ranges have left the loops"),
     ("split_quotients", "hoist_addresses", "offsets with quotients have no fixed part"),
     ("licm", "strength_reduce", "a step that leaves the loop is extended only once"),

@@ -14,6 +14,8 @@
     adds_taps        loops of known numbers of iterations only add such tiles: threads read rows of
                      them again
     adds_far_taps    the same, of what are no neighbours in memory, as of every other pixel
+    adds_many_rows   the same, of so many whole rows of memory that their loops remain, as of
+                     channels of pixels: threads read none of them again
     crosses          loops carry a tile of several axes, load only lines and reduce nothing in
                      there: each element of one line meets each of another, as in a product
     segments         a loop goes from one number that is loaded to another: most runs are short
@@ -51,13 +53,14 @@ from math import prod
 from tritonc.analysis.affine import Affinity, Iteration
 from tritonc.analysis.aliases import pointer_roots
 from tritonc.analysis.axis import axis_info
-from tritonc.analysis.counters import counter_of
+from tritonc.analysis.counters import counter_of, iterations
 from tritonc.analysis.values import int_of, origin, slice_of
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Kernel, Op, Value, uses
 from tritonc.ir.types import I1, Tile, element, is_float, shape
 
 _FEW_LOADS = 3
+_MANY_TAPS, _MOST_TAPS = 16, 100
 _NUMBERED = ("get_program_id", "get_global_range")
 
 
@@ -193,6 +196,22 @@ def adds_far_taps(kernel: Kernel, cfg: Cfg) -> bool:
     return adds_taps(kernel, cfg) and all(
         info.contiguity[-1] == 1 for loop in cfg.loops for op in loop.ops() if op.name == "load"
         and len(shape(op.result.type)) > 1 and (info := infos.get(op.operands[0])) is not None)
+
+
+def adds_many_rows(kernel: Kernel, cfg: Cfg) -> bool:
+    """Whether these are of many rows, whose length a parameter says."""
+    affinity, taps = Affinity(), 1
+    for loop in cfg.loops:
+        counter, times = counter_of(loop), iterations(loop, _MOST_TAPS)
+        if counter is None or times is None:
+            return False
+        taps *= times
+        for op in loop.ops():
+            form = affinity.of(op.operands[0]) if op.name == "load" else None
+            if form is not None and len(form.strides) > 1 and any(
+                    values == (counter.phi.result,) for values, _ in form.offset.terms):
+                return False  # along a row
+    return taps > _MANY_TAPS and adds_taps(kernel, cfg)
 
 
 def adds_tiles(kernel: Kernel, cfg: Cfg) -> bool:

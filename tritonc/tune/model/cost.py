@@ -15,7 +15,15 @@ from tritonc.backend.target.matrix import ACCUMULATORS as MATRIX_ACCUMULATORS
 from tritonc.backend.target.matrix import INSTRUCTIONS, MOST_BATCH, WGMMA, MatrixInstruction
 from tritonc.backend.target.register_limits import BESIDE_RESULTS, COMPUTED_LEFT, MOST_REGISTERS
 from tritonc.backend.target.target import Target
-from tritonc.tune.model.features import Feature, Profile, joined, places, spread, stage_bytes
+from tritonc.tune.model.features import (
+    Feature,
+    Profile,
+    joined,
+    places,
+    side_by_side,
+    spread,
+    stage_bytes,
+)
 from tritonc.tune.model.residency import ROWS, Chained, brought, busy, crowded, held
 
 SPILLS = 1e6  # the least cost of what spills, or does not run: any other candidate is better
@@ -45,6 +53,7 @@ _TENSOR_STEP = {True: 8e5, False: 1e5}  # multiply-adds that a k step of wgmma, 
 # launches of the size that convolutions have.  H200: tasks of the Triton paper by 64 x 128 x 64 in
 # three blocks are 1.0 to 1.7 times as fast as by 128 x 256 x 64, of 16 times the size 0.75.
 _COMPUTED_ALONE = 1.7
+_APART = 2.0  # where taps that lie side by side in memory run one after the other
 
 
 # Of products without a loop by so many rows, beside `busy`: there is one block to a multiprocessor,
@@ -64,7 +73,7 @@ def cost(profile: Profile, target: Target, extents: Sequence[int] = ()) -> float
 
 
 def _cost(profile: Profile, target: Target, extents: Sequence[int]) -> float:
-    dots = joined([f for f in profile if f.kind == "dot"])
+    dots = joined([_with_taps(f) for f in profile if f.kind == "dot"])
     if not dots:
         from tritonc.tune.model.rows import stream_cost  # where there is no product
 
@@ -83,6 +92,13 @@ def _cost(profile: Profile, target: Target, extents: Sequence[int]) -> float:
         return _mean([[dot for dot in dots if dot.place == place]
                       for place in dict.fromkeys(dot.place for dot in dots)], target)
     return max(_product_cost(dot, target) for dot in dots)
+
+
+def _with_taps(dot: Feature) -> Feature:
+    """A product as deep as a step of its loop is, in which taps run side by side."""
+    *rows, k = dot.extents
+    taps = side_by_side(dot)
+    return dot._replace(extents=(*rows, k * taps), taps=dot.taps // taps)
 
 
 def _mean(chains: list[list[Feature]], target: Target) -> float:
@@ -182,6 +198,7 @@ def _tensor_cost(dot: Feature, row: MatrixInstruction, target: Target, carried: 
                                        ) - _BESIDE_OPERANDS:
         return SPILLS + held + stage
     late = 1.2 if wide and made and held + 3 * made > COMPUTED_LEFT else 1.0
+    late *= _APART if dot.taps > 1 else 1.0
     # Rows of a stage are whole lines of 128 bytes of shared memory where wgmma reads them.
     # With mma.sync longer rows only need more registers on their way there.
     odd = (k * dot.bytes < 128) * 2.0 if wide else (k * dot.bytes > 64 * words) * 1.3

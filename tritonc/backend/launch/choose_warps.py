@@ -80,10 +80,10 @@ QUOTIENT = 10  # steps of one by a number that only the launch knows
 HALVES = 8  # that a program splits and joins: threads with many elements have both
 COMPUTED = 128  # elements of a thread, of a tile that is computed to be reduced: few live at once
 ASKING = 64  # elements of a thread, and threads at least, of programs that wait for others
-# Elements of a thread, of a tile of lines that meet: those are read for many.  Of four sums fewer:
-# forces and energies of 16384 points by 128 x 16 on an H200: 2299 us by 32 elements, which spill,
-# 524 by 16, by 64 x 16 457 by 8.
-CROSSED, CROSSED_WORDS = 32, 96
+# Elements of a thread, of a tile of lines that meet: those are read for many.  Of more sums than
+# three fewer.  Forces and energies of 16384 points on an H200: 128 x 16 by 32 elements, which
+# spill, 2298 us, by 16 524; 64 x 16 by 16 541, by 8 457.
+CROSSED, CROSSED_SUMS = 32, 3
 FEW_COLUMNS = 256  # elements of a tile, of columns alone: each has a thread
 _CHOOSE = frozenset("select icmp fcmp fmin fmax smin smax umin umax and or".split())
 _FUNCTIONS = frozenset("exp log tanh erf sin cos".split())
@@ -145,7 +145,7 @@ def _wanted_threads(kernel: Kernel) -> int:
     if sums_columns(kernel, cfg) or scans_columns(cfg) or adds_to_loaded(kernel, largest):
         return largest // PASS_ELEMENTS
     if crosses(kernel, cfg):
-        return largest // min(CROSSED, 1 << (CROSSED_WORDS // max(1, held)).bit_length() - 1)
+        return largest // (CROSSED if held <= CROSSED_SUMS else HELD_WORDS // held)
     # Few programs of long loops: the least element of each of 6000 columns of 4000 halves 460 us by
     # 4 elements of a thread, 314 by one; 16384 gated recurrences of 2048 steps 430 and 364 (H200).
     if largest <= FEW_COLUMNS and few_columns(kernel, cfg) and all(

@@ -24,7 +24,7 @@ from tritonc.tune.model.features import (
     spread,
     stage_bytes,
 )
-from tritonc.tune.model.residency import Chained, brought, busy, crowded, held
+from tritonc.tune.model.residency import ROWS, Chained, brought, busy, crowded, held
 
 SPILLS = 1e6  # the least cost of what spills, or does not run: any other candidate is better
 # Numbers that GPUs from sm_60 on share, or nearly so.
@@ -33,8 +33,9 @@ _L2_BYTES_PER_MAC = 0.16  # that the second-level cache delivers while one multi
 _STEP = 60.0  # multiply-adds that a barrier and the addresses of one k step cost a thread
 _ALONE = 1.3  # of 8-bit products that do not run while their sums are scaled (`overlap_sums`)
 # Rows whose products take as long as a step of a chain of few rows waits.  Decoding 16 heads of 512
-# numbers that they share on an H200: 293 us by 16 rows a step, 193 by 32, 120 by 64.
+# numbers that they share on an H200: 293 us by 16 rows a step, 193 by 32, 122 by 64.
 _FEW_STEP = 32.0
+_EXCHANGED = 4096  # bytes of shared memory beside stages, for scores that threads exchange
 _TURN = 4.0  # multiply-adds that an element costs that a thread turns on its way to shared memory
 _BESIDE_OPERANDS = 24  # where a thread computes operands of wgmma: all but sums, words and operands
 _TENSOR_GAIN = 16  # how much faster tensor cores are than CUDA cores
@@ -82,6 +83,11 @@ def _cost(profile: Profile, target: Target, extents: Sequence[int]) -> float:
         held = 0 if dots[0].beside else sum(prod(f.extents) * max(f.bytes, 4) // 4
                                             for f in profile if f.kind == "held")
         return _product_cost(dots[0], target, held, max(1.0, spread(profile)))
+    if all(found) and any(dot.left == "registers" for dot in dots) and all(
+            dot.extents[-3] < ROWS for dot in dots):
+        products = [_chained(dot, dot.extents[-3:]) for dot in dots]
+        if crowded(products, dots[0].bytes):
+            return _few_rows_cost(products, dots[0].bytes, target)
     if all(rows and rows[0].kind == WGMMA for rows in found):
         return _mean([[dot for dot in dots if dot.place == place]
                       for place in dict.fromkeys(dot.place for dot in dots)], target)
@@ -110,23 +116,23 @@ def _chain_cost(dots: list[Feature], target: Target) -> float:
     found = max(_product_cost(dot, target) for dot in dots)
     if len(dots) == 1:
         return found
-    whole = [Chained(m, n, k, dot.left, dot.again, dot.added, dot.short)
-             for dot in dots for m, n, k in [dot.extents[-3:]]]
-    # As registers and shared memory have it.
-    products = [p._replace(m=m, n=n, k=k) for p in whole for m, n, k in [padded((p.m, p.n, p.k))]]
+    products = [_chained(dot, padded(dot.extents[-3:])) for dot in dots]  # as registers have it
     if crowded(products, dots[0].bytes):
-        few = all(dot.extents[-3] < _instructions(dot, target)[0].rows for dot in dots)
-        return (_few_rows_cost(whole, dots[0].bytes, target) if few else
-                SPILLS + held(products, dots[0].bytes))
+        return SPILLS + held(products, dots[0].bytes)
     return found / busy(products, dots[0].bytes, target)
 
 
+def _chained(dot: Feature, extents: Sequence[int]) -> Chained:
+    m, n, k = extents
+    return Chained(m, n, k, dot.left, dot.again, dot.added, dot.short)
+
+
 def _few_rows_cost(products: list[Chained], size: int, target: Target) -> float:
-    """Of a chain on mma.sync whose products have too few rows for wgmma: a step waits for what it
-    brings, so the more the better that fits."""
+    """Of a chain of few rows and long results, on mma.sync: a step waits for what it brings, so the
+    more the better that fits."""
     registers = sum(p.m * p.n for p in products) / 128
-    shared = target.shared_reserved + brought(products, size)
-    if registers > MATRIX_ACCUMULATORS or shared > target.shared_per_block:
+    shared = brought(products, size)
+    if registers > MATRIX_ACCUMULATORS or shared > target.shared_per_block - _EXCHANGED:
         return SPILLS + registers + shared
     return 1 + _FEW_STEP / min(p.n for p in products)
 

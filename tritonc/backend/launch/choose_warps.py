@@ -37,7 +37,7 @@ from tritonc.analysis.row_loops import (
     sums_columns,
     windows_of_bytes,
 )
-from tritonc.analysis.values import constant_of, slice_of
+from tritonc.analysis.values import constant_of, is_uniform, slice_of
 from tritonc.backend.layout.accesses import overlapping_loads
 from tritonc.backend.layout.layout_choice import ACCESS_BYTES
 from tritonc.backend.memory.versions.general import rare
@@ -129,7 +129,7 @@ def _wanted_threads(kernel: Kernel) -> int:
     largest = max((r.type.size for op in kernel.ops() for r in op.results
                    if isinstance(r.type, Tile)), default=1)
     moved = [pointee(op.operands[0].type) for op in kernel.ops() if op.name in ("load", "store")
-             and 2 * prod(shape(op.operands[0].type)) > largest]
+             and 2 * prod(shape(op.operands[0].type)) > largest and not _quotient(op.operands[0])]
     windows = windows_of_bytes(kernel, cfg)
     size = 4 if windows else max((scalar(t).bytes for t in moved), default=4)
     held = max(sum(max(1, element(t).bytes // 4) for t in types if shape(t)
@@ -171,12 +171,23 @@ def _wanted_threads(kernel: Kernel) -> int:
     taps = not windows and adds_taps(kernel, cfg)
     if taps and _whole_taps(kernel, cfg):
         return largest // PASS_ELEMENTS
-    again = taps or (not windows and overlapping_loads(kernel))
+    again = taps or overlapping_loads(kernel)
     bytes_ = FUNCTION_BYTES if by_function else ROW_BYTES if reduced or again else BYTES
     each = MOST_ELEMENTS if reduces_held(cfg, largest) else bytes_ // size
     each = min(MOST_ELEMENTS, each, max(1, HELD_WORDS // max(1, held)), room)
     # As warps are powers of two, of ten a thread would get sixteen.
     return largest // (each if each < STEPS_ELEMENTS else 1 << each.bit_length() - 1)
+
+
+def _quotient(pointer: Value) -> bool:
+    """Whether addresses are quotients, of which many are the same, as a flat index has rows."""
+    value = pointer
+    while (op := value.op) is not None and op.name not in ("sdiv", "udiv"):
+        moving = [v for v in op.operands if not is_uniform(v)]
+        if len(moving) != 1 or op.name not in ("addptr", "add", "sub", "mul", "sext", "zext"):
+            return False
+        value = moving[0]
+    return op is not None
 
 
 def _loaded_words(kernel: Kernel, cfg: Cfg, largest: int) -> float:

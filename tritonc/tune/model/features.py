@@ -146,7 +146,9 @@ def _read(kernel: Kernel) -> Iterator[Feature]:
             elif op.name in ("reduce", "scan", "reduce_with", "scan_with"):
                 t = op.operands[0].type
                 axes = op.attributes.get("axes", (op.attributes.get("axis", 0),))
-                yield Feature("reduce", shape(t), element(t).bytes, tuple(axes),
+                order = _memory_order(kernel, op.operands[0])
+                yield Feature("reduce", tuple(shape(t)[axis] for axis in order), element(t).bytes,
+                              tuple(i for i, axis in enumerate(order) if axis in axes),
                               computed=op.operands[0].op in block.ops)
             elif op.effects & {READ, WRITE} and op.operands and (
                     block in cfg.innermost or not counts):
@@ -188,6 +190,12 @@ def _turns(kernel: Kernel) -> bool:
     infos = axis_info.analyze(kernel) if accesses else {}
     runs = [info.contiguity for pointer in accesses if (info := infos.get(pointer)) is not None]
     return len({run.index(max(run)) - len(run) for run in runs if max(run) > 1}) > 1
+
+
+def _memory_order(kernel: Kernel, value: Value) -> list[int]:
+    """The axes of a tile that is reduced, the one along which it lies in memory last."""
+    last = row_loops.memory_axis(kernel, value)
+    return [*(axis for axis in range(len(shape(value.type))) if axis != last), last]
 
 
 def _sum(dot: Op, readers: Mapping[Value, list[Op]]) -> Value:

@@ -20,7 +20,7 @@ from tritonc.pass_manager import Pass
 # meta-parameters is bound; they are not imported.
 ONLY: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("select_dots", "split_dots", "raw_operands", "safe_divisors", "merge_tails",
-                     "coalesce_loops", "separate_axes"), ("dot",)),
+                     "jam_loops", "coalesce_loops", "separate_axes"), ("dot",)),
     **dict.fromkeys(("tabulate_masks", "join_bounds"), ("fma_dot", "mma_dot", "wgmma")),
     "compute_pieces": ("load",),
     **dict.fromkeys(("drop_selections", "skip_masks"), ("select",)),
@@ -90,6 +90,8 @@ OPT: list[Pass] = [
          "the source."),
     _row("opt.loops.single_trips", "Loops have one form; the passes below treat a loop that runs "
          "once as straight code."),
+    _row("opt.loops.jam_loops", "Loops have one form, and addresses follow from counters, which "
+         "are numbers in the copies."),
     _row("opt.addresses.split_quotients", "Before the passes that split addresses: a quotient of a "
          "counter becomes a counter, which they know."),
     _row("opt.addresses.strength_reduce", "Pointers that loops move become fixed tiles and scalar "
@@ -174,6 +176,8 @@ BACKEND: list[Pass] = [
          "block.", 2),
     _row("backend.pipeline.chains.advance_dots", "After pipeline: copies already run ahead of the "
          "products.", 2),
+    _row("backend.memory.keep_rows", "After the passes that take shared memory; before load_ahead, "
+         "which moves a loop's load and leaves the store behind it."),
     _row("backend.pipeline.load_ahead", "After pipeline and advance_dots, which decide the order "
          "of a loop's operations.", 2),
     _row("opt.cse", "In the backend: two readers in one layout share what was computed for each."),
@@ -255,6 +259,9 @@ ORDER: list[tuple[str, str, str]] = [
     ("unify_exits", "merge_tails", "both loops are tested at their headers"),
     ("merge_tails", "strength_reduce", "bodies are compared as the source wrote them"),
     ("unify_exits", "strength_reduce", "offsets become phis of one header"),
+    ("unify_exits", "jam_loops", "both loops are tested at their headers"),
+    ("merge_tails", "jam_loops", "a tail joins its loop before that one is copied"),
+    ("jam_loops", "strength_reduce", "addresses follow from counters"),
     ("licm", "split_quotients", "ranges have left the loops"),
     ("split_quotients", "hoist_addresses", "offsets with quotients have no fixed part"),
     ("licm", "strength_reduce", "a step that leaves the loop is extended only once"),
@@ -316,6 +323,8 @@ ORDER: list[tuple[str, str, str]] = [
     ("advance_dots", "order_products", "rotated loops already have their order"),
     ("order_products", "skip_masks", "a loop is one block"),
     ("order_products", "spread_late", "products have their places"),
+    ("pipeline", "keep_rows", "it takes the shared memory that is left"),
+    ("keep_rows", "load_ahead", "what is made of a load is stored where it was loaded"),
     ("advance_dots", "load_ahead", "it recognises products by the loads beside them"),
     ("advance_dots", "skip_masks", "a loop that is rotated has one block"),
     ("pipeline", "skip_masks", "a pipelined loop has few blocks"),

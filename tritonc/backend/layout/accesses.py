@@ -9,9 +9,8 @@ from tritonc.analysis import ragged
 from tritonc.analysis.affine import Affinity
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.linear import Linear, number
-from tritonc.analysis.records import records
+from tritonc.analysis.records import places
 from tritonc.analysis.values import int_of, origin
-from tritonc.analysis.windows import windows
 from tritonc.backend.layout.layout_choice import (
     ACCESS_BYTES,
     Access,
@@ -44,10 +43,10 @@ class Accesses:
         self.cfg, self.warps, ops = cfg, warps, list(kernel.ops())
         self.infos, self.ragged = axis_info.analyze(kernel), ragged.may_be_ragged(kernel)
         self.masks: dict[Op, axis_info.AxisInfo | None] = {}
-        for load, window in windows(kernel, self.infos).items():
+        found, self.records = places(kernel, self.infos)
+        for load, window in found.items():
             if not window.aligned:  # aligned accesses bring it
                 self.infos[load.operands[0]], self.masks[load] = window.info, window.guard
-        self.records = records(kernel, self.infos)
         self.operands, self.multiplied = _operand_loads(ops, True), _operand_loads(ops, False)
         self.staged, self.overlapping = _staged_loads(kernel), overlapping_loads(kernel)
         self.copied = {op.operands[0].op for op in ops if op.name == "channel"}

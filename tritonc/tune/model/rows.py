@@ -90,6 +90,10 @@ _ADDED_BYTES, _TAPS_BYTES = 1024, 2048
 # Taps that are no neighbours: average pooling of 112 x 112 halves by every other pixel on an H200:
 # 65 us by 8 x 128, 26 by 8 x 64, 22 by 4 x 64.
 _FAR_TAPS_BYTES = 512
+# Of many rows of channels, which no thread reads again, as many of a thread as an access has, and
+# few columns, as channels may be no multiple of many.  7 x 7 taps of halves on an H200: 96 channels
+# 141 us by 8 x 128, 139 by 16 x 64, 103 by 8 x 32; 384 channels 27.9, 31.0, 29.5.
+_MANY_ROWS_BYTES, _MANY_ROWS_ASPECT = 512, 4
 # Of lines that meet, elements of a square.  Codes of 16 words on an H200: 82 us by 64 x 64, 272 by
 # 16 x 128; sums of least ones 235 us and 240 by 16 x 64.
 _CROSSED = 4096
@@ -215,8 +219,9 @@ def _row_cost(profile: Profile, form: str, target: Target, range_: Sequence[int]
         else:
             computed = _COMPUTED if form == "windows_of_bytes" else flat[0].bytes
             size = {"adds_tiles": _ADDED_BYTES, "adds_taps": _TAPS_BYTES,
+                    "adds_many_rows": _MANY_ROWS_BYTES,
                     "adds_far_taps": _FAR_TAPS_BYTES}.get(form, _FLAT_BYTES) / computed
-            aspect = _FLAT_ASPECT
+            aspect = _MANY_ROWS_ASPECT if form == "adds_many_rows" else _FLAT_ASPECT
         # What is only written, in pieces of which memory has longer ones: one-hot rows of 1000
         # halves on an H200: 22 us by 16 x 64, 17 by 16 x 256.
         longer = form == "adds_far_taps" or (not form and len(flat) == 1)
@@ -240,7 +245,8 @@ def _row_cost(profile: Profile, form: str, target: Target, range_: Sequence[int]
     cost = abs(log2(max(largest, 1) / wanted))
     for kept, feature, left in zip(rows, reductions, columns, strict=True):
         line = (_PIECE_BYTES if form == "sums_columns" else _LINE_BYTES) // min(
-            (f.bytes for f in profile if f.kind == "access" and f.extents == feature.extents),
+            (f.bytes for f in profile if f.kind == "access"
+             and sorted(f.extents) == sorted(feature.extents)),
             default=_LINE_BYTES) or 1
         cost += 0.3 * abs(log2(kept / (line if left else 1))) / len(reductions)
     if form == "segments":

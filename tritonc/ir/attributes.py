@@ -55,7 +55,7 @@ def is_record(value: Any) -> bool:
 KINDS: dict[str, Kind] = {
     **dict.fromkeys((
         "amid", "any", "apart", "approximate", "based", "contiguous", "continues", "contract",
-        "ballot", "early", "exact", "facts", "fenced", "inside", "late", "meets", "minus", "moves",
+        "ballot", "behind", "early", "exact", "facts", "fenced", "inside", "late", "meets", "minus", "moves",
         "pairs", "piecewise", "pinned",
         "private", "ragged", "release", "released", "reverse", "rises", "round", "rows", "stored",
         "swapped", "volatile", "waits", "wide", "written"), is_flag),

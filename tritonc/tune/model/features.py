@@ -29,6 +29,7 @@ from tritonc.ir.ops import READ, WRITE
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import F16, TF32, Scalar, element, scalar, shape
 from tritonc.records import NamedTuple
+from tritonc.tune.model.epilogues import behind
 
 _WORK = frozenset("""
     add sub mul sdiv udiv srem urem and or xor shl ashr lshr icmp smin smax umin umax addptr
@@ -45,10 +46,10 @@ class Feature(NamedTuple):
     what is computed there element by element; an "index" follows from nothing that is loaded."""
 
     # "kernel", which begins one's, "dot", "held", "reduce", "access", "work" or "index"; of a dot
-    # with a batch, "run": how many elements of an operand are neighbours in memory.
+    # with a batch, "run": how many elements of an operand are neighbours in memory; "behind" loops.
     kind: str
     extents: tuple[int, ...]
-    bytes: int  # of an element
+    bytes: int  # of an element; of what is computed behind loops: instructions for one
     axes: tuple[int, ...] = ()  # of a reduction
     element: str = ""  # of a dot's operands
     # Of a dot: whether each operand is loaded with the axis of K contiguous; asked if it matters.
@@ -155,6 +156,8 @@ def _read(kernel: Kernel) -> Iterator[Feature]:
                 if len(extents) > 1 and min(extents) > 1:
                     yield Feature("index" if op.result not in loaded else "work", extents,
                                   element(op.result.type).bytes)
+    for extents, instructions in behind(kernel, cfg):
+        yield Feature("behind", extents, instructions)
 
 
 def _form_of(kernel: Kernel, cfg: Cfg) -> str:

@@ -15,7 +15,8 @@ branches and loops lie between.  Stage and phase go through the region like any 
 
 Loops behind each other share the rings of operands that have the same buffers (`followers`); a ring
 turns in the loops that read it alone, and rings of the same loops together.  What all iterations of
-a loop read has one of its own, around the loop (`fixed`).
+a loop read has one of its own, around the loop (`fixed`), and so has what is read behind it
+(`behind`), such as a residual.
 
 Only for kernels whose copies are programs of their own (`specialize_warps` has the conditions):
 otherwise every iteration would wait for its operands.
@@ -154,6 +155,8 @@ class RegionRewrite(TensorRewrite):
             self.thread([(self, phi)])
         if self.fixed:
             self.bring_fixed()
+        if self.behind:
+            self.bring_behind()
         if self.staged.asynchronous:
             self.keep_in_flight()
 
@@ -234,10 +237,42 @@ class RegionRewrite(TensorRewrite):
                    [(op, before) for op in (*block.ops, *next_stage, *next_phase)
                     if old in op.inputs()])
 
+    def bring_behind(self) -> None:
+        """Behind the loop, where the last copies of its operands are on their way: what is read
+        there, once the threads have read what the program before it left."""
+        before, ops = self.staged.preheader, self.staged.exit.ops
+        turned = make_op("undef", [], I32).result
+        other, phase = (make_op("xor", [turned, self.number(i)]) for i in (1, 0))
+        before.ops[-1:-1] = [other, phase]
+        stores = [one.store for one in self.behind]
+        opened = [widen(v, 1, self.number(0), 0) for v in (
+            self.rings[-1], self.released[-1], *(store.operands[0] for store in stores))]
+        full, free, *views = (op.result for op in opened)
+        block = Block("")
+        block.ops += opened
+        b = Builder(block, span=self.span)
+        b.insert(make_op("wait_empty", [free, other.result, *views]))
+        b.insert(make_op("expect_full", [full], bytes=self.bytes(stores)))
+        for i, view in enumerate(views, len(self.channels) - len(views)):
+            self.copy(b, i, view, full, self.number(0), None)
+        b.insert(make_op("wait_full", [full, phase.result]))
+        buffers = [store.operands[0] for store in stores]
+        readers = [op for op in ops if op.name == "shared_load" and op.operands[0] in buffers]
+        for op in readers:
+            op.replace_inputs(dict(zip(buffers, views, strict=True)))
+        last = ops.index(readers[-1]) + 1
+        ops.insert(last, make_op("arrive_empty", [free, *views]))
+        at = ops.index(stores[0])
+        ops[at:at] = block.ops
+        self.staged.exit.ops = [op for op in ops if op not in stores]
+        rewire(self.kernel, Cfg(self.kernel), turned, {
+            self.place: self.number(0), self.staged.exit: other.result},
+            [(op, before) for op in (other, phase)])
+
     def start_ring(self, ops: list[Op]) -> None:
         super().start_ring(ops)
         stores = [store for one in (self, *self.followers) for store in one.staged.stores]
-        for store in (*stores, *(one.store for one in self.fixed)):
+        for store in (*stores, *(one.store for one in (*self.fixed, *self.behind))):
             assert store.operands[0].op is not None
             store.operands[0].op.attributes["continues"] = True
 

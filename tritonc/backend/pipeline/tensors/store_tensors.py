@@ -126,6 +126,10 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
     if (again and not _parted(strip, t.shape)) or not _alone(kernel, cfg, block, op):
         return "other accesses of the program may overlap it"
     room = context.target.shared_per_block - LEFT
+    if persistent and (more := _behind_loop(kernel, cfg, block, op, value, infos)):
+        least = min(BUFFERS, 1 << len(bits)) * size + _ring(kernel)
+        if fits(kernel, room, least + sum(buffer_of(store.operands[0]).bytes for store in more)):
+            _through_memory(kernel, block, more)
     sliced = slices(kernel, block, op, value, bits, stored=True)
     together = slices(kernel, block, op, value, bits, stored=False)
     at_once = len(together.inside) > len(sliced.inside)
@@ -180,6 +184,44 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
     _wait_at_end(kernel, claimed.slot.result)
     context.remark("store_tensors", "stored by TMA, while the block goes on", op.span)
     return None
+
+
+def _behind_loop(kernel: Kernel, cfg: Cfg, block: Block, store: Op, value: Value,
+                 infos: axis_info.Infos) -> list[Op]:
+    """Stores to shared memory, not placed yet, of the tiles that the stored one is computed from,
+    loaded behind the product's loop: TMA can bring them there while the loop ends (`pipeline`)."""
+    loops = [loop for loop in cfg.loops if any(op.name == "wgmma" for op in loop.ops())
+             and [to for _, to in loop.exits] == [block]]
+    known, found = known_signs(kernel, cfg, block), []
+    inside = slices(kernel, block, store, value, (), stored=False).inside if loops else ()
+    for load in [op for op in block.ops if op in inside and op.name == "load"]:
+        t, e = load.result.type, scalar(load.result.type)
+        if not isinstance(t, Tile) or t.shape != value.type.shape:
+            continue
+        strip = recognize(load, e.bytes, Affinity(signs=known), None, infos)
+        if isinstance(strip, str) or not forward(strip, known):
+            continue
+        swizzle = next((s for s in (128, 64, 32) if t.shape[strip.axes[0]] * e.bytes >= s), None)
+        if swizzle is not None and t.shape[strip.axes[1]] <= MOST_BOX:
+            layout = tensor_core(t.shape, strip.axes, e.bytes, swizzle)
+            buffer = make_op("alloc_shared", [], Buffer(e, t.shape, 1, layout), span=load.span,
+                             pinned=True, behind=True)
+            buffer.result.name = "beside"
+            found.append(make_op("shared_store", [buffer.result, load.result], span=load.span))
+    return found
+
+
+def _through_memory(kernel: Kernel, block: Block, stores: list[Op]) -> None:
+    """Let tiles go through shared memory between their loads and what reads them."""
+    for store in stores:
+        buffer, value = store.operands
+        back = make_op("shared_load", [buffer], value.type, span=store.span)
+        back.result.name = value.name
+        assert buffer.op is not None and value.op is not None
+        kernel.entry.ops.insert(0, buffer.op)
+        kernel.replace({value: back.result})
+        at = block.ops.index(value.op) + 1
+        block.ops[at:at] = [store, back]
 
 
 def _ring(kernel: Kernel) -> int:

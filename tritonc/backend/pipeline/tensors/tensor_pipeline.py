@@ -153,9 +153,11 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
     rewrite = TensorRewrite(kernel, staged, part, channels, stages, distance)
     followers: list[RegionRewrite] = []
     if ring is not None:
-        followers, fixed, fixed_stages = ring
-        rewrite = whole = RegionRewrite(kernel, staged, part, [*channels, *fixed], stages, 0)
+        followers, fixed, fixed_stages, behind = ring
+        every = [*channels, *fixed, *behind]
+        rewrite = whole = RegionRewrite(kernel, staged, part, every, stages, 0)
         rewrite.followers, rewrite.fixed, rewrite.fixed_stages = followers, fixed, fixed_stages
+        rewrite.behind = behind
         rewrite.shares = range(len(groups))
         whole.single = [len(groups) - 1] if staged.single else ()
         rewrite.outer = staged.loop.parent  # whose first turn is known to come
@@ -177,6 +179,10 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
     rewrite.run()
     context.remark("pipeline", "loop pipelined: TMA loads run "
                    f"{distance} iteration{'s' * (distance > 1)} ahead", boxes[0].load.span)
+    for one in rewrite.behind:
+        assert one.load is not None
+        context.remark("pipeline", "loaded by the producer warp while the loop before it ends",
+                       one.load.span)
     for one in (*rewrite.fixed, *channels):
         if one.load is not None and (one.boxes is None or one in rewrite.fixed):
             context.remark("pipeline", "loaded by the producer warp before the loop that reads it"
@@ -217,33 +223,36 @@ def _stages(kernel: Kernel, staged: StagedLoop, context: Context, groups: list[l
 
 def _region(kernel: Kernel, staged: StagedLoop, others: Sequence[StagedLoop],
             infos: axis_info.Infos, groups: list[list[int]], boxes: list[Boxes], place: Block,
-            target: Target, loads: bool) -> tuple[list[RegionRewrite], list[Channel], int] | None:
+            target: Target, loads: bool
+            ) -> tuple[list[RegionRewrite], list[Channel], int, list[Channel]] | None:
     """If a ring can go on behind `place`, whose copies one thread makes, and it fits: the loops
-    behind that it serves, and what is fixed in all of them, with the stages of that."""
+    behind that it serves, what is fixed in all of them, with the stages of that, and what is read
+    behind the loop."""
     cfg, room = Cfg(kernel), target.shared_per_block - LEFT
     again = staged.preheader in cfg.innermost
     followers, rings = _followers(kernel, staged, others, infos, groups, place)
     staged.beside = sum(buffer_of(v).stage_bytes for ring in rings[len(groups):] for v in ring)
     loops = [staged, *(later.staged for later in followers)]
     fixed = _fixed(kernel, staged, loops[1:], infos) if again else []
-    every = [*boxes, *(one.boxes for some in (fixed, *(later.channels for later in followers))
-                       for one in some if one.boxes is not None)]
+    behind = _behind(kernel, staged, infos) if again and not (fixed or followers) else []
+    brought = (fixed, behind, *(later.channels for later in followers))
+    every = [*boxes, *(one.boxes for some in brought for one in some if one.boxes is not None)]
     if not (again or followers or loads or len(groups) == 1 or not fed(staged.body)) \
             or not bring_up([v for one in every for v in one.strip.map_values()], place, cfg):
         return None
-    behind = region(kernel, loops, place, every)
+    blocks = region(kernel, loops, place, every)
     buffers = {allocation(store.operands[0])[0] for store in (
         *(one.store for one in fixed), *(store for later in loops[1:] for store in later.stores))}
-    beside = needed_beside(kernel, behind, staged, buffers)
+    beside = needed_beside(kernel, blocks, staged, buffers)
     wanted = (PRODUCER_STAGES if len(rings) == 1 and staged.stage_bytes < LARGE_STAGE
               else RELEASED_STAGES)
-    if not behind or stages_that_fit(staged, room - beside) < wanted:
+    if not blocks or stages_that_fit(staged, room - beside) < wanted:
         return None
     twice = TensorRewrite.bytes(one.store for one in fixed)
     if stages_that_fit(staged, room - beside - twice) < wanted:
         twice = 0
     staged.exchange += beside + twice
-    return followers, fixed, 2 if twice else 1
+    return followers, fixed, 2 if twice else 1, behind
 
 
 def _channels(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos, place: Block
@@ -332,6 +341,24 @@ def _fixed(kernel: Kernel, staged: StagedLoop, later: list[StagedLoop], infos: a
                 and not one.strip.moving(staged.preheader, cfg) \
                 and not _stored_before(kernel, cfg, staged, [one.load]):
             found.append(Channel(store, Means.BOXES, one.load, one))
+    return found
+
+
+def _behind(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos) -> list[Channel]:
+    """What the block behind the loop loads by boxes to read it from shared memory."""
+    cfg, users = Cfg(kernel), buffer_users(kernel)
+    known = known_signs(kernel, cfg, staged.exit)
+    found = []
+    for store in [op for op in staged.exit.ops if op.name == "shared_store"]:
+        root, load = allocation(store.operands[0])[0], source_load(store)
+        if not root.attributes.get("behind") or load is None or any(
+                op not in staged.exit.ops for op in users[root]):
+            continue
+        one = _recognize(store, Affinity(signs=known), None, infos)
+        if not isinstance(one, str) and forward(one.strip, known) \
+                and not one.strip.moving(staged.preheader, cfg) \
+                and not _stored_before(kernel, cfg, staged, [load]):
+            found.append(Channel(store, Means.BOXES, load, one))
     return found
 
 

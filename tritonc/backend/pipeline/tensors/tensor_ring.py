@@ -43,6 +43,7 @@ class TensorRewrite(Rewrite):
     filled: Value  # whether they are
     fixed: Sequence[Channel] = ()  # of what all iterations read, at the end of `channels`
     fixed_stages = 1
+    behind: Sequence[Channel] = ()  # of what the block behind the loop reads, likewise
     warm_fixed: Sequence[Channel] = ()  # as `fixed`, if a warm start brings it too
 
     def prologue(self) -> dict[Value, Value]:
@@ -60,6 +61,9 @@ class TensorRewrite(Rewrite):
         if self.fixed:
             for rings, name in ((self.rings, "ring"), (self.released, "released")):
                 rings.append(self.new_ring(name, self.fixed_stages))
+        if self.behind:
+            for rings, name in ((self.rings, "ring"), (self.released, "released")):
+                rings.append(self.new_ring(name, 1))
         before = self.describe(claimed)
         at = len(staged.preheader.ops) - 1
         staged.preheader.ops[-1:-1] = before

@@ -21,7 +21,7 @@ from tritonc.backend.dots.raw_operands import added_loads, computed_operand, is_
 from tritonc.backend.dots.select_dots import wants_halves
 from tritonc.backend.dots.share_repeats import Runs
 from tritonc.backend.dots.together import chained
-from tritonc.backend.dots.turn_dots import factors_of_columns
+from tritonc.backend.dots.turn_dots import LEAST_ROWS, MOST_ROWS, factors_of_columns
 from tritonc.backend.layout.layout_choice import ACCESS_BYTES
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
@@ -327,6 +327,15 @@ def joined(dots: list[Feature]) -> list[Feature]:
         return dots
     *rows, _, depth = dots[0].extents
     return [dots[0]._replace(extents=(*rows, sum(dot.extents[-2] for dot in dots), depth))]
+
+
+def swapped(dot: Feature) -> bool:
+    """Whether wgmma computes a dot the other way round (`turn_dots`)."""
+    m, n = dot.extents[-3:-1]
+    return m < LEAST_ROWS or (
+        dot.element == str(TF32) and dot.inner == (True, False)) or (
+        bool(dot.raw[1]) and n >= LEAST_ROWS) or (
+        MOST_ROWS < m > n >= LEAST_ROWS and not any(dot.raw) and not dot.scaled)
 
 
 def places(dot: Feature) -> int:

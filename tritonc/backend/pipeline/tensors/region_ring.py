@@ -238,36 +238,47 @@ class RegionRewrite(TensorRewrite):
                     if old in op.inputs()])
 
     def bring_behind(self) -> None:
-        """Behind the loop, where the last copies of its operands are on their way: what is read
-        there, once the threads have read what the program before it left."""
-        before, ops = self.staged.preheader, self.staged.exit.ops
-        turned = make_op("undef", [], I32).result
-        other, phase = (make_op("xor", [turned, self.number(i)]) for i in (1, 0))
-        before.ops[-1:-1] = [other, phase]
-        stores = [one.store for one in self.behind]
-        opened = [widen(v, 1, self.number(0), 0) for v in (
-            self.rings[-1], self.released[-1], *(store.operands[0] for store in stores))]
-        full, free, *views = (op.result for op in opened)
-        block = Block("")
-        block.ops += opened
-        b = Builder(block, span=self.span)
-        b.insert(make_op("wait_empty", [free, other.result, *views]))
-        b.insert(make_op("expect_full", [full], bytes=self.bytes(stores)))
-        for i, view in enumerate(views, len(self.channels) - len(views)):
-            self.copy(b, i, view, full, self.number(0), None)
-        b.insert(make_op("wait_full", [full, phase.result]))
-        buffers = [store.operands[0] for store in stores]
-        readers = [op for op in ops if op.name == "shared_load" and op.operands[0] in buffers]
-        for op in readers:
-            op.replace_inputs(dict(zip(buffers, views, strict=True)))
-        last = ops.index(readers[-1]) + 1
-        ops.insert(last, make_op("arrive_empty", [free, *views]))
-        at = ops.index(stores[0])
-        ops[at:at] = block.ops
-        self.staged.exit.ops = [op for op in ops if op not in stores]
+        """Behind the loop, where the last copies of its operands are on their way: parts of what is
+        read there, each as soon as the threads have read the part before it in its buffer."""
+        ops, opened = self.staged.exit.ops, list[Op]()
+        own: dict[Value, list[int]] = {}
+        for i, one in enumerate(self.behind, len(self.channels) - len(self.behind)):
+            own.setdefault(one.store.operands[0], []).append(i)
+        for buffer, channels in own.items():
+            views = [widen(v, 1, self.number(0), 0) for v in (*self.beside[buffer], buffer)]
+            full, free, view = (op.result for op in views)
+            phases, copies = self.phases_behind(len(channels)), []
+            for turn, i in enumerate(channels):
+                block, stores = Block(""), [self.channels[i].store]
+                b = Builder(block, span=stores[0].span)
+                b.insert(make_op("wait_empty", [free, phases[1 - turn % 2], view]))
+                b.insert(make_op("expect_full", [full], bytes=self.bytes(stores)))
+                self.copy(b, i, view, full, self.number(0), None)
+                copies.append(block.ops)
+            opened += [*views, *copies[0]]
+            for turn, i in enumerate(channels):
+                at = ops.index(self.channels[i].store)
+                ops[at] = make_op("wait_full", [full, phases[turn % 2]])
+                at = next(at for at, op in enumerate(ops) if op.name == "shared_load"
+                          and op.operands[0] is buffer)
+                ops[at].operands[0] = view
+                ops[at + 1 : at + 1] = [make_op("arrive_empty", [free, view]),
+                                        *(op for one in copies[turn + 1 : turn + 2] for op in one)]
+        at = next(at for at, op in enumerate(ops) if op.name == "wait_full")
+        ops[at:at] = opened
+
+    def phases_behind(self, turns: int) -> tuple[Value, Value]:
+        """Of a buffer that is filled so often behind each run of the loop, the phase when it is
+        filled the first time, and the other one."""
+        if turns % 2 == 0:
+            return self.number(0), self.number(1)
+        before, turned = self.staged.preheader, make_op("undef", [], I32).result
+        same, other = (make_op("xor", [turned, self.number(i)]) for i in range(2))
+        before.ops[-1:-1] = [same, other]
         rewire(self.kernel, Cfg(self.kernel), turned, {
             self.place: self.number(0), self.staged.exit: other.result},
-            [(op, before) for op in (other, phase)])
+            [(same, before), (other, before)])
+        return same.result, other.result
 
     def start_ring(self, ops: list[Op]) -> None:
         super().start_ring(ops)

@@ -33,7 +33,8 @@ from tritonc.analysis.signs import known_signs
 from tritonc.analysis.values import slice_of
 from tritonc.backend.launch.persist import ROWS, counts_programs, rare_programs
 from tritonc.backend.layout.conversion import Shared, plan_of
-from tritonc.backend.pipeline.slices import slices
+from tritonc.backend.layout.lower_conversions import part_type
+from tritonc.backend.pipeline.slices import Slices, slices
 from tritonc.backend.pipeline.staged_loop import buffer_of
 from tritonc.backend.pipeline.tensors.tensor_access import (
     MOST_BOX,
@@ -126,13 +127,13 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
     if (again and not _parted(strip, t.shape)) or not _alone(kernel, cfg, block, op):
         return "other accesses of the program may overlap it"
     room = context.target.shared_per_block - LEFT
-    if persistent and (more := _behind_loop(kernel, cfg, block, op, value, infos)):
-        least = min(BUFFERS, 1 << len(bits)) * size + _ring(kernel)
-        if fits(kernel, room, least + sum(buffer_of(store.operands[0]).bytes for store in more)):
-            _through_memory(kernel, block, more)
     sliced = slices(kernel, block, op, value, bits, stored=True)
     together = slices(kernel, block, op, value, bits, stored=False)
-    at_once = len(together.inside) > len(sliced.inside)
+    beside = _read_behind(kernel, cfg, block, together, bits, infos) if persistent else {}
+    if not fits(kernel, room, sum(buffer_of(v).bytes for some in beside.values() for v in some)
+                + min(BUFFERS, 1 << len(bits)) * size + _ring(kernel)):
+        beside = {}
+    at_once = not beside and len(together.inside) > len(sliced.inside)
     count = 1 << len(bits) if at_once else min(BUFFERS, 1 << len(bits))
     sliced = together if at_once else sliced
     loads = at_once and any(made.name == "load" for made in sliced.inside)
@@ -145,7 +146,8 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
     layout = tensor_core(extents, strip.axes, e.bytes, swizzle)
     allocations = [make_op("alloc_shared", [], Buffer(e, extents, 1, layout), span=op.span,
                            pinned=True) for _ in range(count)]
-    kernel.entry.ops[:0] = allocations
+    kernel.entry.ops[:0] = [*allocations, *(
+        v.op for some in beside.values() for v in some if v.op is not None)]
     buffers = [allocation.result for allocation in allocations]
     for buffer in buffers:
         buffer.name = "leaving"
@@ -161,9 +163,9 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
             b.insert(make_op("store_wait", [], pending=0 if at_once else len(buffers) - 1))
             if again:
                 made.ops[-1].attributes["written"] = True
-        part = value
-        if bits:
-            part = sliced.part(made.ops, number)
+        sliced.begin(made.ops, {(load.result, bits): _through_memory(
+            made, load, some[number % len(some)], bits, number) for load, some in beside.items()})
+        part = sliced.of(value, number)
         writes.append(make_op("shared_store", [buffer, part], span=op.span))
         b.insert(writes[-1])
         if loads:  # or the assembler loads all parts before it computes the first one
@@ -186,42 +188,43 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
     return None
 
 
-def _behind_loop(kernel: Kernel, cfg: Cfg, block: Block, store: Op, value: Value,
-                 infos: axis_info.Infos) -> list[Op]:
-    """Stores to shared memory, not placed yet, of the tiles that the stored one is computed from,
-    loaded behind the product's loop: TMA can bring them there while the loop ends (`pipeline`)."""
-    loops = [loop for loop in cfg.loops if any(op.name == "wgmma" for op in loop.ops())
-             and [to for _, to in loop.exits] == [block]]
-    known, found = known_signs(kernel, cfg, block), []
-    inside = slices(kernel, block, store, value, (), stored=False).inside if loops else ()
-    for load in [op for op in block.ops if op in inside and op.name == "load"]:
-        t, e = load.result.type, scalar(load.result.type)
-        if not isinstance(t, Tile) or t.shape != value.type.shape:
+def _read_behind(kernel: Kernel, cfg: Cfg, block: Block, together: Slices, bits: tuple[int, ...],
+                 infos: axis_info.Infos) -> dict[Op, list[Value]]:
+    """The tiles that the stored one is computed from and that the block loads, right behind the
+    product's loop, with buffers for their parts: TMA can bring them there while the loop ends."""
+    t, known, found = together.value.type, known_signs(kernel, cfg, block), {}
+    assert isinstance(t, Tile)
+    if not bits or all(block not in (to for _, to in loop.exits) or not any(
+            op.name == "wgmma" for op in loop.ops()) for loop in cfg.loops):
+        return {}
+    for load in [op for op in block.ops if op in together.inside and op.name == "load"]:
+        own, e = load.result.type, scalar(load.result.type)
+        if not isinstance(own, Tile) or own.layout != t.layout:
             continue
         strip = recognize(load, e.bytes, Affinity(signs=known), None, infos)
         if isinstance(strip, str) or not forward(strip, known):
             continue
-        swizzle = next((s for s in (128, 64, 32) if t.shape[strip.axes[0]] * e.bytes >= s), None)
-        if swizzle is not None and t.shape[strip.axes[1]] <= MOST_BOX:
-            layout = tensor_core(t.shape, strip.axes, e.bytes, swizzle)
-            buffer = make_op("alloc_shared", [], Buffer(e, t.shape, 1, layout), span=load.span,
-                             pinned=True, behind=True)
-            buffer.result.name = "beside"
-            found.append(make_op("shared_store", [buffer.result, load.result], span=load.span))
+        extents = part_type(own, bits).shape
+        swizzle = next((s for s in (128, 64, 32) if extents[strip.axes[0]] * e.bytes >= s), None)
+        if swizzle is None or extents[strip.axes[1]] > MOST_BOX:
+            continue
+        layout = tensor_core(extents, strip.axes, e.bytes, swizzle)
+        found[load] = [make_op("alloc_shared", [], Buffer(e, extents, 1, layout), span=load.span,
+                               pinned=True, behind=True).result for _ in range(BUFFERS)]
+        for buffer in found[load]:
+            buffer.name = "beside"
     return found
 
 
-def _through_memory(kernel: Kernel, block: Block, stores: list[Op]) -> None:
-    """Let tiles go through shared memory between their loads and what reads them."""
-    for store in stores:
-        buffer, value = store.operands
-        back = make_op("shared_load", [buffer], value.type, span=store.span)
-        back.result.name = value.name
-        assert buffer.op is not None and value.op is not None
-        kernel.entry.ops.insert(0, buffer.op)
-        kernel.replace({value: back.result})
-        at = block.ops.index(value.op) + 1
-        block.ops[at:at] = [store, back]
+def _through_memory(made: Block, load: Op, buffer: Value, bits: tuple[int, ...], index: int
+                    ) -> Value:
+    """A part of what is loaded, by way of a buffer."""
+    t = part_type(load.result.type, bits)
+    part = make_op("tile_part", [load.result], t, bits=bits, index=index)
+    back = make_op("shared_load", [buffer], t, span=load.span)
+    back.result.name = load.result.name
+    made.ops += [part, make_op("shared_store", [buffer, part.result], span=load.span), back]
+    return back.result
 
 
 def _ring(kernel: Kernel) -> int:

@@ -23,6 +23,7 @@ from math import prod
 from tritonc.analysis.affine import Affinity, Iteration
 from tritonc.analysis.aliases import may_alias, pointer_roots, stores_may_reach
 from tritonc.analysis.axis import axis_info
+from tritonc.analysis.linear import number
 from tritonc.analysis.quotients import in_steps
 from tritonc.analysis.signs import Signs, known_signs, loop_order
 from tritonc.backend.dots.together import chained, fed, large
@@ -54,6 +55,7 @@ from tritonc.backend.pipeline.tensors.region_ring import RegionRewrite, needed_b
 from tritonc.backend.pipeline.tensors.roles import registers
 from tritonc.backend.pipeline.tensors.tensor_access import (
     MOST_BOX,
+    Strip,
     available,
     count_rows,
     forward,
@@ -345,20 +347,27 @@ def _fixed(kernel: Kernel, staged: StagedLoop, later: list[StagedLoop], infos: a
 
 
 def _behind(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos) -> list[Channel]:
-    """What the block behind the loop loads by boxes to read it from shared memory."""
-    cfg, users = Cfg(kernel), buffer_users(kernel)
-    known = known_signs(kernel, cfg, staged.exit)
+    """The parts of what the block behind the loop loads to read it from shared memory."""
+    cfg, known = Cfg(kernel), known_signs(kernel, Cfg(kernel), staged.exit)
     found = []
     for store in [op for op in staged.exit.ops if op.name == "shared_store"]:
-        root, load = allocation(store.operands[0])[0], source_load(store)
-        if not root.attributes.get("behind") or load is None or any(
-                op not in staged.exit.ops for op in users[root]):
+        part, root = store.operands[1].op, allocation(store.operands[0])[0]
+        if not root.attributes.get("behind") or part is None:
             continue
-        one = _recognize(store, Affinity(signs=known), None, infos)
-        if not isinstance(one, str) and forward(one.strip, known) \
-                and not one.strip.moving(staged.preheader, cfg) \
-                and not _stored_before(kernel, cfg, staged, [load]):
-            found.append(Channel(store, Means.BOXES, load, one))
+        load = part.operands[0].op if part.name == "tile_part" else part
+        assert load is not None and load.name == "load"
+        strip = recognize(load, buffer_of(root.result).element.bytes, Affinity(signs=known), None,
+                          infos)
+        if isinstance(strip, str) or strip.moving(staged.preheader, cfg) \
+                or _stored_before(kernel, cfg, staged, [load]):
+            return []
+        corner = divmod(sum(bit for i, bit in enumerate(part.attributes.get("bits", ()))
+                            if part.attributes["index"] >> i & 1), shape(load.result.type)[1])
+        strip = replace(strip, starts=tuple(start + number(corner[axis]) for start, axis in zip(
+            strip.starts, strip.axes, strict=True)))
+        boxes = _boxed(load, root.result.type, strip)
+        assert not isinstance(boxes, str)
+        found.append(Channel(store, Means.BOXES, load, boxes))
     return found
 
 
@@ -426,11 +435,16 @@ def _recognize(store: Op, affinity: Affinity, iteration: Iteration | None,
                 or buffer.layout != tensor_row(t.size):
             return "TMA does not support rows of this extent"
         return Boxes(load, buffer.element, strip, 0, (t.size, 1), 1)
-    inner, outer = strip.axes
-    swizzle = next((s for s in (128, 64, 32) if t.shape[inner] * size >= s), None)
-    if swizzle is None or t.shape[outer] > MOST_BOX or buffer.layout != tensor_core(
-            t.shape, (inner, outer), size, swizzle):
+    return _boxed(load, buffer, strip)
+
+
+def _boxed(load: Op, buffer: Buffer, strip: Strip) -> Boxes | str:
+    """The boxes that fill a buffer of two axes; if there are none, why."""
+    (inner, outer), size = strip.axes, buffer.element.bytes
+    swizzle = next((s for s in (128, 64, 32) if buffer.shape[inner] * size >= s), None)
+    if swizzle is None or buffer.shape[outer] > MOST_BOX or buffer.layout != tensor_core(
+            buffer.shape, (inner, outer), size, swizzle):
         return "TMA does not support tiles of these extents in the layout that the product reads"
     columns = swizzle // size
-    return Boxes(load, buffer.element, strip, swizzle, (columns, t.shape[outer]),
-                   t.shape[inner] // columns)
+    return Boxes(load, buffer.element, strip, swizzle, (columns, buffer.shape[outer]),
+                 buffer.shape[inner] // columns)

@@ -53,6 +53,7 @@ class Bindings:
         self._entries: dict[str, Entry] = {}  # of the tuning file, by kernel
         self._sizes: dict[str, list[Entry]] = {}  # and those of all sizes
         self._given_meta: dict[str, int] = {}  # for all kernels
+        self._general_meta: dict[str, int] = {}  # of the entry for all launches, by the cost model
         self.lists: dict[str, Sequence[int]] = {}
         self._bodies: dict[str, tuple[Small | None, Few | None]] = {}  # by kernel
         self._shapes: Callable[[Mapping[str, int]], Module]  # what the cost model looks at
@@ -136,7 +137,18 @@ class Bindings:
                 self.chosen_meta = {"cluster_k": self.chosen.pop("cluster_k")}
         if unbound and not self.chosen:
             self.chosen = choose(unbound, lower, target, known.extents if known is not None else ())
+            self._general_meta = self._narrow(lower)
         return {**given, **self.chosen}
+
+    def _narrow(self, lower: Callable[[Mapping[str, int]], Module]) -> dict[str, int]:
+        """The meta-parameters of a narrow product's entry for all launches."""
+        from tritonc.tune.model.narrow import beside
+
+        try:
+            kernels = lower(self.chosen).kernels
+        except CompileError:
+            return {}
+        return beside(kernels[0], self._target()) if len(kernels) == 1 else {}
 
     def split(self, declared: set[str]) -> dict[str, int]:
         """The values given for tunables, by name: --tune first, then the tuning file, whose first
@@ -161,7 +173,7 @@ class Bindings:
         entry = self._entries.get(kernel.name)
         meta = dict(kernel.attributes.get("meta", {}))  # what the source states
         if entry is None:
-            meta.update(self.chosen_meta)
+            meta.update({**self._general_meta, **self.chosen_meta})
         if entry is not None:
             for name, value in entry.tunables.items():
                 if name in BY_NAME and name not in tunables:

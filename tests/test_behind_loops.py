@@ -3,8 +3,12 @@ them, part by part, while the loop ends."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
-from programs import ROOT, Setting, simulate
+from programs import ROOT, Setting, check, compiled, simulate
+
+from tritonc.driver import compile as compile_
 
 SIZES = (("M", "392"), ("N", "520"), ("K", "136"), ("TM", "128"), ("TK", "64"))
 
@@ -21,3 +25,13 @@ def test_what_an_epilogue_reads_comes_by_tma(path: str, columns: int, parts: int
     ring = [op.name for op in kernel.ops() if op.name in ("wait_empty", "tensor_copy") and any(
         v.op is not None and v.op.operands and v.op.operands[0] in beside for v in op.operands)]
     assert len(beside) == 2 and ring == ["wait_empty", "tensor_copy"] * parts
+
+
+@pytest.mark.parametrize("name", ["copier", "continued"])
+def test_without_a_ring_threads_load_it(name: str) -> None:
+    setting = Setting(ROOT / "bench/ways/products/residual.tc", (*SIZES, ("TN", "128")))
+    (result, data), = compiled(setting, "sm_90a", make=lambda source, options, kinds: compile_(
+        source, replace(options, tune={**options.tune, name: 0}), kinds))
+    assert result.module is not None
+    assert not any(op.attributes.get("behind") for op in result.module.kernels[0].ops())
+    check(result, data)

@@ -55,8 +55,8 @@ def is_record(value: Any) -> bool:
 KINDS: dict[str, Kind] = {
     **dict.fromkeys((
         "amid", "any", "apart", "approximate", "based", "contiguous", "continues", "contract",
-        "ballot", "behind", "early", "exact", "facts", "fenced", "inside", "late", "meets", "minus", "moves",
-        "pairs", "piecewise", "pinned",
+        "ballot", "behind", "early", "exact", "facts", "fenced", "inside", "late", "meets", "minus",
+        "moves", "pairs", "piecewise", "pinned",
         "private", "ragged", "release", "released", "reverse", "rises", "round", "rows", "stored",
         "swapped", "volatile", "waits", "wide", "written"), is_flag),
     **dict.fromkeys(("ahead", "least", "greatest"), is_integer),

@@ -27,8 +27,8 @@ _FREE = frozenset("""
 """.split())  # words of registers, or nothing
 _HALF = frozenset("and or xor".split())  # two of them are one instruction
 _QUOTIENTS = frozenset("sdiv udiv srem urem fdiv".split())
-_LONGER = dict(exp=3.0, exp2=2.0, log=5.0, log2=2.0, tanh=5.0, erf=16.0, sqrt=8.0, rsqrt=4.0,
-               sin=20.0, cos=20.0, reduce=2.0)
+_LONGER = {"exp": 3.0, "exp2": 2.0, "log": 5.0, "log2": 2.0, "tanh": 5.0, "erf": 16.0, "sqrt": 8.0,
+           "sin": 20.0, "cos": 20.0, "reduce": 2.0}
 _QUOTIENT = 9.0
 
 

@@ -14,9 +14,9 @@ from tritonc.ir.types import TF32
 from tritonc.tune.model.features import features, stage_bytes
 from tritonc.tune.model.times import use
 
-# H200, products of halves, old and new: 4096 x 4096 x 1024 by 64 x 64 135 us and 97, 64 x 128 96 and
-# 82, 128 x 64 104 and 83 (98 with all stages, 104 by two warpgroups); 8192 x 1024 x 4096 243 and
-# 201, 176 and 160, 195 and 161; 2048 in cube 60 and 46, 43 and 38, 47 and 38.
+# H200, products of halves, without it and with it: 4096 x 4096 x 1024 by 64 x 64 135 us and 97, by
+# 64 x 128 96 and 82, by 128 x 64 104 and 83 (98 with all stages, 104 by two warpgroups); 8192 x
+# 1024 x 4096 243 and 201, 176 and 160, 195 and 161; 2048 in cube 60 and 46, 43 and 38, 47 and 38.
 STAGES, WARPS, LARGEST = 4, 4, 128 * 64
 
 

@@ -363,9 +363,9 @@ def _behind(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos) -> list[
             return []
         corner = divmod(sum(bit for i, bit in enumerate(part.attributes.get("bits", ()))
                             if part.attributes["index"] >> i & 1), shape(load.result.type)[1])
-        strip = replace(strip, starts=tuple(start + number(corner[axis]) for start, axis in zip(
-            strip.starts, strip.axes, strict=True)))
-        boxes = _boxed(load, root.result.type, strip)
+        first, second = (start + number(corner[axis])
+                         for start, axis in zip(strip.starts, strip.axes, strict=True))
+        boxes = _boxed(load, buffer_of(root.result), replace(strip, starts=(first, second)))
         assert not isinstance(boxes, str)
         found.append(Channel(store, Means.BOXES, load, boxes))
     return found

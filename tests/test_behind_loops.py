@@ -9,6 +9,8 @@ import pytest
 from programs import ROOT, Setting, check, compiled, simulate
 
 from tritonc.driver import compile as compile_
+from tritonc.options import Options
+from tritonc.source import SourceFile
 
 SIZES = (("M", "392"), ("N", "520"), ("K", "136"), ("TM", "128"), ("TK", "64"))
 
@@ -25,6 +27,23 @@ def test_what_an_epilogue_reads_comes_by_tma(path: str, columns: int, parts: int
     ring = [op.name for op in kernel.ops() if op.name in ("wait_empty", "tensor_copy") and any(
         v.op is not None and v.op.operands and v.op.operands[0] in beside for v in op.operands)]
     assert len(beside) == 2 and ring == ["wait_empty", "tensor_copy"] * parts
+
+
+@pytest.mark.parametrize("restrict", [False, True])
+def test_what_may_be_overwritten_is_read_before(restrict: bool) -> None:
+    """Of a residual that may lie where the result goes, all parts; else each when its turn comes."""
+    path = ROOT / "bench/ways/products/residual.tc"
+    text = path.read_text(encoding="utf-8")
+    if restrict:
+        text = text.replace("bfloat16* c,", "bfloat16* restrict c,")
+    values = {"TM": 128, "TN": 256, "TK": 64}
+    result = compile_(SourceFile("p.tc", text), Options(arch="sm_90a", tune=values), ("manifest",))
+    assert result.module is not None and ("restrict" in text) == restrict
+    (block,) = [block for block in result.module.kernels[0].blocks if any(
+        op.name == "tensor_store" for op in block.ops)]
+    names = [op.name for op in block.ops if op.name in ("wait_full", "tensor_store")]
+    assert names == ["wait_full", "tensor_store"] * 4 if restrict else (
+        ["wait_full"] * 4 + ["tensor_store"] * 4)
 
 
 @pytest.mark.parametrize("name", ["copier", "continued"])

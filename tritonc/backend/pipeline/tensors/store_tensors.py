@@ -11,7 +11,9 @@ A result lies in the threads as the matrix instruction left it, in pairs of elem
 through shared memory anyway.  From there TMA brings it to global memory on its own, with
 whole rows and the mask at no cost: the next program's products need not wait for it.  The parts
 are small, so that their buffers fit beside the ring of operands.  What is computed between product
-and store is computed for each part where it is stored (`slices`).
+and store is computed for each part where it is stored (`slices`).  Where that reads another tile
+right behind the product's loop, such as a residual, its parts go through buffers, too, which
+`pipeline` lets the producer warp fill while the loop ends: threads would wait for each part.
 
 Done for large products, in persistent blocks for those of two warpgroups, which would wait for each
 other where threads store.  The store must be an access of a tensor (`tensor_access`) that begins
@@ -48,6 +50,7 @@ from tritonc.backend.pipeline.tensors.warpgroup_stores import send_together
 from tritonc.backend.shared.allocate_shared import fits
 from tritonc.backend.shared.shared_memory import LEFT, allocation
 from tritonc.backend.target.matrix import LARGE
+from tritonc.backend.target.register_limits import MOST_REGISTERS
 from tritonc.backend.target.target import Target
 from tritonc.ir.build import Builder, make_op
 from tritonc.ir.cfg import Cfg, incoming, reached, split_returns
@@ -133,6 +136,10 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
     if not fits(kernel, room, sum(buffer_of(v).bytes for some in beside.values() for v in some)
                 + min(BUFFERS, 1 << len(bits)) * size + _ring(kernel)):
         beside = {}
+    before = not beside.keys() <= sliced.inside  # they may read what the first part overwrites
+    if before and t.layout.registers * (1 + sum(
+            scalar(load.result.type).bytes for load in beside) / 4) > MOST_REGISTERS:
+        beside = {}
     at_once = not beside and len(together.inside) > len(sliced.inside)
     count = 1 << len(bits) if at_once else min(BUFFERS, 1 << len(bits))
     sliced = together if at_once else sliced
@@ -157,14 +164,19 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
     starts = [b.value("add", v, outside[i]) if i in outside else v for i, v in enumerate(starts)]
     writes: list[Op] = []
     sends: list[Op] = []
+
+    def bring(number: int) -> dict[tuple[Value, tuple[int, ...]], Value]:
+        return {(load.result, bits): _through_memory(
+            made, load, some[number % len(some)], bits, number) for load, some in beside.items()}
+
+    read = [*map(bring, range(1 << len(bits)))] if before else []
     for number in range(1 << len(bits)):
         buffer = buffers[number % len(buffers)]
         if not (at_once and number):
             b.insert(make_op("store_wait", [], pending=0 if at_once else len(buffers) - 1))
             if again:
                 made.ops[-1].attributes["written"] = True
-        sliced.begin(made.ops, {(load.result, bits): _through_memory(
-            made, load, some[number % len(some)], bits, number) for load, some in beside.items()})
+        sliced.begin(made.ops, read[number] if before else bring(number))
         part = sliced.of(value, number)
         writes.append(make_op("shared_store", [buffer, part], span=op.span))
         b.insert(writes[-1])

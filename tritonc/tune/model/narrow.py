@@ -7,10 +7,11 @@ programs want; those have entries of their own.
 
 from __future__ import annotations
 
+from tritonc.analysis.values import slice_of
 from tritonc.backend.dots.together import chained
 from tritonc.backend.target.target import Target
 from tritonc.ir.core import Kernel
-from tritonc.ir.types import TF32
+from tritonc.ir.types import TF32, shape
 from tritonc.tune.model.features import features, stage_bytes
 from tritonc.tune.model.times import use
 
@@ -25,6 +26,11 @@ def beside(kernel: Kernel, target: Target) -> dict[str, int]:
     dots = [f for f in features(kernel) if f.kind == "dot"]
     if len(dots) != 1 or any(map(chained, kernel.blocks)) or "wgmma" not in target.features:
         return {}
+    products = [op for op in kernel.ops() if op.name == "dot"]
+    loads = [op for op in slice_of([v for op in products for v in op.operands[:2]], masks=False)
+             if op.name == "load" and shape(op.result.type)]
+    if any(op.name == "load" for op in slice_of([op.operands[0] for op in loads], masks=False)):
+        return {}  # rows that are gathered were not measured
     (dot,), (*batch, m, n, _) = dots, dots[0].extents
     one = use(dot, target)
     if (batch or one.kind != "wgmma" or m * n > LARGEST or min(m, n) < 64 or dot.computed

@@ -31,7 +31,7 @@ def test_what_an_epilogue_reads_comes_by_tma(path: str, columns: int, parts: int
 
 @pytest.mark.parametrize("restrict", [False, True])
 def test_what_may_be_overwritten_is_read_before(restrict: bool) -> None:
-    """Of a residual that may lie where the result goes, all parts; else each when its turn comes."""
+    """Of a residual that may lie where the result goes, all parts; else each in its turn."""
     path = ROOT / "bench/ways/products/residual.tc"
     text = path.read_text(encoding="utf-8")
     if restrict:

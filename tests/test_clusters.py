@@ -24,11 +24,7 @@ from tritonc.launch.hosts.header import header
 from tritonc.launch.hosts.products import Settings, make
 from tritonc.launch.interpreter import launch
 from tritonc.launch.python.kernel import Module
-from tritonc.launch.run_problems import (
-    launch_compiled,
-    read_problems,
-    with_defines,
-)
+from tritonc.launch.run_problems import launch_compiled, read_problems, with_defines
 from tritonc.options import Options
 from tritonc.source import CompileError, Diagnostics, SourceFile
 

@@ -38,6 +38,39 @@ def test_simulated_with_warps(number: int) -> None:
     simulate(way(number), "sm_80")
 
 
+@pytest.mark.parametrize("number, rows, columns, depth", [
+    (1, 16, 32, 64), (2, 32, 32, 64), (3, 16, 64, 64), (3, 32, 128, 32), (4, 32, 64, 64),
+    (5, 16, 64, 64), (5, 32, 128, 32), (7, 16, 32, 64), (8, 16, 64, 64), (8, 32, 128, 32)])
+def test_fragments_are_computed_where_they_are_read(number: int, rows: int, columns: int, depth: int
+                                                    ) -> None:
+    """No operand that threads compute for mma.sync goes back to shared memory."""
+    values = {"WAY": number, "TM": rows, "TN": columns, "TK": depth}
+    setting = Setting(PATH, tuple((name, str(value)) for name, value in values.items()))
+    for result in simulate(setting, "sm_80"):
+        assert result.module is not None
+        loops = [[op.name for op in block.ops] for block in result.module.kernels[0].blocks
+                 if any(op.name == "mma_dot" for op in block.ops)]
+        assert any(names.count("async_copy") == 2 and names.count("barrier") == 1
+                   and "shared_store" not in names for names in loops)
+
+
+@pytest.mark.parametrize("target, keys", [("sm_80", 50), ("sm_90a", 52), ("sm_80", 52)])
+def test_a_cache_of_bytes_is_converted_in_fragments(target: str, keys: int) -> None:
+    """Three barriers a step: what has been copied is there, the maximum, the weights."""
+    (result,) = simulate(Setting(ROOT / "bench" / "suite" / "decode_int8.tc", (
+        ("T", str(keys)), ("TN", "16"))), target)
+    assert result.module is not None
+    loops = [block.ops for block in result.module.kernels[0].blocks
+             if sum(op.name == "mma_dot" for op in block.ops) == 2
+             and any(op.name == "async_copy" for op in block.ops)]
+    assert loops
+    for ops in loops:
+        assert sum(op.name == "barrier" for op in ops) == 3
+        dots = [op for op in ops if op.name == "mma_dot"]
+        assert all(dot.operands[1].op is not None and dot.operands[1].op.name == "convert_layout"
+                   for dot in dots)
+
+
 @pytest.mark.parametrize("number", range(9))
 def test_a_warp_of_its_own_makes_the_copies(number: int, tmp_path: Path, thorough: bool) -> None:
     """Whatever is computed, boxes bring all operands; products stay in flight meanwhile."""

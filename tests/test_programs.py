@@ -11,16 +11,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from programs import (
-    PROGRAMS,
-    PTXAS,
-    TARGETS,
-    Setting,
-    interpret,
-    ptxas,
-    settings,
-    simulate,
-)
+from programs import PROGRAMS, PTXAS, TARGETS, Setting, interpret, ptxas, settings, simulate
 
 from tritonc.launch.run_problems import run_problems
 from tritonc.options import NATIVE

@@ -138,7 +138,20 @@ class Bindings:
         if unbound and not self.chosen:
             self.chosen = choose(unbound, lower, target, known.extents if known is not None else ())
             self.general_meta = self._narrow(lower)
+        self._tell_refused(diagnostics)
         return {**given, **self.chosen}
+
+    def _tell_refused(self, diagnostics: Diagnostics) -> None:
+        """A warning where the program is right for the chosen values only, as where a mask has the
+        shape of another axis by chance; conditions of its own are meant."""
+        wrong = [(binding, error) for binding, error in self.refused
+                 if error.name == "shape-mismatch"]
+        if wrong and not any(binding.items() <= self.chosen.items() for binding, _ in wrong):
+            binding, error = wrong[0]
+            values = ", ".join(f"{name} = {value}" for name, value in binding.items())
+            diagnostics.warning("tunable-refused", error.span, f"with {values} this is an error: "
+                                f"{error.message}", *error.notes, Note("the lists of the tunables "
+                                "have these values; static_assert excludes some"))
 
     def _narrow(self, lower: Callable[[Mapping[str, int]], Module]) -> dict[str, int]:
         """The meta-parameters of a narrow product's entry for all launches."""

@@ -8,7 +8,7 @@ import numpy as np
 from simt import Machine
 from sketch import Program
 
-from tritonc.backend import llvm
+from tritonc.backend import assemble, llvm
 from tritonc.backend.target.target import find
 from tritonc.interp.memory import Memory
 from tritonc.ir.numeric.formats import memory_dtype, to_memory
@@ -44,4 +44,4 @@ def launch(program: Program, target: str = "sm_80", kind: type[Machine] = Machin
 
 def ptx(program: Program, target: str, **options: Any) -> str:
     made = Options(**options)
-    return llvm.assemble(llvm.emit(program.module, find(target), made), find(target), made)
+    return assemble.assemble(llvm.emit(program.module, find(target), made), find(target), made)

@@ -17,16 +17,7 @@ import numpy as np
 from simt_functions import CALLS, FLOATS, numpy_type, raw, unraw
 from simt_functions import asm as run_asm
 from simt_text import closing, split, typed
-from simt_values import (
-    BINARY,
-    COMPARE,
-    Lanes,
-    cast,
-    element_types,
-    merge,
-    signed,
-    size_of,
-)
+from simt_values import BINARY, COMPARE, Lanes, cast, element_types, merge, signed, size_of
 
 from tritonc.interp.memory import Memory
 

@@ -13,13 +13,7 @@ import numpy as np
 from tritonc.backend.target.matrix import INSTRUCTIONS
 from tritonc.ir.layouts.fragment import a_fragment, accumulator_fragment, b_fragment
 from tritonc.ir.layouts.layout import Layout
-from tritonc.ir.numeric.formats import (
-    add_to_odd,
-    from_memory,
-    round_to,
-    round_to_tf32,
-    to_memory,
-)
+from tritonc.ir.numeric.formats import add_to_odd, from_memory, round_to, round_to_tf32, to_memory
 from tritonc.ir.types import BF16, F8E4M3, F8E5M2, F16
 
 FLOATS = ("half", "bfloat", "float", "double")

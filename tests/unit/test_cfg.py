@@ -7,13 +7,7 @@ import random
 import pytest
 
 from tritonc.ir.build import Builder
-from tritonc.ir.cfg import (
-    Cfg,
-    incoming,
-    merge_edges,
-    remove_unreachable,
-    split_edge,
-)
+from tritonc.ir.cfg import Cfg, incoming, merge_edges, remove_unreachable, split_edge
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, ParameterInfo, Value
 from tritonc.ir.types import I1, I32

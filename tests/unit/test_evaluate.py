@@ -94,6 +94,7 @@ def test_syntax_errors_are_located(text: str) -> None:
 def test_errors_stand_at_the_part_that_is_wrong() -> None:
     unknown = message("1 + zeroes(3)")
     assert unknown == "p.tc:1:5: 'zeroes' is not defined here; did you mean 'zeros'?"
+    assert message("1 + sum(3)") == "p.tc:1:5: 'sum' is not defined here; did you mean 'np.sum'?"
     assert message("3 * np.nosuch(1)") == "p.tc:1:5: np.nosuch is not available here"
     assert message("2 + (1 // 0)").startswith("p.tc:1:6: ")
 

@@ -8,13 +8,7 @@ from pathlib import Path
 import pytest
 from sema_programs import diagnose
 
-from tritonc.frontend.foreign import (
-    FOREIGN,
-    FOREIGN_TYPES,
-    UNSUPPORTED_WORDS,
-    VOCABULARY,
-    plain,
-)
+from tritonc.frontend.foreign import FOREIGN, FOREIGN_TYPES, UNSUPPORTED_WORDS, VOCABULARY, plain
 from tritonc.sema.builtins.table import find, names
 
 # Names of functions that a replacement calls.
@@ -29,7 +23,8 @@ def test_a_foreign_name_says_what_to_write(name: str) -> None:
     (found, *_) = diagnose(f"kernel void k(float* p) {{ {name}(p); }}")
     assert found.name in ("undeclared-name", "syntax-error")
     if found.name == "undeclared-name":
-        assert [n.message for n in found.notes] == [plain(FOREIGN[name])]
+        assert [n.message.removeprefix("write ").replace("leave it out", "nothing", 1)
+                for n in found.notes] == [plain(FOREIGN[name])]
         assert found.suggestion is None
 
 
@@ -37,6 +32,13 @@ def test_a_foreign_name_says_what_to_write(name: str) -> None:
 def test_what_it_says_exists(name: str) -> None:
     called = {c for code in re.findall("`([^`]*)`", FOREIGN[name]) for c in _CALL.findall(code)}
     assert called - _WORDS <= set(names())
+
+
+def test_a_note_is_a_sentence() -> None:
+    for name, text in (("__sinf", "write sin(x)"), ("curand_init", "leave it out: 'rand("),
+                       ("tl.load", "'*p' loads, and so does")):
+        (found, *_) = diagnose(f"kernel void k(float* p) {{ {name}(p); }}")
+        assert any(text in note.message for note in found.notes), found
 
 
 def test_a_name_stands_in_one_table() -> None:

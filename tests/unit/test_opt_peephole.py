@@ -21,18 +21,7 @@ from rewriting import (
 
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.syntax.text import print_kernel
-from tritonc.ir.types import (
-    F8E5M2,
-    F16,
-    F32,
-    I1,
-    I8,
-    I16,
-    I32,
-    I64,
-    TF32,
-    Tile,
-)
+from tritonc.ir.types import F8E5M2, F16, F32, I1, I8, I16, I32, I64, TF32, Tile
 from tritonc.opt.dce import dce
 from tritonc.opt.peephole import (
     ANY,
@@ -278,6 +267,9 @@ SAMPLES: list[tuple[Any, Any, str | None]] = [
      "False"),
     (predicates.condition_with_its_predicate, lambda e: e.or_(e.c, both(e, "cmpp", e.c)[0]), "c"),
     (predicates.predicates_of_not, lambda e: selected(e, both(e, "cmpp", e.inverse(e.c))),
+     "select(cmpp.1(c), a, b); select(cmpp.0(c), a, b)"),
+    (predicates.predicates_of_predicate,
+     lambda e: selected(e, both(e, "cmpp", both(e, "cmpp", e.c)[1])),
      "select(cmpp.1(c), a, b); select(cmpp.0(c), a, b)"),
     (predicates.predicates_of_constant,
      lambda e: selected(e, both(e, "cmpp", e.const(True, e.c.type))), "a; b"),

@@ -307,6 +307,15 @@ def test_notes_show_the_bracket_on_another_line() -> None:
     assert error.notes == ()
 
 
+def test_loops_of_other_languages() -> None:
+    for head in ("int k in range(4)", "auto k : x"):
+        (error,) = errors(f"void f() {{ for ({head}) {{ }} }}")
+        assert [note.message for note in error.notes] == [
+            "a loop counts, as in 'for (int i = 0; i < n; i++)'"]
+    (error,) = errors("void f() { x = a ? b; }")
+    assert error.notes == ()
+
+
 def test_suggestion_of_a_type() -> None:
     (error,) = errors("void f() { dobule x; }")
     assert (error.name, error.suggestion) == ("unknown-type", "double")

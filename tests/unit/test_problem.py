@@ -72,6 +72,7 @@ BASE = "//! range: 1\n//! arg: y = zeros(1)\n//! expect: y = 1\n"
 
 @pytest.mark.parametrize("line, place, text", [
     ("hello", "4:5", "`key: value`"),
+    ("x = rand(4)", "4:5", "such as `arg: x = rand(4)`"),
     ("sise: N = 1", "4:5", "did you mean 'size'"),
     ("size:", "4:5", "has no value"),
     ("size: N", "4:11", "`NAME = EXPRESSION`"),

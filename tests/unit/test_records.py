@@ -114,6 +114,38 @@ def test_the_rest_of_the_protocol() -> None:
             assert (number, text) == (1, "x")
 
 
+def test_fields_are_as_dataclasses_makes_them() -> None:
+    def made(dataclass: Any) -> list[Any]:
+        @dataclass
+        class First:
+            a: int
+            b: list[int] = field(default_factory=list)
+            c: int = field(default=3, repr=False)
+
+        class Without(First):
+            """Decorated by nothing."""
+
+        @dataclass
+        class Second(Without):
+            c: int
+            d: str = field(init=False)
+
+        @dataclass(slots=True)
+        class Third(First):
+            e: int = 5
+
+        return [First, Without, Second, Third]
+
+    for ours, theirs in zip(made(records.dataclass), made(dataclasses.dataclass), strict=True):
+        assert list(map(repr, dataclasses.fields(ours))) == list(
+            map(repr, dataclasses.fields(theirs)))
+        assert ours.__match_args__ == theirs.__match_args__
+        assert [name for name in "abcde" if hasattr(ours, name)] == [
+            name for name in "abcde" if hasattr(theirs, name)]
+        assert dataclasses.asdict(ours(1, [2])) == dataclasses.asdict(theirs(1, [2])) if (
+            ours.__name__ != "Second") else dataclasses.is_dataclass(ours)
+
+
 def test_named_tuples() -> None:
     one = Pair(1)
     assert one == (1, ()) == Pair(b=(), a=1) and one.both == 1 and hash(one) == hash((1, ()))

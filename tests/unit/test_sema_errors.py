@@ -219,7 +219,9 @@ FILES = [
     ("void unused(int* p) { *p = ~nothing_such; } kernel void k(int* p) { *p = 1; }",
      "undeclared-name", "'nothing_such'"),
     ("~kernel int k(int* p) { return 1; }", "kernel-signature", "kernel 'k' must be void"),
-    ("kernel void k(int ~p[4]) { }", "kernel-signature", "is the tile int[4]"),
+    ("kernel void k(int ~p[4]) { }", "kernel-signature",
+     "is a tile of int; a launch passes only scalars and pointers, as in 'int* p'"),
+    ("kernel void k(int n, float ~p[n]) { }", "kernel-signature", "is a tile of float"),
     ("~int f() { return 1; }", "no-kernel", "there is no kernel here"),
     ("tunable int ~TM; kernel void k(int* p) { *p = TM; }", "unbound-tunable", "--tune TM="),
     ("~tunable float TM = {1}; kernel void k(int* p) { *p = 1; }", "tunable-type", "is float"),
@@ -321,6 +323,8 @@ def test_several_mistakes_in_one_run() -> None:
     ("int t[3] = 0 .. 3;", "a range is written 'a ... b'"),
     ("assert(n && \"text\");", "the text of assert is its second argument"),
     ("@(x > 0) { @(rm > 1) x = 1; }", "it is under this predicate, bool[64, 32]"),
+    ("float a[4][16]; a[0] = 0; a[1] = 0; a[2] = 0; a[3] = 0; float v[4, 16] = a + 1;",
+     "a tile of 2 axes is float[4, 16]"),
 ])
 def test_notes_tell_what_is_meant(text: str, note: str) -> None:
     (found,) = diagnose(HEAD + text + " }")

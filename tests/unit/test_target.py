@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from tritonc import driver
-from tritonc.backend import llvm
-from tritonc.backend.emit.module import DATA_LAYOUT
+from tritonc.backend import assemble
 from tritonc.backend.target.matrix import INSTRUCTIONS
 from tritonc.backend.target.target import FEATURES, PTX_VERSIONS, TARGETS, find
 from tritonc.options import Options
@@ -21,8 +20,8 @@ SAMPLES = Path(__file__).parents[2] / "samples"
 @pytest.mark.parametrize("name", TARGETS)
 def test_llvm_knows_the_target(name: str) -> None:
     target = find(name)
-    assert str(llvm.machine(target, 2).target_data) == DATA_LAYOUT
-    text = llvm.assemble("define ptx_kernel void @k() {\n  ret void\n}\n", target, Options())
+    assert str(assemble.machine(target, 2).target_data) == assemble.DATA_LAYOUT
+    text = assemble.assemble("define ptx_kernel void @k() {\n  ret void\n}\n", target, Options())
     version = f"{target.ptx // 10}.{target.ptx % 10}"
     assert f".version {version}\n.target {name}\n" in text
 
@@ -33,9 +32,9 @@ def test_long_functions_are_left_to_the_assembler(monkeypatch: pytest.MonkeyPatc
                     f"  store volatile i32 %v{i + 1}, ptr %p\n" for i in range(20))
     text = f"define ptx_kernel void @k(ptr %p, i32 %v0) {{\n{lines}  ret void\n}}\n"
     target = find("sm_80")
-    short = llvm.assemble(text, target, Options())
-    monkeypatch.setattr(llvm, "LONGEST_OPTIMIZED", 10)
-    assert llvm.assemble(text, target, Options()) != short
+    short = assemble.assemble(text, target, Options())
+    monkeypatch.setattr(assemble, "LONGEST_OPTIMIZED", 10)
+    assert assemble.assemble(text, target, Options()) != short
 
 
 def test_products_in_flight_are_optimized_however_long(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,7 +42,7 @@ def test_products_in_flight_are_optimized_however_long(monkeypatch: pytest.Monke
     source = SourceFile("m.tc", (SAMPLES / "matmul_bf16.tc").read_text(encoding="utf-8"))
     options = Options(arch="sm_90a")
     short = driver.compile(source, options, ("ptx",)).outputs["ptx"]
-    monkeypatch.setattr(llvm, "LONGEST_OPTIMIZED", 10)
+    monkeypatch.setattr(assemble, "LONGEST_OPTIMIZED", 10)
     assert driver.compile(source, options, ("ptx",)).outputs["ptx"] == short
 
 
@@ -104,3 +103,4 @@ def test_a_missing_feature_is_explained() -> None:
     assert diagnostic.name == "target-lacks-feature"
     assert "sm_90a" in diagnostic.notes[0].message
     find("sm_90a").require("wgmma", None)
+

@@ -8,7 +8,7 @@ Integers are taken as unbounded: an access whose address arithmetic wraps is out
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 
 from tritonc.ir.build import Builder
 from tritonc.ir.core import Value
@@ -32,6 +32,11 @@ class Linear:
             return 0
         return self.terms[0][1] if len(self.terms) == 1 and not self.terms[0][0] else None
 
+    @property
+    def key(self) -> Hashable:
+        """Equal for sums of the same terms, in whatever order."""
+        return frozenset((frozenset(Counter(monomial).items()), n) for monomial, n in self.terms)
+
     def __add__(self, other: Linear) -> Linear:
         return _sum([*self.terms, *other.terms])
 
@@ -48,6 +53,18 @@ class Linear:
         """The same of other values."""
         return Linear(tuple((tuple(mapping.get(v, v) for v in values), n)
                             for values, n in self.terms))
+
+    def substituted(self, mapping: Mapping[Value, Linear]) -> Linear:
+        """The same with polynomials in place of values."""
+        if not any(v in mapping for monomial, _ in self.terms for v in monomial):
+            return self
+        total = Linear()
+        for monomial, n in self.terms:
+            product = number(n)
+            for v in monomial:
+                product = product * mapping.get(v, symbol(v))
+            total = total + product
+        return total
 
     def values(self) -> list[Value]:
         """All values that occur."""

@@ -52,7 +52,7 @@ class LoopTotal:
 
 
 def totals_of(loop: Loop, readers: Readers, scaled: bool = False) -> list[LoopTotal]:
-    """All that a loop with a preheader, a latch and one exit, at its header, combines so that it
+    """All that a regular loop combines so that it
     may combine in another order; `scaled` sums that begin with a constant, too."""
     inside = set(loop.ops())
     return [found for phi in loop.header.phis()
@@ -60,14 +60,13 @@ def totals_of(loop: Loop, readers: Readers, scaled: bool = False) -> list[LoopTo
 
 
 def each_until_none(kernel: Kernel, change: Callable[[Cfg, Loop, Readers], bool]) -> bool:
-    """Change loops of that form as long as there is something to change; whether there was.  The
+    """Change regular loops as long as there is something to change; whether there was.  The
     innermost come first, as outer loops may combine what they come to."""
     changed, again = False, True
     while again:
         cfg, readers = Cfg(kernel), uses(kernel)  # anew, as the graph may have a block more
         again = any(change(cfg, loop, readers)
-                    for loop in sorted(cfg.loops, key=lambda loop: -loop.depth)
-                    if loop.preheader is not None and loop.latch is not None and loop.one_exit)
+                    for loop in sorted(cfg.loops, key=lambda loop: -loop.depth) if loop.regular)
         changed |= again
     return changed
 

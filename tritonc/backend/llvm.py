@@ -1,21 +1,18 @@
-"""The end of the backend: Triton-IR with layouts to LLVM IR, and that to PTX.
+"""The end of the backend: Triton-IR with layouts to LLVM IR, which `assemble` makes PTX.
 
-`emit` is text and needs no library; `assemble` is llvmlite.  Both are functions of their arguments
-alone: no name, path or property of this machine gets into what they give.
+`emit` is text, a function of its arguments alone: no name, path or property of this machine gets
+into what it gives.
 """
 
 from __future__ import annotations
 
-from functools import cache
-from typing import TYPE_CHECKING, Any
-
 from tritonc.analysis.aliases import Roots, pointer_roots
 from tritonc.analysis.values import origin
+from tritonc.backend.assemble import PRODUCTS
 from tritonc.backend.emit import emit_op
 from tritonc.backend.emit.function import FunctionEmitter
 from tritonc.backend.emit.literals import llvm_type
-from tritonc.backend.emit.module import DATA_LAYOUT, TRIPLE, ModuleEmitter
-from tritonc.backend.ptxas_faults import worked_around
+from tritonc.backend.emit.module import ModuleEmitter
 from tritonc.backend.shared.shared_memory import SHARED_ALIGNMENT
 from tritonc.backend.target.target import Target
 from tritonc.ir.core import Kernel, Module, Value
@@ -24,12 +21,8 @@ from tritonc.ir.types import CONSTANT, Pointer, Scalar, element
 from tritonc.options import Options
 from tritonc.source import Note, fail
 
-if TYPE_CHECKING:
-    import llvmlite.binding as llvm
-
 PARAMETER_BYTES, MANY_PARAMETER_BYTES = 4096, 32764  # CUDA programming guide, __global__ functions
 DYNAMIC_SHARED = "dynamic_shared"
-PRODUCTS = "tritonc-products"  # the attribute of a function with products on CUDA cores
 
 
 def emit(module: Module, target: Target, options: Options) -> str:
@@ -144,79 +137,3 @@ def _reached(kernel: Kernel, roots: Roots, effect: str) -> set[Value]:
              if effect in op.effects and op.operands}
     return {*kernel.parameters} if None in found else {
         origin(root, ("assume_multiple",)) for root in found if root is not None}
-
-
-# Lines of a function beyond which LLVM generates code without improving it: its strength reduction
-# takes time quadratic in the length of a chain of integer operations, 3 s for 20,000 lines of one,
-# and in the number of accesses, 3 s for 14,000 lines of a thread that makes 500.
-# The assembler improves the code anyway.  Not so beside products in flight (wgmma): unimproved code
-# copies its sums before they are waited for, which PTX forbids; at best, ptxas serialises all
-# products of the function (C7514).
-LONGEST_OPTIMIZED = 12_000
-
-# ---- LLVM ----------------------------------------------------------------------------------------
-
-
-@cache
-def _library() -> Any:
-    """llvmlite, initialised.  Imported here: it takes 50 ms that most uses can spare."""
-    import llvmlite.binding as llvm
-
-    llvm.initialize_all_targets()
-    llvm.initialize_all_asmprinters()
-    llvm.set_option("tritonc", "--nvptx-short-ptr")  # before a machine is made
-    # Straight-line strength reduction would ask of each pair of candidates whether the flags of
-    # one make it poison: up to nine tenths of the time of code generation.  No value of ours is
-    # poison where it is computed: flags are those that LLVM has proven, and what is reused
-    # dominates its new use.  Without the pass, taps of a filter (depthwise convolution) have 40 %
-    # more instructions, and take a quarter more time.
-    llvm.set_option("tritonc", "--enable-poison-reuse-guard=false")
-    return llvm
-
-
-def machine(target: Target, level: int) -> llvm.TargetMachine:
-    """LLVM's machine for a target."""
-    llvm = _library()
-    made = llvm.Target.from_triple(TRIPLE).create_target_machine(
-        cpu=target.name, features=f"+ptx{target.ptx}", opt=level)
-    assert str(made.target_data) == DATA_LAYOUT
-    return made
-
-
-def assemble(text: str, target: Target, options: Options) -> str:
-    """The PTX of a module of LLVM IR."""
-    llvm = _library()
-    size = max(part.count("\n") for part in text.split("\ndefine "))
-    level = max(options.opt_level, 1) if "wgmma." in text else (
-        options.opt_level if size <= LONGEST_OPTIMIZED else 0)
-    code = machine(target, level)
-    module = llvm.parse_assembly(text)
-    if options.verify_each:
-        module.verify()
-    for function in module.functions if PRODUCTS in text else ():
-        if any(PRODUCTS.encode() in attribute for attribute in function.attributes):
-            # Early CSE, which code generation runs three times, looks at no calls of what may
-            # become a coroutine.  No two of the multiply-adds of a product are equal; to find that
-            # out took a fifth of LLVM's time.
-            function.add_function_attribute("presplitcoroutine")
-    optimize(module, code, options)
-    return worked_around(str(code.emit_assembly(module)), options)
-
-
-def optimize(module: llvm.ModuleRef, code: llvm.TargetMachine, options: Options) -> None:
-    """The passes that pay: the emitter leaves straight-line code without memory.
-
-    Measured on a matrix product of 2000 multiply-adds: parsing 6 ms, these passes 9, code 100 to
-    110 at any level; gvn adds 20 and changes no register, as code generation ends with its own.
-    """
-    llvm = _library()
-    builder = llvm.create_pass_builder(code, llvm.create_pipeline_tuning_options())
-    passes = llvm.create_new_module_pass_manager()
-    passes.add_always_inliner_pass()
-    if options.opt_level:
-        passes.add_instruction_combine_pass()
-        passes.add_simplify_cfg_pass()
-    if options.opt_level > 2:
-        passes.add_new_gvn_pass()
-        passes.add_instruction_combine_pass()
-    passes.run(module, builder)

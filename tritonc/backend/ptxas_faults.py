@@ -20,8 +20,9 @@ def worked_around(ptx: str, options: Options) -> str:
     return ptx
 
 
-HIGH_HALF = re.compile(r"\tmul\.hi\.([su]32) \t(%r\d+), ([^;]+);")
-SUM = re.compile(r"\t(?:add\.s32 \t%r\d+, (%r\d+), (%?\w+)|sub\.s32 \t%r\d+, (%r\d+))")
+# As text: few kernels have any of this, and to compile the expressions takes half a millisecond.
+HIGH_HALF = r"\tmul\.hi\.([su]32) \t(%r\d+), ([^;]+);"
+SUM = r"\t(?:add\.s32 \t%r\d+, (%r\d+), (%?\w+)|sub\.s32 \t%r\d+, (%r\d+))"
 
 
 def separate_high_halves(ptx: str) -> str:
@@ -34,9 +35,9 @@ def separate_high_halves(ptx: str) -> str:
     """
     if "mul.hi." not in ptx:
         return ptx
-    sums = Counter(name for names in SUM.findall(ptx) for name in names)
+    sums = Counter(name for names in re.findall(SUM, ptx) for name in names)
     uses: Counter[tuple[str, str]] = Counter()
-    for kind, name, operands in HIGH_HALF.findall(ptx):
+    for kind, name, operands in re.findall(HIGH_HALF, ptx):
         uses[kind, operands] += sums[name]
 
     def separated(found: re.Match[str]) -> str:
@@ -45,10 +46,10 @@ def separate_high_halves(ptx: str) -> str:
             return found[0]
         return (f"\t{{ .reg .b64 whole; .reg .b32 low; mul.wide.{kind} whole, {operands}; "
                 f"mov.b64 {{low, {name}}}, whole; }}")
-    return HIGH_HALF.sub(separated, ptx)
+    return re.sub(HIGH_HALF, separated, ptx)
 
 
-EXTENT = re.compile(r"\tmov\.u32 \t(%r\d+), (%nctaid\.[xyz]);\n")
+EXTENT = r"\tmov\.u32 \t(%r\d+), (%nctaid\.[xyz]);\n"
 
 
 def read_extents_late(ptx: str) -> str:
@@ -61,7 +62,7 @@ def read_extents_late(ptx: str) -> str:
         return ptx
     functions = re.split(r"(?m)(?=^\.visible \.entry )", ptx)
     for i, text in enumerate(functions):
-        for name, extent in EXTENT.findall(text) if "setmaxnreg" in text else ():
+        for name, extent in re.findall(EXTENT, text) if "setmaxnreg" in text else ():
             at = extent[1:].replace(".", "_")
             use = re.compile(rf"(?m)^\t([^\n]*{name}\b[^\n]*)$")
             text = use.sub(lambda line, name=name, extent=extent, at=at: (

@@ -11,14 +11,17 @@ import click
 
 from tritonc import driver, outputs, stages
 from tritonc.cli import console, output_plan
-from tritonc.cli.decisions import is_shown, plan, tell, time_report, time_trace
 from tritonc.cli.option_table import MESSAGES
+from tritonc.ir.context import Remark
+from tritonc.later import LaterModule
 from tritonc.launch.hosts.products import Settings, kinds_to_compile, make, programs_for
 from tritonc.options import Options
 from tritonc.outputs import STANDARD, as_bytes
 from tritonc.source import CompileError, fail
 from tritonc.spelling import hint
 from tritonc.tune.tuning_file import with_tuning_file
+
+decisions = LaterModule("tritonc.cli.decisions")
 
 
 def compile_command(files: tuple[str, ...], **given: Any) -> int:
@@ -55,7 +58,7 @@ def compile_command(files: tuple[str, ...], **given: Any) -> int:
         written = [f"{target} ({kind})" for kind, target in targets.items()]
         more = (output_plan.rule_file(path, targets, given), given["remarks"], given["time_trace"])
         written += [name for name in more if name not in (None, MESSAGES)]
-        click.echo("\n".join(plan(path, written, options, others, programs)))
+        click.echo("\n".join(decisions.plan(path, written, options, others, programs)))
         return console.SUCCESS
     inputs = [options.tuning] if options.tuning else []  # as they are read
 
@@ -105,7 +108,7 @@ def _compile(path: str, targets: Mapping[str, str], options: Options, others: Se
         wanted = ["i"]
     result = driver.compile(source, options, wanted, language=console.language_of(path, given),
                             dump=_dump, diagnostics=diagnostics, read_file=read_file)
-    shown = (r.diagnostic for r in result.remarks if is_shown(r, given))
+    shown = (r.diagnostic for r in result.remarks if _is_shown(r, given))
     messages.show([*result.diagnostics, *shown])
     settings = Settings(output_plan.stem_of(path), given["embed"], given["prefix"] or "",
                         given["ptxas"], options.line_info)
@@ -130,7 +133,7 @@ def _compile(path: str, targets: Mapping[str, str], options: Options, others: Se
 
         files[given["remarks"]] = render_json(r.diagnostic for r in result.remarks)
     if given["time_trace"]:
-        files[given["time_trace"]] = time_trace(result)
+        files[given["time_trace"]] = decisions.time_trace(result)
     rule = output_plan.rule_file(path, targets, given)
     if rule is not None and rule != STANDARD:
         files[rule] = output_plan.dependency_rule(path, targets, result, given)
@@ -141,10 +144,17 @@ def _compile(path: str, targets: Mapping[str, str], options: Options, others: Se
     if rule == STANDARD:
         _write_standard(output_plan.dependency_rule(path, targets, result, given))
     if options.verbose:
-        tell(result, options, given["ptxas"])
+        decisions.tell(result, options, given["ptxas"])
     if options.time_report:
-        time_report(result)
+        decisions.time_report(result)
     return console.SUCCESS
+
+
+def _is_shown(remark: Remark, given: Mapping[str, Any]) -> bool:
+    """Whether a remark is among the messages: all by --remarks, some by -Rpass."""
+    pattern = given["remarks_missed" if remark.missed else "remarks_done"]
+    return given["remarks"] == MESSAGES or (
+        pattern is not None and pattern.search(remark.pass_name) is not None)
 
 
 def _write_standard(content: str | bytes) -> None:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tritonc import __version__, ptxas
 from tritonc.cli.commandline import FLAGS_VARIABLE
-from tritonc.cli.option_table import MESSAGES
-from tritonc.driver import Result
-from tritonc.ir.context import Remark
 from tritonc.options import Options
+from tritonc.result import Result
 from tritonc.source import CompileError
 
 
@@ -27,13 +25,6 @@ def plan(path: str, written: Sequence[str], options: Options, others: Sequence[s
         yield f"run {program}"
     for name in written:
         yield f"write {name}"
-
-
-def is_shown(remark: Remark, given: Mapping[str, Any]) -> bool:
-    """Whether a remark is among the messages: all by --remarks, some by -Rpass."""
-    pattern = given["remarks_missed" if remark.missed else "remarks_done"]
-    return given["remarks"] == MESSAGES or (
-        pattern is not None and pattern.search(remark.pass_name) is not None)
 
 
 def tell(result: Result, options: Options, ptxas_path: str | None = None) -> None:

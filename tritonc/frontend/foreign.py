@@ -26,7 +26,12 @@ _MODULES = ("tl", "triton", "np", "torch", "math", "libdevice", "wmma", "cg")
 
 def notes(name: str) -> tuple[Note, ...]:
     """What to write for a name of another language."""
-    return (Note(plain(FOREIGN[name])),) if name in FOREIGN else ()
+    if name not in FOREIGN:
+        return ()
+    text = plain(FOREIGN[name])
+    if text.startswith("nothing"):
+        return (Note("leave it out" + text.removeprefix("nothing")),)
+    return (Note(f"write {text}" if _is_code(FOREIGN[name]) else text),)
 
 
 def member(before: str, after: str, called: bool) -> tuple[Note, ...]:
@@ -54,5 +59,9 @@ def plain(text: str) -> str:
     >>> plain("`rotl(x, n)`"), plain("`(half)x` converts")
     ('rotl(x, n)', "'(half)x' converts")
     """
-    alone = text.count("`") == 2 and text[0] == text[-1] == "`"
-    return text.strip("`") if alone else text.replace("`", "'")
+    return text.strip("`") if _is_code(text) else text.replace("`", "'")
+
+
+def _is_code(text: str) -> bool:
+    """Whether there is nothing else than one piece of code."""
+    return text.count("`") == 2 and text[0] == text[-1] == "`"

@@ -200,11 +200,9 @@ def stray_message(text: str, span: Span) -> tuple[str, Span, str]:
     return name, span, f"stray character {point}{more}"
 
 
-_ESCAPE = re.compile(
-    r"""\\(?: (?P<simple>[abefnrtv\\'"?]) | (?P<octal>[0-7]{1,3}) | x(?P<hex>[0-9a-fA-F]+)
-        | u(?P<short>[0-9a-fA-F]{4}) | U(?P<long>[0-9a-fA-F]{8}) ) | (?P<plain>[^\\])""",
-    re.VERBOSE | re.DOTALL,
-)
+_ESCAPE = r"""(?xs)\\(?:
+        (?P<simple>[abefnrtv\\'"?]) | (?P<octal>[0-7]{1,3}) | x(?P<hex>[0-9a-fA-F]+)
+        | u(?P<short>[0-9a-fA-F]{4}) | U(?P<long>[0-9a-fA-F]{8}) ) | (?P<plain>[^\\])"""
 _SIMPLE = dict(zip("abefnrtv\\'\"?", "\a\b\x1b\f\n\r\t\v\\'\"?"))
 
 
@@ -219,9 +217,9 @@ def literal_bytes(text: str) -> bytes:
     if text[0] not in "\"'":
         raise ValueError(f"the prefix of {text[: text.index(text[-1])]}{text[-1]}...{text[-1]} "
                          "has no meaning here; only plain characters exist")
-    body, at, out = text[1:-1], 0, bytearray()
+    body, at, out, escape = text[1:-1], 0, bytearray(), re.compile(_ESCAPE)
     while at < len(body):
-        match = _ESCAPE.match(body, at)
+        match = escape.match(body, at)
         if match is None:
             raise ValueError(f"unknown escape sequence '{body[at : at + 2]}'")
         at = match.end()

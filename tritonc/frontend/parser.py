@@ -16,10 +16,11 @@ It gets one token after the other, as three things need its state:
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from lark import UnexpectedToken
 
-from tritonc.frontend import parser_errors, syntax
+from tritonc.frontend import syntax
 from tritonc.frontend.grammar import (
     ASSIGNMENTS,
     KINDS,
@@ -32,8 +33,13 @@ from tritonc.frontend.parser_actions import Actions
 from tritonc.frontend.parser_brackets import OPENERS, match_brackets
 from tritonc.frontend.parser_types import CONTEXTUAL, QUALIFIER_NAMES, TYPE_WORDS, TypeNames
 from tritonc.lalr import Parse
+from tritonc.later import LaterModule
 from tritonc.source import Diagnostics, Span
 
+if TYPE_CHECKING:
+    from tritonc.frontend.parser_errors import Place
+
+parser_errors = LaterModule("tritonc.frontend.parser_errors")
 MAX_STACK = 800  # symbols on the parser's stack: nested statements, chains of prefix operators
 MAX_DEPTH = 1000  # levels of the syntax tree
 # A statement of fewer tokens cannot reach MAX_DEPTH, as MAX_STACK bounds what is around it.
@@ -259,7 +265,7 @@ class _Driver:
             self.quiet = True
             self.index += 1
 
-    def _insert(self, missing: str, terminal: str, place: parser_errors.Place,
+    def _insert(self, missing: str, terminal: str, place: Place,
                 quiet: bool) -> bool:
         """Go on as if `missing` stood before the current token, if both then fit."""
         if not parser_errors.may_be_missing(place, missing):

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from tritonc.frontend import foreign
 from tritonc.frontend.lexer import Token
+from tritonc.frontend.parser_brackets import OPENER, OPENERS
 from tritonc.frontend.parser_types import CONTEXTUAL, PREDECLARED_TYPES, QUALIFIER_NAMES, TYPE_WORDS
 from tritonc.records import NamedTuple, dataclass
 from tritonc.source import Note, Span
@@ -78,7 +79,7 @@ class Place:
         """The index of the innermost bracket around the place."""
         at = self.index - 1
         while at >= 0:
-            if self.tokens[at].text in ("(", "[", "{"):
+            if self.tokens[at].text in OPENERS:
                 return at
             at = self.partner.get(at, at) - 1
         return None
@@ -204,6 +205,9 @@ def _at_expression(place: Place) -> Problem | None:
         return _string(token)
     if token.text in ("!", "~", "-") and place.previous and place.previous.text == "@":
         return _bare_predicate(token)
+    if token.text == "@":
+        return Problem("'@' begins a statement; a load under a mask is '*?(mask) pointer', and a "
+                       "choice is 'mask ? a : b'", token.span)
     if token.text == "{":
         return Problem("a list in braces initialises a struct or a tunable; assign a scalar, "
                        "which fills the tile", token.span, "unsupported-construct",
@@ -288,8 +292,8 @@ def _expects_type(place: Place) -> bool:
 
 def stray_closer(token: Token) -> Problem:
     """A closing bracket that nothing opened."""
-    opener = {")": "(", "]": "[", "}": "{"}[token.text]
-    return Problem(f"'{token.text}' has no '{opener}' before it", token.span, recovery="drop")
+    return Problem(f"'{token.text}' has no '{OPENER[token.text]}' before it", token.span,
+                   recovery="drop")
 
 
 def may_be_missing(place: Place, missing: str) -> bool:
@@ -324,8 +328,12 @@ def unexpected(place: Place, missing: str | None = None) -> Problem:
 
 
 def _joined_note(place: Place) -> tuple[Note, ...]:
-    """What may be meant: Python's `a if c else b`; or, where '=' cannot assign, a statement that
-    '@' or '*' begins and that was taken for the rest of the one before."""
+    """What may be meant: Python's `a if c else b` or `for k in ...`, C++'s `for (int k : ...)`; or,
+    where '=' cannot assign, a statement that '@' or '*' begins and that was taken for the rest of
+    the one before."""
+    opening = place.open_bracket() or 0
+    if place.token.text in ("in", ":") and place.tokens[opening - 1].text == "for":
+        return (Note("a loop counts, as in 'for (int i = 0; i < n; i++)'"),)
     if place.token.text == "if" and place.after_expression and not place.token.line_start:
         return (Note("a choice is written 'condition ? a : b'"),)
     at = place.index if place.token.text == "=" else 0
@@ -384,13 +392,9 @@ def _expected(place: Place, missing: str | None) -> tuple[str, bool]:
 
 def _opening_note(place: Place, wanted: str) -> tuple[Note, ...]:
     """For a missing `)` or `]`, the bracket that it would close, if that is on another line."""
-    closer = wanted[-2:-1]
-    if closer not in (")", "]"):
-        return ()
     opening = place.open_bracket()
-    if opening is None or place.previous is None:
+    if wanted[-2:-1] not in (")", "]") or opening is None or place.previous is None:
         return ()
     opener = place.tokens[opening]
-    if opener.span.line == place.previous.span.line:
-        return ()
-    return (Note(f"to match this '{opener.text}'", opener.span),)
+    return () if opener.span.line == place.previous.span.line else (
+        Note(f"to match this '{opener.text}'", opener.span),)

@@ -163,10 +163,12 @@ class Struct(Named):
 
 
 class Program(Node):
-    """A whole preprocessed source, in order.  `structs` are all that it defines anywhere."""
+    """A whole preprocessed source, in order.  `structs` are all that it defines anywhere, `macros`
+    the names that were macros at its end."""
 
     items: tuple[Item, ...]
     structs: tuple[Struct, ...] = ()
+    macros: tuple[str, ...] = ()
 
 
 # --- statements -----------------------------------------------------------------------------------

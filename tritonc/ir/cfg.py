@@ -72,6 +72,19 @@ class Loop:
         """The only latch, or None."""
         return self.latches[0] if len(self.latches) == 1 else None
 
+    @property
+    def regular(self) -> bool:
+        """Whether it has the form that `unify_exits` gives: a preheader, one latch, one exit at its
+        header."""
+        return self.preheader is not None and self.latch is not None and self.one_exit
+
+    @property
+    def body(self) -> Block | None:
+        """The one block beside the header of a regular loop, which runs while the header's test is
+        true; None for other loops."""
+        body = self.header.successors[0]
+        return body if self.regular and self.blocks == [self.header, body] else None
+
     def __repr__(self) -> str:
         return f"<loop {self.header.name}, depth {self.depth}>"
 
@@ -152,6 +165,11 @@ class Cfg:
             return False
         first, last = interval[a]
         return first <= interval[b][0] <= last
+
+    def available(self, value: Value, place: Block) -> bool:
+        """Whether the value is there at the end of a block."""
+        home = self.block_of.get(value.op) if value.op is not None else self.order[0]
+        return home is not None and self.dominates(home, place)
 
     # loops
 
@@ -292,13 +310,18 @@ def redirect(source: Block, old: Block, new: Block) -> None:
     terminator.blocks = [new if block is old else block for block in terminator.blocks]
 
 
+def follow(block: Block, old: Block, new: Block) -> None:
+    """Let the phis of a block that came from `old` come from `new`."""
+    for phi in block.phis():
+        phi.blocks = [new if source is old else source for source in phi.blocks]
+
+
 def split_edge(kernel: Kernel, source: Block, target: Block) -> Block:
     """Put a new block on the edge, before `target` in the kernel's list; the phis follow."""
     middle = Block(f"{source.name}.{target.name}")
     middle.ops.append(Op("br", [], blocks=[target], span=source.terminator.span))
     redirect(source, target, middle)
-    for op in target.phis():
-        op.blocks = [middle if block is source else block for block in op.blocks]
+    follow(target, source, middle)
     kernel.blocks.insert(kernel.blocks.index(target), middle)
     return middle
 
@@ -310,8 +333,7 @@ def split(block: Block, at: int, rest: Block) -> None:
     del block.ops[at:]
     rest.ops += moved
     for successor in rest.successors:
-        for phi in successor.phis():
-            phi.blocks = [rest if source is block else source for source in phi.blocks]
+        follow(successor, block, rest)
 
 
 def split_returns(kernel: Kernel) -> bool:

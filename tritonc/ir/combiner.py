@@ -26,7 +26,6 @@ from tritonc.ir.build import Builder
 from tritonc.ir.core import Block, Kernel, Op, ParameterInfo, Value
 from tritonc.ir.ops import OPS
 from tritonc.ir.rules import REDUCTIONS
-from tritonc.ir.syntax.text import print_kernel
 from tritonc.ir.types import I1, Scalar, element
 from tritonc.records import dataclass
 from tritonc.source import CompileError, Diagnostics, SourceFile
@@ -90,6 +89,8 @@ class Combiner:
 def write(parameters: Sequence[Value], ops: Sequence[Op], results: Sequence[Value],
           commutes: bool = False) -> str:
     """The text of a combiner."""
+    from tritonc.ir.syntax.text import print_kernel  # few kernels have combiners
+
     block = Block("entry")
     block.ops = [*ops, Op("ret", [])]
     for at, value in enumerate([*parameters, *(r for op in ops for r in op.results)]):

@@ -288,11 +288,12 @@ _ROWS: list[OpInfo] = [
             "among aligned "
             "ones, from where to where all of them reach, and how many elements at its begin and "
             "end have accesses of their own; `rows`: each aligned one has the guard of any element "
-            "that it brings; `record`: a field of records, see `analysis.records`; `fenced`: the "
-            "assembler is to keep the order of its accesses.",
+            "that it brings; `every`: elements of a run lie so many apart; `record`: a field "
+            "of records, see `analysis.records`; `fenced`: the assembler is to "
+            "keep the order of its accesses.",
             {READ}, optional=("cache", "volatile", "other", "vector", "vector_axis", "alike",
                               "late", "piecewise", "fenced", "moves", "align", "ragged", "any",
-                              "window", "rises", "rows", "record")),
+                              "window", "rises", "rows", "every", "record")),
     _memory("store", "p value", rules.store, "Writes value to p, where the guard holds.  `ragged`: "
             "it may hold for a part of a vector; `inner`: of the elements around this one; "
             "`record` and `fenced` as of load; `late`: made with the next store of these records.",
@@ -340,7 +341,7 @@ _ROWS: list[OpInfo] = [
     OpInfo("dot", ("a", "b", "c"), rules.dot, "Matrix product plus c, batched over leading "
            "axes; c less the product with `minus`.",
            lambda m, op, a, b, c: m.dot(op, a, b, c),
-           optional=("instruction", "registers", "pairs", "contiguous", "inside", "swapped",
+           optional=("instruction", "registers", "neighbours", "contiguous", "inside", "swapped",
                      "inner", "asked", "minus")),
     # hints and checks
     OpInfo("assume_multiple", ("a",), rules.multiple,

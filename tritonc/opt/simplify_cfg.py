@@ -9,7 +9,7 @@ An empty block before a loop's header stays: it is the loop's preheader or its o
 
 from __future__ import annotations
 
-from tritonc.ir.cfg import Cfg, incoming, redirect, remove_unreachable
+from tritonc.ir.cfg import Cfg, follow, incoming, redirect, remove_unreachable
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value
 
@@ -48,9 +48,8 @@ def merge_chains(kernel: Kernel) -> bool:
         for op in phis:
             mapping[op.result] = op.operands[0]
         source.ops[-1:] = block.ops[len(phis):]
-        for successor in dict.fromkeys(source.successors):
-            for op in successor.phis():
-                op.blocks = [source if b is block else b for b in op.blocks]
+        for successor in source.successors:
+            follow(successor, block, source)
         merged[block] = source
     if merged:
         kernel.blocks = [block for block in kernel.blocks if block not in merged]

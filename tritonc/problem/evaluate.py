@@ -253,6 +253,10 @@ class _Evaluator:
             raise Refused("np is a module; name a function of it")
         if node.id in ("int", "float", "bool"):  # for astype
             return {"int": np.int64, "float": np.float64, "bool": np.bool_}[node.id]
+        with suppress(Refused):
+            safe_numpy.member([node.id])
+            raise self.error(node, f"'{node.id}' is not defined here; did you mean "
+                             f"'np.{node.id}'?")
         known = sorted([*self.names, "np"])
         raise Refused(f"'{node.id}' is not defined here; "
                       f"{hint(node.id, known, 'known are ' + ', '.join(known))}")

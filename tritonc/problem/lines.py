@@ -136,7 +136,8 @@ def _open(text: str) -> int:
 def _read_line(text: str, span: Span, number: int, problems: list[Problem]) -> None:
     match = _LINE.match(text)
     if match is None:
-        raise fail("problem-syntax", span, "a line of a problem is `key: value`")
+        data = f", such as `arg: {text}`" if re.match(r"\w+\s*=", text) else ""
+        raise fail("problem-syntax", span, f"a line of a problem is `key: value`{data}")
     key, value = match.group(1), match.group(2).rstrip()
     key_span = Span(span.file, span.start, span.start + len(key))
     at = Span(span.file, span.start + match.start(2), span.start + match.start(2) + len(value))

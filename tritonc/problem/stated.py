@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tritonc.source import SourceFile, Span
 
-_DEFINE = re.compile(r"define:\s*([A-Za-z_]\w*)\s*(?:=\s*(.*))?", re.ASCII)
+_DEFINE = r"(?a)define:\s*([A-Za-z_]\w*)\s*(?:=\s*(.*))?"
 
 
 def stated_lines(source: SourceFile) -> list[tuple[str, Span]]:
@@ -33,7 +33,7 @@ def stated_defines(source: SourceFile, given: Sequence[str]) -> tuple[str, ...]:
     for text, _ in stated_lines(source):
         if text.startswith("kernel:"):
             break
-        match = _DEFINE.fullmatch(text)
+        match = re.fullmatch(_DEFINE, text)
         if match and match[1] not in known and not re.search(
                 rf"^[ \t]*#[ \t]*define[ \t]+{match[1]}\b", source.text, re.MULTILINE):
             found[match[1]] = match[2] if match[2] is not None else "1"

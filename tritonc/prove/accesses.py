@@ -12,9 +12,10 @@ from tritonc.analysis.linear import Linear, number, symbol
 from tritonc.ir.core import ConstantTable, Op
 from tritonc.ir.types import Pointer, element, shape
 from tritonc.prove.certificates import entailed
+from tritonc.prove.claims import Index, Need, Term, symbols_of
 from tritonc.prove.model import Symbol
 from tritonc.prove.points import Points, State
-from tritonc.prove.terms import Index, Need, Term, Terms, symbols_of
+from tritonc.prove.terms import Terms
 from tritonc.records import dataclass
 
 Z3 = "with z3"

@@ -9,7 +9,6 @@ bounded above.  Of an argument that is an array there is a shape, as far as its 
 from __future__ import annotations
 
 import ast
-from collections import Counter
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import field
 from math import lcm
@@ -27,11 +26,6 @@ ELEMENTS = (1 << 31) - 1  # of an argument
 _ORDER = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq)
 Branch = list[Linear]  # facts that hold together
 Split = list[Branch]  # of which one holds
-
-
-def key(poly: Linear) -> Hashable:
-    """Equal for equal polynomials."""
-    return frozenset((frozenset(Counter(m).items()), n) for m, n in poly.terms)
 
 
 class Symbol(Value):
@@ -78,7 +72,7 @@ class Model:
         """A symbol in place of a longer sum of sizes, so that its products stay short."""
         if len(poly.terms) < 3 or any(not isinstance(v, Symbol) or v.own for v in poly.values()):
             return poly
-        place = key(poly)
+        place = poly.key
         if place not in self.names:
             own = Symbol("sum")
             self.names[place] = found = symbol(own)

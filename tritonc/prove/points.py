@@ -16,8 +16,9 @@ from tritonc.ir.cfg import Loop
 from tritonc.ir.core import Block, Op, Value
 from tritonc.ir.types import element, is_int, shape
 from tritonc.prove.certificates import entails
+from tritonc.prove.claims import ONE, Claim, Index, Need, Rule, fits, symbols_of
 from tritonc.prove.model import Symbol, program_facts
-from tritonc.prove.terms import ONE, Claim, Index, Need, Rule, Terms, fits, substituted, symbols_of
+from tritonc.prove.terms import Terms
 from tritonc.records import dataclass
 
 _SPLITS = 2  # cases within cases
@@ -240,7 +241,7 @@ class Points:
             later.facts.append(again)
             for phi, term in terms.items():
                 bits = element(phi.result.type).bits
-                need = fits(substituted(term.poly, {turn: again}), bits)
+                need = fits(term.poly.substituted({turn: again}), bits)
                 later.facts += [need.poly - number(need.low), number(need.high) - need.poly]
             before = len(later.facts) - 1 - 2 * len(terms)
             for rule in stays:
@@ -257,7 +258,7 @@ class Points:
                 needs: tuple[Need, ...]) -> bool:
         """Whether a phi fits its type in the first turn, and in each if it did in those before."""
         bits = element(phi.result.type).bits
-        first = fits(substituted(poly, {turn: Linear()}), bits)
+        first = fits(poly.substituted({turn: Linear()}), bits)
         start = base.copy()
         start.absorb(symbols_of([first.poly]))
         return (all(start.meets(need) for need in needs) and start.meets(first)
@@ -294,6 +295,6 @@ class Points:
         return all(v is turn or not self.terms.varies(symbol(v), loop) for v in symbols_of(polys))
 
     def _moved(self, claim: Claim, mapping: dict[Value, Linear]) -> Claim:
-        needs = tuple(Need(substituted(n.poly, mapping), n.low, n.high, n.value,
-                           tuple(substituted(u, mapping) for u in n.under)) for n in claim.needs)
-        return Claim(substituted(claim.poly, mapping), needs)
+        needs = tuple(Need(n.poly.substituted(mapping), n.low, n.high, n.value,
+                           tuple(u.substituted(mapping) for u in n.under)) for n in claim.needs)
+        return Claim(claim.poly.substituted(mapping), needs)

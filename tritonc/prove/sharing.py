@@ -15,8 +15,9 @@ from tritonc.ir.core import Value
 from tritonc.ir.types import Pointer, element
 from tritonc.prove.accesses import PROVED, UNKNOWN, Z3, Access, Verdict
 from tritonc.prove.certificates import entailed, entails
+from tritonc.prove.claims import ONE
 from tritonc.prove.model import Symbol
-from tritonc.prove.terms import ONE, Terms, substituted
+from tritonc.prove.terms import Terms
 from tritonc.records import dataclass
 
 _CASES = 3  # pairs of indices that are compared within each other
@@ -123,4 +124,4 @@ def _other(poly: Linear, mapping: dict[Value, Linear]) -> Linear:
     for v in poly.values():
         if v not in mapping and isinstance(v, Symbol) and v.own:
             mapping[v] = symbol(Symbol(v.name + "'", own=True))
-    return substituted(poly, mapping)
+    return poly.substituted(mapping)

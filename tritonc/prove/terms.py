@@ -12,100 +12,46 @@ counter * step, as in `analysis.affine`; the counter is a symbol of the loop.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import field, replace
 
 from tritonc.analysis.aliases import pointer_roots
-from tritonc.analysis.facts import Facts
 from tritonc.analysis.linear import Linear, number, symbol
 from tritonc.analysis.values import axes_before, int_of
-from tritonc.ir.cfg import Cfg, Loop, incoming
-from tritonc.ir.core import Kernel, Op, Value
+from tritonc.ir.cfg import incoming
+from tritonc.ir.core import Op, Value
 from tritonc.ir.ops import OPPOSITE
 from tritonc.ir.types import element, is_int, is_pointer, shape
-from tritonc.prove.model import Model, Symbol, key
+from tritonc.prove.claims import (
+    ONE,
+    Branch,
+    Claim,
+    Index,
+    Need,
+    Rule,
+    Term,
+    fits,
+    least,
+    needs_of,
+    sure,
+)
+from tritonc.prove.model import Symbol
+from tritonc.prove.symbols import Symbols
 from tritonc.records import dataclass
 
-Index = tuple[Linear, ...]
-ONE = number(1)
 _MOST_TERMS = 24  # of a polynomial; a longer one is a symbol
 _DEPTH = 5  # of phis within phis
 
 
-@dataclass(frozen=True)
-class Need:
-    """low <= poly <= high, where the polynomials `under` are not negative."""
-
-    poly: Linear
-    low: int
-    high: int
-    value: Value | None = None
-    under: tuple[Linear, ...] = ()
-
-
-@dataclass(frozen=True)
-class Term:
-    """See the top; `base`: the pointer parameter or table that an address counts from."""
-
-    poly: Linear
-    needs: tuple[Need, ...] = ()
-    base: Value | None = None
-
-
-@dataclass(frozen=True)
-class Claim:
-    """poly >= 0, if the needs are met."""
-
-    poly: Linear
-    needs: tuple[Need, ...] = ()
-
-
-Branch = tuple[Claim, ...]  # claims that hold together
-Rule = tuple[Branch, ...]  # of which one holds
-
-
-def substituted(poly: Linear, mapping: dict[Value, Linear]) -> Linear:
-    """The polynomial with polynomials in place of symbols."""
-    if not any(v in mapping for m, _ in poly.terms for v in m):
-        return poly
-    total = Linear()
-    for monomial, n in poly.terms:
-        product = number(n)
-        for v in monomial:
-            product = product * (mapping[v] if v in mapping else symbol(v))
-        total = total + product
-    return total
-
-
-def fits(poly: Linear, bits: int, value: Value | None = None) -> Need:
-    """As a signed number."""
-    return Need(poly, -(1 << (bits - 1)), (1 << (bits - 1)) - 1, value)
-
-
 @dataclass
-class Terms:
-    """`rules` and `origins` are of symbols: what is known of one, and what it was made of."""
+class Terms(Symbols):
+    """The terms of a kernel's values."""
 
-    kernel: Kernel
-    model: Model
-    rules: dict[Value, list[Rule]] = field(default_factory=dict)
-    origins: dict[Value, tuple[Op | None, tuple[Linear, ...]]] = field(default_factory=dict)
-    counters: dict[Value, Loop] = field(default_factory=dict)
-    programs: dict[int, Symbol] = field(default_factory=dict)
     known: dict[tuple[Value, Index], Term] = field(default_factory=dict)
-    shared: dict[Hashable, Linear] = field(default_factory=dict)  # symbols by what they stand for
     depth: int = 0  # of phis that are looked through
 
     def __post_init__(self) -> None:
-        self.facts = Facts(self.kernel)
-        self.cfg = Cfg(self.kernel)
-        self.loops = {loop.header: loop for loop in self.cfg.loops}
-        self.blocks = {op: block for block in self.kernel.blocks for op in block.ops}
-        self.loop_counters: dict[Loop, Symbol] = {}
-        for loop in self.cfg.loops:
-            counter = Symbol(f"turn of {loop.header.name}", own=True)
-            self.loop_counters[loop] = counter
-            self.counters[counter] = loop
+        super().__post_init__()
         roots = pointer_roots(self.kernel)
         self.stored = {roots.get(op.operands[0]) for op in self.kernel.ops()  # None: not known
                        if op.name in ("store", "atomic_rmw", "atomic_cas")}
@@ -119,54 +65,6 @@ class Terms:
                 found = self.opaque(value)
             self.known[place] = found
         return self.known[place]
-
-    def varies(self, poly: Linear, loop: Loop) -> bool:
-        """Whether the polynomial may change from one iteration of the loop to the next."""
-        return any(self._varies(v, loop) for v in poly.values())
-
-    def _varies(self, v: Value, loop: Loop) -> bool:
-        if v in self.counters:
-            return self.counters[v].header in loop
-        op, parts = self.origins.get(v, (None, ()))
-        if op is not None and not parts:
-            return self.blocks[op] in loop
-        return any(self.varies(part, loop) for part in parts)
-
-    # symbols
-
-    def opaque(self, value: Value) -> Term:
-        """A symbol that `Facts` bounds."""
-        found = Symbol(value.name or (value.op.name if value.op else "value"), own=True,
-                       inside=value)
-        self.origins[found] = value.op, ()
-        poly = symbol(found)
-        if is_int(value.type):
-            low, high = self.facts.interval(value)
-            self.rules[found] = [_sure(poly - number(low), number(high) - poly)]
-        return Term(poly)
-
-    def derived(self, name: str, op: Op, parts: tuple[Linear, ...], *extra: Hashable
-                ) -> tuple[Linear, bool]:
-        """The symbol of an operation on these polynomials, and whether it is a new one."""
-        place = (name, *map(key, parts), *extra)
-        if place in self.shared:
-            return self.shared[place], False
-        own = any(not isinstance(v, Symbol) or v.own for part in parts for v in part.values())
-        found = Symbol(name, own, op.results[0])
-        self.origins[found] = (None if parts else op), parts
-        self.shared[place] = symbol(found)
-        return self.shared[place], True
-
-    def rule(self, poly: Linear, *rules: Rule) -> None:
-        """What is known of the symbol that `poly` is."""
-        (v,) = poly.values()
-        self.rules.setdefault(v, []).extend(rules)
-
-    def program(self, axis: int) -> Linear:
-        """The symbol for an index of this instance."""
-        if axis not in self.programs:
-            self.programs[axis] = Symbol(f"program {axis}", own=True)
-        return symbol(self.programs[axis])
 
     # one rule for each operation
 
@@ -207,7 +105,7 @@ class Terms:
             v.own = False
             self.origins[v] = None, ()
             tile = self.kernel.tile.get(axis, 1)
-            self.rule(count, _sure(count.scaled(tile) - extent, count - ONE,
+            self.rule(count, sure(count.scaled(tile) - extent, count - ONE,
                                    extent - ONE - (count - ONE).scaled(tile)))
         return Term(count)
 
@@ -222,7 +120,7 @@ class Terms:
 
     def _add(self, op: Op, index: Index) -> Term:
         a, b = (self.at(v, index) for v in op.operands)
-        return Term(a.poly + b.poly if op.name == "add" else a.poly - b.poly, _all(a, b))
+        return Term(a.poly + b.poly if op.name == "add" else a.poly - b.poly, needs_of(a, b))
 
     _sub = _add
 
@@ -230,14 +128,14 @@ class Terms:
         a, b = (self.at(v, index) for v in op.operands)
         named = self.model.named
         if a.poly.constant is not None or b.poly.constant is not None:
-            return Term(a.poly * b.poly, _all(a, b))
-        return Term(named(a.poly) * named(b.poly), _all(a, b))
+            return Term(a.poly * b.poly, needs_of(a, b))
+        return Term(named(a.poly) * named(b.poly), needs_of(a, b))
 
     def _addptr(self, op: Op, index: Index) -> Term:
         p, offset = (self.at(v, index) for v in op.operands)
         e = element(op.operands[1].type)
         needs = (fits(offset.poly, e.bits, op.operands[1]),) if e.bits < 64 else ()
-        return Term(p.poly + offset.poly, _all(p, offset) + needs, p.base)
+        return Term(p.poly + offset.poly, needs_of(p, offset) + needs, p.base)
 
     def _sext(self, op: Op, index: Index) -> Term | None:
         bits = element(op.operands[0].type).bits
@@ -301,8 +199,8 @@ class Terms:
         quotient, new = self.derived("quotient", op, (a.poly, by))
         if new:
             rest = a.poly - quotient * by
-            self.rule(quotient, _sure(rest, by - ONE - rest),
-                      ((Claim(quotient, (_least(a.poly, 0, op),)),),))
+            self.rule(quotient, sure(rest, by - ONE - rest),
+                      ((Claim(quotient, (least(a.poly, 0, op),)),),))
         return Term(a.poly - quotient * by, a.needs)
 
     def _quotient(self, op: Op, index: Index) -> tuple[Term, Term, Term]:
@@ -311,19 +209,19 @@ class Terms:
 
     def _divided(self, op: Op, a: Term, b: Term) -> Term:
         """a / b: of numbers that are not negative, whether signed or not; a symbol otherwise."""
-        needs = _all(a, b)
+        needs = needs_of(a, b)
         bits = element(op.result.type).bits
-        sure = self._natural(op, a, b)
+        natural = self._natural(op, a, b)
         exact = a.poly.divided(b.poly)
         if exact is not None:
-            return Term(exact, (*needs, *sure))
+            return Term(exact, (*needs, *natural))
         quotient, new = self.derived("quotient", op, (a.poly, b.poly), op.name[0], bits)
         if new:
             by = self.model.named(b.poly)
             rest = a.poly - quotient * by
-            self.rule(quotient, (tuple(Claim(p, sure) for p in (
+            self.rule(quotient, (tuple(Claim(p, natural) for p in (
                 quotient, rest, by - ONE - rest, a.poly - quotient)),),
-                _sure(quotient + number(1 << (bits - 1)), number((1 << (bits - 1)) - 1) - quotient))
+                sure(quotient + number(1 << (bits - 1)), number((1 << (bits - 1)) - 1) - quotient))
         return Term(quotient, needs)
 
     def _natural(self, op: Op, a: Term, b: Term) -> tuple[Need, Need]:
@@ -341,7 +239,7 @@ class Terms:
             less = [Claim((t.poly - found).scaled(sign), needs) for t in (a, b)]
             same = [Claim((found - t.poly).scaled(sign), needs) for t in (a, b)]
             self.rule(found, (tuple(less),), ((same[0],), (same[1],)))
-        return Term(found, _all(a, b))
+        return Term(found, needs_of(a, b))
 
     _smax = _smin
 
@@ -465,18 +363,6 @@ class Terms:
         return ((Claim(high - low - strict, needs),),)
 
 
-def _sure(*polys: Linear) -> Rule:
-    return (tuple(map(Claim, polys)),)
-
-
-def _all(*terms: Term) -> tuple[Need, ...]:
-    return tuple(dict.fromkeys(need for term in terms for need in term.needs))
-
-
-def _least(poly: Linear, low: int, op: Op) -> Need:
-    return Need(poly, low, (1 << (element(op.result.type).bits - 1)) - 1, op.operands[0])
-
-
 _MOVES = ("splat", "broadcast", "reshape", "trans")
 
 
@@ -487,7 +373,3 @@ def moved_index(op: Op, index: Index) -> Index | None:
     return None if axes is None else tuple(
         index[axes.index(d)] if d in axes else Linear()
         for d in range(len(shape(op.operands[0].type))))
-
-
-def symbols_of(polys: Iterable[Linear]) -> list[Value]:
-    return list(dict.fromkeys(v for poly in polys for v in poly.values()))

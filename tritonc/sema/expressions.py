@@ -107,7 +107,7 @@ def unknown(context: Context, name: str, span: Span, message: str) -> None:
     """Report an unknown name, once in a scope."""
     candidates = [name for name in context.scope.visible()
                   if not isinstance(context.scope.lookup(name), Poisoned)]
-    candidates += table.names()
+    candidates += [*table.names(), *(m for m in context.unit.macros if m[0] != "_")]
     notes = foreign.notes(name)
     near = None if notes else closest(name, candidates)
     ended = context.frame.ended.get(name) if context.frame is not None else None

@@ -229,10 +229,6 @@ def _check_entry(context: Context, entity: FunctionEntity, signature: Signature)
             context.error("kernel-signature", parameter.name_span, f"parameter '{parameter.name}' "
                           f"of kernel '{node.name}' is the struct {type}; a launch passes only "
                           "scalars and pointers")
-        elif type is not None and type.shape:
-            context.error("kernel-signature", parameter.name_span, f"parameter '{parameter.name}' "
-                          f"of kernel '{node.name}' is the tile {type}; a launch passes only "
-                          "scalars and pointers")
 
 
 def _information(context: Context, parameter: syntax.Parameter, type: CType) -> ParameterInfo:

@@ -9,6 +9,7 @@ result and a variable, of the value.  Such a function has no types of its own; a
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 
 from tritonc.frontend import syntax
 from tritonc.records import dataclass
@@ -86,6 +87,14 @@ def _resolved(context: Context, entity: FunctionEntity, scope: Scope,
     parameters: list[CType | None] = [None] * len(node.parameters)
     for at, parameter in enumerate(node.parameters):
         spec, name = parameter.type, f"parameter '{parameter.name}'"
+        if entity.kernel and spec.extents is not None:
+            with suppress(Refused):
+                of = constants.value_type(context, replace(spec, extents=None, count=None), name)
+                meant = "" if spec.pointer else f", as in '{of}* {parameter.name}'"
+                context.error("kernel-signature", parameter.name_span, f"{name} of kernel "
+                              f"'{node.name}' is a tile of {of}; a launch passes only scalars "
+                              f"and pointers{meant}")
+            continue
         with suppress(Refused):
             parameters[at] = deduced(context, spec, types[at], name) if (
                 spec.scalar == "auto" and types is not None

@@ -181,4 +181,5 @@ class Unit:
     combiners: dict[tuple[FunctionEntity, CType], Combiner | None] = field(default_factory=dict)
     meta: dict[str, int] = field(default_factory=dict)  # that the source states
     structs: dict[str, syntax.Struct] = field(default_factory=dict)
+    macros: tuple[str, ...] = ()
     resolved: dict[str, Struct | None] = field(default_factory=dict)  # structs with their types

@@ -38,6 +38,7 @@ def collect(context: Context, program: syntax.Program) -> None:
     """Enter what the program declares into `context.unit`; tunables are not bound yet."""
     unit = context.unit
     unit.structs = {struct.key: struct for struct in program.structs}
+    unit.macros = program.macros
     for item in program.items:
         if isinstance(item, syntax.Function):
             _function(context, item)

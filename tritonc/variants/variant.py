@@ -20,7 +20,7 @@ from tritonc.variants.choice import LEAST_PACKED, Cost
 
 Binding = Mapping[str, int]
 
-_PART = re.compile(r"\s*([A-Za-z_]\w*)\s*(==|=|>=|<=|%)\s*(-?\d+)\s*\Z")
+_PART = r"\s*([A-Za-z_]\w*)\s*(==|=|>=|<=|%)\s*(-?\d+)\s*\Z"
 
 
 class Fact(NamedTuple):
@@ -113,7 +113,7 @@ def parse(text: str) -> Variant:
     binding: dict[str, int] = {}
     facts = []
     for part in rest.split(","):
-        found = _PART.match(part)
+        found = re.match(_PART, part)
         if found is None:
             raise fail("variant", None, f"variant '{text}': '{part.strip()}' is neither "
                        "NAME=VALUE nor a fact such as N%8, stride==1, K>=1 or K<=64")

@@ -51,7 +51,7 @@ def bound_conversions(kernel: Kernel, context: Context) -> bool:
     """Set `bounds` on conversions of tiles where that helps."""
     facts, changed = Facts(kernel), False
     target: Target = context.target
-    if "bf16_arithmetic" in target.features:
+    if "bf16_fma" in target.features:
         changed = _short_products(kernel, facts)
         changed |= _differences(kernel, facts)
     for op in kernel.ops():

@@ -19,7 +19,8 @@ loop carries.  Needs stage_dots.
 
 from __future__ import annotations
 
-from tritonc.backend.dots.promote import halves_of, is_zero
+from tritonc.analysis.values import is_zero
+from tritonc.backend.dots.promote import halves_of
 from tritonc.backend.layout.lower_conversions import part_type
 from tritonc.backend.pipeline.slices import Slices
 from tritonc.ir.build import make_op

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tritonc.analysis.values import is_zero
 from tritonc.backend.layout.lower_conversions import part_type
 from tritonc.backend.target import matrix
 from tritonc.backend.target.register_limits import MOST_PROMOTED
@@ -62,12 +63,6 @@ def promoted(op: Op, row: matrix.MatrixInstruction, left: Value, right: Value, b
     if halves:
         ops.append(make_op("join_parts", parts, op.result.type, span=op.span, bits=bits))
     return ops
-
-
-def is_zero(value: Value) -> bool:
-    """Whether it is a tile of zeros."""
-    return value.op is not None and value.op.name == "constant" and (
-        value.op.attributes["value"] == 0)
 
 
 def halves_of(result: Value) -> list[tuple[int, int]]:

@@ -11,7 +11,8 @@ the two: its operand goes to shared memory by whatever means `pipeline` has for 
 compute (conversions, factors, maxima, other values where a mask does not hold) on this side.
 
 A left operand of wgmma is then computed where the instruction wants it, in registers (`registers`
-names such operands of a dot); a right one is stored to a second buffer.  Words (tf32) that memory
+names such operands of a dot), and so are those of mma.sync (`fragments`); a right one of wgmma is
+stored to a second buffer.  Words (tf32) that memory
 has with another axis than K contiguous cross in the same way, as wgmma cannot read them as they
 lie; so do rows that are gathered, which threads round.
 On an H200, A B of 4096 in cube takes 356 us so, X^T dY of 8192 x 1024 x 2048 151, and by mma.sync
@@ -27,13 +28,11 @@ thread computes what it needs, where the loads come in pieces that copies can mo
 
 from __future__ import annotations
 
-from math import prod
-
 from tritonc.analysis.affine import Affinity, Iteration
 from tritonc.analysis.axis import axis_info
-from tritonc.analysis.values import origin, slice_of
+from tritonc.analysis.values import is_zero, origin, slice_of
+from tritonc.backend.dots.fragments import place
 from tritonc.backend.dots.inner_axis import inner_first
-from tritonc.backend.dots.promote import is_zero
 from tritonc.backend.dots.share_repeats import share_repeats
 from tritonc.backend.dots.together import chained, large
 from tritonc.backend.target import matrix
@@ -142,7 +141,6 @@ def raw_operands(kernel: Kernel, context: Context) -> bool:
             row = matrix.BY_NAME.get(op.attributes.get("instruction", ""))
             if row is None:
                 continue
-            own = row.kind == matrix.MMA and _own_warps(kernel, op, row)
             for number in (0, 1):
                 operand = op.operands[number]
                 words = row.kind == matrix.WGMMA and row.operand == TF32
@@ -152,21 +150,18 @@ def raw_operands(kernel: Kernel, context: Context) -> bool:
                 made = computed_operand(operand, inside, infos)
                 if made is None or not all(copyable(load, infos) for load in made.raw):
                     continue
-                if own and not all(_bytes_along_k(load, infos) for load in made.raw):
-                    continue
                 if any(reader not in made.ops and reader is not op
                        for load in made.raw for reader in readers[load.result]):
                     continue  # another reader has it in registers
                 if not context.meta.get("tensor_copy", large(block)):
                     made = _with_small(made, readers, infos)
-                in_registers = own or (number == 0 and row.kind == matrix.WGMMA)
-                if in_registers:
+                in_registers = place(kernel, block, op, number, made.raw, made.ops, infos, context)
+                if number == 0 and row.kind == matrix.WGMMA:
+                    in_registers = True
                     op.attributes["registers"] = (*op.attributes.get("registers", ()), number)
-                    if own:
-                        op.attributes["contiguous"] = True
-                    elif all(_bytes_by_rows(load, operand, made, infos) for load in made.raw
-                             if len(shape(load.result.type)) == 2):
-                        op.attributes["pairs"] = True
+                    if all(_bytes_by_rows(load, operand, made, infos) for load in made.raw
+                           if len(shape(load.result.type)) == 2):
+                        op.attributes["neighbours"] = (1, 0)
                 _insert(cfg, made, op, in_registers, infos if turned else None)
                 changed = True
         for load in _beside(block, infos):
@@ -193,27 +188,12 @@ def _gathered(operand: Value, loop: Loop) -> bool:
         op.operands[0]) is None for op in slice_of([operand], set(loop.ops()), ("load",)))
 
 
-def _own_warps(kernel: Kernel, dot: Op, row: matrix.MatrixInstruction) -> bool:
-    """Whether each warp has a slice of K of a product on mma.sync: then none computes what another
-    one does."""
-    *batch, _, _ = shape(dot.result.type)
-    return row.operand.bits == 16 and prod(batch) > 1 and prod(batch) == kernel.attributes.get(
-        "num_warps") and shape(dot.operands[0].type)[-1] >= 2 * row.depth
-
-
-def _bytes_along_k(load: Op, infos: axis_info.Infos) -> bool:
-    """Whether neighbours along K are neighbours in memory, or parts of one word."""
-    contiguity, size = infos[load.operands[0]].contiguity, scalar(load.result.type).bytes
-    return size == 4 or (size == 1 and max(contiguity) == contiguity[-1])
-
-
 def _beside(block: Block, infos: axis_info.Infos) -> list[Op]:
     """Loads of what is added to, or multiplied with, the results of chained products on wgmma,
     which in their layout would take small pieces of rows: as many bytes as copies move at once are
     for several threads."""
-    results = {op.result.type for op in block.ops if op.name == "dot" and matrix.BY_NAME[
-        op.attributes.get("instruction", "mma.m16n8k16.f16")].kind == matrix.WGMMA}
-    if not results or not chained(block):
+    if not chained(block) or not any(op.name == "dot" and "instruction" in op.attributes
+                                     for op in block.ops):
         return []
     pair = sum(op.name == "dot" for op in block.ops) == 2  # of longer chains, rows stay loads
     return [op for op in added_loads(block, lines=pair) if copyable(op, infos, (1, 2))]

@@ -15,7 +15,7 @@ counter: then it is known how far the loop moves the tile.
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import gcd, prod
+from math import gcd
 from typing import Any
 
 from tritonc.analysis.axis import axis_info
@@ -26,15 +26,12 @@ from tritonc.analysis.multiples import Multiples
 from tritonc.analysis.signs import Signs, known_signs
 from tritonc.analysis.values import int_of, origin, slice_of
 from tritonc.backend.dots.together import large
-from tritonc.backend.launch.choose_warps import ACCUMULATORS
 from tritonc.backend.target import matrix
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Kernel, Op, Value
-from tritonc.ir.layouts.layout import WARP_SIZE
 from tritonc.ir.types import I32, Tile, Type, same_axes, scalar, shape
 
-OF_A_WARP = ACCUMULATORS * WARP_SIZE  # elements of a product
 MOST_ASSUMED = 64  # of where masks end; other sizes than multiples of it are more common
 
 
@@ -124,11 +121,10 @@ def share_repeats(kernel: Kernel) -> bool:
 
 def loads_of_products(kernel: Kernel, cfg: Cfg) -> list[Op]:
     """Loads of tiles in innermost loops around products whose operands threads may compute in
-    registers: on wgmma, or by mma.sync where a warp has all of a result (`split_dots`)."""
+    registers: on wgmma, or by mma.sync from halves (`fragments`)."""
     loops = {cfg.innermost.get(cfg.block_of[op]) for op in kernel.ops() if op.name == "dot" and (
         row := matrix.BY_NAME.get(op.attributes.get("instruction", ""))) is not None
-        and (row.kind == matrix.WGMMA or (
-            row.operand.bits == 16 and prod(shape(op.result.type)[-2:]) <= OF_A_WARP))}
+        and (row.kind == matrix.WGMMA or row.operand.bits == 16)}
     return [op for block in cfg.order if (loop := cfg.innermost.get(block)) is not None
             and loop in loops for op in block.ops
             if op.name == "load" and isinstance(op.result.type, Tile)]

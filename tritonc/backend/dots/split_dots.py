@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from math import prod
 
-from tritonc.analysis.values import slice_of
+from tritonc.analysis.values import is_zero, slice_of
 from tritonc.backend.dots.raw_operands import is_plain
 from tritonc.backend.dots.summed_dots import SummedDot, summed_dots
 from tritonc.backend.launch.choose_warps import ACCUMULATORS, dot_threads
@@ -114,8 +114,7 @@ def _split(kernel: Kernel, one: SummedDot, slices: int) -> None:
 
     def result(b: Builder, sums: Value) -> Value:
         total = b.value("reduce", sums, kind="fadd" if is_float(wide) else "add", axes=(0,))
-        if start.op is not None and start.op.name == "constant" \
-                and start.op.attributes["value"] == 0:
+        if is_zero(start):
             return total
         return b.value("fadd" if is_float(wide) else "add", start, total)
 

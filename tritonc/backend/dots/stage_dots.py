@@ -58,7 +58,7 @@ from tritonc.backend.dots.share_operands import share_operands
 from tritonc.backend.dots.staged_operand import InMemory, InRegisters, slices_of
 from tritonc.backend.launch.persist import rare_programs
 from tritonc.backend.layout.conversion import Shared, layout_of, part_layout, plan_conversion
-from tritonc.backend.layout.dot_layouts import fma_operand, operands_in_registers
+from tritonc.backend.layout.dot_layouts import fma_operand, operand_layouts, operands_in_registers
 from tritonc.backend.layout.staging_layout import panel_layout, staging_layout
 from tritonc.backend.layout.swizzle import conversion_buffer
 from tritonc.backend.shared.allocate_shared import fits
@@ -249,9 +249,7 @@ def _in_warps(op: Op, row: matrix.MatrixInstruction, warps: int, bits: int, buff
               ) -> tuple[Operands, Product]:
     a, b, _ = op.operands
     extents, depth = shape(op.result.type), shape(a.type)[-1]
-    contiguous, held = (bool(op.attributes.get(name)) for name in ("contiguous", "inside"))
-    whole, thin = (matrix.operand_layouts(row, extents, k, warps, contiguous, held)
-                   for k in (depth, depth >> bits))
+    whole, thin = (operand_layouts(op, k, warps) for k in (depth, depth >> bits))
     staged: list[InMemory | InRegisters] = []
     computed = op.attributes.get("registers", ())
     for number, (operand, layout, axis) in enumerate(zip((a, b), whole, (-1, -2), strict=True)):

@@ -76,11 +76,11 @@ def _summed(dot: Op, cfg: Cfg, readers: dict[Value, list[Op]]) -> SummedDot | No
     """The loop that only adds up this product, and what it makes of it, if there is one."""
     loop = cfg.innermost.get(cfg.block_of[dot])
     if len(shape(dot.result.type)) != 2 or loop is None or loop.parent is not None \
-            or loop.latch is None or loop.preheader is None or len(loop.exits) != 1 \
+            or loop.latch is None or loop.preheader is None or not loop.one_exit \
             or not cfg.dominates(cfg.block_of[dot], loop.latch):
         return None
-    (inside, leave), = loop.exits
-    if inside is not loop.header or cfg.predecessors[leave] != [inside]:
+    leave = loop.exits[0][1]
+    if cfg.predecessors[leave] != [loop.header]:
         return None
     members, stack, phis = {dot}, [dot.result], list[Op]()
     while stack:

@@ -15,7 +15,8 @@ from tritonc.ir.core import Op
 PARTS = ("control", "accesses.indices", "elements.arithmetic", "accesses.pointers",
          "accesses.memory", "shapes", "elements.casts", "accesses.shared", "reductions",
          "elements.halves", "products.dots", "products.matrix_loads", "floats.math",
-         "products.wgmma", "accesses.tensor", "accesses.tensor_maps", "clusters", "debug")
+         "accesses.atomics", "products.wgmma", "accesses.tensor", "accesses.tensor_maps",
+         "clusters", "debug")
 
 # Features of the target that operations need; matrix instructions say so in their own table.
 NEEDS: dict[str, str] = {

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tritonc.backend.emit.accesses.memory import FENCE
 from tritonc.backend.emit.function import Emitter, FunctionEmitter
+from tritonc.backend.emit.literals import FENCE
 from tritonc.backend.emit.registers import members
 from tritonc.backend.emit.warps import WARPGROUP_BITS, warpgroup
 from tritonc.backend.pipeline.tensors.roles import CONSUMERS, PRODUCER

@@ -13,6 +13,8 @@ from tritonc.ir.numeric.numbers import fit, largest
 from tritonc.ir.types import CONSTANT, F8E4M3, F8E5M2, Element, Pointer, Scalar
 
 GLOBAL_SPACE, SHARED_SPACE, CONSTANT_SPACE = 1, 3, 4  # LLVM's address spaces for NVPTX
+SCOPES = {"block": 'syncscope("block") ', "gpu": 'syncscope("device") ', "system": ""}
+FENCE = f"fence {SCOPES['gpu']}acq_rel"
 
 _TYPES: dict[str, str] = {
     "i1": "i1", "i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64",

@@ -8,17 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tritonc.backend.assemble import DATA_LAYOUT, TRIPLE
 from tritonc.backend.emit.literals import CONSTANT_SPACE, bits_of, literal, memory_type
 from tritonc.backend.target.target import Target
 from tritonc.ir.core import ConstantTable
 from tritonc.ir.types import I1
 from tritonc.options import Options, mapped_path
 from tritonc.source import Span
-
-TRIPLE = "nvptx64-nvidia-cuda"
-# With 32-bit pointers to shared, constant and local memory.
-DATA_LAYOUT = ("e-p3:32:32-p4:32:32-p5:32:32-p6:32:32-p7:32:32-i64:64-i128:128-i256:256-v16:16-"
-               "v32:32-n16:32:64")
 
 # Attribute groups of calls.
 READS, WRITES, CONVERGENT, PURE = "#0", "#1", "#2", "#3"

@@ -28,7 +28,7 @@ from __future__ import annotations
 from math import prod
 
 from tritonc.analysis.aliases import Roots, may_alias, pointer_roots
-from tritonc.analysis.values import int_of, needed
+from tritonc.analysis.values import int_of, is_zero, needed
 from tritonc.backend.launch.shared_loops import SharedLoop, kind_of_sum, shared_loop
 from tritonc.backend.launch.sum_in_memory import add_parameter, add_up, go_on_alone
 from tritonc.backend.memory.masks.pad_tiles import spread
@@ -178,7 +178,9 @@ def _stride(phi: Op, following: Op, step: Value, one: SharedLoop, b: Builder, ra
     """
     name, known = following.name, int_of(step)
     number = b.value("sext", rank, type=I64) if element(step.type) == I64 else rank
-    first = b.value("mul", _like(b, number, step), step)
+    if isinstance(step.type, Tile):
+        number = b.value("splat", number, type=step.type)
+    first = b.value("mul", number, step)
     begin = incoming(phi, one.preheader)
     start = first if name == "add" and int_of(begin) == 0 else b.value(name, begin, first)
     wide = b.value("mul", b.constant(blocks, step.type), step) if known is None else (
@@ -218,15 +220,10 @@ def _following(one: SharedLoop, state: dict[Value, Value], latch: dict[Value, Va
     return ops, {phi: mapping.get(value, value) for phi, value in latch.items()}
 
 
-def _like(b: Builder, number: Value, like: Value) -> Value:
-    """A scalar in every element of a value of that form."""
-    return b.value("splat", number, type=like.type) if isinstance(like.type, Tile) else number
-
-
 def _start(phi: Op, one: SharedLoop, b: Builder, rank: Value) -> None:
     """What the sum begins with counts once."""
     start = incoming(phi, one.preheader)
-    if start.op is not None and start.op.name == "constant" and start.op.attributes["value"] == 0:
+    if is_zero(start):
         return
     t = start.type
     zero = b.constant(0.0 if is_float(t) else 0, t)

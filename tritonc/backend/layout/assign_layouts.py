@@ -25,32 +25,16 @@ each conversion is done, and to vectorize the width of each access.
 
 from __future__ import annotations
 
-from functools import cached_property
-
-from tritonc.analysis.values import int_of
 from tritonc.backend.layout import dot_layouts, layout_choice
-from tritonc.backend.layout.accesses import Accesses, makes_operand, scan_layout
-from tritonc.backend.layout.conversion import Shared, plan_conversion
+from tritonc.backend.layout.accesses import makes_operand
+from tritonc.backend.layout.assignment import FEW, FEW_OF_OPERAND, POINTER, REGISTER, Assignment
 from tritonc.backend.layout.rewrite_layouts import rewrite_layouts
-from tritonc.backend.layout.split_reductions import reduced_axes
 from tritonc.backend.target import matrix
-from tritonc.backend.target.machine_ops import ALL_OPS
-from tritonc.ir import combiner
-from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value, uses
 from tritonc.ir.layouts import layout_ops
 from tritonc.ir.layouts.layout import Layout
-from tritonc.ir.ops import DIVISIONS
-from tritonc.ir.types import I1, Tile, Type, element, same_axes, scalar, shape
-
-# Registers that a row may take beside products; more are shared out to lanes: of what is combined
-# with a result, which waits for the shuffles, and of what an operand is made of.
-FEW, FEW_OF_OPERAND = 8, 3
-POINTER = 8  # bytes
-REGISTER = 4  # bytes
-# Whose layout an operation takes: that of the strongest operand.
-STRENGTH = {"dot": 3, "load": 2, "atomic_rmw": 2, "atomic_cas": 2}
+from tritonc.ir.types import I1, Tile, element, scalar, shape
 
 
 def assign_layouts(kernel: Kernel, context: Context) -> bool:
@@ -59,25 +43,14 @@ def assign_layouts(kernel: Kernel, context: Context) -> bool:
     if nesting is None:
         context.remark("assign_layouts", "the default micro- and nano-tiles are used: those given "
                        "do not fit the 32 threads of a warp", kernel.span, missed=True)
-    choice = _Assignment(kernel, nesting or dot_layouts.DEFAULT)
+    choice = _WithMoves(kernel, nesting or dot_layouts.DEFAULT)
     choice.run()
     rewrite_layouts(kernel, choice)
     return True
 
 
-class _Assignment:
-    """The layouts that are chosen; `rewrite_layouts` carries them out."""
-
-    def __init__(self, kernel: Kernel, nesting: dot_layouts.Nesting) -> None:
-        self.kernel = kernel
-        self.nesting = nesting
-        self.warps: int = kernel.attributes["num_warps"]
-        self.cfg = Cfg(kernel)
-        self.accesses = Accesses(kernel, self.cfg, self.warps)
-        self.primary: dict[Value, tuple[int, Layout]] = {}  # strength and layout
-        self.moved: dict[Op, Layout] = {}  # loads that run in the layout of their reader
-        self.accumulators = [dot_layouts.dot_layout(op, self.warps) for op in kernel.ops()
-                             if matrix.on_wgmma(op)]
+class _WithMoves(Assignment):
+    """An assignment in which small loads go to their readers."""
 
     def run(self) -> None:
         self.flow_forward()
@@ -88,189 +61,6 @@ class _Assignment:
             self.primary.clear()
             self.flow_forward()
         self.move_loads()
-
-    # ---- primary layouts
-
-    def flow_forward(self) -> None:
-        """Primary layouts, to a fixed point around loops: those of anchors first, since a phi keeps
-        what it gets, and then what nothing else decides."""
-        changed, self.anchored = True, False
-        while changed or not self.anchored:
-            self.anchored |= not changed
-            changed = False
-            for op in (op for block in self.cfg.order for op in block.ops):
-                for result in (result for result in op.results if isinstance(result.type, Tile)):
-                    old, new = self.primary.get(result), self.primary_of(op, result.type)
-                    if new is not None and new != old and (
-                            old is None or new[0] > old[0] or op.name != "phi"):
-                        self.primary[result] = new
-                        changed = True
-
-    def primary_of(self, op: Op, t: Type) -> tuple[int, Layout] | None:
-        """The layout of a result, with its strength; None if whoever reads it decides."""
-        name, extents = op.name, shape(t)
-        if name == "dot":
-            return STRENGTH[name], dot_layouts.dot_layout(op, self.warps, self.nesting)
-        if op in self.looked_up and op not in self.moved:
-            return None
-        if name in STRENGTH:
-            return STRENGTH[name], self.access_layout(op)
-        if name == "channel":  # else it is read in any layout
-            entry = self.primary.get(op.operands[0]) if op.attributes.get("stored") else None
-            axis = op.attributes.get("turned")
-            return entry if entry is None or axis is None else (entry[0], (
-                layout_choice.transposing(extents, axis, scalar(t).bytes, self.warps)))
-        if name in ("reshape", "trans") and op.operands[0] in self.primary:
-            strength, source = self.primary[op.operands[0]]
-            if name == "trans":
-                return strength, layout_ops.transpose(source, op.attributes["permutation"])
-            return None if self.inserts_axes(op) else (  # small, and soon broadcast
-                strength, layout_ops.reshape(source, extents))
-        if name in ("reduce", "reduce_with"):
-            if not self.anchored and not any(v in self.primary for v in op.operands):
-                return None
-            return 1, layout_ops.slice_axes(self.reduced_layout(op), reduced_axes(op))
-        if name in ("gather", "histogram"):
-            return 1, layout_choice.plain(extents, self.warps)
-        if name == "broadcast":
-            return self.unreduced(op)
-        if name == "cluster_reduce":
-            return self.primary.get(op.operands[0])
-        if name in ("scan", "scan_with"):
-            return 2, scan_layout(op, self.warps)
-        if name in DIVISIONS and self.handed_around(op):
-            return 0, layout_choice.in_each_warp(extents, self.warps)
-        if name == "phi" or ALL_OPS[name].elementwise:
-            known = [self.primary[v] for v in op.operands if v in self.primary]
-            return max(known, key=lambda entry: entry[0]) if known else None
-        return None
-
-    def unreduced(self, op: Op) -> tuple[int, Layout] | None:
-        """What is made of reductions alone, and spread over their axes again, as where the halves
-        of an axis are split and joined: as their operand lay."""
-        before, after = shape(op.operands[0].type), shape(op.result.type)
-        value, axes = op.operands[0], tuple(d for d, n in enumerate(after) if before[d] != n)
-        while (source := value.op) is not None:
-            if source.name == "reduce":
-                same = tuple(source.attributes["axes"]) == axes and value in self.primary
-                whole = same and shape(source.operands[0].type) == after
-                return (1, self.reduced_layout(source)) if whole else None
-            known = [v for v in source.operands if shape(v.type) and v in self.primary]
-            inserts = source.name == "reshape" and self.inserts_axes(source)
-            if not known or not (source.info.elementwise or inserts):
-                return None
-            value = known[0]
-        return None
-
-    def handed_around(self, op: Op) -> bool:
-        """Whether a quotient of indices beside a product costs more than to send it from the lanes
-        that have it to the others: by no constant, and another for each element."""
-        info = self.accesses.infos.get(op.result)
-        return int_of(op.operands[1]) is None and len(shape(op.result.type)) == 1 \
-            and info is not None and max(*info.contiguity, *info.constancy) == 1 \
-            and self.cfg.innermost.get(self.cfg.block_of[op]) in self.product_loops
-
-    @cached_property
-    def looked_up(self) -> list[Op]:
-        """The loads from tables, at indices that a channel brings: where their readers are."""
-        made: set[Op] = set()
-        for block in self.cfg.order:
-            for op in block.ops:
-                if (op.name == "channel" and "stored" not in op.attributes) or any(
-                        v.op in made for v in op.inputs() if op.name != "phi"):
-                    made.add(op)
-        return [op for op in self.kernel.ops() if op.name == "load" and op in made]
-
-    @cached_property
-    def product_loops(self) -> list[Loop]:
-        """The innermost loops that have products themselves."""
-        return [loop for block, loop in self.cfg.innermost.items()
-                if any(op.name == "dot" for op in block.ops)]
-
-    @staticmethod
-    def inserts_axes(op: Op) -> bool:
-        """A reshape that only adds axes of extent 1."""
-        before, after = shape(op.operands[0].type), shape(op.result.type)
-        return len(after) > len(before) and same_axes(before, after) is not None
-
-    def access_layout(self, op: Op) -> Layout:
-        """The layout in which a load, store or atomic of a tile of pointers runs best."""
-        pointer = op.operands[0]
-        if op in self.moved:
-            return self.moved[op]
-        if pointer in self.primary and self.accesses.is_gathered(pointer):
-            return self.primary[pointer][1]  # addresses come from memory: go where they are
-        return self.accesses.layout(op, self.moved)
-
-    # ---- what each operation wants of its operands
-
-    def layout_of(self, op: Op) -> Layout | None:
-        """The layout in which an operation that cannot be computed anew runs."""
-        for result in op.results:
-            if result in self.primary:
-                return self.primary[result][1]
-        if op.name in ("store", "atomic_rmw", "atomic_cas"):
-            return self.store_layout(op)
-        for value in op.operands:
-            if isinstance(value.type, Tile):
-                return self.own_layout(value)
-        return None
-
-    def store_layout(self, op: Op) -> Layout | None:
-        """The value's own layout if that uses memory well, else the coalesced one."""
-        if not isinstance(op.operands[0].type, Tile):
-            return None
-        best, access = self.access_layout(op), self.accesses.of(op)
-        entry = self.primary.get(op.operands[-1])
-        if entry is None:
-            return best
-        return entry[1] if access.share(entry[1]) >= access.share(best) else best
-
-    def operand_layouts(self, op: Op, layout: Layout) -> list[Layout | None]:
-        """For each operand, the layout that `op`, itself in `layout`, wants; None leaves it."""
-        if op.name in ("reduce", "reduce_with"):
-            return [self.reduced_layout(op)] * len(op.operands)
-        if op.name == "gather":
-            return [self.own_layout(op.operands[0]), layout]
-        if op.name == "dot":
-            a, b, _ = op.operands
-            left, right = dot_layouts.operands_in_registers(op, self.warps)
-            return [left or self.own_layout(a), right or self.own_layout(b), layout]
-        if op.name in ("channel", "histogram"):
-            return [self.own_layout(op.operands[0])]
-        if op.name == "reshape":
-            t = op.operands[0].type
-            return [layout_ops.reshape(layout, t.shape) if isinstance(t, Tile) else None]
-        if op.name == "trans":
-            order = op.attributes["permutation"]
-            inverse = sorted(range(len(order)), key=lambda d: order[d])
-            return [layout_ops.transpose(layout, inverse)]
-        if op.name == "broadcast":
-            extents = shape(op.operands[0].type)
-            axes = [d for d, n in enumerate(extents) if n != layout.shape[d]]
-            return [layout_ops.reshape(layout_ops.slice_axes(layout, axes), extents)]
-        return [None if not isinstance(v.type, Tile) else
-                layout if v.type.shape == layout.shape else self.own_layout(v)
-                for v in op.operands]
-
-    def own_layout(self, value: Value) -> Layout:
-        """The primary layout, or a default one."""
-        entry = self.primary.get(value)
-        return entry[1] if entry else layout_choice.plain(shape(value.type), self.warps)
-
-    def reduced_layout(self, op: Op) -> Layout:
-        """The layout in which a reduction reads its operand."""
-        value = max(op.operands, key=lambda v: self.primary.get(v, (0, None))[0])
-        if value not in self.primary and op.name == "reduce" and value.op is not None \
-                and value.op.name != "phi":  # which a loop adds up: it reads rows more often
-            return layout_choice.computed(shape(value.type), op.attributes["axes"], self.warps)
-        own = self.own_layout(value)
-        if op.name == "reduce_with":
-            commutes = combiner.read(op.attributes["function"]).commutative
-            return own if commutes else layout_choice.warps_last(own, op.attributes["axis"])
-        return layout_choice.gathered(own, op.attributes["axes"]) or own
-
-    # ---- small loads go to their readers
 
     def move_loads(self) -> None:
         """Re-anchor loads wanted in one layout more, not repeated, where that costs nothing."""
@@ -291,16 +81,6 @@ class _Assignment:
         if self.moved:
             self.primary.clear()
             self.flow_forward()
-
-    def repeats(self, op: Op, layout: Layout) -> bool:
-        """Whether a row is loaded once more where another layout is wanted: in a loop of one
-        product on wgmma, where threads of other warps would have to meet for it."""
-        loop = self.cfg.innermost.get(self.cfg.block_of[op])
-        if op.name != "load" or op.attributes.get("volatile") or len(layout.shape) != 1 \
-                or layout.registers * POINTER > FEW * REGISTER or loop is None:
-            return False
-        moves = plan_conversion(self.primary[op.result][1], layout, scalar(op.result.type).bits)
-        return isinstance(moves, Shared) and sum(map(matrix.on_wgmma, loop.ops())) == 1
 
     def made_alone(self, value: Value, readers: dict[Value, list[Op]]) -> Value:
         """What is made of a tile, element by element and of scalars beside it, or in another shape,
@@ -394,33 +174,3 @@ class _Assignment:
             return True
         access = self.accesses.of(op)
         return access.share(layout) >= access.share(self.access_layout(op))
-
-    def demands(self) -> dict[Value, dict[Layout, None]]:
-        """The layouts in which each value is wanted, in the order found."""
-        wanted: dict[Value, dict[Layout, None]] = {}
-        for op in self.kernel.ops():
-            layout = None if self.is_free(op) else self.layout_of(op)
-            if layout is None:
-                continue
-            stack = self.inputs(op, layout)
-            while stack:
-                value, want = stack.pop()
-                if want in wanted.setdefault(value, {}):
-                    continue
-                wanted[value][want] = None
-                if value.op is not None and self.is_free(value.op):
-                    stack.extend(self.inputs(value.op, want))
-        return wanted
-
-    def inputs(self, op: Op, layout: Layout) -> list[tuple[Value, Layout]]:
-        """The tiles that `op` in `layout` reads, each with the layout wanted."""
-        found = [(v, want) for v, want in zip(op.operands, self.operand_layouts(op, layout),
-                                              strict=True) if want is not None]
-        if op.guard is not None and isinstance(op.guard.type, Tile):
-            found.append((op.guard, layout))
-        return found
-
-    def is_free(self, op: Op) -> bool:
-        """Whether the operation has no layout of its own and is computed wherever it is read."""
-        return (bool(op.results) and all(isinstance(r.type, Tile) for r in op.results)
-                and not any(r in self.primary for r in op.results) and op.pure)

@@ -147,7 +147,8 @@ def dot_layout(op: Op, warps: int, nesting: Nesting = DEFAULT) -> Layout:
         return fma_layout(extents, warps, nesting)
     found = matrix.accumulator_layout(matrix.BY_NAME[name], extents, warps,
                                       bool(op.attributes.get("inside")))
-    return paired_rows(found) if op.attributes.get("pairs") else found
+    rows, columns = _neighbours(op)
+    return gathered(gathered(found, -2, rows), -1, columns)
 
 
 def operands_in_registers(op: Op, warps: int) -> tuple[Layout | None, Layout | None]:
@@ -155,29 +156,36 @@ def operands_in_registers(op: Op, warps: int) -> tuple[Layout | None, Layout | N
     numbers = op.attributes.get("registers", ())
     if not numbers:
         return None, None
-    row = matrix.BY_NAME[op.attributes["instruction"]]
-    left, right = matrix.operand_layouts(
-        row, shape(op.result.type), shape(op.operands[0].type)[-1], warps,
-        contiguous=bool(op.attributes.get("contiguous")), held=bool(op.attributes.get("inside")))
-    if op.attributes.get("pairs"):
-        left = paired_rows(left)
+    left, right = operand_layouts(op, shape(op.operands[0].type)[-1], warps)
     return left if 0 in numbers else None, right if 1 in numbers else None
 
 
-def paired_rows(layout: Layout) -> Layout:
-    """The layout whose rows r and r + 8 of each sixteen are 2 r and 2 r + 1 of the tile: a thread
-    that holds both has neighbours.
+def operand_layouts(op: Op, depth: int, warps: int) -> tuple[Layout, Layout | None]:
+    """The layouts in registers of the operands, or of `depth` along K of them, of a dot that a
+    matrix instruction computes."""
+    row, (rows, columns) = matrix.BY_NAME[op.attributes["instruction"]], _neighbours(op)
+    left, right = matrix.operand_layouts(
+        row, shape(op.result.type), depth, warps, contiguous=bool(op.attributes.get("contiguous")),
+        held=bool(op.attributes.get("inside")))
+    return gathered(left, -2, rows), right and gathered(right, -1, columns)
+
+
+def _neighbours(op: Op) -> tuple[int, int]:
+    found: tuple[int, int] = op.attributes.get("neighbours", (0, 0))
+    return found
+
+
+def gathered(layout: Layout, axis: int, bits: int) -> Layout:
+    """The layout whose rows (columns) r, r + 8, ... are neighbours of the tile, 1 << `bits` of
+    them: a thread has those, and lanes that stood side by side are so many apart.
 
     A product does not mind in which order its rows stand, if its result has the same.
 
-    >>> print(paired_rows(Layout((16, 8), (1, 64), (2, 4, 8, 16, 32), ())))
+    >>> print(gathered(Layout((16, 8), (1, 64), (2, 4, 8, 16, 32), ()), -2, 1))
     #layout<shape=[16,8], register=[1,8], lane=[2,4,16,32,64], warp=[]>
     """
-    columns = layout.shape[-1]
-
-    def basis(b: int) -> int:
-        row, column = divmod(b, columns)
-        return (row & ~15 | (row << 1 | row >> 3 & 1) & 15) * columns + column
-
-    return Layout(layout.shape, tuple(map(basis, layout.register)), tuple(map(basis, layout.lane)),
-                  tuple(map(basis, layout.warp)))
+    steps = axis_bases(layout.shape, axis)[:3 + bits]
+    moved = dict(zip(steps, (*steps[bits:], *steps[:bits]), strict=True))
+    register, lane, warp = (tuple(moved.get(basis, basis) for basis in bases)
+                            for bases in (layout.register, layout.lane, layout.warp))
+    return Layout(layout.shape, register, lane, warp)

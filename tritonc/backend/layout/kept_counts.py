@@ -29,8 +29,7 @@ def keep_counts(kernel: Kernel, room: int, count: Callable[[Value, Op], list[Op]
     while again:
         cfg = Cfg(kernel)
         again = any(_keep(kernel, cfg, loop, phi, count) for loop in cfg.loops
-                    for phi in loop.header.phis()
-                    if loop.preheader is not None and loop.latch is not None and loop.one_exit)
+                    if loop.regular for phi in loop.header.phis())
 
 
 def _summed(kernel: Kernel, loop: Loop, phi: Op) -> list[Op]:

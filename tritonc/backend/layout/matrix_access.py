@@ -87,21 +87,23 @@ def _moves(layout: Layout, shared: SharedLayout, size: int, transposed: bool
     bits = list(range(word))  # the register's bits, by their place in the word
     if transposed:
         pair = word - 1  # bits of what a column has of a row: two bytes
-        if sorted(register[:word])[:pair] != list(steps[:pair]):
+        if not set(steps[:pair]) <= set(register):
             return None
-        bits.sort(key=lambda bit: register[bit] if register[bit] in steps[:pair] else row)
+        bits = [register.index(step) for step in steps[:pair]]
+        bits.append(min(set(range(len(register))) - {*bits}, default=0))
         inside = (*(register[bit] for bit in bits[:pair]), *lane[2:])
         rows = (register[bits[pair]], *lane[:2])
     else:
         inside, rows = (*register[:word], *lane[:2]), lane[2:]
     if inside != steps:
         return None
-    outer = register[word:]
+    outer = [image for bit, image in enumerate(register) if bit not in bits]
     if any(image & (row - 1) for image in (*rows, *outer, *warp)):
         return None
-    if any(basis == 0 for basis in layout.register[:word]):
+    if any(layout.register[bit] == 0 for bit in bits):
         return None
-    picked = [i for i, basis in enumerate(layout.register) if i >= word and basis][:_MATRIX_BITS]
+    picked = [i for i, basis in enumerate(layout.register) if i not in bits and basis]
+    picked = picked[:_MATRIX_BITS]
     addresses = (*rows, *(register[i] for i in picked))
     addresses += (0,) * (_ROW_BITS + _MATRIX_BITS - len(addresses))
     thread = (*addresses, *warp)

@@ -6,31 +6,14 @@ each layout that a reader wants, and conversions stand where neither can be.
 
 from __future__ import annotations
 
-from typing import Protocol
-
+from tritonc.backend.layout.assignment import Assignment
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.layouts.layout import Layout
 from tritonc.ir.types import Tile, element, with_layout
 
 
-class Choice(Protocol):
-    """What has been chosen."""
-
-    def is_free(self, op: Op) -> bool:
-        """Whether the operation has no layout of its own and is computed wherever it is read."""
-
-    def repeats(self, op: Op, layout: Layout) -> bool:
-        """Whether an operation that has a layout is made anew in another one, not converted."""
-
-    def layout_of(self, op: Op) -> Layout | None:
-        """The layout in which the operation runs; None if no tile takes part."""
-
-    def operand_layouts(self, op: Op, layout: Layout) -> list[Layout | None]:
-        """The layouts in which it then wants its operands; None for what is no tile."""
-
-
-def rewrite_layouts(kernel: Kernel, choice: Choice) -> None:
+def rewrite_layouts(kernel: Kernel, choice: Assignment) -> None:
     """Give every tile of the kernel its layout."""
     _Rewrite(kernel, choice).run()
 
@@ -38,7 +21,7 @@ def rewrite_layouts(kernel: Kernel, choice: Choice) -> None:
 class _Rewrite:
     """The rewritten program: what stands in place of each old operation, in order."""
 
-    def __init__(self, kernel: Kernel, choice: Choice) -> None:
+    def __init__(self, kernel: Kernel, choice: Assignment) -> None:
         self.choice = choice
         self.order = Cfg(kernel).order
         self.home = {result: block for block in kernel.blocks for op in block.ops

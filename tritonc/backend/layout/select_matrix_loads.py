@@ -10,18 +10,22 @@ hands them out.  It takes a load where the layouts allow it (`matrix_access.py`)
 the banks less often than plain accesses do.  The same for stores of 16-bit fragments and stmatrix.
 
 A load that one mma_dot reads is `late` if shared memory stays as it is in between: then the dot
-loads what it needs one step of k ahead, and few registers hold fragments.
+loads what it needs one step of k ahead, and few registers hold fragments.  Where the operand is
+computed of what is loaded, all of that moves to the dot and is `piecewise`: each fragment is
+computed when the dot needs it.
 
 Needs the final layouts of registers and buffers, so it comes after lower_conversions.
 """
 
 from __future__ import annotations
 
+from tritonc.analysis.registers.weights import RENAMED
 from tritonc.backend.layout.access import bank_conflicts, phase_lanes, shared_accesses
 from tritonc.backend.layout.matrix_access import matrix_accesses
+from tritonc.backend.shared.shared_memory import allocation
 from tritonc.backend.target.target import Target
 from tritonc.ir.context import Context
-from tritonc.ir.core import Kernel, Op, Value, uses
+from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.layouts.layout import WARP_SIZE
 from tritonc.ir.ops import SHARED_WRITE, SYNC
 from tritonc.ir.types import Buffer, Tile
@@ -49,21 +53,54 @@ def select_matrix_loads(kernel: Kernel, context: Context) -> bool:
 
 
 def _mark_late(kernel: Kernel) -> bool:
-    """Set `late` on loads that their dot may make itself."""
+    """Set `late` on loads that their dot may make itself, and `piecewise` on what makes an operand
+    of loads, which moves to the dot."""
     readers = uses(kernel)
     changed = False
     for block in kernel.blocks:
-        unchanged: set[Op] = set()  # loads since the last change of shared memory
+        unchanged: dict[Op, Op] = {}  # loads since the last change of what they load, and of what
+        moved: dict[Op, list[Op]] = {}  # to which dot
         for op in block.ops:
             if op.name == "mma_dot":
                 for value in op.operands[:2]:
                     if value.op in unchanged and readers[value] == [op]:
                         value.op.attributes["late"] = changed = True
-            elif op.effects & {SHARED_WRITE, SYNC}:
+                    else:
+                        made = _made_alone(value, op, block, readers)
+                        if unchanged.keys() >= {one for one in made if one.name == "shared_load"}:
+                            moved.setdefault(op, []).extend(made)
+            elif op.name in ("shared_store", "async_copy"):
+                root = allocation(op.operands[0])[0]
+                unchanged = {load: of for load, of in unchanged.items() if of is not root}
+            elif op.effects & {SHARED_WRITE, SYNC} and op.name != "alloc_shared":
                 unchanged.clear()
             elif op.name == "shared_load":
-                unchanged.add(op)
+                unchanged[op] = allocation(op.operands[0])[0]
+        for dot, made in moved.items():
+            for one in made:
+                one.attributes["piecewise"] = changed = True
+            block.ops = [op for op in block.ops if op not in made]
+            at = block.ops.index(dot)
+            block.ops[at:at] = made
     return changed
+
+
+def _made_alone(value: Value, dot: Op, block: Block, readers: dict[Value, list[Op]]) -> list[Op]:
+    """The operations, in order, that make a dot's operand of tiles in shared memory and that
+    nothing else needs; none if it is made otherwise."""
+    found, stack = {dot}, [value]
+    while stack:
+        op = stack.pop().op
+        if op is None or op in found or op not in block.ops or len(op.results) != 1 or not all(
+                reader in found for reader in readers[op.result]):
+            continue
+        if op.name == "shared_load":
+            found.add(op)
+        elif op.pure and (op.info.elementwise or op.name in (*RENAMED, "convert_layout")):
+            found.add(op)
+            stack += op.inputs()
+    made = [op for op in block.ops if op in found and op is not dot]
+    return made if any(op.name == "shared_load" for op in made) else []
 
 
 def _owned(op: Op) -> bool:

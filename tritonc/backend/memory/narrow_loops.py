@@ -24,7 +24,7 @@ from __future__ import annotations
 from tritonc.analysis.values import int_of
 from tritonc.backend.memory.lower_atomics import ATOMICS, share
 from tritonc.ir.build import Builder, follow_each, make_op
-from tritonc.ir.cfg import Cfg, Loop, make_phi, redirect
+from tritonc.ir.cfg import Cfg, Loop, follow, make_phi, redirect
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.ops import CONTROL
@@ -94,8 +94,7 @@ def _narrow(kernel: Kernel, loop: Loop) -> None:
     assert before is not None
     enter, leave, join = (Block(f"{loop.header.name}.{name}")
                           for name in ("enter", "leave", "join"))
-    for phi in loop.header.phis():
-        phi.blocks = [enter if block is before else block for block in phi.blocks]
+    follow(loop.header, before, enter)
     redirect(last, behind, leave)
     asking = [op for op in loop.ops() if _asks(op)]
     if all(map(_changes_nothing, asking)):
@@ -124,8 +123,7 @@ def _narrow(kernel: Kernel, loop: Loop) -> None:
         replaced[value] = new[-1].result
     join.ops += added
     Builder(join).emit("br", blocks=[behind])
-    for phi in behind.phis():
-        phi.blocks = [join if block is last else block for block in phi.blocks]
+    follow(behind, last, join)
     inside = {*loop.blocks, join}
     for block in kernel.blocks:
         if block not in inside:

@@ -51,11 +51,12 @@ def step_addresses(kernel: Kernel, context: Context) -> bool:
             if op.name != "addptr" or not isinstance(op.result.type, Tile):
                 continue
             fixed, offset = op.operands[0], op.operands[1].op
-            if offset is None or offset.name != "splat" or not _before(fixed, loop, cfg):
+            if offset is None or offset.name != "splat" or not cfg.available(
+                    fixed, loop.preheader):
                 continue
             form = affinity.of(fixed)
-            if form is None or not all(
-                    _before(v, loop, cfg) for s in form.strides for v in s.values()):
+            if form is None or not all(cfg.available(v, loop.preheader)
+                                       for s in form.strides for v in s.values()):
                 continue
             key = fixed, loop.preheader, offset.operands[0]
             if key not in moving:
@@ -72,14 +73,6 @@ def step_addresses(kernel: Kernel, context: Context) -> bool:
     return bool(replaced)
 
 
-def _before(value: Value, loop: Loop, cfg: Cfg) -> bool:
-    """Whether the value is there before the loop."""
-    if value.op is None:
-        return True
-    home = cfg.block_of.get(value.op)
-    return home is not None and home not in loop
-
-
 def _moving(fixed: Value, before: Block, offset: Value, loop: Loop, cfg: Cfg
             ) -> tuple[Value, Value]:
     """The pointers with an offset added that is a counter of the loop, and 0; or what is given.  An
@@ -93,7 +86,7 @@ def _moving(fixed: Value, before: Block, offset: Value, loop: Loop, cfg: Cfg
     if onward.op is None or onward.op.name != "add" or offset not in onward.op.operands:
         return fixed, offset
     step = onward.op.operands[onward.op.operands.index(offset) ^ 1]
-    if not _before(step, loop, cfg):
+    if not cfg.available(step, before):
         return fixed, offset
 
     def advanced(pointers: Value, by: Value, block: Block) -> Value:

@@ -84,9 +84,8 @@ def carry_fragments(kernel: Kernel, context: Context) -> bool:
 
 def _product(loop: Loop, readers: dict[Value, list[Op]]) -> _Product | None:
     """The loop's product, if its operands can be read ahead."""
-    header, preheader, body = loop.header, loop.preheader, loop.latch
-    if len(loop.blocks) != 2 or preheader is None or body is None or body is header \
-            or body.phis() or body.terminator.name != "br":
+    header, preheader, body = loop.header, loop.preheader, loop.body
+    if preheader is None or body is None or body.phis():
         return None
     dots = [op for op in body.ops if op.name in DOTS]
     waits = [op for op in body.ops if op.name == "async_wait"]

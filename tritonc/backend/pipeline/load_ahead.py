@@ -82,10 +82,8 @@ def load_ahead(kernel: Kernel, context: Context) -> bool:
     general = set(rare(cfg, cfg.order))
     waiting = columns or (not products and waits_for_itself(kernel, cfg))
     for loop in cfg.loops:
-        header, latch = loop.header, loop.latch
-        if len(loop.blocks) != 2 or latch is None or loop.preheader is None \
-                or header.terminator.name != "cond_br" or not loop.one_exit \
-                or header.terminator.blocks[0] is not latch:
+        latch = loop.body
+        if latch is None:
             continue
         most = 4 * FEW
         beside = any(op.name == "wgmma" for op in latch.ops)
@@ -124,7 +122,9 @@ def load_ahead(kernel: Kernel, context: Context) -> bool:
                      and (op in leaders if done < early else op not in leaders)
                      and (op in lead or not lead) and op not in producer
                      and (op in making or not (beside and done))]
-            if stores_may_reach(kernel, loop.blocks, loads, pointer_roots(kernel)):
+            if stores_may_reach(kernel, loop.blocks, loads, pointer_roots(kernel)) or (
+                    products and latch in general
+                    and sum(_bytes(op.result) for op in loads) > 2 * LANES_ROOM):
                 break
             part = _slice(loop, loads)
             if not loads or part is None:

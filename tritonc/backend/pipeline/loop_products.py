@@ -15,7 +15,7 @@ def products(kernel: Kernel, staged: StagedLoop) -> list[list[int]]:
     loop's body."""
     together = [list(range(len(staged.stores)))]
     readers = uses(kernel)
-    if staged.body is not staged.latch or len(staged.loop.blocks) != 2 or not chained(staged.body):
+    if staged.loop.body is None or not chained(staged.body):
         return together
     found: dict[Op, list[int]] = {op: [] for op in staged.body.ops if op.name == "wgmma"}
     for product in found:
@@ -56,7 +56,7 @@ def handed_over(kernel: Kernel, staged: StagedLoop) -> bool:
     waits for."""
     readers, body = uses(kernel), staged.body
     roots = [allocation(store.operands[0])[0] for store in staged.stores]
-    if body is not staged.latch or len(staged.loop.blocks) != 2:
+    if staged.loop.body is None:
         return False
     for block in staged.loop.blocks:
         for op in block.ops:

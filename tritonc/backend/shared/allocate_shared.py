@@ -9,9 +9,10 @@ the largest are placed first, each at the lowest offset that is free over its li
 allocation of the paper, section 5.2).
 
 A buffer in the bytes of the one used just before it costs a barrier: all threads must have read
-that one first.  So it goes beside it where this takes no memory beyond ROOM, or beyond what the
-kernel needs anyway; then the barrier between writing and reading one separates the uses of the
-other, and a chain of exchanges has one barrier each.
+that one first.  So it goes beside it where this takes no memory beyond what the kernel needs
+anyway, or no more than ROOM that keeps no block from the multiprocessor; then the barrier between
+writing and reading one separates the uses of the other, and a chain of exchanges has one barrier
+each.
 
 Needs lower_conversions and stage_dots; insert_barriers must come later, since buffers that share
 bytes conflict.
@@ -19,6 +20,7 @@ bytes conflict.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 
 from tritonc.backend.shared.shared_memory import accesses, allocations, body_of
@@ -38,7 +40,7 @@ def allocate_shared(kernel: Kernel, context: Context) -> bool:
     Raises CompileError if the buffers need more than the target has.
     """
     target: Target = context.target
-    offsets, total = placement(kernel, target.shared_per_block)
+    offsets, total = placement(kernel, target.shared_per_block, lambda used: _spare(used, target))
     for op, offset in offsets.items():
         op.attributes["offset"] = offset
     changed = bool(offsets) or kernel.attributes.get("shared_bytes") != total
@@ -51,9 +53,19 @@ def allocate_shared(kernel: Kernel, context: Context) -> bool:
     return changed
 
 
-def placement(kernel: Kernel, limit: int) -> tuple[dict[Op, int], int]:
+def _spare(used: int, target: Target) -> int:
+    """The bytes that blocks of so many may have, as many of which are resident then."""
+    blocks = target.shared_per_multiprocessor // (used + target.shared_reserved + 1)
+    most = target.shared_per_multiprocessor // max(blocks, 1) - target.shared_reserved
+    return max(ROOM, min(most, used + ROOM, *(
+        [target.static_shared] if used <= target.static_shared else [])))
+
+
+def placement(kernel: Kernel, limit: int, room: Callable[[int], int] = lambda used: ROOM
+              ) -> tuple[dict[Op, int], int]:
     """An offset for each buffer, the largest first, and the bytes that all need together: no more
-    than `limit`, if that can be."""
+    than `limit`, if that can be.  `room`: what may be taken, if so many bytes are used, so that a
+    buffer does not lie where the one before it was."""
     lives = live_ranges(kernel)
     beside = neighbours(kernel)
     offsets: dict[Op, int] = {}
@@ -66,7 +78,7 @@ def placement(kernel: Kernel, limit: int) -> tuple[dict[Op, int], int]:
                   if lives[other][0] <= last and first <= lives[other][1]]
         close = [(start, end) for other, start, end in placed if (op, other) in beside]
         offset = _lowest(buffer, [*rivals, *close])
-        if offset + buffer.bytes > max(total, min(ROOM, limit)):
+        if offset + buffer.bytes > max(total, min(limit, room(total))):
             offset = _lowest(buffer, rivals)
         offsets[op] = offset
         total = max(total, offset + buffer.bytes)
@@ -96,14 +108,16 @@ def _alignment(buffer: Buffer) -> int:
 
 
 def neighbours(kernel: Kernel) -> set[tuple[Op, Op]]:
-    """Pairs of buffers, in both orders, one of which is the next to be used after the other."""
+    """Pairs of buffers, in both orders, one of which is the next to be used after the other;
+    threads do not wait for each other to use private ones."""
     cfg = Cfg(kernel)
     used: dict[Block, list[Op]] = {}  # in order, without repetition
     for block in cfg.order:
         used[block] = []
         for op in block.ops:
             for access in accesses(op):
-                if used[block][-1:] != [access.allocation]:
+                if used[block][-1:] != [access.allocation] \
+                        and not access.allocation.attributes.get("private"):
                     used[block].append(access.allocation)
     found: set[tuple[Op, Op]] = set()
 

@@ -17,7 +17,7 @@ INCLUDE_DEPTH_LIMIT = 200
 INCLUDE_COUNT_LIMIT = 10_000
 
 # The first control character of a line that changes the direction of text (Unicode, UAX #9).
-_BIDIRECTIONAL = re.compile("^.*?([\u202a-\u202e\u2066-\u2069])", re.MULTILINE)
+_BIDIRECTIONAL = "(?m)^.*?([\u202a-\u202e\u2066-\u2069])"
 
 
 @dataclass(slots=True)
@@ -90,7 +90,7 @@ class Files:
         lexed = tokenize(file)
         for name, span, message in lexed.errors:
             self.diagnostics.error(name, span, message)
-        for match in _BIDIRECTIONAL.finditer(file.text):
+        for match in () if file.text.isascii() else re.finditer(_BIDIRECTIONAL, file.text):
             character = file.text[match.start(1)]
             self.diagnostics.warning(
                 "bidirectional-text", Span(file, match.start(1), match.end(1)),

@@ -35,7 +35,7 @@ from tritonc.ir.core import FLAGS, Block, ConstantTable, Kernel, Module, Op, Par
 from tritonc.ir.layouts.layout import Layout, SharedLayout
 from tritonc.ir.types import SCALARS, Buffer, Pointer, Scalar, Tile, Type
 
-_WORD = re.compile(r"[A-Za-z_][\w.$]*", re.ASCII)
+_WORD = r"(?a)[A-Za-z_][\w.$]*"
 _RESERVED = frozenset({"true", "false", "none", "inf", "nan", "buffer", *SCALARS})
 AnyLayout = Layout | SharedLayout
 
@@ -97,7 +97,7 @@ class _Printer:
         if isinstance(value, float):
             return float.__repr__(value)
         if isinstance(value, str):
-            bare = _WORD.fullmatch(value) and value not in _RESERVED
+            bare = re.fullmatch(_WORD, value) and value not in _RESERVED
             return value if bare else json.dumps(value)
         if isinstance(value, list | tuple):
             return f"[{', '.join(map(self.attribute, value))}]"
@@ -188,7 +188,7 @@ def _unique(items: list[_T], name: Callable[[_T], str], mark: str, default: str)
     found: dict[_T, str] = {}
     for item in items:
         base = re.sub(r"[^\w.$]", "_", name(item), flags=re.ASCII) or default
-        if mark == "" and not _WORD.fullmatch(base):
+        if mark == "" and not re.fullmatch(_WORD, base):
             base = f"_{base}"
         text = base
         while not text or text in taken:

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from tritonc.analysis.values import changes_memory, needed, speculatable
 from tritonc.ir.build import make_op
-from tritonc.ir.cfg import Cfg, Loop, incoming
+from tritonc.ir.cfg import Cfg, Loop, follow, incoming
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, uses
@@ -56,7 +56,7 @@ def _one_more(kernel: Kernel) -> bool:
     for inner in cfg.loops:
         outer = inner.parent
         if inner not in around and outer is not None and _pays(inner, outer):
-            pair = _Pair(kernel, cfg, outer, inner)
+            pair = Pair(kernel, cfg, outer, inner)
             if pair.possible():
                 pair.run()
                 return True
@@ -76,7 +76,7 @@ def _pays(inner: Loop, outer: Loop) -> bool:
     return products > 0 and work * WORTH <= products
 
 
-class _Pair:
+class Pair:
     """Two loops, of which the outer one holds the inner one and little else."""
 
     def __init__(self, kernel: Kernel, cfg: Cfg, outer: Loop, inner: Loop) -> None:
@@ -86,9 +86,7 @@ class _Pair:
         """Whether they can become one; finds the parts on the way."""
         outer, inner = self.outer, self.inner
         for loop in (outer, inner):
-            test = loop.header.terminator
-            if loop.preheader is None or loop.latch is None or test.name != "cond_br" \
-                    or not loop.one_exit or test.blocks[0] not in loop or test.blocks[1] in loop \
+            if not loop.regular or loop.header.successors[0] not in loop \
                     or loop.latch is loop.header:
                 return False
         assert outer.latch is not None and inner.preheader is not None
@@ -215,8 +213,7 @@ class _Pair:
         self.before.ops[-1:] = [*self.own(inner.header),
                                 make_op("br", [], blocks=[body], span=end.span)]
         for block in inner.blocks:
-            for phi in block.phis():
-                phi.blocks = [self.before if b is inner.header else b for b in phi.blocks]
+            follow(block, inner.header, self.before)
         gone = {inner.header, self.after}
         kernel.blocks = [block for block in kernel.blocks if block not in gone]
         kernel.replace({a.result: b.result for a, b in self.joined.items()})

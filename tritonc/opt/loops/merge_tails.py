@@ -53,7 +53,7 @@ def _merge_one(kernel: Kernel, context: Context) -> bool:
         if any(op.name == "dot" for op in loop.ops()) and any(
                 _merge_sides(kernel, cfg, block, context) for block in loop.blocks):
             return True
-        if not _simple(loop) or not any(op.name == "dot" for op in loop.ops()) \
+        if loop.body is None or not any(op.name == "dot" for op in loop.ops()) \
                 or not _reads_only(loop.blocks):
             continue
         after, between = _behind(cfg, loop)
@@ -90,13 +90,6 @@ def _merge_sides(kernel: Kernel, cfg: Cfg, choice: Block, context: Context) -> b
     return False
 
 
-def _simple(loop: Loop) -> bool:
-    """A header with the only test, and one block."""
-    return (loop.preheader is not None and loop.latch is not None and len(loop.blocks) == 2
-            and loop.one_exit
-            and loop.header.terminator.blocks[0] in loop)
-
-
 def _reads_only(blocks: list[Block]) -> bool:
     return all(op.effects <= READS and not op.attributes.get("volatile")
                for block in blocks for op in block.ops if op is not block.terminator)
@@ -118,7 +111,7 @@ def _merge_loops(kernel: Kernel, cfg: Cfg, loop: Loop, tail: Loop, between: list
                  context: Context) -> bool:
     """Let `tail` begin where `loop` does, if it does the same."""
     assert loop.preheader is not None and loop.latch is not None
-    if not _simple(tail) or tail.preheader not in between or any(
+    if tail.body is None or tail.preheader not in between or any(
             block.phis() for block in between) or not _reads_only(tail.blocks):
         return False
     assert tail.preheader is not None and tail.latch is not None
@@ -240,14 +233,11 @@ def _merge_branch(kernel: Kernel, cfg: Cfg, loop: Loop, choice: Block, context: 
 
 def _stepped(slack: Linear, loop: Loop) -> Linear | None:
     """A polynomial of a loop's phis, one iteration later."""
-    affinity, found = Affinity(), Linear()
-    for monomial, n in slack.terms:
-        product = number(n)
-        for v in monomial:
-            form = affinity.of(loop.next(v.op)
-                               if v.op is not None and v.op in loop.header.phis() else v)
-            if form is None:
-                return None
-            product = product * form.offset
-        found = found + product
-    return found
+    affinity, mapping = Affinity(), dict[Value, Linear]()
+    for v in slack.values():
+        form = affinity.of(loop.next(v.op)
+                           if v.op is not None and v.op in loop.header.phis() else v)
+        if form is None:
+            return None
+        mapping[v] = form.offset
+    return slack.substituted(mapping)

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from tritonc.analysis.values import defined_by, int_of, needed, slice_of, speculatable
 from tritonc.ir.build import Builder, make_op
-from tritonc.ir.cfg import Cfg, Loop, incoming, make_phi, redirect, remove_edge, split_edge
+from tritonc.ir.cfg import Cfg, Loop, follow, incoming, make_phi, redirect, remove_edge, split_edge
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value
@@ -206,8 +206,7 @@ class _Unification:
         again = Block(f"{self.header.name}.test")
         phis = self.header.phis()
         again.ops, self.header.ops = list(phis), self.header.ops[len(phis):]
-        for phi in phis:
-            phi.blocks = [first if b is self.latch else b for b in phi.blocks]
+        follow(again, self.latch, first)
         first.ops[-1] = Op("br", [], blocks=[again], span=first.terminator.span)
         redirect(self.preheader, self.header, again)
         self.latch = first

@@ -280,7 +280,7 @@ BUILTINS: tuple[Builtin, ...] = (
 PURE = frozenset(spelling for row in BUILTINS if not row.effects and not row.divides
                  for spelling in (row.name, *row.spellings))
 
-_TYPED_ATOMIC = re.compile(r"(?:__)?atomic_(add|max|min|and|or|xor|xchg|cas)_[a-z]\w*?_\d+x\d+")
+_TYPED_ATOMIC = r"(?:__)?atomic_(add|max|min|and|or|xor|xchg|cas)_[a-z]\w*?_\d+x\d+"
 
 
 @cache
@@ -291,7 +291,7 @@ def _by_spelling() -> dict[str, Builtin]:
 def find(name: str) -> Builtin | None:
     """The row of a name: its own, another spelling, or `atomic_add_float_64x32` and the like."""
     row = _by_spelling().get(name)
-    if row is None and (match := _TYPED_ATOMIC.fullmatch(name)):
+    if row is None and (match := re.fullmatch(_TYPED_ATOMIC, name)):
         row = _by_spelling()[f"atomic_{match[1]}"]
     return row
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tritonc.ir.core import Value
-from tritonc.ir.types import CONSTANT
+from tritonc.ir.types import CONSTANT, same_axes
 from tritonc.ir.types import shape as shape_of
 from tritonc.records import dataclass
 from tritonc.sema.context import Context, Words
@@ -181,10 +181,9 @@ def _differing(value: Value, axis: int) -> Iterator[str]:
 def _axis_before(extents: Shape, axis: int, value: Value) -> int | None:
     """Which axis of `value` is `axis` of its reshape to `extents`; only extents of 1 differ."""
     before = shape_of(value.type)
-    if [n for n in before if n > 1] != [n for n in extents if n > 1]:
-        return None
-    behind = sum(n > 1 for n in extents[len(extents) + axis :])
-    return [d for d in range(-len(before), 0) if before[d] > 1][-behind]
+    places = same_axes(before, extents)
+    found = places[axis] if places is not None else None
+    return None if found is None else found - len(before)
 
 
 def writable(context: Context, pointer: Term, span: Span, user: str = "'*'") -> Number:

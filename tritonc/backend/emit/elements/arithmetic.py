@@ -145,7 +145,7 @@ def fill_runs(f: FunctionEmitter, op: Op, found: list[str]) -> None:
 def extreme(f: FunctionEmitter, op: Op) -> None:
     e, name = scalar(op.result.type), _CALLS[op.name]
     in_pairs(f, op, lambda t, a, b: combine(f, op.name, e, a, b) if t[0] != "<" else f.call(
-        f"{name}.{SUFFIX[t]}", t, f"{t} {a}", f"{t} {b}"))
+        f"{name}.{SUFFIX[t]}", t, f"{t} {a}", f"{t} {b}"), "bf16_arithmetic")
 
 
 def float_binary(f: FunctionEmitter, op: Op) -> None:

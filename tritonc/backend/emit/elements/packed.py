@@ -87,18 +87,24 @@ def map_registers(f: FunctionEmitter, mask: int, like: Value, operands: list[Val
     return found
 
 
-def in_pairs(f: FunctionEmitter, op: Op, compute: Callable[..., str]) -> None:
+def able(f: FunctionEmitter, e: Scalar) -> bool:
+    """Whether one instruction adds or multiplies two numbers of a format of 16 bits; of bf16 that
+    is a fused multiply-add, before sm_90."""
+    return e == F16 or (e == BF16 and "bf16_fma" in f.target.features)
+
+
+def in_pairs(f: FunctionEmitter, op: Op, compute: Callable[..., str], feature: str = "") -> None:
     """The wanted registers of a result: `compute` of an LLVM type and operands, of two registers
     as vectors where that saves taking a word apart."""
     result, operands = op.result, op.operands
     e, mask = scalar(result.type), f.wanted(result)
     lists = [f.values[v] for v in operands]
     found, known = f.blank(result.type), dict[tuple[str, ...], str]()
-    able = e in (F16, BF16) and "bf16_arithmetic" in f.target.features
+    paired = able(f, e) and (not feature or feature in f.target.features)
     for r in members(mask):
         if found[r]:
             continue
-        pair = [(names[r], names[r | 1]) for names in lists] if able and not r & 1 and (
+        pair = [(names[r], names[r | 1]) for names in lists] if paired and not r & 1 and (
             mask >> (r | 1) & 1) else []
         if any(whole_word(f, names) for names in pair):
             vectors = (_vector(f, e, p) for p in pair)
@@ -126,11 +132,10 @@ def _set_pairs(f: FunctionEmitter, result: Value, pair: Callable[[int], Names],
     return True
 
 
-def _by_twos(f: FunctionEmitter, result: Value, feature: str = "bf16_arithmetic") -> bool:
-    """Whether the wanted registers of a result come by twos, for a target that has what it
-    takes."""
+def _by_twos(f: FunctionEmitter, result: Value) -> bool:
+    """Whether the wanted registers of a result come by twos."""
     mask = f.wanted(result)
-    return feature in f.target.features and all(mask >> (r ^ 1) & 1 for r in members(mask))
+    return all(mask >> (r ^ 1) & 1 for r in members(mask))
 
 
 def convert_bytes(f: FunctionEmitter, op: Op) -> bool:
@@ -140,7 +145,8 @@ def convert_bytes(f: FunctionEmitter, op: Op) -> bool:
     names, wanted = f.values[op.operands[0]], members(f.wanted(op.result))
     integers = source == I8 and op.name in ("sitofp", "uitofp") and target in (F16, BF16)
     floats = source in _HALF_OF_BYTES and op.name == "fpcast" and target in (F16, BF16, F32)
-    if not (integers or floats) or not {"f8_conversion", "bf16_arithmetic"} <= f.target.features \
+    if not (integers or floats) or not (
+            able(f, target) if integers else "f8_conversion" in f.target.features) \
             or not all(names[r] in f.words or (integers and lone_byte(f, names[r]))
                        for r in wanted):
         return False
@@ -170,7 +176,8 @@ def convert_to_bytes(f: FunctionEmitter, op: Op) -> bool:
     else."""
     source, target = scalar(op.operands[0].type), scalar(op.result.type)
     names = f.values[op.operands[0]]
-    if source != F32 or target not in _HALF_OF_BYTES or not _by_twos(f, op.result, "f8_conversion"):
+    if source != F32 or target not in _HALF_OF_BYTES or not (
+            "f8_conversion" in f.target.features and _by_twos(f, op.result)):
         return False
 
     def pair(r: int) -> Names:
@@ -193,7 +200,7 @@ def convert_small(f: FunctionEmitter, op: Op) -> bool:
     number, pattern = _FRACTIONS[target]
     least, most = op.attributes["bounds"]
     if source.bits not in (16, 32) or most - least >= number or abs(least) > number \
-            or not _by_twos(f, op.result):
+            or not able(f, target) or not _by_twos(f, op.result):
         return False
     t = f"<2 x {llvm_type(target)}>"
     value, less, added = _natural_parts(op.operands[0], number)

@@ -19,7 +19,6 @@ Needs affine indices; must come before specialize.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Hashable
 
 from tritonc.analysis.affine import Affinity, Mask
@@ -53,10 +52,8 @@ def unwrap_indices(kernel: Kernel, context: Context) -> bool:
 
 
 def unwrap(kernel: Kernel, signs: Signs, blocks: list[Block]) -> Needs | None:
-    """Unwrap the indices of loads in `blocks`.  What must not be negative for it to be right; None
-    if there is nothing to unwrap."""
-    if not wrapping(kernel):
-        return None
+    """Unwrap the indices of loads in `blocks`, of a kernel where some may wrap.  What must not be
+    negative for it to be right; None if there is nothing to unwrap."""
     affinity = Affinity(signs=signs)
     demand = demand_of(kernel, affinity)
     found: Needs | None = None
@@ -79,11 +76,6 @@ def wrapping(kernel: Kernel) -> bool:
 # ---- which elements are needed
 
 
-def polynomial_key(polynomial: Linear) -> Hashable:
-    """Equal for sums of the same terms, in whatever order."""
-    return frozenset((frozenset(Counter(values).items()), n) for values, n in polynomial.terms)
-
-
 def _values(bound: Bound) -> set[Value]:
     """What a bound is computed of."""
     assert isinstance(bound[1], frozenset)
@@ -93,7 +85,7 @@ def _values(bound: Bound) -> set[Value]:
 def bounds_of(mask: Mask | None) -> Demand:
     """The bounds of a mask, of which any are enough; conditions say nothing."""
     bounds = mask.bounds if mask else ()
-    return frozenset((b.axis, polynomial_key(b.limit - b.start)) for b in bounds)
+    return frozenset((b.axis, (b.limit - b.start).key) for b in bounds)
 
 
 def demand_of(kernel: Kernel, affinity: Affinity) -> dict[Value, Demand]:
@@ -246,7 +238,7 @@ class _Unwrapping:
         if len(moving) != 1 or form.strides[moving[0]].constant != 1:
             return None
         axis = axes[moving[0]]
-        if axis is None or (axis, polynomial_key(limit - form.offset)) not in self.wanted:
+        if axis is None or (axis, (limit - form.offset).key) not in self.wanted:
             return None
         needs = self.affinity.signs.needs(plain)
         if needs is None:

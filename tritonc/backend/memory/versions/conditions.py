@@ -7,7 +7,6 @@ from collections.abc import Hashable
 from tritonc.analysis.linear import Linear, emit
 from tritonc.analysis.signs import MOST
 from tritonc.backend.dots.exponentials import MODERATE
-from tritonc.backend.memory.masks.unwrap_indices import polynomial_key
 from tritonc.backend.memory.versions.wanted import Wanted
 from tritonc.backend.memory.versions.wanted_apart import apart_tests
 from tritonc.ir.build import Builder
@@ -68,7 +67,7 @@ def strongest(pairs: list[tuple[Linear, Linear]]) -> list[tuple[Linear, Linear]]
     for pair in pairs:
         excess = pair[0] - pair[1]
         constant = sum(n for values, n in excess.terms if not values)
-        key = polynomial_key(Linear(tuple(term for term in excess.terms if term[0])))
+        key = Linear(tuple(term for term in excess.terms if term[0])).key
         if key not in found or found[key][0] < constant:
             found[key] = constant, pair
     return [pair for _, pair in found.values()]

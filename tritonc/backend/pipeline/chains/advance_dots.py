@@ -41,13 +41,13 @@ stay as they are.
 
 from __future__ import annotations
 
-from tritonc.backend.pipeline.chains.chain_parts import Parts, part_loop
+from tritonc.backend.pipeline.chains.chain_parts import Parts, earlier, part_loop
 from tritonc.backend.pipeline.chains.iteration_ends import scale_early, wait_early
 from tritonc.backend.pipeline.staged_loop import words
 from tritonc.backend.pipeline.tensors.roles import has_producer
 from tritonc.backend.shared.shared_memory import allocations
 from tritonc.backend.target.register_limits import MOST_REGISTERS
-from tritonc.ir.cfg import Cfg, incoming, make_phi
+from tritonc.ir.cfg import Cfg, follow, incoming, make_phi, redirect
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value
@@ -176,10 +176,8 @@ class _Rotation:
         for op in outside:
             op.replace_inputs(merged)
         self.after.ops.append(Op("br", [], blocks=[parts.exit]))
-        for phi in parts.exit.phis():
-            phi.blocks = [self.after if block is header else block for block in phi.blocks]
-        test = header.terminator
-        test.blocks = [self.last if block is parts.exit else block for block in test.blocks]
+        follow(parts.exit, header, self.after)
+        redirect(header, parts.exit, self.last)
 
     def interleave(self) -> None:
         """Both products start, then the threads go on with the first part."""
@@ -194,9 +192,7 @@ class _Rotation:
         """What the first part did before the loop is now one iteration back, seen from the loop."""
         own = {root for op in self.parts.first for root in allocations(op)}
         for block in (self.before, self.first):
-            for op in block.ops:
-                if op.name == "buffer_stage" and "ahead" in op.attributes and allocations(op) & own:
-                    op.attributes["ahead"] -= 1
+            earlier(block.ops, own)
 
 
 def _around(ops: list[Op], product: Op, wait: Op) -> tuple[list[Op], list[Op], list[Op]]:

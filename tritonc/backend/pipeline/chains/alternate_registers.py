@@ -29,7 +29,7 @@ is a phi of the ways out.
 from __future__ import annotations
 
 from tritonc.backend.pipeline.staged_loop import DOTS
-from tritonc.ir.cfg import Cfg, Loop, incoming, make_phi, redirect
+from tritonc.ir.cfg import Cfg, Loop, follow, incoming, make_phi, redirect
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_blocks, copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value
@@ -47,8 +47,8 @@ def alternate_registers(kernel: Kernel, context: Context) -> bool:
         held = any(op.name == "wgmma_wait" and "held" in op.attributes
                    and phis.intersection(op.operands[-op.attributes["held"]:])
                    for op in loop.ops())
-        if held and loop.latch is not None and loop.one_exit \
-                and any(op.name == "wgmma_wait" for op in loop.exits[0][1].ops):
+        if held and loop.regular and any(
+                op.name == "wgmma_wait" for op in loop.exits[0][1].ops):
             _double(kernel, loop)
             changed = True
         elif ahead := _iterations_ahead(loop):
@@ -61,8 +61,8 @@ def _iterations_ahead(loop: Loop) -> int:
     """How many iterations wait between the load of a tile and its use; 0 for loops of products, of
     recurrences, which wait for each other anyway, and where nothing is gained."""
     ops = list(loop.ops())
-    if loop.latch is None or not loop.one_exit or \
-            len(ops) > MOST_OPS or any(op.name in (*DOTS, "reduce", "scan") for op in ops):
+    if not loop.regular or len(ops) > MOST_OPS or any(
+            op.name in (*DOTS, "reduce", "scan") for op in ops):
         return 0
     following = {phi.result: loop.next(phi) for phi in loop.header.phis()}
     longest = 0
@@ -133,7 +133,6 @@ def repeat_loop(kernel: Kernel, loop: Loop, times: int, behind: list[Op] | None 
     for op in kernel.ops():
         if op not in inside:
             op.replace_inputs(replaced)
-    for phi in leave.phis():
-        phi.blocks = [joined if block is header else block for block in phi.blocks]
+    follow(leave, header, joined)
     at = 1 + max(kernel.blocks.index(block) for block in loop.blocks)
     kernel.blocks[at:at] = [*made, *edges, joined]

@@ -12,6 +12,7 @@ so long, so that there is one stage more than copies run ahead, and one.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import field
 
 from tritonc.backend.dots.together import chained
@@ -77,12 +78,8 @@ def part_loop(kernel: Kernel, loop: Loop) -> Parts | None:
     No operation of one part needs one of the other but in a later iteration, and no effect of one
     meets one of the other, but at the rings that they share.
     """
-    header, test = loop.header, loop.header.terminator
-    if (len(loop.blocks) != 2 or loop.preheader is None or test.name != "cond_br"
-            or not loop.one_exit):
-        return None
-    body, leave = loop.blocks[1], loop.exits[0][1]
-    if loop.latch is not body or body.phis() or not all(op.pure for op in header.ops[:-1]):
+    header, body = loop.header, loop.body
+    if body is None or body.phis() or not all(op.pure for op in header.ops[:-1]):
         return None
     readers = uses(kernel)
     waits = [op for op in body.ops if op.name == "wgmma_wait"]
@@ -103,7 +100,7 @@ def part_loop(kernel: Kernel, loop: Loop) -> Parts | None:
     if len(waits) != len(products) or any(wait.operands != [product.result]
                                           for product, wait in zip(products, waits, strict=True)):
         return None
-    parts = Parts(loop, body, leave, products, waits, set(late))
+    parts = Parts(loop, body, loop.exits[0][1], products, waits, set(late))
     readers = uses(kernel)
     _close(parts, readers)
     if not set(products) - parts.second or not chained(body):
@@ -262,8 +259,14 @@ def _repeat_views(parts: Parts, shared: set[Op]) -> None:
 
     for op in [op for op in parts.body.ops if op in parts.second]:
         op.operands = [again(v) for v in op.operands]
-    for op in parts.second:
-        if op.name == "buffer_stage" and "ahead" in op.attributes and allocations(op) & shared:
+    earlier(parts.second, shared)
+
+
+def earlier(ops: Iterable[Op], rings: set[Op]) -> None:
+    """Let operations that an iteration has passed by name the stages of these rings as seen from
+    the next one."""
+    for op in ops:
+        if op.name == "buffer_stage" and "ahead" in op.attributes and allocations(op) & rings:
             op.attributes["ahead"] -= 1
 
 

@@ -20,7 +20,7 @@ Last of all: to other passes a loop is one iteration.
 from __future__ import annotations
 
 from tritonc.analysis.counters import step_of
-from tritonc.backend.dots.promote import is_zero
+from tritonc.analysis.values import is_zero
 from tritonc.backend.target.register_limits import MOST_REGISTERS
 from tritonc.ir.build import Builder
 from tritonc.ir.cfg import Cfg, Loop, add_incoming, incoming, make_phi, redirect
@@ -57,15 +57,13 @@ def overlap_sums(kernel: Kernel, context: Context) -> bool:
 
 
 def _part(loop: Loop) -> _Part | None:
-    header, test = loop.header, loop.header.terminator
-    if len(loop.blocks) != 2 or loop.preheader is None or loop.latch is None \
-            or not loop.one_exit or test.name != "cond_br" \
-            or not all(op.pure for op in header.ops[:-1]):
+    header, preheader, body = loop.header, loop.preheader, loop.body
+    if preheader is None or body is None or not all(op.pure for op in header.ops[:-1]):
         return None
-    body, compare = loop.latch, test.operands[0].op
+    compare = header.terminator.operands[0].op
     starts = [op for op in body.ops if op.name == "wgmma"]
     waits = [op for op in body.ops if op.name == "wgmma_wait"]
-    if body.phis() or len(starts) != 1 or len(waits) != 1 or test.blocks[0] is not body:
+    if body.phis() or len(starts) != 1 or len(waits) != 1:
         return None
     (start,), (wait,) = starts, waits
     t = start.result.type
@@ -87,7 +85,7 @@ def _part(loop: Loop) -> _Part | None:
             op.pure or op.name in _EARLY for op in early) or not all(
             op.pure or op.name in ("wgmma_wait", "arrive_empty") for op in late):
         return None
-    return _Part(loop, loop.preheader, body, wait, late, step)
+    return _Part(loop, preheader, body, wait, late, step)
 
 
 def _made_of(body: Block, wait: Op) -> set[Op]:

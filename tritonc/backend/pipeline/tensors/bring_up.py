@@ -11,7 +11,6 @@ from collections.abc import Iterable
 
 from tritonc.analysis.values import speculatable
 from tritonc.backend.launch.persist import counts_programs
-from tritonc.backend.pipeline.tensors.tensor_access import available
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Block, Op, Value
 from tritonc.ir.types import Buffer, Tile
@@ -49,7 +48,7 @@ def _below(values: Iterable[Value], place: Block, cfg: Cfg) -> list[Op] | None:
 
     def reach(value: Value) -> bool:
         op = value.op
-        if available(value, place, cfg) or op in found:
+        if cfg.available(value, place) or op in found:
             return True
         if op is None or op.name == "phi" or isinstance(value.type, Tile | Buffer) \
                 or not (speculatable(op) or (op.pure and op.guard is None and passed(op))) \

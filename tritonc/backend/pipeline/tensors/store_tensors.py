@@ -41,7 +41,6 @@ from tritonc.backend.pipeline.staged_loop import buffer_of
 from tritonc.backend.pipeline.tensors.tensor_access import (
     MOST_BOX,
     Strip,
-    available,
     forward,
     recognize,
     same_place,
@@ -272,7 +271,7 @@ def _place(kernel: Kernel, cfg: Cfg, block: Block, strip: Strip) -> Block | None
     for later in (*loops, block):
         before = cfg.immediate_dominator.get(later)
         place = claim_place(kernel, before) if before is not None else None
-        if place is not None and all(available(v, place, cfg) for v in strip.map_values()):
+        if place is not None and all(cfg.available(v, place) for v in strip.map_values()):
             return place
     return None
 

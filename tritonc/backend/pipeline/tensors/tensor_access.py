@@ -90,7 +90,7 @@ class Strip:
 
     def moving(self, place: Block, cfg: Cfg) -> list[Value]:
         """What the starts are computed from that is not there before the loop behind `place`."""
-        return [v for start in self.places for v in start.values() if not available(v, place, cfg)]
+        return [v for start in self.places for v in start.values() if not cfg.available(v, place)]
 
     def map_values(self) -> list[Value]:
         """What the tensor's map is computed from."""
@@ -370,11 +370,3 @@ def _extent(bound: Bound, step: Linear, iteration: Iteration | None) -> Linear |
     if left is None or not equal(left[1], step.scaled(-1)):
         return None
     return left[0]
-
-
-def available(value: Value, place: Block, cfg: Cfg) -> bool:
-    """Whether the value can be read at the end of a block."""
-    if value.op is None:
-        return True
-    home = cfg.block_of.get(value.op)
-    return home is not None and cfg.dominates(home, place)

@@ -56,7 +56,6 @@ from tritonc.backend.pipeline.tensors.roles import registers
 from tritonc.backend.pipeline.tensors.tensor_access import (
     MOST_BOX,
     Strip,
-    available,
     count_rows,
     forward,
     recognize,
@@ -122,7 +121,7 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
     loads = [one.load for one in channels if one.load is not None]
     if stores_may_reach(kernel, staged.loop.blocks, [*loads, *part.loads], pointer_roots(kernel)):
         return [], _all(staged, "a store in the loop may change what it loads")
-    if held and staged_registers(staged, held) > MOST_REGISTERS:
+    if held and staged_registers(kernel, staged, held) > MOST_REGISTERS:
         return [], hindered
     groups = products(kernel, staged) if not hindered else [list(range(len(channels)))]
     alone = not others_beside(kernel, staged, target)
@@ -376,7 +375,7 @@ def _hinders(kernel: Kernel, cfg: Cfg, staged: StagedLoop, boxes: Boxes, known: 
     if _stored_before(kernel, cfg, staged, [boxes.load]):
         return "an earlier store, not by TMA, may have written what it loads"
     moving = boxes.strip.moving(staged.preheader, cfg)
-    if not all(available(v, staged.preheader, cfg) for v in boxes.strip.map_values()) \
+    if not all(cfg.available(v, staged.preheader) for v in boxes.strip.map_values()) \
             or find_slice(staged.loop, moving, staged.always) is None:
         return "its addresses depend on results of the loop"
     if not forward(boxes.strip, known):

@@ -9,7 +9,7 @@ from tritonc.backend.dots.together import cycles
 from tritonc.backend.pipeline.channel import Channel
 from tritonc.backend.pipeline.ring import Rewrite
 from tritonc.backend.pipeline.staged_loop import buffer_of, widen
-from tritonc.backend.pipeline.tensors.tensor_access import BEFORE, ENDLESS, Strip, available
+from tritonc.backend.pipeline.tensors.tensor_access import BEFORE, ENDLESS, Strip
 from tritonc.backend.pipeline.tensors.tensor_slots import Claim, claim, make_map
 from tritonc.backend.pipeline.tensors.warm_start import WarmStart, warm_start
 from tritonc.backend.pipeline.tensors.warpgroup_stores import by_warpgroups
@@ -112,7 +112,7 @@ class TensorRewrite(Rewrite):
             access = one.boxes
             if access is None:
                 continue
-            once = all(available(v, self.place, cfg) for v in access.strip.map_values())
+            once = all(cfg.available(v, self.place) for v in access.strip.map_values())
             same = next((j for j in self.maps if self.channels[j].load is one.load), None)
             if same is not None:  # another part
                 number = self.maps[same]

@@ -1,16 +1,16 @@
 """Chained products of few rows: each warp keeps the second one's sums over columns of its own.
 
-Before:  header: %o = phi [0], [%o1]                After:  header: %o = phi [0], [%o1] : <S, M, N>
-         body:   %s = dot %q, %k : f32<M, K>                 body:   %s = dot %q, %k
-                 %p = ... %s ...                                     %p = ... %s ...
-                 %t = fmul %o, %f                                    %t = fmul %o, (%f for each)
-                 %o1 = dot %p, %v, %t                                %o1 = dot (%p, %v in S parts), %t
-         exit:   ... %o                                      exit:   %r = reduce %o {axes = [0]}
+Before:  header: %o = phi [0], [%o1]           After:  header: %o = phi [0], [%o1] : <S, M, N>
+         body:   %s = dot %q, %k : f32<M, K>           body:   %s = dot %q, %k
+                 %p = ... %s ...                               %p = ... %s ...
+                 %t = fmul %o, %f                              %t = fmul %o, (%f for each part)
+                 %o1 = dot %p, %v, %t                          %o1 = dot (parts of %p, %v), %t
+         exit:   ... %o                                exit:   %r = reduce %o {axes = [0]}
 
-The warps share the columns of the first product, which are the inner axis of the second.  That one,
-as it was, would have all warps read all of %p, which they would exchange in each step: two barriers,
-or one where others stand between them.  So a warp multiplies the columns that it has, and the warps
-add up their sums once, behind the loop; a row of few is one fragment's, and the sums fit a thread.
+The warps share the columns of the first product, which are the inner axis of the second.  That
+one, as it was, would have each warp read all of %p, which they would exchange in each step, with a
+barrier.  So a warp multiplies the columns that it has, and the warps add up their sums once, behind
+the loop.  Done where rows are few: one fragment has them all, and the sums fit a thread.
 """
 
 from __future__ import annotations

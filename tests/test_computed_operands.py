@@ -57,14 +57,13 @@ def test_fragments_are_computed_where_they_are_read(number: int, rows: int, colu
 @pytest.mark.parametrize("target, keys, tile", [
     ("sm_80", 50, 16), ("sm_90a", 52, 16), ("sm_80", 150, 64), ("sm_90a", 132, 64)])
 def test_a_cache_of_bytes_is_converted_in_fragments(target: str, keys: int, tile: int) -> None:
-    """Three barriers a step: what has been copied is there, the maximum, the weights; two where
-    each warp has keys enough for a product of its own."""
+    """Three barriers a step: what has been copied is there, the maximum, the weights."""
     (result,) = simulate(Setting(ROOT / "bench" / "suite" / "decode_int8.tc", (
         ("T", str(keys)), ("TN", str(tile)))), target)
     assert result.module is not None
     ops = [op for block in result.module.kernels[0].blocks if block.name.startswith("body.fast")
            for op in block.ops]
-    assert sum(op.name == "barrier" for op in ops) == (3 if tile < 64 else 2)
+    assert sum(op.name == "barrier" for op in ops) == 3
     rights = [op.operands[1].op for op in ops if op.name == "mma_dot"]
     assert [op.name for op in rights if op is not None] == ["convert_layout"] * 2
 

@@ -26,7 +26,6 @@ from math import prod
 
 from tritonc.analysis.values import is_zero, slice_of
 from tritonc.backend.dots.raw_operands import is_plain
-from tritonc.backend.dots.split_chains import split_chains
 from tritonc.backend.dots.summed_dots import SummedDot, summed_dots
 from tritonc.backend.launch.choose_warps import ACCUMULATORS, dot_threads
 from tritonc.backend.target.matrix import BY_NAME, WGMMA, MatrixInstruction
@@ -47,11 +46,9 @@ SUMS = 1 << 16  # bytes of shared memory for the sums of all slices
 
 def split_dots(kernel: Kernel, context: Context) -> bool:
     """Split the products of a kernel whose only products are small sums of one size."""
-    if "num_warps" in kernel.attributes:
-        return False
     found = summed_dots(kernel)
-    if not found:
-        return split_chains(kernel, context)
+    if not found or "num_warps" in kernel.attributes:
+        return False
     warps, slices = _slices(found[0].dot, context)
     if slices < 2:
         return False

@@ -51,7 +51,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tritonc.analysis.values import computed_from
 from tritonc.backend.dots.keep_tables import keep_tables
 from tritonc.backend.dots.promote import promoted, started
 from tritonc.backend.dots.read_operands import read_operands
@@ -326,8 +325,7 @@ def _loaded(value: Value) -> bool:
             value.op.info.elementwise
             or (value.op.name == "reshape" and len(shape(value.type)) > 2)):
         value = value.op.operands[-1]
-    return value.op is not None and (value.op.name == "load" or (
-        value.op.name == "trans" and not computed_from(value, "dot")))
+    return value.op is not None and value.op.name in ("load", "trans")
 
 
 def _seen_panel(operand: Value, slices: tuple[int, ...]) -> SharedLayout:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import field, replace
+from dataclasses import replace
 from pathlib import PurePath
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -24,56 +24,20 @@ from tritonc.meta_parameters import BY_NAME
 from tritonc.options import Options
 from tritonc.problem.stated import stated_lines
 from tritonc.records import dataclass
-from tritonc.source import (
-    CompileError,
-    Diagnostic,
-    Diagnostics,
-    SourceFile,
-    Span,
-    deep_recursion,
-    fail,
-)
+from tritonc.result import InternalError, Result
+from tritonc.source import CompileError, Diagnostics, SourceFile, Span, deep_recursion, fail
 from tritonc.stages import context_of, new_diagnostics, preprocess
-from tritonc.variants.kernels import Variants
 
 if TYPE_CHECKING:
     from tritonc.frontend.preprocess import Preprocessed
     from tritonc.frontend.syntax import Program
-    from tritonc.ir.context import Context, Remark
+    from tritonc.ir.context import Context
     from tritonc.ir.core import Kernel, Module
     from tritonc.pass_manager import Pass
     from tritonc.problem.known import KnownLaunch
 
 _LONGEST_CHAIN = 5000  # calls inside each other of passes; 8 MB of stack hold twice as many
 LOWER = "lower"  # the name of semantic analysis where names of passes are wanted
-
-
-class InternalError(Exception):
-    """A bug of tritonc: what failed, on which kernel."""
-
-    def __init__(self, stage: str, kernel: str | None, cause: BaseException) -> None:
-        self.stage, self.kernel = stage, kernel
-        of = f" of kernel '{kernel}'" if kernel else ""
-        super().__init__(f"in {stage}{of}: {type(cause).__name__}: {cause}")
-
-
-@dataclass
-class Result:
-    """What a compilation gave.  `outputs` has a text for each kind asked for."""
-
-    bindings: Bindings  # meta-parameters, and who chose which value
-    outputs: dict[str, str] = field(default_factory=dict)
-    diagnostics: tuple[Diagnostic, ...] = ()
-    module: Module | None = None  # as the last stage that ran left it
-    manifest: dict[str, Any] | None = None
-    dependencies: list[str] = field(default_factory=list)  # included files, then the tuning file
-    system: set[str] = field(default_factory=set)  # of the included files, those of -isystem
-    tunables: dict[str, int] = field(default_factory=dict)  # of every tunable
-    remarks: list[Remark] = field(default_factory=list)  # in the order of their places
-    timings: list[tuple[str, float]] = field(default_factory=list)  # stage or pass, seconds
-    problem_lines: list[tuple[str, Span]] = field(default_factory=list)
-    variants: Variants = field(default_factory=Variants)  # none, if they are not asked for
-    planned: dict[str, dict[str, Any]] = field(default_factory=dict)  # with `plan`
 
 
 def pass_names() -> list[str]:
@@ -141,7 +105,7 @@ class _Compilation:
             self._print_ir(module)
 
     @contextmanager
-    def _stage(self, name: str, kernel: str | None = None) -> Iterator[None]:
+    def _stage(self, name: str) -> Iterator[None]:
         """Time a stage, and name it in what it raises by mistake."""
         started = perf_counter()
         try:
@@ -158,7 +122,7 @@ class _Compilation:
             label = getattr(error, "label", None)  # of a PassError
             stage = f"pass '{label}'" if label else name
             cause = error.__cause__ if label and error.__cause__ else error
-            raise InternalError(stage, getattr(error, "kernel", kernel), cause) from error
+            raise InternalError(stage, getattr(error, "kernel", None), cause) from error
         self.result.timings.append((name, perf_counter() - started))
 
     # the front end

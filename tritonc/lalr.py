@@ -36,6 +36,8 @@ from lark.parsers.lalr_analysis import Action
 from tritonc import __version__
 from tritonc.records import NamedTuple
 
+_FORMAT = 2  # of what is kept: one more where `read` makes something else
+
 
 class OurLexer(Lexer):
     """lark asks it for tokens; what a parse is of makes them, as it knows macros or lines."""
@@ -172,7 +174,7 @@ def load(name: str) -> Grammar:
     text = get_data("tritonc", name)
     assert text is not None, "it is part of the package"
     # Versions of tritonc, lark and Python on one machine keep a file each.
-    of = crc32(f"{Grammar._fields} {__version__} {lark.__version__}".encode(), crc32(text))
+    of = crc32(f"{_FORMAT} {__version__} {lark.__version__}".encode(), crc32(text))
     path = _cache_file(f"{Path(name).stem}-{of:08x}")
     if path is None:
         return read(text.decode())
@@ -190,11 +192,13 @@ def read(text: str) -> Grammar:
                  if terminal.pattern is not None and terminal.pattern.type == "str"}
     for rule in made.rules:
         rule.__class__ = OneRule
+        rule.origin.name = sys.intern(str(rule.origin.name))  # a Token compares in Python
     parser: Any = made.parser
     alike: dict[Any, Any] = {}
     states = parser.parser._parse_table.states
     for state, steps in states.items():  # one object for equal steps: the file is read faster
-        states[state] = {symbol: alike.setdefault(step, step) for symbol, step in steps.items()}
+        states[state] = {sys.intern(str(symbol)): alike.setdefault(step, step)
+                         for symbol, step in steps.items()}
     make_builder: Any = ParseTreeBuilder
     builds: dict[Rule, Callable[[list[Any]], Any]] = make_builder(
         made.rules, Tree, maybe_placeholders=True).create_callback(_Calls())

@@ -73,15 +73,19 @@ def run(kernel: Kernel, context: Context, passes: Sequence[Pass], *, level: int 
     deeply, PassError where a pass is at fault.
     """
     hooks = hooks or Hooks()
+    present: set[str] = set()  # operations and meta-parameters, if that is known
     unseen = True  # by hooks.verify, which meets what a pass was given, too
     for label, row in zip(names or labels(passes), passes, strict=True):
         if row.level <= level:
-            idle = row.only and {op.name for op in kernel.ops()}.isdisjoint(row.only)
+            if row.only and not present:
+                present = {op.name for op in kernel.ops()} | context.meta.keys()
+            idle = row.only and present.isdisjoint(row.only)
             if hooks.before is not None:
                 hooks.before(label, kernel)
             started = perf_counter()
             try:
                 changed = not idle and row.function(kernel, context)
+                present = set() if changed else present
                 if hooks.verify is not None and (changed or unseen):
                     hooks.verify(kernel, context)
                     unseen = False

@@ -16,10 +16,11 @@ from __future__ import annotations
 from tritonc.later import Later
 from tritonc.pass_manager import Pass
 
-# Passes that leave a kernel as it is unless it has one of these operations; they are not imported.
+# Passes that leave a kernel as it is unless it has one of these operations, or one of these
+# meta-parameters is bound; they are not imported.
 ONLY: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("select_dots", "split_dots", "raw_operands", "safe_divisors", "merge_tails",
-                     "coalesce_loops", "separate_axes"), ("dot",)),
+                     "jam_loops", "coalesce_loops", "separate_axes"), ("dot",)),
     **dict.fromkeys(("tabulate_masks", "join_bounds"), ("fma_dot", "mma_dot", "wgmma")),
     "compute_pieces": ("load",),
     **dict.fromkeys(("drop_selections", "skip_masks"), ("select",)),
@@ -34,8 +35,9 @@ ONLY: dict[str, tuple[str, ...]] = {
     "compute_tables": ("constant_table",),
     **dict.fromkeys(("split_reductions", "late_sums"), ("reduce", "reduce_with")),
     "exchange_late": ("reduce",), "privatize_atomics": ("atomic_rmw",),
-    "lower_clusters": ("cluster_arrive",), "fuse_tanh": ("tanh",),
-    "fuse_exponents": ("exp", "exp2"), "select_ranks": ("smin", "smax", "umin", "umax"),
+    "split_loops": ("cluster_k", "memory_k"), "lower_clusters": ("cluster_arrive",),
+    "fuse_tanh": ("tanh",), "fuse_exponents": ("exp", "exp2"),
+    "select_ranks": ("smin", "smax", "umin", "umax"),
     "split_quotients": ("sdiv", "udiv", "srem", "urem"), "count_quotients": ("sdiv",),
     **dict.fromkeys(("fetch_late", "widen_loops", "single_trips", "strength_reduce"), ("phi",)),
     "select_matrix_loads": ("shared_load", "shared_store"),
@@ -88,6 +90,8 @@ OPT: list[Pass] = [
          "the source."),
     _row("opt.loops.single_trips", "Loops have one form; the passes below treat a loop that runs "
          "once as straight code."),
+    _row("opt.loops.jam_loops", "Loops have one form, and addresses follow from counters, which "
+         "are numbers in the copies."),
     _row("opt.addresses.split_quotients", "Before the passes that split addresses: a quotient of a "
          "counter becomes a counter, which they know."),
     _row("opt.addresses.strength_reduce", "Pointers that loops move become fixed tiles and scalar "
@@ -123,6 +127,8 @@ BACKEND: list[Pass] = [
     _row("backend.memory.masks.drop_selections", "The facts are known by now; nothing depends on "
          "where loads stand.", 2),
     _row("backend.memory.masks.fold_masked_loads", "After the passes that remove masks."),
+    _row("backend.memory.masks.round_masks", "After fold_masked_loads, which says what masked "
+         "elements are.", 2),
     _row("backend.dots.fuse_exponents", "After specialize, which tests that factors are "
          "positive.", 2),
     _row("backend.dots.fuse_tanh", "Before dce, which removes the tanh.", 2),
@@ -170,6 +176,8 @@ BACKEND: list[Pass] = [
          "block.", 2),
     _row("backend.pipeline.chains.advance_dots", "After pipeline: copies already run ahead of the "
          "products.", 2),
+    _row("backend.memory.keep_rows", "After the passes that take shared memory; before load_ahead, "
+         "which moves a loop's load and leaves the store behind it."),
     _row("backend.pipeline.load_ahead", "After pipeline and advance_dots, which decide the order "
          "of a loop's operations.", 2),
     _row("opt.cse", "In the backend: two readers in one layout share what was computed for each."),
@@ -251,6 +259,9 @@ ORDER: list[tuple[str, str, str]] = [
     ("unify_exits", "merge_tails", "both loops are tested at their headers"),
     ("merge_tails", "strength_reduce", "bodies are compared as the source wrote them"),
     ("unify_exits", "strength_reduce", "offsets become phis of one header"),
+    ("unify_exits", "jam_loops", "both loops are tested at their headers"),
+    ("merge_tails", "jam_loops", "a tail joins its loop before that one is copied"),
+    ("jam_loops", "strength_reduce", "addresses follow from counters"),
     ("licm", "split_quotients", "ranges have left the loops"),
     ("split_quotients", "hoist_addresses", "offsets with quotients have no fixed part"),
     ("licm", "strength_reduce", "a step that leaves the loop is extended only once"),
@@ -312,6 +323,8 @@ ORDER: list[tuple[str, str, str]] = [
     ("advance_dots", "order_products", "rotated loops already have their order"),
     ("order_products", "skip_masks", "a loop is one block"),
     ("order_products", "spread_late", "products have their places"),
+    ("pipeline", "keep_rows", "it takes the shared memory that is left"),
+    ("keep_rows", "load_ahead", "what is made of a load is stored where it was loaded"),
     ("advance_dots", "load_ahead", "it recognises products by the loads beside them"),
     ("advance_dots", "skip_masks", "a loop that is rotated has one block"),
     ("pipeline", "skip_masks", "a pipelined loop has few blocks"),

@@ -139,7 +139,7 @@ def test_a_producer_is_ahead_of_loops_in_and_behind_loops(path: str, values: str
     assert "mbarrier.try.wait.parity.scope.cta.space.cta" in seen, seen
 
 
-@pytest.mark.parametrize("name", ["windows", "flat_windows"])
+@pytest.mark.parametrize("name", ["windows", "flat_windows", "every_other"])
 def test_loads_of_a_window_share_accesses(name: str) -> None:
     """They read what one of them asks for alone: the machine knows where buffers end."""
     execute(Setting(ROOT / "tests/run" / f"{name}.tc"), "sm_90a")

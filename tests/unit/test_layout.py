@@ -245,7 +245,6 @@ def test_vector_width():
     layout = Layout((8, 256), (1, 2, 4, 8), (16, 32, 64, 128, 256), (512, 1024))
     assert layout_ops.vector_width(layout, 16, 0) == 8
     assert layout_ops.vector_width(layout, 8, 0) == 16
-    assert layout_ops.vector_width(layout, 16, 0, limit_bits=256) == 16
     assert layout_ops.vector_width(layout, 16, 12) == 4
     assert layout_ops.vector_width(layout, 16, 1) == 1
     assert layout_ops.vector_width(layout, 16, 0, axis=0) == 1

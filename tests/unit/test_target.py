@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import threading
-from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
-from threading import current_thread
 
 import pytest
 
@@ -14,8 +11,6 @@ from tritonc import driver
 from tritonc.backend import assemble
 from tritonc.backend.target.matrix import INSTRUCTIONS
 from tritonc.backend.target.target import FEATURES, PTX_VERSIONS, TARGETS, find
-from tritonc.cli import compile_command
-from tritonc.cli.main import run_command_line
 from tritonc.options import Options
 from tritonc.source import CompileError, SourceFile
 
@@ -109,25 +104,3 @@ def test_a_missing_feature_is_explained() -> None:
     assert "sm_90a" in diagnostic.notes[0].message
     find("sm_90a").require("wgmma", None)
 
-
-def test_llvm_is_loaded_in_a_thread(monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
-                                    capsys: pytest.CaptureFixture[str]) -> None:
-    """Beside the stages before it, where there will be PTX; who fails there says nothing."""
-    monkeypatch.setattr(assemble, "_initialised", cache(current_thread))
-    assemble.load_ahead()
-    assert assemble._library() is not current_thread()
-    monkeypatch.setattr(assemble, "_initialised", cache(lambda: 1 // 0))
-    assemble.load_ahead()
-    with pytest.raises(ZeroDivisionError):
-        assemble._library()
-    for thread in threading.enumerate():
-        if thread is not current_thread() and not thread.daemon:
-            thread.join()
-    assert capsys.readouterr().err == ""
-    asked: list[str] = []
-    for kind in ("tir", "ptx"):
-        monkeypatch.setattr(compile_command, "load_ahead", partial(asked.append, kind))
-        monkeypatch.setattr(assemble, "assemble", lambda *_: "")
-        run_command_line([str(SAMPLES / "softmax.tc"), f"--emit={kind}", "-o",
-                          str(tmp_path / f"a.{kind}")])
-    assert asked == ["ptx"]

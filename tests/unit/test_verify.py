@@ -199,16 +199,6 @@ def test_the_message_shows_block_and_operation() -> None:
                                "found 1\n  %y = add %x : i32")
 
 
-def test_stages_add_their_own_rules() -> None:
-    module = parse("kernel @k(i32 %i) {\nentry:\n  %x = add %i, %i : i32\n  ret\n}\n")
-
-    def no_adds(kernel: Kernel, op: Op) -> str | None:
-        return "an add is left" if op.name == "add" else None
-
-    with pytest.raises(VerifyError, match=r"after selection: .* an add is left"):
-        verify(module.kernels[0], "selection", OPS, [no_adds])
-
-
 def test_a_rule_that_trusts_its_attributes_gives_no_traceback() -> None:
     def trusting(types: object, attributes: object, stated: object) -> rules.Types:
         return ((I32,), (F32,))[attributes["n"] + 1]  # type: ignore[index]

@@ -16,6 +16,7 @@ table lookups, divisions, masks across two axes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import field
 
 from tritonc.analysis.linear import LIMIT, Linear, number, symbol
@@ -258,10 +259,11 @@ class Affinity:
         bounds, conditions, others = self.parts(guard, rank)
         return None if others else Mask(tuple(bounds), tuple(conditions))
 
-    def parts(self, guard: Value | None, rank: int) -> tuple[
+    def parts(self, guard: Value | None, rank: int, steps: Sequence[int] = ()) -> tuple[
             list[Bound], list[Value], list[tuple[Value, tuple[int | None, ...]]]]:
         """What the mask is a conjunction of: bounds, scalar conditions, and others, each with the
-        axes of the tile that its own are."""
+        axes of the tile that its own are.  The indices of bounds rise by 1 or, along each axis, by
+        one of `steps`."""
         bounds: list[Bound] = []
         conditions: list[Value] = []
         others: list[tuple[Value, tuple[int | None, ...]]] = []
@@ -283,13 +285,14 @@ class Affinity:
                 stack.append((op.operands[0], moved))
             elif op.name == "constant" and op.attributes["value"]:
                 continue
-            elif op.name == "icmp" and (bound := self.bound(op, where)) is not None:
+            elif op.name == "icmp" and (bound := self.bound(op, where, steps)) is not None:
                 bounds.append(bound)
             else:
                 others.append((value, where))
         return bounds, conditions, others
 
-    def bound(self, op: Op, where: tuple[int | None, ...] | None = None) -> Bound | None:
+    def bound(self, op: Op, where: tuple[int | None, ...] | None = None,
+              steps: Sequence[int] = ()) -> Bound | None:
         """`x < n` with x rising by 1 along one axis and n uniform; if unsigned, both of them not
         negative."""
         a, b = self.of(op.operands[0]), self.of(op.operands[1])
@@ -300,18 +303,23 @@ class Affinity:
             a, b = b, a
         if predicate in ("eq", "ne") or not b.uniform:
             return None
-        if predicate[0] == "u" and not self._not_negative(*op.operands):
+        if predicate[0] == "u" and not self._as_signed(op):
             return None
         moving = [d for d, s in enumerate(a.strides) if s.terms]
-        if len(moving) != 1 or a.strides[moving[0]].constant != 1:
+        if len(moving) != 1:
             return None
         axis = where[moving[0]] if where is not None else moving[0]
-        if axis is None:
+        if axis is None or a.strides[moving[0]].constant != (steps[axis] if steps else 1):
             return None
         limit = b.offset + number(1) if predicate[1:] in ("le", "ge") else b.offset
         return Bound(axis, a.offset, limit, op)
 
-    def least(self, value: Value, where: tuple[int | None, ...]) -> Bound | None:
+    def _as_signed(self, op: Op) -> bool:
+        """Whether a comparison of unsigned numbers is one of signed ones, too."""
+        return self._not_negative(*op.operands)
+
+    def least(self, value: Value, where: tuple[int | None, ...], steps: Sequence[int] = ()
+              ) -> Bound | None:
         """`x >= n`, of signed numbers, with x rising by 1 along one axis and n uniform: elements
         with start + i_axis >= limit."""
         op = value.op
@@ -325,7 +333,7 @@ class Affinity:
             return None
         moving = [d for d, s in enumerate(index.strides) if s.terms]
         axis = where[moving[0]] if len(moving) == 1 else None
-        if axis is None or index.strides[moving[0]].constant != 1:
+        if axis is None or index.strides[moving[0]].constant != (steps[axis] if steps else 1):
             return None
         return Bound(axis, index.offset, limit.offset + number(int(strict)), op)
 

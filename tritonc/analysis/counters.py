@@ -6,7 +6,9 @@ from tritonc.analysis.values import defined_by, int_of
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop, add_incoming, make_phi
 from tritonc.ir.core import Op, Value
+from tritonc.ir.numeric.numbers import fit, holds
 from tritonc.ir.ops import OPPOSITE, SWAPPED
+from tritonc.ir.types import scalar
 from tritonc.records import NamedTuple
 
 
@@ -42,6 +44,21 @@ def counter_of(loop: Loop) -> Counter | None:
     if phi.op is None or step is None:
         return None
     return Counter(phi.op, step, predicate if ways[0] else OPPOSITE[predicate], limit)
+
+
+def iterations(loop: Loop, most: int) -> int | None:
+    """How often the body runs, if that is a number up to `most`."""
+    counter = counter_of(loop)
+    start = int_of(loop.first(counter.phi)) if counter is not None else None
+    limit = int_of(counter.limit) if counter is not None else None
+    if counter is None or start is None or limit is None:
+        return None
+    value, t = start, scalar(counter.limit.type)
+    for count in range(most + 1):
+        if not holds(counter.predicate, value, limit, t.bits):
+            return count
+        value = int(fit(t, value + counter.step))
+    return None
 
 
 def add_counter(cfg: Cfg, loop: Loop, first: Value, step: int, name: str) -> Value:

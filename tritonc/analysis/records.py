@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from tritonc.analysis.affine import Affine, Affinity
 from tritonc.analysis.axis.axis_info import Infos
-from tritonc.analysis.windows import Runs
+from tritonc.analysis.windows import Runs, Window, windows
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import Tile, scalar
@@ -84,6 +84,12 @@ def records(kernel: Kernel, infos: Infos) -> dict[Op, Record]:
             for op, (record, form) in fields(block.ops, known).items()
             if op.guard is None and not op.attributes.get("volatile")
             and unaligned(record, form, infos) == {}}
+
+
+def places(kernel: Kernel, infos: Infos) -> tuple[dict[Op, Window], dict[Op, Record]]:
+    """The windows of loads and stores, and the fields of records, which have none of their own."""
+    found, apart = windows(kernel, infos), records(kernel, infos)
+    return {op: one for op, one in found.items() if one.step == 1 or op not in apart}, apart
 
 
 def _every(value: Value, infos: Infos) -> int:

@@ -6,14 +6,16 @@
                      where rows are loaded without a loop, too: short ones
     reducing_passes  the same, where the loops of built-in reductions keep scalars
     sums_columns     a loop, of the same rows in all programs, loads tiles that are added up; behind
-                     it they are reduced but for the last axis, or so each is that it loads and does
-                     not store, and programs are numbered along one axis: there are as many as
-                     pieces of columns, and each has all rows
+                     it they are reduced but for the axis along which they lie in memory, or so each
+                     is that it loads and does not store, and programs are numbered along one axis:
+                     there are as many as pieces of columns, and each has all rows
     adds_tiles       loops in loops load tiles of several axes and add them to one that they carry,
                      and nothing is reduced: a stencil of many points, read that often
     adds_taps        loops of known numbers of iterations only add such tiles: threads read rows of
                      them again
     adds_far_taps    the same, of what are no neighbours in memory, as of every other pixel
+    adds_many_rows   the same, of so many whole rows of memory that their loops remain, as of
+                     channels of pixels: threads read none of them again
     crosses          loops carry a tile of several axes, load only lines and reduce nothing in
                      there: each element of one line meets each of another, as in a product
     segments         a loop goes from one number that is loaded to another: most runs are short
@@ -51,13 +53,14 @@ from math import prod
 from tritonc.analysis.affine import Affinity, Iteration
 from tritonc.analysis.aliases import pointer_roots
 from tritonc.analysis.axis import axis_info
-from tritonc.analysis.counters import counter_of
+from tritonc.analysis.counters import counter_of, iterations
 from tritonc.analysis.values import int_of, origin, slice_of
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Kernel, Op, Value, uses
 from tritonc.ir.types import I1, Tile, element, is_float, shape
 
 _FEW_LOADS = 3
+_MANY_TAPS, _MOST_TAPS = 16, 100
 _NUMBERED = ("get_program_id", "get_global_range")
 
 
@@ -115,8 +118,8 @@ def reducing_passes(kernel: Kernel, cfg: Cfg) -> bool:
 
 
 def sums_columns(kernel: Kernel, cfg: Cfg) -> bool:
-    """Whether what is reduced is carried by a loop that loads, or loaded there, and its last axis
-    is left."""
+    """Whether what is reduced is carried by a loop that loads, or loaded there, and the axis along
+    which it lies in memory is left."""
     if len({op.attributes["axis"] for op in kernel.ops() if op.name in _NUMBERED}) > 1:
         return False
     loading = [loop for loop in cfg.loops if same_for_all(loop) and any(
@@ -124,7 +127,7 @@ def sums_columns(kernel: Kernel, cfg: Cfg) -> bool:
         for op in loop.ops())]
     carried = {phi.result for loop in loading for phi in loop.header.phis()}
     columns = [op for op in kernel.ops() if op.name in ("reduce", "reduce_with")
-               and len(shape(op.operands[0].type)) - 1 not in (
+               and memory_axis(kernel, op.operands[0]) not in (
                    op.attributes.get("axes") or [op.attributes["axis"]])]
     if any(origin(op.operands[0], ("reshape", "trans")) in carried for op in columns):
         return True
@@ -135,6 +138,17 @@ def sums_columns(kernel: Kernel, cfg: Cfg) -> bool:
                if not op.attributes.get("kind", "add").endswith("add")  # see `late_sums`
                for inside in insides if op in inside
                for each in slice_of(op.operands[:1], inside, ("load",)))
+
+
+def memory_axis(kernel: Kernel, value: Value) -> int:
+    """The axis along which a tile lies in memory, by what is loaded of its shape; the last one, if
+    that is not known."""
+    extents = shape(value.type)
+    infos = axis_info.analyze(kernel) if min(extents, default=1) > 1 and len(extents) > 1 else {}
+    found = (infos.get(op.operands[0]) for op in slice_of([value], ends=("load",))
+             if op.name == "load" and shape(op.result.type) == extents) if infos else ()
+    runs = [info.contiguity for info in found if info is not None and max(info.contiguity) > 1]
+    return runs[0].index(max(runs[0])) if runs else len(extents) - 1
 
 
 def crosses(kernel: Kernel, cfg: Cfg) -> bool:
@@ -168,12 +182,12 @@ def is_segment(loop: Loop) -> bool:
 
 
 def scans_columns(cfg: Cfg) -> bool:
-    """Whether a loop loads tiles and scans some along another axis than the last one."""
+    """Whether a loop loads tiles and scans some along another axis than they lie in memory."""
     for loop in cfg.loops:
         ops = list(loop.ops())
         if any(op.name == "load" and isinstance(op.result.type, Tile) for op in ops) and any(
                 op.name in ("scan", "scan_with")
-                and op.attributes["axis"] != len(shape(op.operands[0].type)) - 1 for op in ops):
+                and op.attributes["axis"] != memory_axis(cfg.kernel, op.operands[0]) for op in ops):
             return True
     return False
 
@@ -193,6 +207,22 @@ def adds_far_taps(kernel: Kernel, cfg: Cfg) -> bool:
     return adds_taps(kernel, cfg) and all(
         info.contiguity[-1] == 1 for loop in cfg.loops for op in loop.ops() if op.name == "load"
         and len(shape(op.result.type)) > 1 and (info := infos.get(op.operands[0])) is not None)
+
+
+def adds_many_rows(kernel: Kernel, cfg: Cfg) -> bool:
+    """Whether these are of many rows, whose length a parameter says."""
+    affinity, taps = Affinity(), 1
+    for loop in cfg.loops:
+        counter, times = counter_of(loop), iterations(loop, _MOST_TAPS)
+        if counter is None or times is None:
+            return False
+        taps *= times
+        for op in loop.ops():
+            form = affinity.of(op.operands[0]) if op.name == "load" else None
+            if form is not None and len(form.strides) > 1 and any(
+                    values == (counter.phi.result,) for values, _ in form.offset.terms):
+                return False  # along a row
+    return taps > _MANY_TAPS and adds_taps(kernel, cfg)
 
 
 def adds_tiles(kernel: Kernel, cfg: Cfg) -> bool:
@@ -308,7 +338,8 @@ def shares_addresses(kernel: Kernel, cfg: Cfg) -> bool:
     found = [op for op in kernel.ops() if op.name == "atomic_rmw"]
     return counts_in_loops(kernel, cfg) or (not any(
         readers.get(op.result) or cfg.block_of[op] in cfg.innermost for op in found) and any(
-        not isinstance(op.operands[0].type, Tile) or _loaded(op.operands[0]) for op in found))
+        not isinstance(op.operands[0].type, Tile) or _loaded(op.operands[0])
+        or not _of_program(op.operands[0]) for op in found))
 
 
 def adds_to_loaded(kernel: Kernel, largest: int) -> bool:
@@ -341,6 +372,11 @@ def windows_of_bytes(kernel: Kernel, cfg: Cfg) -> bool:
         roots = pointer_roots(kernel)
         return len(loads) > 1 + _FEW_LOADS and len({roots[op.operands[0]] for op in loads}) == 1
     return len(loads) > _FEW_LOADS or any(cfg.block_of[op] in cfg.innermost for op in loads)
+
+
+def _of_program(value: Value) -> bool:
+    """Whether a value depends on the program's number."""
+    return any(op.name in _NUMBERED for op in slice_of([value], masks=False))
 
 
 def _loaded(value: Value) -> bool:

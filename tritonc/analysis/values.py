@@ -26,13 +26,13 @@ def remembered(start: T) -> Callable[[Callable[[S, Value], T]], Callable[[S, Val
         name = f"{method.__name__} known"
 
         def ask(self: S, value: Value) -> T:
-            known: dict[Value, T] | None = self.__dict__.get(name)
-            if known is None:
-                known = self.__dict__[name] = {}
-            if value not in known:
+            known: dict[Value, T] = self.__dict__.setdefault(name, {})
+            try:
+                return known[value]
+            except KeyError:
                 known[value] = start
-                known[value] = method(self, value)
-            return known[value]
+                found = known[value] = method(self, value)
+                return found
 
         return ask
 

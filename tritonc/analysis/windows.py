@@ -13,11 +13,18 @@ A mask that says where a row of memory begins and ends, at multiples of accesses
 aligned access whether all of it takes part, wherever in it a load begins:
 
     x + row * W + (w - 1) where 0 <= w - 1 < W: the first element of w = 0 has an access of its own
+
+Loads that take every n-th element only take them of the same aligned accesses, if elements are so
+small that loads of single ones cost more: taps of a filter that moves by 2, or that lie side by
+side in memory:
+
+    x + row * W + 2 * i - 1, x + row * W + 2 * i: of eight halves the first of these takes every
+    other one from the last before a place on, the second one from that place on
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from math import gcd
 
 from tritonc.analysis.affine import Affine, Affinity
@@ -34,6 +41,9 @@ ACCESS_BYTES = 16
 # One element of so many may have an access of its own, by its address or by its mask: heat flow on
 # a grid by a flat index took 0.213 ms with two of four floats masked so, 0.205 without.
 _MOVED, _MASKED = 2, 4
+# How many elements from one to the next that a load takes, for each load that takes others of the
+# same ones but for the first, at most, and their bytes.
+STEP, SHARED, SMALL = 4, 2, 2
 _Conjuncts = frozenset[tuple[Value, bool]]
 _LOOSE = {"sge": (True, False), "slt": (True, False), "sgt": (False, True), "sle": (False, True),
           "eq": (False, False), "ne": (False, False)}
@@ -44,7 +54,9 @@ class Window(NamedTuple):
     """Where a load begins: `begin` elements behind a place of which `info` says what is known of
     addresses, `aligned` if that is no less known of its own.  Loads of one `place` begin `begin`
     elements behind the same address, under the same mask of which `guard` is known.  `ends`: so
-    many elements at the begin and at the end of each run have other addresses or another mask."""
+    many elements at the begin and at the end of each run have other addresses or another mask.
+    `near`: the place with a mask of whole accesses, if its own is another, and how far away bounds
+    of that are."""
 
     place: Hashable
     begin: int
@@ -53,6 +65,8 @@ class Window(NamedTuple):
     guard: AxisInfo | None
     ends: tuple[int, int]
     rows: bool = False
+    near: tuple[Hashable, Mapping[Op, int]] | None = None
+    step: int = 1
 
 
 class _Ends(NamedTuple):
@@ -91,6 +105,10 @@ class Runs(Affinity):
         return None if found is None or any(shape(v.type) for v in found.offset.values()) else found
 
     _broadcast = _reshape = _trans = _splat
+
+    def _as_signed(self, op: Op) -> bool:
+        """An index that is unsigned is not below 0: `_rows` takes it for two bounds."""
+        return True
 
     def side(self, difference: Affine, loose: tuple[bool, bool], divisor: Affine | None = None,
              wraps: bool = False) -> tuple[bool, _Ends] | None:
@@ -181,9 +199,20 @@ def windows(kernel: Kernel, infos: Infos) -> dict[Op, Window]:
     known, find = Runs(infos), {"load": _window}
     if may_be_ragged(kernel):
         find["store"] = _ragged
-    return {op: window for op in kernel.ops() if op.name in find and isinstance(
-        op.operands[0].type, Tile) and not op.attributes.get("volatile")
-        if (window := find[op.name](op, known)) is not None}
+    found: dict[Op, Window] = {}
+    for block in kernel.blocks:
+        alike: dict[Hashable, list[Op]] = {}
+        for op in block.ops:
+            if op.name in find and isinstance(op.operands[0].type, Tile) \
+                    and not op.attributes.get("volatile") \
+                    and (window := find[op.name](op, known)) is not None:
+                found[op] = window
+                alike.setdefault(window.place, []).append(op)
+        for ops in alike.values():
+            if found[ops[0]].step > max(STEP, SHARED * len(ops)):
+                for op in ops:
+                    del found[op]
+    return found
 
 
 def _ragged(op: Op, known: Runs) -> Window | None:
@@ -220,8 +249,12 @@ def _window(op: Op, known: Runs) -> Window | None:
     size = scalar(pointee(pointer.type)).bytes
     axis = max(range(len(form.strides)), key=lambda d: (
         form.strides[d].constant == 1, info.contiguity[d], d))
+    step = 1
     if form.strides[axis].constant != 1:
-        return None
+        apart = strided(form)
+        if apart is None:
+            return None
+        axis, step = apart
     marks = [term for term in form.offset.terms if any(v in known.ends for v in term[0])]
     conjuncts, ends = _conjuncts(op, known)
     share = _MASKED if ends else _MOVED
@@ -229,7 +262,8 @@ def _window(op: Op, known: Runs) -> Window | None:
         if len(values) > 1 or n != 1:
             return None
         ends.append(known.ends[values[0]])
-    if any(end.axis != axis for end in ends) or (not marks and info.contiguity[axis] < 2):
+    if any(end.axis != axis for end in ends) or (
+            not marks and step < 2 and info.contiguity[axis] < 2) or (step > 1 and ends):
         return None
     terms = frozenset(term for term in form.offset.terms if term[0] and term not in marks)
     run = gcd(ACCESS_BYTES, infos[form.base].every) // size
@@ -238,13 +272,17 @@ def _window(op: Op, known: Runs) -> Window | None:
         run = gcd(run, _divides(values, n, axis, infos))
     run = gcd(run, *(end.run for end in ends))
     first, last = _most(ends)
-    if run < max(2, share * (first + last)):
+    if run < max(1 + step, share * (first + last)):
         return None
-    begin = sum(n for values, n in form.offset.terms if not values)
-    guard, rows = _masked(op, known, axis, conjuncts, ends), None
-    if guard is not None and not ends:
-        rows = _rows(op, form, axis, run, known)
-    shifted = begin % run != 0 or (
+    begin = _constant(form.offset)
+    guard, rows, near = _masked(op, known, axis, conjuncts, ends), None, None
+    if guard is not None and not ends and (
+            found := _rows(op, form, axis, run, step, known)) is not None:
+        rows, moved = found
+        if moved:
+            near = ((form.base, terms, form.strides, rows), moved) if step == 1 else None
+            rows = None
+    shifted = step > 1 or begin % run != 0 or (
         rows is not None and guard is not None and guard.constancy[axis] % run != 0)
     wide = [list(entry) for entry in (info.contiguity, info.divisibility)]
     wide[0][axis], wide[1][axis] = max(wide[0][axis], run), max(wide[1][axis], run * size)
@@ -254,32 +292,64 @@ def _window(op: Op, known: Runs) -> Window | None:
     return Window((form.base, terms, form.strides, conjuncts if rows is None else rows), begin,
                   not shifted and not first + last,
                   info._replace(contiguity=tuple(wide[0]), divisibility=tuple(wide[1])),
-                  guard, (first, last), rows is not None and shifted)
+                  guard, (first, last), rows is not None and shifted, near, step)
 
 
-def _rows(op: Op, form: Affine, axis: int, run: int, known: Runs) -> Hashable | None:
+def strided(form: Affine) -> tuple[int, int] | None:
+    """The axis along which a load takes every n-th element, and n, if whole accesses may bring
+    several of them, or some for other loads."""
+    size = 0 if form.base is None else scalar(pointee(form.base.type)).bytes
+    steps = {s.constant: d for d, s in enumerate(form.strides) if s.constant}
+    step = min(steps, default=0)
+    return (steps[step], step) if 2 <= step <= ACCESS_BYTES and 0 < size <= SMALL else None
+
+
+def steps_of(form: Affine, axis: int, step: int) -> list[int]:
+    """The steps of indices along each axis, as bounds of a mask have them, that such loads have."""
+    return [step if d == axis else 1 for d in range(len(form.strides))]
+
+
+def _constant(polynomial: Linear) -> int:
+    return sum(n for values, n in polynomial.terms if not values)
+
+
+def _rows(op: Op, form: Affine, axis: int, run: int, step: int, known: Runs
+          ) -> tuple[Hashable, dict[Op, int]] | None:
     """What says which aligned accesses of `run` elements a mask lets through, if it takes each as a
-    whole: bounds of the rows of memory, at multiples of accesses, and of other axes."""
-    bounds, conditions, others = known.parts(op.guard, len(form.strides))
-    lows = [low for value, where in others if (low := known.least(value, where)) is not None]
+    whole: bounds of the rows of memory, at multiples of accesses, and of other axes.  With it, how
+    far bounds are from where that is so."""
+    steps = steps_of(form, axis, step)
+    bounds, conditions, others = known.parts(op.guard, len(form.strides), steps)
+    lows = [low for value, where in others
+            if (low := known.least(value, where, steps)) is not None]
     if len(lows) < len(others):
         return None
+    lows += [bound._replace(limit=Linear()) for bound in bounds
+             if bound.test.attributes["predicate"][0] == "u"]
 
     def multiple(polynomial: Linear) -> bool:
         return all(_divides(values, n, axis, known.infos) % run == 0 and not any(
             shape(v.type) for v in values) for values, n in polynomial.terms)
 
-    found = set()
+    found, moved = set(), dict[Op, int]()
     if axis not in {low.axis for low in lows}:  # none of the row's accesses is below 0 anyway
         lows += [bound._replace(limit=Linear()) for bound in bounds
                  if bound.axis == axis and known.signs.positive(bound.start)]
     for kind, bound in [*(("less", b) for b in bounds), *(("least", b) for b in lows)]:
-        if bound.axis == axis and not (multiple(form.offset - bound.start)
-                                       and multiple(bound.limit)):
-            return None
-        start = form.offset - bound.start if bound.axis == axis else bound.start
-        found.add((kind, bound.axis, frozenset(start.terms), frozenset(bound.limit.terms)))
-    return frozenset(found), tuple(conditions)
+        start, limit = bound.start, bound.limit
+        if bound.axis == axis:  # up to which place in memory, or from which
+            start = form.offset - start
+            by = _constant(start)
+            start, limit = start - number(by), limit + number(by)
+            if by := (-1 if kind == "less" else 1) * _constant(limit) % run * (
+                    1 if kind == "less" else -1):
+                if bound.test in moved or (kind == "least" and limit.constant is None):
+                    return None
+                moved[bound.test], limit = by, limit + number(by)
+            if not (multiple(start) and multiple(limit)):
+                return None
+        found.add((kind, bound.axis, frozenset(start.terms), frozenset(limit.terms)))
+    return (frozenset(found), tuple(conditions)), moved
 
 
 def _conjuncts(op: Op, known: Runs) -> tuple[_Conjuncts, list[_Ends]]:

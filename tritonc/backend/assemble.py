@@ -6,10 +6,7 @@ what it gives.
 
 from __future__ import annotations
 
-import os
-from contextlib import suppress
 from functools import cache
-from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any
 
 from tritonc.backend.ptxas_faults import worked_around
@@ -33,37 +30,11 @@ DATA_LAYOUT = ("e-p3:32:32-p4:32:32-p5:32:32-p6:32:32-p7:32:32-i64:64-i128:128-i
 LONGEST_OPTIMIZED = 12_000
 
 PRODUCTS = "tritonc-products"  # the attribute of a function with products on CUDA cores
-_LOADING = Lock()
-
-
-def load_ahead() -> None:
-    """Load LLVM in a thread of its own, beside the stages before it."""
-    def load() -> None:
-        with suppress(Exception):  # who needs it asks again
-            _library()
-
-    if not _initialised.cache_info().currsize:
-        Thread(target=load).start()
-
-
-def _library() -> Any:
-    """llvmlite, initialised."""
-    with _LOADING:
-        return _initialised()
 
 
 @cache
-def _initialised() -> Any:
-    """llvmlite.  Imported here: it takes 50 ms that most uses can spare."""
-    import ctypes
-
-    import llvmlite
-
-    # ctypes opens a library with Python's lock held; this one is relocated for 8 ms.  The system's
-    # own function, which ctypes calls without the lock, opens it first.
-    file = os.path.join(os.path.dirname(llvmlite.__file__), "binding", "libllvmlite.so")
-    if os.path.exists(file):
-        ctypes.CDLL(None).dlopen(os.fsencode(file), os.RTLD_NOW)
+def _library() -> Any:
+    """llvmlite, initialised.  Imported here: it takes 50 ms that most uses can spare."""
     import llvmlite.binding as llvm
 
     llvm.initialize_all_targets()

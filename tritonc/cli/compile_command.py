@@ -10,7 +10,6 @@ from typing import Any
 import click
 
 from tritonc import driver, outputs, stages
-from tritonc.backend.assemble import load_ahead
 from tritonc.cli import console, output_plan
 from tritonc.cli.option_table import MESSAGES
 from tritonc.ir.context import Remark
@@ -107,8 +106,6 @@ def _compile(path: str, targets: Mapping[str, str], options: Options, others: Se
         options = replace(options, small_clusters=True)  # whoever launches the image has the header
     if given["depend"] in ("M", "MM"):
         wanted = ["i"]
-    if "ptx" in wanted:
-        load_ahead()
     result = driver.compile(source, options, wanted, language=console.language_of(path, given),
                             dump=_dump, diagnostics=diagnostics, read_file=read_file)
     shown = (r.diagnostic for r in result.remarks if _is_shown(r, given))

@@ -64,7 +64,7 @@ def native(options: Options) -> Options:
         return options
     from tritonc.launch import cuda_driver
 
-    return replace(options, arch=cuda_driver.device_target(cuda_driver.open_driver(), 0))
+    return replace(options, arch=cuda_driver.device_target(cuda_driver.open_driver()))
 
 
 def check_settings(options: Options) -> None:
@@ -138,7 +138,7 @@ class Messages:
 
         The command line runs each command under it; `test` each of its files.
         """
-        from tritonc.driver import InternalError
+        from tritonc.result import InternalError
 
         try:
             return action()

@@ -9,8 +9,8 @@ from typing import Any
 
 from tritonc import __version__, ptxas
 from tritonc.cli.commandline import FLAGS_VARIABLE
-from tritonc.driver import Result
 from tritonc.options import Options
+from tritonc.result import Result
 from tritonc.source import CompileError
 
 

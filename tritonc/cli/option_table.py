@@ -164,9 +164,6 @@ TABLE: tuple[Option, ...] = (
            many=True, joined=True, commands=_READING),
     Option("forced_includes", ("-include", "--include"), "Include FILE before the source.",
            PREPROCESSOR, "FILE", many=True, commands=_READING),
-    Option("language", ("-x", "--language"), "The language of the source.", OTHER, "LANGUAGE",
-           choices=("tc", "tir"), default="by the suffix of FILE; tc for unknown ones",
-           commands=(*_BOTH, *_PROVING, "info", "reduce")),
     Option("arch", ("--arch", "-arch"), "The GPU to compile for: a target of --list-targets, or "
            "native for the GPU of this machine. Several targets, as in sm_80,sm_90a, go into one "
            "fatbin.", TARGET, "NAME",
@@ -176,8 +173,9 @@ TABLE: tuple[Option, ...] = (
            default="the lowest version that has all features of the target",
            commands=("compile", "bug")),
     Option("list_targets", ("--list-targets",), "List the targets and exit.", TARGET, common=True),
-    Option("tune", ("--tune",), "Give a tunable its value, or a meta-parameter of a pass: "
-           f"{', '.join(row.name for row in META_PARAMETERS)}.", OPTIMISATION, "NAME=VALUE",
+    Option("tune", ("--tune",), "Give a tunable its value, or a meta-parameter of a pass "
+           f"(docs/tuning.md): {', '.join(row.name for row in META_PARAMETERS)}.", OPTIMISATION,
+           "NAME=VALUE",
            default="the value in the tuning file, else the cost model's choice; -v prints it",
            many=True, commands=_ALL, common=True),
     Option("tuning", ("--tuning",), "Read tunables from FILE, which tritonc tune wrote; none reads "
@@ -350,6 +348,9 @@ TABLE: tuple[Option, ...] = (
            commands=("tune",)),
     Option("report", ("--report",), "Write an HTML report: the best candidates, time by parameter, "
            "a roofline.", RUNNING, "FILE.html", commands=("tune",)),
+    Option("language", ("-x", "--language"), "The language of the source.", OTHER, "LANGUAGE",
+           choices=("tc", "tir"), default="by the suffix of FILE; tc for unknown ones",
+           commands=(*_BOTH, *_PROVING, "info", "reduce")),
     Option("cmake_dir", ("--cmake-dir",), "Print the directory of the CMake module and exit.",
            OTHER),
     Option("cuda_folder", ("--cuda-include",), "Print the folder of cuda.h, which headers include, "

@@ -10,8 +10,8 @@ import click
 
 from tritonc import outputs
 from tritonc.cli.console import language_of
-from tritonc.driver import Result
 from tritonc.outputs import KINDS, STANDARD
+from tritonc.result import Result
 from tritonc.source import fail
 from tritonc.spelling import hint
 

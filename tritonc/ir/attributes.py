@@ -60,8 +60,9 @@ KINDS: dict[str, Kind] = {
         "round", "rows", "stored", "swapped", "volatile", "waits", "wide", "written"), is_flag),
     **dict.fromkeys(("ahead", "least", "greatest"), is_integer),
     **dict.fromkeys((
-        "alike", "asked", "axis", "bytes", "groups", "held", "index", "maps", "offset", "panels",
-        "passes", "pending", "size", "swizzle", "turned", "unroll", "vector_axis"), is_count),
+        "alike", "asked", "axis", "bytes", "every", "groups", "held", "index", "maps", "offset",
+        "panels", "passes", "pending", "size", "swizzle", "turned", "unroll", "vector_axis"),
+        is_count),
     **dict.fromkeys(("align", "vector"), is_power),
     **dict.fromkeys((
         "cache", "element", "instruction", "kind", "ldmatrix", "message", "format", "step",

@@ -82,7 +82,8 @@ class Op:
 
     def replace_inputs(self, mapping: Mapping[Value, Value]) -> None:
         """Read mapped values in place of the old ones."""
-        self.operands = [mapping.get(v, v) for v in self.operands]
+        if not mapping.keys().isdisjoint(self.operands):  # mostly they are
+            self.operands = [mapping.get(v, v) for v in self.operands]
         if self.guard is not None:
             self.guard = mapping.get(self.guard, self.guard)
 

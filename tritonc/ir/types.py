@@ -181,7 +181,7 @@ def with_layout(t: Type, layout: Layout | None) -> Type:
 
 
 def is_pointer(t: Type) -> bool:
-    return isinstance(element(t), Pointer)
+    return (t.element if isinstance(t, _SHAPED) else t).__class__ is Pointer
 
 
 def is_float(t: Type) -> bool:

@@ -18,7 +18,7 @@ Code that cannot be reached need not fulfil the rule about dominance.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from math import prod
 from operator import attrgetter
@@ -37,7 +37,6 @@ from tritonc.source import Diagnostics, Span
 
 MAX_ELEMENTS = 1 << 24  # of one tile, so that a slip of the pen does not eat the memory
 SUCCESSORS = {"br": 1, "cond_br": 2, "ret": 0}
-Legality = Callable[[Kernel, Op], str | None]  # what a stage asks besides: a complaint, or None
 _TYPE = attrgetter("type")
 Known = dict[Op, tuple[object, ...]]  # what each operation was when it was last found to be right
 
@@ -66,15 +65,14 @@ class Problem(NamedTuple):
 
 
 def verify(subject: Module | Kernel, stage: str = "", table: Mapping[str, OpInfo] = OPS,
-           legality: Sequence[Legality] = (), known: Known | None = None) -> None:
+           known: Known | None = None) -> None:
     """Raise VerifyError if `subject` is broken.
 
     `stage` names what ran last, for the message.  `table` has the rows of all operations that may
-    occur; `legality` is what holds from this stage on, operation by operation.  Who verifies a
-    kernel after each pass hands in one `known`, at first empty: an operation whose types and
-    attributes are as they were is not held against its row again.
+    occur.  Who verifies a kernel after each pass hands in one `known`, at first empty: an operation
+    whose types and attributes are as they were is not held against its row again.
     """
-    found = [*problems(subject, table, legality, known)]
+    found = [*problems(subject, table, known)]
     if found:
         after = f"after {stage}: " if stage else ""
         raise VerifyError("\n".join(f"{after}{problem}" for problem in found[:5]))
@@ -91,15 +89,15 @@ def check(module: Module, diagnostics: Diagnostics, table: Mapping[str, OpInfo] 
 
 
 def problems(subject: Module | Kernel, table: Mapping[str, OpInfo] = OPS,
-             legality: Sequence[Legality] = (), known: Known | None = None) -> Iterator[Problem]:
+             known: Known | None = None) -> Iterator[Problem]:
     """Everything wrong, at most one problem per operation; `known` as for `verify`."""
     known = {} if known is None else known
     if isinstance(subject, Kernel):
-        yield from _kernel(subject, table, legality, known)
+        yield from _kernel(subject, table, known)
         return
     tables = {constant.name: constant for constant in subject.constants}
     for kernel in subject.kernels:
-        yield from _kernel(kernel, table, legality, known)
+        yield from _kernel(kernel, table, known)
         for block in kernel.blocks:
             for op in block.ops:
                 if op.name == "constant_table" and op.results:
@@ -111,8 +109,7 @@ def problems(subject: Module | Kernel, table: Mapping[str, OpInfo] = OPS,
                                       f"a table of {constant.element} is not a {op.result.type}")
 
 
-def _kernel(kernel: Kernel, table: Mapping[str, OpInfo], legality: Sequence[Legality],
-            known: Known) -> Iterator[Problem]:
+def _kernel(kernel: Kernel, table: Mapping[str, OpInfo], known: Known) -> Iterator[Problem]:
     structure = [*_structure(kernel, table)]
     yield from structure
     if structure:
@@ -134,8 +131,6 @@ def _kernel(kernel: Kernel, table: Mapping[str, OpInfo], legality: Sequence[Lega
                                         and (op.guard is None or op.guard in there)):
                 message = _uses(op, block, index, cfg, defined)
             there.update(op.results)
-            for legal in legality:
-                message = message or legal(kernel, op)
             if message:
                 yield Problem(kernel, block, op, message)
 

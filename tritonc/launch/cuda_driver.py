@@ -70,9 +70,9 @@ def target_of(capability: tuple[int, int]) -> str:
     return max(older, key=lambda t: (t.capability, t.name)).name
 
 
-def device_target(driver: Any, index: int) -> str:
-    """The target for GPU `index`.  Raises CompileError if there is none."""
-    handle = values(driver, "find a GPU", driver.cuDeviceGet(index))
+def device_target(driver: Any) -> str:
+    """The target for the first GPU.  Raises CompileError if there is none."""
+    handle = values(driver, "find a GPU", driver.cuDeviceGet(0))
     return target_of(capability(driver, handle))
 
 

@@ -15,6 +15,7 @@ from tritonc.problem import python_reference
 from tritonc.problem.lines import Problem, parse
 from tritonc.problem.stated import stated_lines
 from tritonc.records import dataclass
+from tritonc.result import Result
 from tritonc.source import Diagnostic, Diagnostics, SourceFile, Span, fail
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def run_problems(source: SourceFile, options: Options, language: str, diagnostic
     problems = of_kernel(read_problems(source, options, language, diagnostics), kernel)
     python_reference.load(problems, allow_python)
     if device == "interpreter":
-        results: dict[tuple[str, ...], driver.Result] = {}  # of several kernels, one
+        results: dict[tuple[str, ...], Result] = {}  # of several kernels, one
         for problem in problems:
             own = with_defines(problem, options)
             if own.defines not in results:
@@ -162,7 +163,7 @@ def kernel_of(problem: Problem, module: Module, wanted: str | None = None) -> Ke
     return module.kernels[names.index(problem.kernel)]
 
 
-def _interpret(problem: Problem, result: driver.Result, options: Options,
+def _interpret(problem: Problem, result: Result, options: Options,
                sizes: Mapping[str, int], seed: int, wanted: str | None, order: str,
                max_steps: int | None, after: Debugging | None) -> Outcome:
     from tritonc.interp.interpreter import STEP_LIMIT, InterpreterError
@@ -189,7 +190,7 @@ def _run_on_gpu(problem: Problem, source: SourceFile, options: Options, language
     return launch_compiled(problem, result, sizes, seed, gpu, wanted)
 
 
-def launch_compiled(problem: Problem, result: driver.Result, sizes: Mapping[str, int], seed: int,
+def launch_compiled(problem: Problem, result: Result, sizes: Mapping[str, int], seed: int,
                     gpu: Device, wanted: str | None = None) -> Outcome:
     """Run one of `read_problems` as it was compiled to PTX, with its macros; of kernel `wanted`.
 
@@ -203,7 +204,7 @@ def launch_compiled(problem: Problem, result: driver.Result, sizes: Mapping[str,
     return _outcome("cuda", data, after, result)
 
 
-def _outcome(device: str, data: Data, after: dict[str, Array], result: driver.Result) -> Outcome:
+def _outcome(device: str, data: Data, after: dict[str, Array], result: Result) -> Outcome:
     return Outcome(data.kernel.name, device, data.sizes, data.kernel.tunables,
                    differences(data, after), after, result.diagnostics)
 

@@ -80,16 +80,17 @@ def _solve(kernel: Kernel) -> Infos:
             infos[value] = unknown(value.type, max(align, natural.element.bytes))
         elif is_int(value.type):
             infos[value] = unknown(value.type, low_bit(info.multiple_of))
-    ops = [(op, results) for op in kernel.ops()
+    ops = [(op, results, op.inputs()) for op in kernel.ops()
            if (results := [r for r in op.results if _has_info(r.type)])]
     stale: set[Value] | None = None  # what changed in the round before, behind what reads it
     ahead: set[Value] = set()  # what is read before it is made: around loops
     while stale is None or stale:
         changed: set[Value] = set()
-        for op, results in ops:
-            inputs = op.inputs()
+        for op, results, inputs in ops:
             if stale is None:
-                ahead.update([v for v in inputs if v not in infos])
+                for v in inputs:
+                    if v not in infos:
+                        ahead.add(v)
             elif stale.isdisjoint(inputs) and changed.isdisjoint(inputs):
                 continue
             for result in results:
@@ -104,8 +105,7 @@ def _solve(kernel: Kernel) -> Infos:
 
 
 def _has_info(t: Type) -> bool:
-    e = element(t)
-    return e.is_int or isinstance(e, Pointer)
+    return is_pointer(t) or element(t).is_int
 
 
 def known(infos: Infos, value: Value) -> AxisInfo:

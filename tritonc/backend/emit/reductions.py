@@ -54,7 +54,9 @@ def reduce(f: FunctionEmitter, op: Op) -> None:
     names, picked = f.values[operand], reduced_registers(op, f.warps)
     done: dict[int, str] = {}
     one = _picks_one(op) if len(lanes) == 1 else None
-    counts = operand.op if kind == "add" and e == I32 and _or_nothing(operand.op) else None
+    chosen = defined_by(operand, "select")  # a value or 0, for each element
+    counts = chosen if kind == "add" and e == I32 and chosen is not None and int_of(
+        chosen.operands[2]) == 0 else None
     for i in sorted({picked[r] for r in members(f.wanted(op.result))}):
         if one is not None:
             (r,) = groups[i]
@@ -71,11 +73,6 @@ def reduce(f: FunctionEmitter, op: Op) -> None:
     for r in members(f.wanted(op.result)):
         found[r] = done[picked[r]]
     f.values[op.result] = found
-
-
-def _or_nothing(op: Op | None) -> bool:
-    """Whether an operation chooses, for each element, a value or 0."""
-    return op is not None and op.name == "select" and int_of(op.operands[2]) == 0
 
 
 def _counted(f: FunctionEmitter, choice: Op, items: list[str], group: Sequence[int]) -> list[str]:

@@ -38,7 +38,6 @@ from tritonc.analysis.values import computed_from, slice_of
 from tritonc.backend.dots.raw_operands import added_loads, is_plain
 from tritonc.backend.dots.together import fed, large, products
 from tritonc.backend.memory.versions.general import rare
-from tritonc.backend.pipeline.tensors.tensor_access import split_start
 from tritonc.backend.shared.shared_memory import LEFT
 from tritonc.backend.target.matrix import BY_NAME, WGMMA
 from tritonc.ir.build import Builder
@@ -47,6 +46,9 @@ from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.ops import READ, WRITE
 from tritonc.ir.types import I32, Tile, Type, shape
+from tritonc.later import Later
+
+split_start = Later("tritonc.backend.pipeline.tensors.tensor_access", "split_start")
 
 ROWS = 128  # of a product on two warpgroups, which a producer warp feeds
 _NUMBERS = ("get_program_id", "get_num_programs")

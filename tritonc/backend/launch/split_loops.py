@@ -178,7 +178,9 @@ def _stride(phi: Op, following: Op, step: Value, one: SharedLoop, b: Builder, ra
     """
     name, known = following.name, int_of(step)
     number = b.value("sext", rank, type=I64) if element(step.type) == I64 else rank
-    first = b.value("mul", _like(b, number, step), step)
+    if isinstance(step.type, Tile):
+        number = b.value("splat", number, type=step.type)
+    first = b.value("mul", number, step)
     begin = incoming(phi, one.preheader)
     start = first if name == "add" and int_of(begin) == 0 else b.value(name, begin, first)
     wide = b.value("mul", b.constant(blocks, step.type), step) if known is None else (
@@ -216,11 +218,6 @@ def _following(one: SharedLoop, state: dict[Value, Value], latch: dict[Value, Va
     mapping = dict(state)
     ops = copy_ops(one.steps, mapping)
     return ops, {phi: mapping.get(value, value) for phi, value in latch.items()}
-
-
-def _like(b: Builder, number: Value, like: Value) -> Value:
-    """A scalar in every element of a value of that form."""
-    return b.value("splat", number, type=like.type) if isinstance(like.type, Tile) else number
 
 
 def _start(phi: Op, one: SharedLoop, b: Builder, rank: Value) -> None:

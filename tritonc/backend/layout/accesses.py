@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Container, Hashable
-from math import gcd
+from math import gcd, prod
 
 from tritonc.analysis import ragged
 from tritonc.analysis.affine import Affinity
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.linear import Linear, number
-from tritonc.analysis.records import records
+from tritonc.analysis.records import places
 from tritonc.analysis.values import int_of, origin
-from tritonc.analysis.windows import windows
 from tritonc.backend.layout.layout_choice import (
     ACCESS_BYTES,
     Access,
@@ -44,17 +43,18 @@ class Accesses:
         self.cfg, self.warps, ops = cfg, warps, list(kernel.ops())
         self.infos, self.ragged = axis_info.analyze(kernel), ragged.may_be_ragged(kernel)
         self.masks: dict[Op, axis_info.AxisInfo | None] = {}
-        for load, window in windows(kernel, self.infos).items():
+        found, self.records = places(kernel, self.infos)
+        for load, window in found.items():
             if not window.aligned:  # aligned accesses bring it
                 self.infos[load.operands[0]], self.masks[load] = window.info, window.guard
-        self.records = records(kernel, self.infos)
         self.operands, self.multiplied = _operand_loads(ops, True), _operand_loads(ops, False)
         self.staged, self.overlapping = _staged_loads(kernel), overlapping_loads(kernel)
         self.copied = {op.operands[0].op for op in ops if op.name == "channel"}
         reductions = [op for op in ops if op.name in ("reduce", "reduce_with")]
         scans = [op for op in ops if op.name in ("scan", "scan_with")]
         self.reductions = [] if scans or any(op.name == "dot" for op in ops) else reductions
-        self.scanned = {layout.size: layout for op in scans for layout in [scan_layout(op, warps)]}
+        self.widest = _widest(ops)
+        self.scanned = {layout.size: layout for op in scans for layout in [self.scan_layout(op)]}
 
     def of(self, op: Op) -> Access:
         """What is known of an operation's addresses and guard."""
@@ -95,6 +95,14 @@ class Accesses:
             other = reshape(self.scanned[best.size], access.shape)
             best = other if access.share(other) >= access.share(best) else best
         return best
+
+    def scan_layout(self, op: Op) -> Layout:
+        """The layout in which a scan runs.  Neighbours that one access brings are a thread's, as of
+        bytes whose runs are counted by integers."""
+        t = op.results[0].type
+        size = element(t).bytes
+        return scanned(shape(t), op.attributes["axis"], self.warps,
+                       min(size, self.widest.get(prod(shape(t)), size)))
 
     def packed(self, op: Op, access: Access) -> int:
         """How many neighbours of an operand a thread loads by themselves, which begin anywhere in
@@ -162,10 +170,14 @@ def _multiple(distance: Linear, stride: Linear) -> int | None:
     return None if times is None else times.constant
 
 
-def scan_layout(op: Op, warps: int) -> Layout:
-    """The layout in which a scan runs."""
-    t = op.results[0].type
-    return scanned(shape(t), op.attributes["axis"], warps, element(t).bytes)
+def _widest(ops: list[Op]) -> dict[int, int]:
+    """The bytes of the widest elements of memory that tiles of each size have."""
+    found: dict[int, int] = {}
+    for op in ops:
+        if op.name in ("load", "store") and shape(op.operands[0].type):
+            size, e = prod(shape(op.operands[0].type)), scalar(pointee(op.operands[0].type))
+            found[size] = max(found.get(size, 0), e.bytes)
+    return found
 
 
 def _staged_loads(kernel: Kernel) -> dict[Op, int]:

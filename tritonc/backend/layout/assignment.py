@@ -9,7 +9,7 @@ from functools import cached_property
 
 from tritonc.analysis.values import int_of
 from tritonc.backend.layout import dot_layouts, layout_choice
-from tritonc.backend.layout.accesses import Accesses, scan_layout
+from tritonc.backend.layout.accesses import Accesses
 from tritonc.backend.layout.conversion import Shared, plan_conversion
 from tritonc.backend.layout.split_reductions import reduced_axes
 from tritonc.backend.target import matrix
@@ -93,7 +93,7 @@ class Assignment:
         if name == "cluster_reduce":
             return self.primary.get(op.operands[0])
         if name in ("scan", "scan_with"):
-            return 2, scan_layout(op, self.warps)
+            return 2, self.accesses.scan_layout(op)
         if name in DIVISIONS and self.handed_around(op):
             return 0, layout_choice.in_each_warp(extents, self.warps)
         if name == "phi" or ALL_OPS[name].elementwise:

@@ -13,7 +13,8 @@ with one quotient; here it is a whole slice, of which only the ends are brought,
 fewer instructions.
 
 Done in loops; before and behind them shuffles come at the wrong time (79 x 341 floats by 128 x 32
-x 32 766 and 837 us on an H200), but in general bodies, whose registers count more than their speed.
+x 32 766 and 837 us on an H200), but in general bodies, whose registers count more than their speed,
+and before loops that are known to be short, beside which much is computed there.
 What follows from loads is left, and what a wide access reads, of which threads compute the first
 element alone.  After the passes that read addresses and masks.
 """
@@ -23,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tritonc.analysis.axis import axis_info
+from tritonc.analysis.counters import iterations
 from tritonc.analysis.values import int_of
 from tritonc.backend.layout.compute_once import elements, is_index, spread
 from tritonc.backend.layout.conversion import Rename, layout_of, plan_conversion, shuffle_cost
@@ -38,6 +40,7 @@ from tritonc.ir.types import Tile, is_int, scalar, with_layout
 from tritonc.records import NamedTuple
 
 FEWEST = 4  # elements of a thread
+SHORT = 16  # iterations
 _QUOTIENT, _BY_NUMBER = 12, 3  # instructions of one
 _SHUFFLE = 2  # instructions that go out in the time of one
 _ONCE = 0.5  # of the instructions that may be left in general bodies where they run once
@@ -53,8 +56,9 @@ def share_indices(kernel: Kernel, context: Context) -> bool:
         return False
     infos, changed, known = axis_info.analyze(kernel), False, _Known.of(kernel)
     general = set(general_blocks(cfg))
+    short = {loop.preheader for loop in loops if iterations(loop, SHORT) is not None}
     for block in kernel.blocks:
-        if block not in general and cfg.innermost.get(block) not in loops:
+        if block not in general | short and cfg.innermost.get(block) not in loops:
             continue
         groups: dict[Places, _Group] = {}
         for op in block.ops:

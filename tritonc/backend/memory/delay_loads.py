@@ -141,7 +141,8 @@ def _compare_distances(mask: Value | None) -> bool:
 def _spread(block: Block, load: Op, readers: dict[Value, list[Op]]) -> bool:
     """Move a load of what all programs read alike, with what is made of it alone, to its reader,
     if that is in this block, computes element by element, and only loads stand between."""
-    if held_elements(load.result) < ENOUGH or load.attributes.get("volatile") or _is_own(load):
+    if held_elements(load.result) < ENOUGH or load.attributes.get("volatile") or any(
+            op.name == "get_program_id" or not op.pure for op in slice_of(load.operands)):
         return False
     chain, found = chain_of(load, readers)
     if len(found) != 1 or found[0] not in block.ops or not found[0].info.elementwise or \
@@ -155,8 +156,3 @@ def _spread(block: Block, load: Op, readers: dict[Value, list[Op]]) -> bool:
     block.ops[at:at] = chain
     load.attributes["piecewise"] = True
     return True
-
-
-def _is_own(load: Op) -> bool:
-    """Whether where the load reads depends on which program it is, or on data."""
-    return any(op.name == "get_program_id" or not op.pure for op in slice_of(load.operands))

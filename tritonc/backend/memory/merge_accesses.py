@@ -63,8 +63,10 @@ def _merge_stores(kernel: Kernel, block: Block, context: Context) -> bool:
     ops: list[Op] = []
     last: Op | None = None  # the last access of memory, if it is a store that may be merged
     for op in block.ops:
-        parts = _opposite(last, op) if op.name == "store" and last is not None and _same_place(
-            last, op) else None
+        same = last is not None and op.name == "store" and last.attributes == op.attributes \
+            and last.operands[0] is op.operands[0] and isinstance(op.operands[0].type, Tile) \
+            and not op.attributes.get("release")
+        parts = _opposite(last, op) if last is not None and same else None
         if parts is None or last is None:
             ops.append(op)
             if op.name == "store" or not op.pure:
@@ -84,11 +86,6 @@ def _merge_stores(kernel: Kernel, block: Block, context: Context) -> bool:
     changed = ops != block.ops
     block.ops = ops
     return changed
-
-
-def _same_place(a: Op, b: Op) -> bool:
-    return (a.operands[0] is b.operands[0] and isinstance(a.operands[0].type, Tile)
-            and a.attributes == b.attributes and not a.attributes.get("release"))
 
 
 def _distinct(pointer: Value, infos: axis_info.Infos) -> bool:

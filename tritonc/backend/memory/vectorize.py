@@ -16,7 +16,7 @@ After:   %v = load %p {vector = 4, window = [0, 0, 0, 5, 0, 0], ...}
 Loads of one window, in which nothing is written between, take their elements of the same aligned
 accesses: of window 0, places 0 to 5, `%w` begins at place 1.  The last two numbers say how many
 elements at either end of a run have addresses of their own.  With `rows` each aligned access has
-the guard of any element that it brings.
+the guard of any element that it brings; `every` says how many elements apart those of a run lie.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from math import gcd
 
 from tritonc.analysis import ragged
 from tritonc.analysis.axis import axis_info
-from tritonc.analysis.records import ACCESS_BYTES, records
+from tritonc.analysis.records import ACCESS_BYTES, places
 from tritonc.analysis.values import changes_memory, slice_of
-from tritonc.analysis.windows import Window, windows
+from tritonc.analysis.windows import Window
 from tritonc.backend.layout import layout_choice
 from tritonc.backend.pipeline.channel import copy_width
 from tritonc.backend.target.target import Target
@@ -54,7 +54,7 @@ def vectorize(kernel: Kernel, context: Context) -> bool:
     if not (accesses or copies or comparisons):
         return False
     infos, apart = axis_info.analyze(kernel), ragged.may_be_ragged(kernel)
-    places, apart_fields = windows(kernel, infos), records(kernel, infos)
+    seen, apart_fields = places(kernel, infos)
     narrow: dict[Span, list[str]] = {}
     amid = _may_begin_amid(kernel, copies)
     for op in copies:
@@ -71,20 +71,20 @@ def vectorize(kernel: Kernel, context: Context) -> bool:
         assert isinstance(pointer.type, Tile) and pointer.type.layout is not None
         fine = apart or ragged.too_fine(op, infos)
         info, guard = infos.get(pointer), ragged.edge(op, infos, fine)
-        if op in places and not places[op].aligned:
-            info, guard = places[op].info, places[op].guard
+        if op in seen and not seen[op].aligned:
+            info, guard = seen[op].info, seen[op].guard
         if info is None:
             continue
         size = scalar(pointee(pointer.type)).bytes
         axis = layout_choice.fastest_axis(info, len(pointer.type.shape))
         reach = axis_info.vector_length(info, guard, axis, size, layout_choice.ACCESS_BYTES)
         width = vector_width(pointer.type.layout, size * 8, reach, axis)
-        if op in places and sum(places[op].ends) >= width:
+        if op in seen and sum(seen[op].ends) >= width:
             width = 1
         if width > 1:
             op.attributes.update(vector=width, vector_axis=axis)
-            ends = places[op].ends if op in places else (0, 0)
-            rows = op in places and places[op].rows
+            ends = seen[op].ends if op in seen else (0, 0)
+            rows = op in seen and seen[op].rows
             if op.guard is not None and infos[op.guard].constancy[axis] < width and not rows and (
                     op.name == "store" or not any(ends)):
                 falls = op.name == "store" or ragged.falling(op.guard, axis, infos) >= width
@@ -109,7 +109,7 @@ def vectorize(kernel: Kernel, context: Context) -> bool:
         if op.span is not None and pointer.type.size > WARP_SIZE:
             why = _reason(op, info, guard, axis, width, reach, widest) if width < widest else ""
             narrow.setdefault(op.span, []).append(why)
-    _share_windows(kernel, places)
+    _share_windows(kernel, seen)
     _store_together(kernel)
     for op in comparisons:
         runs, t = infos.get(op.result), op.result.type
@@ -166,18 +166,22 @@ def _share_windows(kernel: Kernel, places: Mapping[Op, Window]) -> None:
     count = 0
     for loads in groups.values():
         width = loads[0].attributes["vector"]
-        reach = {op: (begin + ends[0], begin + width - ends[1])
+        step = places[loads[0]].step
+        reach = {op: (begin + ends[0], begin + (width - 1) * step + 1 - ends[1])
                  for op in loads for begin, ends in [(places[op].begin, places[op].ends)]}
         loads.sort(key=reach.__getitem__)
         ends = [i for i, op in enumerate(loads) if i and reach[op][0] > max(
             reach[other][1] for other in loads[:i])]
         for i, j in zip([0, *ends], [*ends, len(loads)], strict=True):
-            if any(places[op].begin % width or any(places[op].ends) for op in loads[i:j]):
+            if step > 1 or any(
+                    places[op].begin % width or any(places[op].ends) for op in loads[i:j]):
                 low, high = reach[loads[i]][0], max(reach[op][1] for op in loads[i:j])
                 for op in loads[i:j]:
                     op.attributes["window"] = [count, places[op].begin, low, high, *places[op].ends]
                     if places[op].rows:
                         op.attributes["rows"] = True
+                    if step > 1:
+                        op.attributes["every"] = step
                 count += 1
 
 

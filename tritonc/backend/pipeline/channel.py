@@ -16,17 +16,20 @@ cp.async can copy loads whose elements go to shared memory as they are, in whole
 from __future__ import annotations
 
 from enum import Enum, auto
+from typing import TYPE_CHECKING
 
 from tritonc.analysis.axis import axis_info
 from tritonc.backend.layout import layout_choice
 from tritonc.backend.layout.access import shared_accesses
 from tritonc.backend.pipeline.staged_loop import StagedLoop, source_load
-from tritonc.backend.pipeline.tensors.tensor_access import Strip
 from tritonc.ir.core import Op, Value
 from tritonc.ir.layouts.layout_ops import vector_width
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import Buffer, Scalar, Tile, scalar
 from tritonc.records import dataclass
+
+if TYPE_CHECKING:
+    from tritonc.backend.pipeline.tensors.tensor_access import Strip
 
 TURNED = "it is transposed on the way, so it passes through registers"
 

@@ -122,7 +122,9 @@ def load_ahead(kernel: Kernel, context: Context) -> bool:
                      and (op in leaders if done < early else op not in leaders)
                      and (op in lead or not lead) and op not in producer
                      and (op in making or not (beside and done))]
-            if stores_may_reach(kernel, loop.blocks, loads, pointer_roots(kernel)):
+            if stores_may_reach(kernel, loop.blocks, loads, pointer_roots(kernel)) or (
+                    products and latch in general
+                    and sum(_bytes(op.result) for op in loads) > 2 * LANES_ROOM):
                 break
             part = _slice(loop, loads)
             if not loads or part is None:

@@ -148,7 +148,7 @@ def _pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos, contex
     part = find_slice(staged.loop, [staged.condition, *inputs, *held], staged.always)
     if part is None or not copied:
         return False
-    if registers(staged, held) > MOST_REGISTERS:
+    if registers(kernel, staged, held) > MOST_REGISTERS:
         return False
     if stores_may_reach(kernel, staged.loop.blocks, [*copied, *part.loads], pointer_roots(kernel)):
         return False
@@ -169,7 +169,7 @@ def _load_ahead(kernel: Kernel, staged: StagedLoop, context: Context) -> bool:
     loads = part.loads if part else []
     if part is None or not loads:
         why = "an operand is not loaded from addresses that the loop's counters determine"
-    elif registers(staged, stored) > MOST_REGISTERS:
+    elif registers(kernel, staged, stored) > MOST_REGISTERS:
         why = "the next operands do not fit into registers beside this product"
     elif stages_that_fit(staged, context.target.shared_per_block) < 2:
         why = "2 stages of the operands do not fit into shared memory"

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from tritonc.analysis.affine import Affinity
 from tritonc.analysis.signs import non_negative
 from tritonc.analysis.values import conditions, defined_by, int_of, needed, origin, slice_of
 from tritonc.backend.dots.together import chained
+from tritonc.backend.layout.accesses import Accesses
 from tritonc.backend.layout.conversion import Shared, plan_of
 from tritonc.backend.shared.shared_memory import VIEWS, accesses, allocation, body_of
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop, add_incoming, make_phi
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.layouts.layout import WARP_SIZE
-from tritonc.ir.layouts.layout_ops import reduction
+from tritonc.ir.layouts.layout_ops import reduction, vector_width
 from tritonc.ir.types import F32, I1, I32, TF32, Buffer, Tile, Type, scalar, with_element
 from tritonc.records import dataclass
 
@@ -134,11 +136,33 @@ def _least_exchange(op: Op, readers: dict[Value, list[Op]]) -> int:
     return min(size, t.layout.num_warps * WARP_SIZE * t.element.bytes)
 
 
-def registers(staged: StagedLoop, held: list[Value]) -> int:
-    """An estimate of what a thread needs: the accumulators of the loop's products, and for each of
-    the values `held`, on their way to shared memory, themselves and their addresses."""
-    return round(sum(words(op.results[0]) for op in staged.loop.ops() if op.name in DOTS)
-                 + sum(words(v) + held_elements(v) for v in held))
+def registers(kernel: Kernel, staged: StagedLoop, held: list[Value]) -> int:
+    """An estimate of what a thread needs: the accumulators of the loop's products, which those that
+    add to one sum share, and for each of the values `held`, on their way to shared memory,
+    themselves and the addresses of the accesses that bring them, which taps share that lie side by
+    side."""
+    products = [op for op in staged.loop.ops() if op.name in DOTS]
+    inside = {v for op in staged.loop.ops() if op.name in (*DOTS, "wgmma_wait") for v in op.results}
+    known, affinity = Accesses(kernel, Cfg(kernel), kernel.attributes["num_warps"]), Affinity()
+    addresses: dict[object, float] = {}
+    for v in held:
+        form = affinity.of(v.op.operands[0]) if v.op is not None and v.op.name == "load" else None
+        key = v if form is None else (form.base, form.strides, v.type, *(
+            term for term in form.offset.terms if term[0]))
+        addresses[key] = held_elements(v) / _wide(v, known)
+    return round(sum(words(op.results[0]) for op in products if op.operands[2] not in inside)
+                 + sum(map(words, held)) + sum(addresses.values()))
+
+
+def _wide(value: Value, known: Accesses) -> int:
+    """How many elements one access brings of a value that a load alone brings."""
+    load = value.op
+    if load is None or load.name != "load" or not isinstance(value.type, Tile) \
+            or value.type.layout is None:
+        return 1
+    access = known.of(load)
+    return vector_width(value.type.layout, access.element_bytes * 8,
+                        access.vector(access.axis), access.axis)
 
 
 def held_elements(value: Value) -> int:

@@ -78,8 +78,9 @@ def most_stages(kernel: Kernel, staged: StagedLoop, target: Target) -> int:
 def others_beside(kernel: Kernel, staged: StagedLoop, target: Target) -> bool:
     """Whether other blocks have room beside one of a warpgroup, whose products wait for each other:
     they fill its time, and need its shared memory and the registers of a producer warp."""
+    half = target.shared_per_multiprocessor // 2 - target.shared_reserved - LEFT
     return (kernel.attributes["num_warps"] == WARPGROUP and chained(staged.body)
-            and resident_blocks(kernel, target) > 1 and half_stages(staged, target) >= 2)
+            and resident_blocks(kernel, target) > 1 and stages_that_fit(staged, half) >= 2)
 
 
 def shared_stages(kernel: Kernel, staged: StagedLoop, target: Target) -> int:
@@ -87,9 +88,3 @@ def shared_stages(kernel: Kernel, staged: StagedLoop, target: Target) -> int:
     blocks = max(2, resident_blocks(kernel, target))
     room = target.shared_per_multiprocessor // blocks - target.shared_reserved - LEFT
     return max(RELEASED_STAGES, stages_that_fit(staged, room))
-
-
-def half_stages(staged: StagedLoop, target: Target) -> int:
-    """The stages that fit into half of a multiprocessor's shared memory."""
-    return stages_that_fit(staged, target.shared_per_multiprocessor // 2 - target.shared_reserved
-                           - LEFT)

@@ -88,12 +88,12 @@ _ROWS: list[OpInfo] = [
            ("permutation",)),
     OpInfo("buffer_reshape", ("buffer",), own.buffer_view,
            "The same memory, its elements row-major in another shape.", None),
-    OpInfo("shared_store", ("buffer", "value"), own.shared_store,
-           "Writes a tile to a buffer.  `bits` and `index`: only that part of it (see tile_part), "
-           "whatever threads hold it, as all of a buffer of its size or at its place in one of the "
-           "tile's.  `stmatrix`: by that instruction, \"plain\" or \"trans\".  "
-           "`round`: as a dot reads tf32 numbers.", optional=("bits", "index", "stmatrix", "round"),
-           effects=frozenset({SHARED_WRITE})),
+    OpInfo("shared_store", ("buffer", "value", "*some"), own.shared_store,
+           "Writes a tile to a buffer, unless `some` is there and false.  `bits` and `index`: only "
+           "that part of it (see tile_part), whatever threads hold it, as all of a buffer of its "
+           "size or at its place in one of the tile's.  `stmatrix`: by that instruction, \"plain\" "
+           "or \"trans\".  `round`: as a dot reads tf32 numbers.",
+           optional=("bits", "index", "stmatrix", "round"), effects=frozenset({SHARED_WRITE})),
     OpInfo("shared_load", ("buffer",), own.shared_load,
            "Reads a tile from a buffer.  `ldmatrix`: by that instruction, \"plain\" or \"trans\".  "
            "`late`: piece by piece, where the dot that follows reads it; `piecewise`: where it is "

@@ -66,10 +66,10 @@ class MatrixInstruction(NamedTuple):
                     columns, self.columns))
 
 
-def _mma(operand: Scalar, accumulator: Scalar, rows: int, columns: int, depth: int, feature: str,
-         ptx: str) -> MatrixInstruction:
-    return MatrixInstruction(f"mma.m{rows}n{columns}k{depth}.{operand}", MMA, operand, accumulator,
-                             rows, columns, depth, feature, ptx)
+def _mma(operand: Scalar, accumulator: Scalar, rows: int, depth: int, feature: str, ptx: str
+         ) -> MatrixInstruction:
+    return MatrixInstruction(f"mma.m{rows}n8k{depth}.{operand}", MMA, operand, accumulator, rows,
+                             8, depth, feature, ptx)
 
 
 def _wgmma(operand: Scalar, accumulator: Scalar, depth: int, ptx: str,
@@ -86,17 +86,17 @@ INSTRUCTIONS: tuple[MatrixInstruction, ...] = (
     _wgmma(F8E4M3, F32, 32, "e4m3"),
     _wgmma(F8E5M2, F32, 32, "e5m2"),
     _wgmma(I8, I32, 32, "s8"),
-    _mma(F16, F32, 16, 8, 16, "mma_f16", "f32.f32"),
-    _mma(F16, F32, 16, 8, 8, "mma_f16_k8", "f32.f32"),
-    _mma(BF16, F32, 16, 8, 16, "mma_bf16", "bf16"),
-    _mma(TF32, F32, 16, 8, 8, "mma_tf32", "tf32"),
-    _mma(I8, I32, 16, 8, 32, "mma_s8", "s8"),
-    _mma(I8, I32, 8, 8, 16, "mma_s8_k16", "s8"),
-    _mma(F8E4M3, F32, 16, 8, 32, "mma_f8", "f32.e4m3.e4m3.f32"),
-    _mma(F8E5M2, F32, 16, 8, 32, "mma_f8", "f32.e5m2.e5m2.f32"),
-    _mma(F64, F64, 16, 8, 16, "mma_f64_k16", "f64"),
-    _mma(F64, F64, 16, 8, 8, "mma_f64_k16", "f64"),
-    _mma(F64, F64, 8, 8, 4, "mma_f64", "f64"),
+    _mma(F16, F32, 16, 16, "mma_f16", "f32.f32"),
+    _mma(F16, F32, 16, 8, "mma_f16_k8", "f32.f32"),
+    _mma(BF16, F32, 16, 16, "mma_bf16", "bf16"),
+    _mma(TF32, F32, 16, 8, "mma_tf32", "tf32"),
+    _mma(I8, I32, 16, 32, "mma_s8", "s8"),
+    _mma(I8, I32, 8, 16, "mma_s8_k16", "s8"),
+    _mma(F8E4M3, F32, 16, 32, "mma_f8", "f32.e4m3.e4m3.f32"),
+    _mma(F8E5M2, F32, 16, 32, "mma_f8", "f32.e5m2.e5m2.f32"),
+    _mma(F64, F64, 16, 16, "mma_f64_k16", "f64"),
+    _mma(F64, F64, 16, 8, "mma_f64_k16", "f64"),
+    _mma(F64, F64, 8, 4, "mma_f64", "f64"),
 )
 
 BY_NAME: dict[str, MatrixInstruction] = {row.name: row for row in INSTRUCTIONS}

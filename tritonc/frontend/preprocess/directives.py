@@ -10,7 +10,6 @@ from dataclasses import replace
 
 from tritonc.frontend import lexer
 from tritonc.frontend.lexer import Token, join_lines
-from tritonc.frontend.preprocess.conditions import evaluate
 from tritonc.frontend.preprocess.expand import Expander
 from tritonc.frontend.preprocess.files import (
     INCLUDE_COUNT_LIMIT,
@@ -22,7 +21,10 @@ from tritonc.frontend.preprocess.macros import parse_definition
 from tritonc.frontend.preprocess.options import PreprocessOptions
 from tritonc.frontend.preprocess.output import Preprocessed
 from tritonc.frontend.preprocess.predefined import command_line_macro, predefined_macros
+from tritonc.later import Later
 from tritonc.source import LAST_LINE, CompileError, Diagnostics, LineMark, Note, SourceFile, Span
+
+evaluate = Later("tritonc.frontend.preprocess.conditions", "evaluate")
 
 
 class Preprocessor(Files):

@@ -131,18 +131,17 @@ def reduction(layout: Layout, axes: Iterable[int]) -> Reduction:
     return Reduction(register, lane, warp, ordered)
 
 
-def vector_width(layout: Layout, element_bits: int, alignment: int, axis: int = -1,
-                 limit_bits: int = 128) -> int:
+def vector_width(layout: Layout, element_bits: int, alignment: int, axis: int = -1) -> int:
     """How many neighbours along `axis` a thread holds that one access of memory can move.
 
     `alignment`: a number of elements that divides the memory index of the first element of every
     aligned run (0 if any number does); where memory is contiguous only in runs, its greatest common
-    divisor with the length of a run.  The width is a power of two of at most `limit_bits`.
+    divisor with the length of a run.  The width is a power of two of at most 128 bits.
     """
     width = 1
     for basis in axis_bases(layout.shape, axis) if layout.shape else ():
         wider = 2 * width
-        if basis not in layout.register or alignment % wider or wider * element_bits > limit_bits:
+        if basis not in layout.register or alignment % wider or wider * element_bits > 128:
             break
         width = wider
     return width

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tritonc import ptxas
-from tritonc.driver import Result
 from tritonc.records import dataclass
+from tritonc.result import Result
 from tritonc.source import fail
 from tritonc.variants.choice import is_in_memory, restricted
 

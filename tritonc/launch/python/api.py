@@ -73,10 +73,12 @@ def _compiled(source: Source, arch: str | None, *,
         if name not in known:
             raise TypeError(f"there is no option '{name}'; {hint(name, known)}".rstrip("; "))
     if isinstance(defines, Mapping):
-        defines = [f"{name}={_spelled(value)}" for name, value in defines.items()]
+        defines = [f"{name}={int(value) if isinstance(value, bool) else value}"
+                   for name, value in defines.items()]
     elif isinstance(defines, str):
         raise TypeError(f"defines are a mapping or a sequence of words, found {defines!r}")
-    path = None if _is_text(source) else os.fspath(source)
+    is_text = isinstance(source, str) and ("\n" in source or "{" in source)
+    path = None if is_text else os.fspath(source)
     try:
         settings = Options(arch=_target(arch), defines=tuple(defines), tune=dict(tunables or {}),
                            tuning=None if tuning is None else os.fspath(tuning), **options)
@@ -155,21 +157,12 @@ def only(module: Module, kernel: str | None) -> Kernel:
     return module[kernel]
 
 
-def _is_text(source: Source) -> bool:
-    return isinstance(source, str) and ("\n" in source or "{" in source)
-
-
-def _spelled(value: object) -> str:
-    """A macro's value as C has it."""
-    return str(int(value)) if isinstance(value, bool) else str(value)
-
-
 def _target(arch: str | None) -> str:
     """The target to compile for.  Raises CompileError if the GPU is asked for and missing."""
     if arch is not None and arch != NATIVE:
         return arch
     try:
-        return cuda_driver.device_target(cuda_driver.open_driver(), 0)
+        return cuda_driver.device_target(cuda_driver.open_driver())
     except CompileError:
         if arch == NATIVE:
             raise

@@ -56,7 +56,7 @@ def _one_more(kernel: Kernel) -> bool:
     for inner in cfg.loops:
         outer = inner.parent
         if inner not in around and outer is not None and _pays(inner, outer):
-            pair = _Pair(kernel, cfg, outer, inner)
+            pair = Pair(kernel, cfg, outer, inner)
             if pair.possible():
                 pair.run()
                 return True
@@ -76,7 +76,7 @@ def _pays(inner: Loop, outer: Loop) -> bool:
     return products > 0 and work * WORTH <= products
 
 
-class _Pair:
+class Pair:
     """Two loops, of which the outer one holds the inner one and little else."""
 
     def __init__(self, kernel: Kernel, cfg: Cfg, outer: Loop, inner: Loop) -> None:

@@ -38,7 +38,7 @@ def plan(cfg: Cfg, loop: Loop) -> Plan | tuple[Op, str] | None:
     if header in sources and header is not loop.latch and not hindered:
         early = [header]
         while not hindered:
-            following = _stay(early[-1], loop)
+            following = next(to for to in early[-1].successors if to in loop)
             if following not in sources or cfg.predecessors[following] != [early[-1]]:
                 break
             hindered = _may_move(cfg, loop, [*early, following])
@@ -89,11 +89,6 @@ def _works(cfg: Cfg, loop: Loop) -> bool:
     return any(op not in needed and (op.name == "load" or any(
         isinstance(v.type, Tile) for v in op.results)) for op in loop.header.ops
         if op.name != "phi")
-
-
-def _stay(block: Block, loop: Loop) -> Block:
-    """Where a block goes that does not leave the loop."""
-    return next(to for to in block.successors if to in loop)
 
 
 def _early(op: Op) -> bool:

@@ -17,16 +17,12 @@ so that the passes below see what is left.
 
 from __future__ import annotations
 
-from math import prod
-
-from tritonc.analysis.counters import counter_of
-from tritonc.analysis.values import int_of
+from tritonc.analysis.counters import iterations
+from tritonc.analysis.taps import MOST_NEAR, loaded, near
 from tritonc.ir.cfg import Cfg, Loop, incoming, redirect
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_blocks
 from tritonc.ir.core import Block, Kernel, Op
-from tritonc.ir.numeric.numbers import fit, holds
-from tritonc.ir.types import scalar, shape
 from tritonc.opt.cse import cse
 from tritonc.opt.dce import dce
 from tritonc.opt.fold_constants import fold_constants
@@ -74,19 +70,16 @@ def _unroll_one(kernel: Kernel, context: Context) -> bool:
             continue
         product = any(op.name == "dot" for op in ops)
         few = iterations(loop, MOST_ITERATIONS if product else ITERATIONS)
-        size, most = len(ops), MOST_OPERATIONS
+        close = product and near(loop, ops)  # then copies share addresses and masks
+        size, most = len(ops), MOST_OPERATIONS << close
         if not product:
             size, most = sum(op.name not in _FREE for op in ops), OPERATIONS
         if few is not None and (few < 2 or (
-                few * size <= most and few * _loaded(ops) <= MOST_LOADED)):
+                few * size <= most and few * loaded(ops) <= (
+                    MOST_NEAR if close else MOST_LOADED))):
             unroll(kernel, loop, few, few)
             return True
     return False
-
-
-def _loaded(ops: list[Op]) -> int:
-    """How many elements one iteration loads."""
-    return sum(prod(shape(op.result.type)) for op in ops if op.name == "load")
 
 
 def _asked(loop: Loop) -> tuple[Op | None, int | None]:
@@ -107,21 +100,6 @@ def _possible(loop: Loop, times: int, size: int) -> tuple[int, str]:
     if (times or count) * size > MOST_COPIED:
         return count, f"the result would have more than {MOST_COPIED} operations"
     return count, ""
-
-
-def iterations(loop: Loop, most: int) -> int | None:
-    """How often the body runs, if that is a number up to `most`."""
-    counter = counter_of(loop)
-    start = int_of(loop.first(counter.phi)) if counter is not None else None
-    limit = int_of(counter.limit) if counter is not None else None
-    if counter is None or start is None or limit is None:
-        return None
-    value, t = start, scalar(counter.limit.type)
-    for count in range(most + 1):
-        if not holds(counter.predicate, value, limit, t.bits):
-            return count
-        value = int(fit(t, value + counter.step))
-    return None
 
 
 def unroll(kernel: Kernel, loop: Loop, count: int, copied: int) -> None:

@@ -23,7 +23,7 @@ away unless they add nothing.  A counter addresses memory: such indices do not w
 
 from __future__ import annotations
 
-from tritonc.analysis.counters import Counter, counter_of
+from tritonc.analysis.counters import Counter, counter_of, iterations
 from tritonc.analysis.loop_totals import may_reorder, place_behind
 from tritonc.analysis.row_loops import same_for_all, walks_rows
 from tritonc.analysis.values import constant_of, speculatable
@@ -35,7 +35,6 @@ from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.rules import neutral
 from tritonc.ir.types import I32, I64, Tile, Type, element, scalar, shape
 from tritonc.opt.loops.picks import Pick, combine, picks_of
-from tritonc.opt.loops.unroll_loops import iterations
 from tritonc.records import NamedTuple
 
 # Elements of a tile that keep memory busy.  Mean and variance of columns from sums, H200, sources

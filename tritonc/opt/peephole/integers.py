@@ -86,15 +86,11 @@ def and_with_constant(op: Op, r: Rewriter) -> Value | None:
     c = int_of(b)
     if c is None or c == 0:
         return None if c is None else b
-    if _all_ones(b):
+    if c == (1 if element(b.type).bits == 1 else -1):
         return a
     low, high = r.facts.interval(a)
     covers = (1 << high.bit_length()) - 1 if low >= 0 else -1
     return a if low >= 0 and c & covers == covers else None
-
-
-def _all_ones(value: Value) -> bool:
-    return int_of(value) == (1 if element(value.type).bits == 1 else -1)
 
 
 def minimum_by_bounds(op: Op, r: Rewriter) -> Value | None:

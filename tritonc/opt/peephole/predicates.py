@@ -30,10 +30,6 @@ def _inverted(value: Value) -> Value | None:
         op.operands[1], True) else None
 
 
-def _not(value: Value, r: Rewriter) -> Value:
-    return r.value("xor", value, r.constant(True, value.type))
-
-
 def compare_constant_on_the_right(op: Op, r: Rewriter) -> Value | None:
     """c < x = x > c, and so for the other predicates."""
     a, b = op.operands
@@ -106,6 +102,14 @@ def predicates_of_not(op: Op, r: Rewriter) -> list[Value] | None:
     return list(reversed(r.emit("cmpp", c).results)) if c is not None else None
 
 
+def predicates_of_predicate(op: Op, r: Rewriter) -> list[Value] | None:
+    """With p, q = cmpp c:  cmpp p = p, q;  cmpp q = q, p."""
+    made = op.operands[0].op
+    if made is None or made.name != "cmpp":
+        return None
+    return list(made.results if op.operands[0] is made.results[0] else reversed(made.results))
+
+
 def predicates_of_constant(op: Op, r: Rewriter) -> list[Value] | None:
     """cmpp true = true, false;  cmpp false = false, true."""
     number = constant_of(op.operands[0])
@@ -170,7 +174,8 @@ def merge_with_constant(op: Op, r: Rewriter) -> Value | None:
                 or [v.type for v in moves] != [v.type for v in moves_q]:
             continue
         c = one.operands[0]
-        c = c if moves[-1] is one.results[0] else _not(c, r)
+        if moves[-1] is not one.results[0]:
+            c = r.value("xor", c, r.constant(True, c.type))
         for move in reversed(moves[:-1]):
             assert move.op is not None
             c = r.again(move.op, c).result
@@ -231,7 +236,7 @@ RULES: dict[str, list[Rule]] = {
     "xor": [not_of_compare],
     "and": [condition_with_its_predicate],
     "or": [condition_with_its_predicate],
-    "cmpp": [predicates_of_not, predicates_of_constant],
+    "cmpp": [predicates_of_not, predicates_of_predicate, predicates_of_constant],
     "psi": [merge_of_few, merge_with_constant],
     "select": [select_of_constant, select_of_not, select_with_constant_last],
 }

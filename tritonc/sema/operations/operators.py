@@ -27,9 +27,8 @@ def binary(context: Context, operator: str, left: Term, right: Term, span: Span,
         return _compare(context, operator, left, right, span, operator_span)
     if operator in ("<<", ">>"):
         return _shift(context, operator, left, right, span, operator_span)
-    operands = convert.unify(context, operator_span, left, right,
-                             compute=not _both_bool(operator, left, right))
-    a, b = operands
+    bits = operator in BITWISE and left.type.element is BOOL is right.type.element
+    a, b = convert.unify(context, operator_span, left, right, compute=not bits)
     element = a.type.arithmetic
     context.at(span)
     if element is LITERAL and operator in "+-*/":
@@ -45,10 +44,6 @@ def binary(context: Context, operator: str, left: Term, right: Term, span: Span,
     if operator in BITWISE:
         return context.op(BITWISE[operator], a.type, a, b)
     return _divide(context, operator, a, b, operator_span)
-
-
-def _both_bool(operator: str, left: Term, right: Term) -> bool:
-    return operator in BITWISE and left.type.element is BOOL is right.type.element
 
 
 def _literals(operator: str, a: Term, b: Term) -> Term:

@@ -121,7 +121,8 @@ def negate(a: ExactNumber) -> ExactNumber:
 def compute(operator: str, a: ExactNumber, b: ExactNumber) -> ExactNumber:
     """a + b, a - b, a * b or a / b; exact, or in double where an operand is no fraction."""
     if isinstance(a, float) or isinstance(b, float):
-        return of_float(_in_double(operator, round_exact(a, F64), round_exact(b, F64)))
+        x, y = round_exact(a, F64), round_exact(b, F64)
+        return of_float(divide(x, y) if operator == "/" else float(_OPERATORS[operator](x, y)))
     if operator == "/" and not b:
         return math.copysign(math.inf, a) if a else math.nan
     found: Fraction = _OPERATORS[operator](a, b)
@@ -132,7 +133,3 @@ def compute(operator: str, a: ExactNumber, b: ExactNumber) -> ExactNumber:
 
 _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "+": operators.add, "-": operators.sub, "*": operators.mul, "/": operators.truediv}
-
-
-def _in_double(operator: str, a: float, b: float) -> float:
-    return divide(a, b) if operator == "/" else float(_OPERATORS[operator](a, b))

@@ -15,8 +15,16 @@ from tritonc.backend.target.matrix import ACCUMULATORS as MATRIX_ACCUMULATORS
 from tritonc.backend.target.matrix import INSTRUCTIONS, MOST_BATCH, WGMMA, MatrixInstruction
 from tritonc.backend.target.register_limits import BESIDE_RESULTS, COMPUTED_LEFT, MOST_REGISTERS
 from tritonc.backend.target.target import Target
-from tritonc.tune.model.features import Feature, Profile, joined, places, spread, stage_bytes
-from tritonc.tune.model.residency import Chained, busy, crowded, held
+from tritonc.tune.model.features import (
+    Feature,
+    Profile,
+    joined,
+    places,
+    side_by_side,
+    spread,
+    stage_bytes,
+)
+from tritonc.tune.model.residency import ROWS, Chained, brought, busy, crowded, held
 
 SPILLS = 1e6  # the least cost of what spills, or does not run: any other candidate is better
 # Numbers that GPUs from sm_60 on share, or nearly so.
@@ -24,6 +32,10 @@ _WARPS_THAT_HIDE_LATENCY = 12  # of independent multiply-adds, eight accumulator
 _L2_BYTES_PER_MAC = 0.16  # that the second-level cache delivers while one multiply-add runs
 _STEP = 60.0  # multiply-adds that a barrier and the addresses of one k step cost a thread
 _ALONE = 1.3  # of 8-bit products that do not run while their sums are scaled (`overlap_sums`)
+# Rows whose products take as long as a step of a chain of few rows waits.  Decoding 16 heads of 512
+# numbers that they share on an H200: 293 us by 16 rows a step, 193 by 32, 122 by 64.
+_FEW_STEP = 32.0
+_EXCHANGED = 4096  # bytes of shared memory beside stages, for scores that threads exchange
 _TURN = 4.0  # multiply-adds that an element costs that a thread turns on its way to shared memory
 _BESIDE_OPERANDS = 24  # where a thread computes operands of wgmma: all but sums, words and operands
 _TENSOR_GAIN = 16  # how much faster tensor cores are than CUDA cores
@@ -41,6 +53,7 @@ _TENSOR_STEP = {True: 8e5, False: 1e5}  # multiply-adds that a k step of wgmma, 
 # launches of the size that convolutions have.  H200: tasks of the Triton paper by 64 x 128 x 64 in
 # three blocks are 1.0 to 1.7 times as fast as by 128 x 256 x 64, of 16 times the size 0.75.
 _COMPUTED_ALONE = 1.7
+_APART = 2.0  # where taps that lie side by side in memory run one after the other
 
 
 # Of products without a loop by so many rows, beside `busy`: there is one block to a multiprocessor,
@@ -60,7 +73,7 @@ def cost(profile: Profile, target: Target, extents: Sequence[int] = ()) -> float
 
 
 def _cost(profile: Profile, target: Target, extents: Sequence[int]) -> float:
-    dots = joined([f for f in profile if f.kind == "dot"])
+    dots = joined([_with_taps(f) for f in profile if f.kind == "dot"])
     if not dots:
         from tritonc.tune.model.rows import stream_cost  # where there is no product
 
@@ -70,10 +83,22 @@ def _cost(profile: Profile, target: Target, extents: Sequence[int]) -> float:
         held = 0 if dots[0].beside else sum(prod(f.extents) * max(f.bytes, 4) // 4
                                             for f in profile if f.kind == "held")
         return _product_cost(dots[0], target, held, max(1.0, spread(profile)))
+    if all(found) and any(dot.left == "registers" for dot in dots) and all(
+            dot.extents[-3] < ROWS for dot in dots):
+        products = [_chained(dot, dot.extents[-3:]) for dot in dots]
+        if crowded(products, dots[0].bytes):
+            return _few_rows_cost(products, dots[0].bytes, target)
     if all(rows and rows[0].kind == WGMMA for rows in found):
         return _mean([[dot for dot in dots if dot.place == place]
                       for place in dict.fromkeys(dot.place for dot in dots)], target)
     return max(_product_cost(dot, target) for dot in dots)
+
+
+def _with_taps(dot: Feature) -> Feature:
+    """A product as deep as a step of its loop is, in which taps run side by side."""
+    *rows, k = dot.extents
+    taps = side_by_side(dot)
+    return dot._replace(extents=(*rows, k * taps), taps=dot.taps // taps)
 
 
 def _mean(chains: list[list[Feature]], target: Target) -> float:
@@ -91,11 +116,25 @@ def _chain_cost(dots: list[Feature], target: Target) -> float:
     found = max(_product_cost(dot, target) for dot in dots)
     if len(dots) == 1:
         return found
-    products = [Chained(m, n, k, dot.left, dot.again, dot.added, dot.short) for dot in dots
-                for m, n, k in [padded(dot.extents[-3:])]]  # as registers and shared memory have it
+    products = [_chained(dot, padded(dot.extents[-3:])) for dot in dots]  # as registers have it
     if crowded(products, dots[0].bytes):
         return SPILLS + held(products, dots[0].bytes)
     return found / busy(products, dots[0].bytes, target)
+
+
+def _chained(dot: Feature, extents: Sequence[int]) -> Chained:
+    m, n, k = extents
+    return Chained(m, n, k, dot.left, dot.again, dot.added, dot.short)
+
+
+def _few_rows_cost(products: list[Chained], size: int, target: Target) -> float:
+    """Of a chain of few rows and long results, on mma.sync: a step waits for what it brings, so the
+    more the better that fits."""
+    registers = sum(p.m * p.n for p in products) / 128
+    shared = brought(products, size)
+    if registers > MATRIX_ACCUMULATORS or shared > target.shared_per_block - _EXCHANGED:
+        return SPILLS + registers + shared
+    return 1 + _FEW_STEP / min(p.n for p in products)
 
 
 def _instructions(dot: Feature, target: Target) -> list[MatrixInstruction]:
@@ -159,6 +198,7 @@ def _tensor_cost(dot: Feature, row: MatrixInstruction, target: Target, carried: 
                                        ) - _BESIDE_OPERANDS:
         return SPILLS + held + stage
     late = 1.2 if wide and made and held + 3 * made > COMPUTED_LEFT else 1.0
+    late *= _APART if dot.taps > 1 else 1.0
     # Rows of a stage are whole lines of 128 bytes of shared memory where wgmma reads them.
     # With mma.sync longer rows only need more registers on their way there.
     odd = (k * dot.bytes < 128) * 2.0 if wide else (k * dot.bytes > 64 * words) * 1.3

@@ -13,8 +13,10 @@ from weakref import WeakKeyDictionary
 
 from tritonc.analysis import row_loops
 from tritonc.analysis.axis import axis_info
+from tritonc.analysis.counters import iterations
 from tritonc.analysis.quotients import gathered
 from tritonc.analysis.signs import known_signs
+from tritonc.analysis.taps import MOST_NEAR, MOST_TAPS, near
 from tritonc.analysis.values import origin, slice_of
 from tritonc.backend.dots.inner_axis import inner_first
 from tritonc.backend.dots.raw_operands import added_loads, computed_operand, is_plain
@@ -70,6 +72,7 @@ class Feature(NamedTuple):
     # reduction: it reads what is made in its block
     sides: tuple[bool, bool] = (False, False)  # of a computed dot: which operands
     single: bool = False  # of a computed dot: a version loads them element by element
+    taps: int = 1  # of a dot: iterations of a loop around it that read what lies side by side
 
 
 Profile = tuple[Feature, ...]
@@ -134,7 +137,8 @@ def _read(kernel: Kernel) -> Iterator[Feature]:
                                   if shape(one.result.type) == shape(op.result.type)), default=0),
                               short=_short(cfg.innermost.get(block)),
                               computed=any(sides := _computed(kernel, cfg, op)), sides=sides,
-                              single=any(sides) and _single(op, infos()))
+                              single=any(sides) and _single(op, infos()),
+                              taps=_taps(cfg.innermost.get(block)))
                 if len(a) > 2:
                     yield from _neighbours(op, infos())
                 if not chain:
@@ -142,7 +146,9 @@ def _read(kernel: Kernel) -> Iterator[Feature]:
             elif op.name in ("reduce", "scan", "reduce_with", "scan_with"):
                 t = op.operands[0].type
                 axes = op.attributes.get("axes", (op.attributes.get("axis", 0),))
-                yield Feature("reduce", shape(t), element(t).bytes, tuple(axes),
+                order = _memory_order(kernel, op.operands[0])
+                yield Feature("reduce", tuple(shape(t)[axis] for axis in order), element(t).bytes,
+                              tuple(i for i, axis in enumerate(order) if axis in axes),
                               computed=op.operands[0].op in block.ops)
             elif op.effects & {READ, WRITE} and op.operands and (
                     block in cfg.innermost or not counts):
@@ -169,7 +175,7 @@ def _form_of(kernel: Kernel, cfg: Cfg) -> str:
         if getattr(row_loops, name)(kernel, cfg):
             nested = name.endswith("passes") and any(loop.depth > 1 for loop in cfg.loops)
             if name == "adds_tiles":
-                name = next((taps for taps in ("adds_far_taps", "adds_taps")
+                name = next((taps for taps in ("adds_many_rows", "adds_far_taps", "adds_taps")
                              if getattr(row_loops, taps)(kernel, cfg)), name)
             return "nested_passes" if nested else name
     return "turned" if _turns(kernel) else ""
@@ -184,6 +190,12 @@ def _turns(kernel: Kernel) -> bool:
     infos = axis_info.analyze(kernel) if accesses else {}
     runs = [info.contiguity for pointer in accesses if (info := infos.get(pointer)) is not None]
     return len({run.index(max(run)) - len(run) for run in runs if max(run) > 1}) > 1
+
+
+def _memory_order(kernel: Kernel, value: Value) -> list[int]:
+    """The axes of a tile that is reduced, the one along which it lies in memory last."""
+    last = row_loops.memory_axis(kernel, value)
+    return [*(axis for axis in range(len(shape(value.type))) if axis != last), last]
 
 
 def _sum(dot: Op, readers: Mapping[Value, list[Op]]) -> Value:
@@ -257,6 +269,18 @@ def _short(loop: Loop | None) -> bool:
     return any(map(_of_program, starts)) and any(map(_of_program, ends))
 
 
+def _taps(loop: Loop | None) -> int:
+    """How many taps of a filter a loop around a product, or the one around it, goes through that
+    lie side by side in memory."""
+    inner = loop
+    while loop is not None and inner is not None:
+        times = iterations(loop, MOST_TAPS)
+        if times is not None and near(loop, inner.ops()):
+            return times
+        loop = loop.parent if loop is inner else None
+    return 1
+
+
 def _of_program(start: Value) -> bool:
     """Whether a value depends on the program's number."""
     return any(op.name == "get_program_id" for op in slice_of([start], masks=False))
@@ -324,6 +348,12 @@ def joined(dots: list[Feature]) -> list[Feature]:
         return dots
     *rows, _, depth = dots[0].extents
     return [dots[0]._replace(extents=(*rows, sum(dot.extents[-2] for dot in dots), depth))]
+
+
+def side_by_side(dot: Feature) -> int:
+    """How many taps run side by side in a step: all of them, or one, where they load too much."""
+    m, n, k = dot.extents[-3:]
+    return dot.taps if dot.taps * (m + n) * k <= MOST_NEAR else 1
 
 
 def places(dot: Feature) -> int:

@@ -33,6 +33,13 @@ def held(products: Sequence[Chained], size: int) -> float:
     return sum(p.n / 2 + (p.k * size / 8 if p.left == "registers" else 0) for p in products)
 
 
+def brought(products: Sequence[Chained], size: int) -> int:
+    """Bytes of shared memory: left operands that stay, and two stages of what is brought."""
+    return sum({"fixed": 1, "brought": 2, "registers": 0}[p.left] * p.m * p.k * size
+               + (0 if p.again else 2 * p.n * p.k * size) + 2 * p.m * p.n * p.added
+               for p in products)
+
+
 def crowded(products: Sequence[Chained], size: int) -> bool:
     """Whether results and operands of one loop do not fit into the registers of a thread.
 
@@ -50,8 +57,7 @@ def busy(products: Sequence[Chained], size: int, target: Target) -> float:
     with operands of `size` bytes: what is computed between them is computed beside those of
     other warpgroups.
 
-    All of a loop may be in flight at once, if there are registers for it (`advance_dots`).  Shared
-    memory holds left operands that stay, and two stages of what is brought.
+    All of a loop may be in flight at once, if there are registers for it (`advance_dots`).
 
     >>> from tritonc.backend.target.target import TARGETS
     >>> [round(busy([Chained(rows, 128, d), Chained(rows, d, 128, "registers")], 2,
@@ -67,9 +73,7 @@ def busy(products: Sequence[Chained], size: int, target: Target) -> float:
     """
     rows = min(p.m for p in products)
     groups = max(1, rows // ROWS)
-    shared = target.shared_reserved + sum(
-        {"fixed": 1, "brought": 2, "registers": 0}[p.left] * p.m * p.k * size
-        + (0 if p.again else 2 * p.n * p.k * size) + 2 * p.m * p.n * p.added for p in products)
+    shared = target.shared_reserved + brought(products, size)
     if groups > 1:  # a producer warp makes the copies, and the block takes all registers
         alone = 2 if shared > target.shared_per_block else 1  # nothing is copied ahead
         # Where programs are short, the next one's operands are there when it begins.

@@ -35,7 +35,8 @@ _WAITING = 128  # of a loop that all elements of a tile end: one warp
 _RECURRENCE = 512  # of one whose iterations wait for each other: one warp, too
 _COLUMNS = 32  # of columns alone, of which there may be few: pieces of 64 bytes and more
 # Of pairs that are computed to be reduced, and how many more slices than elements of one: a warp
-# whose threads have 64.  The nearest of 4096 points on an H200: 0.579 ms, 0.690 by 16 x 64.
+# whose threads have 64.  The nearest of 4096 points on an H200: 0.579 ms, 0.690 by 16 x 64.  Half
+# of more than three sums: forces and energies of 16384 points 457 us by 64 x 16, 524 by 128 x 16.
 _PAIRS, _SLICES = 2048, 2
 _ADDING = 4096  # of atomics on addresses that other programs have, too: they take turns
 _TURNS = 2048  # of one on one address that is read: programs wait for it, and should be many
@@ -89,6 +90,10 @@ _ADDED_BYTES, _TAPS_BYTES = 1024, 2048
 # Taps that are no neighbours: average pooling of 112 x 112 halves by every other pixel on an H200:
 # 65 us by 8 x 128, 26 by 8 x 64, 22 by 4 x 64.
 _FAR_TAPS_BYTES = 512
+# Of many rows of channels, which no thread reads again, as many of a thread as an access has, and
+# few columns, as channels may be no multiple of many.  7 x 7 taps of halves on an H200: 96 channels
+# 141 us by 8 x 128, 139 by 16 x 64, 103 by 8 x 32; 384 channels 27.9, 31.0, 29.5.
+_MANY_ROWS_BYTES, _MANY_ROWS_ASPECT = 512, 4
 # Of lines that meet, elements of a square.  Codes of 16 words on an H200: 82 us by 64 x 64, 272 by
 # 16 x 128; sums of least ones 235 us and 240 by 16 x 64.
 _CROSSED = 4096
@@ -214,8 +219,9 @@ def _row_cost(profile: Profile, form: str, target: Target, range_: Sequence[int]
         else:
             computed = _COMPUTED if form == "windows_of_bytes" else flat[0].bytes
             size = {"adds_tiles": _ADDED_BYTES, "adds_taps": _TAPS_BYTES,
+                    "adds_many_rows": _MANY_ROWS_BYTES,
                     "adds_far_taps": _FAR_TAPS_BYTES}.get(form, _FLAT_BYTES) / computed
-            aspect = _FLAT_ASPECT
+            aspect = _MANY_ROWS_ASPECT if form == "adds_many_rows" else _FLAT_ASPECT
         # What is only written, in pieces of which memory has longer ones: one-hot rows of 1000
         # halves on an H200: 22 us by 16 x 64, 17 by 16 x 256.
         longer = form == "adds_far_taps" or (not form and len(flat) == 1)
@@ -224,7 +230,8 @@ def _row_cost(profile: Profile, form: str, target: Target, range_: Sequence[int]
                 - wider)
     if flat and _only_computed(profile, largest):
         reduced = min(prod(f.extents[axis] for axis in f.axes) for f in flat)
-        return abs(log2(largest / _PAIRS)) + 0.1 * abs(log2(largest / reduced**2 / _SLICES))
+        pairs = _PAIRS / (2 if len(flat) > 3 else 1)
+        return abs(log2(largest / pairs)) + 0.1 * abs(log2(largest / reduced**2 / _SLICES))
     rows = [prod(e for axis, e in enumerate(feature.extents) if axis not in feature.axes)
             for feature in reductions]
     wanted = float(_WANTED.get(form, _STREAM_ELEMENTS))
@@ -238,7 +245,8 @@ def _row_cost(profile: Profile, form: str, target: Target, range_: Sequence[int]
     cost = abs(log2(max(largest, 1) / wanted))
     for kept, feature, left in zip(rows, reductions, columns, strict=True):
         line = (_PIECE_BYTES if form == "sums_columns" else _LINE_BYTES) // min(
-            (f.bytes for f in profile if f.kind == "access" and f.extents == feature.extents),
+            (f.bytes for f in profile if f.kind == "access"
+             and sorted(f.extents) == sorted(feature.extents)),
             default=_LINE_BYTES) or 1
         cost += 0.3 * abs(log2(kept / (line if left else 1))) / len(reductions)
     if form == "segments":

@@ -25,7 +25,6 @@ from tritonc.backend.dots.inner_axis import reads
 from tritonc.backend.dots.split_dots import FEW, MATRIX_WARPS, SUMS, WARPS
 from tritonc.backend.dots.turn_dots import LEAST_ROWS, MOST_ROWS
 from tritonc.backend.launch.choose_warps import ACCUMULATORS, FRAGMENT, warpgroups
-from tritonc.backend.launch.split_loops import loops_to_share
 from tritonc.backend.memory.versions.wanted_facts import wanted_facts
 from tritonc.backend.pipeline.stages import (
     IN_FLIGHT,
@@ -41,6 +40,7 @@ from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_kernel
 from tritonc.ir.core import Kernel, Value
 from tritonc.ir.types import TF32, is_int
+from tritonc.later import Later
 from tritonc.records import NamedTuple
 from tritonc.tune.model.cost import cost
 from tritonc.tune.model.features import (
@@ -49,6 +49,7 @@ from tritonc.tune.model.features import (
     delivered,
     joined,
     places,
+    side_by_side,
     spread,
     stage_bytes,
 )
@@ -56,6 +57,7 @@ from tritonc.variants.choice import MOST_BLOCKS, MOST_CYCLES, Cost
 
 # Clock cycles.  Measured on an H200 with every tile of the products and convolutions of
 # bench/suite, at all of their sizes.
+loops_to_share = Later("tritonc.backend.launch.split_loops", "loops_to_share")
 _LATENCY = 950  # of a load from memory, with the barrier after it
 _ONCE = 3600  # of a launch
 _START = {"wgmma": 1500, "mma": 1500, "cores": 2500}  # of a block, before and after its steps
@@ -112,6 +114,7 @@ PIECE, WORD = 16, 4  # bytes that are copied at once; of elements that CUDA core
 # Of a step of a block alone, for each computed row beyond those of one warpgroup: 14 x 14 pixels by
 # 128 x 64 in clusters of two take 16.7 us, by 64 x 128 15.6.
 _ROW, _ROWS = 0.84, 64
+_APART = 2.0  # of a step, where taps that lie side by side in memory run one after the other
 _HIDDEN = 0.5  # of them that one warpgroup takes time for, which computes which rows it copies
 _LATE = 180  # registers beyond which the next loads do not go out before the products
 _UNIT = 4  # of a cycle, in a `Cost`
@@ -184,6 +187,8 @@ def formula(profile: Profile, depths: tuple[int, ...], target: Target, alone: bo
         busy += _SHOWS / blocks * stage_bytes(found[0]) / _PORT
     if len(found) > 1:
         busy *= max(1.0, cost(profile, target))
+    if any(side_by_side(dot) < dot.taps for dot in found):
+        busy, wait = _APART * busy, _APART * wait
     if (more := spread(profile)) > 1:
         brought = more * sum(map(stage_bytes, found))
         busy, wait = max(busy, brought / _PORT), max(wait, brought / _ALONE)

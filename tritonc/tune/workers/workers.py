@@ -155,7 +155,8 @@ class Workers:
         code = self._end(process)
         if late.is_set():
             raise JobLost(f"took longer than {timeout:g} s")
-        raise JobLost(value or f"its process ended ({_how(code)})")
+        how = f"signal {-code}" if code < 0 else f"exit code {code}"
+        raise JobLost(value or f"its process ended ({how})")
 
     def _end(self, process: subprocess.Popen[bytes]) -> int:
         """End a process and wait for it; its exit code."""
@@ -171,7 +172,3 @@ class Workers:
                 with suppress(OSError):  # what was not yet sent has nobody to read it
                     stream.close()
         return code
-
-
-def _how(code: int) -> str:
-    return f"signal {-code}" if code < 0 else f"exit code {code}"

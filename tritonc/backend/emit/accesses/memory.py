@@ -104,12 +104,13 @@ def _of_window(f: FunctionEmitter, op: Op, access: Access, chunk: tuple[int, ...
     read that none of these loads asks for."""
     number, begin, low, high, first, last = op.attributes["window"]
     found, width, other = {}, access.width, op.attributes.get("other")
+    step = op.attributes.get("every", 1)
     for i in picked:
         if not first <= i < width - last:
             alone = _access(f, op, chunk[i : i + 1], f.guard(op, chunk[i]))
             found[i] = load(f, alone, [0], other)[0]
             continue
-        run, place = divmod(begin + i, width)
+        run, place = divmod(begin + i * step, width)
         known = f.windows.setdefault((f.label, number, chunk, run), {})
         if place not in known:
             least, end = max(low - run * width, 0), min(high - run * width, width)

@@ -12,6 +12,8 @@ those of complex numbers do, go through k together.
 
 from __future__ import annotations
 
+from functools import cache
+
 from tritonc.backend.emit.accesses.pieces import keep
 from tritonc.backend.emit.accesses.shared import SharedTile
 from tritonc.backend.emit.body import helper_function
@@ -37,8 +39,8 @@ class _Operand:
         self.f, self.to, self.element = f, to, scalar(value.type)
         *_, rows, columns = c.shape
         # Bits of the accumulator's register that step along this operand's rows, or the batch.
-        self.row_bits = [bit for bit, b in enumerate(c.register) if b and (
-            b >= rows * columns or (b >= columns) == left)]
+        self.row_bits = tuple(bit for bit, b in enumerate(c.register) if b and (
+            b >= rows * columns or (b >= columns) == left))
         self.names: dict[int, str] = {}  # (k, row register) -> operand
         self.by_k: dict[int, list[SharedAccess]] = {}
         if isinstance(value.type, Tile):
@@ -48,10 +50,6 @@ class _Operand:
         for access in self.tile.moves.accesses:
             k = min(r >> len(self.row_bits) for r in access.registers)
             self.by_k.setdefault(k, []).append(access)
-
-    def row(self, register: int) -> int:
-        """The row register that a register of the accumulator reads."""
-        return sum((register >> bit & 1) << i for i, bit in enumerate(self.row_bits))
 
     def fetch(self, k: int) -> None:
         """Issue the loads that k is the first to need."""
@@ -91,7 +89,8 @@ def fma_dot(f: FunctionEmitter, op: Op) -> None:
                 found[value, first] = _Operand(f, value, to, layout, depth, first)
         total = totals[one.result] = totals[c] if c in totals else list(f.values[c])
         left, right = found[a, True], found[b, False]
-        steps.append((one, left, right, _snake(left, right, f.wanted(one.result)), total))
+        order = _snake(left.row_bits, right.row_bits, f.wanted(one.result))
+        steps.append((one, left, right, order, total))
     for k in range(-1, depth):
         if k + 1 < depth:
             for operand in found.values():
@@ -133,13 +132,19 @@ def _together(f: FunctionEmitter, op: Op) -> list[Op]:
     return [op] if apart else run
 
 
-def _snake(left: _Operand, right: _Operand, wanted: int) -> list[tuple[int, int, int]]:
-    """(register, row of A, column of B), row by row, every other row backwards."""
+@cache
+def _snake(left: tuple[int, ...], right: tuple[int, ...], wanted: int
+           ) -> list[tuple[int, int, int]]:
+    """(register, row of A, column of B), row by row, every other row backwards.
+
+    `left`, `right`: the bits of the register that make the number of the row, and of the column.
+    """
     rows: dict[int, list[tuple[int, int, int]]] = {}
     for r in range(wanted.bit_length()):
         if wanted >> r & 1:
-            row = left.row(r)
-            rows.setdefault(row, []).append((r, row, right.row(r)))
+            row, column = (sum((r >> bit & 1) << i for i, bit in enumerate(bits))
+                           for bits in (left, right))
+            rows.setdefault(row, []).append((r, row, column))
     found = []
     for i, row in enumerate(sorted(rows)):
         found += sorted(rows[row], key=lambda entry: entry[2], reverse=bool(i % 2))

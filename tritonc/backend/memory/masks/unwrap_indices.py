@@ -52,10 +52,8 @@ def unwrap_indices(kernel: Kernel, context: Context) -> bool:
 
 
 def unwrap(kernel: Kernel, signs: Signs, blocks: list[Block]) -> Needs | None:
-    """Unwrap the indices of loads in `blocks`.  What must not be negative for it to be right; None
-    if there is nothing to unwrap."""
-    if not wrapping(kernel):
-        return None
+    """Unwrap the indices of loads in `blocks`, of a kernel where some may wrap.  What must not be
+    negative for it to be right; None if there is nothing to unwrap."""
     affinity = Affinity(signs=signs)
     demand = demand_of(kernel, affinity)
     found: Needs | None = None

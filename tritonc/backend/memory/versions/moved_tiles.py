@@ -81,18 +81,13 @@ def _moved(ops: list[Op], axis: int, readers: Mapping[Value, list[Op]], infos: a
             break
     tests = [op for op in ops if op.name == "icmp" and op.attributes["predicate"] == "slt"
              and origin(op.operands[0], ("reshape", "broadcast")) in seeds]
-    limits = {origin(op.operands[1]) for op in tests}
+    limits = {origin(op.operands[1]) for op in tests}  # behind which nothing is stored
     if len(limits) != 1 or not all(_each(op, along, seeds, infos) for op in ops) or not all(
-            _under(op.guard, tests) for op in ops if op.name == "store"):
+            op.guard is not None and any(v.op in tests for v in conditions(
+                op.guard, ("broadcast", "reshape"))) for op in ops if op.name == "store"):
         return None
     limit = limits.pop()
     return Moved(extent, tuple(op.result for op in starts), limit) if limit.op is None else None
-
-
-def _under(mask: Value | None, tests: list[Op]) -> bool:
-    """Whether a mask holds only where one of the tests does: nothing is stored behind the limit."""
-    return mask is not None and any(
-        v.op in tests for v in conditions(mask, ("broadcast", "reshape")))
 
 
 def _counts(value: Value, extent: int) -> bool:

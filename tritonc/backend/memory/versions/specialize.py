@@ -51,7 +51,6 @@ from tritonc.backend.memory.versions.moved_tiles import Moved
 from tritonc.backend.memory.versions.promises import promise
 from tritonc.backend.memory.versions.wanted import Wanted
 from tritonc.backend.memory.versions.wanted_facts import wanted_facts
-from tritonc.backend.pipeline.tensors.bring_up import bring_up
 from tritonc.backend.target.matrix import BY_NAME, WGMMA
 from tritonc.backend.target.target import Target
 from tritonc.ir.build import Builder, make_op
@@ -62,7 +61,9 @@ from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.ops import READ, WRITE
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import I1, Tile, is_int, is_pointer, scalar, with_element
+from tritonc.later import Later
 
+bring_up = Later("tritonc.backend.pipeline.tensors.bring_up", "bring_up")
 _SMALL = 200  # operations of a kernel that may get a further body for each way to turn operands
 # Of one that may get a body for its edge tiles.  25 points of 384 in cube on an H200: 634 us, by it
 # 414.

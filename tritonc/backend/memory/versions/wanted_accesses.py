@@ -9,9 +9,11 @@ from tritonc.analysis.facts import Facts
 from tritonc.analysis.linear import Linear, number
 from tritonc.analysis.multiples import Multiples, MultiplesNeeded, joined
 from tritonc.analysis.records import Record, fields, unaligned
+from tritonc.analysis.row_loops import windows_of_bytes
 from tritonc.analysis.signs import Signs, known_signs, loop_order
 from tritonc.analysis.tables import table_of
 from tritonc.analysis.values import computed_from
+from tritonc.analysis.windows import SHARED, STEP, steps_of, strided
 from tritonc.backend.dots.exponentials import wanted_factors
 from tritonc.backend.dots.together import large
 from tritonc.backend.launch.choose_warps import streaming_threads
@@ -26,7 +28,6 @@ from tritonc.backend.memory.versions.wanted import (
     testable_scalars,
 )
 from tritonc.backend.memory.versions.wanted_strides import ACCESS, Divisors, fixed, signs_of
-from tritonc.backend.pipeline.tensors.tensor_access import split_start
 from tritonc.backend.pipeline.tensors.windows import window
 from tritonc.backend.target.matrix import BY_NAME
 from tritonc.ir.cfg import Cfg, Loop
@@ -34,8 +35,14 @@ from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.layouts.layout import WARP_SIZE
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import Tile, element, is_pointer, scalar, shape
+from tritonc.later import Later
+
+split_start = Later("tritonc.backend.pipeline.tensors.tensor_access", "split_start")
 
 SMALL = 32  # tiles of fewer elements are not worth a second body
+# Of a row of a window of bytes: threads have two rows of eight, which share what they load, not one
+# of sixteen.  Life on an H200: 287 us by eight pixels, 267 by one row of sixteen, 258 by two.
+PIXELS = 8
 _MOST_BITS = 62  # of a sum that is tested
 
 
@@ -63,6 +70,8 @@ class Collector:
         largest = max((r.type.size for op in kernel.ops() for r in op.results
                        if isinstance(r.type, Tile)), default=1)
         self.held = largest // (WARP_SIZE if dots else streaming_threads(kernel))
+        if not dots and windows_of_bytes(kernel, cfg):
+            self.held = min(self.held, PIXELS)
         # Products on CUDA cores take so long, and additions to memory where there are no loops,
         # that masks of whole accesses cost nothing, and an edge tile without wide accesses is what
         # all others wait for.
@@ -123,6 +132,7 @@ class Collector:
         slight = self.slight(op, affinity)
         if info.contiguity[axis] == 1 and op.name != "atomic_rmw":
             self.interleaved(op, affinity)
+            self.strided(op, affinity)
         bounds, _, others = affinity.parts(op.guard, len(t.shape))
         reach = min(ACCESS // size, self.told.edge or ACCESS, info.contiguity[axis], self.held)
         if axis_info.vector_length(info, guard, axis, size) < reach:
@@ -178,6 +188,29 @@ class Collector:
         needs = unaligned(*found, self.infos) if found is not None else None
         if needs and all(is_pointer(v.type) or self.multiples.testable(v) for v in needs):
             self.want(needs)
+
+    def strided(self, op: Op, affinity: Affinity) -> None:
+        """Every n-th element, which whole accesses bring where rows begin and end with them.  But
+        for products it is not worth a size that divides: a fact that fails leaves the fast body."""
+        form = affinity.of(op.operands[0]) if op.name == "load" else None
+        apart = strided(form) if form is not None else None
+        if form is None or form.base is None or apart is None or op.attributes.get("volatile"):
+            return
+        alike = [one for one in self.cfg.block_of[op].ops if one.name == "load"
+                 and (its := affinity.of(one.operands[0])) is not None
+                 and (its.base, its.strides) == (form.base, form.strides)]
+        if apart[1] > max(STEP, SHARED * len(alike)):
+            return
+        reach = ACCESS // scalar(pointee(form.base.type)).bytes
+        needs = unaligned(Record(0, apart[0], 0, 0, 0), form, self.infos)
+        if needs is None or not all(is_pointer(v.type) or (
+                self.dots and self.multiples.testable(v)) for v in needs):
+            return
+        self.want(needs)
+        for steps in ((), steps_of(form, *apart)) if self.dots else ():
+            for bound in affinity.parts(op.guard, len(form.strides), steps)[0]:
+                if bound.axis == apart[0]:
+                    self.whole_accesses(bound, reach)
 
     def want(self, needs: Multiples) -> None:
         self.found.multiples = self.multiples.wanted = joined(self.found.multiples, needs)

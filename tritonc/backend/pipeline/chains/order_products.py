@@ -13,7 +13,8 @@ Before:  start %s = product(%k, %q)        After:  start %s = product(%k, %q)
 Tensor cores do the products that were started in their order, beside the threads.  In a chain of
 products, as the gradients of attention are, a product whose operands are there starts before the
 threads wait for another one, and a result is waited for where it is first read: that wait lets the
-products that were started behind it go on (`pending`).
+products that were started behind it go on (`pending`).  A sum that the next product alone adds to
+is not waited for: tensor cores pass it on.
 
 What a product in flight holds, its result and the operands that it reads from registers, lives
 longer so.  Three orders are compared, by the registers that are live at the worst place
@@ -97,7 +98,8 @@ class Chain:
     """A block with products, its operations without the waits, and what depends on what.
 
     `after`: the operations that each stays behind; `ended`: the products whose end it waits for;
-    `late`: products whose results nothing else in the block reads.
+    `added`: products to whose sums another one alone adds, and that one; `late`: products whose
+    results nothing else in the block reads.
     """
 
     body: Block
@@ -106,6 +108,7 @@ class Chain:
     results: dict[Op, Value]  # of the waits, by product
     after: dict[Op, set[Op]] = field(default_factory=dict)
     ended: dict[Op, set[Op]] = field(default_factory=dict)
+    added: dict[Op, Op] = field(default_factory=dict)
     late: set[Op] = field(default_factory=set)
 
     @staticmethod
@@ -125,6 +128,9 @@ class Chain:
                 len(readers[start.result]) != 1 for start in starts):
             return None
         chain = Chain(body, [op for op in body.ops if op.name != "wgmma_wait"], starts, results)
+        chain.added = {start: reader for start in starts for reader in starts
+                       if reader.operands[2] is results[start]
+                       and readers[results[start]] == [reader]}
         chain._depend()
         chain.late = {
             start for start in starts if all(op is body.terminator or op.name == "arrive_empty"
@@ -145,6 +151,9 @@ class Chain:
             after = self.after[op] = {made[v] for v in op.inputs() if v in made}
             ended = self.ended[op] = {ends[v] for v in op.inputs() if v in ends}
             if op.name == "wgmma":
+                for start in [start for start in ended if self.added.get(start) is op]:
+                    ended.remove(start)
+                    after.add(start)
                 after |= {*waits.values(), *fences}
                 after.update(write for root in reads[op] for write in writes.get(root, ()))
                 started.append(op)
@@ -181,15 +190,20 @@ class Chain:
         for op in order:
             if needed := [flying.index(one) for one in self.ended[op] if one in flying]:
                 count = max(needed) + 1
+                while self.added.get(flying[count - 1]) in flying[count:]:
+                    count = flying.index(self.added[flying[count - 1]]) + 1
                 done, flying = flying[:count], flying[count:]
-                wait = make_op("wgmma_wait", [one.result for one in done], span=done[-1].span,
+                ends = [one for one in done if self.added.get(one) not in done]
+                wait = make_op("wgmma_wait", [one.result for one in ends], span=done[-1].span,
                                pending=len(flying))
-                wait.results = [self.results[one] for one in done]  # the values that they were
+                wait.results = [self.results[one] for one in ends]  # the values that they were
                 for value in wait.results:
                     value.op = wait
                 ops.append(wait)
             ops.append(op)
             if op.name == "wgmma":
+                for start in (one for one in self.starts if self.added.get(one) is op):
+                    op.operands[2] = start.result if start in flying else self.results[start]
                 flying.append(op)
 
 

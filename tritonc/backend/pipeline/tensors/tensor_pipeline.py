@@ -114,7 +114,7 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
     loads = [one.load for one in channels if one.load is not None]
     if stores_may_reach(kernel, staged.loop.blocks, [*loads, *part.loads], pointer_roots(kernel)):
         return [], _all(staged, "a store in the loop may change what it loads")
-    if held and staged_registers(staged, held) > MOST_REGISTERS:
+    if held and staged_registers(kernel, staged, held) > MOST_REGISTERS:
         return [], hindered
     groups = products(kernel, staged) if not hindered else [list(range(len(channels)))]
     alone = not others_beside(kernel, staged, target)

@@ -176,6 +176,8 @@ BACKEND: list[Pass] = [
          "block.", 2),
     _row("backend.pipeline.chains.advance_dots", "After pipeline: copies already run ahead of the "
          "products.", 2),
+    _row("backend.memory.keep_rows", "After the passes that take shared memory; before load_ahead, "
+         "which moves a loop's load and leaves the store behind it."),
     _row("backend.pipeline.load_ahead", "After pipeline and advance_dots, which decide the order "
          "of a loop's operations.", 2),
     _row("opt.cse", "In the backend: two readers in one layout share what was computed for each."),
@@ -321,6 +323,8 @@ ORDER: list[tuple[str, str, str]] = [
     ("advance_dots", "order_products", "rotated loops already have their order"),
     ("order_products", "skip_masks", "a loop is one block"),
     ("order_products", "spread_late", "products have their places"),
+    ("pipeline", "keep_rows", "it takes the shared memory that is left"),
+    ("keep_rows", "load_ahead", "what is made of a load is stored where it was loaded"),
     ("advance_dots", "load_ahead", "it recognises products by the loads beside them"),
     ("advance_dots", "skip_masks", "a loop that is rotated has one block"),
     ("pipeline", "skip_masks", "a pipelined loop has few blocks"),

@@ -95,7 +95,9 @@ def _buffer_reshape(machine: Machine, frame: Frame, op: Op) -> Any:
 
 def _shared_store(machine: Machine, frame: Frame, op: Op) -> None:
     view: View = frame.read(op.operands[0])
-    value = op.operands[1]
+    value, *some = op.operands[1:]
+    if not all(frame.read(condition) for condition in some):
+        return
     array, undefined, threads = frame.read(value), frame.undefined.get(value), owners(value)
     extents = shape(value.type)
     if "bits" in op.attributes:

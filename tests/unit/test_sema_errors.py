@@ -323,6 +323,8 @@ def test_several_mistakes_in_one_run() -> None:
     ("int t[3] = 0 .. 3;", "a range is written 'a ... b'"),
     ("assert(n && \"text\");", "the text of assert is its second argument"),
     ("@(x > 0) { @(rm > 1) x = 1; }", "it is under this predicate, bool[64, 32]"),
+    ("float a[4][16]; a[0] = 0; a[1] = 0; a[2] = 0; a[3] = 0; float v[4, 16] = a + 1;",
+     "a tile of 2 axes is float[4, 16]"),
 ])
 def test_notes_tell_what_is_meant(text: str, note: str) -> None:
     (found,) = diagnose(HEAD + text + " }")

@@ -379,6 +379,9 @@ kernel void sums(const {kind}* x, float* y, int K, int N) {{
     ("gated_recurrence", {"TD": 32}),  # of programs that wait for themselves: pieces of 64 bytes
     ("softmax_causal_back", {"T": 512}),  # rows that are not equally long
     ("segment_softmax", {"T": 16}),  # most runs are short, of few columns, too
+    ("mla_decode", {"TH": 16, "TS": 64}),  # steps of few rows wait for what they bring
+    ("gate2", {"TT": 64}),  # all programs add to the same tile
+    ("lj_forces", {"TI": 64, "TJ": 16}),  # four sums of pairs
     ("mm_double", {"TM": 64, "TN": 128, "TK": 16}),  # sums of doubles take two registers
 ])
 def test_tiles_of_kernels_without_a_choice_of_their_own(name: str, tile: dict[str, int]) -> None:

@@ -6,9 +6,9 @@
                      where rows are loaded without a loop, too: short ones
     reducing_passes  the same, where the loops of built-in reductions keep scalars
     sums_columns     a loop, of the same rows in all programs, loads tiles that are added up; behind
-                     it they are reduced but for the last axis, or so each is that it loads and does
-                     not store, and programs are numbered along one axis: there are as many as
-                     pieces of columns, and each has all rows
+                     it they are reduced but for the axis along which they lie in memory, or so each
+                     is that it loads and does not store, and programs are numbered along one axis:
+                     there are as many as pieces of columns, and each has all rows
     adds_tiles       loops in loops load tiles of several axes and add them to one that they carry,
                      and nothing is reduced: a stencil of many points, read that often
     adds_taps        loops of known numbers of iterations only add such tiles: threads read rows of
@@ -118,8 +118,8 @@ def reducing_passes(kernel: Kernel, cfg: Cfg) -> bool:
 
 
 def sums_columns(kernel: Kernel, cfg: Cfg) -> bool:
-    """Whether what is reduced is carried by a loop that loads, or loaded there, and its last axis
-    is left."""
+    """Whether what is reduced is carried by a loop that loads, or loaded there, and the axis along
+    which it lies in memory is left."""
     if len({op.attributes["axis"] for op in kernel.ops() if op.name in _NUMBERED}) > 1:
         return False
     loading = [loop for loop in cfg.loops if same_for_all(loop) and any(
@@ -127,7 +127,7 @@ def sums_columns(kernel: Kernel, cfg: Cfg) -> bool:
         for op in loop.ops())]
     carried = {phi.result for loop in loading for phi in loop.header.phis()}
     columns = [op for op in kernel.ops() if op.name in ("reduce", "reduce_with")
-               and len(shape(op.operands[0].type)) - 1 not in (
+               and memory_axis(kernel, op.operands[0]) not in (
                    op.attributes.get("axes") or [op.attributes["axis"]])]
     if any(origin(op.operands[0], ("reshape", "trans")) in carried for op in columns):
         return True
@@ -138,6 +138,17 @@ def sums_columns(kernel: Kernel, cfg: Cfg) -> bool:
                if not op.attributes.get("kind", "add").endswith("add")  # see `late_sums`
                for inside in insides if op in inside
                for each in slice_of(op.operands[:1], inside, ("load",)))
+
+
+def memory_axis(kernel: Kernel, value: Value) -> int:
+    """The axis along which a tile lies in memory, by what is loaded of its shape; the last one, if
+    that is not known."""
+    extents = shape(value.type)
+    infos = axis_info.analyze(kernel) if min(extents, default=1) > 1 and len(extents) > 1 else {}
+    found = (infos.get(op.operands[0]) for op in slice_of([value], ends=("load",))
+             if op.name == "load" and shape(op.result.type) == extents) if infos else ()
+    runs = [info.contiguity for info in found if info is not None and max(info.contiguity) > 1]
+    return runs[0].index(max(runs[0])) if runs else len(extents) - 1
 
 
 def crosses(kernel: Kernel, cfg: Cfg) -> bool:
@@ -171,12 +182,12 @@ def is_segment(loop: Loop) -> bool:
 
 
 def scans_columns(cfg: Cfg) -> bool:
-    """Whether a loop loads tiles and scans some along another axis than the last one."""
+    """Whether a loop loads tiles and scans some along another axis than they lie in memory."""
     for loop in cfg.loops:
         ops = list(loop.ops())
         if any(op.name == "load" and isinstance(op.result.type, Tile) for op in ops) and any(
                 op.name in ("scan", "scan_with")
-                and op.attributes["axis"] != len(shape(op.operands[0].type)) - 1 for op in ops):
+                and op.attributes["axis"] != memory_axis(cfg.kernel, op.operands[0]) for op in ops):
             return True
     return False
 

@@ -396,6 +396,5 @@ def _opening_note(place: Place, wanted: str) -> tuple[Note, ...]:
     if wanted[-2:-1] not in (")", "]") or opening is None or place.previous is None:
         return ()
     opener = place.tokens[opening]
-    if opener.span.line == place.previous.span.line:
-        return ()
-    return (Note(f"to match this '{opener.text}'", opener.span),)
+    return () if opener.span.line == place.previous.span.line else (
+        Note(f"to match this '{opener.text}'", opener.span),)

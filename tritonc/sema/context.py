@@ -186,8 +186,10 @@ class Context:
             element = term.type.element
             assert isinstance(element, Struct)
             if element.array:
+                tile = str(term.type).replace("][", ", ")
                 return self.error("struct-value", node.span, f"this is the array {term.type}, but "
-                                  "a tile is expected; a constant index selects one")
+                                  "a tile is expected; a constant index selects one",
+                                  Note(f"a tile of {tile.count(',') + 1} axes is {tile}"))
             return self.error("struct-value", node.span, f"this is the struct {term.type}, but a "
                               "number is expected; name a member: "
                               f"{', '.join(name for name, _ in element.members)}")

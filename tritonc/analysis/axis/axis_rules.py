@@ -20,7 +20,7 @@ from tritonc.analysis.axis.axis_lattice import (
 from tritonc.analysis.signs import Signs
 from tritonc.ir.core import Op
 from tritonc.ir.numeric import numbers
-from tritonc.ir.types import Pointer, Type, element, same_axes, shape
+from tritonc.ir.types import Element, Pointer, Type, element, make, same_axes, shape
 from tritonc.records import NamedTuple
 
 
@@ -46,13 +46,16 @@ def information(op: Op, t: Type, operands: list[AxisInfo | None], signs: Signs) 
     elif name in ("sdiv", "srem"):
         dividend = signs.holds(op.operands[0])
     source = op.operands[0].type if operands else t
-    return _information(name, t, source, attribute, dividend, *operands)
+    return _information(name, element(t), shape(t), element(source), shape(source), attribute,
+                        dividend, *operands)
 
 
-@lru_cache(1 << 14)  # each version of a kernel asks the same
-def _information(name: str, t: Type, source: Type, attribute: Any, dividend: bool,
+@lru_cache(1 << 14)  # each version of a kernel asks the same, whatever its layouts
+def _information(name: str, e: Element, extents: tuple[int, ...], source: Element,
+                 before: tuple[int, ...], attribute: Any, dividend: bool,
                  *operands: AxisInfo | None) -> AxisInfo:
-    return RULES[name](Site(name, t, source, attribute, dividend), *operands)
+    site = Site(name, make(e, extents), make(source, before), attribute, dividend)
+    return RULES[name](site, *operands)
 
 
 def _add(op: Site, a: AxisInfo, b: AxisInfo) -> AxisInfo:

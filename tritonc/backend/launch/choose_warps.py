@@ -37,7 +37,7 @@ from tritonc.analysis.row_loops import (
     sums_columns,
     windows_of_bytes,
 )
-from tritonc.analysis.values import constant_of, slice_of
+from tritonc.analysis.values import constant_of, is_uniform, slice_of
 from tritonc.backend.layout.accesses import overlapping_loads
 from tritonc.backend.layout.layout_choice import ACCESS_BYTES
 from tritonc.backend.memory.versions.general import rare
@@ -80,10 +80,10 @@ QUOTIENT = 10  # steps of one by a number that only the launch knows
 HALVES = 8  # that a program splits and joins: threads with many elements have both
 COMPUTED = 128  # elements of a thread, of a tile that is computed to be reduced: few live at once
 ASKING = 64  # elements of a thread, and threads at least, of programs that wait for others
-# Elements of a thread, of a tile of lines that meet: those are read for many.  Of four sums fewer:
-# forces and energies of 16384 points by 128 x 16 on an H200: 2299 us by 32 elements, which spill,
-# 524 by 16, by 64 x 16 457 by 8.
-CROSSED, CROSSED_WORDS = 32, 96
+# Elements of a thread, of a tile of lines that meet: those are read for many.  Of more sums than
+# three fewer.  Forces and energies of 16384 points on an H200: 128 x 16 by 32 elements, which
+# spill, 2298 us, by 16 524; 64 x 16 by 16 541, by 8 457.
+CROSSED, CROSSED_SUMS = 32, 3
 FEW_COLUMNS = 256  # elements of a tile, of columns alone: each has a thread
 _CHOOSE = frozenset("select icmp fcmp fmin fmax smin smax umin umax and or".split())
 _FUNCTIONS = frozenset("exp log tanh erf sin cos".split())
@@ -129,7 +129,7 @@ def _wanted_threads(kernel: Kernel) -> int:
     largest = max((r.type.size for op in kernel.ops() for r in op.results
                    if isinstance(r.type, Tile)), default=1)
     moved = [pointee(op.operands[0].type) for op in kernel.ops() if op.name in ("load", "store")
-             and 2 * prod(shape(op.operands[0].type)) > largest]
+             and 2 * prod(shape(op.operands[0].type)) > largest and not _quotient(op.operands[0])]
     windows = windows_of_bytes(kernel, cfg)
     size = 4 if windows else max((scalar(t).bytes for t in moved), default=4)
     held = max(sum(max(1, element(t).bytes // 4) for t in types if shape(t)
@@ -145,7 +145,7 @@ def _wanted_threads(kernel: Kernel) -> int:
     if sums_columns(kernel, cfg) or scans_columns(cfg) or adds_to_loaded(kernel, largest):
         return largest // PASS_ELEMENTS
     if crosses(kernel, cfg):
-        return largest // min(CROSSED, 1 << (CROSSED_WORDS // max(1, held)).bit_length() - 1)
+        return largest // (CROSSED if held <= CROSSED_SUMS else HELD_WORDS // held)
     # Few programs of long loops: the least element of each of 6000 columns of 4000 halves 460 us by
     # 4 elements of a thread, 314 by one; 16384 gated recurrences of 2048 steps 430 and 364 (H200).
     if largest <= FEW_COLUMNS and few_columns(kernel, cfg) and all(
@@ -171,12 +171,23 @@ def _wanted_threads(kernel: Kernel) -> int:
     taps = not windows and adds_taps(kernel, cfg)
     if taps and _whole_taps(kernel, cfg):
         return largest // PASS_ELEMENTS
-    again = taps or (not windows and overlapping_loads(kernel))
+    again = taps or overlapping_loads(kernel)
     bytes_ = FUNCTION_BYTES if by_function else ROW_BYTES if reduced or again else BYTES
     each = MOST_ELEMENTS if reduces_held(cfg, largest) else bytes_ // size
     each = min(MOST_ELEMENTS, each, max(1, HELD_WORDS // max(1, held)), room)
     # As warps are powers of two, of ten a thread would get sixteen.
     return largest // (each if each < STEPS_ELEMENTS else 1 << each.bit_length() - 1)
+
+
+def _quotient(pointer: Value) -> bool:
+    """Whether addresses are quotients, of which many are the same, as a flat index has rows."""
+    value = pointer
+    while (op := value.op) is not None and op.name not in ("sdiv", "udiv"):
+        moving = [v for v in op.operands if not is_uniform(v)]
+        if len(moving) != 1 or op.name not in ("addptr", "add", "sub", "mul", "sext", "zext"):
+            return False
+        value = moving[0]
+    return op is not None
 
 
 def _loaded_words(kernel: Kernel, cfg: Cfg, largest: int) -> float:

@@ -108,14 +108,16 @@ def _alignment(buffer: Buffer) -> int:
 
 
 def neighbours(kernel: Kernel) -> set[tuple[Op, Op]]:
-    """Pairs of buffers, in both orders, one of which is the next to be used after the other."""
+    """Pairs of buffers, in both orders, one of which is the next to be used after the other;
+    threads do not wait for each other to use private ones."""
     cfg = Cfg(kernel)
     used: dict[Block, list[Op]] = {}  # in order, without repetition
     for block in cfg.order:
         used[block] = []
         for op in block.ops:
             for access in accesses(op):
-                if used[block][-1:] != [access.allocation]:
+                if used[block][-1:] != [access.allocation] \
+                        and not access.allocation.attributes.get("private"):
                     used[block].append(access.allocation)
     found: set[tuple[Op, Op]] = set()
 

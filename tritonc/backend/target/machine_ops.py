@@ -77,8 +77,8 @@ _ROWS: list[OpInfo] = [
            "A buffer in shared memory, at byte `offset` once it is allocated; `pinned`: for the "
            "whole run; `continues`: its stages go on turning from one run of their loop to the "
            "next; `private`: each element is used by one thread only; `groups`: each of so many "
-           "warpgroups has rows of its own.", None,
-           optional=("offset", "pinned", "continues", "private", "groups"),
+           "warpgroups has rows of its own; `behind`: of what is read behind a product's loop.",
+           None, optional=("offset", "pinned", "continues", "private", "groups", "behind"),
            effects=frozenset({SHARED_WRITE})),
     OpInfo("buffer_stage", ("buffer", "stage"), own.stage,
            "One stage of a buffer.  In a loop, `ahead` tells how many iterations early its content "
@@ -88,12 +88,12 @@ _ROWS: list[OpInfo] = [
            ("permutation",)),
     OpInfo("buffer_reshape", ("buffer",), own.buffer_view,
            "The same memory, its elements row-major in another shape.", None),
-    OpInfo("shared_store", ("buffer", "value"), own.shared_store,
-           "Writes a tile to a buffer.  `bits` and `index`: only that part of it (see tile_part), "
-           "whatever threads hold it, as all of a buffer of its size or at its place in one of the "
-           "tile's.  `stmatrix`: by that instruction, \"plain\" or \"trans\".  "
-           "`round`: as a dot reads tf32 numbers.", optional=("bits", "index", "stmatrix", "round"),
-           effects=frozenset({SHARED_WRITE})),
+    OpInfo("shared_store", ("buffer", "value", "*some"), own.shared_store,
+           "Writes a tile to a buffer, unless `some` is there and false.  `bits` and `index`: only "
+           "that part of it (see tile_part), whatever threads hold it, as all of a buffer of its "
+           "size or at its place in one of the tile's.  `stmatrix`: by that instruction, \"plain\" "
+           "or \"trans\".  `round`: as a dot reads tf32 numbers.",
+           optional=("bits", "index", "stmatrix", "round"), effects=frozenset({SHARED_WRITE})),
     OpInfo("shared_load", ("buffer",), own.shared_load,
            "Reads a tile from a buffer.  `ldmatrix`: by that instruction, \"plain\" or \"trans\".  "
            "`late`: piece by piece, where the dot that follows reads it; `piecewise`: where it is "

@@ -57,9 +57,11 @@ def stage(types: Sequence[Type], attributes: Attributes, stated: Type | None) ->
 
 def shared_store(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
     b = buffer(types[0])
+    if any(t != I1 for t in types[2:]):
+        raise TypeMismatch(f"expected i1, found {types[2]}")
     if "bits" in attributes and b.shape != shape(types[1]):
         part = Tile(b.element, b.shape)
-        if b.stages != 1 or tile_part(types[1:], attributes, part) != (part,):
+        if b.stages != 1 or tile_part(types[1:2], attributes, part) != (part,):
             raise TypeMismatch(f"cannot store a part of {types[1]} to {b}")
     elif b.stages != 1 or (element(types[1]), shape(types[1])) != (b.element, b.shape):
         raise TypeMismatch(f"cannot store {types[1]} to {b}")

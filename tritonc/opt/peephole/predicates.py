@@ -102,6 +102,14 @@ def predicates_of_not(op: Op, r: Rewriter) -> list[Value] | None:
     return list(reversed(r.emit("cmpp", c).results)) if c is not None else None
 
 
+def predicates_of_predicate(op: Op, r: Rewriter) -> list[Value] | None:
+    """With p, q = cmpp c:  cmpp p = p, q;  cmpp q = q, p."""
+    made = op.operands[0].op
+    if made is None or made.name != "cmpp":
+        return None
+    return list(made.results if op.operands[0] is made.results[0] else reversed(made.results))
+
+
 def predicates_of_constant(op: Op, r: Rewriter) -> list[Value] | None:
     """cmpp true = true, false;  cmpp false = false, true."""
     number = constant_of(op.operands[0])
@@ -228,7 +236,7 @@ RULES: dict[str, list[Rule]] = {
     "xor": [not_of_compare],
     "and": [condition_with_its_predicate],
     "or": [condition_with_its_predicate],
-    "cmpp": [predicates_of_not, predicates_of_constant],
+    "cmpp": [predicates_of_not, predicates_of_predicate, predicates_of_constant],
     "psi": [merge_of_few, merge_with_constant],
     "select": [select_of_constant, select_of_not, select_with_constant_last],
 }

@@ -15,6 +15,7 @@ from tritonc.backend.target.matrix import ACCUMULATORS as MATRIX_ACCUMULATORS
 from tritonc.backend.target.matrix import INSTRUCTIONS, MOST_BATCH, WGMMA, MatrixInstruction
 from tritonc.backend.target.register_limits import BESIDE_RESULTS, COMPUTED_LEFT, MOST_REGISTERS
 from tritonc.backend.target.target import Target
+from tritonc.tune.model.epilogues import cycles
 from tritonc.tune.model.features import (
     Feature,
     Profile,
@@ -23,8 +24,10 @@ from tritonc.tune.model.features import (
     side_by_side,
     spread,
     stage_bytes,
+    swapped,
 )
-from tritonc.tune.model.residency import Chained, brought, busy, crowded, held
+from tritonc.tune.model.loops import TYPICAL
+from tritonc.tune.model.residency import ROWS, Chained, brought, busy, crowded, held
 
 SPILLS = 1e6  # the least cost of what spills, or does not run: any other candidate is better
 # Numbers that GPUs from sm_60 on share, or nearly so.
@@ -33,8 +36,9 @@ _L2_BYTES_PER_MAC = 0.16  # that the second-level cache delivers while one multi
 _STEP = 60.0  # multiply-adds that a barrier and the addresses of one k step cost a thread
 _ALONE = 1.3  # of 8-bit products that do not run while their sums are scaled (`overlap_sums`)
 # Rows whose products take as long as a step of a chain of few rows waits.  Decoding 16 heads of 512
-# numbers that they share on an H200: 293 us by 16 rows a step, 193 by 32, 120 by 64.
+# numbers that they share on an H200: 293 us by 16 rows a step, 193 by 32, 122 by 64.
 _FEW_STEP = 32.0
+_EXCHANGED = 4096  # bytes of shared memory beside stages, for scores that threads exchange
 _TURN = 4.0  # multiply-adds that an element costs that a thread turns on its way to shared memory
 _BESIDE_OPERANDS = 24  # where a thread computes operands of wgmma: all but sums, words and operands
 _TENSOR_GAIN = 16  # how much faster tensor cores are than CUDA cores
@@ -52,6 +56,7 @@ _TENSOR_STEP = {True: 8e5, False: 1e5}  # multiply-adds that a k step of wgmma, 
 # launches of the size that convolutions have.  H200: tasks of the Triton paper by 64 x 128 x 64 in
 # three blocks are 1.0 to 1.7 times as fast as by 128 x 256 x 64, of 16 times the size 0.75.
 _COMPUTED_ALONE = 1.7
+_RATE = 1540.0  # multiply-adds of wgmma in a cycle, of 16-bit numbers
 _APART = 2.0  # where taps that lie side by side in memory run one after the other
 
 
@@ -81,7 +86,13 @@ def _cost(profile: Profile, target: Target, extents: Sequence[int]) -> float:
     if len(dots) == 1:
         held = 0 if dots[0].beside else sum(prod(f.extents) * max(f.bytes, 4) // 4
                                             for f in profile if f.kind == "held")
-        return _product_cost(dots[0], target, held, max(1.0, spread(profile)))
+        return _product_cost(dots[0], target, held, max(1.0, spread(profile)),
+                             sum(f.bytes for f in profile if f.kind == "behind"))
+    if all(found) and any(dot.left == "registers" for dot in dots) and all(
+            dot.extents[-3] < ROWS for dot in dots):
+        products = [_chained(dot, dot.extents[-3:]) for dot in dots]
+        if crowded(products, dots[0].bytes):
+            return _few_rows_cost(products, dots[0].bytes, target)
     if all(rows and rows[0].kind == WGMMA for rows in found):
         return _mean([[dot for dot in dots if dot.place == place]
                       for place in dict.fromkeys(dot.place for dot in dots)], target)
@@ -110,23 +121,23 @@ def _chain_cost(dots: list[Feature], target: Target) -> float:
     found = max(_product_cost(dot, target) for dot in dots)
     if len(dots) == 1:
         return found
-    whole = [Chained(m, n, k, dot.left, dot.again, dot.added, dot.short)
-             for dot in dots for m, n, k in [dot.extents[-3:]]]
-    # As registers and shared memory have it.
-    products = [p._replace(m=m, n=n, k=k) for p in whole for m, n, k in [padded((p.m, p.n, p.k))]]
+    products = [_chained(dot, padded(dot.extents[-3:])) for dot in dots]  # as registers have it
     if crowded(products, dots[0].bytes):
-        few = all(dot.extents[-3] < _instructions(dot, target)[0].rows for dot in dots)
-        return (_few_rows_cost(whole, dots[0].bytes, target) if few else
-                SPILLS + held(products, dots[0].bytes))
+        return SPILLS + held(products, dots[0].bytes)
     return found / busy(products, dots[0].bytes, target)
 
 
+def _chained(dot: Feature, extents: Sequence[int]) -> Chained:
+    m, n, k = extents
+    return Chained(m, n, k, dot.left, dot.again, dot.added, dot.short)
+
+
 def _few_rows_cost(products: list[Chained], size: int, target: Target) -> float:
-    """Of a chain on mma.sync whose products have too few rows for wgmma: a step waits for what it
-    brings, so the more the better that fits."""
+    """Of a chain of few rows and long results, on mma.sync: a step waits for what it brings, so the
+    more the better that fits."""
     registers = sum(p.m * p.n for p in products) / 128
-    shared = target.shared_reserved + brought(products, size)
-    if registers > MATRIX_ACCUMULATORS or shared > target.shared_per_block:
+    shared = brought(products, size)
+    if registers > MATRIX_ACCUMULATORS or shared > target.shared_per_block - _EXCHANGED:
         return SPILLS + registers + shared
     return 1 + _FEW_STEP / min(p.n for p in products)
 
@@ -140,11 +151,13 @@ def _instructions(dot: Feature, target: Target) -> list[MatrixInstruction]:
                     reads(row, *dot.inner) or reads(row, *dot.inner[::-1]))))]
 
 
-def _product_cost(dot: Feature, target: Target, carried: int = 0, spread: float = 1.0) -> float:
+def _product_cost(dot: Feature, target: Target, carried: int = 0, spread: float = 1.0,
+                  behind: int = 0) -> float:
     """Of a dot on tensor cores, where it can be, or on CUDA cores; 1 is the peak of the best.
 
     `carried` is the registers, of all threads, that hold other tiles meanwhile; `spread`, how many
-    bytes come from memory for one of an operand.
+    bytes come from memory for one of an operand; `behind`, the instructions for each result that
+    follow behind the loop.
     """
     rows = _instructions(dot, target)
     if not rows:
@@ -155,12 +168,12 @@ def _product_cost(dot: Feature, target: Target, carried: int = 0, spread: float 
             slower = 2 if row.kind != WGMMA and rows[0].kind == WGMMA else 1
             whole = dot._replace(extents=(*batch, max(m, row.rows), max(n, row.columns), k))
             repeated = prod(whole.extents) / prod(dot.extents)
-            return slower * repeated * _tensor_cost(whole, row, target, carried, spread)
+            return slower * repeated * _tensor_cost(whole, row, target, carried, spread, behind)
     return _TENSOR_GAIN * _dot_cost(dot, target, carried, spread)
 
 
 def _tensor_cost(dot: Feature, row: MatrixInstruction, target: Target, carried: int,
-                 spread: float) -> float:
+                 spread: float, behind: int) -> float:
     """Time per multiply-add of a dot on tensor cores: 1 is the peak.
 
     What a large tile saves is bytes of its operands, from the second-level cache and from shared
@@ -210,7 +223,11 @@ def _tensor_cost(dot: Feature, row: MatrixInstruction, target: Target, carried: 
         beside = blocks_beside(stage, threads // 32, int(held), target)
         step, few = step / beside, _COMPUTED_ALONE if beside < 2 else 1.0
     rate = 2 if row.depth * dot.bytes < _DEEP else 1
-    return (rate + step + traffic) * max(odd, 1.0) * resident * few * late
+    found = (rate + step + traffic) * max(odd, 1.0) * resident * few * late
+    if wide:
+        computing = 128 * warpgroups(*((n, m) if swapped(dot) else (m, n)), places(dot))
+        found += cycles(m * n, behind, computing) * _RATE / (m * n * TYPICAL)
+    return found
 
 
 def _dot_cost(dot: Feature, target: Target, carried: int, spread: float) -> float:

@@ -245,7 +245,8 @@ def _row_cost(profile: Profile, form: str, target: Target, range_: Sequence[int]
     cost = abs(log2(max(largest, 1) / wanted))
     for kept, feature, left in zip(rows, reductions, columns, strict=True):
         line = (_PIECE_BYTES if form == "sums_columns" else _LINE_BYTES) // min(
-            (f.bytes for f in profile if f.kind == "access" and f.extents == feature.extents),
+            (f.bytes for f in profile if f.kind == "access"
+             and sorted(f.extents) == sorted(feature.extents)),
             default=_LINE_BYTES) or 1
         cost += 0.3 * abs(log2(kept / (line if left else 1))) / len(reductions)
     if form == "segments":

@@ -125,7 +125,7 @@ class SharedTile:
 
 
 def shared_store(f: FunctionEmitter, op: Op) -> None:
-    buffer, value = op.operands
+    buffer, value, *some = op.operands
     layout, names, fetch = f.layout(value), f.values[value], f.fetch.get(value)
     bits, index = op.attributes.get("bits", ()), op.attributes.get("index", 0)
     mask, *holders = part_holders(layout, bits)
@@ -138,6 +138,8 @@ def shared_store(f: FunctionEmitter, op: Op) -> None:
         accesses = tuple(one for one in accesses if {*whole}.issuperset(one.registers))
         whole = tuple(range(layout.registers))
     owner = f.threads(mask, holders[index])
+    for condition in some:
+        owner = f.both(owner, f.scalar(condition))
     rounds = op.attributes.get("round")
     each = max(1, AT_ONCE // tile.moves.vector if fetch is not None else len(accesses))
     for i in range(0, len(accesses), each):

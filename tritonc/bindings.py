@@ -37,10 +37,10 @@ class Bindings:
     """The values of one compilation, and who chose them.
 
     `meta` are the meta-parameters that were bound; `chosen` are the tunables that the cost model
-    chose, `chosen_meta` its meta-parameters; `refused` are combinations that it tried and that do
-    not compile, with the first error of each; `tuned` is the entry of the tuning file for each name
-    whose value it gave; `tuning` is the path of that file if one of its entries was used; `lists`
-    are the declared values of each tunable.
+    chose, `chosen_meta` its meta-parameters, `general_meta` those of the entry for all launches;
+    `refused` are combinations that it tried and that do not compile, with the first error of each;
+    `tuned` is the entry of the tuning file for each name whose value it gave; `tuning` is the path
+    of that file if one of its entries was used; `lists` are the declared values of each tunable.
     """
 
     def __init__(self, options: Options) -> None:
@@ -53,6 +53,7 @@ class Bindings:
         self._entries: dict[str, Entry] = {}  # of the tuning file, by kernel
         self._sizes: dict[str, list[Entry]] = {}  # and those of all sizes
         self._given_meta: dict[str, int] = {}  # for all kernels
+        self.general_meta: dict[str, int] = {}  # of the entry for all launches, by the cost model
         self.lists: dict[str, Sequence[int]] = {}
         self._bodies: dict[str, tuple[Small | None, Few | None]] = {}  # by kernel
         self._shapes: Callable[[Mapping[str, int]], Module]  # what the cost model looks at
@@ -136,6 +137,7 @@ class Bindings:
                 self.chosen_meta = {"cluster_k": self.chosen.pop("cluster_k")}
         if unbound and not self.chosen:
             self.chosen = choose(unbound, lower, target, known.extents if known is not None else ())
+            self.general_meta = self._narrow(lower)
         self._tell_refused(diagnostics)
         return {**given, **self.chosen}
 
@@ -150,6 +152,16 @@ class Bindings:
             diagnostics.warning("tunable-refused", error.span, f"with {values} this is an error: "
                                 f"{error.message}", *error.notes, Note("the lists of the tunables "
                                 "have these values; static_assert excludes some"))
+
+    def _narrow(self, lower: Callable[[Mapping[str, int]], Module]) -> dict[str, int]:
+        """The meta-parameters of a narrow product's entry for all launches."""
+        from tritonc.tune.model.narrow import beside
+
+        try:
+            kernels = lower(self.chosen).kernels
+        except CompileError:
+            return {}
+        return beside(kernels[0], self._target()) if len(kernels) == 1 else {}
 
     def split(self, declared: set[str]) -> dict[str, int]:
         """The values given for tunables, by name: --tune first, then the tuning file, whose first
@@ -174,7 +186,7 @@ class Bindings:
         entry = self._entries.get(kernel.name)
         meta = dict(kernel.attributes.get("meta", {}))  # what the source states
         if entry is None:
-            meta.update(self.chosen_meta)
+            meta.update({**self.general_meta, **self.chosen_meta})
         if entry is not None:
             for name, value in entry.tunables.items():
                 if name in BY_NAME and name not in tunables:

@@ -71,7 +71,7 @@ def _registers(result: Result, arch: str, path: str | None) -> Iterator[str]:
 def _origin(name: str, result: Result) -> str:
     """Who chose the value of a tunable or meta-parameter."""
     who = result.bindings
-    if name in who.chosen or name in who.chosen_meta:
+    if name in {**who.chosen, **who.chosen_meta, **who.general_meta}:
         return "the cost model's choice" + (
             f"; {len(who.refused)} of what it tried did not compile" if who.refused else "")
     if name not in who.tuned:

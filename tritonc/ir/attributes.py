@@ -55,9 +55,10 @@ def is_record(value: Any) -> bool:
 KINDS: dict[str, Kind] = {
     **dict.fromkeys((
         "amid", "any", "apart", "approximate", "based", "contiguous", "continues", "contract",
-        "ballot", "early", "exact", "facts", "fenced", "inside", "late", "meets", "minus", "moves",
-        "piecewise", "pinned", "private", "ragged", "release", "released", "reverse", "rises",
-        "round", "rows", "stored", "swapped", "volatile", "waits", "wide", "written"), is_flag),
+        "ballot", "behind", "early", "exact", "facts", "fenced", "inside", "late", "meets", "minus",
+        "moves", "piecewise", "pinned", "private", "ragged", "release", "released", "reverse",
+        "rises", "round", "rows", "stored", "swapped", "volatile", "waits", "wide", "written"),
+        is_flag),
     **dict.fromkeys(("ahead", "least", "greatest"), is_integer),
     **dict.fromkeys((
         "alike", "asked", "axis", "bytes", "every", "groups", "held", "index", "maps", "offset",

@@ -66,7 +66,7 @@ from tritonc.backend.target.register_limits import MOST_REGISTERS
 from tritonc.backend.target.target import Target
 from tritonc.ir.build import make_op
 from tritonc.ir.context import Context
-from tritonc.ir.core import Kernel, Op
+from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.layouts.layout import SharedLayout, log2
 from tritonc.ir.types import Buffer, Tile, scalar, shape
 from tritonc.later import Later
@@ -108,12 +108,28 @@ def _copy_ahead(kernel: Kernel, context: Context) -> bool:
                               if load is not None and load not in missed)
                 left.remove(one)
                 changed = True
+    _read_directly(kernel)
     for staged in left:
         changed |= _pipeline(kernel, staged, infos, context)
     for span, reason in hindered.items():
         if span not in served:
             context.remark("pipeline", f"operand not loaded by TMA: {reason}", span, missed=True)
     return changed
+
+
+def _read_directly(kernel: Kernel) -> None:
+    """Leave shared memory out where no ring brings what is read behind a loop."""
+    left = {op.result for op in kernel.entry.ops
+            if op.attributes.get("behind") and not op.attributes.get("continues")}
+    parts: dict[Value, Value] = {}
+    for block in kernel.blocks if left else ():
+        for op in [op for op in block.ops if not left.isdisjoint(op.operands)]:
+            if op.name == "shared_store":
+                parts[op.operands[0]] = op.operands[1]
+            else:
+                kernel.replace({op.result: parts[op.operands[0]]})
+            block.ops.remove(op)
+    kernel.entry.ops = [op for op in kernel.entry.ops if left.isdisjoint(op.results)]
 
 
 def _pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos, context: Context) -> bool:

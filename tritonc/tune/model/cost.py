@@ -15,6 +15,7 @@ from tritonc.backend.target.matrix import ACCUMULATORS as MATRIX_ACCUMULATORS
 from tritonc.backend.target.matrix import INSTRUCTIONS, MOST_BATCH, WGMMA, MatrixInstruction
 from tritonc.backend.target.register_limits import BESIDE_RESULTS, COMPUTED_LEFT, MOST_REGISTERS
 from tritonc.backend.target.target import Target
+from tritonc.tune.model.epilogues import cycles
 from tritonc.tune.model.features import (
     Feature,
     Profile,
@@ -23,7 +24,9 @@ from tritonc.tune.model.features import (
     side_by_side,
     spread,
     stage_bytes,
+    swapped,
 )
+from tritonc.tune.model.loops import TYPICAL
 from tritonc.tune.model.residency import ROWS, Chained, brought, busy, crowded, held
 
 SPILLS = 1e6  # the least cost of what spills, or does not run: any other candidate is better
@@ -53,6 +56,7 @@ _TENSOR_STEP = {True: 8e5, False: 1e5}  # multiply-adds that a k step of wgmma, 
 # launches of the size that convolutions have.  H200: tasks of the Triton paper by 64 x 128 x 64 in
 # three blocks are 1.0 to 1.7 times as fast as by 128 x 256 x 64, of 16 times the size 0.75.
 _COMPUTED_ALONE = 1.7
+_RATE = 1540.0  # multiply-adds of wgmma in a cycle, of 16-bit numbers
 _APART = 2.0  # where taps that lie side by side in memory run one after the other
 
 
@@ -82,7 +86,8 @@ def _cost(profile: Profile, target: Target, extents: Sequence[int]) -> float:
     if len(dots) == 1:
         held = 0 if dots[0].beside else sum(prod(f.extents) * max(f.bytes, 4) // 4
                                             for f in profile if f.kind == "held")
-        return _product_cost(dots[0], target, held, max(1.0, spread(profile)))
+        return _product_cost(dots[0], target, held, max(1.0, spread(profile)),
+                             sum(f.bytes for f in profile if f.kind == "behind"))
     if all(found) and any(dot.left == "registers" for dot in dots) and all(
             dot.extents[-3] < ROWS for dot in dots):
         products = [_chained(dot, dot.extents[-3:]) for dot in dots]
@@ -146,11 +151,13 @@ def _instructions(dot: Feature, target: Target) -> list[MatrixInstruction]:
                     reads(row, *dot.inner) or reads(row, *dot.inner[::-1]))))]
 
 
-def _product_cost(dot: Feature, target: Target, carried: int = 0, spread: float = 1.0) -> float:
+def _product_cost(dot: Feature, target: Target, carried: int = 0, spread: float = 1.0,
+                  behind: int = 0) -> float:
     """Of a dot on tensor cores, where it can be, or on CUDA cores; 1 is the peak of the best.
 
     `carried` is the registers, of all threads, that hold other tiles meanwhile; `spread`, how many
-    bytes come from memory for one of an operand.
+    bytes come from memory for one of an operand; `behind`, the instructions for each result that
+    follow behind the loop.
     """
     rows = _instructions(dot, target)
     if not rows:
@@ -161,12 +168,12 @@ def _product_cost(dot: Feature, target: Target, carried: int = 0, spread: float 
             slower = 2 if row.kind != WGMMA and rows[0].kind == WGMMA else 1
             whole = dot._replace(extents=(*batch, max(m, row.rows), max(n, row.columns), k))
             repeated = prod(whole.extents) / prod(dot.extents)
-            return slower * repeated * _tensor_cost(whole, row, target, carried, spread)
+            return slower * repeated * _tensor_cost(whole, row, target, carried, spread, behind)
     return _TENSOR_GAIN * _dot_cost(dot, target, carried, spread)
 
 
 def _tensor_cost(dot: Feature, row: MatrixInstruction, target: Target, carried: int,
-                 spread: float) -> float:
+                 spread: float, behind: int) -> float:
     """Time per multiply-add of a dot on tensor cores: 1 is the peak.
 
     What a large tile saves is bytes of its operands, from the second-level cache and from shared
@@ -216,7 +223,11 @@ def _tensor_cost(dot: Feature, row: MatrixInstruction, target: Target, carried: 
         beside = blocks_beside(stage, threads // 32, int(held), target)
         step, few = step / beside, _COMPUTED_ALONE if beside < 2 else 1.0
     rate = 2 if row.depth * dot.bytes < _DEEP else 1
-    return (rate + step + traffic) * max(odd, 1.0) * resident * few * late
+    found = (rate + step + traffic) * max(odd, 1.0) * resident * few * late
+    if wide:
+        computing = 128 * warpgroups(*((n, m) if swapped(dot) else (m, n)), places(dot))
+        found += cycles(m * n, behind, computing) * _RATE / (m * n * TYPICAL)
+    return found
 
 
 def _dot_cost(dot: Feature, target: Target, carried: int, spread: float) -> float:

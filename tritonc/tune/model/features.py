@@ -23,7 +23,7 @@ from tritonc.backend.dots.raw_operands import added_loads, computed_operand, is_
 from tritonc.backend.dots.select_dots import wants_halves
 from tritonc.backend.dots.share_repeats import Runs
 from tritonc.backend.dots.together import chained
-from tritonc.backend.dots.turn_dots import factors_of_columns
+from tritonc.backend.dots.turn_dots import LEAST_ROWS, MOST_ROWS, factors_of_columns
 from tritonc.backend.layout.layout_choice import ACCESS_BYTES
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
@@ -31,6 +31,7 @@ from tritonc.ir.ops import READ, WRITE
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import F16, TF32, Scalar, element, scalar, shape
 from tritonc.records import NamedTuple
+from tritonc.tune.model.epilogues import behind
 
 _WORK = frozenset("""
     add sub mul sdiv udiv srem urem and or xor shl ashr lshr icmp smin smax umin umax addptr
@@ -47,10 +48,10 @@ class Feature(NamedTuple):
     what is computed there element by element; an "index" follows from nothing that is loaded."""
 
     # "kernel", which begins one's, "dot", "held", "reduce", "access", "work" or "index"; of a dot
-    # with a batch, "run": how many elements of an operand are neighbours in memory.
+    # with a batch, "run": how many elements of an operand are neighbours in memory; "behind" loops.
     kind: str
     extents: tuple[int, ...]
-    bytes: int  # of an element
+    bytes: int  # of an element; of what is computed behind loops: instructions for one
     axes: tuple[int, ...] = ()  # of a reduction
     element: str = ""  # of a dot's operands
     # Of a dot: whether each operand is loaded with the axis of K contiguous; asked if it matters.
@@ -161,6 +162,8 @@ def _read(kernel: Kernel) -> Iterator[Feature]:
                 if len(extents) > 1 and min(extents) > 1:
                     yield Feature("index" if op.result not in loaded else "work", extents,
                                   element(op.result.type).bytes)
+    for extents, instructions in behind(kernel, cfg):
+        yield Feature("behind", extents, instructions)
 
 
 def _form_of(kernel: Kernel, cfg: Cfg) -> str:
@@ -348,6 +351,15 @@ def joined(dots: list[Feature]) -> list[Feature]:
         return dots
     *rows, _, depth = dots[0].extents
     return [dots[0]._replace(extents=(*rows, sum(dot.extents[-2] for dot in dots), depth))]
+
+
+def swapped(dot: Feature) -> bool:
+    """Whether wgmma computes a dot the other way round (`turn_dots`)."""
+    m, n = dot.extents[-3:-1]
+    return m < LEAST_ROWS or (
+        dot.element == str(TF32) and dot.inner == (True, False)) or (
+        bool(dot.raw[1]) and n >= LEAST_ROWS) or (
+        MOST_ROWS < m > n >= LEAST_ROWS and not any(dot.raw) and not dot.scaled)
 
 
 def side_by_side(dot: Feature) -> int:

@@ -23,7 +23,7 @@ from weakref import WeakKeyDictionary
 
 from tritonc.backend.dots.inner_axis import reads
 from tritonc.backend.dots.split_dots import FEW, MATRIX_WARPS, SUMS, WARPS
-from tritonc.backend.dots.turn_dots import LEAST_ROWS, MOST_ROWS
+from tritonc.backend.dots.turn_dots import LEAST_ROWS
 from tritonc.backend.launch.choose_warps import ACCUMULATORS, FRAGMENT, warpgroups
 from tritonc.backend.memory.versions.wanted_facts import wanted_facts
 from tritonc.backend.pipeline.stages import (
@@ -43,6 +43,7 @@ from tritonc.ir.types import TF32, is_int
 from tritonc.later import Later
 from tritonc.records import NamedTuple
 from tritonc.tune.model.cost import cost
+from tritonc.tune.model.epilogues import cycles
 from tritonc.tune.model.features import (
     Feature,
     Profile,
@@ -52,6 +53,7 @@ from tritonc.tune.model.features import (
     side_by_side,
     spread,
     stage_bytes,
+    swapped,
 )
 from tritonc.variants.choice import MOST_BLOCKS, MOST_CYCLES, Cost
 
@@ -201,8 +203,12 @@ def formula(profile: Profile, depths: tuple[int, ...], target: Target, alone: bo
     single = 0.0 if widest.kind == "cores" else _SINGLE * sum(
         prod(dot.extents) // m + prod(dot.extents) // n for dot in found
         for m, n in (dot.extents[-3:-1],))
-    return Cost(target.multiprocessors, blocks, _UNIT * once, _UNIT * _START[widest.kind],
-                _cycles(busy), _cycles(wait), _cycles(edge), depths, slow=_cycles(single))
+    start = _START[widest.kind]
+    if widest.kind == "wgmma" and len(found) == 1:
+        start += round(sum(cycles(prod(f.extents), f.bytes, _consumers(widest), blocks)
+                           for f in profile if f.kind == "behind"))
+    return Cost(target.multiprocessors, blocks, _UNIT * once, _UNIT * start, _cycles(busy),
+                _cycles(wait), _cycles(edge), depths, slow=_cycles(single))
 
 
 def priced(profile: Profile, depths: tuple[int, ...], target: Target, blocks: int,
@@ -314,7 +320,12 @@ def computing(profile: Profile, target: Target) -> tuple[str, int]:
     """The kind of a combination's product, and how many threads compute it."""
     widest = max((use(dot, target) for dot in joined([f for f in profile if f.kind == "dot"])),
                  key=lambda one: one.threads)
-    return widest.kind, widest.threads - (128 if widest.persistent and widest.threads > 256 else 0)
+    return widest.kind, _consumers(widest)
+
+
+def _consumers(one: Use) -> int:
+    """The threads that compute, not those of a producer warp."""
+    return one.threads - (128 if one.persistent and one.threads > 256 else 0)
 
 
 def use(dot: Feature, target: Target, work: float = 0) -> Use:
@@ -327,8 +338,7 @@ def use(dot: Feature, target: Target, work: float = 0) -> Use:
             and (not batch or (row.kind != WGMMA and prod(batch) <= MOST_BATCH))]
     wide = None if batch else next((row for row in rows if _takes(row, dot)), None)
     if wide is not None:
-        swapped = _swapped(dot)
-        groups = warpgroups(*((n, m) if swapped else (m, n)), places(dot))
+        groups = warpgroups(*((n, m) if swapped(dot) else (m, n)), places(dot))
         persistent = results >= LARGE
         room = target.shared_per_block - 2048
         stages = room // stage if persistent else min(
@@ -371,15 +381,6 @@ def use(dot: Feature, target: Target, work: float = 0) -> Use:
     half = target.registers_per_multiprocessor // (2 * threads)
     within = half if half < registers < 1.32 * half and not work else registers
     return Use("cores", threads, slices, within, max(2 * stage, sums), 1, late=registers > _LATE)
-
-
-def _swapped(dot: Feature) -> bool:
-    """Whether wgmma computes a dot the other way round (`turn_dots`)."""
-    m, n = dot.extents[-3:-1]
-    return m < LEAST_ROWS or (
-        dot.element == str(TF32) and dot.inner == (True, False)) or (
-        bool(dot.raw[1]) and n >= LEAST_ROWS) or (
-        MOST_ROWS < m > n >= LEAST_ROWS and not any(dot.raw) and not dot.scaled)
 
 
 def _takes(row: MatrixInstruction, dot: Feature) -> bool:
@@ -432,7 +433,7 @@ def _narrow(dot: Feature, one: Use) -> float:
     of doubles of few rows or columns, whose fragments serve less."""
     if dot.bytes > WORD:
         return max(1.0, 0.75 + 16 / min(dot.extents[-3:-1]))
-    columns = dot.extents[-3 if _swapped(dot) else -2]
+    columns = dot.extents[-3 if swapped(dot) else -2]
     return max(1.0, _NARROW * (0.5 + 32 / columns)) if one.kind == "wgmma" else 1.0
 
 

@@ -15,7 +15,8 @@ branches and loops lie between.  Stage and phase go through the region like any 
 
 Loops behind each other share the rings of operands that have the same buffers (`followers`); a ring
 turns in the loops that read it alone, and rings of the same loops together.  What all iterations of
-a loop read has one of its own, around the loop (`fixed`).
+a loop read has one of its own, around the loop (`fixed`), and so has what is read behind it
+(`behind`), such as a residual.
 
 Only for kernels whose copies are programs of their own (`specialize_warps` has the conditions):
 otherwise every iteration would wait for its operands.
@@ -154,6 +155,8 @@ class RegionRewrite(TensorRewrite):
             self.thread([(self, phi)])
         if self.fixed:
             self.bring_fixed()
+        if self.behind:
+            self.bring_behind()
         if self.staged.asynchronous:
             self.keep_in_flight()
 
@@ -234,10 +237,53 @@ class RegionRewrite(TensorRewrite):
                    [(op, before) for op in (*block.ops, *next_stage, *next_phase)
                     if old in op.inputs()])
 
+    def bring_behind(self) -> None:
+        """Behind the loop, where the last copies of its operands are on their way: parts of what is
+        read there, each as soon as the threads have read the part before it in its buffer."""
+        ops, opened = self.staged.exit.ops, list[Op]()
+        own: dict[Value, list[int]] = {}
+        for i, one in enumerate(self.behind, len(self.channels) - len(self.behind)):
+            own.setdefault(one.store.operands[0], []).append(i)
+        for buffer, channels in own.items():
+            views = [widen(v, 1, self.number(0), 0) for v in (*self.beside[buffer], buffer)]
+            full, free, view = (op.result for op in views)
+            phases, copies = self.phases_behind(len(channels)), []
+            for turn, i in enumerate(channels):
+                block, stores = Block(""), [self.channels[i].store]
+                b = Builder(block, span=stores[0].span)
+                b.insert(make_op("wait_empty", [free, phases[1 - turn % 2], view]))
+                b.insert(make_op("expect_full", [full], bytes=self.bytes(stores)))
+                self.copy(b, i, view, full, self.number(0), None)
+                copies.append(block.ops)
+            opened += [*views, *copies[0]]
+            for turn, i in enumerate(channels):
+                at = ops.index(self.channels[i].store)
+                ops[at] = make_op("wait_full", [full, phases[turn % 2]])
+                at = next(at for at, op in enumerate(ops) if op.name == "shared_load"
+                          and op.operands[0] is buffer)
+                ops[at].operands[0] = view
+                ops[at + 1 : at + 1] = [make_op("arrive_empty", [free, view]),
+                                        *(op for one in copies[turn + 1 : turn + 2] for op in one)]
+        at = next(at for at, op in enumerate(ops) if op.name == "wait_full")
+        ops[at:at] = opened
+
+    def phases_behind(self, turns: int) -> tuple[Value, Value]:
+        """Of a buffer that is filled so often behind each run of the loop, the phase when it is
+        filled the first time, and the other one."""
+        if turns % 2 == 0:
+            return self.number(0), self.number(1)
+        before, turned = self.staged.preheader, make_op("undef", [], I32).result
+        same, other = (make_op("xor", [turned, self.number(i)]) for i in range(2))
+        before.ops[-1:-1] = [same, other]
+        rewire(self.kernel, Cfg(self.kernel), turned, {
+            self.place: self.number(0), self.staged.exit: other.result},
+            [(same, before), (other, before)])
+        return same.result, other.result
+
     def start_ring(self, ops: list[Op]) -> None:
         super().start_ring(ops)
         stores = [store for one in (self, *self.followers) for store in one.staged.stores]
-        for store in (*stores, *(one.store for one in self.fixed)):
+        for store in (*stores, *(one.store for one in (*self.fixed, *self.behind))):
             assert store.operands[0].op is not None
             store.operands[0].op.attributes["continues"] = True
 

@@ -11,7 +11,9 @@ A result lies in the threads as the matrix instruction left it, in pairs of elem
 through shared memory anyway.  From there TMA brings it to global memory on its own, with
 whole rows and the mask at no cost: the next program's products need not wait for it.  The parts
 are small, so that their buffers fit beside the ring of operands.  What is computed between product
-and store is computed for each part where it is stored (`slices`).
+and store is computed for each part where it is stored (`slices`).  Where that reads another tile
+right behind the product's loop, such as a residual, its parts go through buffers, too, which
+`pipeline` lets the producer warp fill while the loop ends: threads would wait for each part.
 
 Done for large products, in persistent blocks for those of two warpgroups, which would wait for each
 other where threads store.  The store must be an access of a tensor (`tensor_access`) that begins
@@ -33,14 +35,22 @@ from tritonc.analysis.signs import known_signs
 from tritonc.analysis.values import slice_of
 from tritonc.backend.launch.persist import ROWS, counts_programs, rare_programs
 from tritonc.backend.layout.conversion import Shared, plan_of
-from tritonc.backend.pipeline.slices import slices
+from tritonc.backend.layout.lower_conversions import part_type
+from tritonc.backend.pipeline.slices import Slices, slices
 from tritonc.backend.pipeline.staged_loop import buffer_of
-from tritonc.backend.pipeline.tensors.tensor_access import MOST_BOX, Strip, forward, recognize
+from tritonc.backend.pipeline.tensors.tensor_access import (
+    MOST_BOX,
+    Strip,
+    forward,
+    recognize,
+    same_place,
+)
 from tritonc.backend.pipeline.tensors.tensor_slots import claim, claim_place, make_map
 from tritonc.backend.pipeline.tensors.warpgroup_stores import send_together
 from tritonc.backend.shared.allocate_shared import fits
 from tritonc.backend.shared.shared_memory import LEFT, allocation
 from tritonc.backend.target.matrix import LARGE
+from tritonc.backend.target.register_limits import MOST_REGISTERS
 from tritonc.backend.target.target import Target
 from tritonc.ir.build import Builder, make_op
 from tritonc.ir.cfg import Cfg, incoming, reached, split_returns
@@ -50,13 +60,16 @@ from tritonc.ir.layouts.layout import Layout, axis_bases, log2
 from tritonc.ir.layouts.layout_ops import transpose
 from tritonc.ir.layouts.shared_layout import tensor_core
 from tritonc.ir.ops import READ, SYNC, WRITE
-from tritonc.ir.types import I32, Buffer, Tile, scalar
+from tritonc.ir.types import I32, Buffer, Tile, scalar, shape
 from tritonc.source import Span
 
 PART = 16 * 1024  # bytes of a part, where the layout allows
 BUFFERS = 2
 LEAST_STAGES = 3  # of operands: with fewer, their copies are late at each step
 FEW = 16  # registers of a part that the threads store themselves
+# Operations for an element beside which a thread has registers for what is read early.  By 128 x
+# 256 a residual takes 68 us to 58 of a product of 4096 x 4096 x 1024; with dropout 169 to 293.
+FEW_STEPS = 24
 
 
 def store_tensors(kernel: Kernel, context: Context) -> bool:
@@ -122,7 +135,21 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
     room = context.target.shared_per_block - LEFT
     sliced = slices(kernel, block, op, value, bits, stored=True)
     together = slices(kernel, block, op, value, bits, stored=False)
-    at_once = len(together.inside) > len(sliced.inside)
+    strips = _read_behind(kernel, cfg, block, together, bits, infos) if persistent else {}
+    beside = {load: _buffers(load, bits, found.axes) for load, found in strips.items()}
+    if not fits(kernel, room, sum(buffer_of(v).bytes for some in beside.values() for v in some)
+                + min(BUFFERS, 1 << len(bits)) * size + _ring(kernel)):
+        beside = {}
+    # They may read what the first part overwrites, unless it is what each part overwrites itself.
+    before = any(load not in sliced.inside and not same_place(strips[load], strip)
+                 for load in beside)
+    held = t.layout.registers * (1 + before * sum(
+        scalar(load.result.type).bytes for load in beside) / 4)
+    steps = sum(made.info.elementwise and shape(made.results[0].type) == t.shape
+                for made in together.inside)
+    if held > (MOST_REGISTERS if steps <= FEW_STEPS else MOST_REGISTERS // 2):
+        beside = {}
+    at_once = not beside and len(together.inside) > len(sliced.inside)
     count = 1 << len(bits) if at_once else min(BUFFERS, 1 << len(bits))
     sliced = together if at_once else sliced
     loads = at_once and any(made.name == "load" for made in sliced.inside)
@@ -135,7 +162,8 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
     layout = tensor_core(extents, strip.axes, e.bytes, swizzle)
     allocations = [make_op("alloc_shared", [], Buffer(e, extents, 1, layout), span=op.span,
                            pinned=True) for _ in range(count)]
-    kernel.entry.ops[:0] = allocations
+    kernel.entry.ops[:0] = [*allocations, *(
+        v.op for some in beside.values() for v in some if v.op is not None)]
     buffers = [allocation.result for allocation in allocations]
     for buffer in buffers:
         buffer.name = "leaving"
@@ -145,15 +173,20 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
     starts = [b.value("add", v, outside[i]) if i in outside else v for i, v in enumerate(starts)]
     writes: list[Op] = []
     sends: list[Op] = []
+
+    def bring(number: int) -> dict[tuple[Value, tuple[int, ...]], Value]:
+        return {(load.result, bits): _through_memory(
+            made, load, some[number % len(some)], bits, number) for load, some in beside.items()}
+
+    read = [*map(bring, range(1 << len(bits)))] if before else []
     for number in range(1 << len(bits)):
         buffer = buffers[number % len(buffers)]
         if not (at_once and number):
             b.insert(make_op("store_wait", [], pending=0 if at_once else len(buffers) - 1))
             if again:
                 made.ops[-1].attributes["written"] = True
-        part = value
-        if bits:
-            part = sliced.part(made.ops, number)
+        sliced.begin(made.ops, read[number] if before else bring(number))
+        part = sliced.of(value, number)
         writes.append(make_op("shared_store", [buffer, part], span=op.span))
         b.insert(writes[-1])
         if loads:  # or the assembler loads all parts before it computes the first one
@@ -174,6 +207,53 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
     _wait_at_end(kernel, claimed.slot.result)
     context.remark("store_tensors", "stored by TMA, while the block goes on", op.span)
     return None
+
+
+def _read_behind(kernel: Kernel, cfg: Cfg, block: Block, together: Slices, bits: tuple[int, ...],
+                 infos: axis_info.Infos) -> dict[Op, Strip]:
+    """The tiles that the stored one is computed from and that the block loads, right behind the
+    product's loop: TMA can bring their parts while the loop ends."""
+    t, known, found = together.value.type, known_signs(kernel, cfg, block), {}
+    assert isinstance(t, Tile)
+    if not bits or all(block not in (to for _, to in loop.exits) or not any(
+            op.name == "wgmma" for op in loop.ops()) for loop in cfg.loops):
+        return {}
+    for load in [op for op in block.ops if op in together.inside and op.name == "load"]:
+        own, e = load.result.type, scalar(load.result.type)
+        if not isinstance(own, Tile) or own.layout != t.layout:
+            continue
+        strip = recognize(load, e.bytes, Affinity(signs=known), None, infos)
+        if isinstance(strip, str) or not forward(strip, known):
+            continue
+        extents = part_type(own, bits).shape
+        swizzle = next((s for s in (128, 64, 32) if extents[strip.axes[0]] * e.bytes >= s), None)
+        if swizzle is not None and extents[strip.axes[1]] <= MOST_BOX:
+            found[load] = strip
+    return found
+
+
+def _buffers(load: Op, bits: tuple[int, ...], axes: tuple[int, int]) -> list[Value]:
+    """Those of parts of what is loaded, not placed yet."""
+    t = part_type(load.result.type, bits)
+    e = scalar(t)
+    swizzle = next(s for s in (128, 64, 32) if t.shape[axes[0]] * e.bytes >= s)
+    layout = tensor_core(t.shape, axes, e.bytes, swizzle)
+    found = [make_op("alloc_shared", [], Buffer(e, t.shape, 1, layout), span=load.span,
+                     pinned=True, behind=True).result for _ in range(BUFFERS)]
+    for buffer in found:
+        buffer.name = "beside"
+    return found
+
+
+def _through_memory(made: Block, load: Op, buffer: Value, bits: tuple[int, ...], index: int
+                    ) -> Value:
+    """A part of what is loaded, by way of a buffer."""
+    t = part_type(load.result.type, bits)
+    part = make_op("tile_part", [load.result], t, bits=bits, index=index)
+    back = make_op("shared_load", [buffer], t, span=load.span)
+    back.result.name = load.result.name
+    made.ops += [part, make_op("shared_store", [buffer, part.result], span=load.span), back]
+    return back.result
 
 
 def _ring(kernel: Kernel) -> int:

@@ -99,6 +99,14 @@ class Strip:
         return [v for p in polynomials for v in p.values()]
 
 
+def same_place(a: Strip, b: Strip) -> bool:
+    """Whether two tiles have the same elements of one tensor."""
+    parts = ([*one.all_starts, one.stride, one.origin, *(stride for _, stride in one.depth)]
+             for one in (a, b))
+    return a.form.base is b.form.base and a.axes == b.axes and len(a.depth) == len(b.depth) \
+        and all(map(equal, *parts))
+
+
 def recognize(op: Op, size: int, affinity: Affinity, iteration: Iteration | None,
               infos: axis_info.Infos) -> Strip | str:
     """The access of `size`-byte elements as a strip of a tensor; if it is not such, why.

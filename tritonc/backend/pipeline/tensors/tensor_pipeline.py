@@ -23,6 +23,7 @@ from math import prod
 from tritonc.analysis.affine import Affinity, Iteration
 from tritonc.analysis.aliases import may_alias, pointer_roots, stores_may_reach
 from tritonc.analysis.axis import axis_info
+from tritonc.analysis.linear import number
 from tritonc.analysis.quotients import in_steps
 from tritonc.analysis.signs import Signs, known_signs, loop_order
 from tritonc.backend.dots.together import chained, fed, large
@@ -52,7 +53,13 @@ from tritonc.backend.pipeline.stages import (
 from tritonc.backend.pipeline.tensors.bring_up import bring_up, computed_at
 from tritonc.backend.pipeline.tensors.region_ring import RegionRewrite, needed_beside, region
 from tritonc.backend.pipeline.tensors.roles import registers
-from tritonc.backend.pipeline.tensors.tensor_access import MOST_BOX, count_rows, forward, recognize
+from tritonc.backend.pipeline.tensors.tensor_access import (
+    MOST_BOX,
+    Strip,
+    count_rows,
+    forward,
+    recognize,
+)
 from tritonc.backend.pipeline.tensors.tensor_ring import TensorRewrite
 from tritonc.backend.pipeline.tensors.tensor_slots import claim_place
 from tritonc.backend.pipeline.tensors.warm_start import all_quick, copyable
@@ -147,9 +154,11 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
     rewrite = TensorRewrite(kernel, staged, part, channels, stages, distance)
     followers: list[RegionRewrite] = []
     if ring is not None:
-        followers, fixed, fixed_stages = ring
-        rewrite = whole = RegionRewrite(kernel, staged, part, [*channels, *fixed], stages, 0)
+        followers, fixed, fixed_stages, behind = ring
+        every = [*channels, *fixed, *behind]
+        rewrite = whole = RegionRewrite(kernel, staged, part, every, stages, 0)
         rewrite.followers, rewrite.fixed, rewrite.fixed_stages = followers, fixed, fixed_stages
+        rewrite.behind = behind
         rewrite.shares = range(len(groups))
         whole.single = [len(groups) - 1] if staged.single else ()
         rewrite.outer = staged.loop.parent  # whose first turn is known to come
@@ -171,6 +180,10 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
     rewrite.run()
     context.remark("pipeline", "loop pipelined: TMA loads run "
                    f"{distance} iteration{'s' * (distance > 1)} ahead", boxes[0].load.span)
+    for one in rewrite.behind:
+        assert one.load is not None
+        context.remark("pipeline", "loaded by the producer warp while the loop before it ends",
+                       one.load.span)
     for one in (*rewrite.fixed, *channels):
         if one.load is not None and (one.boxes is None or one in rewrite.fixed):
             context.remark("pipeline", "loaded by the producer warp before the loop that reads it"
@@ -211,33 +224,36 @@ def _stages(kernel: Kernel, staged: StagedLoop, context: Context, groups: list[l
 
 def _region(kernel: Kernel, staged: StagedLoop, others: Sequence[StagedLoop],
             infos: axis_info.Infos, groups: list[list[int]], boxes: list[Boxes], place: Block,
-            target: Target, loads: bool) -> tuple[list[RegionRewrite], list[Channel], int] | None:
+            target: Target, loads: bool
+            ) -> tuple[list[RegionRewrite], list[Channel], int, list[Channel]] | None:
     """If a ring can go on behind `place`, whose copies one thread makes, and it fits: the loops
-    behind that it serves, and what is fixed in all of them, with the stages of that."""
+    behind that it serves, what is fixed in all of them, with the stages of that, and what is read
+    behind the loop."""
     cfg, room = Cfg(kernel), target.shared_per_block - LEFT
     again = staged.preheader in cfg.innermost
     followers, rings = _followers(kernel, staged, others, infos, groups, place)
     staged.beside = sum(buffer_of(v).stage_bytes for ring in rings[len(groups):] for v in ring)
     loops = [staged, *(later.staged for later in followers)]
     fixed = _fixed(kernel, staged, loops[1:], infos) if again else []
-    every = [*boxes, *(one.boxes for some in (fixed, *(later.channels for later in followers))
-                       for one in some if one.boxes is not None)]
+    behind = _behind(kernel, staged, infos) if again and not (fixed or followers) else []
+    brought = (fixed, behind, *(later.channels for later in followers))
+    every = [*boxes, *(one.boxes for some in brought for one in some if one.boxes is not None)]
     if not (again or followers or loads or len(groups) == 1 or not fed(staged.body)) \
             or not bring_up([v for one in every for v in one.strip.map_values()], place, cfg):
         return None
-    behind = region(kernel, loops, place, every)
+    blocks = region(kernel, loops, place, every)
     buffers = {allocation(store.operands[0])[0] for store in (
         *(one.store for one in fixed), *(store for later in loops[1:] for store in later.stores))}
-    beside = needed_beside(kernel, behind, staged, buffers)
+    beside = needed_beside(kernel, blocks, staged, buffers)
     wanted = (PRODUCER_STAGES if len(rings) == 1 and staged.stage_bytes < LARGE_STAGE
               else RELEASED_STAGES)
-    if not behind or stages_that_fit(staged, room - beside) < wanted:
+    if not blocks or stages_that_fit(staged, room - beside) < wanted:
         return None
     twice = TensorRewrite.bytes(one.store for one in fixed)
     if stages_that_fit(staged, room - beside - twice) < wanted:
         twice = 0
     staged.exchange += beside + twice
-    return followers, fixed, 2 if twice else 1
+    return followers, fixed, 2 if twice else 1, behind
 
 
 def _channels(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos, place: Block
@@ -329,6 +345,31 @@ def _fixed(kernel: Kernel, staged: StagedLoop, later: list[StagedLoop], infos: a
     return found
 
 
+def _behind(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos) -> list[Channel]:
+    """The parts of what the block behind the loop loads to read it from shared memory."""
+    cfg, known = Cfg(kernel), known_signs(kernel, Cfg(kernel), staged.exit)
+    found = []
+    for store in [op for op in staged.exit.ops if op.name == "shared_store"]:
+        part, root = store.operands[1].op, allocation(store.operands[0])[0]
+        if not root.attributes.get("behind") or part is None:
+            continue
+        load = part.operands[0].op if part.name == "tile_part" else part
+        assert load is not None and load.name == "load"
+        strip = recognize(load, buffer_of(root.result).element.bytes, Affinity(signs=known), None,
+                          infos)
+        if isinstance(strip, str) or strip.moving(staged.preheader, cfg) \
+                or _stored_before(kernel, cfg, staged, [load]):
+            return []
+        corner = divmod(sum(bit for i, bit in enumerate(part.attributes.get("bits", ()))
+                            if part.attributes["index"] >> i & 1), shape(load.result.type)[1])
+        first, second = (start + number(corner[axis])
+                         for start, axis in zip(strip.starts, strip.axes, strict=True))
+        boxes = _boxed(load, buffer_of(root.result), replace(strip, starts=(first, second)))
+        assert not isinstance(boxes, str)
+        found.append(Channel(store, Means.BOXES, load, boxes))
+    return found
+
+
 def _hinders(kernel: Kernel, cfg: Cfg, staged: StagedLoop, boxes: Boxes, known: Signs) -> str:
     """Why TMA cannot bring what looks like boxes; "" if it can."""
     if _stored_before(kernel, cfg, staged, [boxes.load]):
@@ -393,11 +434,16 @@ def _recognize(store: Op, affinity: Affinity, iteration: Iteration | None,
                 or buffer.layout != tensor_row(t.size):
             return "TMA does not support rows of this extent"
         return Boxes(load, buffer.element, strip, 0, (t.size, 1), 1)
-    inner, outer = strip.axes
-    swizzle = next((s for s in (128, 64, 32) if t.shape[inner] * size >= s), None)
-    if swizzle is None or t.shape[outer] > MOST_BOX or buffer.layout != tensor_core(
-            t.shape, (inner, outer), size, swizzle):
+    return _boxed(load, buffer, strip)
+
+
+def _boxed(load: Op, buffer: Buffer, strip: Strip) -> Boxes | str:
+    """The boxes that fill a buffer of two axes; if there are none, why."""
+    (inner, outer), size = strip.axes, buffer.element.bytes
+    swizzle = next((s for s in (128, 64, 32) if buffer.shape[inner] * size >= s), None)
+    if swizzle is None or buffer.shape[outer] > MOST_BOX or buffer.layout != tensor_core(
+            buffer.shape, (inner, outer), size, swizzle):
         return "TMA does not support tiles of these extents in the layout that the product reads"
     columns = swizzle // size
-    return Boxes(load, buffer.element, strip, swizzle, (columns, t.shape[outer]),
-                   t.shape[inner] // columns)
+    return Boxes(load, buffer.element, strip, swizzle, (columns, buffer.shape[outer]),
+                 buffer.shape[inner] // columns)

@@ -43,6 +43,8 @@ class TensorRewrite(Rewrite):
     filled: Value  # whether they are
     fixed: Sequence[Channel] = ()  # of what all iterations read, at the end of `channels`
     fixed_stages = 1
+    behind: Sequence[Channel] = ()  # of parts of what the block behind the loop reads, likewise
+    beside: dict[Value, tuple[Value, Value]]  # the rings of buffers of these
     warm_fixed: Sequence[Channel] = ()  # as `fixed`, if a warm start brings it too
 
     def prologue(self) -> dict[Value, Value]:
@@ -60,11 +62,15 @@ class TensorRewrite(Rewrite):
         if self.fixed:
             for rings, name in ((self.rings, "ring"), (self.released, "released")):
                 rings.append(self.new_ring(name, self.fixed_stages))
+        self.beside = {buffer: (self.new_ring("ring", 1), self.new_ring("released", 1))
+                       for buffer in dict.fromkeys(one.store.operands[0] for one in self.behind)}
         before = self.describe(claimed)
         at = len(staged.preheader.ops) - 1
         staged.preheader.ops[-1:-1] = before
-        inits = [*(make_op("init_barriers", [ring]) for ring in self.rings),
-                 *(make_op("init_barriers", [ring], released=True) for ring in self.released)]
+        filled, free = zip(*self.beside.values()) if self.beside else ((), ())
+        inits = [*(make_op("init_barriers", [ring]) for ring in (*self.rings, *filled)),
+                 *(make_op("init_barriers", [ring], released=True)
+                   for ring in (*self.released, *free))]
         fence = make_op("proxy_fence", [])
         if self.separate:  # the rings first: who computes may wait for them alone
             ops = self.place.ops
@@ -73,7 +79,7 @@ class TensorRewrite(Rewrite):
                 op.name == "tensor_map" and op.operands[0] is claimed.scratch))
             ops[where:where] = [*inits, claimed.slot]
             begin = make_op("start_producer", [self.slot, claimed.publish.operands[2]],
-                            indices=tuple(self.maps.values()))
+                            indices=tuple(dict.fromkeys(self.maps.values())))
             self.begin, self.slot = begin, begin.result
             self.slot.name = "own_slot"
             by_warpgroups(self.kernel, self.home, claimed.slot.result, self.slot)
@@ -107,8 +113,13 @@ class TensorRewrite(Rewrite):
             if access is None:
                 continue
             once = all(cfg.available(v, self.place) for v in access.strip.map_values())
-            number, outside = make_map(claimed, None if once else b, access.strip,
-                                       access.element, access.box, access.swizzle)
+            same = next((j for j in self.maps if self.channels[j].load is one.load), None)
+            if same is not None:  # another part
+                number = self.maps[same]
+                outside = {axis: self.outside[j, axis] for j, axis in self.outside if j == same}
+            else:
+                number, outside = make_map(claimed, None if once else b, access.strip,
+                                           access.element, access.box, access.swizzle)
             self.maps[i] = number
             self.outside.update(((i, axis), value) for axis, value in outside.items())
             for axis, start in enumerate(access.strip.all_starts):

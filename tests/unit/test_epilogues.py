@@ -1,0 +1,66 @@
+"""What the cost model makes of what products are followed by, and of narrow tiles."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tritonc import driver
+from tritonc.options import Options
+from tritonc.source import SourceFile
+
+ROOT = Path(__file__).parents[2]
+PRODUCT = """
+const tunable int TM = {64, 128};
+const tunable int TN = {64, 128, 256};
+kernel void f(const half* a, const half* b, half* c, int M, int N, int K) {
+  int m[TM] = get_global_range(0), n[TN] = get_global_range(1);
+  float acc[TM, TN] = 0;
+  for (int i = 0; i < K; i += 64) {
+    int k[64] = i + 0 ... 64;
+    half A[TM, 64] = (m < M)[:, newaxis] && k < K ? a[m[:, newaxis] * K + k] : 0;
+    half B[64, TN] = (k < K)[:, newaxis] && n < N ? b[k[:, newaxis] * N + n] : 0;
+    acc += A @ B;
+  }
+  float t[TM, TN] = acc;
+  REST
+  @((m < M)[:, newaxis] && n < N) c[m[:, newaxis] * N + n] = t;
+}
+"""
+
+
+def chosen(text: str, **tune: int) -> tuple[dict[str, int], dict[str, int]]:
+    """The tunables and the meta-parameters."""
+    result = driver.compile(SourceFile("p.tc", text), Options(arch="sm_90a", tune=tune), ())
+    return result.bindings.chosen, result.bindings.meta
+
+
+@pytest.mark.parametrize("steps, tile", [(0, (128, 256)), (48, (128, 256)), (64, (128, 128)),
+                                         (160, (128, 64))])
+def test_long_epilogues_have_smaller_tiles(steps: int, tile: tuple[int, int]) -> None:
+    """Their instructions shall fit into the cache: with 64 multiply-adds for each result 4096 x
+    4096 x 1024 takes 146 us by 128 x 256 and 103 by 128 x 128, with 160 332, 327 and 216 by 128 x
+    64; with 16 63 and 65 (H200)."""
+    found, _ = chosen(PRODUCT.replace("REST", "".join(
+        f"t = t * acc + 0.{i:03}f;" for i in range(steps))))
+    assert (found["TM"], found["TN"]) == tile
+
+
+def test_numbers_at_random_take_instructions() -> None:
+    found, _ = chosen((ROOT / "bench/unseen/dropout_mm.tc").read_text(encoding="utf-8"))
+    assert (found["TM"], found["TN"]) == (128, 128)
+
+
+@pytest.mark.parametrize("columns, expected", [
+    (64, {"num_warps": 4, "num_stages": 4}), (128, {}), (32, {})])
+def test_narrow_tiles_stand_beside_each_other(columns: int, expected: dict[str, int]) -> None:
+    text = PRODUCT.replace("REST", "").replace("{64, 128, 256}", f"{{{columns}}}")
+    _, meta = chosen(text)
+    assert meta == expected
+    assert chosen(text, num_stages=3)[1] == {**expected, "num_stages": 3}
+
+
+def test_narrow_tiles_of_gathered_rows_keep_their_warps() -> None:
+    _, meta = chosen((ROOT / "bench/unseen/edge_messages.tc").read_text(encoding="utf-8"))
+    assert meta == {}

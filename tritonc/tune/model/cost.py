@@ -88,7 +88,7 @@ def _cost(profile: Profile, target: Target, extents: Sequence[int]) -> float:
                                             for f in profile if f.kind == "held")
         return _product_cost(dots[0], target, held, max(1.0, spread(profile)),
                              sum(f.bytes for f in profile if f.kind == "behind"))
-    if all(found) and any(dot.left == "registers" for dot in dots) and all(
+    if all(found) and len(dots) == 2 and any(dot.left == "registers" for dot in dots) and all(
             dot.extents[-3] < ROWS for dot in dots):
         products = [_chained(dot, dot.extents[-3:]) for dot in dots]
         if crowded(products, dots[0].bytes):

@@ -59,7 +59,6 @@ OPT: list[Pass] = [
     _row("opt.simplify_cfg", "The passes below look for things in one block, so there should be "
          "few and large ones."),
     _row("opt.convert_if", "Small branches become selects, and the blocks around them one block."),
-    _row("opt.fold_constants", "Again: the two passes before leave phis of one value."),
     _row("opt.cse", "After peephole, which makes equal things look equal."),
     _row("opt.dce", "Removes what was replaced, so that passes that count a value's uses count "
          "right."),
@@ -67,7 +66,8 @@ OPT: list[Pass] = [
          "block. Later passes fold what the assumptions decide."),
     _row("opt.peephole", "Again: uses are counted right after dce, so sums move into dots; "
          "convert_if has made selects."),
-    _row("opt.fold_constants", "Again: assumptions and rewrite rules have decided more."),
+    _row("opt.fold_constants", "Again: assumptions and rewrite rules have decided more; "
+         "simplify_cfg and convert_if leave phis of one value."),
     _row("opt.improve_combiners", "No later pass looks into the functions of reductions and "
          "scans."),
     _row("opt.loops.canonicalize_loops", "The passes below need preheaders and single latches, and "

@@ -286,3 +286,38 @@ def test_threads_have_fewer_elements_of_which_much_is_loaded(points: int, thread
     result = driver.compile(SourceFile("f.tc", POINTS), Options(
         arch="sm_90a", defines=(f"POINTS={points}",), variants=0), ("manifest",))
     assert result.manifest is not None and result.manifest["kernels"][0]["threads"] == threads
+
+
+def benchmark(name: str, **options: Any) -> driver.Result:
+    path = SAMPLES.parent / "bench" / f"{name}.tc"
+    source = SourceFile(path.name, path.read_text(encoding="utf-8"))
+    return driver.compile(source, Options(arch="sm_90a", **options), ("manifest",))
+
+
+@pytest.mark.parametrize(("name", "tile"), [
+    ("ways/memory/gemv/transposed_tile", {"TM": 1, "TN": 1024}),
+    ("ways/memory/columns/transposed", {"TM": 16, "TN": 128})])
+def test_addresses_say_what_is_a_column(name: str, tile: dict[str, int]) -> None:
+    """Not the axes of a tile: those of these two are the other way round."""
+    assert benchmark(name).tunables == tile
+
+
+def test_numbers_loaded_at_quotients_do_not_count_as_moved() -> None:
+    """A thread has two accesses of 16 bytes of the halves, of which each row has one number."""
+    manifest = benchmark("ways/memory/gather/flat").manifest
+    assert manifest is not None and manifest["kernels"][0]["threads"] == 64
+
+
+def test_passes_have_threads_by_what_they_load() -> None:
+    """Eight halves each, though bytes are stored."""
+    manifest = benchmark("unseen/swiglu_quant").manifest
+    assert manifest is not None and manifest["kernels"][0]["threads"] == 256
+
+
+def test_rows_too_long_for_the_cache_stay_in_shared_memory() -> None:
+    """In the entry of which one block is resident, which has all the shared memory there is."""
+    manifest = benchmark("suite/layer_norm", small_clusters=True).manifest
+    assert manifest is not None
+    (long,) = [entry for entry in manifest["kernels"][0]["variants"]
+               if entry["tunables"].get("min_blocks") == 1]
+    assert long["dynamic_shared_bytes"] > TARGETS["sm_90a"].shared_per_block * 3 // 4

@@ -141,7 +141,8 @@ def _wanted_threads(kernel: Kernel) -> int:
         return max(ASKING, largest // ASKING)
     if several_passes(kernel, cfg):
         return largest // max(PASS_ELEMENTS, ACCESS_BYTES // min(
-            (scalar(t).bytes for t in moved), default=4))
+            (scalar(pointee(op.operands[0].type)).bytes for op in kernel.ops() if op.name == "load"
+             and 2 * prod(shape(op.operands[0].type)) > largest), default=4))
     if sums_columns(kernel, cfg) or scans_columns(cfg) or adds_to_loaded(kernel, largest):
         return largest // PASS_ELEMENTS
     if crosses(kernel, cfg):

@@ -147,7 +147,7 @@ def row_entries(space: Mapping[str, Sequence[int]], lower: Callable[[Mapping[str
         if not same and rows_around(
                 lower({**chosen, name: tile})) == loops._replace(depth=tile):
             binding = {name: tile, "num_warps": warps}
-            binding |= {"min_blocks": blocks} if blocks and tile >= wanted else {}
+            binding |= {"min_blocks": blocks} if blocks == 1 or (blocks and tile >= wanted) else {}
             if found and (found[-1].binding, (found[-1].most or 0) + 1) == (binding, least):
                 least = found.pop().least
             found.append(Rows(binding, loops.arguments[0], least, most))

@@ -88,10 +88,9 @@ def _cost(profile: Profile, target: Target, extents: Sequence[int]) -> float:
                                             for f in profile if f.kind == "held")
         return _product_cost(dots[0], target, held, max(1.0, spread(profile)),
                              sum(f.bytes for f in profile if f.kind == "behind"))
-    if all(found) and len(dots) == 2 and any(dot.left == "registers" for dot in dots) and all(
-            dot.extents[-3] < ROWS for dot in dots):
+    if all(found) and all(dot.extents[-3] < ROWS for dot in dots):
         products = [_chained(dot, dot.extents[-3:]) for dot in dots]
-        if crowded(products, dots[0].bytes):
+        if any(crowded([product], dots[0].bytes) for product in products):
             return _few_rows_cost(products, dots[0].bytes, target)
     if all(rows and rows[0].kind == WGMMA for rows in found):
         return _mean([[dot for dot in dots if dot.place == place]
@@ -133,8 +132,8 @@ def _chained(dot: Feature, extents: Sequence[int]) -> Chained:
 
 
 def _few_rows_cost(products: list[Chained], size: int, target: Target) -> float:
-    """Of a chain of few rows and long results, on mma.sync: a step waits for what it brings, so the
-    more the better that fits."""
+    """Of a chain of few rows on mma.sync, one result of which is longer than what a thread of wgmma
+    holds: a step waits for what it brings, so the more the better that fits."""
     registers = sum(p.m * p.n for p in products) / 128
     shared = brought(products, size)
     if registers > MATRIX_ACCUMULATORS or shared > target.shared_per_block - _EXCHANGED:

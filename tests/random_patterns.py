@@ -4,8 +4,8 @@
 
 Programs of `random_statements` nest statements at random; these follow the patterns that passes and
 analyses look for, and break them a little: neighbours by a flat index or under masks that end rows,
-rows that loops reduce, by operators and by functions, rows that change in place, records, bins, tables, strides, products.
-Sums are of integers, so that every order gives the same.
+rows that loops reduce, by operators and by functions, rows that change in place, records, bins,
+tables, strides, products.  Sums are of integers, so that every order gives the same.
 """
 
 from __future__ import annotations

@@ -321,3 +321,8 @@ def test_rows_too_long_for_the_cache_stay_in_shared_memory() -> None:
     (long,) = [entry for entry in manifest["kernels"][0]["variants"]
                if entry["tunables"].get("min_blocks") == 1]
     assert long["dynamic_shared_bytes"] > TARGETS["sm_90a"].shared_per_block * 3 // 4
+
+
+def test_masks_that_nothing_reads_are_not_kept() -> None:
+    """Of a second pass, where the same mask of a first one stands for it."""
+    assert benchmark("unseen/softmax_temp_mask").manifest is not None

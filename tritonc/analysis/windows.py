@@ -24,8 +24,8 @@ side in memory:
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
-from math import gcd
+from collections.abc import Hashable, Iterable, Mapping
+from math import gcd, prod
 
 from tritonc.analysis.affine import Affine, Affinity
 from tritonc.analysis.axis.axis_info import AxisInfo, Infos
@@ -303,6 +303,16 @@ def strided(form: Affine) -> tuple[int, int] | None:
     steps = {s.constant: d for d, s in enumerate(form.strides) if s.constant}
     step = min(steps, default=0)
     return (steps[step], step) if 2 <= step <= ACCESS_BYTES and 0 < size <= SMALL else None
+
+
+def takes_apart(loads: Iterable[Op]) -> bool:
+    """Whether loads of half of the elements or more take every n-th one."""
+    affinity, apart, whole = Affinity(), 0, 0
+    for load in loads:
+        size, form = prod(shape(load.result.type)), affinity.of(load.operands[0])
+        whole += size
+        apart += size if form is not None and strided(form) is not None else 0
+    return 2 * apart >= whole > 0
 
 
 def steps_of(form: Affine, axis: int, step: int) -> list[int]:

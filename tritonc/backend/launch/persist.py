@@ -35,6 +35,7 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from tritonc.analysis.affine import Affinity, Iteration
 from tritonc.analysis.linear import Linear
 from tritonc.analysis.values import computed_from, slice_of
+from tritonc.analysis.windows import takes_apart
 from tritonc.backend.dots.raw_operands import added_loads, is_plain
 from tritonc.backend.dots.together import fed, large, products
 from tritonc.backend.memory.versions.general import rare
@@ -61,7 +62,8 @@ def shares_loops(context: Context) -> bool:
 
 def wanted(kernel: Kernel, context: Context) -> bool:
     """Whether the kernel gains from it and allows it."""
-    brought = context.meta.get("tensor_copy", any(map(large, kernel.blocks)))
+    brought = context.meta.get(
+        "tensor_copy", any(map(large, kernel.blocks)) and not by_elements(kernel))
     if not context.meta.get("persistent", brought and not _uneven(kernel)
                             and _ahead(kernel, context)):
         return False
@@ -74,6 +76,13 @@ def wanted(kernel: Kernel, context: Context) -> bool:
         name = op.attributes.get("instruction") if op.name == "dot" else None
         found |= name is not None and BY_NAME[name].kind == WGMMA
     return found
+
+
+def by_elements(kernel: Kernel) -> bool:
+    """Whether half of what products multiply, or more, are every n-th elements of memory."""
+    operands = (v for op in kernel.ops() if op.name == "dot" for v in op.operands[:2])
+    return takes_apart(op for op in slice_of(operands, ends=("dot", "phi", "load"), masks=False)
+                       if op.name == "load" and shape(op.result.type))
 
 
 def _uneven(kernel: Kernel) -> bool:

@@ -17,6 +17,7 @@ from tritonc.backend.target.register_limits import BESIDE_RESULTS, COMPUTED_LEFT
 from tritonc.backend.target.target import Target
 from tritonc.tune.model.epilogues import cycles
 from tritonc.tune.model.features import (
+    APART,
     Feature,
     Profile,
     joined,
@@ -57,7 +58,6 @@ _TENSOR_STEP = {True: 8e5, False: 1e5}  # multiply-adds that a k step of wgmma, 
 # three blocks are 1.0 to 1.7 times as fast as by 128 x 256 x 64, of 16 times the size 0.75.
 _COMPUTED_ALONE = 1.7
 _RATE = 1540.0  # multiply-adds of wgmma in a cycle, of 16-bit numbers
-_APART = 2.0  # where taps that lie side by side in memory run one after the other
 
 
 # Of products without a loop by so many rows, beside `busy`: there is one block to a multiprocessor,
@@ -88,10 +88,9 @@ def _cost(profile: Profile, target: Target, extents: Sequence[int]) -> float:
                                             for f in profile if f.kind == "held")
         return _product_cost(dots[0], target, held, max(1.0, spread(profile)),
                              sum(f.bytes for f in profile if f.kind == "behind"))
-    if all(found) and any(dot.left == "registers" for dot in dots) and all(
-            dot.extents[-3] < ROWS for dot in dots):
+    if all(found) and all(dot.extents[-3] < ROWS for dot in dots):
         products = [_chained(dot, dot.extents[-3:]) for dot in dots]
-        if crowded(products, dots[0].bytes):
+        if any(crowded([product], dots[0].bytes) for product in products):
             return _few_rows_cost(products, dots[0].bytes, target)
     if all(rows and rows[0].kind == WGMMA for rows in found):
         return _mean([[dot for dot in dots if dot.place == place]
@@ -133,8 +132,8 @@ def _chained(dot: Feature, extents: Sequence[int]) -> Chained:
 
 
 def _few_rows_cost(products: list[Chained], size: int, target: Target) -> float:
-    """Of a chain of few rows and long results, on mma.sync: a step waits for what it brings, so the
-    more the better that fits."""
+    """Of a chain of few rows on mma.sync, one result of which is longer than what a thread of wgmma
+    holds: a step waits for what it brings, so the more the better that fits."""
     registers = sum(p.m * p.n for p in products) / 128
     shared = brought(products, size)
     if registers > MATRIX_ACCUMULATORS or shared > target.shared_per_block - _EXCHANGED:
@@ -205,7 +204,7 @@ def _tensor_cost(dot: Feature, row: MatrixInstruction, target: Target, carried: 
                                        ) - _BESIDE_OPERANDS:
         return SPILLS + held + stage
     late = 1.2 if wide and made and held + 3 * made > COMPUTED_LEFT else 1.0
-    late *= _APART if dot.taps > 1 else 1.0
+    late *= APART if dot.taps > 1 else 1.0
     # Rows of a stage are whole lines of 128 bytes of shared memory where wgmma reads them.
     # With mma.sync longer rows only need more registers on their way there.
     odd = (k * dot.bytes < 128) * 2.0 if wide else (k * dot.bytes > 64 * words) * 1.3

@@ -45,6 +45,7 @@ from tritonc.records import NamedTuple
 from tritonc.tune.model.cost import cost
 from tritonc.tune.model.epilogues import cycles
 from tritonc.tune.model.features import (
+    APART,
     Feature,
     Profile,
     delivered,
@@ -116,7 +117,6 @@ PIECE, WORD = 16, 4  # bytes that are copied at once; of elements that CUDA core
 # Of a step of a block alone, for each computed row beyond those of one warpgroup: 14 x 14 pixels by
 # 128 x 64 in clusters of two take 16.7 us, by 64 x 128 15.6.
 _ROW, _ROWS = 0.84, 64
-_APART = 2.0  # of a step, where taps that lie side by side in memory run one after the other
 _HIDDEN = 0.5  # of them that one warpgroup takes time for, which computes which rows it copies
 _LATE = 180  # registers beyond which the next loads do not go out before the products
 _UNIT = 4  # of a cycle, in a `Cost`
@@ -190,7 +190,7 @@ def formula(profile: Profile, depths: tuple[int, ...], target: Target, alone: bo
     if len(found) > 1:
         busy *= max(1.0, cost(profile, target))
     if any(side_by_side(dot) < dot.taps for dot in found):
-        busy, wait = _APART * busy, _APART * wait
+        busy, wait = APART * busy, APART * wait
     if (more := spread(profile)) > 1:
         brought = more * sum(map(stage_bytes, found))
         busy, wait = max(busy, brought / _PORT), max(wait, brought / _ALONE)

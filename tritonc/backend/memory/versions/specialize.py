@@ -42,7 +42,7 @@ from tritonc.analysis.moving import mark_moving
 from tritonc.analysis.multiples import implied
 from tritonc.analysis.signs import MOST
 from tritonc.analysis.values import needed, slice_of
-from tritonc.backend.launch.persist import maps_last, wanted
+from tritonc.backend.launch.persist import by_elements, maps_last, wanted
 from tritonc.backend.layout.layout_choice import ACCESS_BYTES
 from tritonc.backend.memory.masks.unwrap_indices import unwrap_indices
 from tritonc.backend.memory.vectorize import mark_wide
@@ -90,6 +90,9 @@ def specialize(kernel: Kernel, context: Context) -> bool:
     others += _edges(kernel, found, lambda most: wanted_facts(kernel, tensor, told, edge=most))
     if tensor and not others:
         others = _operands_alone(kernel, found, wanted_facts(kernel, tensor, told, operands=True))
+        if by_elements(kernel):
+            others += _operands_alone(kernel, others[0] if others else found, wanted_facts(
+                kernel, tensor, told, operands=True, records=True))
     for body in (found, *others):
         context.remark("specialize", promise(body), kernel.span)
     common, own = found.parted() if wanted(kernel, context) and maps_last(
@@ -144,7 +147,8 @@ def _turned(kernel: Kernel, found: Wanted, facts: Callable[[frozenset[Value]], W
 
 def _operands_alone(kernel: Kernel, found: Wanted, alone: Wanted) -> list[Wanted]:
     """The body for results or rows of numbers that are not aligned, as of 50257 words, beside
-    operands that are; `alone`: what operands want.  None where all go together."""
+    operands that are; `alone`: what operands want, or of them fields of records, as weights of taps
+    beside a row that may have any length.  None where all go together."""
     _drop_promised(kernel, alone)
     more = any(v not in alone.multiples and not is_pointer(v.type) for v in found.multiples)
     return [alone] if more and alone.multiples and all(

@@ -28,7 +28,7 @@ class Told(NamedTuple):
     """What is known of launches: whether TMA brings the operands, values of parameters, which
     of these are not the multiples that would be wanted, strides that are not 1, where tiles are
     those at edges, which are not full, the most elements of an access, which tiles may begin
-    earlier, and whether operands alone count."""
+    earlier, and whether operands alone count, or of them fields of records."""
 
     tensor: bool = False
     values: Mapping[Value, int] = {}
@@ -37,6 +37,7 @@ class Told(NamedTuple):
     edge: int = 0
     moved: Mapping[int, Moved] = {}
     operands: bool = False
+    records: bool = False
 
 
 NOTHING_TOLD = Told()

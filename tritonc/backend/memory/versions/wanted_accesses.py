@@ -95,7 +95,8 @@ class Collector:
                 for op in block.ops if (op.name in ("load", "store") or "wide" in op.attributes)
                 and isinstance(op.operands[0].type, Tile) and op.operands[0].type.size >= SMALL
                 and not (self.told.operands and (
-                    op.name != "load" or op.operands[0].type.size <= self.held))]
+                    op.name != "load" or op.operands[0].type.size <= self.held))
+                and (not self.told.records or self.of_records(op, self.outside))]
 
     def placed(self) -> list[tuple[Op, bool]]:
         """The accesses, and whether each is outside of loops."""
@@ -188,6 +189,14 @@ class Collector:
         needs = unaligned(*found, self.infos) if found is not None else None
         if needs and all(is_pointer(v.type) or self.multiples.testable(v) for v in needs):
             self.want(needs)
+
+    def of_records(self, op: Op, affinity: Affinity) -> bool:
+        """Whether these are fields of records, as many as a mask says, if it says how many."""
+        form = affinity.of(op.operands[0])
+        apart = strided(form) if form is not None else None
+        return form is not None and apart is not None and not any(
+            bound.axis == apart[0] for bound in affinity.parts(
+                op.guard, len(form.strides), steps_of(form, *apart))[0])
 
     def strided(self, op: Op, affinity: Affinity) -> None:
         """Every n-th element, which whole accesses bring where rows begin and end with them.  But

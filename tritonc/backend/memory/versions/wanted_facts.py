@@ -50,12 +50,12 @@ from tritonc.ir.types import is_int, shape
 
 def wanted_facts(kernel: Kernel, tensor: bool, told: Mapping[Value, int] | None = None,
                  not_one: frozenset[Value] = frozenset(), edge: int = 0,
-                 operands: bool = False) -> Wanted:
+                 operands: bool = False, records: bool = False) -> Wanted:
     """What the accesses of a kernel lack: see `_wanted`.  Tiles at edges begin earlier where that
     leaves all accesses as wide."""
     moved = {} if tensor or edge else moved_tiles(kernel)
     while True:
-        found = _wanted(kernel, tensor, told or {}, not_one, edge, moved, operands)
+        found = _wanted(kernel, tensor, told or {}, not_one, edge, moved, operands, records)
         tested = {axis_of_start(end) for end, _ in found.full.values()}
         left = {axis: one for axis, one in moved.items() if axis in tested and not any(
             axis_of(v) == axis for v in found.subjects) and not found.apart.pairs
@@ -66,18 +66,19 @@ def wanted_facts(kernel: Kernel, tensor: bool, told: Mapping[Value, int] | None 
 
 
 def _wanted(kernel: Kernel, tensor: bool, told: Mapping[Value, int], not_one: frozenset[Value],
-            edge: int, moved: Mapping[int, Moved], operands: bool) -> Wanted:
+            edge: int, moved: Mapping[int, Moved], operands: bool, records: bool) -> Wanted:
     """What the accesses of a kernel lack.
 
     `tensor`: TMA brings the operands, which masks them at no cost: masks stay, and the signs of
     strides and offsets are wanted.  `told`: values of parameters; no multiple is wanted that one of
     these is not.  `not_one`: strides that are not supposed to be 1.  `edge`: the tiles are
     not full, and an access has so many elements at most.  `operands`: stores and
-    single rows want nothing.
+    single rows want nothing; `records`: but of fields of records.
     """
     never: frozenset[Value] = frozenset()
     while True:
-        found = _wanted_facts(kernel, Told(tensor, told, never, not_one, edge, moved, operands))
+        found = _wanted_facts(kernel, Told(
+            tensor, told, never, not_one, edge, moved, operands, records))
         missed = {v for v, n in found.multiples.items() if told.get(v, 0) % n} - never
         if not missed:
             return found

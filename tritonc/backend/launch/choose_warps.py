@@ -12,7 +12,8 @@ turns at addresses that are loaded.  Where programs ask each other for what they
 threads have many elements each: more programs are resident with so many registers, and their warps
 wait for fewer.  So it is where axes are split and joined again and again, as by butterflies.
 Where loops reduce what they hold, and load nothing, a warp has a whole row if its threads can.
-A scan by a function has few warps.  Few threads per program leave the number of programs on a processor to the hardware.
+A scan by a function has few warps.
+Few threads per program leave the number of programs on a processor to the hardware.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tiles whose extents are no powers of two: TMA brings and stores them as boxes of what they have."""
+"""Tiles of extents that are no powers of two: TMA brings and stores boxes of what they have."""
 
 from __future__ import annotations
 

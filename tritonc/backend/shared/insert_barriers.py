@@ -19,8 +19,8 @@ the same addresses, each used by one thread, in one iteration, stay in their thr
 moves through memory meets nothing of its own earlier iterations (`analysis.moving`); one of even
 elements meets none of odd ones; and scalars are stored by the first thread, in its own order.
 
-A load that the operation which reads it makes (`late`, `piecewise`) reads there once more: a barrier
-between the two does not end it.
+A load that is made by the operation which reads it (`late`, `piecewise`) reads there once more: a
+barrier between the two does not end it.
 
 What threads wrote becomes visible to the asynchronous proxy (wgmma, tensor copies and stores) by
 a `proxy_fence` of the threads that wrote and a barrier behind the fence.  A fence that another

@@ -12,6 +12,7 @@ from time import perf_counter
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Module
 from tritonc.ir.types import Tile
+from tritonc.meta_parameters import BY_NAME
 from tritonc.records import NamedTuple, dataclass
 from tritonc.source import CompileError, fail
 
@@ -26,7 +27,8 @@ class Pass(NamedTuple):
     function: PassFunction
     reason: str  # why here
     level: int = 1  # the least -O at which it runs; 0 for what the program cannot do without
-    only: tuple[str, ...] = ()  # without any of these operations, a kernel is left as it is
+    # Without any of these operations and meta-parameters, a kernel is left as it is.
+    only: tuple[str, ...] = ()
 
 
 class PassError(Exception):
@@ -73,13 +75,14 @@ def run(kernel: Kernel, context: Context, passes: Sequence[Pass], *, level: int 
     deeply, PassError where a pass is at fault.
     """
     hooks = hooks or Hooks()
-    present: set[str] = set()  # operations and meta-parameters, if that is known
+    present: set[str] = set()  # the operations, if that is known
     unseen = True  # by hooks.verify, which meets what a pass was given, too
     for label, row in zip(names or labels(passes), passes, strict=True):
         if row.level <= level:
             if row.only and not present:
-                present = {op.name for op in kernel.ops()} | context.meta.keys()
-            idle = row.only and present.isdisjoint(row.only)
+                present = {op.name for op in kernel.ops()}
+            idle = row.only and present.isdisjoint(row.only) and not any(
+                name in context.meta for name in row.only if name in BY_NAME)
             if hooks.before is not None:
                 hooks.before(label, kernel)
             started = perf_counter()

@@ -3,9 +3,9 @@
     python tests/campaign.py programs --replay 17      odd numbers are of kernels
 
 Programs of `random_statements` nest statements at random; these follow the patterns that passes and
-analyses look for, and break them a little: neighbours by a flat index, rows that loops reduce, by
-operators and by functions, rows that change in place, records, bins, tables, strides, products.
-Sums are of integers, so that every order gives the same.
+analyses look for, and break them a little: neighbours by a flat index or under masks that end rows,
+rows that loops reduce, by operators and by functions, rows that change in place, records, bins,
+tables, strides, products.  Sums are of integers, so that every order gives the same.
 """
 
 from __future__ import annotations
@@ -119,6 +119,38 @@ class _Kernel:
         if self.chance(0.7):
             value = f"(inside ? {value} : 0)"
         return f"s {self.one('+=', '+=', '-=')} {value};"
+
+    # --- neighbours in rows that masks end ---
+
+    def masked_neighbours(self) -> None:
+        """Masks that say exactly where a row ends, and some that end it elsewhere."""
+        t, n = self.one(*_TYPES), self.one(32, 64, 128)
+        length, count = self.one(16, 32, 48, 64, 96, 128, 80, 33), self.one(1, 3)
+        index = self.one("int", "int", "int", "unsigned", "long")
+        self.array("x", t, f"randint({self.small(t)}, {count * length})")
+        self.array("y", self.one("int", "float"), f"zeros({count * length})", True)
+        N, M = self.number("N", length, self.one(index, "int")), self.number("M", count)
+        column, least = self.one((f"get_program_id(0) * {n} + 0 ... {n}", 0),
+                                 ("get_global_range(0)", 0), (f"0 ... {n}", 0),
+                                 (f"{(first := self.one(1, 4, 16))} + 0 ... {n}", first))
+        extent = -(-length // n) if "program" in column else length
+        self.head.append(f"range: {1 if least or column[0] == '0' else extent}, {count}")
+        self.body += [f"int m = get_program_id(1); {index} c[{n}] = {column};",
+                      f"bool in[{n}] = c < {N}; {t} s[{n}] = in ? x[m * {N} + c] : 0;"]
+        for _ in range(self.rng.randint(1, 4)):
+            d = self.one(0, 0, 1, 1, -1, -1, 2, -2, 3, -3, 4, -5)
+            end = self.one(f"c < {N} - {d}", f"c < {N} - {d}", f"{N} - {d} > c", f"c + {d} < {N}",
+                           f"c <= {N} - {d + 1}", f"c < {N} - {d} - 1") \
+                if d > 0 else self.one("in", "in", f"c < {N}", f"{N} > c", f"c < {N} - 1")
+            begin = self.one("", "", "", "", "c > 0 &&", "c >= 3 &&") if d >= 0 else self.one(
+                f"c >= {-d} &&", f"c > {-d - 1} &&", f"c >= {1 - d} &&")
+            more = self.one("", "", "", "", "", "", f"&& m < {M} - 1", "&& (c & 3) != 1", "&& in")
+            moved = f"c + {d}" if d >= 0 else f"c - {-d}"
+            self.body.append(
+                f"s += {begin} {end} {more} ? x[m * {N} + {moved}] : {self.one('0', '3')};")
+            if self.chance(0.15):
+                self.body.append(f"@in y[m * {N} + c] = s;")
+        self.body.append(f"@in y[m * {N} + c] = s;")
 
     # --- rows that loops reduce ---
 
@@ -313,7 +345,7 @@ def program(seed: int) -> str:
     if kernel.chance(0.5):
         kernel.one(*random_tiles.PATTERNS)(kernel)
         return kernel.text()
-    kernel.rng.choice((kernel.neighbours, kernel.neighbours, kernel.rows, kernel.rows,
+    kernel.rng.choice((kernel.neighbours, kernel.masked_neighbours, kernel.rows, kernel.rows,
                        kernel.in_place, kernel.records, kernel.table, kernel.strides,
                        kernel.strides, kernel.chain, kernel.chain))()
     return kernel.text()

@@ -321,3 +321,21 @@ def test_rows_too_long_for_the_cache_stay_in_shared_memory() -> None:
     (long,) = [entry for entry in manifest["kernels"][0]["variants"]
                if entry["tunables"].get("min_blocks") == 1]
     assert long["dynamic_shared_bytes"] > TARGETS["sm_90a"].shared_per_block * 3 // 4
+
+
+def test_masks_that_nothing_reads_are_not_kept() -> None:
+    """Of a second pass, where the same mask of a first one stands for it."""
+    assert benchmark("unseen/softmax_temp_mask").manifest is not None
+
+
+@pytest.mark.parametrize(("name", "tile"), [
+    ("rms/unsigned", {"TM": 1, "TN": 1024}), ("softmax/rows", {"TM": 1, "TN": 2048})])
+def test_passes_that_reduce_have_tiles_by_bytes(name: str, tile: dict[str, int]) -> None:
+    assert benchmark("ways/memory/" + name).tunables == tile
+
+
+@pytest.mark.parametrize("name", ["seg_scan", "cummax_rows"])
+def test_few_warps_scan_a_tile_by_a_function(name: str) -> None:
+    """Of 2048 elements as of 1024."""
+    manifest = benchmark("unseen/" + name).manifest
+    assert manifest is not None and manifest["kernels"][0]["threads"] == 128

@@ -30,6 +30,7 @@ from math import gcd, prod
 from tritonc.analysis.affine import Affine, Affinity
 from tritonc.analysis.axis.axis_info import AxisInfo, Infos
 from tritonc.analysis.linear import Linear, number, symbol
+from tritonc.analysis.moved_bounds import may_move
 from tritonc.analysis.ragged import may_be_ragged
 from tritonc.analysis.signs import non_negative
 from tritonc.ir.core import Kernel, Op, Value
@@ -334,18 +335,19 @@ def _rows(op: Op, form: Affine, axis: int, run: int, step: int, known: Runs
             if (low := known.least(value, where, steps)) is not None]
     if len(lows) < len(others):
         return None
-    lows += [bound._replace(limit=Linear()) for bound in bounds
-             if bound.test.attributes["predicate"][0] == "u"]
+    tests = [bound.test for bound in (*bounds, *lows)]
+    implied = [bound._replace(limit=Linear()) for bound in bounds
+               if bound.test.attributes["predicate"][0] == "u"]
 
     def multiple(polynomial: Linear) -> bool:
         return all(_divides(values, n, axis, known.infos) % run == 0 and not any(
             shape(v.type) for v in values) for values, n in polynomial.terms)
 
     found, moved = set(), dict[Op, int]()
-    if axis not in {low.axis for low in lows}:  # none of the row's accesses is below 0 anyway
-        lows += [bound._replace(limit=Linear()) for bound in bounds
-                 if bound.axis == axis and known.signs.positive(bound.start)]
-    for kind, bound in [*(("less", b) for b in bounds), *(("least", b) for b in lows)]:
+    if axis not in {low.axis for low in (*lows, *implied)}:  # no access of the row is below 0
+        implied += [bound._replace(limit=Linear()) for bound in bounds
+                    if bound.axis == axis and known.signs.positive(bound.start)]
+    for kind, bound in [*(("less", b) for b in bounds), *(("least", b) for b in (*lows, *implied))]:
         start, limit = bound.start, bound.limit
         if bound.axis == axis:  # up to which place in memory, or from which
             start = form.offset - start
@@ -353,7 +355,10 @@ def _rows(op: Op, form: Affine, axis: int, run: int, step: int, known: Runs
             start, limit = start - number(by), limit + number(by)
             if by := (-1 if kind == "less" else 1) * _constant(limit) % run * (
                     1 if kind == "less" else -1):
-                if bound.test in moved or (kind == "least" and limit.constant is None):
+                # by one comparison, which nothing else rests on: what is implied has none
+                if moved or bound in implied or tests.count(bound.test) > 1 or not may_move(
+                        bound, by, run, _constant(form.offset), shape(op.result.type)[axis],
+                        [*lows, *implied]):
                     return None
                 moved[bound.test], limit = by, limit + number(by)
             if not (multiple(start) and multiple(limit)):

@@ -12,6 +12,7 @@ turns at addresses that are loaded.  Where programs ask each other for what they
 threads have many elements each: more programs are resident with so many registers, and their warps
 wait for fewer.  So it is where axes are split and joined again and again, as by butterflies.
 Where loops reduce what they hold, and load nothing, a warp has a whole row if its threads can.
+A scan by a function has few warps.
 Few threads per program leave the number of programs on a processor to the hardware.
 """
 
@@ -84,6 +85,10 @@ ASKING = 64  # elements of a thread, and threads at least, of programs that wait
 # three fewer.  Forces and energies of 16384 points on an H200: 128 x 16 by 32 elements, which
 # spill, 2298 us, by 16 524; 64 x 16 by 16 541, by 8 457.
 CROSSED, CROSSED_SUMS = 32, 3
+# Threads that scan a tile by a function, and have more elements instead: warps wait for each other.
+# H200: segments of rows of 2048 86 us by 256 threads, 76 by 128 or 64; running maxima and places by
+# 1024 121 by 128, 145 by 64.
+SCANNING = 128
 FEW_COLUMNS = 256  # elements of a tile, of columns alone: each has a thread
 _CHOOSE = frozenset("select icmp fcmp fmin fmax smin smax umin umax and or".split())
 _FUNCTIONS = frozenset("exp log tanh erf sin cos".split())
@@ -177,7 +182,9 @@ def _wanted_threads(kernel: Kernel) -> int:
     each = MOST_ELEMENTS if reduces_held(cfg, largest) else bytes_ // size
     each = min(MOST_ELEMENTS, each, max(1, HELD_WORDS // max(1, held)), room)
     # As warps are powers of two, of ten a thread would get sixteen.
-    return largest // (each if each < STEPS_ELEMENTS else 1 << each.bit_length() - 1)
+    wanted = largest // (each if each < STEPS_ELEMENTS else 1 << each.bit_length() - 1)
+    scans = any(op.name == "scan_with" for op in kernel.ops())
+    return min(wanted, max(SCANNING, largest // MOST_ELEMENTS)) if scans else wanted
 
 
 def _quotient(pointer: Value) -> bool:

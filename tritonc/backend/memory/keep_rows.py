@@ -204,7 +204,8 @@ def _again(kernel: Kernel, cfg: Cfg, loop: Loop, before: Loop, symbol: Value, ro
                 weight[op] = WEIGHTS.get(op.name, 1)
     kept: dict[Value, Value] = {}
     for value in rows:
-        if not all(reader.results and reader.results[0] in same for reader in readers[value]):
+        reading = readers.get(value, ())
+        if not all(reader.results and reader.results[0] in same for reader in reading):
             while value.op is not None and value.op.name in CASTS \
                     and value.op.operands[0] in rows and scalar(
                         value.op.operands[0].type).bytes < scalar(value.type).bytes:

@@ -49,7 +49,8 @@ _SEGMENT, _LONG_SEGMENT = 512, 0.4
 # Most have fewer rows than that.  Softmax of 16 edges of 8 heads: 94 us by 16 or 32, 142 by 64.
 _RUN = 16
 _WANTED = {"chains_programs": _CHAINED, "several_passes": _PASSES, "uneven_passes": _UNEVEN,
-           # Softmax of 8192 x 5120 floats: 93 us by 2048, 113 by 1024.
+           # Softmax of 8192 x 5120 floats: 93 us by 2048, 113 by 1024; half of rows of halves, of
+           # which more are in the caches: norms of 6144 54.5 to 58.4, 54.3 to 55.7 (ten ways).
            "reducing_passes": _PASSES, "sums_columns": _PASSES, "nested_passes": _NESTED,
            "ends_by_tile": _WAITING, "recurrence": _RECURRENCE, "shares_addresses": _ADDING,
            "few_columns": _COLUMNS, "takes_turns": _TURNS, "segments": _SEGMENT}
@@ -235,6 +236,9 @@ def _row_cost(profile: Profile, form: str, target: Target, range_: Sequence[int]
     rows = [prod(e for axis, e in enumerate(feature.extents) if axis not in feature.axes)
             for feature in reductions]
     wanted = float(_WANTED.get(form, _STREAM_ELEMENTS))
+    if form == "reducing_passes" and all(f.bytes < _FLOAT for f in profile if f.kind == "access"
+                                         and prod(f.extents) == largest):
+        wanted /= 2
     if range_ and reductions:
         each = target.multiprocessors * target.threads_per_multiprocessor * _STREAM_EACH
         wanted = min(max(each / (prod(range_) / max(rows)), wanted), _STREAM_MOST)

@@ -8,7 +8,8 @@ After:   @(n < N) %v = load x + n
 
 A row ends where an access ends, and the second mask one element before.  With the other mask both
 loads want the same accesses, each as a whole, so that one makes them for both (`windows`).  What it
-takes more is loaded anyway, for the first.
+takes more lies in accesses of which it takes some part anyway; `moved_bounds` says where that is
+known.
 
 After specialize, which tests what divides N, and before layouts.
 """

@@ -12,7 +12,13 @@ from tritonc.backend.launch.choose_warps import ACCUMULATORS, LEGAL, warpgroups
 from tritonc.backend.memory.masks.pad_tiles import padded
 from tritonc.backend.pipeline.stages import LARGE_STAGE, RELEASED_STAGES, blocks_beside
 from tritonc.backend.target.matrix import ACCUMULATORS as MATRIX_ACCUMULATORS
-from tritonc.backend.target.matrix import INSTRUCTIONS, MOST_BATCH, WGMMA, MatrixInstruction, arrange
+from tritonc.backend.target.matrix import (
+    INSTRUCTIONS,
+    MOST_BATCH,
+    WGMMA,
+    MatrixInstruction,
+    arrange,
+)
 from tritonc.backend.target.register_limits import BESIDE_RESULTS, COMPUTED_LEFT, MOST_REGISTERS
 from tritonc.backend.target.target import Target
 from tritonc.tune.model.epilogues import cycles

@@ -42,7 +42,7 @@ from tritonc.interp import arrays
 from tritonc.interp.frame import Frame
 from tritonc.interp.undefined import dot_undefined
 from tritonc.ir.core import Op, Value
-from tritonc.ir.types import SCALARS, Buffer
+from tritonc.ir.types import SCALARS, Buffer, shape
 
 
 def _everybody(view: View) -> Threads:
@@ -66,17 +66,20 @@ def _proxy_fence(machine: Machine, frame: Frame, op: Op) -> None:
 
 def _wgmma(machine: Machine, frame: Frame, op: Op) -> None:
     part, columns = (slice(*op.attributes.get(name, (None,))) for name in ("inner", "columns"))
+    asked = columns if "columns" in op.attributes else slice(op.attributes.get("asked"))
     views: list[View] = []
     found, masks, causes = [], [], []
     for i, operand in enumerate(op.operands):
         array, unknown = _known(machine, frame, operand)
         if isinstance(operand.type, Buffer):
-            axes = (..., part) if i == 0 else (..., part, columns)
+            axes = (..., part) if i == 0 else (..., part, asked)
             view: View = array._replace(offsets=array.offsets[axes])
             extents = view.offsets.shape[1:]
             _fenced(machine, frame, op, view, extents)
             array, *rest = machine.get(frame, op, view, _everybody(view), extents)
             unknown = (rest[0], rest[1]) if rest[0] is not None and rest[1] is not None else None
+            if i == 1 and (left_out := array.shape[-1] - shape(op.result.type)[-1]) < 0:
+                array, unknown = _wider(array, unknown, -left_out, op)
             view.space.products.reshape(-1, view.element.bytes)[view.places] += 1
             views.append(view)
         elif i == 0:
@@ -98,6 +101,13 @@ def _known(machine: Machine, frame: Frame, value: Value) -> tuple[Any, Undefined
         if product.result is array:
             return array, product.undefined
     return array, frame.undefined.get(value)
+
+
+def _wider(array: Any, unknown: Any, columns: int, op: Op) -> tuple[Any, Any]:
+    """With columns that nobody reads, as nobody asks for what they give."""
+    mask, cause = unknown or (np.zeros(array.shape, np.bool_), op)
+    more = [(0, 0)] * (array.ndim - 1) + [(0, columns)]
+    return np.pad(array, more), (np.pad(mask, more, constant_values=True), cause)
 
 
 def _wgmma_wait(machine: Machine, frame: Frame, op: Op) -> None:

@@ -212,6 +212,21 @@ def test_what_launches_take(sample: str, extents: tuple[int, ...], lengths: tupl
     assert tile.items() <= best.items()
 
 
+@pytest.mark.parametrize("name, extents, lengths", [
+    ("conv_dilated", (32768, 256), (4608,)), ("deconv2", (16384, 256, 4), (512, 2, 2))])
+def test_indices_beside_products_of_two_warpgroups(name: str, extents: tuple[int, ...],
+                                                   lengths: tuple[int, ...]) -> None:
+    """On an H200 the general 64 x 128 x 64 takes 182 and 153 us, 128 x 128 x 64 155 and 136."""
+    p = Program("", (ROOT / f"bench/unseen/{name}.tc").read_text())
+    general = choose(p.space, p.lower, p.target)
+    found = portfolio(p.space, p.lower, p.target, general, 12)
+    assert found is not None
+    of = [*((m.binding, m.cost) for m in found.members), (general, found.general)]
+    best, _ = min(of, key=lambda one: choice.time(
+        one[1], (*[*one[0].values()][:2], 1)[:len(extents)], extents, lengths))
+    assert [*best.values()] == [128, 128, 64]
+
+
 def test_covers() -> None:
     """What is left out of no need; what cannot be served; the limit."""
     ratios = np.array([[1, 3, 3, 3], [3, 1, 1, 3], [3, 3, 1.02, 1], [3, 1, 3, 3]], float)

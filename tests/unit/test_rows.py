@@ -339,3 +339,13 @@ def test_few_warps_scan_a_tile_by_a_function(name: str) -> None:
     """Of 2048 elements as of 1024."""
     manifest = benchmark("unseen/" + name).manifest
     assert manifest is not None and manifest["kernels"][0]["threads"] == 128
+
+
+@pytest.mark.parametrize(("name", "tile"), [
+    ("bench/unseen/smoothed_loss", 2048), ("samples/cross_entropy", 4096)])
+def test_long_rows_of_several_sums_have_smaller_tiles(name: str, tile: int) -> None:
+    """A maximum and two sums, or one."""
+    manifest = benchmark("../" + name, small_clusters=True).manifest
+    assert manifest is not None
+    assert {"TN": tile, "num_warps": 4} in [
+        entry["tunables"] for entry in manifest["kernels"][0]["variants"]]

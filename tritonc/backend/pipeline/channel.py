@@ -16,6 +16,7 @@ cp.async can copy loads whose elements go to shared memory as they are, in whole
 from __future__ import annotations
 
 from enum import Enum, auto
+from math import prod
 from typing import TYPE_CHECKING
 
 from tritonc.analysis.axis import axis_info
@@ -53,6 +54,10 @@ class Boxes:
     swizzle: int
     box: tuple[int, int]
     panels: int
+
+    @property
+    def bytes(self) -> int:
+        return self.panels * prod(self.box) * self.element.bytes
 
 
 @dataclass

@@ -15,7 +15,7 @@ from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.ops import WRITE
 from tritonc.ir.rules import pointee
-from tritonc.ir.types import scalar, shape
+from tritonc.ir.types import is_float, scalar, shape
 from tritonc.records import NamedTuple
 from tritonc.tune.model.features import Profile
 from tritonc.tune.model.loops import rows_around
@@ -83,6 +83,9 @@ _NESTED_ROWS = ((64, 1, 0, 64), (256, 2, 0, 256), (512, 4, 0, 512), (1024, 8, 0,
 # which has fewer of several arrays, and the least length.  H200, argmax, norm, cross-entropy,
 # log-sum-exp and KL: 8192 elements 1.02 to 1.2 times as fast, 32000 1.0 to 1.5, 131072 1.8 to 5.3.
 _ONCE, _ONCE_EACH, _ONCE_LEAST = 4096, 32, 8192
+# Half a tile of more sums and maxima of floats than these.  H200, cross-entropy with smoothed
+# labels: 50257 halves 163 us by 4096, 127 by 2048, 32000 40.2 and 36.9; without, 65.8 and 69.0.
+_ONCE_SUMS = 2
 _FLAT_BYTES, _FLAT_ASPECT = 4096, 8  # of a tile of two axes, both contiguous along the last
 _COMPUTED = 4  # bytes of an element of a window of pixels, whatever it has in memory
 # Of one that loops add others to: what lies beyond an edge costs as much; and where they add a
@@ -138,7 +141,8 @@ def row_entries(space: Mapping[str, Sequence[int]], lower: Callable[[Mapping[str
         table = _NESTED_ROWS if passes else ()
     elif not passes:
         warps = min(16, len(sizes) * _ONCE // (32 * _ONCE_EACH))
-        least, table = _ONCE_LEAST, [(_ONCE, warps, 0, None)]
+        tile = _ONCE // (2 if _sums(cfg) > _ONCE_SUMS else 1)
+        least, table = _ONCE_LEAST, [(tile, warps, 0, None)]
     for wanted, warps, blocks, most in table:
         if least is not None and most is not None and most < least:
             continue
@@ -165,6 +169,12 @@ def _with_others(kernel: Kernel, cfg: Cfg, again: Mapping[Value, Op]) -> list[Op
                   if op.name == "load" and roots.get(op.operands[0]) is root
                   and shape(op.result.type) == shape(load.result.type)}
     return [*found.values()]
+
+
+def _sums(cfg: Cfg) -> int:
+    """The most reductions of floats in one block of a loop."""
+    return max((sum(op.name == "reduce" and is_float(op.operands[0].type) for op in block.ops)
+                for block in cfg.innermost), default=0)
 
 
 def _read_once(cfg: Cfg) -> list[Op]:

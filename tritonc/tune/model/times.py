@@ -76,7 +76,7 @@ _CHAIN = {"wgmma": 14, "mma": 90}  # of an instruction that waits for the one be
 _PORT = 47.0  # that a multiprocessor brings from the second-level cache by asynchronous copies,
 _BOXES = 46.0  # by TMA for large tiles, which leave the cache with little to repeat;
 _ALONE = 53.0  # and one block; or blocks of one warpgroup that computes which rows it copies,
-_TOGETHER = 36.0  # and warpgroups that do so together, and wait for each other;
+_TOGETHER = 37.0  # and warpgroups that do so together, and wait for each other;
 _SHORT_BOXES = 1 / 8  # a power: 64 x 512 x 512 x 512 by 128 x 128 x 32 37.3 us, by x 64 34.3;
 _LOADED = 80.0  # by loads into registers, beside their latency
 # Multiply-adds in a cycle of a multiprocessor.
@@ -117,7 +117,10 @@ PIECE, WORD = 16, 4  # bytes that are copied at once; of elements that CUDA core
 # Of a step of a block alone, for each computed row beyond those of one warpgroup: 14 x 14 pixels by
 # 128 x 64 in clusters of two take 16.7 us, by 64 x 128 15.6.
 _ROW, _ROWS = 0.84, 64
-_HIDDEN = 0.5  # of them that one warpgroup takes time for, which computes which rows it copies
+# The part of them that takes time where warpgroups compute which rows they copy while products run.
+# By 128 x 128 x 64 a step of one loop over taps and channels takes 860 cycles, of a loop over each,
+# where they are 400 less, 760.
+_HIDDEN = 0.5
 _LATE = 180  # registers beyond which the next loads do not go out before the products
 _UNIT = 4  # of a cycle, in a `Cost`
 # Blocks that share the loop of a program: those of a cluster, or in memory of the launch.
@@ -172,12 +175,13 @@ def formula(profile: Profile, depths: tuple[int, ...], target: Target, alone: bo
     widest = max(uses, key=lambda one: one.threads)
     blocks = min(one.blocks(target) for one in uses)
     packed = len(found) == 1 and _in_registers(found[0], widest)
-    beside = work / _WORK * (_HIDDEN if widest.gathers else 1)
+    meanwhile = widest.gathers or (widest.persistent and found[0].computed)
+    beside = work / _WORK * (_HIDDEN if meanwhile else 1)
     if packed:
         beside = work / _UNPACKED * _short(found[0])
     if work and widest.kind == "cores":
         beside += _BARRIER
-    inside = beside if widest.gathers else 0
+    inside = beside if meanwhile else 0
     busy = sum(_busy(dot, one, inside) for dot, one in zip(found, uses, strict=True))
     wait = sum(_wait(dot, one) for dot, one in zip(found, uses, strict=True))
     if packed and widest.threads > 128:  # one warpgroup computes while another multiplies

@@ -183,6 +183,8 @@ class Units(NamedTuple):
                                       for term, form in terms):
                 continue
             stride = sum((form.strides[axis] for form in forms if form.strides), Linear())
+            if 0 < abs(stride.constant or 0) * scalar(pointee(pointer.type)).bytes < 2 * ACCESS:
+                return []  # this axis lies along memory, though not densely
             value = stride.terms[0][0] if len(stride.terms) == 1 else ()
             if len(value) != 1 or stride.terms[0][1] != 1 or not self.testable(value[0]) \
                     or self.infos[value[0]].every > 1 or _is_quotient(value[0]):

@@ -213,8 +213,9 @@ class RegionRewrite(TensorRewrite):
         comes = make_op("undef", [], I1).result if self.here and self.warm_fixed else None
         b.insert(make_op("wait_empty", [free, b.value("xor", phase, self.number(1)), *views],
                          guard=comes))
-        b.insert(make_op("expect_full", [full], guard=comes, bytes=self.bytes(stores)))
         first = len(self.channels) - len(stores)
+        b.insert(make_op("expect_full", [full], guard=comes,
+                         bytes=self.expected(range(first, len(self.channels)))))
         for i, view in enumerate(views, first):
             self.copy(b, i, view, full, self.number(0), comes)
         b.insert(make_op("wait_full", [full, phase]))
@@ -249,10 +250,10 @@ class RegionRewrite(TensorRewrite):
             full, free, view = (op.result for op in views)
             phases, copies = self.phases_behind(len(channels)), []
             for turn, i in enumerate(channels):
-                block, stores = Block(""), [self.channels[i].store]
-                b = Builder(block, span=stores[0].span)
+                block = Block("")
+                b = Builder(block, span=self.channels[i].store.span)
                 b.insert(make_op("wait_empty", [free, phases[1 - turn % 2], view]))
-                b.insert(make_op("expect_full", [full], bytes=self.bytes(stores)))
+                b.insert(make_op("expect_full", [full], bytes=self.expected([i])))
                 self.copy(b, i, view, full, self.number(0), None)
                 copies.append(block.ops)
             opened += [*views, *copies[0]]

@@ -27,6 +27,8 @@ Needs layouts; must come before pipeline, which gives the rest of shared memory 
 
 from __future__ import annotations
 
+from operator import lt
+
 from tritonc.analysis.affine import Affinity
 from tritonc.analysis.aliases import may_alias, pointer_roots
 from tritonc.analysis.axis import axis_info
@@ -115,7 +117,7 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
     e = scalar(t)
     cfg = Cfg(kernel)
     known = known_signs(kernel, cfg, block)
-    strip = recognize(op, e.bytes, Affinity(signs=known), None, infos)
+    strip = recognize(op, e.bytes, Affinity(signs=known), None, infos, cut=True)
     if isinstance(strip, str):
         return strip
     if not forward(strip, known):
@@ -129,13 +131,18 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
     size = e.bytes * extents[0] * extents[1]
     if swizzle is None or extents[outer] > MOST_BOX or size > 2 * PART:
         return "TMA does not support tiles of these extents"
+    whole = strip.cut or t.shape
+    if any(n % part for n, part in zip(whole, extents, strict=True)):
+        return "its mask leaves out some of a part"
     again = _again(cfg, block)
-    if (again and not _parted(strip, t.shape)) or not _alone(kernel, cfg, block, op):
+    if (again and not _parted(strip, whole)) or not _alone(kernel, cfg, block, op):
         return "other accesses of the program may overlap it"
     room = context.target.shared_per_block - LEFT
     sliced = slices(kernel, block, op, value, bits, stored=True)
     together = slices(kernel, block, op, value, bits, stored=False)
-    strips = _read_behind(kernel, cfg, block, together, bits, infos) if persistent else {}
+    strips = {}
+    if persistent and not strip.cut:
+        strips = _read_behind(kernel, cfg, block, together, bits, infos)
     beside = {load: _buffers(load, bits, found.axes) for load, found in strips.items()}
     if not fits(kernel, room, sum(buffer_of(v).bytes for some in beside.values() for v in some)
                 + min(BUFFERS, 1 << len(bits)) * size + _ring(kernel)):
@@ -150,7 +157,10 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
     if held > (MOST_REGISTERS if steps <= FEW_STEPS else MOST_REGISTERS // 2):
         beside = {}
     at_once = not beside and len(together.inside) > len(sliced.inside)
-    count = 1 << len(bits) if at_once else min(BUFFERS, 1 << len(bits))
+    corners = [divmod(sum(bit for i, bit in enumerate(bits) if number >> i & 1), t.shape[1])
+               for number in range(1 << len(bits))]
+    kept = [number for number, corner in enumerate(corners) if all(map(lt, corner, whole))]
+    count = len(kept) if at_once else min(BUFFERS, len(kept))
     sliced = together if at_once else sliced
     loads = at_once and any(made.name == "load" for made in sliced.inside)
     if not fits(kernel, room, count * size + (at_once and _ring(kernel))):
@@ -179,9 +189,9 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
             made, load, some[number % len(some)], bits, number) for load, some in beside.items()}
 
     read = [*map(bring, range(1 << len(bits)))] if before else []
-    for number in range(1 << len(bits)):
-        buffer = buffers[number % len(buffers)]
-        if not (at_once and number):
+    for turn, number in enumerate(kept):
+        buffer = buffers[turn % len(buffers)]
+        if not (at_once and turn):
             b.insert(make_op("store_wait", [], pending=0 if at_once else len(buffers) - 1))
             if again:
                 made.ops[-1].attributes["written"] = True
@@ -192,8 +202,7 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
         if loads:  # or the assembler loads all parts before it computes the first one
             b.insert(make_op("group_barrier", []))
         b.insert(make_op("proxy_fence", []))
-        first = sum(bit for i, bit in enumerate(bits) if number >> i & 1)
-        corner = divmod(first, t.shape[1])
+        corner = corners[number]
         here = [b.value("add", v, b.constant(corner[axis], I32)) if corner[axis] else v
                 for v, axis in zip(starts, strip.axes, strict=True)]
         here += [emit(b, start, I32) for start, _ in strip.depth]

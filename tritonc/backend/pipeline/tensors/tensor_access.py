@@ -58,7 +58,8 @@ class Strip:
     tile moves in each iteration.  `inside`: where the mask does not move with the tile, how many
     rows it leaves in the first iteration, and how many more in each; the first of `depth` then is
     where the tile begins.  `before`: the axes whose numbers may be negative.  `windows`: the axes
-    on which boxes begin anywhere, of any sign.
+    on which boxes begin anywhere, of any sign.  `cut`: of the tile's axes how many elements take
+    part, where the mask leaves out the last ones whatever the program.
     """
 
     op: Op
@@ -73,6 +74,7 @@ class Strip:
     inside: tuple[Linear, Linear] | None = None
     before: frozenset[int] = frozenset()
     windows: frozenset[int] = frozenset()
+    cut: tuple[int, ...] = ()
 
     @property
     def all_starts(self) -> list[Linear]:
@@ -108,19 +110,20 @@ def same_place(a: Strip, b: Strip) -> bool:
 
 
 def recognize(op: Op, size: int, affinity: Affinity, iteration: Iteration | None,
-              infos: axis_info.Infos) -> Strip | str:
+              infos: axis_info.Infos, cut: bool = False) -> Strip | str:
     """The access of `size`-byte elements as a strip of a tensor; if it is not such, why.
 
-    `iteration`: of the loop around it that moves it, as in `affinity`.
+    `iteration`: of the loop around it that moves it, as in `affinity`.  `cut`: whether the box may
+    be less than the tile.
     """
-    found = _plain(op, size, affinity, iteration, infos)
+    found = _plain(op, size, affinity, iteration, infos, cut)
     seen = window(op, affinity) if isinstance(found, str) else None
     strip = _windowed(op, size, affinity, iteration, infos, seen) if seen is not None else None
     return strip or found
 
 
 def _plain(op: Op, size: int, affinity: Affinity, iteration: Iteration | None,
-           infos: axis_info.Infos) -> Strip | str:
+           infos: axis_info.Infos, cut: bool) -> Strip | str:
     pointer = op.operands[0]
     t, info, form = pointer.type, infos.get(pointer), affinity.of(pointer)
     if not isinstance(t, Tile) or len(t.shape) not in (1, 2):
@@ -136,6 +139,7 @@ def _plain(op: Op, size: int, affinity: Affinity, iteration: Iteration | None,
     mask = affinity.mask(op.guard, len(t.shape))
     if mask is None or mask.conditions:
         return "its mask is not a bound on each axis"
+    bounds, sizes = _cut(mask.bounds, t.shape) if cut else (mask.bounds, ())
     row = len(t.shape) == 1  # a tensor whose other axis has one element
     stride = number(ALIGNMENT // size) if row else form.strides[1 - inner]
     split = form.offset.split(iteration.counter) if iteration else (form.offset, Linear())
@@ -146,11 +150,11 @@ def _plain(op: Op, size: int, affinity: Affinity, iteration: Iteration | None,
     for steps in _steps(step, Linear() if row else stride, affinity.signs):
         if _divisor(steps[0], affinity.signs) * size % ALIGNMENT:
             continue
-        strip = Strip(op, form, (inner, 1 - inner), starts, stride, (None, None), steps)
-        extents = _extents(mask.bounds, inner, starts, steps, iteration)
+        strip = Strip(op, form, (inner, 1 - inner), starts, stride, (None, None), steps, cut=sizes)
+        extents = _extents(bounds, inner, starts, steps, iteration)
         if extents is not None:
             return _deepened(replace(strip, extents=extents), size, affinity)
-        found = _counted(strip, mask.bounds, iteration, size, affinity) if not row else None
+        found = None if row or sizes else _counted(strip, bounds, iteration, size, affinity)
         if found is not None:
             return found
     return "its step is not along its mask, by whole rows, or by multiples of 16 bytes"
@@ -208,7 +212,8 @@ def _counted(strip: Strip, bounds: Sequence[Bound], iteration: Iteration | None,
 def count_rows(strip: Strip, inside: tuple[Linear, Linear] | None = None) -> Strip | None:
     """The strip with an axis for the rows of its tile alone, of which `inside`, or as many as its
     extent says, are loaded; None if that is an axis too many."""
-    extent, rows = strip.extents[1], shape(strip.op.operands[0].type)[strip.axes[1]]
+    rows = (strip.cut or shape(strip.op.operands[0].type))[strip.axes[1]]
+    extent = strip.extents[1]
     if inside is None:
         assert extent is not None
         inside = extent - strip.starts[1], strip.steps[1].scaled(-1)
@@ -332,6 +337,21 @@ def _steps(step: Linear, stride: Linear, signs: Signs) -> list[tuple[Linear, Lin
 def _small(steps: Iterable[Linear], signs: Signs) -> bool:
     return all(len(values) < 2 and all(map(signs.fits, values))
                for step in steps for values, _ in step.terms)
+
+
+def _cut(bounds: Sequence[Bound], extents: Sequence[int]
+         ) -> tuple[tuple[Bound, ...], tuple[int, ...]]:
+    """The bounds without those that leave out a tile's last elements in every program, as those of
+    padding, beside others of the axis; how many are left along each axis, if those are fewer."""
+    sizes, others = [*extents], list[Bound]()
+    for bound in bounds:
+        inside = (bound.limit - bound.start).constant
+        if inside is not None and 0 < inside < extents[bound.axis] and any(
+                one.axis == bound.axis and one is not bound for one in bounds):
+            sizes[bound.axis] = min(sizes[bound.axis], inside)
+        else:
+            others.append(bound)
+    return tuple(others), tuple(sizes) if sizes != [*extents] else ()
 
 
 def _extents(bounds: Sequence[Bound], inner: int, starts: tuple[Linear, Linear],

@@ -16,7 +16,7 @@ Before:  as in pipeline.                 After:  preheader: claim_slot, tensor_m
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
@@ -261,13 +261,13 @@ def _channels(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos, place:
     """The channels of the loop, by boxes where that can be; where not, why.  One map serves all
     programs of a persistent block, whose rows may end anywhere."""
     iteration = Iteration(staged.loop)
-    cfg = Cfg(kernel)
+    cfg, users = Cfg(kernel), buffer_users(kernel)
     known = known_signs(kernel, cfg, staged.preheader, loop_order(staged.loop))
     affinity = Affinity(iteration, known)
     channels: list[Channel] = []
     hindered: Hindered = []
     for store in staged.stores:
-        found = _recognize(store, affinity, iteration, infos)
+        found = _recognize(store, affinity, iteration, infos, users)
         if not isinstance(found, str):
             found = _hinders(kernel, cfg, staged, found, known) or found
         if isinstance(found, str):
@@ -337,7 +337,7 @@ def _fixed(kernel: Kernel, staged: StagedLoop, later: list[StagedLoop], infos: a
         if store.operands[0] is not root.result or root.attributes.get("pinned") or any(
                 op is not store and op not in products for op in users[root]):
             continue
-        one = _recognize(store, Affinity(signs=known), None, infos)
+        one = _recognize(store, Affinity(signs=known), None, infos, users)
         if not isinstance(one, str) and forward(one.strip, known) \
                 and not one.strip.moving(staged.preheader, cfg) \
                 and not _stored_before(kernel, cfg, staged, [one.load]):
@@ -416,7 +416,7 @@ def _rounds(staged: StagedLoop) -> bool:
 
 
 def _recognize(store: Op, affinity: Affinity, iteration: Iteration | None,
-               infos: axis_info.Infos) -> Boxes | str:
+               infos: axis_info.Infos, users: Mapping[Op, list[Op]]) -> Boxes | str:
     """The load that the store stores, as boxes of a tensor; if it is not such, why."""
     load, buffer = source_load(store), store.operands[0].type
     if load is None:
@@ -425,16 +425,37 @@ def _recognize(store: Op, affinity: Affinity, iteration: Iteration | None,
         return "masked elements are not zero"
     assert isinstance(buffer, Buffer)
     size, t = buffer.element.bytes, load.operands[0].type
-    strip = recognize(load, size, affinity, iteration, infos)
+    strip = recognize(load, size, affinity, iteration, infos, cut=True)
     if isinstance(strip, str):
         return strip
     assert isinstance(t, Tile)
+    if strip.cut and not _unread(store, strip.cut, users):
+        return "the product reads what its mask leaves out"
     if len(t.shape) == 1:
         if t.size > MOST_BOX or t.size * size % ROW_ALIGNMENT \
                 or buffer.layout != tensor_row(t.size):
             return "TMA does not support rows of this extent"
         return Boxes(load, buffer.element, strip, 0, (t.size, 1), 1)
     return _boxed(load, buffer, strip)
+
+
+def _unread(store: Op, cut: Sequence[int], users: Mapping[Op, list[Op]]) -> bool:
+    """Whether products take the buffer as their right operand, and of their columns only those for
+    which a box brings something."""
+    root = allocation(store.operands[0])[0]
+    whole = buffer_of(root.result).shape
+    for op in users[root]:
+        if op is store:
+            continue
+        left, right = op.operands[:2] if op.name == "wgmma" else (root.result, root.result)
+        view = right.op if right is not root.result else None
+        columns = 1 if view is None else 0
+        known = view is None or (view.name == "buffer_trans" and view.operands[0] is root.result)
+        if not known or (isinstance(left.type, Buffer) and allocation(left)[0] is root) \
+                or cut[1 - columns] < whole[1 - columns] \
+                or op.attributes.get("asked", whole[columns]) > cut[columns]:
+            return False
+    return True
 
 
 def _boxed(load: Op, buffer: Buffer, strip: Strip) -> Boxes | str:
@@ -444,6 +465,8 @@ def _boxed(load: Op, buffer: Buffer, strip: Strip) -> Boxes | str:
     if swizzle is None or buffer.shape[outer] > MOST_BOX or buffer.layout != tensor_core(
             buffer.shape, (inner, outer), size, swizzle):
         return "TMA does not support tiles of these extents in the layout that the product reads"
-    columns = swizzle // size
-    return Boxes(load, buffer.element, strip, swizzle, (columns, buffer.shape[outer]),
-                 buffer.shape[inner] // columns)
+    columns, sizes = swizzle // size, strip.cut or buffer.shape
+    panels = sizes[inner] // columns
+    if sizes[inner] % columns or (panels > 1 and sizes[outer] < buffer.shape[outer]):
+        return "TMA does not support so few of a tile's elements"
+    return Boxes(load, buffer.element, strip, swizzle, (columns, sizes[outer]), panels)

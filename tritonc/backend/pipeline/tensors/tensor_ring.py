@@ -243,7 +243,7 @@ class TensorRewrite(Rewrite):
             before = b.value("xor", phase, self.number(1))
             b.insert(make_op("wait_empty", [released.result, before, *(v.result for v in views)],
                              guard=runs))
-        b.insert(make_op("expect_full", [barrier.result], guard=runs, bytes=self.bytes(stores)))
+        b.insert(make_op("expect_full", [barrier.result], guard=runs, bytes=self.expected(members)))
         for i, view in zip(members, views, strict=True):
             self.copy(b, i, view.result, barrier.result, turn, runs)
         return block.ops
@@ -286,6 +286,10 @@ class TensorRewrite(Rewrite):
         left = b.value("add", first, b.value("mul", turn, step))
         some = b.value("smin", b.value("smax", left, self.number(0)), self.number(rows))
         return {1: b.value("sub", self.number(rows), some), 2: some}
+
+    def expected(self, channels: Iterable[int]) -> int:
+        """The bytes that boxes bring."""
+        return sum(one.bytes for i in channels if (one := self.channels[i].boxes) is not None)
 
     @staticmethod
     def bytes(stores: Iterable[Op]) -> int:

@@ -12,7 +12,6 @@ from time import perf_counter
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Module
 from tritonc.ir.types import Tile
-from tritonc.meta_parameters import BY_NAME
 from tritonc.records import NamedTuple, dataclass
 from tritonc.source import CompileError, fail
 
@@ -27,8 +26,7 @@ class Pass(NamedTuple):
     function: PassFunction
     reason: str  # why here
     level: int = 1  # the least -O at which it runs; 0 for what the program cannot do without
-    # Without any of these operations and meta-parameters, a kernel is left as it is.
-    only: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()  # without any of these operations, a kernel is left as it is
 
 
 class PassError(Exception):
@@ -81,8 +79,7 @@ def run(kernel: Kernel, context: Context, passes: Sequence[Pass], *, level: int 
         if row.level <= level:
             if row.only and not present:
                 present = {op.name for op in kernel.ops()}
-            idle = row.only and present.isdisjoint(row.only) and not any(
-                name in context.meta for name in row.only if name in BY_NAME)
+            idle = row.only and present.isdisjoint(row.only)
             if hooks.before is not None:
                 hooks.before(label, kernel)
             started = perf_counter()

@@ -73,12 +73,12 @@ def run(kernel: Kernel, context: Context, passes: Sequence[Pass], *, level: int 
     deeply, PassError where a pass is at fault.
     """
     hooks = hooks or Hooks()
-    present: set[str] = set()  # operations and meta-parameters, if that is known
+    present: set[str] = set()  # the operations, if that is known
     unseen = True  # by hooks.verify, which meets what a pass was given, too
     for label, row in zip(names or labels(passes), passes, strict=True):
         if row.level <= level:
             if row.only and not present:
-                present = {op.name for op in kernel.ops()} | context.meta.keys()
+                present = {op.name for op in kernel.ops()}
             idle = row.only and present.isdisjoint(row.only)
             if hooks.before is not None:
                 hooks.before(label, kernel)

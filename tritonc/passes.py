@@ -16,8 +16,7 @@ from __future__ import annotations
 from tritonc.later import Later
 from tritonc.pass_manager import Pass
 
-# Passes that leave a kernel as it is unless it has one of these operations, or one of these
-# meta-parameters is bound; they are not imported.
+# Passes that leave a kernel as it is unless it has one of these operations; they are not imported.
 ONLY: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("select_dots", "split_dots", "raw_operands", "safe_divisors", "merge_tails",
                      "jam_loops", "coalesce_loops", "separate_axes"), ("dot",)),
@@ -35,9 +34,8 @@ ONLY: dict[str, tuple[str, ...]] = {
     "compute_tables": ("constant_table",),
     **dict.fromkeys(("split_reductions", "late_sums"), ("reduce", "reduce_with")),
     "exchange_late": ("reduce",), "privatize_atomics": ("atomic_rmw",),
-    "split_loops": ("cluster_k", "memory_k"), "lower_clusters": ("cluster_arrive",),
-    "fuse_tanh": ("tanh",), "fuse_exponents": ("exp", "exp2"),
-    "select_ranks": ("smin", "smax", "umin", "umax"),
+    "lower_clusters": ("cluster_arrive",), "fuse_tanh": ("tanh",),
+    "fuse_exponents": ("exp", "exp2"), "select_ranks": ("smin", "smax", "umin", "umax"),
     "split_quotients": ("sdiv", "udiv", "srem", "urem"), "count_quotients": ("sdiv",),
     **dict.fromkeys(("fetch_late", "widen_loops", "single_trips", "strength_reduce"), ("phi",)),
     "select_matrix_loads": ("shared_load", "shared_store"),

@@ -276,6 +276,9 @@ def test_what_outer_loops_carry_takes_registers() -> None:
     ("sm_90a", "matmul_nt", "float8_e4m3", (128, 256, 128)),  # added up by halves
     ("sm_90a", "matmul", "int8", (128, 128, 64)),  # wgmma reads no such operands
     ("sm_80", "matmul", "half", (128, 128, 32)),
+    ("sm_80", "int4_linear", "float", (128, 128, 64)),  # converted for several warps
+    ("sm_80", "../bench/suite/int8_linear", "float", (128, 128, 32)),  # two blocks need their room
+    ("sm_100a", "../bench/suite/int8_linear", "float", (128, 128, 64)),
 ])
 def test_choices_for_tensor_cores(target: str, name: str, ctype: str,
                                   tile: tuple[int, int, int]) -> None:
@@ -380,6 +383,7 @@ kernel void sums(const {kind}* x, float* y, int K, int N) {{
     ("softmax_causal_back", {"T": 512}),  # rows that are not equally long
     ("segment_softmax", {"T": 16}),  # most runs are short, of few columns, too
     ("mla_decode", {"TH": 16, "TS": 64}),  # steps of few rows wait for what they bring
+    ("decode_kv8", {"T": 128}),  # bytes that are converted in registers leave room for it
     ("gate2", {"TT": 64}),  # all programs add to the same tile
     ("lj_forces", {"TI": 64, "TJ": 16}),  # four sums of pairs
     ("mm_double", {"TM": 64, "TN": 128, "TK": 16}),  # sums of doubles take two registers

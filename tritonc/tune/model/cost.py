@@ -12,7 +12,13 @@ from tritonc.backend.launch.choose_warps import ACCUMULATORS, LEGAL, warpgroups
 from tritonc.backend.memory.masks.pad_tiles import padded
 from tritonc.backend.pipeline.stages import LARGE_STAGE, RELEASED_STAGES, blocks_beside
 from tritonc.backend.target.matrix import ACCUMULATORS as MATRIX_ACCUMULATORS
-from tritonc.backend.target.matrix import INSTRUCTIONS, MOST_BATCH, WGMMA, MatrixInstruction
+from tritonc.backend.target.matrix import (
+    INSTRUCTIONS,
+    MOST_BATCH,
+    WGMMA,
+    MatrixInstruction,
+    arrange,
+)
 from tritonc.backend.target.register_limits import BESIDE_RESULTS, COMPUTED_LEFT, MOST_REGISTERS
 from tritonc.backend.target.target import Target
 from tritonc.tune.model.epilogues import cycles
@@ -128,7 +134,7 @@ def _chain_cost(dots: list[Feature], target: Target) -> float:
 
 def _chained(dot: Feature, extents: Sequence[int]) -> Chained:
     m, n, k = extents
-    return Chained(m, n, k, dot.left, dot.again, dot.added, dot.short)
+    return Chained(m, n, k, dot.left, dot.again, dot.added, dot.short, dot.raw[1] * (m < ROWS))
 
 
 def _few_rows_cost(products: list[Chained], size: int, target: Target) -> float:
@@ -187,9 +193,11 @@ def _tensor_cost(dot: Feature, row: MatrixInstruction, target: Target, carried: 
     held = products * m * n * words / threads
     stage = stage_bytes(dot)
     results = min(m * n * 2, 2 * 16 * 1024) if wide else 0
+    stored = 0 if wide or "async_copy" not in target.features else _stored(dot, row, threads)
+    longest = (128 if stored else 64) * words  # bytes of a row
     blocks = 1 if wide else 2
     room = (target.shared_per_multiprocessor // blocks - target.shared_reserved - results)
-    stages = min(room, target.shared_per_block - 1024 - results) // stage
+    stages = (min(room, target.shared_per_block - 1024 - results) - stored) // stage
     needed = 2 if "async_copy" not in target.features else 4 if wide and stage <= _WIDE_STAGE else 3
     if wide and dot.scaled and stage >= LARGE_STAGE:
         needed = RELEASED_STAGES  # H200, 4096 in cube: 194 us by 128 x 256 x 128, 230 by half of K
@@ -207,7 +215,7 @@ def _tensor_cost(dot: Feature, row: MatrixInstruction, target: Target, carried: 
     late *= APART if dot.taps > 1 else 1.0
     # Rows of a stage are whole lines of 128 bytes of shared memory where wgmma reads them.
     # With mma.sync longer rows only need more registers on their way there.
-    odd = (k * dot.bytes < 128) * 2.0 if wide else (k * dot.bytes > 64 * words) * 1.3
+    odd = (k * dot.bytes < 128) * 2.0 if wide else (k * dot.bytes > longest) * 1.3
     resident = 1.3 if not wide and threads > 128 else 1.0
     step = _TENSOR_STEP[wide] * 2 / dot.bytes / (products * m * n * k)
     traffic = 20 * spread * (1 / m + 1 / n) + (0.02 if (m < n if dot.swapped else m > n) else 0.0)
@@ -227,6 +235,17 @@ def _tensor_cost(dot: Feature, row: MatrixInstruction, target: Target, carried: 
         computing = 128 * warpgroups(*((n, m) if swapped(dot) else (m, n)), places(dot))
         found += cycles(m * n, behind, computing) * _RATE / (m * n * TYPICAL)
     return found
+
+
+def _stored(dot: Feature, row: MatrixInstruction, threads: int) -> int:
+    """Bytes that threads convert from narrower numbers and store for several warps of mma.sync,
+    beside the stages.  A step waits for that, and its rows are short in memory, so it had better be
+    long.  H200, code for sm_80, weights of 4 bits by 128 x 128 x 32 757 us, by x 64 525."""
+    *batch, m, n, k = dot.extents
+    readers = arrange(row, (m, n), max(1, threads // 32 // prod(batch)))
+    return prod(batch) * k * dot.bytes * sum(
+        size for size, raw, warps in zip((m, n), dot.raw, readers[::-1])
+        if 0 < raw < dot.bytes and warps > 1)
 
 
 def _dot_cost(dot: Feature, target: Target, carried: int, spread: float) -> float:

@@ -10,6 +10,7 @@ from tritonc.records import NamedTuple
 
 ROWS = 64  # of a warpgroup, whose threads are
 THREADS = 128
+_FEWEST = 16  # rows of mma.sync
 ENOUGH = 3  # warpgroups: what one computes between products takes twice as long as its products
 
 
@@ -17,7 +18,8 @@ class Chained(NamedTuple):
     """A product M, N, K of a loop.  `left`: "fixed" in shared memory, "brought" there in each
     iteration, or computed "registers"; `again`: the right operand is brought for another product
     before it, too; `added`: bytes of an element of what is brought to be added to the result;
-    `short`: the loop has few iterations."""
+    `short`: the loop has few iterations; `raw`: bytes of an element of a right operand that is
+    converted in registers, as memory has it."""
 
     m: int
     n: int
@@ -26,6 +28,7 @@ class Chained(NamedTuple):
     again: bool = False
     added: int = 0
     short: bool = False
+    raw: float = 0
 
 
 def held(products: Sequence[Chained], size: int) -> float:
@@ -36,7 +39,8 @@ def held(products: Sequence[Chained], size: int) -> float:
 def brought(products: Sequence[Chained], size: int) -> int:
     """Bytes of shared memory: left operands that stay, and two stages of what is brought."""
     return sum({"fixed": 1, "brought": 2, "registers": 0}[p.left] * p.m * p.k * size
-               + (0 if p.again else 2 * p.n * p.k * size) + 2 * p.m * p.n * p.added
+               + (0 if p.again else round(2 * p.n * p.k * (p.raw or size)))
+               + 2 * p.m * p.n * p.added
                for p in products)
 
 
@@ -66,6 +70,9 @@ def busy(products: Sequence[Chained], size: int, target: Target) -> float:
     >>> round(busy([Chained(64, 128, 64, added=2), Chained(64, 64, 128, "registers")], 2,
     ...            TARGETS["sm_90a"]), 2)  # with a bias
     0.67
+    >>> [busy([Chained(8, 128, 128, raw=raw), Chained(8, 128, 128, "registers", raw=raw)], 2,
+    ...       TARGETS["sm_90a"]) for raw in (0, 1)]  # few rows by 128 halves, or bytes
+    [0.3333333333333333, 1.0]
     >>> gradients = [Chained(64, 64, 128), Chained(64, 128, 64, "registers"),
     ...              Chained(64, 64, 128, again=True), Chained(64, 128, 64, "registers", True)]
     >>> round(busy(gradients, 2, TARGETS["sm_90a"]), 2)
@@ -78,8 +85,9 @@ def busy(products: Sequence[Chained], size: int, target: Target) -> float:
         alone = 2 if shared > target.shared_per_block else 1  # nothing is copied ahead
         # Where programs are short, the next one's operands are there when it begins.
         return (1.0 if any(p.short for p in products) else min(1.0, groups / ENOUGH)) / alone
-    results = sum(p.n / 2 for p in products)
-    whole = held(products, size)
+    share = min(1.0, max(rows, _FEWEST) / ROWS)  # of those registers; few rows are of mma.sync
+    results = sum(p.n / 2 for p in products) * share
+    whole = held(products, size) * share
     registers = (whole if whole <= MOST_REGISTERS else results) + BESIDE_CHAIN
     registers += sum(p.n * p.added / 8 for p in products)
     blocks = min(target.registers_per_multiprocessor // (THREADS * groups * round(registers)),

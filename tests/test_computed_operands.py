@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from in_flight import touched_in_flight
-from programs import PTXAS, ROOT, Setting, compiled, ptxas, settings, simulate
+from programs import PTXAS, ROOT, Setting, compiled, ptxas, settings, simulate, simulated
 
-from tritonc import passes
+from tritonc import driver, passes
+from tritonc.launch.run_problems import read_problems, with_defines
 from tritonc.options import Options
+from tritonc.source import Diagnostics
 
 sys.path.append(str(ROOT / "bench"))
 
@@ -52,6 +55,27 @@ def test_fragments_are_computed_where_they_are_read(number: int, rows: int, colu
                  if any(op.name == "mma_dot" for op in block.ops)]
         assert any(names.count("async_copy") == 2 and names.count("barrier") == 1
                    and "shared_store" not in names for names in loops)
+
+
+@pytest.mark.parametrize("number", [3, 4, 8])
+@pytest.mark.parametrize("stages", [2, 3])
+def test_stages_stay_until_products_have_read_them(number: int, stages: int) -> None:
+    """Several warps share what threads compute and store: the other operand's fragments are read
+    behind the barrier that this takes, and copies to their stage wait for that."""
+    setting = Setting(PATH, (("WAY", str(number)), ("M", "128"), ("N", "128"), ("K", "320")))
+    options, sizes = setting.options(arch="sm_80")
+    tune = {"TM": 128, "TN": 128, "TK": 64, "num_stages": stages}
+    (problem,) = read_problems(setting.source, options, "tc", Diagnostics())
+    result = driver.compile(setting.source, with_defines(problem, replace(options, tune=tune)),
+                            ("manifest",))
+    simulated(result, problem, **sizes)
+    assert result.module is not None
+    loops = [[op.name for op in block.ops] for block in result.module.kernels[0].blocks
+             if {"mma_dot", "async_copy"} <= {op.name for op in block.ops}]
+    assert loops
+    for names in loops:
+        assert "shared_store" in names and names.count("barrier") == 2 + (number == 8)
+        assert names.index("barrier") < names.index("async_copy")
 
 
 @pytest.mark.parametrize("target, keys, tile", [

@@ -214,6 +214,7 @@ def _indices(frame: Frame, op: Op, index: Value, size: int) -> tuple[Any, Any]:
 
 
 def _dot(machine: Machine, frame: Frame, op: Op) -> None:
+    _read_late(machine, frame, op)
     found, masks, causes = [], [], []
     for i, operand in enumerate(op.operands):
         if isinstance(operand.type, Buffer):
@@ -228,6 +229,20 @@ def _dot(machine: Machine, frame: Frame, op: Op) -> None:
     mask = dot_undefined(op, masks)
     cause = next((c for c, m in zip(causes, masks, strict=True) if m is not None), None)
     frame.define(op.result, arrays.dot(op, *found), mask, cause)
+
+
+def _read_late(machine: Machine, frame: Frame, dot: Op) -> None:
+    """The loads of a dot's operands that it makes itself read what they read before."""
+    stack = [value.op for value in dot.operands]
+    while stack:
+        op = stack.pop()
+        if op is None or not op.attributes.keys() & {"late", "piecewise"}:
+            continue
+        if op.name == "shared_load":
+            machine.get(frame, dot, frame.read(op.operands[0]), holders(op.result),
+                        shape(op.result.type))
+        else:
+            stack += [value.op for value in op.operands]
 
 
 def _dot_readers(op: Op, i: int, buffer: Buffer) -> Threads:

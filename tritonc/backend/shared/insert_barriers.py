@@ -19,6 +19,9 @@ the same addresses, each used by one thread, in one iteration, stay in their thr
 moves through memory meets nothing of its own earlier iterations (`analysis.moving`); one of even
 elements meets none of odd ones; and scalars are stored by the first thread, in its own order.
 
+A load that is made by the operation which reads it (`late`, `piecewise`) reads there once more: a
+barrier between the two does not end it.
+
 What threads wrote becomes visible to the asynchronous proxy (wgmma, tensor copies and stores) by
 a `proxy_fence` of the threads that wrote and a barrier behind the fence.  A fence that another
 barrier would part from its stores moves before that barrier, which then serves both; where the
@@ -102,6 +105,7 @@ def _plan(kernel: Kernel, cfg: Cfg, found: _Uses, asked: set[Op]) -> _Plan:
         state = incoming[block]
         for op in block.ops:
             if op.pure and op not in asked:
+                state = state.union(found.deferred.get(op, ()))
                 continue
             plan.needs[op], plan.ended[op] = "", frozenset()
             if op.name in MEETS:
@@ -117,6 +121,7 @@ def _plan(kernel: Kernel, cfg: Cfg, found: _Uses, asked: set[Op]) -> _Plan:
             state = _flying(state, need) if need else state
             if new and op.name != "tensor_copy":  # whoever reads it waits at the ring
                 state = state.union(new)
+            state = state.union(found.deferred.get(op, ()))
         plan.leaving[block] = state
         for successor in block.successors:
             loop = loops.get(successor)
@@ -193,6 +198,7 @@ MEETS = ("barrier", "memory_barrier", "start_producer")  # where all threads mee
 CLOSES = {"async_commit": "copy", "wgmma": "wgmma", "tensor_store": "store"}
 WAITS = {"async_wait": "copy", "wgmma_wait": "wgmma", "store_wait": "store"}
 FLIES = {"async_copy": "copy", "wgmma": "wgmma", "tensor_store": "store"}
+DEFERRED = {"late", "piecewise"}  # attributes of loads
 ALONE = ("tensor_copy", "tensor_store")  # what the first thread does
 OLDEST = 9  # groups older than this are not told apart
 
@@ -266,7 +272,7 @@ class _Uses:
         used = Counter(op.operands[0] for op in kernel.ops()
                        if op.effects & {READ, WRITE} and op.operands)
         self.repeated = {pointer for pointer, count in used.items() if count > 1}
-        self.stores = uses(kernel)  # of the results of delayed loads
+        self.readers = uses(kernel)
         self.ring: dict[Op, Loop] = {}  # of a buffer: the innermost loop that uses its stages
         for block in cfg.order:
             inside = [loop for loop in cfg.loops if block in loop]
@@ -284,13 +290,29 @@ class _Uses:
         """Axis information, for the few kernels that ask."""
         return axis_info.analyze(self.kernel)
 
+    @cached_property
+    def deferred(self) -> dict[Op, list[Pending]]:
+        """The reads before an operation that are made, or end, when it needs them."""
+        found: dict[Op, list[Pending]] = {}
+        for load in self.kernel.ops():
+            if load.name not in ("load", "shared_load") or not load.attributes.keys() & DEFERRED:
+                continue
+            stack = [load]
+            while stack:
+                for reader in self.readers.get(stack.pop().result, ()):
+                    if "piecewise" in reader.attributes:
+                        stack.append(reader)
+                    else:
+                        found.setdefault(reader, []).extend(self.of(load))
+        return found
+
     def together(self, op: Op) -> list[Pending]:
         """The accesses of an operation; those of a delayed load's store come with the load."""
         if op.name == "shared_store" and _late(op.operands[1].op):
             return []
         if not _late(op):
             return self.of(op)
-        return [*self.of(op), *(access for store in self.stores[op.result]
+        return [*self.of(op), *(access for store in self.readers[op.result]
                                 for access in self.of(store))]
 
     def of(self, op: Op) -> list[Pending]:

@@ -284,7 +284,8 @@ class MatrixMachine(Machine):
             assert len(more) == (3 if in_registers else 4)
         else:
             assert len(more) == (0 if e == I8 else 2)
-        layout = accumulator_fragment(64, columns)
+        padded = 1 << (columns - 1).bit_length()  # the first registers have the first columns
+        layout = accumulator_fragment(64, padded)
         for first in np.nonzero(active)[0][::GROUP]:
             if in_registers:
                 words = [registers[int(n)] for n in re.findall(r"\d+", a)]
@@ -295,7 +296,8 @@ class MatrixMachine(Machine):
             word = self._one(b, registers, virtual, first)
             right = self._matrix(word, columns, depth, e, b_turned)
             product = left @ right.T if more[:1] != ["-1"] else -left @ right.T
-            for at, number in zip(places(layout), total, strict=True):
+            product = np.pad(product, ((0, 0), (0, padded - columns)))
+            for at, number in zip(places(layout), total, strict=padded == columns):
                 one = product.reshape(-1)[at]
                 if registers[number] is None:
                     kind = np.uint32 if e == I8 else np.float32

@@ -13,7 +13,7 @@ import dataclasses
 from collections.abc import Mapping
 from functools import cache, partial, wraps
 from operator import attrgetter
-from types import CodeType, FunctionType, MemberDescriptorType
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -66,41 +66,13 @@ else:
             shown = (f"{name}={value!r}" for name, value in self._asdict().items())
             return f"{type(self).__name__}({', '.join(shown)})"
 
-    @dataclasses.dataclass
-    class _Any:
-        """What each dataclass has alike."""
-
-        a: int
-
-    _KIND, _PARAMETERS = _Any.__dataclass_fields__["a"]._field_type, _Any.__dataclass_params__
-
-    def _with_fields(cls):
-        """A class with what the functions of `dataclasses` ask for."""
-        fields = {}
-        for base in cls.__mro__[:0:-1]:
-            fields |= vars(base).get("__dataclass_fields__", {})
-        for name, its_type in cls.__annotations__.items():
-            value = getattr(cls, name, dataclasses.MISSING)
-            made = value if isinstance(value, dataclasses.Field) else dataclasses.field(
-                default=dataclasses.MISSING if isinstance(value, MemberDescriptorType) else value)
-            made.name, made.type, made._field_type, made.kw_only = name, its_type, _KIND, False
-            if made.default is not dataclasses.MISSING:
-                setattr(cls, name, made.default)
-            elif made is value:
-                delattr(cls, name)
-            fields[name] = made
-        cls.__dataclass_fields__, cls.__dataclass_params__ = fields, _PARAMETERS
-        cls.__match_args__ = tuple(name for name, f in fields.items() if f.init)
-        return cls
-
     def dataclass(cls=None, /, *, eq=True, frozen=False, slots=False):
         """As `dataclasses.dataclass`."""
         if cls is None:
             return partial(dataclass, eq=eq, frozen=frozen, slots=slots)
         written = {name for name, value in vars(cls).items() if value is not None}
         cls.__doc__ = cls.__doc__ or cls.__name__  # else the signature of `__init__` is inspected
-        made = (dataclasses.dataclass(init=False, repr=False, eq=False, slots=True) if slots
-                else _with_fields)(cls)
+        made = dataclasses.dataclass(init=False, repr=False, eq=False, slots=slots)(cls)
         methods = {"__init__": _constructor(made), "__repr__": _repr}
         if eq:
             methods |= _comparison(made, frozen)

@@ -35,22 +35,32 @@ def join_exchanges(kernel: Kernel, context: Context) -> bool:
 
 
 def _join(block: Block) -> bool:
-    loads, changed = [op for op in block.ops if op.name == "shared_load" and _small(op)], False
-    for load in loads:
-        at = block.ops.index(load)
-        for store in block.ops[at:]:
-            if SYNC in store.effects:
-                break
-            if store.name == "shared_store":
-                end = block.ops.index(store) + 1
-                moved = [*needed(block.ops[at:end], store.inputs()), store]
-                own = store.operands[0].op  # nothing before it accesses the buffer
-                if not _small(store) or own not in moved or any(
-                        op.effects for op in moved if op not in (own, store)):
-                    break
-                block.ops[at:end] = [*moved, *(op for op in block.ops[at:end] if op not in moved)]
-                at, changed = at + len(moved), True
+    at, waits, changed = 0, False, False  # whether a load would be the first behind a store
+    while at < len(block.ops):
+        op = block.ops[at]
+        if op.name == "shared_load":
+            moved = _ready(block.ops[at:]) if waits and _small(op) else []
+            block.ops[at:] = [*moved, *(op for op in block.ops[at:] if op not in moved)]
+            at, waits, changed = at + len(moved), False, changed or bool(moved)
+        waits |= op.name == "shared_store"
+        at += 1
     return changed
+
+
+def _ready(ops: list[Op]) -> list[Op]:
+    """The stores that could stand before the first of the operations, with what they need."""
+    found: dict[Op, None] = {}
+    for end, store in enumerate(ops, 1):
+        if SYNC in store.effects:
+            break
+        if store.name == "shared_store":
+            moved = needed(ops[:end], store.inputs())
+            own = store.operands[0].op  # nothing before it accesses the buffer
+            if not _small(store) or own not in moved or any(op.effects for op in moved if op not in
+                                                            found and op is not own):
+                break
+            found |= dict.fromkeys([*moved, store])
+    return [op for op in ops if op in found]
 
 
 def _small(op: Op) -> bool:

@@ -336,6 +336,8 @@ ORDER: list[tuple[str, str, str]] = [
     ("compute_once", "lower_conversions", "it makes conversions"),
     ("tabulate_masks", "share_indices", "masks are words of bits"),
     ("share_indices", "lower_conversions", "it makes conversions"),
+    ("lower_conversions", "join_exchanges", "conversions have buffers"),
+    ("join_exchanges", "allocate_shared", "both buffers are in use at once"),
     ("lower_conversions", "select_matrix_loads", "conversions have buffers"),
     ("stage_dots", "select_matrix_loads", "it looks at loads of fragments from buffers"),
     ("lower_conversions", "allocate_shared", "conversions have buffers"),

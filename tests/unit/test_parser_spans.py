@@ -177,7 +177,7 @@ def test_dump_names_every_class() -> None:
         void f(int n __retune) {
             typedef int u; int v; ; { } if (a) b; for (;;) break; while (a) continue;
             do x++; while (a);
-            @m *?(k) p = *q + bitcast<int>((int)1) + 1.0 + 'c' + sizeof(int);
+            @m *?(k) p = *&q[1] + bitcast<int>((int)1) + 1.0 + 'c' + sizeof(int);
             c = a && b ? x[:, newaxis, +, ^1, i, 1:] : 0 ... -4; g("s"); return;
         }
     """))

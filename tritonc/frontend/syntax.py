@@ -438,6 +438,13 @@ class Subscript(Expression):
     entries: tuple[SubscriptEntry, ...]
 
 
+class AddressOf(Expression):
+    """`&base[index]`, which is `base + index` of a pointer."""
+
+    base: Expression
+    index: Index
+
+
 class Keep(Node):
     """`:`."""
 

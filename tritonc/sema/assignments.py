@@ -110,9 +110,10 @@ def _subscripted(context: Context, node: syntax.Subscript) -> Place | None:
     base = context.operand(node.base)
     if base.poisoned:
         return None
-    if not subscripts.is_memory(base, node):
+    (entry, *more) = node.entries
+    if more or not isinstance(entry, syntax.Index) or not subscripts.is_pointer(base):
         _refuse_part(context, node, base.type)
-    pointer = subscripts.indexed(context, base, node)
+    pointer = subscripts.indexed(context, base, entry, node.span)
     return None if pointer.poisoned else MemoryPlace(pointer, None, node, node.span)
 
 

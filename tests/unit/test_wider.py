@@ -81,7 +81,8 @@ kernel void taps(const half* x, const half* w, half* y, int P, int W, int C, int
     for (int c0 = 0; c0 < C; c0 += TK) {
       int c[TK] = c0 + 0 ... TK;
       bool there[TM] = p < P && p % W + tap >= 1 && p % W + tap <= W;
-      half a[TM, TK] = there[:, newaxis] && c < C ? x[(p / W * W + p % W + tap - 1)[:, newaxis] * C + c] : 0;
+      int at[TM] = p / W * W + p % W + tap - 1;
+      half a[TM, TK] = there[:, newaxis] && c < C ? x[at[:, newaxis] * C + c] : 0;
       half b[TK, TN] = (c < C)[:, newaxis] && n < N ? w[(tap * C + c)[:, newaxis] * N + n] : 0;
       acc = dot(a, b, acc);
     }

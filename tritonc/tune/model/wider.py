@@ -2,11 +2,11 @@
 
 A program converts each element of such an operand anew, so that what it costs falls with the extent
 of the other operand: by 256 x 128 half as many conversions as by 128 x 256.  So it is with rows
-whose places follow from quotients, as a convolution's pixels, which threads copy.  Where the programs
-along an axis compute each row by itself, one can take the rows of two: what the rows share, loops
-and the other operand, is the same.  That is so if the kernel lowered with another extent differs in
-extents alone, and no operation brings elements along that axis together.  Rows beyond the launch
-are those of no program; so each access must have a mask that ends them.
+whose places follow from quotients, as a convolution's pixels, which threads copy.  Where the
+programs along an axis compute each row by itself, one can take the rows of two: what the rows
+share, loops and the other operand, is the same.  That is so if the kernel lowered with another
+extent differs in extents alone, and no operation brings elements along that axis together.  Rows
+beyond the launch are those of no program; so each access must have a mask that ends them.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from tritonc.tune.model.features import features
 
 WIDEST = 256  # columns of an instruction
 _BELOW, _ABOVE = ("slt", "sle", "ult", "ule"), ("sgt", "sge", "ugt", "uge")
-_RISES = ("get_global_range", "splat", "constant", "broadcast", "reshape", "trans", "add", "sub", "mul",
-          "sdiv", "udiv", "sext", "zext")
+_RISES = ("get_global_range", "splat", "constant", "broadcast", "reshape", "trans", "add", "sub",
+          "mul", "sdiv", "udiv", "sext", "zext")
 _SPREADS = ("phi", "splat", "constant", "broadcast", "trans", "select", "psi", "cmpp")
 
 

@@ -27,7 +27,7 @@ ONLY: dict[str, tuple[str, ...]] = {
     "stage_dots": ("dot", "channel", "shared_store"), "pipeline": ("shared_store",),
     "carry_fragments": ("fma_dot",),
     **dict.fromkeys(("halve_products", "store_tensors", "advance_dots", "order_products",
-                     "spread_late", "overlap_sums", "take_turns"), ("wgmma",)),
+                     "spread_late", "overlap_sums", "take_turns", "defer_loads"), ("wgmma",)),
     "specialize_warps": ("start_producer",), "stagger_warpgroups": ("start_producer",),
     "swap_neighbours": ("take",), "lower_take": ("take",), "apply_assumptions": ("assume",),
     "improve_combiners": ("reduce_with", "scan_with"), "split_scans": ("scan", "scan_with"),

@@ -180,11 +180,24 @@ def _wanted_threads(kernel: Kernel) -> int:
     again = taps or overlapping_loads(kernel)
     bytes_ = FUNCTION_BYTES if by_function else ROW_BYTES if reduced or again else BYTES
     each = MOST_ELEMENTS if reduces_held(cfg, largest) else bytes_ // size
+    if not (held or again or _combines(kernel)) \
+            and any(_streams(block) for block in cfg.innermost):
+        each = min(each, PASS_ELEMENTS)
     each = min(MOST_ELEMENTS, each, max(1, HELD_WORDS // max(1, held)), room)
     # As warps are powers of two, of ten a thread would get sixteen.
     wanted = largest // (each if each < STEPS_ELEMENTS else 1 << each.bit_length() - 1)
-    scans = any(op.name == "scan_with" for op in kernel.ops())
+    scans = any(op.name in ("scan", "scan_with") for op in kernel.ops())
     return min(wanted, max(SCANNING, largest // MOST_ELEMENTS)) if scans else wanted
+
+
+def _combines(kernel: Kernel) -> bool:
+    return any(op.name in ("reduce", "reduce_with", "scan", "scan_with") for op in kernel.ops())
+
+
+def _streams(block: Block) -> bool:
+    """Whether a loop loads tiles and stores what it makes of them."""
+    names = {op.name for op in block.ops if op.operands and shape(op.operands[0].type)}
+    return {"load", "store"} <= names
 
 
 def _quotient(pointer: Value) -> bool:

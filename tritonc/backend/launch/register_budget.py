@@ -68,7 +68,7 @@ SHARES = (3 / 4, 1 / 2, 3 / 8, 1 / 4)
 # GELU 1.06 (0.92), doubled images 1.06 (0.93), pixels shuffled 1.1; a wave by 40 registers, whose
 # general body wants 85, 1.01 (0.52), by 64 1.02.  Not of larger blocks, which exchange tiles: odd
 # halves transposed took 1.5 times as long.
-STREAMS, STREAM_GENERAL = ((3 / 4, 1.15), (9 / 16, 1.2), (1 / 2, 1.2)), 1.35
+STREAMS, STREAM_GENERAL = ((3 / 4, 1.15), (9 / 16, 1.2), (1 / 2, 1.4)), 1.35
 
 
 def available(kernel: Kernel, context: Context, blocks: int | None = None,
@@ -188,7 +188,8 @@ def _in_order(op: Op) -> bool:
 def _stream_threads(kernel: Kernel, target: Target, loops: list[Loop], estimate: Estimate) -> int:
     """How many threads shall be resident that load once and end; 0 for any number."""
     if kernel.attributes["num_warps"] > WARPGROUP or any(
-            op.name in DOTS for op in kernel.ops()) or any(map(_loads_tiles, loops)):
+            op.name in DOTS for op in kernel.ops()) or any(
+            _loads_tiles(loop) and _holds_tiles(loop) for loop in loops):
         return 0
     needed, general = of_fast_body(estimate).registers, estimate.pressure().registers
     for share, slack in STREAMS:
@@ -226,6 +227,10 @@ def _has(loop: Loop, name: str, count: int) -> bool:
 
 def _loads_tiles(loop: Loop) -> bool:
     return any(op.name == "load" and isinstance(op.result.type, Tile) for op in loop.ops())
+
+
+def _holds_tiles(loop: Loop) -> bool:
+    return any(op.name == "phi" and isinstance(op.result.type, Tile) for op in loop.ops())
 
 
 def _in_flight(loop: Loop) -> float:

@@ -64,7 +64,8 @@ _ROW_THREADS = ((64, 6 << 10, 0), (128, 12 << 10, 0), (256, 24 << 10, 5), (256, 
 # are on their way than of 512 with 128, and the general body may spill.  H200, nine kernels: 1.04
 # to 1.4 times as fast, 0.99 at the least (layer norm; of 4095 columns 0.84).
 _WHOLE_ROWS, _FLOAT = ((128, 1, 0, 128), (256, 1, 0, 256), (512, 1, 0, 512), (1024, 2, 20, 1024),
-                       (2048, 2, 12, 2048), (4096, 4, 6, 4096), (8192, 8, 3, 8192)), 4
+                       (2048, 2, 12, 2048), (4096, 4, 6, 3584), (4096, 8, 4, 4096),
+                       (2048, 4, 0, 5632), (8192, 8, 3, 8192)), 4
 # Of two arrays, by 128 registers.  H200, gradients of layer norm and softmax: 1.0 to 1.5 times as
 # fast.
 _WHOLE_PAIRS = ((512, 1, 0, 512), (1024, 2, 0, 1024), (2048, 2, 8, 2048), (4096, 4, 4, 4096),

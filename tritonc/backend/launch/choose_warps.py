@@ -79,7 +79,7 @@ STEPS_ELEMENTS = 8  # and more warps have something to do
 FUNCTION = 48
 QUOTIENT = 10  # steps of one by a number that only the launch knows
 HALVES = 8  # that a program splits and joins: threads with many elements have both
-COMPUTED = 128  # elements of a thread, of a tile that is computed to be reduced: few live at once
+COMPUTED = 512  # elements of a thread, of a tile that is computed to be reduced: few live at once
 ASKING = 64  # elements of a thread, and threads at least, of programs that wait for others
 # Elements of a thread, of a tile of lines that meet: those are read for many.  Of more sums than
 # three fewer.  Forces and energies of 16384 points on an H200: 128 x 16 by 32 elements, which

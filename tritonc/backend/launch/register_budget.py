@@ -68,7 +68,7 @@ SHARES = (3 / 4, 1 / 2, 3 / 8, 1 / 4)
 # GELU 1.06 (0.92), doubled images 1.06 (0.93), pixels shuffled 1.1; a wave by 40 registers, whose
 # general body wants 85, 1.01 (0.52), by 64 1.02.  Not of larger blocks, which exchange tiles: odd
 # halves transposed took 1.5 times as long.
-STREAMS, STREAM_GENERAL = ((3 / 4, 1.15), (9 / 16, 1.2), (1 / 2, 1.4)), 1.35
+STREAMS = ((3 / 4, 1.15, 1.35), (9 / 16, 1.2, 1.35), (1 / 2, 1.4, 1.4))
 
 
 def available(kernel: Kernel, context: Context, blocks: int | None = None,
@@ -192,10 +192,10 @@ def _stream_threads(kernel: Kernel, target: Target, loops: list[Loop], estimate:
             _loads_tiles(loop) and _holds_tiles(loop) for loop in loops):
         return 0
     needed, general = of_fast_body(estimate).registers, estimate.pressure().registers
-    for share, slack in STREAMS:
+    for share, slack, rest in STREAMS:
         threads = round(share * target.threads_per_multiprocessor)
         registers = registers_of(threads, target)
-        if needed <= slack * registers and general <= STREAM_GENERAL * registers:
+        if needed <= slack * registers and general <= rest * registers:
             return threads
     return 0
 

@@ -232,7 +232,8 @@ def _row_cost(profile: Profile, form: str, target: Target, range_: Sequence[int]
             computed = _COMPUTED if form == "windows_of_bytes" else flat[0].bytes
             size = {"adds_tiles": _ADDED_BYTES, "adds_taps": _TAPS_BYTES,
                     "adds_many_rows": _MANY_ROWS_BYTES,
-                    "adds_far_taps": _FAR_TAPS_BYTES}.get(form, _FLAT_BYTES) / computed
+                    "adds_far_taps": _FAR_TAPS_BYTES}.get(form, _FLAT_BYTES) / (
+                        computed if form or len(flat) == 1 else max(computed, _COMPUTED))
             aspect = _MANY_ROWS_ASPECT if form == "adds_many_rows" else _FLAT_ASPECT
         # What is only written, in pieces of which memory has longer ones: one-hot rows of 1000
         # halves on an H200: 22 us by 16 x 64, 17 by 16 x 256.

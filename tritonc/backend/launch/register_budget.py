@@ -24,7 +24,7 @@ the rest by the tables of docs/performance.md.
 
 from __future__ import annotations
 
-from tritonc.analysis.registers.pressure import Estimate, Pressure, pressure
+from tritonc.analysis.registers.pressure import Estimate, Pressure, estimated, pressure
 from tritonc.analysis.row_loops import sums_columns
 from tritonc.backend.memory.versions.general import rare
 from tritonc.backend.pipeline.staged_loop import DOTS, held_elements
@@ -68,7 +68,7 @@ SHARES = (3 / 4, 1 / 2, 3 / 8, 1 / 4)
 # GELU 1.06 (0.92), doubled images 1.06 (0.93), pixels shuffled 1.1; a wave by 40 registers, whose
 # general body wants 85, 1.01 (0.52), by 64 1.02.  Not of larger blocks, which exchange tiles: odd
 # halves transposed took 1.5 times as long.
-STREAMS = ((3 / 4, 1.15, 1.35), (9 / 16, 1.2, 1.35), (1 / 2, 1.4, 1.4))
+STREAMS, STREAM_GENERAL = ((3 / 4, 1.15), (9 / 16, 1.2), (1 / 2, 1.2)), 1.35
 
 
 def available(kernel: Kernel, context: Context, blocks: int | None = None,
@@ -119,10 +119,10 @@ def resident_blocks(kernel: Kernel, target: Target, estimate: Estimate | None = 
     threads, loops = warps << LANE_BITS, Cfg(kernel).loops
     wanted = _product_blocks(kernel, target, loops, estimate) or (
         _row_threads if _has_rows(kernel) else _stream_threads)(
-            kernel, target, loops, estimate or Estimate(kernel)) // threads
+            kernel, target, loops, estimate or estimated(kernel)) // threads
     if wanted > 1 and warps == WARPGROUP and any(_has(loop, "wgmma", 2) for loop in loops):
         # Beside the products, what is loaded, too.
-        needed = (estimate or Estimate(kernel)).pressure().registers / OVER
+        needed = (estimate or estimated(kernel)).pressure().registers / OVER
         while wanted > 1 and needed > (now := registers_of(wanted * threads, target)) and (
                 registers_of((wanted - 1) * threads, target) > now):
             wanted -= 1
@@ -138,7 +138,7 @@ def _product_blocks(kernel: Kernel, target: Target, loops: list[Loop],
     warps: int = kernel.attributes["num_warps"]
     needs = []
     if on_cores := [loop for loop in loops if _has(loop, "fma_dot", 1)]:
-        estimate = estimate or Estimate(kernel)
+        estimate = estimate or estimated(kernel)
         needs = [estimate.pressure(loop.blocks).registers / SLACK for loop in on_cores]
     if warps == WARPGROUP:
         needs += [_in_flight(loop) for loop in loops if _has(loop, "wgmma", 2)]
@@ -188,14 +188,13 @@ def _in_order(op: Op) -> bool:
 def _stream_threads(kernel: Kernel, target: Target, loops: list[Loop], estimate: Estimate) -> int:
     """How many threads shall be resident that load once and end; 0 for any number."""
     if kernel.attributes["num_warps"] > WARPGROUP or any(
-            op.name in DOTS for op in kernel.ops()) or any(
-            _loads_tiles(loop) and _holds_tiles(loop) for loop in loops):
+            op.name in DOTS for op in kernel.ops()) or any(map(_loads_tiles, loops)):
         return 0
     needed, general = of_fast_body(estimate).registers, estimate.pressure().registers
-    for share, slack, rest in STREAMS:
+    for share, slack in STREAMS:
         threads = round(share * target.threads_per_multiprocessor)
         registers = registers_of(threads, target)
-        if needed <= slack * registers and general <= rest * registers:
+        if needed <= slack * registers and general <= STREAM_GENERAL * registers:
             return threads
     return 0
 
@@ -227,10 +226,6 @@ def _has(loop: Loop, name: str, count: int) -> bool:
 
 def _loads_tiles(loop: Loop) -> bool:
     return any(op.name == "load" and isinstance(op.result.type, Tile) for op in loop.ops())
-
-
-def _holds_tiles(loop: Loop) -> bool:
-    return any(op.name == "phi" and isinstance(op.result.type, Tile) for op in loop.ops())
 
 
 def _in_flight(loop: Loop) -> float:

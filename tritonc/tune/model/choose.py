@@ -29,8 +29,9 @@ from tritonc.backend.target.target import Target
 from tritonc.ir.core import Module
 from tritonc.records import NamedTuple
 from tritonc.source import CompileError
-from tritonc.tune.model.cost import SPILLS, cost
+from tritonc.tune.model.cost import cost
 from tritonc.tune.model.features import Profile, features
+from tritonc.tune.model.residency import SPILLS
 
 Binding = dict[str, int]
 Lower = Callable[[Mapping[str, int]], Module]  # raises CompileError where a binding is not legal

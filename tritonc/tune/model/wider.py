@@ -1,10 +1,12 @@
-"""Tiles twice as wide as the source lists, for products that convert an operand.
+"""Tiles that the source does not list, where programs of another extent compute the same.
 
-A program converts each element of such an operand anew, so that what it costs falls with the extent
-of the other operand: by 256 x 128 half as many conversions as by 128 x 256.  Where the programs
-along an axis compute each row by itself, one can take the rows of two: what the rows share, loops
-and the other operand, is the same.  That is so if the kernel lowered with another extent differs in
-extents alone, and no operation brings elements along that axis together.
+A program that converts an operand converts each element anew, so that what it costs falls with the
+extent of the other operand: by 256 x 128 half as many conversions as by 128 x 256.  Of other
+products, tiles between 128 and 256 columns fill rounds of a GPU's multiprocessors that those leave
+half empty.  Where the programs along an axis compute each row by itself, one can take the rows of
+two: what the rows share, loops and the other operand, is the same.  That is so if the kernel
+lowered with another extent differs in extents alone, and no operation brings elements along that
+axis together.
 """
 
 from __future__ import annotations
@@ -21,6 +23,9 @@ from tritonc.tune.model.choose import Lower, lowered, middle
 from tritonc.tune.model.features import features
 
 WIDEST = 256  # columns of an instruction
+# Columns of halves between those of the list, which TMA brings and stores.  H200, by 128 x 128, 192
+# and 256: 1536 in cube 20.1, 16.6 and 19.5 us, 3072 89, 86 and 101, 4096 x 4096 x 1024 53, 68, 51.
+BETWEEN = 192
 _SPREADS = ("phi", "splat", "constant", "broadcast", "trans", "select", "psi", "cmpp")
 
 
@@ -32,15 +37,20 @@ def wider(space: Mapping[str, Sequence[int]], lower: Lower, target: Target
     base = lowered(lower, middle(space))
     dots = [] if base is None or len(base.kernels) != 1 else [
         f for f in features(base.kernels[0]) if f.kind == "dot"]
-    if base is None or len(dots) != 1 or not (any(dots[0].raw) or dots[0].swapped):
+    if base is None or len(dots) != 1:
         return {}
-    axis = -3 if dots[0].raw[1] or dots[0].swapped else -2  # of the dot's extents
+    (dot,) = dots
+    converted = any(dot.raw) or dot.swapped
+    if not converted and (dot.scaled or dot.computed or dot.bytes != 2 or len(dot.extents) > 3):
+        return {}
+    axis = -3 if dot.raw[1] or dot.swapped else -2  # of the dot's extents
     found = {}
     for name, values in space.items():
-        more = 2 * max(values)
-        if 2 <= more <= WIDEST and (other := lowered(lower, {**middle(space), name: more})):
+        more = 2 * max(values) if converted else BETWEEN if WIDEST in values else 0
+        if 2 <= more <= WIDEST and more not in values and (
+                other := lowered(lower, {**middle(space), name: more})):
             (wide,) = (f for f in features(other.kernels[0]) if f.kind == "dot")
-            if wide.extents[axis] > dots[0].extents[axis] and by_themselves(
+            if wide.extents[axis] > dot.extents[axis] and by_themselves(
                     base.kernels[0], other.kernels[0]):
                 found[name] = (*values, more)
     return found

@@ -38,7 +38,7 @@ Lower = Callable[[Mapping[str, int]], Module]  # raises CompileError where a bin
 
 MAX_COMBINATIONS = 10_000  # compared by their extents
 MAX_VARIED = 1000  # compared one tunable after the other, where there are more
-MAX_LOWERED = 64  # lowered one by one, where extents cannot be predicted
+MAX_LOWERED = 96  # lowered one by one, where extents cannot be predicted
 
 
 def choose(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tritonc.analysis.values import is_uniform, slice_of
+from tritonc.analysis.values import slice_of
 from tritonc.backend.dots.fuse_logistic import logistic
 from tritonc.backend.dots.together import chained
 from tritonc.ir.cfg import Cfg
@@ -32,6 +32,7 @@ _HALF = frozenset("and or xor".split())  # two of them are one instruction
 _QUOTIENTS = frozenset("sdiv udiv srem urem fdiv".split())
 _LONGER = {"exp": 8.0, "log": 26.0, "log2": 24.0, "tanh": 5.0, "erf": 19.0, "sqrt": 16.0,
            "sin": 20.0, "cos": 20.0, "reduce": 2.0}
+_SHARED = ("constant", "splat", "broadcast")  # by many elements
 _QUOTIENT, _OWN_DIVISOR, _APPROXIMATE = 9.0, 28.0, 2.0
 
 
@@ -63,7 +64,9 @@ def _instructions(op: Op) -> float:
     if op.name in _HALF:
         return 0.5
     if op.name in _QUOTIENTS:
-        return _OWN_DIVISOR if op.name == "fdiv" and not is_uniform(op.operands[1]) else _QUOTIENT
+        divisor = op.operands[1].op
+        return _OWN_DIVISOR if op.name == "fdiv" and (
+            divisor is None or divisor.name not in _SHARED) else _QUOTIENT
     if element(op.results[0].type) == I64:  # of a product the half of a pair of registers
         return {"mul": 2.0, "lshr": 0.0}.get(op.name, 1.0)
     return _LONGER.get(op.name, 1.0)

@@ -396,8 +396,9 @@ def delivered(dot: Feature) -> float:
 
 
 def held_extents(dot: Feature) -> tuple[int, ...]:
-    """The extents of a dot's tiles in registers and shared memory."""
-    return dot.extents if dot.beside else padded(dot.extents)
+    """The extents of a dot's tiles in registers and shared memory; those of joined dots, and of
+    several steps of one, are sums."""
+    return dot.extents if dot.beside else (*padded(dot.extents[:-1]), dot.extents[-1])
 
 
 def stage_bytes(dot: Feature) -> int:

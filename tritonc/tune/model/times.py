@@ -18,7 +18,6 @@ and send each other their sums.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import prod, sqrt
 from weakref import WeakKeyDictionary
 
@@ -65,8 +64,7 @@ from tritonc.variants.choice import MOST_BLOCKS, MOST_CYCLES, Cost
 loops_to_share = Later("tritonc.backend.launch.split_loops", "loops_to_share")
 _LATENCY = 950  # of a load from memory, with the barrier after it
 _ONCE = 3600  # of a launch
-# Of a block, before and after its steps; on wgmma follows from what it brings first and stores.
-_START = {"mma": 1500, "cores": 2500}
+_START = {"wgmma": 1500, "mma": 1500, "cores": 2500}  # of a block, before and after its steps
 _EDGE = {"wgmma": 0, "mma": 500, "cores": 800}  # of a step, where masks are in the way
 _LEAST = 16  # rows of mma, whose masks are the same in all steps (`wanted_facts`)
 # Of a row of a box that lies beyond the tensor, and takes TMA longer than one of it (8.7, of 112 of
@@ -82,12 +80,18 @@ _ALONE = 53.0  # and one block; or blocks of one warpgroup that computes which r
 _TOGETHER = 37.0  # and warpgroups that do so together, and wait for each other;
 _SHORT_BOXES = 1 / 8  # a power: 64 x 512 x 512 x 512 by 128 x 128 x 32 37.3 us, by x 64 34.3;
 _LOADED = 80.0  # by loads into registers, beside their latency
-_STORED, _RESULT = 16.0, 2  # of results, at the rate of memory; of each at least
 # Multiply-adds in a cycle of a multiprocessor.
 _RATES = {"wgmma": 1540.0, "mma": 900.0, "cores": 128.0}  # the first two of 16-bit numbers
 _DOUBLES = 95.0  # whose peak is 128: 2048 in cube by 64 x 64 to 128 x 128 85 to 95
 _NARROW = 1.1  # of wgmma of 64 columns
+# Of large tiles of short rows, or of three stages: 2304 x 2304 x 4608 by 128 x 128 x 64 76 us, by
+# 128 x 128 x 128 79.
+_FEW = 1.03
 _CORES = 1.18  # cycles of CUDA cores for what could be one, of a product that fills its warps
+# Of a step of a block alone whose warps compute with each product before the next one: 64 x 64, 64
+# x 128, 128 x 64 and 128 x 32 of 64 results a thread by 32, each with an exponential, take 8400 to
+# 8700 cycles.
+_IN_TURN = 1.8
 _SLICED = 0.2  # more where warps share the inner axis, or loads go out late
 _STEP = 60.0  # multiply-adds of a thread that a step costs it
 _BESIDE = 0.34  # of the products that are computed while nothing is loaded, by CUDA cores
@@ -190,6 +194,8 @@ def formula(profile: Profile, depths: tuple[int, ...], target: Target, alone: bo
         wait = beside + wait * (_HIDDEN if beside > wait else 1)
     else:
         busy, wait = busy + beside - inside, wait + beside
+    if widest.kind == "cores" and found[0].scaled:
+        wait = max(wait, _IN_TURN * busy * _RATES["cores"] / widest.threads)
     if widest.kind == "mma" and found[0].bytes > WORD:
         busy += _SHOWS / blocks * stage_bytes(found[0]) / _PORT
     if len(found) > 1:
@@ -208,21 +214,12 @@ def formula(profile: Profile, depths: tuple[int, ...], target: Target, alone: bo
     single = 0.0 if widest.kind == "cores" else _SINGLE * sum(
         prod(dot.extents) // m + prod(dot.extents) // n for dot in found
         for m, n in (dot.extents[-3:-1],))
-    if widest.kind == "wgmma":
-        start = _behind(profile, found, widest, blocks) + (0 if widest.persistent else _LATENCY)
-    else:
-        start = _START[widest.kind]
+    start = _START[widest.kind]
+    if widest.kind == "wgmma" and len(found) == 1:
+        start += round(sum(cycles(prod(f.extents), f.bytes, _consumers(widest), blocks)
+                           for f in profile if f.kind == "behind"))
     return Cost(target.multiprocessors, blocks, _UNIT * once, _UNIT * start, _cycles(busy),
                 _cycles(wait), _cycles(edge), depths, slow=_cycles(single))
-
-
-def _behind(profile: Profile, found: Sequence[Feature], one: Use, blocks: int) -> int:
-    """Cycles of a block behind its steps, in which results are computed and leave.  A persistent
-    one's next operands come meanwhile."""
-    stored = max(prod(dot.extents[:-1]) * max(_RESULT, dot.bytes) for dot in found) / _STORED
-    computed = sum(cycles(prod(f.extents), f.bytes, _consumers(one), blocks)
-                   for f in profile if f.kind == "behind") if len(found) == 1 else 0.0
-    return round(stored + computed)
 
 
 def priced(profile: Profile, depths: tuple[int, ...], target: Target, blocks: int,
@@ -237,7 +234,9 @@ def priced(profile: Profile, depths: tuple[int, ...], target: Target, blocks: in
     dots = [feature for feature in profile if feature.kind == "dot"]
     if len(dots) != 1 or not depths:
         return None
-    sums = max(4, dots[0].bytes) * prod(held_extents(dots[0])[:-1])
+    if held_extents(dots[0]) != dots[0].extents:
+        return None  # 700 x 2000 x 5000 by 128 x 192 in clusters of two 43.6 us, 128 x 256 33.8
+    sums = max(4, dots[0].bytes) * prod(dots[0].extents[:-1])
     if in_memory:
         at_once, beside = cost.processors // blocks, 0
         more = _TICKET + sums * blocks / _GATHERED
@@ -381,7 +380,7 @@ def use(dot: Feature, target: Target, work: float = 0) -> Use:
                    slow="wgmma" in target.features and dot.element == str(TF32))
     threads = results // ACCUMULATORS
     slices = 1
-    if threads < FEW * 32:
+    if threads < FEW * 32 and not dot.scaled:  # `split_dots` takes sums alone
         warps = max(1, results // (ACCUMULATORS * 32))
         slices = _slices(WARPS // warps, k // 4, results)
         threads = 32 * warps * slices
@@ -425,7 +424,8 @@ def _busy(dot: Feature, one: Use, beside: float = 0) -> float:
     rate = _ALONE if one.gathers else _PORT if not one.persistent else (
         _TOGETHER if dot.computed else _BOXES)
     brought = _brought(dot, one) / rate * (1 if one.persistent else _short(dot))
-    found = max(computed, brought) + _DISTURBED * min(computed, brought)
+    few = _FEW if one.persistent and (one.ahead < 2 or _short(dot) > 1) else 1.0
+    found = few * (max(computed, brought) + _DISTURBED * min(computed, brought))
     turned = _turned(dot, one)
     return (found + turned) * (_SERIAL if turned and not one.persistent else 1)
 

@@ -92,7 +92,8 @@ def _solve(kernel: Kernel) -> Infos:
 
 
 def _has_info(t: Type) -> bool:
-    return is_pointer(t) or element(t).is_int
+    e = element(t)
+    return e.is_int or e.__class__ is Pointer
 
 
 def known(infos: Infos, value: Value) -> AxisInfo:
@@ -113,6 +114,12 @@ def known(infos: Infos, value: Value) -> AxisInfo:
 
 
 def _transfer(op: Op, result: Value, infos: Infos, signs: Signs) -> AxisInfo | None:
+    if op.name in RULES:
+        operands = [infos.get(v) for v in op.operands]
+        if None in operands and any(i is None and _has_info(v.type)
+                                    for i, v in zip(operands, op.operands, strict=True)):
+            return None  # not reached yet
+        return information(op, result.type, operands, signs)
     if op.name == "phi":
         known = [infos[v] for v in op.operands if v in infos]
         if not known:
@@ -121,22 +128,19 @@ def _transfer(op: Op, result: Value, infos: Infos, signs: Signs) -> AxisInfo | N
         for other in known[1:]:
             info = meet(info, other)
         return info
-    if op.name in ("load", "atomic_rmw", "atomic_cas"):
-        return _load(op, result, infos)
-    if op.name not in RULES and op.name != "constant":
-        return unknown(result.type)
-    operands = [infos.get(v) for v in op.operands]
-    if None in operands and any(i is None and _has_info(v.type)
-                                for i, v in zip(operands, op.operands, strict=True)):
-        return None  # not reached yet
-    return information(op, result.type, operands, signs)
+    if op.name == "constant":
+        value = op.attributes["value"]
+        return uniform(result.type, low_bit(int(value)), int(value)) if isinstance(
+            value, int) else unknown(result.type)
+    return _load(op, result, infos)
 
 
 def _load(op: Op, result: Value, infos: Infos) -> AxisInfo:
-    """A load through equal pointers under equal guards gives equal values."""
-    pointer = infos.get(op.operands[0])
+    """A load through equal pointers under equal guards gives equal values; nothing is known of what
+    others give."""
+    pointer = infos.get(op.operands[0]) if op.name == "load" else None
     guard = infos.get(op.guard) if op.guard is not None else None
-    if pointer is None or op.name != "load":
+    if pointer is None:
         return unknown(result.type)
     constancy = pointer.constancy
     if guard is not None:

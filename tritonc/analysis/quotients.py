@@ -1,10 +1,10 @@
 """Accesses that follow from quotients of what a program computes.
 
 The rows of an implicit product, a convolution's pixels, are numbered through: image, row and column
-are quotients and remainders of the number of a row of the result.  Where a tile has an axis for each
-and a product all of them in one, it is the same.  Such a tile is no box in memory, or its mask is
-none; threads copy it, and find out in each step where from.  A remainder alone only
-keeps rows inside a matrix, and vanishes where the tile is full.
+are quotients and remainders of the number of a row of the result; or a tile has an axis for each,
+and the product one for all.  Such a tile is no box in memory, or its mask is none; threads copy it,
+and find out in each step where from.  A remainder alone only keeps rows inside a matrix, and
+vanishes where the tile is full.
 """
 
 from __future__ import annotations

@@ -7,10 +7,9 @@ Before:  %a = addptr ..                          After:  %b = reshape %rows : i3
 
 A program that computes a patch of an image has rows and columns of pixels, and a product of all of
 them.  Copies that run ahead of a product bring a tile as the product reads it; so the reshape goes
-from what was loaded to the addresses and masks, up to where rows and columns come together.  A store
-of a reshaped result is made one of the result.
+from what was loaded to the addresses and masks, up to where rows and columns have come together:
+what else is added is added to merged axes.  A store of a reshaped result becomes one of the result.
 
-What adds up axes that are merged and others is computed for the merged ones; the rest is as it was.
 Before dce, which removes what was replaced, and licm, which takes out of loops what they do not
 change.
 """
@@ -18,45 +17,26 @@ change.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 
 from tritonc.analysis.values import defined_by, is_zero, origin
 from tritonc.ir.context import Context
-from tritonc.ir.core import Block, Kernel, Op, Value, uses
-from tritonc.ir.types import Tile, shape
+from tritonc.ir.core import Kernel, Op, Value, uses
+from tritonc.ir.types import Tile, merged_axes, shape
 
 Groups = tuple[tuple[int, ...], ...]  # for each new axis, the axes that it is made of
 
 
 def merge_axes(kernel: Kernel, context: Context) -> bool:
     """Move reshapes in front of loads of products' operands and behind stores of results."""
-    merger = Merger(kernel)
-    found = [(block, op) for block in kernel.blocks for op in block.ops]
-    changed = False
-    for block, op in found:
+    ops = list(kernel.ops())
+    merger, changed = Merger(kernel), False
+    for op in ops if any(op.name == "dot" for op in ops) else ():
         if op.name == "reshape":
-            changed |= merger.operand(block, op)
+            changed |= merger.operand(op)
         elif op.name == "store":
-            changed |= merger.stored(block, op)
+            changed |= merger.stored(op)
     return changed
-
-
-def groups_of(old: tuple[int, ...], new: tuple[int, ...]) -> Groups | None:
-    """The axes that are merged; None where the shapes differ otherwise, or not at all.
-
-    >>> groups_of((8, 16, 64), (128, 64)), groups_of((128, 64), (8, 16, 64))
-    (((0, 1), (2,)), None)
-    """
-    found: list[tuple[int, ...]] = []
-    at = 0
-    for extent in new:
-        start, size = at, 1
-        while at < len(old) and (at == start or size < extent):
-            size *= old[at]
-            at += 1
-        if size != extent:
-            return None
-        found.append(tuple(range(start, at)))
-    return tuple(found) if at == len(old) > len(new) else None
 
 
 class Merger:
@@ -67,9 +47,9 @@ class Merger:
         self.block_of = {op: block for block in kernel.blocks for op in block.ops}
         self.known: dict[tuple[Op, Value, tuple[int, ...]], Value] = {}
 
-    def operand(self, block: Block, op: Op) -> bool:
+    def operand(self, op: Op) -> bool:
         """Load what a product reads as it reads it."""
-        groups = groups_of(shape(op.operands[0].type), shape(op.result.type))
+        groups = merged_axes(shape(op.operands[0].type), shape(op.result.type))
         if groups is None or not self._loaded(op.operands[0]) or not all(
                 reader.name == "dot" for reader in self._behind(op)):
             return False
@@ -93,16 +73,16 @@ class Merger:
             return len(data) == 1 and self._loaded(data[0])
         return op.name == "load" and not op.attributes.get("volatile")
 
-    def stored(self, block: Block, op: Op) -> bool:
+    def stored(self, op: Op) -> bool:
         """Store a result that was reshaped for it as it was."""
         stack, groups = [op.operands[1]], None
         while stack:
             made = stack.pop().op
             if made is not None and made.name == "reshape":
-                groups = groups or groups_of(
+                groups = groups or merged_axes(
                     shape(op.operands[1].type), shape(made.operands[0].type))
             elif made is not None and made.info.elementwise and made.pure:
-                stack += [v for v in made.operands if shape(v.type) == shape(made.result.type)]
+                stack += [v for v in made.operands if shape(v.type) == shape(op.operands[1].type)]
         if groups is None:
             return False
         op.operands = [self.moved(v, groups, op) for v in op.operands]
@@ -116,21 +96,11 @@ class Merger:
         t, op = value.type, value.op
         if not isinstance(t, Tile):
             return value
-        merged = self._shape(t.shape, groups)
+        merged = tuple(prod(t.shape[axis] for axis in group) for group in groups)
         key = at, value, merged
         if key not in self.known:
             self.known[key] = self._moved(value, op, t, groups, merged, at)
         return self.known[key]
-
-    @staticmethod
-    def _shape(extents: tuple[int, ...], groups: Groups) -> tuple[int, ...]:
-        found = []
-        for group in groups:
-            size = 1
-            for axis in group:
-                size *= extents[axis]
-            found.append(size)
-        return tuple(found)
 
     def _moved(self, value: Value, op: Op | None, t: Tile, groups: Groups,
                merged: tuple[int, ...], at: Op) -> Value:

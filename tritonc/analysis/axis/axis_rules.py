@@ -20,7 +20,7 @@ from tritonc.analysis.axis.axis_lattice import (
 from tritonc.analysis.signs import Signs
 from tritonc.ir.core import Op
 from tritonc.ir.numeric import numbers
-from tritonc.ir.types import Element, Pointer, Type, element, make, merged_axes, same_axes, shape
+from tritonc.ir.types import Element, Pointer, Type, element, make, same_axes, shape
 from tritonc.records import NamedTuple
 
 
@@ -248,17 +248,13 @@ def _broadcast(op: Site, a: AxisInfo) -> AxisInfo:
 
 
 def _reshape(op: Site, a: AxisInfo) -> AxisInfo:
-    """Axes of extent 1 inserted or removed, or neighbours merged, whose runs are those of the last;
-    anything else is not looked into."""
+    """Axes of extent 1 inserted or removed; anything else is not looked into."""
     before, after = shape(op.source) or (1,), shape(op.type) or (1,)
-    places, groups = same_axes(before, after), merged_axes(before, after)
+    places = same_axes(before, after)
     if places is None:
         extents = extents_of(op.source)
-        if all(k == e for k, e in zip(a.constancy, extents, strict=True)):
-            return uniform(op.type, a.every, a.value)
-        if groups is None:
-            return unknown(op.type, a.every)
-        places = [max((d for d in group if before[d] > 1), default=None) for group in groups]
+        same = all(k == e for k, e in zip(a.constancy, extents, strict=True))
+        return uniform(op.type, a.every, a.value) if same else unknown(op.type, a.every)
     entries = [(1, a.every, 1) if d is None else (a.contiguity[d], a.divisibility[d],
                                                   a.constancy[d]) for d in places]
     contiguity, divisibility, constancy = zip(*entries, strict=True)

@@ -27,7 +27,7 @@ ONLY: dict[str, tuple[str, ...]] = {
     "stage_dots": ("dot", "channel", "shared_store"), "pipeline": ("shared_store",),
     "carry_fragments": ("fma_dot",),
     **dict.fromkeys(("halve_products", "store_tensors", "advance_dots", "order_products",
-                     "spread_late", "overlap_sums", "take_turns"), ("wgmma",)),
+                     "spread_late", "overlap_sums", "take_turns", "defer_loads"), ("wgmma",)),
     "specialize_warps": ("start_producer",), "stagger_warpgroups": ("start_producer",),
     "swap_neighbours": ("take",), "lower_take": ("take",), "apply_assumptions": ("assume",),
     "improve_combiners": ("reduce_with", "scan_with"), "split_scans": ("scan", "scan_with"),
@@ -38,7 +38,7 @@ ONLY: dict[str, tuple[str, ...]] = {
     "fuse_exponents": ("exp", "exp2"), "select_ranks": ("smin", "smax", "umin", "umax"),
     "split_quotients": ("sdiv", "udiv", "srem", "urem"), "count_quotients": ("sdiv",),
     **dict.fromkeys(("fetch_late", "widen_loops", "single_trips", "strength_reduce"), ("phi",)),
-    "select_matrix_loads": ("shared_load", "shared_store"),
+    **dict.fromkeys(("select_matrix_loads", "join_exchanges"), ("shared_load", "shared_store")),
 }
 
 
@@ -209,6 +209,8 @@ BACKEND: list[Pass] = [
          "atomic through shared memory.", 2),
     _row("backend.memory.lower_atomics", "Before allocate_shared: it makes buffers.", 0),
     _row("backend.layout.select_matrix_loads", "Tiles and buffers have their final layouts."),
+    _row("backend.shared.join_exchanges", "Exchanges have buffers, and barriers are not there yet.",
+         2),
     # --- accesses of global memory; registers ---
     _row("backend.memory.cache_loads", "No later pass makes loads from global memory."),
     _row("backend.memory.vectorize", "Guards have their final form.", 0),
@@ -337,6 +339,8 @@ ORDER: list[tuple[str, str, str]] = [
     ("compute_once", "lower_conversions", "it makes conversions"),
     ("tabulate_masks", "share_indices", "masks are words of bits"),
     ("share_indices", "lower_conversions", "it makes conversions"),
+    ("lower_conversions", "join_exchanges", "conversions have buffers"),
+    ("join_exchanges", "allocate_shared", "both buffers are in use at once"),
     ("lower_conversions", "select_matrix_loads", "conversions have buffers"),
     ("stage_dots", "select_matrix_loads", "it looks at loads of fragments from buffers"),
     ("lower_conversions", "allocate_shared", "conversions have buffers"),

@@ -36,10 +36,11 @@ def select_dots(kernel: Kernel, context: Context) -> bool:
     if not dots:
         return False
     target: Target = context.target
-    infos = axis_info.analyze(kernel)
     warps = context.meta.get("num_warps", kernel.attributes.get("num_warps", MOST_BATCH))
-    wide = bool(context.meta.get("wgmma", 1)) and warps % 4 == 0
-    if wide and WGMMA in target.features:
+    wide = WGMMA in target.features and bool(context.meta.get("wgmma", 1)) and warps % 4 == 0
+    batches = any(len(shape(op.result.type)) == 3 for op in dots)
+    infos = axis_info.analyze(kernel) if wide or batches else {}  # nothing else asks
+    if wide:
         for op in dots:
             if _as_halves(kernel, op, target, infos):
                 context.remark("select_dots", "this float8 product is computed in half precision: "

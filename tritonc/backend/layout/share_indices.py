@@ -54,14 +54,16 @@ def share_indices(kernel: Kernel, context: Context) -> bool:
              if any(op.name in DOTS for op in block.ops)}
     if not loops:
         return False
-    infos, changed, known = axis_info.analyze(kernel), False, _Known.of(kernel)
     general = set(general_blocks(cfg))
     short = {loop.preheader for loop in loops if iterations(loop, SHORT) is not None}
-    for block in kernel.blocks:
-        if block not in general | short and cfg.innermost.get(block) not in loops:
-            continue
+    indices = {block: [op for op in block.ops if _is_index(op)] for block in kernel.blocks
+               if block in general | short or cfg.innermost.get(block) in loops}
+    if not any(indices.values()):
+        return False
+    infos, changed, known = axis_info.analyze(kernel), False, _Known.of(kernel)
+    for block, ops in indices.items():
         groups: dict[Places, _Group] = {}
-        for op in block.ops:
+        for op in ops:
             if _takes_time(op, infos):
                 layout = layout_of(op.result)
                 key = layout.register, layout.lane, layout.warp
@@ -76,16 +78,19 @@ def share_indices(kernel: Kernel, context: Context) -> bool:
     return changed
 
 
-def _takes_time(op: Op, infos: axis_info.Infos) -> bool:
-    """Whether an operation on indices may be part of a slice that lanes share."""
+def _is_index(op: Op) -> bool:
+    """Whether an operation is one on indices of which lanes have copies."""
     t = op.results[0].type if len(op.results) == 1 else None
-    if not isinstance(t, Tile) or t.layout is None or op.guard is not None \
-            or not (op.info.elementwise or op.name == "reshape") or not is_int(t) \
-            or scalar(t).bits not in (1, 32) or elements(t.layout) < FEWEST \
-            or spread(t.layout) == t.layout or is_index(op.result):
-        return False
+    return isinstance(t, Tile) and t.layout is not None and op.guard is None \
+        and (op.info.elementwise or op.name == "reshape") and is_int(t) \
+        and scalar(t).bits in (1, 32) and elements(t.layout) >= FEWEST \
+        and spread(t.layout) != t.layout and not is_index(op.result)
+
+
+def _takes_time(op: Op, infos: axis_info.Infos) -> bool:
+    """Whether it may be part of a slice that lanes share: no two neighbours are alike."""
     info = infos.get(op.result)
-    return 1 not in t.layout.register or (
+    return 1 not in layout_of(op.result).register or (
         info is not None and max(*info.contiguity, *info.constancy) == 1)
 
 

@@ -87,8 +87,9 @@ _NARROW = 1.1  # of wgmma of 64 columns
 # 128 x 128 x 128 79.
 _FEW = 1.03
 _CORES = 1.18  # cycles of CUDA cores for what could be one, of a product that fills its warps
-# Of a step of a block alone whose warps compute with each product before the next one: 64 x 64, 64 x
-# 128, 128 x 64, 128 x 32 of 64 results a thread by 32, each with an exponential, 8400 to 8700 cycles.
+# Of a step of a block alone whose warps compute with each product before the next one: 64 x 64, 64
+# x 128, 128 x 64 and 128 x 32 of 64 results a thread by 32, each with an exponential, take 8400 to
+# 8700 cycles.
 _IN_TURN = 1.8
 _SLICED = 0.2  # more where warps share the inner axis, or loads go out late
 _STEP = 60.0  # multiply-adds of a thread that a step costs it

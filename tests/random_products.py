@@ -117,6 +117,80 @@ kernel void product(const {kind}* a, const {kind}* b, const float* bias, {out}* 
     return Product(text, forced, rng.choice(("sm_90a", rng.choice([*TARGETS]))))
 
 
+def patch(seed: int) -> Product:
+    """A product whose rows, or whose inner axis, are several axes of what is loaded and stored."""
+    rng = random.Random(f"patch {seed}")
+    th, tw, tn = rng.choice((1, 2, 4, 8)), rng.choice((8, 16, 32)), rng.choice((16, 32, 64, 128))
+    ts, tc = rng.choice(((1, 16), (1, 32), (1, 64), (2, 16), (4, 8), (2, 32), (3, 16)))
+    step = rng.choice((1, 2, 8, 16))
+    h, w = rng.randrange(1, 3 * th + 1), rng.randrange(1, 3 * tw)
+    n, c = (max(step, rng.randrange(1, 3 * t) // step * step) for t in (tn, tc))
+    clamped, turned = rng.random() < 0.4, rng.random() < 0.3
+    r, q = rng.randrange(-1, 2), rng.randrange(-1, 2)
+    rows, columns = ("clamp(i + dr, 0, H - 1)", "clamp(j + dq, 0, W - 1)") if clamped else (
+        "i + dr", "j + dq")
+    inside = "(i < H)[:, newaxis] && j < W" if clamped else rng.choice((
+        "(y >= 0 && y < H)[:, newaxis] && x >= 0 && x < W",
+        "(i < H && y >= 0 && y < H)[:, newaxis] && (j < W && x >= 0 && x < W)"))
+    add = rng.choice(("", "", " + p[to[:, :, newaxis] * N + n]"))
+    stored = rng.random() < 0.7
+    shaped = "reshape(acc, TH, TW, TN)" if stored else "acc"
+    place = "to[:, :, newaxis] * N + n" if stored else "reshape(to, TH * TW, 1) * N + n"
+    there = "(i < H)[:, newaxis] && j < W"
+    there = f"({there})[:, :, newaxis] && n < N" if stored else (
+        f"reshape({there}, TH * TW, 1) && n < N")
+    add = add if stored else ""
+    weights = "n[:, newaxis] * (S * C) + sc" if turned else "sc[:, newaxis] * N + n"
+    text = f"""\
+//! size: H = {h}, W = {w}, N = {n}, C = {c}, S = {ts}
+//! range: H, W, N
+//! arg: a = randn(H, W, S, C)
+//! arg: b = randn({'N, S * C' if turned else 'S * C, N'})
+//! arg: p = randn(H, W, N)
+//! arg: c = zeros(H, W, N)
+//! arg: H = H
+//! arg: W = W
+//! arg: N = N
+//! arg: C = C
+//! let: i = np.arange(H) + {r}
+//! let: j = np.arange(W) + {q}
+//! let: t = a[np.clip(i, 0, H - 1)][:, np.clip(j, 0, W - 1)]
+//! let: here = ((i >= 0) & (i < H))[:, None] & (j >= 0) & (j < W)
+//! let: u = t if {clamped} else np.where(here[:, :, None, None], t, 0)
+//! expect: c = u.reshape(H, W, S * C) @ {'b.T' if turned else 'b'}{' + p' if add else ''}
+//! tolerance: 0.05
+#define TH {th}
+#define TW {tw}
+#define TN {tn}
+#define S {ts}
+#define TC {tc}
+kernel void product(const half* a, const half* b, const half* p, {rng.choice(('half', 'float'))}* c,
+                    int H, int W, int N, int C) {{
+  int i[TH] = get_global_range(0), j[TW] = get_global_range(1), n[TN] = get_global_range(2);
+  int dr = {r}, dq = {q}, s[S] = 0 ... S;
+  int y[TH] = {rows}, x[TW] = {columns};
+  float acc[TH * TW, TN] = 0;
+  for (int c0 = 0; c0 < C; c0 += TC) {{
+    int k[TC] = c0 + 0 ... TC;
+    bool in[TH, TW] = {inside};
+    int at[TH, TW] = (y * W)[:, newaxis] + x;
+    half ta[TH, TW, S, TC] = in[:, :, newaxis, newaxis] && k < C
+        ? a[(at[:, :, newaxis] * S + s)[:, :, :, newaxis] * C + k] : 0;
+    int sc[S * TC] = reshape(s[:, newaxis] * C + k, S * TC);
+    bool tail[S * TC] = reshape(s[:, newaxis] * 0 + k < C, S * TC);
+    {'half tb[TN, S * TC] = (n < N)[:, newaxis] && tail' if turned else
+     'half tb[S * TC, TN] = tail[:, newaxis] && n < N'} ? b[{weights}] : 0;
+    acc = dot(reshape(ta, TH * TW, S * TC), {'trans(tb)' if turned else 'tb'}, acc);
+  }}
+  int to[TH, TW] = (i * W)[:, newaxis] + j;
+  @({there}) c[{place}] = {shaped}{add};
+}}
+"""
+    forced = tuple((name, rng.choice(values)) for name, values in _FORCED.items()
+                   if rng.random() < 0.3)
+    return Product(text, forced, rng.choice(("sm_90a", rng.choice([*TARGETS]))))
+
+
 def _epilogue(rng: random.Random) -> tuple[str, str]:
     return rng.choice((
         ("", "s"), ("", "s"), ("acc = max(acc, 0);", "np.maximum(s, 0)"),

@@ -19,7 +19,7 @@ from tritonc.pass_manager import Pass
 # Passes that leave a kernel as it is unless it has one of these operations; they are not imported.
 ONLY: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("select_dots", "split_dots", "raw_operands", "safe_divisors", "merge_tails",
-                     "jam_loops", "coalesce_loops", "separate_axes"), ("dot",)),
+                     "jam_loops", "coalesce_loops", "separate_axes", "merge_axes"), ("dot",)),
     **dict.fromkeys(("tabulate_masks", "join_bounds"), ("fma_dot", "mma_dot", "wgmma")),
     "compute_pieces": ("load",),
     **dict.fromkeys(("drop_selections", "skip_masks"), ("select",)),
@@ -27,7 +27,7 @@ ONLY: dict[str, tuple[str, ...]] = {
     "stage_dots": ("dot", "channel", "shared_store"), "pipeline": ("shared_store",),
     "carry_fragments": ("fma_dot",),
     **dict.fromkeys(("halve_products", "store_tensors", "advance_dots", "order_products",
-                     "spread_late", "overlap_sums", "take_turns"), ("wgmma",)),
+                     "spread_late", "overlap_sums", "take_turns", "defer_loads"), ("wgmma",)),
     "specialize_warps": ("start_producer",), "stagger_warpgroups": ("start_producer",),
     "swap_neighbours": ("take",), "lower_take": ("take",), "apply_assumptions": ("assume",),
     "improve_combiners": ("reduce_with", "scan_with"), "split_scans": ("scan", "scan_with"),
@@ -38,7 +38,7 @@ ONLY: dict[str, tuple[str, ...]] = {
     "fuse_exponents": ("exp", "exp2"), "select_ranks": ("smin", "smax", "umin", "umax"),
     "split_quotients": ("sdiv", "udiv", "srem", "urem"), "count_quotients": ("sdiv",),
     **dict.fromkeys(("fetch_late", "widen_loops", "single_trips", "strength_reduce"), ("phi",)),
-    "select_matrix_loads": ("shared_load", "shared_store"),
+    **dict.fromkeys(("select_matrix_loads", "join_exchanges"), ("shared_load", "shared_store")),
 }
 
 
@@ -58,6 +58,7 @@ OPT: list[Pass] = [
          "few and large ones."),
     _row("opt.convert_if", "Small branches become selects, and the blocks around them one block."),
     _row("opt.cse", "After peephole, which makes equal things look equal."),
+    _row("opt.addresses.merge_axes", "Addresses have few forms; dce removes what it replaces."),
     _row("opt.dce", "Removes what was replaced, so that passes that count a value's uses count "
          "right."),
     _row("opt.apply_assumptions", "Equal conditions are one value, and `&&` is an `and` in one "
@@ -209,6 +210,8 @@ BACKEND: list[Pass] = [
          "atomic through shared memory.", 2),
     _row("backend.memory.lower_atomics", "Before allocate_shared: it makes buffers.", 0),
     _row("backend.layout.select_matrix_loads", "Tiles and buffers have their final layouts."),
+    _row("backend.shared.join_exchanges", "Exchanges have buffers, and barriers are not there yet.",
+         2),
     # --- accesses of global memory; registers ---
     _row("backend.memory.cache_loads", "No later pass makes loads from global memory."),
     _row("backend.memory.vectorize", "Guards have their final form.", 0),
@@ -248,6 +251,8 @@ ORDER: list[tuple[str, str, str]] = [
     ("fold_constants", "simplify_cfg", "branches are decided before blocks are merged"),
     ("peephole", "cse", "equal operations must look equal: operands in one order, one form"),
     ("simplify_cfg", "convert_if", "an empty block in between would hide the branch"),
+    ("merge_axes", "dce", "loads that it replaced go"),
+    ("merge_axes", "licm", "addresses of merged axes leave loops"),
     ("cse", "apply_assumptions", "a mask that repeats an assumption must be the same value"),
     ("apply_assumptions", "licm", "facts are attached where the assumption stands"),
     ("cse", "licm", "what is computed twice would leave a loop twice"),
@@ -335,6 +340,8 @@ ORDER: list[tuple[str, str, str]] = [
     ("compute_once", "lower_conversions", "it makes conversions"),
     ("tabulate_masks", "share_indices", "masks are words of bits"),
     ("share_indices", "lower_conversions", "it makes conversions"),
+    ("lower_conversions", "join_exchanges", "conversions have buffers"),
+    ("join_exchanges", "allocate_shared", "both buffers are in use at once"),
     ("lower_conversions", "select_matrix_loads", "conversions have buffers"),
     ("stage_dots", "select_matrix_loads", "it looks at loads of fragments from buffers"),
     ("lower_conversions", "allocate_shared", "conversions have buffers"),

@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence, Set
 
-from tritonc.analysis.registers.pressure import Estimate
+from tritonc.analysis.registers.pressure import Estimate, estimated
 from tritonc.analysis.registers.weights import PREDICATES, RENAMED
 from tritonc.analysis.values import int_of, origin
 from tritonc.backend.launch.register_budget import GENERAL, RECOMPUTED, SURE, available
@@ -54,7 +54,7 @@ _SHAPES = ("splat", "broadcast", "reshape", "trans", "step_pointers")
 def rematerialize(kernel: Kernel, context: Context) -> bool:
     """Compute addresses anew until the kernel fits into its registers, and general bodies into
     fewer."""
-    estimate = Estimate(kernel)
+    estimate = estimated(kernel)
     room = available(kernel, context, estimate=estimate)
     changed, general = False, general_blocks(estimate.cfg, DOTS)
     for blocks, share in ((estimate.cfg.order, SURE), (general, RECOMPUTED)):
@@ -68,10 +68,10 @@ def rematerialize(kernel: Kernel, context: Context) -> bool:
                 break
             changed, copies = True, _spread(blocks, *best)
             left.update((best[0], *copies))
-            old, estimate = estimate, Estimate(kernel)
+            old, estimate = estimate, estimated(kernel)
             if blocks is general and _total(estimate, blocks) >= _total(old, blocks):
                 copies.undo()
-                estimate = Estimate(kernel)
+                estimate = estimated(kernel)
     if _wants_masks(kernel, estimate, room):
         for block in rare(estimate.cfg, estimate.cfg.order):
             changed |= _masks(block)

@@ -4,10 +4,11 @@ A program that converts an operand converts each element anew, so that what it c
 extent of the other operand: by 256 x 128 half as many conversions as by 128 x 256.  So it is with
 rows whose places follow from quotients, as a convolution's pixels, which threads copy: tiles twice
 as wide.  Of other products, tiles between 128 and 256 columns fill rounds of multiprocessors that
-those leave half empty.  Where the programs along an axis compute each row by itself, one can take the rows of two: what the rows
-share, loops and the other operand, is the same.  That is so if the kernel lowered with another
-extent differs in extents alone, and no operation brings elements along that axis together.  Rows
-beyond the launch are those of no program; so each access must have a mask that ends them.
+those leave half empty.  Where the programs along an axis compute each row by itself, one can take
+the rows of two: what the rows share, loops and the other operand, is the same.  That is so if the
+kernel lowered with another extent differs in extents alone, and no operation brings elements along
+that axis together.  Rows beyond the launch are those of no program; so each access must have a mask
+that ends them.
 """
 
 from __future__ import annotations

@@ -244,14 +244,15 @@ def transposed(seed: int) -> Product:
     rq = [range(0, t, step) if s else [0] for s, t in zip(strides, taps, strict=True)]
     lines = ["//! let: y0 = np.zeros((B, I, J, N))"]
     for k, (r, q) in enumerate((r, q) for r in rq[0] for q in rq[1]):
-        ii = [r - (pads[0] or 0), q - (pads[1] or 0)]
-        lines.append(
-            f"//! let: i{k} = np.arange(I) - {ii[0]}" if strides[0] else f"//! let: i{k} = np.arange(I)")
-        lines.append(f"//! let: j{k} = np.arange(J) - {ii[1]}")
-        lines.append(f"//! let: m{k} = ((i{k} >= 0) & (i{k} % {every[0]} == 0) & (i{k} // {every[0]} < H))[:, None]"
-                     f" & (j{k} >= 0) & (j{k} % {every[1]} == 0) & (j{k} // {every[1]} < W)")
-        lines.append(f"//! let: t{k} = x[:, np.clip(i{k} // {every[0]}, 0, H - 1)][:, :, np.clip(j{k} // {every[1]}, 0, W - 1)]")
-        lines.append(f"//! let: y{k + 1} = y{k} + np.where(m{k}[None, :, :, None], t{k}, 0) @ w[{r}, {q}]")
+        for name, size, extent, tap, pad, n in zip(
+                "ij", "IJ", "HW", (r, q), pads, every, strict=True):
+            at = f"{name}{k}"
+            lines += [f"//! let: {at} = np.arange({size}) - {tap - (pad or 0)}",
+                      f"//! let: to_{at} = np.clip({at} // {n}, 0, {extent} - 1)",
+                      f"//! let: in_{at} = {at} == to_{at} * {n}"]
+        lines += [f"//! let: in{k} = in_i{k}[:, None] & in_j{k}",
+                  f"//! let: t{k} = np.where(in{k}[:, :, None], x[:, to_i{k}][:, :, to_j{k}], 0)",
+                  f"//! let: y{k + 1} = y{k} + t{k} @ w[{r}, {q}]"]
         last = k + 1
     text = f"""\
 //! size: B = {b}, H = {h}, W = {w}, I = {high}, J = {wide}, N = {n}, C = {c}
@@ -268,8 +269,8 @@ def transposed(seed: int) -> Product:
 #define TP {tp}
 #define TN {tn}
 #define TC {tc}
-kernel void product(const half* x, const half* w, float* y, int B, int H, int W, int I, int J, int N,
-                    int C, int Rr, int Rq) {{
+kernel void product(const half* x, const half* w, float* y, int B, int H, int W, int I, int J,
+                    int N, int C, int Rr, int Rq) {{
   int m[TP] = get_global_range(0), n[TN] = get_global_range(1);
   {numbers}
   float acc[TP, TN] = 0;

@@ -7,7 +7,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-import random_products  # noqa: E402
+import random_products
 
 # Eight taps side by side; what the next step loads does not fit beside them, so that no pipeline
 # gives each operand stages of its own.

@@ -16,9 +16,9 @@ which goes on with the others, from the first of them, in larger steps.
     w = i % (W / 2) * 2 + class % 2, h = i / (W / 2) % (H / 2) * 2 + class / 2, rest = i / ..
     p = (rest * H + h) * W + w
 
-That is one to one on all rows of the launch, if the extents of digits are multiples of n, the
-number of programs one of the classes, and the number of rows one of the digits' extents.  These
-are tested once, by scalars: where they do not hold, rows and steps are what they were.
+That is one to one on all rows of the launch, if extents of digits are multiples of n, the number of
+programs is one of the classes, and that of rows one of the extents.  These are tested once, by
+scalars: where they do not hold, rows and steps are what they were.
 
 Only where rows are by themselves: no operation brings rows together or adds them up, and nothing
 but the number of a row says which program computes it.  What a loop computes must be sums of
@@ -118,7 +118,7 @@ def _rows_of(kernel: Kernel, number: Op, readers: dict[Value, list[Op]]) -> Rows
 
 def _by_themselves(kernel: Kernel, rows: Rows) -> bool:
     """Whether no operation brings rows together."""
-    axes: dict[Value, set[int]] = dict.fromkeys([rows.op.result, *rows.more], {0})
+    axes = {value: {0} for value in (rows.op.result, *rows.more)}
     ops, before = list(kernel.ops()), -1
     while before != (before := sum(map(len, axes.values()))):
         for op in ops:
@@ -173,25 +173,16 @@ def _tap(cfg: Cfg, loop: Loop, digits: list[tuple[Value, Value | None]], more: d
          ) -> Tap | None:
     """What an iteration of the loop rests on, if that is a digit's residue."""
     counter = counter_of(loop) if loop.regular else None
-    if counter is None or counter.predicate not in (_UP if counter.step > 0 else _DOWN) \
-            or counter.phi.result.type != I32:
+    if counter is None or counter.phi.result.type != I32 or counter.predicate not in (
+            _UP if counter.step > 0 else _DOWN):
         return None
     limit = int_of(counter.limit)
-    if limit is None and (counter.step < 0 or not _early(cfg, counter.limit)):
+    if abs(limit or 0) > _LARGE or (limit is None and (counter.step < 0 or not (
+            counter.limit.op is None or cfg.block_of[counter.limit.op] is cfg.order[0]))):
         return None
-    if limit is not None and abs(limit) > _LARGE:
-        return None
-    masks = _masks(loop, counter.phi)
-    for test in masks or ():
-        tap = _residue(cfg, loop, counter, digits, more, test)
-        if tap is not None:
-            return tap
-    return None
-
-
-def _early(cfg: Cfg, value: Value) -> bool:
-    """Whether a value is there at the end of the kernel's first block."""
-    return value.op is None or cfg.block_of[value.op] is cfg.order[0]
+    found = (_residue(cfg, loop, counter, digits, more, test)
+             for test in _masks(loop, counter.phi) or ())
+    return next((tap for tap in found if tap is not None), None)
 
 
 def _masks(loop: Loop, counter: Op) -> set[Value] | None:
@@ -221,14 +212,7 @@ def _masks(loop: Loop, counter: Op) -> set[Value] | None:
                 stack.append(op.operands[2])
             else:
                 return None
-        if any(op in inside and op.name not in ("phi", "dot") for v in seen
-               for op in _readers(inside, v)):
-            return None
     return found
-
-
-def _readers(inside: set[Op], value: Value) -> list[Op]:
-    return [op for op in inside if value in op.inputs()]
 
 
 def _zero(operand: Value) -> set[Value]:
@@ -266,6 +250,7 @@ def _residue(cfg: Cfg, loop: Loop, counter: Counter, digits: list[tuple[Value, V
         return None
     terms: list[tuple[int, Value]] = []
     found, sign, stack = None, 0, [(1, rest.operands[0])]
+    assert loop.preheader is not None
     while stack:
         by, value = stack.pop()
         if value in more and digits[0][1] is None:
@@ -384,7 +369,7 @@ def _joined(b: Builder, value: Value, n: int, residue: Value | None, spread: Cal
 
 
 def _fewer(tap: Tap, sorted_: Value, residue: Value) -> None:
-    """Let a loop begin with the first iteration that counts, and go on to the next one that does."""
+    """Let a loop begin with the first iteration that counts, and go on with the next ones."""
     loop, phi, step, n = tap.loop, tap.counter.phi, tap.counter.step, tap.every
     assert loop.preheader is not None and loop.latch is not None
     b = Builder(loop.preheader, len(loop.preheader.ops) - 1, phi.span)

@@ -20,13 +20,13 @@ from tritonc.pass_manager import Pass
 ONLY: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("select_dots", "split_dots", "raw_operands", "safe_divisors", "merge_tails",
                      "jam_loops", "coalesce_loops", "separate_axes", "merge_axes",
-                     "sort_residues"), ("dot",)),
+                     "sort_residues", "rasterize"), ("dot",)),
     **dict.fromkeys(("tabulate_masks", "join_bounds"), ("fma_dot", "mma_dot", "wgmma")),
     "compute_pieces": ("load",),
     **dict.fromkeys(("drop_selections", "skip_masks"), ("select",)),
     "bound_conversions": ("sitofp", "uitofp", "fpcast"),
     "stage_dots": ("dot", "channel", "shared_store"), "pipeline": ("shared_store",),
-    "carry_fragments": ("fma_dot",),
+    "carry_fragments": ("fma_dot",), "detach_results": ("fma_dot",),
     **dict.fromkeys(("halve_products", "store_tensors", "advance_dots", "order_products",
                      "spread_late", "overlap_sums", "take_turns", "defer_loads"), ("wgmma",)),
     "specialize_warps": ("start_producer",), "stagger_warpgroups": ("start_producer",),
@@ -38,7 +38,10 @@ ONLY: dict[str, tuple[str, ...]] = {
     "lower_clusters": ("cluster_arrive",), "fuse_tanh": ("tanh",),
     "fuse_exponents": ("exp", "exp2"), "select_ranks": ("smin", "smax", "umin", "umax"),
     "split_quotients": ("sdiv", "udiv", "srem", "urem"), "count_quotients": ("sdiv",),
-    **dict.fromkeys(("fetch_late", "widen_loops", "single_trips", "strength_reduce"), ("phi",)),
+    "pack_halves": ("zext", "sext", "truncate", "smin", "smax", "umin", "umax"),
+    **dict.fromkeys(("fetch_late", "widen_loops", "single_trips", "strength_reduce", "keep_rows",
+                     "load_ahead", "alternate_registers"), ("phi",)),
+    **dict.fromkeys(("unify_exits", "hoist_addresses"), ("phi", "cond_br")),  # all loops that end
     **dict.fromkeys(("select_matrix_loads", "join_exchanges"), ("shared_load", "shared_store")),
 }
 

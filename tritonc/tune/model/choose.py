@@ -198,10 +198,12 @@ def multiples(space: Mapping[str, Sequence[int]],
             elif new != old:
                 return None
 
+    ordered = [sorted(multiple) for multiple in factors]
+
     def predict(binding: Binding) -> list[int]:
         found = []
-        for number, multiple in zip(numbers, factors, strict=True):
-            for name in sorted(multiple):
+        for number, multiple in zip(numbers, ordered, strict=True):
+            for name in multiple:
                 number = number * binding[name] // start[name]
             found.append(number)
         return found

@@ -19,13 +19,14 @@ from tritonc.pass_manager import Pass
 # Passes that leave a kernel as it is unless it has one of these operations; they are not imported.
 ONLY: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("select_dots", "split_dots", "raw_operands", "safe_divisors", "merge_tails",
-                     "jam_loops", "coalesce_loops", "separate_axes", "merge_axes"), ("dot",)),
+                     "jam_loops", "coalesce_loops", "separate_axes", "merge_axes",
+                     "sort_residues", "rasterize"), ("dot",)),
     **dict.fromkeys(("tabulate_masks", "join_bounds"), ("fma_dot", "mma_dot", "wgmma")),
     "compute_pieces": ("load",),
     **dict.fromkeys(("drop_selections", "skip_masks"), ("select",)),
     "bound_conversions": ("sitofp", "uitofp", "fpcast"),
     "stage_dots": ("dot", "channel", "shared_store"), "pipeline": ("shared_store",),
-    "carry_fragments": ("fma_dot",),
+    "carry_fragments": ("fma_dot",), "detach_results": ("fma_dot",),
     **dict.fromkeys(("halve_products", "store_tensors", "advance_dots", "order_products",
                      "spread_late", "overlap_sums", "take_turns", "defer_loads"), ("wgmma",)),
     "specialize_warps": ("start_producer",), "stagger_warpgroups": ("start_producer",),
@@ -37,7 +38,10 @@ ONLY: dict[str, tuple[str, ...]] = {
     "lower_clusters": ("cluster_arrive",), "fuse_tanh": ("tanh",), "fuse_logistic": ("exp",),
     "fuse_exponents": ("exp", "exp2"), "select_ranks": ("smin", "smax", "umin", "umax"),
     "split_quotients": ("sdiv", "udiv", "srem", "urem"), "count_quotients": ("sdiv",),
-    **dict.fromkeys(("fetch_late", "widen_loops", "single_trips", "strength_reduce"), ("phi",)),
+    "pack_halves": ("zext", "sext", "truncate", "smin", "smax", "umin", "umax"),
+    **dict.fromkeys(("fetch_late", "widen_loops", "single_trips", "strength_reduce", "keep_rows",
+                     "load_ahead", "alternate_registers"), ("phi",)),
+    **dict.fromkeys(("unify_exits", "hoist_addresses"), ("phi", "cond_br")),  # all loops that end
     **dict.fromkeys(("select_matrix_loads", "join_exchanges"), ("shared_load", "shared_store")),
 }
 
@@ -89,6 +93,8 @@ OPT: list[Pass] = [
          "the source."),
     _row("opt.loops.single_trips", "Loops have one form; the passes below treat a loop that runs "
          "once as straight code."),
+    _row("opt.loops.sort_residues", "Loops have one form, and masks are conditions of indices; "
+         "loops that it changes count in steps that are no numbers."),
     _row("opt.loops.jam_loops", "Loops have one form, and addresses follow from counters, which "
          "are numbers in the copies."),
     _row("opt.addresses.split_quotients", "Before the passes that split addresses: a quotient of a "
@@ -264,6 +270,8 @@ ORDER: list[tuple[str, str, str]] = [
     ("merge_tails", "strength_reduce", "bodies are compared as the source wrote them"),
     ("unify_exits", "strength_reduce", "offsets become phis of one header"),
     ("unify_exits", "jam_loops", "both loops are tested at their headers"),
+    ("unify_exits", "sort_residues", "loops end at their headers"),
+    ("licm", "sort_residues", "sums of rows have left the loops"),
     ("merge_tails", "jam_loops", "a tail joins its loop before that one is copied"),
     ("jam_loops", "strength_reduce", "addresses follow from counters"),
     ("licm", "split_quotients", "ranges have left the loops"),

@@ -182,12 +182,12 @@ def test_passes_look_before_they_analyse(monkeypatch: pytest.MonkeyPatch) -> Non
     two bodies and the candidates of the cost model; 25 where all passes analyse first."""
     solved: list[str] = []
 
-    def solve(kernel: Kernel) -> axis_info.Infos:
+    def given(kernel: Kernel) -> axis_info.Infos:
         solved.append(kernel.name)
         return real(kernel)
 
-    real = axis_info._solve
-    monkeypatch.setattr(axis_info, "_solve", solve)
+    real = axis_info._given
+    monkeypatch.setattr(axis_info, "_given", given)
     text = (SAMPLES / "matmul.tc").read_text()
     driver.compile(SourceFile("matmul", text), Options(arch="sm_80"), ["ll"])
     assert 0 < len(solved) <= 18

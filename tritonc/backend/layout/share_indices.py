@@ -22,13 +22,13 @@ element alone.  After the passes that read addresses and masks.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import inf
 
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.counters import iterations
 from tritonc.analysis.values import int_of
-from tritonc.backend.layout.compute_once import elements, is_index, spread
-from tritonc.backend.layout.conversion import Rename, layout_of, plan_conversion, shuffle_cost
-from tritonc.backend.layout.shuffle import Shuffle
+from tritonc.backend.layout.compute_once import elements, exchange_cost, is_index, spread
+from tritonc.backend.layout.conversion import layout_of
 from tritonc.backend.memory.versions.general import general_blocks
 from tritonc.backend.pipeline.staged_loop import DOTS
 from tritonc.ir.build import Builder
@@ -42,7 +42,6 @@ from tritonc.records import NamedTuple
 FEWEST = 4  # elements of a thread
 SHORT = 16  # iterations
 _QUOTIENT, _BY_NUMBER = 12, 3  # instructions of one
-_SHUFFLE = 2  # instructions that go out in the time of one
 _ONCE = 0.5  # of the instructions that may be left in general bodies where they run once
 Places = tuple[tuple[int, ...], ...]  # a layout but for the shape
 
@@ -214,9 +213,5 @@ def _brought(op: Op) -> float:
     t = op.result.type
     assert isinstance(t, Tile) and t.layout is not None
     bits = scalar(t).bits
-    plan = plan_conversion(spread(t.layout), t.layout, bits)
-    if isinstance(plan, Rename):
-        return 0
-    if not isinstance(plan, Shuffle):
-        return float("inf")
-    return shuffle_cost(plan, bits) * _SHUFFLE + (elements(t.layout) if bits < 32 else 0)
+    cost = exchange_cost(spread(t.layout), t.layout, bits)
+    return inf if cost is None else cost and cost + (elements(t.layout) if bits < 32 else 0)

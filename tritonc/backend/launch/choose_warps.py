@@ -8,7 +8,7 @@ in each thread, or four where that tile is reduced, eight if by a function of th
 in registers takes no exchange between warps.  Where a program makes several passes over a row, or
 sums or scans columns, there are many threads for few elements each: few programs at a time keep
 their rows in the caches.  So it is where much is computed of each element, and where threads take
-turns at addresses that are loaded.  Where programs ask each other for what they have found, few
+turns at addresses that are loaded, and where loops load and store.  Where programs ask each other for what they have found, few
 threads have many elements each: more programs are resident with so many registers, and their warps
 wait for fewer.  So it is where axes are split and joined again and again, as by butterflies.
 Where loops reduce what they hold, and load nothing, a warp has a whole row if its threads can.
@@ -82,8 +82,8 @@ STEPS_ELEMENTS = 8  # and more warps have something to do
 FUNCTION = 48
 QUOTIENT = 10  # steps of one by a number that only the launch knows
 HALVES = 8  # that a program splits and joins: threads with many elements have both
-# Elements of a thread, of a tile that is computed to be reduced: few live at once.  Ranks of rows of
-# 128 on an H200: 224 us by 128, 200 by 256, 197 by 512.
+# Elements of a thread, of a tile that is computed to be reduced: few live at once.  Ranks of rows
+# of 128 on an H200: 224 us by 128, 200 by 256, 197 by 512.
 COMPUTED = 256
 ASKING = 64  # elements of a thread, and threads at least, of programs that wait for others
 # Elements of a thread, of a tile of lines that meet: those are read for many.  Of more sums than

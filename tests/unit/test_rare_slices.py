@@ -11,7 +11,7 @@ from tritonc.backend.dots import stage_dots
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-import random_products  # noqa: E402
+import random_products
 
 TEXT = """
 //! size: M = 100, N = 120, K = 100

@@ -10,8 +10,9 @@ sums or scans columns, there are many threads for few elements each: few program
 their rows in the caches.  So it is where much is computed of each element, and where threads take
 turns at addresses that are loaded, and where loops load and store.  Where programs ask each other
 for what they have found, few threads have many elements each: more programs are resident with so
-many registers, and their warps wait for fewer.  So it is where axes are split and joined again and again, as by butterflies.
-Where loops reduce what they hold, and load nothing, a warp has a whole row if its threads can.
+many registers, and their warps wait for fewer.  So it is where axes are split and joined again and
+again, as by butterflies.  Where loops reduce what they hold, and load nothing, a warp has a whole
+row if its threads can.
 A scan by a function has few warps.
 Few threads per program leave the number of programs on a processor to the hardware.
 """

@@ -309,7 +309,7 @@ def shares_addresses(kernel: Kernel, cfg: Cfg) -> bool:
     return counts_in_loops(kernel, cfg) or (not any(
         readers.get(op.result) or cfg.block_of[op] in cfg.innermost for op in found) and any(
         not isinstance(op.operands[0].type, Tile) or _loaded(op.operands[0])
-        or not _of_program(op.operands[0]) for op in found))
+        or not of_program(op.operands[0]) for op in found))
 
 
 def adds_to_loaded(kernel: Kernel, largest: int) -> bool:
@@ -346,7 +346,7 @@ def windows_of_bytes(kernel: Kernel, cfg: Cfg) -> bool:
     return len(loads) > _FEW_LOADS or any(cfg.block_of[op] in cfg.innermost for op in loads)
 
 
-def _of_program(value: Value) -> bool:
+def of_program(value: Value) -> bool:
     """Whether a value depends on the program's number."""
     return any(op.name in _NUMBERED for op in slice_of([value], masks=False))
 

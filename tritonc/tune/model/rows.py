@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import log2, prod
 
 from tritonc.analysis.aliases import pointer_roots
-from tritonc.analysis.row_loops import loaded_again, reducing_passes, several_passes
-from tritonc.analysis.values import slice_of
+from tritonc.analysis.row_loops import loaded_again, of_program, reducing_passes, several_passes
 from tritonc.backend.launch.choose_warps import streaming_threads
 from tritonc.backend.target.target import Target
 from tritonc.ir.cfg import Cfg
@@ -127,16 +126,18 @@ def row_entries(space: Mapping[str, Sequence[int]], lower: Callable[[Mapping[str
     an H200: 0.053 ms by 64, 0.136 by 256); of long ones all that are begun should be in the L2
     cache (16384 floats: 0.082 ms by 512, 0.097 by 256, 0.139 by 128).
     """
-    kernel, name = lower(chosen), next(iter(space))
+    kernel = lower(chosen)
     cfg = Cfg(kernel)
     loops, again = rows_around(kernel), loaded_again(kernel, cfg)
     passes = several_passes(kernel, cfg) or reducing_passes(kernel, cfg)
     sizes = [scalar(pointee(load.operands[0].type)).bytes
              for load in (_with_others(kernel, cfg, again) if passes else _read_once(cfg))
-             if any(op.name == "get_program_id" for op in slice_of(load.operands[:1]))]
-    if len(space) != 1 or loops is None or loops.factor != 1 or len(loops.arguments) != 1 \
-            or loops.depth != chosen[name] or not sizes:
+             if of_program(load.operands[0])]
+    names = [n for n in space if chosen[n] > 1]  # a row for a program
+    if len(names) != 1 or loops is None or loops.factor != 1 or len(loops.arguments) != 1 \
+            or loops.depth != chosen[names[0]] or not sizes:
         return []
+    (name,) = names
     found: list[Rows] = []
     least: int | None = None
     table: Iterable[tuple[int, int, int, int | None]] = _by_length(sizes)
@@ -149,12 +150,15 @@ def row_entries(space: Mapping[str, Sequence[int]], lower: Callable[[Mapping[str
     for wanted, warps, blocks, most in table:
         if least is not None and most is not None and most < least:
             continue
+        if most == wanted > max(space[name]):  # no tile holds such rows
+            least = most + 1
+            continue
         tile = min((n for n in space[name] if n >= wanted), default=max(space[name]))
         same = several_passes(kernel, cfg) and tile == chosen[name] == 32 * warps * _STREAM_EACH \
             and not blocks and streaming_threads(kernel) == 32 * warps
         if not same and rows_around(
                 lower({**chosen, name: tile})) == loops._replace(depth=tile):
-            binding = {name: tile, "num_warps": warps}
+            binding = {**chosen, name: tile, "num_warps": warps}
             binding |= {"min_blocks": blocks} if blocks == 1 or (blocks and tile >= wanted) else {}
             if found and (found[-1].binding, (found[-1].most or 0) + 1) == (binding, least):
                 least = found.pop().least

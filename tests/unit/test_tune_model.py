@@ -188,6 +188,28 @@ def test_entries_for_rows(ctype: str, after: tuple[int, ...]) -> None:
     assert found == [*whole, *longer]
 
 
+def test_entries_for_tiles_of_one_row() -> None:
+    """A tile of one row is a row; where no tile holds the row, the chosen one is as good."""
+    lowering = Lowering("""
+const tunable int R = {1, 2};
+const tunable int T = {256, 512, 1024, 2048, 4096};
+kernel void f(const float* x, float* y, int M, int N) {
+  int m[R] = get_global_range(0), r[T] = 0 ... T;
+  float sum[R] = 0;
+  for (int n = 0; n < N; n += T)
+    sum += ((m < M)[:, newaxis] && r + n < N ? x[m[:, newaxis] * N + n + r] : 0)[:, +];
+  for (int n = 0; n < N; n += T)
+    @((m < M)[:, newaxis] && r + n < N) y[m[:, newaxis] * N + n + r] = (
+        x[m[:, newaxis] * N + n + r] / sum[:, newaxis]);
+}""")
+    chosen = lowering.choose()
+    assert chosen["R"] == 1
+    found = row_entries(lowering.space, lambda b: lowering(b).kernels[0], chosen)
+    assert {row.binding["R"] for row in found} == {1}
+    assert [(row.least, row.most) for row in found if row.binding["T"] == 4096][:3] == [
+        (2049, 3584), (3585, 4096), (8193, 14336)]
+
+
 def test_entries_for_rows_of_two_arrays() -> None:
     """A thread has 32 elements of each, and 128 registers."""
     lowering = Lowering(ROWS.replace("float* y", "float* z, float* y").replace(

@@ -339,9 +339,10 @@ def takes_turns(kernel: Kernel, cfg: Cfg) -> bool:
 
 def windows_of_bytes(kernel: Kernel, cfg: Cfg) -> bool:
     """Whether tiles of bytes are loaded several times, as of a window of pixels: what is computed
-    of them takes a register for each."""
+    of them takes a register for each.  What is scanned is no window."""
     loads = [op for op in kernel.ops() if op.name == "load" and shape(op.result.type)]
-    if not loads or any(element(op.result.type).bytes > 1 for op in loads):
+    if not loads or any(element(op.result.type).bytes > 1 for op in loads) or any(
+            op.name in ("scan", "scan_with") for op in kernel.ops()):
         return False
     if all(len(shape(op.result.type)) == 1 for op in loads):  # not the channels of a pixel
         roots = pointer_roots(kernel)

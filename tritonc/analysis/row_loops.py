@@ -18,7 +18,8 @@
                      channels of pixels: threads read none of them again
     crosses          loops carry a tile of several axes, load only lines and reduce nothing in
                      there: each element of one line meets each of another, as in a product
-    segments         a loop goes from one number that is loaded to another: most runs are short
+    segments         a loop goes from one number that is loaded, or found by a search in memory, to
+                     another: most runs are short
     recurrence       each iteration of a loop reduces a tile of the shape of one that it carries,
                      and loads none of that shape: it waits for lanes and for memory each time, so
                      there had better be many programs
@@ -42,7 +43,7 @@
     takes_turns      a program asks for the old value at an address that is the same for all: they
                      take turns, some nanoseconds each, and wait for the answer
     ends_by_tile     a loop goes on until a condition has come true in all elements of a tile: small
-                     tiles wait for fewer
+                     tiles wait for fewer; not where it only counts
     windows_of_bytes the same bytes are loaded at several distances, and computed as words
 """
 
@@ -54,7 +55,7 @@ from tritonc.analysis.affine import Affinity, Iteration
 from tritonc.analysis.aliases import pointer_roots
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.counters import counter_of, iterations
-from tritonc.analysis.values import int_of, origin, slice_of
+from tritonc.analysis.values import defined_by, int_of, is_uniform, origin, slice_of
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Kernel, Op, Value, uses
 from tritonc.ir.types import I1, Tile, element, is_float, shape
@@ -169,16 +170,24 @@ def _axes(value: Value) -> int:
 
 def segments(kernel: Kernel, cfg: Cfg) -> bool:
     """Whether a loop that loads tiles begins and ends at numbers that the program loads."""
-    return any(is_segment(loop) and any(
+    return any(is_segment(cfg, loop) and any(
         op.name == "load" and isinstance(op.result.type, Tile) for op in loop.ops())
         for loop in cfg.loops)
 
 
-def is_segment(loop: Loop) -> bool:
-    """Whether a loop begins and ends at numbers that the program loads."""
+def is_segment(cfg: Cfg, loop: Loop) -> bool:
+    """Whether a loop begins and ends at numbers that the program loads, or finds by a search."""
     counter = counter_of(loop)
     return counter is not None and all(
-        map(_loaded, (loop.first(counter.phi), counter.limit)))
+        _loaded(value) or _searched(cfg, value)
+        for value in (loop.first(counter.phi), counter.limit))
+
+
+def _searched(cfg: Cfg, value: Value) -> bool:
+    """Whether a loop of scalars that loads left with this number."""
+    search = cfg.innermost.get(cfg.block_of[value.op]) if value.op is not None else None
+    return search is not None and value.op in search.header.phis() and any(
+        op.name == "load" and not shape(op.result.type) for op in search.ops())
 
 
 def scans_columns(cfg: Cfg) -> bool:
@@ -392,11 +401,24 @@ def ends_by_tile(kernel: Kernel, cfg: Cfg) -> bool:
                  and any(each not in loop for each in block.successors)]
         while stack:
             op = stack.pop()
-            if op is not None and op.name == "reduce" and op.attributes["kind"] in ("and", "or"):
+            if op is not None and op.name == "reduce" and op.attributes["kind"] in ("and", "or") \
+                    and not _counted(loop, op.operands[0]):
                 return True
             if op is not None and op.name in ("and", "or", "xor") and not shape(op.result.type):
                 stack += [v.op for v in op.operands]
     return False
+
+
+def _counted(loop: Loop, condition: Value) -> bool:
+    """Whether a condition compares counters only, as `i < n` of a tile that takes turns."""
+    def counts(value: Value) -> bool:
+        phi = value.op
+        after = defined_by(loop.next(phi), "add") if phi in loop.header.phis() else None
+        return Affinity().of(value) is not None if after is None else value in after.operands \
+            and any(map(is_uniform, after.operands))
+
+    test = defined_by(condition, "icmp")
+    return test is not None and loop.latch is not None and all(map(counts, test.operands))
 
 
 def waits_for_itself(kernel: Kernel, cfg: Cfg) -> bool:

@@ -124,14 +124,16 @@ def row_entries(space: Mapping[str, Sequence[int]], lower: Callable[[Mapping[str
     an H200: 0.053 ms by 64, 0.136 by 256); of long ones all that are begun should be in the L2
     cache (16384 floats: 0.082 ms by 512, 0.097 by 256, 0.139 by 128).
     """
-    kernel, name = lower(chosen), next(iter(space))
-    cfg = Cfg(kernel)
+    kernel, others = lower(chosen), [name for name in space if chosen[name] > 1]
+    name, cfg = others[0] if others else "", Cfg(kernel)
     loops, again = rows_around(kernel), loaded_again(kernel, cfg)
     passes = several_passes(kernel, cfg) or reducing_passes(kernel, cfg)
     sizes = [scalar(pointee(load.operands[0].type)).bytes
              for load in (_with_others(kernel, cfg, again) if passes else _read_once(cfg))
-             if any(op.name == "get_program_id" for op in slice_of(load.operands[:1]))]
-    if len(space) != 1 or loops is None or loops.factor != 1 or len(loops.arguments) != 1 \
+             if any(op.name == "get_program_id" or (
+                 op.name == "get_global_range" and shape(op.result.type) == (1,))
+                 for op in slice_of(load.operands[:1]))]
+    if len(others) != 1 or loops is None or loops.factor != 1 or len(loops.arguments) != 1 \
             or loops.depth != chosen[name] or not sizes:
         return []
     found: list[Rows] = []
@@ -182,7 +184,8 @@ def _read_once(cfg: Cfg) -> list[Op]:
     ops = [op for block in cfg.innermost for op in block.ops]
     if not any(op.name == "reduce" for op in ops) or any(WRITE in op.effects for op in ops):
         return []
-    return [op for op in ops if op.name == "load" and len(shape(op.result.type)) == 1]
+    return [op for op in ops if op.name == "load"
+            and 1 < prod(extents := shape(op.result.type)) == max(extents)]
 
 
 def _by_length(sizes: Sequence[int]) -> Iterator[tuple[int, int, int, int | None]]:

@@ -153,7 +153,7 @@ def row_entries(space: Mapping[str, Sequence[int]], lower: Callable[[Mapping[str
             and not blocks and streaming_threads(kernel) == 32 * warps
         if not same and rows_around(
                 lower({**chosen, name: tile})) == loops._replace(depth=tile):
-            binding = {name: tile, "num_warps": warps}
+            binding = {**chosen, name: tile, "num_warps": warps}
             binding |= {"min_blocks": blocks} if blocks == 1 or (blocks and tile >= wanted) else {}
             if found and (found[-1].binding, (found[-1].most or 0) + 1) == (binding, least):
                 least = found.pop().least

@@ -16,6 +16,8 @@
     adds_far_taps    the same, of what are no neighbours in memory, as of every other pixel
     adds_many_rows   the same, of so many whole rows of memory that their loops remain, as of
                      channels of pixels: threads read none of them again
+    adds_gathered    a loop loads tiles of several axes, in rows that it loads, too, and adds them to
+                     one that it carries
     crosses          loops carry a tile of several axes, load only lines and reduce nothing in
                      there: each element of one line meets each of another, as in a product
     segments         a loop goes from one number that is loaded, or found by a search in memory, to
@@ -25,6 +27,8 @@
                      there had better be many programs
     asks_programs    a loop of scalars asks memory, by atomics, what other programs have told: how
                      long it takes is up to them, so there had better be many programs
+    searches         a loop of scalars loads them: each iteration waits for memory, so there had
+                     better be many programs
     chains_programs  a program asks what another one has told, and tells nothing before: each waits
                      for the one before it, so there had better be few programs
     columns_alone    loops go from row to row, by a stride that only parameters know, with a line of
@@ -234,6 +238,15 @@ def adds_many_rows(kernel: Kernel, cfg: Cfg) -> bool:
     return taps > _MANY_TAPS and adds_taps(kernel, cfg)
 
 
+def adds_gathered(kernel: Kernel, cfg: Cfg) -> bool:
+    """Whether a loop only adds rows whose numbers it loads, of several at once."""
+    return any(only_adds(loop) and any(
+        op.name == "load" and _axes(op.result) > 1 and any(
+            each.name == "load" for each in slice_of(op.operands[:1], {*loop.ops()} - {op}))
+        for op in loop.ops()) for loop in cfg.loops) and not any(
+        op.name in ("reduce", "reduce_with") for op in kernel.ops())
+
+
 def adds_tiles(kernel: Kernel, cfg: Cfg) -> bool:
     """Whether an inner loop loads tiles of the shape of one of floats that it carries."""
     if any(op.name in ("reduce", "reduce_with", "dot") for op in kernel.ops()):
@@ -276,13 +289,18 @@ def reduces_held(cfg: Cfg, largest: int) -> bool:
 
 def asks_programs(kernel: Kernel, cfg: Cfg) -> bool:
     """Whether a loop without tiles has atomics on scalars, or loads that are volatile."""
-    for loop in cfg.loops:
-        ops = list(loop.ops())
-        if any(op.name in ("atomic_rmw", "atomic_cas") or op.attributes.get("volatile")
-               for op in ops) and not any(isinstance(v.type, Tile)
-                                          for op in ops for v in (*op.results, *op.inputs())):
-            return True
-    return False
+    return any(op.name in ("atomic_rmw", "atomic_cas") or op.attributes.get("volatile")
+               for loop in cfg.loops if _of_scalars(loop) for op in loop.ops())
+
+
+def searches(cfg: Cfg) -> bool:
+    """Whether a loop without tiles loads."""
+    return any(op.name == "load" for loop in cfg.loops if _of_scalars(loop) for op in loop.ops())
+
+
+def _of_scalars(loop: Loop) -> bool:
+    return not any(isinstance(v.type, Tile)
+                   for op in loop.ops() for v in (*op.results, *op.inputs()))
 
 
 def chains_programs(kernel: Kernel, cfg: Cfg) -> bool:

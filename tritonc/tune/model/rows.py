@@ -98,6 +98,9 @@ _FAR_TAPS_BYTES = 512
 # few columns, as channels may be no multiple of many.  7 x 7 taps of halves on an H200: 96 channels
 # 141 us by 8 x 128, 139 by 16 x 64, 103 by 8 x 32; 384 channels 27.9, 31.0, 29.5.
 _MANY_ROWS_BYTES, _MANY_ROWS_ASPECT = 512, 4
+# Of rows of a table, whose numbers a loop loads.  16 rows of floats for each of 262144 on an H200: 64
+# columns 365 us by 8 x 128, 207 by 32 x 64, 128 columns 459 and 412, 256 columns 919 and 812.
+_GATHERED_BYTES, _GATHERED_ASPECT = 8192, 2
 # Of lines that meet, elements of a square.  Codes of 16 words on an H200: 82 us by 64 x 64, 272 by
 # 16 x 128; sums of least ones 235 us and 240 by 16 x 64.
 _CROSSED = 4096
@@ -149,6 +152,9 @@ def row_entries(space: Mapping[str, Sequence[int]], lower: Callable[[Mapping[str
         if least is not None and most is not None and most < least:
             continue
         tile = min((n for n in space[name] if n >= wanted), default=max(space[name]))
+        if tile < wanted == most:  # no tile holds the row: as chosen
+            least = most + 1
+            continue
         same = several_passes(kernel, cfg) and tile == chosen[name] == 32 * warps * _STREAM_EACH \
             and not blocks and streaming_threads(kernel) == 32 * warps
         if not same and rows_around(
@@ -233,9 +239,10 @@ def _row_cost(profile: Profile, form: str, target: Target, range_: Sequence[int]
         else:
             computed = _COMPUTED if form == "windows_of_bytes" else flat[0].bytes
             size = {"adds_tiles": _ADDED_BYTES, "adds_taps": _TAPS_BYTES,
-                    "adds_many_rows": _MANY_ROWS_BYTES,
+                    "adds_many_rows": _MANY_ROWS_BYTES, "adds_gathered": _GATHERED_BYTES,
                     "adds_far_taps": _FAR_TAPS_BYTES}.get(form, _FLAT_BYTES) / computed
-            aspect = _MANY_ROWS_ASPECT if form == "adds_many_rows" else _FLAT_ASPECT
+            aspect = {"adds_many_rows": _MANY_ROWS_ASPECT,
+                      "adds_gathered": _GATHERED_ASPECT}.get(form, _FLAT_ASPECT)
         # What is only written, in pieces of which memory has longer ones: one-hot rows of 1000
         # halves on an H200: 22 us by 16 x 64, 17 by 16 x 256.
         longer = form == "adds_far_taps" or (not form and len(flat) == 1)

@@ -25,9 +25,10 @@ NAVIGATION = {
     "Speed": ["docs/performance.md", "docs/paper.md"],
     "The compiler": ["docs/architecture.md", "docs/passes.md", "docs/bugs.md", "CONTRIBUTING.md",
                      "CHANGELOG.md"],
-    "Notes": ["docs/notes/measurements.md", "docs/notes/ways.md", "docs/notes/variants.md",
-              "docs/notes/passes.md", "docs/notes/messages.md", "docs/notes/trust.md",
-              "docs/notes/frontend.md"],
+    "Notes": [f"docs/notes/{name}.md" for name in (
+        "measurements", "products", "products_of_floats", "epilogues", "operands", "convolutions",
+        "attention", "rows_and_streams", "stencils_and_scans", "unseen", "registers", "tuning",
+        "compile_time", "ways", "variants", "passes", "messages", "trust", "frontend")],
 }  # fmt: skip
 LINK = re.compile(r"\]\(([^)#:]+)(#[^)]*)?\)")
 _FENCED = re.compile(r"^```.*?^```$|^    .*?$", re.MULTILINE | re.DOTALL)

@@ -386,6 +386,10 @@ class Oracle:
         return replace(found, data=np.broadcast_to(found.data, np.broadcast_shapes(
             mask.shape, found.shape)))
 
+    def of_addressof(self, node: syntax.AddressOf, scope: Scope) -> Value:
+        base = self.expression(node.base, scope)
+        return binary("+", base, self.expression(node.index.index, scope))
+
     def element(self, pointer: Value, node: syntax.Subscript, scope: Scope) -> Value:
         """The address of p[i]."""
         (entry,) = node.entries

@@ -57,3 +57,15 @@ def test_what_a_product_reads_is_zero() -> None:
 
     assert masked != text and copied(text) == {((64, 128), 1), ((64, 64), 4)}
     assert not {panels for _, panels in copied(masked)} & {3, 4}
+
+
+def test_heads_side_by_side() -> None:
+    """80 columns of each head are an axis of their own, so that one map serves all heads."""
+    heads = ROOT / "bench" / "unseen" / "vit_attention.tc"
+    sizes = (("S", "150"), ("H", "3"), ("BQ", "128"), ("BK", "128"))
+    (result,) = simulate(Setting(heads, sizes), "sm_90a")
+    assert result.module is not None
+    (kernel,) = result.module.kernels
+    stores = [op for op in kernel.ops() if op.name == "tensor_store"]
+    assert kernel.attributes["producer_warps"] and stores
+    assert all(len(op.operands) == 2 + 4 for op in stores)  # columns, rows, heads, batches

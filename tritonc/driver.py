@@ -19,9 +19,9 @@ from pathlib import PurePath
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from tritonc.bindings import Bindings
 from tritonc.meta_parameters import BY_NAME
 from tritonc.options import Options
+from tritonc.planning import Planning
 from tritonc.problem.stated import stated_lines
 from tritonc.records import dataclass
 from tritonc.result import InternalError, Result
@@ -90,7 +90,7 @@ class _Compilation:
     _lower_again: Callable[[Mapping[str, int], str], Module] | None = None
 
     def __post_init__(self) -> None:
-        self.bindings = Bindings(self.options)
+        self.bindings = Planning(self.options)
         self.result = Result(bindings=self.bindings)
 
     def run(self) -> None:
@@ -163,7 +163,7 @@ class _Compilation:
             program.macros = (*preprocessed.macros,)
             self.diagnostics.raise_if_errors()
         if "ast" in self.wanted:
-            from tritonc.frontend.syntax import dump
+            from tritonc.frontend.tree import dump
 
             self.result.outputs["ast"] = dump(program)
         if self.wanted and not self.wanted - {"i", "ast"}:

@@ -19,26 +19,30 @@ from tritonc.pass_manager import Pass
 # Passes that leave a kernel as it is unless it has one of these operations; they are not imported.
 ONLY: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("select_dots", "split_dots", "raw_operands", "safe_divisors", "merge_tails",
-                     "jam_loops", "coalesce_loops", "separate_axes"), ("dot",)),
+                     "jam_loops", "coalesce_loops", "separate_axes", "merge_axes",
+                     "sort_residues", "rasterize"), ("dot",)),
     **dict.fromkeys(("tabulate_masks", "join_bounds"), ("fma_dot", "mma_dot", "wgmma")),
     "compute_pieces": ("load",),
     **dict.fromkeys(("drop_selections", "skip_masks"), ("select",)),
     "bound_conversions": ("sitofp", "uitofp", "fpcast"),
     "stage_dots": ("dot", "channel", "shared_store"), "pipeline": ("shared_store",),
-    "carry_fragments": ("fma_dot",),
+    "carry_fragments": ("fma_dot",), "detach_results": ("fma_dot",),
     **dict.fromkeys(("halve_products", "store_tensors", "advance_dots", "order_products",
-                     "spread_late", "overlap_sums", "take_turns"), ("wgmma",)),
+                     "spread_late", "overlap_sums", "take_turns", "defer_loads"), ("wgmma",)),
     "specialize_warps": ("start_producer",), "stagger_warpgroups": ("start_producer",),
     "swap_neighbours": ("take",), "lower_take": ("take",), "apply_assumptions": ("assume",),
     "improve_combiners": ("reduce_with", "scan_with"), "split_scans": ("scan", "scan_with"),
     "compute_tables": ("constant_table",),
     **dict.fromkeys(("split_reductions", "late_sums"), ("reduce", "reduce_with")),
     "exchange_late": ("reduce",), "privatize_atomics": ("atomic_rmw",),
-    "lower_clusters": ("cluster_arrive",), "fuse_tanh": ("tanh",),
+    "lower_clusters": ("cluster_arrive",), "fuse_tanh": ("tanh",), "fuse_logistic": ("exp",),
     "fuse_exponents": ("exp", "exp2"), "select_ranks": ("smin", "smax", "umin", "umax"),
     "split_quotients": ("sdiv", "udiv", "srem", "urem"), "count_quotients": ("sdiv",),
-    **dict.fromkeys(("fetch_late", "widen_loops", "single_trips", "strength_reduce"), ("phi",)),
-    "select_matrix_loads": ("shared_load", "shared_store"),
+    "pack_halves": ("zext", "sext", "truncate", "smin", "smax", "umin", "umax"),
+    **dict.fromkeys(("fetch_late", "widen_loops", "single_trips", "strength_reduce", "keep_rows",
+                     "load_ahead", "alternate_registers"), ("phi",)),
+    **dict.fromkeys(("unify_exits", "hoist_addresses"), ("phi", "cond_br")),  # all loops that end
+    **dict.fromkeys(("select_matrix_loads", "join_exchanges"), ("shared_load", "shared_store")),
 }
 
 
@@ -58,6 +62,7 @@ OPT: list[Pass] = [
          "few and large ones."),
     _row("opt.convert_if", "Small branches become selects, and the blocks around them one block."),
     _row("opt.cse", "After peephole, which makes equal things look equal."),
+    _row("opt.addresses.merge_axes", "Addresses have few forms; dce removes what it replaces."),
     _row("opt.dce", "Removes what was replaced, so that passes that count a value's uses count "
          "right."),
     _row("opt.apply_assumptions", "Equal conditions are one value, and `&&` is an `and` in one "
@@ -88,6 +93,8 @@ OPT: list[Pass] = [
          "the source."),
     _row("opt.loops.single_trips", "Loops have one form; the passes below treat a loop that runs "
          "once as straight code."),
+    _row("opt.loops.sort_residues", "Loops have one form, and masks are conditions of indices; "
+         "loops that it changes count in steps that are no numbers."),
     _row("opt.loops.jam_loops", "Loops have one form, and addresses follow from counters, which "
          "are numbers in the copies."),
     _row("opt.addresses.split_quotients", "Before the passes that split addresses: a quotient of a "
@@ -130,6 +137,7 @@ BACKEND: list[Pass] = [
     _row("backend.dots.fuse_exponents", "After specialize, which tests that factors are "
          "positive.", 2),
     _row("backend.dots.fuse_tanh", "Before dce, which removes the tanh.", 2),
+    _row("backend.dots.fuse_logistic", "Before dce, which removes the exponential.", 2),
     _row("opt.dce", "In the backend: layouts are chosen for what is used."),
     # --- extents that are powers of two; who computes what ---
     _row("backend.memory.load_early", "Before reductions get exchanges, over which loads do not "
@@ -208,6 +216,8 @@ BACKEND: list[Pass] = [
          "atomic through shared memory.", 2),
     _row("backend.memory.lower_atomics", "Before allocate_shared: it makes buffers.", 0),
     _row("backend.layout.select_matrix_loads", "Tiles and buffers have their final layouts."),
+    _row("backend.shared.join_exchanges", "Exchanges have buffers, and barriers are not there yet.",
+         2),
     # --- accesses of global memory; registers ---
     _row("backend.memory.cache_loads", "No later pass makes loads from global memory."),
     _row("backend.memory.vectorize", "Guards have their final form.", 0),
@@ -247,6 +257,8 @@ ORDER: list[tuple[str, str, str]] = [
     ("fold_constants", "simplify_cfg", "branches are decided before blocks are merged"),
     ("peephole", "cse", "equal operations must look equal: operands in one order, one form"),
     ("simplify_cfg", "convert_if", "an empty block in between would hide the branch"),
+    ("merge_axes", "dce", "loads that it replaced go"),
+    ("merge_axes", "licm", "addresses of merged axes leave loops"),
     ("cse", "apply_assumptions", "a mask that repeats an assumption must be the same value"),
     ("apply_assumptions", "licm", "facts are attached where the assumption stands"),
     ("cse", "licm", "what is computed twice would leave a loop twice"),
@@ -258,6 +270,8 @@ ORDER: list[tuple[str, str, str]] = [
     ("merge_tails", "strength_reduce", "bodies are compared as the source wrote them"),
     ("unify_exits", "strength_reduce", "offsets become phis of one header"),
     ("unify_exits", "jam_loops", "both loops are tested at their headers"),
+    ("unify_exits", "sort_residues", "loops end at their headers"),
+    ("licm", "sort_residues", "sums of rows have left the loops"),
     ("merge_tails", "jam_loops", "a tail joins its loop before that one is copied"),
     ("jam_loops", "strength_reduce", "addresses follow from counters"),
     ("licm", "split_quotients", "ranges have left the loops"),
@@ -334,6 +348,8 @@ ORDER: list[tuple[str, str, str]] = [
     ("compute_once", "lower_conversions", "it makes conversions"),
     ("tabulate_masks", "share_indices", "masks are words of bits"),
     ("share_indices", "lower_conversions", "it makes conversions"),
+    ("lower_conversions", "join_exchanges", "conversions have buffers"),
+    ("join_exchanges", "allocate_shared", "both buffers are in use at once"),
     ("lower_conversions", "select_matrix_loads", "conversions have buffers"),
     ("stage_dots", "select_matrix_loads", "it looks at loads of fragments from buffers"),
     ("lower_conversions", "allocate_shared", "conversions have buffers"),

@@ -39,6 +39,7 @@ else:
             defaults = {name: vars(cls)[name] for name in names if name in vars(cls)}
             cls._fields = cls.__match_args__ = names
             cls._field_defaults = defaults
+            cls._places = {name: i for i, name in enumerate(names)}
             cls.__new__ = FunctionType(_tuple_template(len(names)).replace(
                 co_varnames=("cls", *names)), {"make": tuple.__new__}, "__new__",
                 tuple(defaults.values()))
@@ -54,10 +55,13 @@ else:
             return dict(zip(self._fields, self, strict=True))
 
         def _replace(self, **named):
-            made = tuple.__new__(type(self), map(named.pop, self._fields, self))
-            if named:
-                raise TypeError(f"{type(self).__name__}.__new__() has no fields {', '.join(named)}")
-            return made
+            made = list(self)
+            try:
+                for name, value in named.items():
+                    made[self._places[name]] = value
+            except KeyError as error:
+                raise TypeError(f"{type(self).__name__}.__new__() has no field {error}") from None
+            return tuple.__new__(type(self), made)
 
         def __getnewargs__(self):
             return tuple(self)

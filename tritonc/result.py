@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
-from tritonc.bindings import Bindings
+from tritonc.planning import Planning
 from tritonc.records import dataclass
 from tritonc.source import Diagnostic, Span
 from tritonc.variants.kernels import Variants
@@ -28,7 +28,7 @@ class InternalError(Exception):
 class Result:
     """What a compilation gave.  `outputs` has a text for each kind asked for."""
 
-    bindings: Bindings  # meta-parameters, and who chose which value
+    bindings: Planning  # meta-parameters, and who chose which value
     outputs: dict[str, str] = field(default_factory=dict)
     diagnostics: tuple[Diagnostic, ...] = ()
     module: Module | None = None  # as the last stage that ran left it

@@ -93,6 +93,8 @@ def show(node: syntax.Node | None) -> str:
             return f"(*{show(node.pointer)})"
         case syntax.MaskedDeref():
             return f"(*?({show(node.mask)}){show(node.pointer)})"
+        case syntax.AddressOf():
+            return f"(&{show(node.base)}[{show(node.index)}])"
         case syntax.Subscript():
             return f"{show(node.base)}[{', '.join(map(show, node.entries))}]"
         case syntax.Keep():

@@ -191,6 +191,7 @@ def test_seeds_change_the_data() -> None:
     ("arg: a = 2.5", "arg: a = 2.5 : half", "cannot change"),
     ("range: N", "range: N - 100", "negative"),
     ("range: N", "range: 2.5", "must be an integer"),
+    ("range: N", "range: N / 2", "'//' divides integers"),
     ("expect: y = a * x + y", "expect: a = 1", "no kernel can change"),
     ("expect: y = a * x + y", "expect: y = ones(3)", "the shape (10,)"),
     ("expect: y = a * x + y", "expect: y = 'text'", "real numbers"),

@@ -31,6 +31,7 @@ LAYERS: list[list[str]] = [
     ["tritonc.tune.model"],
     ["tritonc.variants.small"],
     ["tritonc.bindings", "tritonc.stages"],
+    ["tritonc.planning"],
     ["tritonc.result"],
     ["tritonc.driver"],
     ["tritonc.launch"],

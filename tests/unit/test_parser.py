@@ -15,6 +15,7 @@ from parser_trees import expression, items, parse, show, statement, statements, 
 from tritonc import lalr
 from tritonc.frontend import grammar, syntax
 from tritonc.frontend.parser_actions import Actions
+from tritonc.frontend.tree import walk
 from tritonc.source import Diagnostics
 
 # Binary operators, the higher the tighter.  All associate to the left, `...` not at all.
@@ -337,7 +338,7 @@ def test_scopes_of_types() -> None:
         void h() { { int real; real * 2; } real x; { real y; } for (real z = 0; ; ) ; }
         real k(real x) { return x; }
     """)
-    kinds = [type(node).__name__ for node in syntax.walk(program)
+    kinds = [type(node).__name__ for node in walk(program)
              if isinstance(node, syntax.Declaration | syntax.ExpressionStatement)]
     assert kinds == ["ExpressionStatement", "Declaration", "ExpressionStatement", "Declaration",
                      "Declaration", "Declaration"]

@@ -10,6 +10,7 @@ from parser_listings import CONVOLUTION, MATMUL
 from parser_trees import items, parse, text_of
 
 from tritonc.frontend import parser, syntax
+from tritonc.frontend.tree import children, dump, walk
 from tritonc.source import CompileError
 
 # --- spans ---
@@ -54,7 +55,7 @@ def test_spans_are_exact() -> None:
         (syntax.IntLiteral, "1"),
     ]
     (function,) = items(source)
-    assert [(type(node), text_of(node.span)) for node in syntax.walk(function)] == expected
+    assert [(type(node), text_of(node.span)) for node in walk(function)] == expected
 
 
 @pytest.mark.parametrize("kind, text", [
@@ -107,27 +108,27 @@ def test_span_of(kind: type[syntax.Node], text: str) -> None:
             return a ? b : c;
         }
     """)
-    found = [text_of(node.span) for node in syntax.walk(program) if type(node) is kind]
+    found = [text_of(node.span) for node in walk(program) if type(node) is kind]
     assert text in found
 
 
 def test_name_spans() -> None:
     program = parse("tunable int T; const int X = 1; void f(int n) { int *q = p; g(q); }")
-    names = [(text_of(node.name_span), node.name) for node in syntax.walk(program)
+    names = [(text_of(node.name_span), node.name) for node in walk(program)
              if isinstance(node, syntax.Tunable | syntax.Constant | syntax.Function
                            | syntax.Parameter | syntax.Variable)]
     assert names == [(n, n) for n in ("T", "X", "f", "n", "q")]
-    (call,) = (node for node in syntax.walk(program) if isinstance(node, syntax.Call))
+    (call,) = (node for node in walk(program) if isinstance(node, syntax.Call))
     assert text_of(call.callee_span) == "g"
-    (plus,) = (node for node in syntax.walk(parse("void f() { x = a  + b; }"))
+    (plus,) = (node for node in walk(parse("void f() { x = a  + b; }"))
                if isinstance(node, syntax.Binary))
     assert text_of(plus.operator_span) == "+"
 
 
 def test_children_lie_inside_their_parents_and_in_order() -> None:
     for text in (MATMUL, CONVOLUTION):
-        for node in syntax.walk(parse(text)):
-            below = [child for child in syntax.children(node)
+        for node in walk(parse(text)):
+            below = [child for child in children(node)
                      if not (isinstance(node, syntax.Variable | syntax.Qualifier)
                              and isinstance(child, syntax.TypeSpec))]
             for child in below:
@@ -142,7 +143,7 @@ def test_children_lie_inside_their_parents_and_in_order() -> None:
 
 def test_dump() -> None:
     program = parse("kernel void f(const float* p) {\n  @m[:, +] *p = a ? 1.5f : -n;\n}\n")
-    assert syntax.dump(program) == """\
+    assert dump(program) == """\
 Program <1:1>
   items: Function name='f' kernel=True <1:1>
     returns: TypeSpec scalar='void' <1:1>
@@ -169,7 +170,7 @@ Program <1:1>
 def test_dump_names_every_class() -> None:
     bases = {"Node", "Named", "TypedName", "Expression", "Statement"}
     classes = set(re.findall(rf"^class (\w+)\((?:{'|'.join(bases)})\)", _source(), re.M)) - bases
-    text = syntax.dump(parse("""
+    text = dump(parse("""
         struct s { int a; }; s h(s x) { x.a = 1; return {x.a}; }
         const tunable (TA, TB) = {(1, 2)}; const tunable int T = {1};
         const int X = 1; __constant__ int* d = calloc(8);
@@ -177,7 +178,7 @@ def test_dump_names_every_class() -> None:
         void f(int n __retune) {
             typedef int u; int v; ; { } if (a) b; for (;;) break; while (a) continue;
             do x++; while (a);
-            @m *?(k) p = *q + bitcast<int>((int)1) + 1.0 + 'c' + sizeof(int);
+            @m *?(k) p = *&q[1] + bitcast<int>((int)1) + 1.0 + 'c' + sizeof(int);
             c = a && b ? x[:, newaxis, +, ^1, i, 1:] : 0 ... -4; g("s"); return;
         }
     """))
@@ -230,7 +231,7 @@ def test_reasonable_sizes_parse(text: str) -> None:
     def depth(node: syntax.Node) -> int:
         level, count = [node], 0
         while level:
-            level = [child for parent in level for child in syntax.children(parent)]
+            level = [child for parent in level for child in children(parent)]
             count += 1
         return count
 

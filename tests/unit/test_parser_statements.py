@@ -7,6 +7,7 @@ from parser_listings import CONVOLUTION, LATER, MATMUL
 from parser_trees import expression, parse, show, statement, type_text
 
 from tritonc.frontend import syntax
+from tritonc.frontend.tree import walk
 from tritonc.source import Diagnostics
 
 # --- statements ---
@@ -102,7 +103,7 @@ def test_macros_of_subscripts_and_arguments() -> None:
         #define NAME matmul
         kernel void NAME(float* a) { float x[SHAPE] = y[ROWS] @ T; }
     """)
-    (variable,) = (n for n in syntax.walk(program) if isinstance(n, syntax.Variable))
+    (variable,) = (n for n in walk(program) if isinstance(n, syntax.Variable))
     assert type_text(variable.type) == "float32[TM, TK]"
     assert show(variable.initializer) == "(y[:, newaxis] @ (^a))"
 

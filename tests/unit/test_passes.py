@@ -14,6 +14,7 @@ from rewriting import CONTEXT, parse
 from test_opt_passes import COUNT
 
 from tritonc import backend, driver, opt, pass_manager, passes
+from tritonc.analysis.axis import axis_info
 from tritonc.ir.core import Kernel
 from tritonc.ir.syntax.text import print_kernel
 from tritonc.options import Options
@@ -174,6 +175,22 @@ def test_passes_need_the_operations_that_their_rows_name(
     text = (SAMPLES / f"{name}.tc").read_text()
     driver.compile(SourceFile(name, text), Options(arch=arch), ["ll"])
     assert idle
+
+
+def test_passes_look_before_they_analyse(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Axis information of a kernel takes a millisecond, and few passes find something to do.  Of
+    two bodies and the candidates of the cost model; 25 where all passes analyse first."""
+    solved: list[str] = []
+
+    def given(kernel: Kernel) -> axis_info.Infos:
+        solved.append(kernel.name)
+        return real(kernel)
+
+    real = axis_info._given
+    monkeypatch.setattr(axis_info, "_given", given)
+    text = (SAMPLES / "matmul.tc").read_text()
+    driver.compile(SourceFile("matmul", text), Options(arch="sm_80"), ["ll"])
+    assert 0 < len(solved) <= 18
 
 
 def test_speed() -> None:

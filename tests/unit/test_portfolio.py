@@ -227,6 +227,17 @@ def test_indices_beside_products_of_two_warpgroups(name: str, extents: tuple[int
     assert [*best.values()] == [128, 128, 64]
 
 
+def test_products_whose_warps_compute_in_turn() -> None:
+    """256 programs of one warp for each scheduler take 637 us on an H200, of two 306."""
+    p = Program("", (ROOT / "bench/unseen/rbf_predict.tc").read_text())
+    general = choose(p.space, p.lower, p.target)
+    found = portfolio(p.space, p.lower, p.target, general, 12)
+    assert found is not None
+    of = [*((m.binding, m.cost) for m in found.members), (general, found.general)]
+    best, _ = min(of, key=lambda one: choice.time(one[1], (one[0]["BM"],), (16384,), (8192,)))
+    assert [*best.values()] == [64, 128]
+
+
 def test_covers() -> None:
     """What is left out of no need; what cannot be served; the limit."""
     ratios = np.array([[1, 3, 3, 3], [3, 1, 1, 3], [3, 3, 1.02, 1], [3, 1, 3, 3]], float)

@@ -57,6 +57,9 @@ def test_constants_of_one_shape() -> None:
     ("BEHIND", "acc += get_program_id(0);"),
     ("BEHIND", "acc += get_num_programs(0);"),
     ("BEHIND", "static_assert(TM < 256);"),
+    ("(rm < M)[:, newaxis] && rk < K", "(rk < K)"),  # rows of no program
+    ("(rm < M)[:, newaxis] && rn < N", "rn < N"),
+    ("(rm < M)[:, newaxis] && rn < N", "(rm % M < M)[:, newaxis] && rn < N"),
     ("= get_global_range(0)", "= get_program_id(0) * TM + 0 ... TM"),
     ("int8* w", "half* w"), ("int8 q", "half q"),
 ])
@@ -65,6 +68,38 @@ def test_no_more_than_listed(old: str, new: str) -> None:
     if new.startswith("half"):
         text = text.replace("int8", "half")
     assert tile(text)[0] <= 128
+
+
+GATHERED = """
+const tunable int TM = {64, 128};
+const tunable int TN = {64, 128};
+const tunable int TK = {64};
+kernel void taps(const half* x, const half* w, half* y, int P, int W, int C, int N) {
+  int p[TM] = get_global_range(0), n[TN] = get_global_range(1);
+  float acc[TM, TN] = 0;
+  for (int tap = 0; tap < 3; tap++)
+    for (int c0 = 0; c0 < C; c0 += TK) {
+      int c[TK] = c0 + 0 ... TK;
+      bool there[TM] = p < P && p % W + tap >= 1 && p % W + tap <= W;
+      int at[TM] = p / W * W + p % W + tap - 1;
+      half a[TM, TK] = there[:, newaxis] && c < C ? x[at[:, newaxis] * C + c] : 0;
+      half b[TK, TN] = (c < C)[:, newaxis] && n < N ? w[(tap * C + c)[:, newaxis] * N + n] : 0;
+      acc = dot(a, b, acc);
+    }
+  @((p < P)[:, newaxis] && n < N) y[p[:, newaxis] * N + n] = acc;
+}
+"""
+
+
+@pytest.mark.parametrize("text, most", [
+    (GATHERED, 256), (GATHERED.replace("&& n < N ?", "?"), 128),
+    (GATHERED.replace("p % W + tap - 1", "tap").replace("p / W * W", "p").replace(
+        "p < P && p % W + tap >= 1 && p % W + tap <= W", "p < P"), 128)])
+def test_filters_beside_rows_that_are_gathered(text: str, most: int) -> None:
+    made = driver.compile(SourceFile("taps.tc", text), Options(
+        arch="sm_90a", variants=8, sizes={}), ("manifest",))
+    row = json.loads(made.outputs["manifest"])["kernels"][0]
+    assert max(one["tunables"]["TN"] for one in [row, *row["variants"]]) == most
 
 
 def test_other_instructions_keep_the_list() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Iterable
 
 from tritonc.analysis.values import origin
 from tritonc.ir.core import Block, Kernel, Op, Value
@@ -61,13 +61,12 @@ def no_alias(kernel: Kernel, root: Value) -> bool:
 
 
 def stores_may_reach(kernel: Kernel, blocks: Iterable[Block], loads: Iterable[Op],
-                     roots: Roots, known: Container[Op] = ()) -> bool:
-    """Whether an operation of the blocks, but for those that are `known`, may write what one of
-    `loads` reads."""
+                     roots: Roots) -> bool:
+    """Whether an operation of the blocks may write what one of `loads` reads."""
     sources = [op.operands[0] for op in loads]
     for block in blocks:
         for op in block.ops:
-            if WRITE not in op.effects or op in known:
+            if WRITE not in op.effects:
                 continue
             if not op.operands:
                 return True  # a barrier: other programs' writes may become visible

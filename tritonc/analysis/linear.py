@@ -38,6 +38,8 @@ class Linear:
         return frozenset((frozenset(Counter(monomial).items()), n) for monomial, n in self.terms)
 
     def __add__(self, other: Linear) -> Linear:
+        if not self.terms or not other.terms:
+            return self if self.terms else other
         return _sum([*self.terms, *other.terms])
 
     def __sub__(self, other: Linear) -> Linear:
@@ -47,7 +49,8 @@ class Linear:
         return _sum([(a + b, m * n) for a, m in self.terms for b, n in other.terms])
 
     def scaled(self, factor: int) -> Linear:
-        return _sum([(monomial, n * factor) for monomial, n in self.terms])
+        return self if factor == 1 or not self.terms else _sum(
+            [(monomial, n * factor) for monomial, n in self.terms])
 
     def renamed(self, mapping: Mapping[Value, Value]) -> Linear:
         """The same of other values."""
@@ -120,9 +123,9 @@ def _sum(terms: Iterable[tuple[Monomial, int]]) -> Linear:
 
     No order depends on the identity of values, so that the same program gives the same text.
     """
-    total: dict[frozenset[tuple[Value, int]], tuple[Monomial, int]] = {}
+    total: dict[Hashable, tuple[Monomial, int]] = {}
     for monomial, n in terms:
-        key = frozenset(Counter(monomial).items())
+        key = monomial if len(monomial) < 2 else frozenset(Counter(monomial).items())
         first, sum_ = total.get(key, (monomial, 0))
         total[key] = (first, sum_ + n)
     return Linear(tuple((m, n) for m, n in total.values() if n))

@@ -1,16 +1,17 @@
 """Accesses that follow from quotients of what a program computes.
 
 The rows of an implicit product, a convolution's pixels, are numbered through: image, row and column
-are quotients and remainders of the number of a row of the result.  Such a tile is no box in memory,
-or its mask is none; threads copy it, and find out in each step where from.  A remainder alone only
-keeps rows inside a matrix, and vanishes where the tile is full.
+are quotients and remainders of the number of a row of the result; or a tile has an axis for each,
+and the product one for all.  Such a tile is no box in memory, or its mask is none; threads copy it,
+and find out in each step where from.  A remainder alone only keeps rows inside a matrix, and
+vanishes where the tile is full.
 """
 
 from __future__ import annotations
 
 from tritonc.analysis.values import int_of, slice_of
 from tritonc.ir.core import Op
-from tritonc.ir.types import shape
+from tritonc.ir.types import same_axes, shape
 
 _QUOTIENTS = ("sdiv", "udiv")
 _NUMBERS = ("get_program_id", "get_global_range")
@@ -22,10 +23,16 @@ def of_program(load: Op) -> bool:
     it is there."""
     found = slice_of(load.inputs(), ends=("load",), masks=False)
     return not any(op.name == "load" for op in found) and any(
-        op.name in _QUOTIENTS and shape(op.result.type)
+        ((op.name in _QUOTIENTS and shape(op.result.type)) or _merges(op))
         and any(one.name in _NUMBERS
                 for one in slice_of(op.operands[:1], ends=("load", "phi"), masks=False))
         for op in found)
+
+
+def _merges(op: Op) -> bool:
+    """Whether axes come together here."""
+    return op.name == "reshape" and same_axes(
+        shape(op.operands[0].type), shape(op.result.type)) is None
 
 
 def in_steps(load: Op) -> bool:
@@ -38,5 +45,6 @@ def in_steps(load: Op) -> bool:
 
 def gathered(dot: Op) -> list[Op]:
     """The loads of a product's operands of which that holds."""
-    return [op for op in slice_of(dot.operands[:2], None, ("dot", "phi", "load"), False)
-            if op.name == "load" and of_program(op)]
+    loaded = slice_of(dot.operands[:2], None, ("dot", "phi", "load"), False)
+    merged = slice_of([v for op in loaded if _merges(op) for v in op.operands], loaded)
+    return [op for op in loaded if op.name == "load" and (op in merged or of_program(op))]

@@ -1,54 +1,6 @@
 """What kind of loops over memory a kernel has, for those who choose its tiles and its warps.
 
-    several_passes   a program loads from one parameter in one loop, and again in one that follows:
-                     what the first brings should still be in a cache, so few programs at a time.
-                     Not where the loops reduce tiles: then warps would wait for each other; nor
-                     where rows are loaded without a loop, too: short ones
-    reducing_passes  the same, where the loops of built-in reductions keep scalars
-    sums_columns     a loop, of the same rows in all programs, loads tiles that are added up; behind
-                     it they are reduced but for the axis along which they lie in memory, or so each
-                     is that it loads and does not store, and programs are numbered along one axis:
-                     there are as many as pieces of columns, and each has all rows
-    adds_tiles       loops in loops load tiles of several axes and add them to one that they carry,
-                     and nothing is reduced: a stencil of many points, read that often
-    adds_taps        loops of known numbers of iterations only add such tiles: threads read rows of
-                     them again
-    adds_far_taps    the same, of what are no neighbours in memory, as of every other pixel
-    adds_many_rows   the same, of so many whole rows of memory that their loops remain, as of
-                     channels of pixels: threads read none of them again
-    adds_gathered    a loop loads tiles of several axes, in rows that it loads, too, and adds them to
-                     one that it carries
-    crosses          loops carry a tile of several axes, load only lines and reduce nothing in
-                     there: each element of one line meets each of another, as in a product
-    segments         a loop goes from one number that is loaded, or found by a search in memory, to
-                     another: most runs are short
-    recurrence       each iteration of a loop reduces a tile of the shape of one that it carries,
-                     and loads none of that shape: it waits for lanes and for memory each time, so
-                     there had better be many programs
-    asks_programs    a loop of scalars asks memory, by atomics, what other programs have told: how
-                     long it takes is up to them, so there had better be many programs
-    searches         a loop of scalars loads them: each iteration waits for memory, so there had
-                     better be many programs
-    chains_programs  a program asks what another one has told, and tells nothing before: each waits
-                     for the one before it, so there had better be few programs
-    columns_alone    loops go from row to row, by a stride that only parameters know, with a line of
-                     columns: there are as many programs as pieces of columns
-    few_columns      the same, where programs are numbered along that axis alone, or where each row
-                     waits for the one before it: there may be few programs
-    uneven_passes    several passes over rows whose length depends on which program it is, or on
-                     data
-    reduces_held     a loop that loads no tiles reduces some: in each iteration warps that share a
-                     row would wait for each other
-    counts_in_loops  histograms are made in a loop
-    shares_addresses a program adds what it found to one address, or to those that loaded numbers
-                     name, and asks for no old value, or makes histograms in a loop: the fewer
-                     programs, the fewer additions
-    adds_to_loaded   threads add to addresses that they load, and take turns at them
-    takes_turns      a program asks for the old value at an address that is the same for all: they
-                     take turns, some nanoseconds each, and wait for the answer
-    ends_by_tile     a loop goes on until a condition has come true in all elements of a tile: small
-                     tiles wait for fewer; not where it only counts
-    windows_of_bytes the same bytes are loaded at several distances, and computed as words
+Each function says which kernels it means, and what follows for programs and threads.
 """
 
 from __future__ import annotations
@@ -70,7 +22,9 @@ _NUMBERED = ("get_program_id", "get_global_range")
 
 
 def several_passes(kernel: Kernel, cfg: Cfg) -> bool:
-    """Whether loops that follow each other load tiles from one parameter."""
+    """Whether loops that follow each other load tiles from one parameter: what the first brings
+    should still be in a cache, so few programs at a time.  Not where the loops reduce tiles: then
+    warps would wait for each other; nor where rows are loaded without a loop, too: short ones."""
     if any(op.name in ("reduce", "scan", "reduce_with", "scan_with")
            for block in cfg.innermost for op in block.ops):
         return False
@@ -115,7 +69,7 @@ def _beside(loop: Loop, other: Loop) -> Loop:
 
 
 def reducing_passes(kernel: Kernel, cfg: Cfg) -> bool:
-    """Whether of loops that load from one parameter, one after the other, some reduce tiles."""
+    """The same, where some of the loops have built-in reductions, and keep scalars."""
     ops = [op for block in cfg.innermost for op in block.ops]
     names = {op.name for op in ops}
     return "reduce" in names and not names & {"scan", "reduce_with", "scan_with"} \
@@ -123,8 +77,9 @@ def reducing_passes(kernel: Kernel, cfg: Cfg) -> bool:
 
 
 def sums_columns(kernel: Kernel, cfg: Cfg) -> bool:
-    """Whether what is reduced is carried by a loop that loads, or loaded there, and the axis along
-    which it lies in memory is left."""
+    """Whether what is reduced is carried by a loop that loads, of the same rows in all programs, or
+    loaded there, and the axis along which it lies in memory is left; programs are numbered along
+    one axis.  There are as many programs as pieces of columns, and each has all rows."""
     if len({op.attributes["axis"] for op in kernel.ops() if op.name in _NUMBERED}) > 1:
         return False
     loading = [loop for loop in cfg.loops if same_for_all(loop) and any(
@@ -157,7 +112,8 @@ def memory_axis(kernel: Kernel, value: Value) -> int:
 
 
 def crosses(kernel: Kernel, cfg: Cfg) -> bool:
-    """Whether each loop that loads tiles carries one of more axes than any that it loads."""
+    """Whether each loop that loads tiles carries one of more axes than any that it loads: each
+    element of one line meets each of another, as in a product."""
     loading = [loop for loop in cfg.loops
                if any(op.name == "load" and shape(op.result.type) for op in loop.ops())]
     return bool(loading) and not any(
@@ -173,7 +129,8 @@ def _axes(value: Value) -> int:
 
 
 def segments(kernel: Kernel, cfg: Cfg) -> bool:
-    """Whether a loop that loads tiles begins and ends at numbers that the program loads."""
+    """Whether a loop that loads tiles goes from one number that is loaded, or that a search finds,
+    to another: most runs are short."""
     return any(is_segment(cfg, loop) and any(
         op.name == "load" and isinstance(op.result.type, Tile) for op in loop.ops())
         for loop in cfg.loops)
@@ -206,7 +163,8 @@ def scans_columns(cfg: Cfg) -> bool:
 
 
 def adds_taps(kernel: Kernel, cfg: Cfg) -> bool:
-    """Whether loops of known numbers of iterations add tiles of several axes, as of a filter."""
+    """Whether loops of known numbers of iterations only add tiles of several axes, as of a filter:
+    threads read rows of them again."""
     adding = [loop for block, loop in cfg.innermost.items() for op in block.ops
               if op.name == "load" and len(shape(op.result.type)) > 1]
     return bool(adding) and all(only_adds(loop) and all(
@@ -215,7 +173,7 @@ def adds_taps(kernel: Kernel, cfg: Cfg) -> bool:
 
 
 def adds_far_taps(kernel: Kernel, cfg: Cfg) -> bool:
-    """Whether these are of elements that are no neighbours along the last axis."""
+    """Whether these are of elements that are no neighbours in memory, as of every other pixel."""
     infos = axis_info.analyze(kernel)
     return adds_taps(kernel, cfg) and all(
         info.contiguity[-1] == 1 for loop in cfg.loops for op in loop.ops() if op.name == "load"
@@ -223,7 +181,8 @@ def adds_far_taps(kernel: Kernel, cfg: Cfg) -> bool:
 
 
 def adds_many_rows(kernel: Kernel, cfg: Cfg) -> bool:
-    """Whether these are of many rows, whose length a parameter says."""
+    """Whether these are of so many whole rows of memory that their loops remain, as of channels of
+    pixels: threads read none of them again."""
     affinity, taps = Affinity(), 1
     for loop in cfg.loops:
         counter, times = counter_of(loop), iterations(loop, _MOST_TAPS)
@@ -248,7 +207,8 @@ def adds_gathered(kernel: Kernel, cfg: Cfg) -> bool:
 
 
 def adds_tiles(kernel: Kernel, cfg: Cfg) -> bool:
-    """Whether an inner loop loads tiles of the shape of one of floats that it carries."""
+    """Whether an inner loop loads tiles of the shape of one of floats that it carries, and nothing
+    is reduced: a stencil of many points, read that often."""
     if any(op.name in ("reduce", "reduce_with", "dot") for op in kernel.ops()):
         return False
     for loop in cfg.loops:
@@ -267,7 +227,8 @@ def same_for_all(loop: Loop) -> bool:
 
 
 def recurrence(kernel: Kernel, cfg: Cfg) -> bool:
-    """Whether a loop reduces what it carries on, in each iteration."""
+    """Whether each iteration of a loop reduces a tile of the shape of one that it carries, and
+    loads none of that shape: it waits for lanes and memory each time, so many programs."""
     for loop in cfg.loops:
         ops = list(loop.ops())
         carried = {shape(phi.result.type) for phi in loop.header.phis()}
@@ -279,7 +240,8 @@ def recurrence(kernel: Kernel, cfg: Cfg) -> bool:
 
 
 def reduces_held(cfg: Cfg, largest: int) -> bool:
-    """Whether a loop that loads no tiles reduces some of more than half of `largest` elements."""
+    """Whether a loop that loads no tiles reduces some of more than half of `largest` elements: in
+    each iteration warps that share a row would wait for each other."""
     return any(
         any(op.name == "reduce" and 2 * prod(shape(op.operands[0].type)) > largest
             and op.result.type != I1 for op in loop.ops())
@@ -288,13 +250,15 @@ def reduces_held(cfg: Cfg, largest: int) -> bool:
 
 
 def asks_programs(kernel: Kernel, cfg: Cfg) -> bool:
-    """Whether a loop without tiles has atomics on scalars, or loads that are volatile."""
+    """Whether a loop without tiles has atomics on scalars, or loads that are volatile: how long it
+    takes is up to other programs, so there had better be many."""
     return any(op.name in ("atomic_rmw", "atomic_cas") or op.attributes.get("volatile")
                for loop in cfg.loops if _of_scalars(loop) for op in loop.ops())
 
 
 def searches(cfg: Cfg) -> bool:
-    """Whether a loop without tiles loads."""
+    """Whether a loop without tiles loads: each iteration waits for memory, so there had better be
+    many programs."""
     return any(op.name == "load" for loop in cfg.loops if _of_scalars(loop) for op in loop.ops())
 
 
@@ -318,7 +282,8 @@ def chains_programs(kernel: Kernel, cfg: Cfg) -> bool:
 
 
 def columns_alone(kernel: Kernel, cfg: Cfg) -> bool:
-    """Whether all loops that load tiles, of one axis, go from row to row."""
+    """Whether all loops that load tiles, of one axis, go from row to row: there are as many
+    programs as pieces of columns."""
     loading = [(loop, t) for block, loop in cfg.innermost.items() for op in block.ops
                if op.name == "load" and isinstance(t := op.result.type, Tile)]
     return bool(loading) and all(len(t.shape) == 1 and walks_rows(loop, False)
@@ -326,7 +291,8 @@ def columns_alone(kernel: Kernel, cfg: Cfg) -> bool:
 
 
 def few_columns(kernel: Kernel, cfg: Cfg) -> bool:
-    """Whether there may be few programs with columns alone."""
+    """Whether there may be few programs with columns alone: numbered along that axis alone, or
+    where each row waits for the one before it."""
     axes = {op.attributes["axis"] for op in kernel.ops() if op.name in _NUMBERED}
     return columns_alone(kernel, cfg) and (len(axes) < 2 or waits_for_itself(kernel, cfg))
 
@@ -360,7 +326,7 @@ def only_adds(loop: Loop) -> bool:
 
 def shares_addresses(kernel: Kernel, cfg: Cfg) -> bool:
     """Whether there are atomics that no loop makes, none of them read, on addresses of which
-    programs have many in common, or histograms in a loop."""
+    programs have many in common, or histograms in a loop: fewer programs, fewer additions."""
     readers = uses(kernel)
     found = [op for op in kernel.ops() if op.name == "atomic_rmw"]
     return counts_in_loops(kernel, cfg) or (not any(
@@ -371,7 +337,7 @@ def shares_addresses(kernel: Kernel, cfg: Cfg) -> bool:
 
 def adds_to_loaded(kernel: Kernel, largest: int) -> bool:
     """Whether atomics on tiles of more than half of `largest` elements add to addresses that follow
-    from what is loaded, as of a histogram."""
+    from what is loaded, as of a histogram, where threads take turns."""
     return any(op.name == "atomic_rmw" and 2 * prod(shape(op.operands[0].type)) > largest
                and _loaded(op.operands[0]) for op in kernel.ops())
 
@@ -382,7 +348,8 @@ def counts_in_loops(kernel: Kernel, cfg: Cfg) -> bool:
 
 
 def takes_turns(kernel: Kernel, cfg: Cfg) -> bool:
-    """Whether an atomic that no loop makes has a parameter for its address, and is read."""
+    """Whether an atomic that no loop makes has a parameter for its address, and is read: programs
+    take turns, some nanoseconds each, and wait for the answer."""
     readers = uses(kernel)
     return any(op.name == "atomic_rmw" and op.operands[0] in kernel.parameters
                and readers.get(op.result) and cfg.block_of[op] not in cfg.innermost
@@ -391,9 +358,10 @@ def takes_turns(kernel: Kernel, cfg: Cfg) -> bool:
 
 def windows_of_bytes(kernel: Kernel, cfg: Cfg) -> bool:
     """Whether tiles of bytes are loaded several times, as of a window of pixels: what is computed
-    of them takes a register for each."""
+    of them takes a register for each.  What is scanned is no window."""
     loads = [op for op in kernel.ops() if op.name == "load" and shape(op.result.type)]
-    if not loads or any(element(op.result.type).bytes > 1 for op in loads):
+    if not loads or any(element(op.result.type).bytes > 1 for op in loads) or any(
+            op.name in ("scan", "scan_with") for op in kernel.ops()):
         return False
     if all(len(shape(op.result.type)) == 1 for op in loads):  # not the channels of a pixel
         roots = pointer_roots(kernel)
@@ -412,7 +380,8 @@ def _loaded(value: Value) -> bool:
 
 
 def ends_by_tile(kernel: Kernel, cfg: Cfg) -> bool:
-    """Whether a loop's test asks for any or all elements of a tile that it carries."""
+    """Whether a loop's test asks for any or all elements of a tile that it carries: small tiles
+    wait for fewer."""
     for loop in cfg.loops:
         stack = [block.terminator.operands[0].op for block in loop.blocks
                  if block.terminator.name == "cond_br"

@@ -32,6 +32,7 @@ from tritonc.frontend.lexer import Token
 from tritonc.frontend.parser_actions import Actions
 from tritonc.frontend.parser_brackets import OPENERS, match_brackets
 from tritonc.frontend.parser_types import CONTEXTUAL, QUALIFIER_NAMES, TYPE_WORDS, TypeNames
+from tritonc.frontend.tree import children
 from tritonc.lalr import Parse
 from tritonc.later import LaterModule
 from tritonc.source import Diagnostics, Span
@@ -362,7 +363,7 @@ def _below(program: syntax.Program, limit: int) -> syntax.Node | None:
     """A node more than `limit` levels below `program`; None if there is none."""
     level: list[syntax.Node] = [program]
     for _ in range(limit):
-        level = [child for node in level for child in syntax.children(node)]
+        level = [child for node in level for child in children(node)]
         if not level:
             return None
     return level[0]

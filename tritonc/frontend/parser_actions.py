@@ -96,12 +96,15 @@ class Actions(DeclarationActions):
                value: syntax.Expression) -> syntax.Assign:
         return syntax.Assign(self.span(), operator.text[:-1] or None, target, value, operator.span)
 
-    def unary(self, operator: Token, operand: syntax.Expression) -> syntax.Unary:
+    def unary(self, operator: Token,
+              operand: syntax.Expression) -> syntax.Unary | syntax.AddressOf:
         if operator.text == "&":
+            if isinstance(operand, syntax.Subscript) and len(operand.entries) == 1:
+                (entry,) = operand.entries
+                if isinstance(entry, syntax.Index):
+                    return syntax.AddressOf(self.span(), operand.base, entry)
             self.unsupported(operator.span, "the address of a variable cannot be taken; only "
-                             "memory that a pointer parameter names has addresses" + (
-                                 ", as in p + i for &p[i]"
-                                 if isinstance(operand, syntax.Subscript) else ""))
+                             "memory has addresses, as in &p[i] of a pointer p")
         return syntax.Unary(self.span(), operator.text, operand)
 
     def prefix_step(self, operator: Token, target: syntax.Expression) -> syntax.IncDec:

@@ -29,6 +29,8 @@ def propagation(row: OpInfo, op: Op) -> Callable[[Masks, Sequence[Any]], Any]:
         return lambda masks, inputs: _of_absorbing(_ABSORBING[op.name], masks, inputs)
     if row.elementwise:
         return lambda masks, inputs: either(masks)
+    if op.name == "scale":  # whether it happens is a scalar
+        return lambda masks, inputs: np.broadcast_to(either(masks), shape(op.result.type))
     if rule in (rules.splat, rules.broadcast, rules.reshape, rules.transpose):
         assert row.meaning is not None
         meaning = row.meaning

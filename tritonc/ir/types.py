@@ -165,6 +165,27 @@ def same_axes(before: tuple[int, ...], after: tuple[int, ...]) -> list[int | Non
     return [next(kept) if n > 1 else None for n in after]
 
 
+def merged_axes(before: tuple[int, ...], after: tuple[int, ...]
+                ) -> tuple[tuple[int, ...], ...] | None:
+    """For each axis of `after` the neighbours in `before` that it is made of; None where the shapes
+    differ otherwise, or `after` has no fewer axes.
+
+    >>> merged_axes((8, 16, 64), (128, 64)), merged_axes((128, 64), (8, 16, 64))
+    (((0, 1), (2,)), None)
+    """
+    found: list[tuple[int, ...]] = []
+    at = 0
+    for extent in after:
+        start, size = at, 1
+        while at < len(before) and (at == start or size < extent):
+            size *= before[at]
+            at += 1
+        if size != extent:
+            return None
+        found.append(tuple(range(start, at)))
+    return tuple(found) if at == len(before) > len(after) else None
+
+
 def make(e: Element, extents: tuple[int, ...], layout: Layout | None = None) -> Type:
     """The tile type of `e` and `extents`; `e` itself where there are no extents."""
     return Tile(e, extents, layout) if extents else e

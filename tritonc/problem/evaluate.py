@@ -156,8 +156,10 @@ def integer(expression: Expression, names: Mapping[str, Any], what: str) -> int:
     """The value as a Python integer.  Raises CompileError if it is none."""
     value = evaluate(expression, names)
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer):
+        divided = "; '//' divides integers" if isinstance(value, float) and any(
+            isinstance(node, ast.Div) for node in ast.walk(expression.node)) else ""
         raise fail("problem-expression", expression.span,
-                   f"{what} must be an integer, not {describe(value)}")
+                   f"{what} must be an integer, not {describe(value)}{divided}")
     return int(value)
 
 

@@ -14,7 +14,7 @@ from tritonc import stages
 from tritonc.frontend import syntax
 from tritonc.frontend.parser import parse
 from tritonc.frontend.preprocess import Preprocessed, render
-from tritonc.frontend.syntax import children, walk
+from tritonc.frontend.tree import children, walk
 from tritonc.options import Options
 from tritonc.records import dataclass
 from tritonc.reduce import lines

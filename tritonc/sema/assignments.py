@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import NoReturn
 
 from tritonc.frontend import syntax
+from tritonc.frontend.tree import children
 from tritonc.records import dataclass
 from tritonc.sema.context import Context
 from tritonc.sema.operations import convert, implicit, memory, operators, structs, subscripts
@@ -110,9 +111,10 @@ def _subscripted(context: Context, node: syntax.Subscript) -> Place | None:
     base = context.operand(node.base)
     if base.poisoned:
         return None
-    if not subscripts.is_memory(base, node):
+    (entry, *more) = node.entries
+    if more or not isinstance(entry, syntax.Index) or not subscripts.is_pointer(base):
         _refuse_part(context, node, base.type)
-    pointer = subscripts.indexed(context, base, node)
+    pointer = subscripts.indexed(context, base, entry, node.span)
     return None if pointer.poisoned else MemoryPlace(pointer, None, node, node.span)
 
 
@@ -179,7 +181,7 @@ def assign(context: Context, node: syntax.Assign) -> Term:
                                      node.operator_span)
         operators.may_contract(context, value, node.value, product)
     span = node.span if node.operator is not None else node.value.span
-    parts = (n for n in syntax.children(node.target) if isinstance(n, syntax.Expression))
+    parts = (n for n in children(node.target) if isinstance(n, syntax.Expression))
     with context.about(*parts, node.value):
         return _write(context, target, value, node.span, span)
 

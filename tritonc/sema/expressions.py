@@ -13,7 +13,7 @@ from tritonc.sema.builtins.products import dot
 from tritonc.sema.context import Context
 from tritonc.sema.functions import call_function
 from tritonc.sema.operations import casts, choices, convert, memory, operators, structs
-from tritonc.sema.operations.subscripts import rotate, subscript
+from tritonc.sema.operations.subscripts import address_of, rotate, subscript
 from tritonc.sema.scope import (
     Entity,
     FunctionEntity,
@@ -265,6 +265,7 @@ HANDLERS: dict[type[syntax.Node], Callable[[Context, Any], Term]] = {
     syntax.Call: call,
     syntax.Deref: deref,
     syntax.MaskedDeref: masked_deref,
+    syntax.AddressOf: address_of,
     syntax.Subscript: subscript,
     syntax.Member: structs.member,
     syntax.StructValue: structs.literal,

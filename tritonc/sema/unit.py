@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from tritonc.frontend import syntax
+from tritonc.frontend.tree import walk
 from tritonc.ir import core
 from tritonc.ir.types import CONSTANT
 from tritonc.meta_parameters import BY_NAME, refusal
@@ -277,7 +278,7 @@ def find_kernels(unit: Unit, program: syntax.Program) -> None:
     called = set()
     for item in program.items:
         if isinstance(item, syntax.Function) and item.body is not None:
-            called |= {node.callee for node in syntax.walk(item.body)
+            called |= {node.callee for node in walk(item.body)
                        if isinstance(node, syntax.Call) and node.callee != item.name}
     for function in unit.functions:
         node = function.node

@@ -12,6 +12,7 @@ from collections.abc import Collection
 from dataclasses import field
 
 from tritonc.frontend import syntax
+from tritonc.frontend.tree import children, walk
 from tritonc.records import dataclass
 from tritonc.source import Diagnostics, Note, Span
 
@@ -84,7 +85,7 @@ class _Function:
         if isinstance(node, _CONDITIONS):
             self.condition(node.condition)
         if isinstance(node, syntax.Variable):
-            for child in syntax.children(node):
+            for child in children(node):
                 self.visit(child)
             self.declare(node.name, node.name_span)
         elif isinstance(node, syntax.ExpressionStatement):
@@ -95,7 +96,7 @@ class _Function:
             if inner:
                 self.scopes.append({})
             step = node.step if isinstance(node, syntax.For) else None
-            for child in syntax.children(node):
+            for child in children(node):
                 if step is not None and child is step:
                     self.statement(step)
                 else:
@@ -128,7 +129,7 @@ class _Function:
 
     def value(self, node: syntax.Expression) -> None:
         """Warn of a statement without effect; what a macro made may be meant for other uses."""
-        if node.span.expansion is not None or any(map(self.acts, syntax.walk(node))):
+        if node.span.expansion is not None or any(map(self.acts, walk(node))):
             return
         hint = {"==": "; '=' assigns", "@": "; 'C += A @ B' accumulates"}.get(
             node.operator if isinstance(node, syntax.Binary) else "", "")

@@ -21,7 +21,6 @@ may be accessed at once.
 from __future__ import annotations
 
 from math import gcd
-from weakref import WeakKeyDictionary
 
 from tritonc.analysis.axis.axis_lattice import (
     TOP,
@@ -33,6 +32,7 @@ from tritonc.analysis.axis.axis_lattice import (
     unknown,
 )
 from tritonc.analysis.axis.axis_rules import RULES, information
+from tritonc.analysis.kept import kept
 from tritonc.analysis.signs import Signs
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.types import Pointer, Type, element, is_int, is_pointer
@@ -45,33 +45,14 @@ _MOST_DEPTH = 100  # operations that an answer about a new value looks through
 Infos = dict[Value, AxisInfo]
 
 
-_last: WeakKeyDictionary[Kernel, tuple[list[object], Infos]] = WeakKeyDictionary()
-
-
 def analyze(kernel: Kernel) -> Infos:
-    """Axis information of every integer and pointer value of the kernel; the last answer, if the
-    kernel has not changed since: few passes find something to do."""
-    now, known = _snapshot(kernel), _last.get(kernel)
-    if known is None or known[0] != now:
-        known = _last[kernel] = now, _solve(kernel)
-    return dict(known[1])
+    """Axis information of every integer and pointer value of the kernel."""
+    return dict(_solve(kernel))
 
 
-def _snapshot(kernel: Kernel) -> list[object]:
-    """All of the kernel that an answer depends on; operations are equal to themselves alone."""
-    found: list[object] = [info.multiple_of for info in kernel.info]
-    for op in kernel.ops():
-        found += (op, op.name, op.guard, *op.operands)
-        if op.attributes or op.blocks:
-            found += (*op.attributes.values(), *op.blocks)
-        for result in op.results:
-            found.append(result.type)
-    return found
-
-
-def _solve(kernel: Kernel) -> Infos:
+def _given(kernel: Kernel) -> Infos:
+    """What is promised of the parameters."""
     infos: Infos = {}
-    signs = Signs()
     for value, info in zip(kernel.parameters, kernel.info, strict=True):
         if is_pointer(value.type):
             natural = element(value.type)
@@ -80,6 +61,12 @@ def _solve(kernel: Kernel) -> Infos:
             infos[value] = unknown(value.type, max(align, natural.element.bytes))
         elif is_int(value.type):
             infos[value] = unknown(value.type, low_bit(info.multiple_of))
+    return infos
+
+
+@kept
+def _solve(kernel: Kernel) -> Infos:
+    infos, signs = _given(kernel), Signs()
     ops = [(op, results, op.inputs()) for op in kernel.ops()
            if (results := [r for r in op.results if _has_info(r.type)])]
     stale: set[Value] | None = None  # what changed in the round before, behind what reads it
@@ -105,7 +92,8 @@ def _solve(kernel: Kernel) -> Infos:
 
 
 def _has_info(t: Type) -> bool:
-    return is_pointer(t) or element(t).is_int
+    e = element(t)
+    return e.is_int or e.__class__ is Pointer
 
 
 def known(infos: Infos, value: Value) -> AxisInfo:
@@ -126,6 +114,12 @@ def known(infos: Infos, value: Value) -> AxisInfo:
 
 
 def _transfer(op: Op, result: Value, infos: Infos, signs: Signs) -> AxisInfo | None:
+    if op.name in RULES:
+        operands = [infos.get(v) for v in op.operands]
+        if None in operands and any(i is None and _has_info(v.type)
+                                    for i, v in zip(operands, op.operands, strict=True)):
+            return None  # not reached yet
+        return information(op, result.type, operands, signs)
     if op.name == "phi":
         known = [infos[v] for v in op.operands if v in infos]
         if not known:
@@ -134,22 +128,19 @@ def _transfer(op: Op, result: Value, infos: Infos, signs: Signs) -> AxisInfo | N
         for other in known[1:]:
             info = meet(info, other)
         return info
-    if op.name in ("load", "atomic_rmw", "atomic_cas"):
-        return _load(op, result, infos)
-    if op.name not in RULES and op.name != "constant":
-        return unknown(result.type)
-    operands = [infos.get(v) for v in op.operands]
-    if None in operands and any(i is None and _has_info(v.type)
-                                for i, v in zip(operands, op.operands, strict=True)):
-        return None  # not reached yet
-    return information(op, result.type, operands, signs)
+    if op.name == "constant":
+        value = op.attributes["value"]
+        return uniform(result.type, low_bit(int(value)), int(value)) if isinstance(
+            value, int) else unknown(result.type)
+    return _load(op, result, infos)
 
 
 def _load(op: Op, result: Value, infos: Infos) -> AxisInfo:
-    """A load through equal pointers under equal guards gives equal values."""
-    pointer = infos.get(op.operands[0])
+    """A load through equal pointers under equal guards gives equal values; nothing is known of what
+    others give."""
+    pointer = infos.get(op.operands[0]) if op.name == "load" else None
     guard = infos.get(op.guard) if op.guard is not None else None
-    if pointer is None or op.name != "load":
+    if pointer is None:
         return unknown(result.type)
     constancy = pointer.constancy
     if guard is not None:

@@ -37,9 +37,6 @@ class Site(NamedTuple):
 def information(op: Op, t: Type, operands: list[AxisInfo | None], signs: Signs) -> AxisInfo:
     """What a result of type `t` of the operation has of the operands' information."""
     name, attribute, dividend = op.name, None, False
-    if name == "constant":
-        value = op.attributes["value"]
-        return uniform(t, low_bit(int(value)), int(value)) if isinstance(value, int) else unknown(t)
     if name in _ATTRIBUTES:
         attribute = op.attributes[_ATTRIBUTES[name]]
         attribute = tuple(attribute) if isinstance(attribute, list) else attribute

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import field
 
+from tritonc.analysis.kept import kept
 from tritonc.analysis.registers.liveness import Liveness
 from tritonc.analysis.registers.weights import RENAMED, Weights, by_register
 from tritonc.ir.cfg import Cfg
@@ -35,7 +36,7 @@ class Pressure(NamedTuple):
 
 def pressure(kernel: Kernel, blocks: Iterable[Block] | None = None) -> Pressure:
     """Of the kernel, or only while it runs some of its blocks.  Tiles have their layouts."""
-    return Estimate(kernel).pressure(blocks)
+    return estimated(kernel).pressure(blocks)
 
 
 class Estimate(Weights):
@@ -162,3 +163,9 @@ def _in_flight(op: Op) -> list[Value]:
         return []
     return [v for value in op.operands if value.op is not None and value.op.name == "wgmma"
             for v in value.op.operands[:2] if isinstance(v.type, Tile)]
+
+
+@kept
+def estimated(kernel: Kernel) -> Estimate:
+    """The estimate of the kernel as it is."""
+    return Estimate(kernel)

@@ -16,7 +16,7 @@ from tritonc.ir.types import Tile, shape
 PROMOTED = 128  # elements of k that 8-bit floats add in the tensor cores' own format
 
 
-COLUMNS = 32  # of which a result leaves out as many as are padding: parts of a swizzle's line
+COLUMNS = 16  # of which a result leaves out as many as are padding
 
 
 def started(op: Op, row: matrix.MatrixInstruction, left: Value, right: Value, c: Value,

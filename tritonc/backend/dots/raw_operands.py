@@ -131,6 +131,8 @@ def raw_operands(kernel: Kernel, context: Context) -> bool:
     if "async_copy" not in target.features:
         return False
     changed = share_repeats(kernel)
+    if not any(op.name == "dot" and "instruction" in op.attributes for op in kernel.ops()):
+        return changed
     cfg, infos, readers = Cfg(kernel), axis_info.analyze(kernel), uses(kernel)
     for block in cfg.order:
         loop = cfg.innermost.get(block)

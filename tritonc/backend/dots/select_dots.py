@@ -20,6 +20,7 @@ from tritonc.analysis.axis import axis_info
 from tritonc.analysis.values import computed_from
 from tritonc.backend.dots.inner_axis import inner_first, reads
 from tritonc.backend.dots.turn_dots import turn_dots
+from tritonc.backend.memory.masks.pad_tiles import padded
 from tritonc.backend.target.matrix import MOST_BATCH, WGMMA, MatrixInstruction, candidates
 from tritonc.backend.target.target import Target
 from tritonc.ir.build import make_op
@@ -35,10 +36,11 @@ def select_dots(kernel: Kernel, context: Context) -> bool:
     if not dots:
         return False
     target: Target = context.target
-    infos = axis_info.analyze(kernel)
     warps = context.meta.get("num_warps", kernel.attributes.get("num_warps", MOST_BATCH))
-    wide = bool(context.meta.get("wgmma", 1)) and warps % 4 == 0
-    if wide and WGMMA in target.features:
+    wide = WGMMA in target.features and bool(context.meta.get("wgmma", 1)) and warps % 4 == 0
+    batches = any(len(shape(op.result.type)) == 3 for op in dots)
+    infos = axis_info.analyze(kernel) if wide or batches else {}  # nothing else asks
+    if wide:
         for op in dots:
             if _as_halves(kernel, op, target, infos):
                 context.remark("select_dots", "this float8 product is computed in half precision: "
@@ -53,6 +55,7 @@ def select_dots(kernel: Kernel, context: Context) -> bool:
     if any(c is None or c.kind != WGMMA for c in choices):  # one number of warps serves all dots
         choices = [_choose(op, target, infos, False, warps) for op in dots]
     for op, row in zip(dots, choices, strict=True):
+        op.attributes.pop("instruction", None)
         if row is not None:
             op.attributes["instruction"] = row.name
             if _batch_inside(op, infos):
@@ -92,8 +95,8 @@ def wants_halves(op: Op, infos: axis_info.Infos) -> bool:
 def _choose(op: Op, target: Target, infos: axis_info.Infos, wide: bool, warps: int = MOST_BATCH
             ) -> MatrixInstruction | None:
     a = op.operands[0]
-    (*batch, rows, columns), depth = shape(op.result.type), shape(a.type)[-1]
-    if prod(batch) > (MOST_BATCH if _batch_inside(op, infos) else warps) or _to_be_padded(op):
+    (*batch, rows, columns), depth = padded(shape(op.result.type)), padded(shape(a.type))[-1]
+    if prod(batch) > (MOST_BATCH if _batch_inside(op, infos) else warps):
         return None
     wide = wide and not batch
     return next((row for row in candidates(target.features, a.type, op.result.type)

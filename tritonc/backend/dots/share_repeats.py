@@ -107,10 +107,14 @@ class Runs:
 
 def share_repeats(kernel: Kernel) -> bool:
     """Load once what tiles repeat, in loops around products of computed operands."""
-    cfg, infos, facts = Cfg(kernel), axis_info.analyze(kernel), Facts(kernel)
-    runs = Runs(infos, known_signs(kernel, cfg, kernel.entry))
+    cfg = Cfg(kernel)
+    loads = loads_of_products(kernel, cfg)
+    if not loads:
+        return False
+    facts, runs = Facts(kernel), Runs(axis_info.analyze(kernel), known_signs(
+        kernel, cfg, kernel.entry))
     replaced: dict[Value, Value] = {}
-    for load in loads_of_products(kernel, cfg):
+    for load in loads:
         found = runs.of_load(load, large(cfg.block_of[load]))
         new = SharedLoad(load, *found, cfg, facts).apply() if found is not None else None
         if new is not None:

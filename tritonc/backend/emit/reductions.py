@@ -11,20 +11,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import groupby
+from math import prod
 
-from tritonc.analysis.values import defined_by, int_of, origin
+from tritonc.analysis.values import axes_before, constant_of, defined_by, int_of
 from tritonc.backend.emit.elements.arithmetic import combine
 from tritonc.backend.emit.elements.casts import convert_float
 from tritonc.backend.emit.function import Emitter, FunctionEmitter
 from tritonc.backend.emit.literals import literal, llvm_type
 from tritonc.backend.emit.registers import members, plan_reduction, reduced_registers, tree
-from tritonc.backend.emit.warps import FULL_WARP, exchange, from_lowest
+from tritonc.backend.emit.warps import FULL_WARP, exchange, from_lane
 from tritonc.backend.layout.split_reductions import by_vote, reduced_axes
 from tritonc.ir import combiner
 from tritonc.ir.combiner import Combiner
-from tritonc.ir.core import Op
+from tritonc.ir.core import Op, Value
 from tritonc.ir.layouts.layout import LANE_BITS, Layout, axis_bases
 from tritonc.ir.layouts.layout_ops import Reduction
+from tritonc.ir.numeric.numbers import fit
 from tritonc.ir.rules import neutral
 from tritonc.ir.types import F32, I1, I32, Scalar, scalar, shape
 
@@ -53,16 +55,13 @@ def reduce(f: FunctionEmitter, op: Op) -> None:
     wide, lanes, groups = _accumulator(kind, e), plan.lane, plan.groups
     names, picked = f.values[operand], reduced_registers(op, f.warps)
     done: dict[int, str] = {}
-    one = _picks_one(op) if len(lanes) == 1 else None
+    one = _picked(op)
     chosen = defined_by(operand, "select")  # a value or 0, for each element
     counts = chosen if kind == "add" and e == I32 and chosen is not None and int_of(
         chosen.operands[2]) == 0 else None
     for i in sorted({picked[r] for r in members(f.wanted(op.result))}):
         if one is not None:
-            (r,) = groups[i]
-            here, own = f.values[one.operands[0]][r], f.values[one.operands[1]][r]
-            done[i] = f.op(f"select i1 {here}, {llvm_type(e)} {own}, {llvm_type(e)} "
-                           f"{exchange(f, e, own, 1 << lanes[0])}")
+            done[i] = _of_one(f, *one, f.layout(operand), lanes, groups[i])
             continue
         items = [convert_float(f, e, wide, names[r]) for r in groups[i]]
         if counts is not None and len(items) > COUNTERS:
@@ -87,18 +86,50 @@ def _counted(f: FunctionEmitter, choice: Op, items: list[str], group: Sequence[i
     return sums
 
 
-def _picks_one(op: Op) -> Op | None:
-    """The choice of one of two neighbours, of which this is the disjunction with zeros."""
-    choice = op.operands[0].op
-    if op.attributes["kind"] != "or" or choice is None or choice.name != "select" \
-            or int_of(choice.operands[2]) != 0:
+def _picked(op: Op) -> tuple[Op, int, int] | None:
+    """The choice of one element along an axis, which is all that a reduction finds; that axis, and
+    the element's place."""
+    choice, axes = op.operands[0].op, op.attributes["axes"]
+    if choice is None or choice.name != "select" or len(axes) > 1:
         return None
-    (axis,) = op.attributes["axes"] if len(op.attributes["axes"]) == 1 else (-1,)
-    test = origin(choice.operands[0]).op
-    if axis < 0 or test is None or test.name != "icmp" or test.attributes["predicate"] != "eq" \
-            or shape(choice.result.type)[axis] != 2 or int_of(test.operands[1]) not in (0, 1):
+    other, kind, e = constant_of(choice.operands[2]), op.attributes["kind"], scalar(op.result.type)
+    if other is None or repr(fit(e, other)) != repr(fit(e, neutral(kind, e))):  # -0.0 is not 0.0
         return None
-    return choice if defined_by(origin(test.operands[0]), "range") is not None else None
+    place = _place(choice.operands[0], *axes)
+    return None if place is None else (choice, *axes, place)
+
+
+def _place(mask: Value, axis: int) -> int | None:
+    """The one place along an axis where a mask holds, whatever the places along others."""
+    extent, at = shape(mask.type)[axis], -1
+    while (op := mask.op) is not None and op.name != "range":
+        if op.name == "icmp" and op.attributes["predicate"] == "eq" and at < 0:
+            number = int_of(op.operands[1])
+            at = extent if number is None else number
+        elif op.name in ("broadcast", "reshape"):
+            before = (axes_before(op) or [None] * (axis + 1))[axis]
+            if before is None:
+                return None
+            axis = before
+        else:
+            return None
+        mask = op.operands[0]
+    return at if 0 <= at < extent and op is not None and op.attributes["start"] == 0 else None
+
+
+def _of_one(f: FunctionEmitter, choice: Op, axis: int, at: int, layout: Layout,
+            lanes: tuple[int, ...], group: Sequence[int]) -> str:
+    """The element that is chosen, from the register and the lane that have it.  Of two lanes both
+    give the other what they have, since a second choice may ask for that."""
+    step = prod(layout.shape[axis + 1:])
+    held = [basis // step for basis in layout.register if basis in axis_bases(layout.shape, axis)]
+    r = next(r for r in group if not (layout.at(r) // step ^ at) & sum(held))
+    e, own = scalar(choice.result.type), f.values[choice.operands[1]][r]
+    if len(lanes) == 1:
+        here, there = f.values[choice.operands[0]][r], exchange(f, e, own, 1 << lanes[0])
+        return f.op(f"select i1 {here}, {llvm_type(e)} {own}, {llvm_type(e)} {there}")
+    lane = sum(1 << bit for bit in lanes if layout.lane[bit] // step & at)
+    return from_lane(f, e, own, sum(1 << bit for bit in lanes), lane) if lanes else own
 
 
 def _vote(f: FunctionEmitter, op: Op) -> None:
@@ -206,7 +237,7 @@ def _in_order(f: FunctionEmitter, layout: Layout, axis: int, commutative: bool,
     (whole,) = items
     mask = sum(1 << layout.lane.index(b) for b in bits if b in layout.lane)
     if commutative and mask:  # a sum of products may have been rounded in another order
-        whole = tuple(from_lowest(f, e, name, mask) for e, name in zip(types, whole, strict=True))
+        whole = tuple(from_lane(f, e, name, mask) for e, name in zip(types, whole, strict=True))
     return whole
 
 

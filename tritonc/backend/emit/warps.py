@@ -85,9 +85,10 @@ def shuffle_index(f: FunctionEmitter, word: str, lane: str, own: int = 0) -> str
                         f"i32 {lane}", f"i32 {own << _SEGMENTS | WARP_SIZE - 1}")
 
 
-def from_lowest(f: FunctionEmitter, e: Element, name: str, mask: int) -> str:
-    """An element of the lane whose number has no bit of `mask`."""
-    words = [shuffle_index(f, word, "0", WARP_SIZE - 1 & ~mask) for word in to_words(f, e, [name])]
+def from_lane(f: FunctionEmitter, e: Element, name: str, mask: int, lane: int = 0) -> str:
+    """An element of the lane whose number has the bits `lane` of `mask`, and its own beside."""
+    words = [shuffle_index(f, word, str(lane), WARP_SIZE - 1 & ~mask)
+             for word in to_words(f, e, [name])]
     return from_words(f, e, words, 1)[0]
 
 

@@ -18,7 +18,7 @@ Needs allocate_shared.
 
 from __future__ import annotations
 
-from tritonc.analysis.registers.pressure import Estimate
+from tritonc.analysis.registers.pressure import Estimate, estimated
 from tritonc.analysis.values import defined_by
 from tritonc.backend.launch.register_budget import (
     OVER,
@@ -45,7 +45,7 @@ LARGE = 8  # registers of a value that is worth naming
 def limit_registers(kernel: Kernel, context: Context) -> bool:
     """Set `min_blocks`, if more than one block is to be resident."""
     _check_length(kernel)
-    blocks, estimate = context.meta.get("min_blocks"), Estimate(kernel)
+    blocks, estimate = context.meta.get("min_blocks"), estimated(kernel)
     if blocks is None:
         least = resident_blocks(kernel, context.target, estimate)
         blocks = max(least, kernel.attributes.get("min_blocks", 0))  # a pipeline has made room

@@ -24,7 +24,7 @@ the rest by the tables of docs/performance.md.
 
 from __future__ import annotations
 
-from tritonc.analysis.registers.pressure import Estimate, Pressure, pressure
+from tritonc.analysis.registers.pressure import Estimate, Pressure, estimated, pressure
 from tritonc.analysis.row_loops import sums_columns
 from tritonc.backend.memory.versions.general import rare
 from tritonc.backend.pipeline.staged_loop import DOTS, held_elements
@@ -119,10 +119,10 @@ def resident_blocks(kernel: Kernel, target: Target, estimate: Estimate | None = 
     threads, loops = warps << LANE_BITS, Cfg(kernel).loops
     wanted = _product_blocks(kernel, target, loops, estimate) or (
         _row_threads if _has_rows(kernel) else _stream_threads)(
-            kernel, target, loops, estimate or Estimate(kernel)) // threads
+            kernel, target, loops, estimate or estimated(kernel)) // threads
     if wanted > 1 and warps == WARPGROUP and any(_has(loop, "wgmma", 2) for loop in loops):
         # Beside the products, what is loaded, too.
-        needed = (estimate or Estimate(kernel)).pressure().registers / OVER
+        needed = (estimate or estimated(kernel)).pressure().registers / OVER
         while wanted > 1 and needed > (now := registers_of(wanted * threads, target)) and (
                 registers_of((wanted - 1) * threads, target) > now):
             wanted -= 1
@@ -138,7 +138,7 @@ def _product_blocks(kernel: Kernel, target: Target, loops: list[Loop],
     warps: int = kernel.attributes["num_warps"]
     needs = []
     if on_cores := [loop for loop in loops if _has(loop, "fma_dot", 1)]:
-        estimate = estimate or Estimate(kernel)
+        estimate = estimate or estimated(kernel)
         needs = [estimate.pressure(loop.blocks).registers / SLACK for loop in on_cores]
     if warps == WARPGROUP:
         needs += [_in_flight(loop) for loop in loops if _has(loop, "wgmma", 2)]

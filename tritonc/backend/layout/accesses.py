@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Hashable
+from functools import cache
 from math import gcd, prod
 
 from tritonc.analysis import ragged
@@ -55,8 +56,10 @@ class Accesses:
         self.reductions = [] if scans or any(op.name == "dot" for op in ops) else reductions
         self.widest = _widest(ops)
         self.scanned = {layout.size: layout for op in scans for layout in [self.scan_layout(op)]}
+        self.of = cache(self._of)  # asked again and again, while layouts find their fixed point
+        self.alone = cache(self._alone)
 
-    def of(self, op: Op) -> Access:
+    def _of(self, op: Op) -> Access:
         """What is known of an operation's addresses and guard."""
         pointer = op.operands[0]
         guard = self.masks[op] if op in self.masks else ragged.edge(
@@ -73,12 +76,16 @@ class Accesses:
 
     def layout(self, op: Op, moved: Container[Op]) -> Layout:
         """The layout in which an access runs best; those that are `moved` have others."""
-        access, gathered = self.of(op), self.is_gathered(op.operands[0])
-        info = access.pointer
-        if gathered and info is not None and max(info.constancy) >= SHARED and (
+        info = self.infos.get(op.operands[0])
+        if info is not None and max(info.contiguity) == 1 and max(info.constancy) >= SHARED and (
                 wide := self.wide_layout(op, moved)) is not None:
             return wide
-        record = self.records.get(op)
+        return self.alone(op)
+
+    def _alone(self, op: Op) -> Layout:
+        """The same by what is known of the access alone."""
+        access, gathered = self.of(op), self.is_gathered(op.operands[0])
+        info, record = access.pointer, self.records.get(op)
         first = record.axis if record else self.likely(op) if gathered else None
         run = record.run if record else self.packed(op, access)
         best = coalesced(access, self.warps, first, op in self.copied, run)

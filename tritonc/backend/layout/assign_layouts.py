@@ -29,6 +29,7 @@ from tritonc.backend.layout import dot_layouts, layout_choice
 from tritonc.backend.layout.accesses import makes_operand
 from tritonc.backend.layout.assignment import FEW, FEW_OF_OPERAND, POINTER, REGISTER, Assignment
 from tritonc.backend.layout.rewrite_layouts import rewrite_layouts
+from tritonc.backend.layout.split_reductions import reduced_axes
 from tritonc.backend.target import matrix
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value, uses
@@ -60,7 +61,24 @@ class _WithMoves(Assignment):
                 shape(op.result.type), self.warps)]))) for op in self.looked_up)
             self.primary.clear()
             self.flow_forward()
+        if self.move_sums():
+            self.primary.clear()
+            self.flow_forward()
         self.move_loads()
+
+    def move_sums(self) -> bool:
+        """Reduce what is computed where the result is wanted, if threads there have no more of its
+        elements: as what warps have before them in a scan."""
+        computed = [op for op in self.kernel.ops()
+                    if self.is_computed(op) and op.result in self.primary]
+        wanted = self.demands() if computed else {}
+        for op in computed:
+            layouts, (value,) = [*wanted.get(op.result, ())], op.operands
+            if len(layouts) == 1 and layouts[0] != self.primary[op.result][1]:
+                there = layout_choice.unsliced(shape(value.type), reduced_axes(op), layouts[0])
+                if there.registers <= self.reduced_layout(op).registers:
+                    self.moved[op] = there
+        return any(op in self.moved for op in computed)
 
     def move_loads(self) -> None:
         """Re-anchor loads wanted in one layout more, not repeated, where that costs nothing."""

@@ -41,7 +41,7 @@ class Assignment:
         self.cfg = Cfg(kernel)
         self.accesses = Accesses(kernel, self.cfg, self.warps)
         self.primary: dict[Value, tuple[int, Layout]] = {}  # strength and layout
-        self.moved: dict[Op, Layout] = {}  # loads that run in the layout of their reader
+        self.moved: dict[Op, Layout] = {}  # loads and reductions in the layout of their reader
         self.accumulators = [dot_layouts.dot_layout(op, self.warps) for op in kernel.ops()
                              if matrix.on_wgmma(op)]
 
@@ -55,7 +55,9 @@ class Assignment:
             self.anchored |= not changed
             changed = False
             for op in (op for block in self.cfg.order for op in block.ops):
-                for result in (result for result in op.results if isinstance(result.type, Tile)):
+                for result in op.results:
+                    if not isinstance(result.type, Tile):
+                        continue
                     old, new = self.primary.get(result), self.primary_of(op, result.type)
                     if new is not None and new != old and (
                             old is None or new[0] > old[0] or op.name != "phi"):
@@ -220,15 +222,22 @@ class Assignment:
 
     def reduced_layout(self, op: Op) -> Layout:
         """The layout in which a reduction reads its operand."""
+        if op in self.moved:
+            return self.moved[op]
         value = max(op.operands, key=lambda v: self.primary.get(v, (0, None))[0])
-        if value not in self.primary and op.name == "reduce" and value.op is not None \
-                and value.op.name != "phi":  # which a loop adds up: it reads rows more often
+        if self.is_computed(op):
             return layout_choice.computed(shape(value.type), op.attributes["axes"], self.warps)
         own = self.own_layout(value)
         if op.name == "reduce_with":
             commutes = combiner.read(op.attributes["function"]).commutative
             return own if commutes else layout_choice.warps_last(own, op.attributes["axis"])
         return layout_choice.gathered(own, op.attributes["axes"]) or own
+
+    def is_computed(self, op: Op) -> bool:
+        """Whether what an operation reduces lies nowhere yet."""
+        made = op.operands[0].op if op.name == "reduce" else None
+        return made is not None and op.operands[0] not in self.primary \
+            and made.name != "phi"  # which a loop adds up: it reads rows more often
 
     def repeats(self, op: Op, layout: Layout) -> bool:
         """Whether a row is loaded once more where another layout is wanted: in a loop of one
@@ -267,5 +276,5 @@ class Assignment:
 
     def is_free(self, op: Op) -> bool:
         """Whether the operation has no layout of its own and is computed wherever it is read."""
-        return (bool(op.results) and all(isinstance(r.type, Tile) for r in op.results)
-                and not any(r in self.primary for r in op.results) and op.pure)
+        return bool(op.results) and op.pure and all(
+            isinstance(r.type, Tile) and r not in self.primary for r in op.results)

@@ -79,8 +79,8 @@ def _shared(op: Op, fast: bool, parts: Container[tuple[Value, Layout]]) -> Layou
         return None
     layout, bits = spread(t.layout), scalar(t).bits
     ready = (op.operands[0], layout) in parts or is_index(op.operands[0])
-    there = 0 if ready else _cost(t.layout, layout, bits)
-    back = _cost(layout, t.layout, bits)
+    there = 0 if ready else exchange_cost(t.layout, layout, bits)
+    back = exchange_cost(layout, t.layout, bits)
     saved = (elements(t.layout) - elements(layout)) * _INSTRUCTIONS[op.name] * (
         _WIDE if scalar(t) == F64 else 1)
     return layout if there is not None and back is not None and saved > there + back else None
@@ -124,7 +124,7 @@ def spread(layout: Layout) -> Layout:
     return Layout(layout.shape, tuple(register), tuple(lane), layout.warp)
 
 
-def _cost(source: Layout, to: Layout, bits: int) -> float | None:
+def exchange_cost(source: Layout, to: Layout, bits: int) -> float | None:
     """In instructions; None if data would change warps."""
     plan = plan_conversion(source, to, bits)
     if isinstance(plan, Rename):

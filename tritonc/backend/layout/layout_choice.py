@@ -144,6 +144,24 @@ def computed(shape: tuple[int, ...], axes: tuple[int, ...], warps: int) -> Layou
                    order)
 
 
+def unsliced(shape: tuple[int, ...], axes: tuple[int, ...], kept: Layout) -> Layout:
+    """The layout of a tile of which a reduction along `axes` leaves `kept`: a slice lies in lanes
+    that would hold copies, and in registers.
+
+    >>> print(unsliced((4, 8), (1,), Layout((4,), (), (0, 0, 0, 0, 0), (1, 2))))
+    #layout<shape=[4,8], register=[], lane=[1,2,4,0,0], warp=[8,16]>
+    """
+    left = [d for d in range(len(shape)) if d not in axes]
+    apart = [basis for d in reversed(axes) for basis in axis_bases(shape, d)]
+
+    def place(basis: int) -> int:
+        return sum(c * prod(shape[d + 1:]) for d, c in zip(
+            left, coordinates(kept.shape, basis), strict=True))
+
+    lane = tuple(place(b) if b else apart.pop(0) if apart else 0 for b in kept.lane)
+    return Layout(shape, (*map(place, kept.register), *apart), lane, tuple(map(place, kept.warp)))
+
+
 def scanned(shape: tuple[int, ...], axis: int, warps: int, element_bytes: int) -> Layout:
     """The scanned axis inside one warp: as many neighbours in a thread as memory moves at once,
     lanes, and registers; of columns that fill the lanes, in registers alone.

@@ -22,13 +22,13 @@ element alone.  After the passes that read addresses and masks.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import inf
 
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.counters import iterations
 from tritonc.analysis.values import int_of
-from tritonc.backend.layout.compute_once import elements, is_index, spread
-from tritonc.backend.layout.conversion import Rename, layout_of, plan_conversion, shuffle_cost
-from tritonc.backend.layout.shuffle import Shuffle
+from tritonc.backend.layout.compute_once import elements, exchange_cost, is_index, spread
+from tritonc.backend.layout.conversion import layout_of
 from tritonc.backend.memory.versions.general import general_blocks
 from tritonc.backend.pipeline.staged_loop import DOTS
 from tritonc.ir.build import Builder
@@ -42,7 +42,6 @@ from tritonc.records import NamedTuple
 FEWEST = 4  # elements of a thread
 SHORT = 16  # iterations
 _QUOTIENT, _BY_NUMBER = 12, 3  # instructions of one
-_SHUFFLE = 2  # instructions that go out in the time of one
 _ONCE = 0.5  # of the instructions that may be left in general bodies where they run once
 Places = tuple[tuple[int, ...], ...]  # a layout but for the shape
 
@@ -54,14 +53,16 @@ def share_indices(kernel: Kernel, context: Context) -> bool:
              if any(op.name in DOTS for op in block.ops)}
     if not loops:
         return False
-    infos, changed, known = axis_info.analyze(kernel), False, _Known.of(kernel)
     general = set(general_blocks(cfg))
     short = {loop.preheader for loop in loops if iterations(loop, SHORT) is not None}
-    for block in kernel.blocks:
-        if block not in general | short and cfg.innermost.get(block) not in loops:
-            continue
+    indices = {block: [op for op in block.ops if _is_index(op)] for block in kernel.blocks
+               if block in general | short or cfg.innermost.get(block) in loops}
+    if not any(indices.values()):
+        return False
+    infos, changed, known = axis_info.analyze(kernel), False, _Known.of(kernel)
+    for block, ops in indices.items():
         groups: dict[Places, _Group] = {}
-        for op in block.ops:
+        for op in ops:
             if _takes_time(op, infos):
                 layout = layout_of(op.result)
                 key = layout.register, layout.lane, layout.warp
@@ -76,16 +77,19 @@ def share_indices(kernel: Kernel, context: Context) -> bool:
     return changed
 
 
-def _takes_time(op: Op, infos: axis_info.Infos) -> bool:
-    """Whether an operation on indices may be part of a slice that lanes share."""
+def _is_index(op: Op) -> bool:
+    """Whether an operation is one on indices of which lanes have copies."""
     t = op.results[0].type if len(op.results) == 1 else None
-    if not isinstance(t, Tile) or t.layout is None or op.guard is not None \
-            or not (op.info.elementwise or op.name == "reshape") or not is_int(t) \
-            or scalar(t).bits not in (1, 32) or elements(t.layout) < FEWEST \
-            or spread(t.layout) == t.layout or is_index(op.result):
-        return False
+    return isinstance(t, Tile) and t.layout is not None and op.guard is None \
+        and (op.info.elementwise or op.name == "reshape") and is_int(t) \
+        and scalar(t).bits in (1, 32) and elements(t.layout) >= FEWEST \
+        and spread(t.layout) != t.layout and not is_index(op.result)
+
+
+def _takes_time(op: Op, infos: axis_info.Infos) -> bool:
+    """Whether it may be part of a slice that lanes share: no two neighbours are alike."""
     info = infos.get(op.result)
-    return 1 not in t.layout.register or (
+    return 1 not in layout_of(op.result).register or (
         info is not None and max(*info.contiguity, *info.constancy) == 1)
 
 
@@ -209,9 +213,5 @@ def _brought(op: Op) -> float:
     t = op.result.type
     assert isinstance(t, Tile) and t.layout is not None
     bits = scalar(t).bits
-    plan = plan_conversion(spread(t.layout), t.layout, bits)
-    if isinstance(plan, Rename):
-        return 0
-    if not isinstance(plan, Shuffle):
-        return float("inf")
-    return shuffle_cost(plan, bits) * _SHUFFLE + (elements(t.layout) if bits < 32 else 0)
+    cost = exchange_cost(spread(t.layout), t.layout, bits)
+    return inf if cost is None else cost and cost + (elements(t.layout) if bits < 32 else 0)

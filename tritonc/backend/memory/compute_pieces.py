@@ -33,7 +33,7 @@ from __future__ import annotations
 from collections.abc import Set
 from itertools import pairwise
 
-from tritonc.analysis.registers.pressure import Estimate
+from tritonc.analysis.registers.pressure import Estimate, estimated
 from tritonc.analysis.registers.weights import made_alone
 from tritonc.analysis.values import slice_of
 from tritonc.backend.dots.together import chained
@@ -62,8 +62,8 @@ def compute_pieces(kernel: Kernel, context: Context) -> bool:
     """Mark what is to be computed piece by piece; whether there is any."""
     if not any(op.name in DOTS for op in kernel.ops()):
         return any(block.terminator.attributes.get("facts") for block in kernel.blocks) and (
-            _without_products(kernel, context, Estimate(kernel)))
-    estimate = Estimate(kernel)
+            _without_products(kernel, context, estimated(kernel)))
+    estimate = estimated(kernel)
     room, readers = available(kernel, context, estimate=estimate), uses(kernel)
     general, changed = general_blocks(estimate.cfg, DOTS), False
     for block in kernel.blocks:
@@ -79,12 +79,12 @@ def compute_pieces(kernel: Kernel, context: Context) -> bool:
         else:
             while found.registers > limit and _mark(
                     block, ends, readers, estimate, {value for value, _ in found.live}):
-                estimate, changed = Estimate(kernel), True
+                estimate, changed = estimated(kernel), True
                 found = estimate.pressure([block])
         if ends is block.ops:
             loads, ops = [op for op in _pieces(block) if op not in apart], [*block.ops]
             _load_ahead(loads, block)
-            if Estimate(kernel).pressure([block]).registers > GENERAL * room:
+            if estimated(kernel).pressure([block]).registers > GENERAL * room:
                 block.ops[:] = ops
                 for op in loads:
                     op.attributes["piecewise"] = True
@@ -94,7 +94,7 @@ def compute_pieces(kernel: Kernel, context: Context) -> bool:
 def _fence(kernel: Kernel, room: int) -> bool:
     """Mark the accesses of general bodies, where they nearly fill the registers, but for those of
     loops: products of odd sizes take twice as long so."""
-    estimate, changed = Estimate(kernel), False
+    estimate, changed = estimated(kernel), False
     general = rare(estimate.cfg, estimate.cfg.order)
     if not general or estimate.pressure(general).registers <= FENCED * room:
         return False

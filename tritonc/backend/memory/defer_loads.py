@@ -15,7 +15,7 @@ After rematerialize, which costs less.
 
 from __future__ import annotations
 
-from tritonc.analysis.registers.pressure import Estimate
+from tritonc.analysis.registers.pressure import estimated
 from tritonc.analysis.registers.weights import chain_of
 from tritonc.backend.launch.register_budget import GENERAL, available
 from tritonc.backend.memory.versions.general import general_blocks
@@ -28,7 +28,7 @@ ENOUGH = 16  # registers of a tile that are worth it
 
 def defer_loads(kernel: Kernel, context: Context) -> bool:
     """Move loads of general bodies, the largest first, until each block fits."""
-    estimate, changed = Estimate(kernel), False
+    estimate, changed = estimated(kernel), False
     general, readers = general_blocks(estimate.cfg), uses(kernel)
     room = max(GENERAL * available(kernel, context, estimate=estimate), estimate.pressure(
         [block for block in estimate.cfg.order if block not in general]).registers)
@@ -39,9 +39,9 @@ def defer_loads(kernel: Kernel, context: Context) -> bool:
             before, held = list(block.ops), estimate.pressure([block]).registers
             if held <= room or not _defer(block, load, readers):
                 continue
-            estimate = Estimate(kernel)
+            estimate = estimated(kernel)
             if estimate.pressure([block]).registers >= held:
-                block.ops[:], estimate = before, Estimate(kernel)
+                block.ops[:], estimate = before, estimated(kernel)
             else:
                 changed = True
     return changed

@@ -49,8 +49,10 @@ MANY = 8  # elements of an access of a thread: each has its place in a mask
 def delay_loads(kernel: Kernel, context: Context) -> bool:
     """Mark the loads that are to be made where they are read, and move them there."""
     readers = uses(kernel)
-    names = {op.name for op in kernel.ops()}
-    changed, room = False, available(kernel, context) - BESIDE_CHAIN
+    of_blocks = [{op.name for op in block.ops} for block in kernel.blocks]
+    names = set[str]().union(*of_blocks)
+    beside = any("load" in found and not found.isdisjoint(DOTS) for found in of_blocks)
+    changed, room = False, available(kernel, context) - BESIDE_CHAIN if beside else 0
     if rows_hold_too_much(kernel, context.target):
         for block in kernel.blocks:
             for op in [op for op in block.ops if op.name == "load"]:

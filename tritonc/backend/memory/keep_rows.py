@@ -34,7 +34,7 @@ from tritonc.analysis.affine import Counter as Symbol
 from tritonc.analysis.aliases import Roots, pointer_roots, stores_may_reach
 from tritonc.analysis.counters import add_counter, counter_of
 from tritonc.analysis.linear import Linear
-from tritonc.analysis.registers.pressure import Estimate
+from tritonc.analysis.registers.pressure import estimated
 from tritonc.analysis.values import attributes_key, removable, slice_of
 from tritonc.backend.launch.register_budget import of_fast_body, registers_of, resident_blocks
 from tritonc.backend.layout.access import VECTOR_BITS
@@ -109,7 +109,7 @@ def _blocks(kernel: Kernel, context: Context) -> int:
     """How many blocks shall be resident, by what registers later passes may leave."""
     if context.meta.get("min_blocks"):
         return int(context.meta["min_blocks"])
-    threads, estimate = kernel.attributes["num_warps"] << LANE_BITS, Estimate(kernel)
+    threads, estimate = kernel.attributes["num_warps"] << LANE_BITS, estimated(kernel)
     needed = of_fast_body(estimate).registers
     fitting = [blocks for blocks in range(1, THREADS // threads + 1)
                if needed <= SAVED * registers_of(blocks * threads, context.target)]

@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence, Set
 
-from tritonc.analysis.registers.pressure import Estimate
+from tritonc.analysis.registers.pressure import Estimate, estimated
 from tritonc.analysis.registers.weights import PREDICATES, RENAMED
 from tritonc.analysis.values import int_of, origin
 from tritonc.backend.launch.register_budget import GENERAL, RECOMPUTED, SURE, available
@@ -54,24 +54,26 @@ _SHAPES = ("splat", "broadcast", "reshape", "trans", "step_pointers")
 def rematerialize(kernel: Kernel, context: Context) -> bool:
     """Compute addresses anew until the kernel fits into its registers, and general bodies into
     fewer."""
-    estimate = Estimate(kernel)
+    estimate = estimated(kernel)
     room = available(kernel, context, estimate=estimate)
     changed, general = False, general_blocks(estimate.cfg, DOTS)
     for blocks, share in ((estimate.cfg.order, SURE), (general, RECOMPUTED)):
         left: set[Value] = set()
         for _ in range(MOST_STEPS):
             found = estimate.pressure(blocks)
+            if found.registers <= share * room:
+                break
             held = dict(found.live)
             best = next(((value, chain) for value, chain in _candidates(found.live, left)
                          if held[value] - _cost(chain, held.keys(), estimate) >= LEAST), None)
-            if found.registers <= share * room or best is None:
+            if best is None:
                 break
             changed, copies = True, _spread(blocks, *best)
             left.update((best[0], *copies))
-            old, estimate = estimate, Estimate(kernel)
+            old, estimate = estimate, estimated(kernel)
             if blocks is general and _total(estimate, blocks) >= _total(old, blocks):
                 copies.undo()
-                estimate = Estimate(kernel)
+                estimate = estimated(kernel)
     if _wants_masks(kernel, estimate, room):
         for block in rare(estimate.cfg, estimate.cfg.order):
             changed |= _masks(block)
@@ -83,11 +85,11 @@ def _wants_masks(kernel: Kernel, estimate: Estimate, room: float) -> bool:
     wgmma, whose masks fit, takes 1.06 of the time with masks anew; a shift convolution of floats on
     CUDA cores 23.9 us for 22.4, as its loop gets other registers, of other banks."""
     dots = [op for op in kernel.ops() if op.name in DOTS]
-    if any(op.name == "fma_dot" and scalar(op.operands[0].type) == F32 for op in dots):
+    if not dots or any(op.name == "fma_dot" and scalar(op.operands[0].type) == F32 for op in dots):
         return False
     slow = rare(estimate.cfg, estimate.cfg.order)
-    return bool(dots) and (all(op.name != "wgmma" for op in dots)
-                           or estimate.pressure(slow).registers > GENERAL * room)
+    return all(op.name != "wgmma" for op in dots) or (
+        estimate.pressure(slow).registers > GENERAL * room)
 
 
 def _masks(block: Block) -> bool:

@@ -31,7 +31,8 @@ def safe_divisors(kernel: Kernel, context: Context) -> bool:
     cfg = Cfg(kernel)
     changed, infos = False, None
     for loop in cfg.loops:
-        if loop.preheader is not None and any(op.name == "dot" for op in loop.ops()):
+        names = {op.name for op in loop.ops()}
+        if loop.preheader is not None and "dot" in names and not names.isdisjoint(DIVISIONS):
             infos = infos or axis_info.analyze(kernel)
             changed |= _Divisors(cfg, loop, infos).run()
     return changed

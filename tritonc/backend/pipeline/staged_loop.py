@@ -143,13 +143,15 @@ def registers(kernel: Kernel, staged: StagedLoop, held: list[Value]) -> int:
     side."""
     products = [op for op in staged.loop.ops() if op.name in DOTS]
     inside = {v for op in staged.loop.ops() if op.name in (*DOTS, "wgmma_wait") for v in op.results}
-    known, affinity = Accesses(kernel, Cfg(kernel), kernel.attributes["num_warps"]), Affinity()
     addresses: dict[object, float] = {}
-    for v in held:
-        form = affinity.of(v.op.operands[0]) if v.op is not None and v.op.name == "load" else None
-        key = v if form is None else (form.base, form.strides, v.type, *(
-            term for term in form.offset.terms if term[0]))
-        addresses[key] = held_elements(v) / _wide(v, known)
+    if held:
+        known, affinity = Accesses(kernel, Cfg(kernel), kernel.attributes["num_warps"]), Affinity()
+        for v in held:
+            load = v.op if v.op is not None and v.op.name == "load" else None
+            form = affinity.of(load.operands[0]) if load is not None else None
+            key = v if form is None else (form.base, form.strides, v.type, *(
+                term for term in form.offset.terms if term[0]))
+            addresses[key] = held_elements(v) / _wide(v, known)
     return round(sum(words(op.results[0]) for op in products if op.operands[2] not in inside)
                  + sum(map(words, held)) + sum(addresses.values()))
 

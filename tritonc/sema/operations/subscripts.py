@@ -42,10 +42,11 @@ def subscript(context: Context, node: syntax.Subscript) -> Term:
         return structs.element(context, node, base)
     if base.members:
         return context.operand(node.base)  # which says that it is a struct
-    if is_memory(base, node):
-        constants.check_constant(context, node.span, "p[i] loads from memory")
-        return load(context, indexed(context, base, node), None, node.span, node.span, widen)
     entries = node.entries
+    if is_pointer(base) and len(entries) == 1 and isinstance(entries[0], syntax.Index):
+        constants.check_constant(context, node.span, "p[i] loads from memory")
+        pointer = indexed(context, base, entries[0], node.span)
+        return load(context, pointer, None, node.span, node.span, widen)
     for entry in entries:
         if isinstance(entry, syntax.Index | syntax.Slice):
             return _no_index(context, entry, base)
@@ -60,17 +61,23 @@ def subscript(context: Context, node: syntax.Subscript) -> Term:
     return _reshaped(context, node, base, axes)
 
 
-def is_memory(base: Term, node: syntax.Subscript) -> bool:
-    """`p[i]`, which is `*(p + i)`, of a scalar pointer p and an index of any shape."""
-    return (isinstance(base.type.element, PointerTo) and not base.shape
-            and len(node.entries) == 1 and isinstance(node.entries[0], syntax.Index))
+def address_of(context: Context, node: syntax.AddressOf) -> Term:
+    """`&base[index]`."""
+    base = good(context.operand(node.base, structs=True))
+    if not is_pointer(base):
+        context.refuse("unsupported-construct", node.span, "only memory has addresses, as in "
+                       f"&p[i] of a pointer p, found {base.type}")
+    return indexed(context, base, node.index, node.span)
 
 
-def indexed(context: Context, base: Term, node: syntax.Subscript) -> Term:
+def is_pointer(base: Term) -> bool:
+    """A scalar pointer, which integers and tiles of integers index."""
+    return isinstance(base.type.element, PointerTo) and not base.shape
+
+
+def indexed(context: Context, base: Term, index: syntax.Index, span: Span) -> Term:
     """The pointer p + i of `p[i]`."""
-    (entry,) = node.entries
-    assert isinstance(entry, syntax.Index)
-    return binary(context, "+", base, _index(context, entry), node.span, node.span)
+    return binary(context, "+", base, _index(context, index), span, span)
 
 
 def _index(context: Context, entry: syntax.Index) -> Term:

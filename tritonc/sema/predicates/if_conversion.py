@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tritonc.frontend import syntax
+from tritonc.frontend.tree import children
 from tritonc.ir.core import Block, Op, Value
 from tritonc.sema.context import Context
 from tritonc.sema.predicates import conditions, guards, needs
@@ -206,7 +207,7 @@ def needs_guard(context: Context, node: syntax.Node) -> bool:
     found = known.get(node)
     if found is None:
         found = _makes_effects(context, node)
-        for child in () if found else syntax.children(node):
+        for child in () if found else children(node):
             if needs_guard(context, child):
                 found = True
                 break

@@ -25,6 +25,7 @@ from tritonc.backend.dots.share_repeats import Runs
 from tritonc.backend.dots.together import chained
 from tritonc.backend.dots.turn_dots import LEAST_ROWS, MOST_ROWS, factors_of_columns
 from tritonc.backend.layout.layout_choice import ACCESS_BYTES
+from tritonc.backend.memory.masks.pad_tiles import padded
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.ops import READ, WRITE
@@ -176,8 +177,8 @@ def _form_of(kernel: Kernel, cfg: Cfg) -> str:
         return "" if cfg.loops else "once"
     for name in ("chains_programs", "ends_by_tile", "recurrence", "crosses", "few_columns",
                  "segments", "sums_columns", "uneven_passes", "several_passes",
-                 "reducing_passes", "adds_gathered", "adds_tiles", "shares_addresses", "takes_turns",
-                 "windows_of_bytes"):
+                 "reducing_passes", "adds_gathered", "adds_tiles", "shares_addresses",
+                 "takes_turns", "windows_of_bytes"):
         if getattr(row_loops, name)(kernel, cfg):
             nested = name.endswith("passes") and any(loop.depth > 1 for loop in cfg.loops)
             if name == "adds_tiles":
@@ -394,8 +395,14 @@ def delivered(dot: Feature) -> float:
     return found
 
 
+def held_extents(dot: Feature) -> tuple[int, ...]:
+    """The extents of a dot's tiles in registers and shared memory; those of joined dots, and of
+    several steps of one, are sums."""
+    return dot.extents if dot.beside else (*padded(dot.extents[:-1]), dot.extents[-1])
+
+
 def stage_bytes(dot: Feature) -> int:
-    """What one step brings of both operands, as memory has them."""
-    *batch, m, n, k = dot.extents
+    """What one step brings of both operands, as memory has them, and keeps of padding."""
+    *batch, m, n, k = held_extents(dot)
     left, right = (raw or dot.bytes for raw in dot.raw)
     return round(prod(batch) * k * (m * left + n * right))

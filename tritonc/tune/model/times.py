@@ -49,6 +49,7 @@ from tritonc.tune.model.features import (
     Feature,
     Profile,
     delivered,
+    held_extents,
     joined,
     places,
     side_by_side,
@@ -87,6 +88,10 @@ _NARROW = 1.1  # of wgmma of 64 columns
 # 128 x 128 x 128 79.
 _FEW = 1.03
 _CORES = 1.18  # cycles of CUDA cores for what could be one, of a product that fills its warps
+# Of a step of a block alone whose warps compute with each product before the next one: 64 x 64, 64
+# x 128, 128 x 64 and 128 x 32 of 64 results a thread by 32, each with an exponential, take 8400 to
+# 8700 cycles.
+_IN_TURN = 1.8
 _SLICED = 0.2  # more where warps share the inner axis, or loads go out late
 _STEP = 60.0  # multiply-adds of a thread that a step costs it
 _BESIDE = 0.34  # of the products that are computed while nothing is loaded, by CUDA cores
@@ -189,6 +194,8 @@ def formula(profile: Profile, depths: tuple[int, ...], target: Target, alone: bo
         wait = beside + wait * (_HIDDEN if beside > wait else 1)
     else:
         busy, wait = busy + beside - inside, wait + beside
+    if widest.kind == "cores" and found[0].scaled:
+        wait = max(wait, _IN_TURN * busy * _RATES["cores"] / widest.threads)
     if widest.kind == "mma" and found[0].bytes > WORD:
         busy += _SHOWS / blocks * stage_bytes(found[0]) / _PORT
     if len(found) > 1:
@@ -227,6 +234,8 @@ def priced(profile: Profile, depths: tuple[int, ...], target: Target, blocks: in
     dots = [feature for feature in profile if feature.kind == "dot"]
     if len(dots) != 1 or not depths:
         return None
+    if held_extents(dots[0]) != dots[0].extents:
+        return None  # 700 x 2000 x 5000 by 128 x 192 in clusters of two 43.6 us, 128 x 256 33.8
     sums = max(4, dots[0].bytes) * prod(dots[0].extents[:-1])
     if in_memory:
         at_once, beside = cost.processors // blocks, 0
@@ -371,7 +380,7 @@ def use(dot: Feature, target: Target, work: float = 0) -> Use:
                    slow="wgmma" in target.features and dot.element == str(TF32))
     threads = results // ACCUMULATORS
     slices = 1
-    if threads < FEW * 32:
+    if threads < FEW * 32 and not dot.scaled:  # `split_dots` takes sums alone
         warps = max(1, results // (ACCUMULATORS * 32))
         slices = _slices(WARPS // warps, k // 4, results)
         threads = 32 * warps * slices

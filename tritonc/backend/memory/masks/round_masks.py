@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tritonc.analysis.affine import Affinity
+from tritonc.analysis.aliases import pointer_roots
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.windows import windows
 from tritonc.ir.build import Builder
@@ -30,6 +31,11 @@ _THROUGH = ("and", "splat", "broadcast", "reshape")
 
 def round_masks(kernel: Kernel, context: Context) -> bool:
     """Do it where a load of the same block has the rounded mask already."""
+    roots = pointer_roots(kernel)
+    sources = ([roots.get(op.operands[0]) for op in block.ops if op.name == "load"]
+               for block in kernel.blocks)
+    if not any(len({*each}) < len(each) or (len(each) > 1 and None in each) for each in sources):
+        return False  # no two loads of a block are from one pointer, as far as that is known
     found = windows(kernel, axis_info.analyze(kernel))
     near = {op for op, window in found.items() if window.near is not None and op.name == "load"}
     if not near:

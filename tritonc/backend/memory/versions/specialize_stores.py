@@ -67,7 +67,9 @@ def _addressed_here(cfg: Cfg, block: Block, store: Op, found: Wanted) -> int:
             seen.add(op)
             stack.append((op, True))
             stack += [(v.op, False) for v in op.inputs()]
-    at = len(block.phis())
+    read = {v.op for op in needed for v in op.inputs()} | {v.op for v in found.multiples}
+    at = max([len(block.phis()), *(
+        i + 1 for i, op in enumerate(block.ops) if op in read and op not in needed)])
     mapping: dict[Value, Value] = {}
     made = copy_ops(needed, mapping)
     store.operands[0] = mapping.get(store.operands[0], store.operands[0])

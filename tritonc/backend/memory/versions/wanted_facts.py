@@ -156,17 +156,18 @@ def wanted_of(kernel: Kernel, op: Op) -> Multiples:
     """What would have to be multiples so that an access alone is wide, whose addresses go on only
     where remainders do, or which stands behind a product of gathered rows; nothing where that is
     not enough."""
-    collector = Collector(kernel)
-    at = [one for one, _ in collector.accesses()].index(op) if prod(
-        shape(op.operands[0].type)) >= SMALL else -1
-    info, reach = collector.infos.get(op.operands[0]), reach_of(op)
-    if at < 0 or info is None:
+    reach, behind = reach_of(op), any(op.name == "dot" and gathered(op) for op in kernel.ops())
+    divides = reach > 1 and any(op.name in ("srem", "urem") for op in kernel.ops())
+    if prod(shape(op.operands[0].type)) < SMALL or not (behind or divides):
         return {}
-    if max(info.contiguity) > 1 and any(op.name == "dot" and gathered(op) for op in kernel.ops()):
+    collector = Collector(kernel)
+    info = collector.infos.get(op.operands[0])
+    if info is None or not (behind if max(info.contiguity) > 1 else divides):
+        return {}
+    if max(info.contiguity) > 1:
         collector.alignment(op, collector.outside)
         return {} if collector.found.hindered else collector.found.multiples
-    if max(info.contiguity) > 1 or reach < 2:
-        return {}
+    at = [one for one, _ in collector.accesses()].index(op)
     divisors = {v: reach for _, v in collector.divisors.remainders(op.operands[0], reach)}
     if not divisors:
         return {}

@@ -41,7 +41,7 @@ from __future__ import annotations
 
 from dataclasses import field
 
-from tritonc.analysis.registers.pressure import Estimate
+from tritonc.analysis.registers.pressure import estimated
 from tritonc.backend.dots.together import chained
 from tritonc.backend.launch.register_budget import available
 from tritonc.backend.pipeline.staged_loop import held_elements
@@ -79,7 +79,7 @@ def _choose(kernel: Kernel, chain: Chain, context: Context) -> bool:
     best: tuple[int, list[Op]] | None = None
     for order in (_Order(chain, set()).ops, _Order(chain, chain.late).ops, chain.ops):
         chain.take(order)
-        found = Estimate(kernel).pressure([chain.body]).registers
+        found = estimated(kernel).pressure([chain.body]).registers
         if best is None or found < best[0]:
             best = found, order
         if found <= room:

@@ -30,16 +30,15 @@ from __future__ import annotations
 from operator import lt
 
 from tritonc.analysis.affine import Affinity
-from tritonc.analysis.aliases import may_alias, pointer_roots
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.linear import emit
 from tritonc.analysis.signs import known_signs
-from tritonc.analysis.values import slice_of
 from tritonc.backend.launch.persist import ROWS, counts_programs, rare_programs
 from tritonc.backend.layout.conversion import Shared, plan_of
 from tritonc.backend.layout.lower_conversions import part_type
 from tritonc.backend.pipeline.slices import Slices, slices
 from tritonc.backend.pipeline.staged_loop import buffer_of
+from tritonc.backend.pipeline.tensors.store_order import alone, apart, comes_again
 from tritonc.backend.pipeline.tensors.tensor_access import (
     MOST_BOX,
     Strip,
@@ -55,13 +54,12 @@ from tritonc.backend.target.matrix import LARGE
 from tritonc.backend.target.register_limits import MOST_REGISTERS
 from tritonc.backend.target.target import Target
 from tritonc.ir.build import Builder, make_op
-from tritonc.ir.cfg import Cfg, incoming, reached, split_returns
+from tritonc.ir.cfg import Cfg, incoming, split_returns
 from tritonc.ir.context import Context
-from tritonc.ir.core import Block, Kernel, Op, Value, uses
+from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.layouts.layout import Layout, axis_bases, log2
 from tritonc.ir.layouts.layout_ops import transpose
 from tritonc.ir.layouts.shared_layout import tensor_core
-from tritonc.ir.ops import READ, SYNC, WRITE
 from tritonc.ir.types import I32, Buffer, Tile, scalar, shape
 from tritonc.source import Span
 
@@ -134,8 +132,8 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
     whole = strip.cut or t.shape
     if any(n % part for n, part in zip(whole, extents, strict=True)):
         return "its mask leaves out some of a part"
-    again = _again(cfg, block)
-    if (again and not _parted(strip, whole)) or not _alone(kernel, cfg, block, op):
+    again = comes_again(cfg, block)
+    if (again and not apart(strip, whole)) or not alone(kernel, cfg, block, op):
         return "other accesses of the program may overlap it"
     room = context.target.shared_per_block - LEFT
     sliced = slices(kernel, block, op, value, bits, stored=True)
@@ -192,7 +190,10 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
     for turn, number in enumerate(kept):
         buffer = buffers[turn % len(buffers)]
         if not (at_once and turn):
-            b.insert(make_op("store_wait", [], pending=0 if at_once else len(buffers) - 1))
+            # Parts behind the last one that left by this buffer, the program's before included.
+            later = turn + (len(kept) - 1 - turn) % len(buffers)
+            b.insert(make_op("store_wait", [], pending=0 if at_once else min(
+                later, len(buffers) - 1)))
             if again:
                 made.ops[-1].attributes["written"] = True
         sliced.begin(made.ops, read[number] if before else bring(number))
@@ -373,66 +374,6 @@ def _parts(layout: Layout, inner: int, size: int) -> tuple[tuple[int, ...], tupl
             bits.insert(0, top)
             extents[axis] //= 2
     return tuple(bits), tuple(extents)
-
-
-def _again(cfg: Cfg, block: Block) -> bool:
-    """Whether a program may come to the block more than once."""
-    start = _instances(cfg, block)
-    return block in reached(block.successors, stop=[start] if start else ())
-
-
-def _instances(cfg: Cfg, block: Block) -> Block | None:
-    """Where the next program begins."""
-    return next((loop.header for loop in cfg.loops if block in loop and counts_programs(loop)),
-                None)
-
-
-def _parted(strip: Strip, extents: tuple[int, ...]) -> bool:
-    """Whether tiles of two turns of a loop are the same or meet nowhere: they begin at multiples
-    of their extents.  Then each thread that stores part of a tile knows what it stored before."""
-    return all(n % extents[axis] == 0 for axis, start in zip(strip.axes, strip.starts, strict=True)
-               for _, n in start.terms)
-
-
-def _alone(kernel: Kernel, cfg: Cfg, block: Block, store: Op) -> bool:
-    """Whether nothing else of a program can meet with what TMA writes."""
-    roots, target = pointer_roots(kernel), store.operands[0]
-    start = _instances(cfg, block)
-    at = block.ops.index(store)
-    after = reached(block.successors, stop=[start] if start else ())
-    before = reached(cfg.predecessors[block] if block is not start else [],
-                     lambda b: cfg.predecessors[b] if b is not start else [])
-    ended = _ended(kernel, store)
-    later = [*block.ops[at + 1 :], *(op for b in after for op in b.ops if op is not store)]
-    earlier = [op for op in (*block.ops[:at], *(op for b in before for op in b.ops))
-               if op not in ended and op is not store]
-    return not any(map(_signals, kernel.ops())) and not any(
-        op.operands and op.effects & {READ, WRITE} and SYNC not in op.effects
-        and may_alias(kernel, op.operands[0], target, roots) for op in (*later, *earlier))
-
-
-def _signals(op: Op) -> bool:
-    """Whether other programs may learn from it how far this one is."""
-    effects = op.effects
-    return effects >= {READ, WRITE} or op.name == "memory_barrier" or bool(
-        op.attributes.get("release") or op.attributes.get("volatile"))
-
-
-def _ended(kernel: Kernel, store: Op) -> set[Op]:
-    """Loads that have ended when the value is stored to shared memory: it depends on them, or
-    shared memory does that was written before."""
-    readers = uses(kernel)
-    seen: set[Value] = set()
-
-    def staged(value: Value) -> bool:
-        if value in seen:
-            return True
-        seen.add(value)
-        return all(op.name == "shared_store" or (op.pure and all(
-            map(staged, op.results))) for op in readers.get(value, ()))
-
-    loaded = [op.result for op in kernel.ops() if op.name == "load" and staged(op.result)]
-    return slice_of([store.operands[1], *loaded])  # with those that tell them where to load
 
 
 def _wait_at_end(kernel: Kernel, slot: Value) -> None:

@@ -252,12 +252,13 @@ def _bounded(starts: Sequence[Linear | None], extents: Sequence[Linear | None], 
                  multiples=signs.multiples) if found else signs
 
 
-def _deepened(strip: Strip, size: int, affinity: Affinity) -> Strip | str:
+def _deepened(strip: Strip, size: int, affinity: Affinity, alike: bool = True) -> Strip | str:
     """The strip with starts that are coordinates, which have 32 bits: numbers of a row, a column or
     a tensor.  Offsets that are the same for all programs move the base; what a number of the
     program adds, times parameters, counts along a further axis.
 
-    So the extent of the rows is the same for all programs, too.
+    So the extent of the rows is the same for all programs, too; `alike`: and that of columns which
+    end where a program's do, as those of one head.
     """
     depth: list[tuple[Linear, Linear]] = []
     before: set[int] = set()
@@ -273,7 +274,10 @@ def _deepened(strip: Strip, size: int, affinity: Affinity) -> Strip | str:
             small = not anywhere and all(map(signs.fits, monomial)) and (len(monomial) < 2 or (
                 axis == 1 and extents[axis] is None and len(others) < 2))
             earlier = _from_table(term * unit, numbers, size, affinity, bounded)
-            if not (monomial or anywhere) or (small and numbers and not earlier.terms):
+            limit = extents[axis]
+            ends = alike and limit is not None and (monomial, n) in limit.terms and n > 0 \
+                and all(map(signs.holds, numbers)) and (axis == 1 or n * size % ALIGNMENT == 0)
+            if not (monomial or anywhere) or (small and numbers and not earlier.terms and not ends):
                 continue
             if not numbers:
                 if _divisor(term * unit, signs) * size % ALIGNMENT:
@@ -292,8 +296,9 @@ def _deepened(strip: Strip, size: int, affinity: Affinity) -> Strip | str:
                     before.add(1 + len(depth))
                     origin = origin - step.scaled(BEFORE)
             starts[axis] = starts[axis] - term
-            limit = extents[axis]
             extents[axis] = limit - term if limit is not None else None
+    if alike and len(depth) > MOST_DEPTH - 1:  # one more may count a tile's rows
+        return _deepened(strip, size, affinity, False)
     if len(depth) > MOST_DEPTH:
         return f"its first offset is a sum of more than {MOST_DEPTH} products"
     return replace(strip, starts=(starts[0], starts[1]), extents=(extents[0], extents[1]),

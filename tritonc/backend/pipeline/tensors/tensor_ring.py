@@ -11,7 +11,7 @@ from tritonc.backend.pipeline.ring import Rewrite
 from tritonc.backend.pipeline.staged_loop import buffer_of, widen
 from tritonc.backend.pipeline.tensors.tensor_access import BEFORE, ENDLESS, Strip
 from tritonc.backend.pipeline.tensors.tensor_slots import Claim, claim, make_map
-from tritonc.backend.pipeline.tensors.warm_start import WarmStart, warm_start
+from tritonc.backend.pipeline.tensors.warm_start import WarmStart, hoisted, taken_stores, warm_start
 from tritonc.backend.pipeline.tensors.warpgroup_stores import by_warpgroups
 from tritonc.backend.shared.shared_memory import allocation, allocations
 from tritonc.ir.build import Builder, make_op
@@ -50,7 +50,8 @@ class TensorRewrite(Rewrite):
     def prologue(self) -> dict[Value, Value]:
         """Maps and barriers, then the first copies."""
         staged = self.staged
-        stores = self.take_stores()
+        own = staged.preheader
+        stores = taken_stores(own) if self.home is own and self.place is own else []
         first = [self.channels[i] for i in self.products[0]] if self.warm else []
         warm = warm_start(self.kernel, staged, first, self.stages, self.outer, self.warm_fixed,
                           self.fixed_stages) if first else None
@@ -128,21 +129,6 @@ class TensorRewrite(Rewrite):
                     self.starts[i, axis] = emit(b, fixed, I32)
         return before.ops
 
-    def take_stores(self) -> list[Op]:
-        """Take the stores to shared memory at the end of the preheader, of what threads load there:
-        while it is on its way, they make maps and barriers, and the first copies start."""
-        block = self.staged.preheader
-        taken: list[Op] = []
-        if self.home is not block or self.place is not block:
-            return taken
-        for op in reversed(block.ops[:-1]):
-            if op.name == "shared_store":
-                taken.insert(0, op)
-            elif op.name == "phi" or not (op.pure or op.name == "load"):
-                break
-        block.ops = [op for op in block.ops if op not in taken]
-        return taken
-
     def start_warm(self, warm: WarmStart, begin: Op, stores: list[Op]) -> None:
         """The copies before all loads and stores of the block, or else before the first map; the
         stage, with `stores` of what products read beside it, when the producer begins."""
@@ -151,7 +137,7 @@ class TensorRewrite(Rewrite):
                   if op.name in ("init_barriers", "claim_slot", "tensor_map") or op is begin)
         needed = {v for op in warm.copies for v in op.inputs()}
         at = max([at, *(i + 1 for i, op in enumerate(ops) if needed & set(op.results))])
-        ops[:at] = _hoisted(ops[:at], warm.copies)[0]
+        ops[:at] = hoisted(ops[:at], warm.copies)[0]
         stage = widen(self.rings[0], self.stages, self.number(0), 0)
         ops[-1:-1] = [
             *stores, make_op("async_wait", [], pending=0),
@@ -188,7 +174,7 @@ class TensorRewrite(Rewrite):
         """Move what the prologue has put at position `at` of the preheader before the loads and
         stores there: the first copies are under way while threads load what the loop needs too."""
         ops = self.staged.preheader.ops
-        ops[:-1], passed = _hoisted(ops[:at], ops[at:-1])
+        ops[:-1], passed = hoisted(ops[:at], ops[at:-1])
         if any(op.name == "shared_store" for op in passed):  # products may read it, as before
             ops.insert(-1, make_op("proxy_fence", []))
 
@@ -407,24 +393,3 @@ class TensorRewrite(Rewrite):
                 at = block.ops.index(next(op for op in block.ops if op.name == "wgmma_wait")) + 1
                 block.ops[at:at] = [*views, later]
             staged.body.ops.remove(release)
-
-
-def _hoisted(ops: list[Op], new: list[Op]) -> tuple[list[Op], list[Op]]:
-    """`ops` with `new` in them, before the loads and stores to shared memory that end them, and
-    those that it passes."""
-    at, first = len(ops), list(new)
-    rest: list[Op] = []
-    needed = {v for op in new for v in op.inputs()}
-    while at:
-        op = ops[at - 1]
-        pure = op.pure and op.name != "phi"
-        if not pure and (op.name not in ("load", "shared_store")
-                         or op.attributes.get("volatile") or needed & set(op.results)):
-            break
-        if needed & set(op.results):
-            first.insert(0, op)
-            needed.update(op.inputs())
-        else:
-            rest.insert(0, op)
-        at -= 1
-    return [*ops[:at], *first, *rest], rest

@@ -26,7 +26,7 @@ from tritonc.backend.pipeline.staged_loop import StagedLoop, widen
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.copies import copy_ops
-from tritonc.ir.core import Kernel, Op, Value
+from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.types import Buffer
 from tritonc.records import dataclass
 
@@ -107,3 +107,37 @@ def warm_start(kernel: Kernel, staged: StagedLoop, channels: Sequence[Channel], 
     for op in ops:
         op.replace_inputs(values)
     return WarmStart([*before, *ops], values.get(rewrite.runs, rewrite.runs))
+
+
+def hoisted(ops: list[Op], new: list[Op]) -> tuple[list[Op], list[Op]]:
+    """`ops` with `new` in them, before the loads and stores to shared memory that end them, and
+    those that it passes."""
+    at, first = len(ops), list(new)
+    rest: list[Op] = []
+    needed = {v for op in new for v in op.inputs()}
+    while at:
+        op = ops[at - 1]
+        pure = op.pure and op.name != "phi"
+        if not pure and (op.name not in ("load", "shared_store")
+                         or op.attributes.get("volatile") or needed & set(op.results)):
+            break
+        if needed & set(op.results):
+            first.insert(0, op)
+            needed.update(op.inputs())
+        else:
+            rest.insert(0, op)
+        at -= 1
+    return [*ops[:at], *first, *rest], rest
+
+
+def taken_stores(block: Block) -> list[Op]:
+    """The stores to shared memory at the end of the block, of what threads load there, taken out:
+    while it is on its way, they make maps and barriers, and the first copies start."""
+    taken: list[Op] = []
+    for op in reversed(block.ops[:-1]):
+        if op.name == "shared_store":
+            taken.insert(0, op)
+        elif op.name == "phi" or not (op.pure or op.name == "load"):
+            break
+    block.ops = [op for op in block.ops if op not in taken]
+    return taken

@@ -68,7 +68,8 @@ def test_a_second_kernel_line_begins_a_second_problem() -> None:
 
 
 def test_sizes_before_the_first_kernel_are_every_problems() -> None:
-    text = "//! kernel: {}\n//! size: {} = 2\n//! range: N\n//! arg: y = zeros(N)\n//! expect: y = 1\n"
+    text = ("//! kernel: {}\n//! size: {} = 2\n//! range: N\n//! arg: y = zeros(N)\n"
+            "//! expect: y = 1\n")
     problems, messages = read("//! size: N = 1\n" + text.format("f", "M") + text.format("g", "N")
                               + text.format("h", "K"))
     assert messages == []

@@ -149,7 +149,7 @@ def binary(context: Context, node: syntax.Binary) -> Term:
 
 
 def _check_precedence(context: Context, node: syntax.Binary, left: Term, right: Term) -> None:
-    """Warn of operands that are taken for others: `x & 1 == 0` is x & (1 == 0), and `x >> 32 - n & 31`
+    """Warn of operands that are taken for others: `x & 1 == 0` is x & (1 == 0), `x >> 32 - n & 31`
     is (x >> (32 - n)) & 31.  In parentheses an operand's span is not at the end of the whole."""
     for part, other, bare in (
             (node.left, right, node.left.span.start == node.span.start),

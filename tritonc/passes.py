@@ -20,7 +20,7 @@ from tritonc.pass_manager import Pass
 ONLY: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("select_dots", "split_dots", "raw_operands", "safe_divisors", "merge_tails",
                      "jam_loops", "coalesce_loops", "separate_axes", "merge_axes",
-                     "rasterize"), ("dot",)),
+                     "sort_residues", "rasterize"), ("dot",)),
     **dict.fromkeys(("tabulate_masks", "join_bounds"), ("fma_dot", "mma_dot", "wgmma")),
     "compute_pieces": ("load",),
     **dict.fromkeys(("drop_selections", "skip_masks"), ("select",)),
@@ -35,7 +35,7 @@ ONLY: dict[str, tuple[str, ...]] = {
     "compute_tables": ("constant_table",),
     **dict.fromkeys(("split_reductions", "late_sums"), ("reduce", "reduce_with")),
     "exchange_late": ("reduce",), "privatize_atomics": ("atomic_rmw",),
-    "lower_clusters": ("cluster_arrive",), "fuse_tanh": ("tanh",),
+    "lower_clusters": ("cluster_arrive",), "fuse_tanh": ("tanh",), "fuse_logistic": ("exp",),
     "fuse_exponents": ("exp", "exp2"), "select_ranks": ("smin", "smax", "umin", "umax"),
     "split_quotients": ("sdiv", "udiv", "srem", "urem"), "count_quotients": ("sdiv",),
     "pack_halves": ("zext", "sext", "truncate", "smin", "smax", "umin", "umax"),
@@ -93,6 +93,8 @@ OPT: list[Pass] = [
          "the source."),
     _row("opt.loops.single_trips", "Loops have one form; the passes below treat a loop that runs "
          "once as straight code."),
+    _row("opt.loops.sort_residues", "Loops have one form, and masks are conditions of indices; "
+         "loops that it changes count in steps that are no numbers."),
     _row("opt.loops.jam_loops", "Loops have one form, and addresses follow from counters, which "
          "are numbers in the copies."),
     _row("opt.addresses.split_quotients", "Before the passes that split addresses: a quotient of a "
@@ -135,6 +137,7 @@ BACKEND: list[Pass] = [
     _row("backend.dots.fuse_exponents", "After specialize, which tests that factors are "
          "positive.", 2),
     _row("backend.dots.fuse_tanh", "Before dce, which removes the tanh.", 2),
+    _row("backend.dots.fuse_logistic", "Before dce, which removes the exponential.", 2),
     _row("opt.dce", "In the backend: layouts are chosen for what is used."),
     # --- extents that are powers of two; who computes what ---
     _row("backend.memory.load_early", "Before reductions get exchanges, over which loads do not "
@@ -267,6 +270,8 @@ ORDER: list[tuple[str, str, str]] = [
     ("merge_tails", "strength_reduce", "bodies are compared as the source wrote them"),
     ("unify_exits", "strength_reduce", "offsets become phis of one header"),
     ("unify_exits", "jam_loops", "both loops are tested at their headers"),
+    ("unify_exits", "sort_residues", "loops end at their headers"),
+    ("licm", "sort_residues", "sums of rows have left the loops"),
     ("merge_tails", "jam_loops", "a tail joins its loop before that one is copied"),
     ("jam_loops", "strength_reduce", "addresses follow from counters"),
     ("licm", "split_quotients", "ranges have left the loops"),

@@ -86,17 +86,21 @@ def sums_columns(kernel: Kernel, cfg: Cfg) -> bool:
         op.name == "load" and isinstance(op.result.type, Tile)
         for op in loop.ops())]
     carried = {phi.result for loop in loading for phi in loop.header.phis()}
-    columns = [op for op in kernel.ops() if op.name in ("reduce", "reduce_with")
-               and memory_axis(kernel, op.operands[0]) not in (
-                   op.attributes.get("axes") or [op.attributes["axis"]])]
-    if any(origin(op.operands[0], ("reshape", "trans")) in carried for op in columns):
+    reductions = [op for op in kernel.ops() if op.name in ("reduce", "reduce_with")]
+
+    def leaves_columns(op: Op) -> bool:
+        return memory_axis(kernel, op.operands[0]) not in (
+            op.attributes.get("axes") or [op.attributes["axis"]])
+
+    if any(origin(op.operands[0], ("reshape", "trans")) in carried and leaves_columns(op)
+           for op in reductions):
         return True
     insides = [set(loop.ops()) for loop in loading
                if not any(op.name == "store" for op in loop.ops())]
     return any(each.name == "load" and shape(each.result.type) == shape(op.operands[0].type)
-               for op in columns
+               for op in reductions
                if not op.attributes.get("kind", "add").endswith("add")  # see `late_sums`
-               for inside in insides if op in inside
+               for inside in insides if op in inside and leaves_columns(op)
                for each in slice_of(op.operands[:1], inside, ("load",)))
 
 
@@ -335,9 +339,10 @@ def takes_turns(kernel: Kernel, cfg: Cfg) -> bool:
 
 def windows_of_bytes(kernel: Kernel, cfg: Cfg) -> bool:
     """Whether tiles of bytes are loaded several times, as of a window of pixels: what is computed
-    of them takes a register for each."""
+    of them takes a register for each.  What is scanned is no window."""
     loads = [op for op in kernel.ops() if op.name == "load" and shape(op.result.type)]
-    if not loads or any(element(op.result.type).bytes > 1 for op in loads):
+    if not loads or any(element(op.result.type).bytes > 1 for op in loads) or any(
+            op.name in ("scan", "scan_with") for op in kernel.ops()):
         return False
     if all(len(shape(op.result.type)) == 1 for op in loads):  # not the channels of a pixel
         roots = pointer_roots(kernel)

@@ -15,7 +15,7 @@ from tritonc.ir.core import Module
 from tritonc.options import Options
 from tritonc.source import Diagnostics, SourceFile
 from tritonc.tune.model import choose as model
-from tritonc.tune.model.features import Feature, delivered, stage_bytes
+from tritonc.tune.model.feature import Feature, delivered, stage_bytes
 from tritonc.tune.model.loops import loops_around
 from tritonc.tune.model.rows import row_entries
 

@@ -86,17 +86,21 @@ def sums_columns(kernel: Kernel, cfg: Cfg) -> bool:
         op.name == "load" and isinstance(op.result.type, Tile)
         for op in loop.ops())]
     carried = {phi.result for loop in loading for phi in loop.header.phis()}
-    columns = [op for op in kernel.ops() if op.name in ("reduce", "reduce_with")
-               and memory_axis(kernel, op.operands[0]) not in (
-                   op.attributes.get("axes") or [op.attributes["axis"]])]
-    if any(origin(op.operands[0], ("reshape", "trans")) in carried for op in columns):
+    reductions = [op for op in kernel.ops() if op.name in ("reduce", "reduce_with")]
+
+    def leaves_columns(op: Op) -> bool:
+        return memory_axis(kernel, op.operands[0]) not in (
+            op.attributes.get("axes") or [op.attributes["axis"]])
+
+    if any(origin(op.operands[0], ("reshape", "trans")) in carried and leaves_columns(op)
+           for op in reductions):
         return True
     insides = [set(loop.ops()) for loop in loading
                if not any(op.name == "store" for op in loop.ops())]
     return any(each.name == "load" and shape(each.result.type) == shape(op.operands[0].type)
-               for op in columns
+               for op in reductions
                if not op.attributes.get("kind", "add").endswith("add")  # see `late_sums`
-               for inside in insides if op in inside
+               for inside in insides if op in inside and leaves_columns(op)
                for each in slice_of(op.operands[:1], inside, ("load",)))
 
 

@@ -17,7 +17,7 @@ from tritonc.ir.ops import WRITE
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import is_float, scalar, shape
 from tritonc.records import NamedTuple
-from tritonc.tune.model.features import Profile
+from tritonc.tune.model.feature import Profile
 from tritonc.tune.model.loops import rows_around
 
 _STREAM_ELEMENTS = 1024  # per program of a kernel without dots: 128 threads, 8 elements each

@@ -225,6 +225,34 @@ def test_entry_for_long_rows_that_are_read_once(read: str, warps: int) -> None:
     assert [(*row, ) for row in found] == [({"T": 4096, "num_warps": warps}, 3, 8192, None)]
 
 
+SHORT = """
+const tunable int R = {1, 2, 4};
+const tunable int T = {256, 1024, 2048};
+kernel void f(const float* x, float* y, int M, int N) {
+  int r[R] = get_global_range(0), c[T] = 0 ... T;
+  float sum[R] = 0;
+  for (int n = 0; n < N; n += T)
+    sum += ((r < M)[:, newaxis] && c + n < N ? x[r[:, newaxis] * N + c + n] : 0)[:, +];
+  for (int n = 0; n < N; n += T) {
+    int at[R, T] = r[:, newaxis] * N + c + n;
+    @((r < M)[:, newaxis] && c + n < N) y[at] = x[at] / sum[:, newaxis];
+  }
+}
+"""
+
+
+def test_entries_for_tiles_of_one_row() -> None:
+    """With a number of rows that is left open, which entries bind, too."""
+    lowering = Lowering(SHORT)
+    found = row_entries(lowering.space, lambda b: lowering(b).kernels[0], lowering.choose())
+    assert [row.binding for row in found][:3] == [
+        {"R": 1, "T": 256, "num_warps": 1}, {"R": 1, "T": 1024, "num_warps": 1},
+        {"R": 1, "T": 1024, "num_warps": 2, "min_blocks": 20}]
+    # Of rows that no tile holds as chosen, unless two are nearly full.
+    assert [(row.least, row.most) for row in found[3:6]] == [
+        (1025, 2048), (3585, 4096), (8193, 14336)]
+
+
 NESTED = """
 const tunable int T = {256, 1024, 4096};
 kernel void f(const float* x, float* y, int N, int C, int S) {
@@ -388,6 +416,9 @@ kernel void sums(const {kind}* x, float* y, int K, int N) {{
     ("decode_kv8", {"T": 128}),  # bytes that are converted in registers leave room for it
     ("gate2", {"TT": 64}),  # all programs add to the same tile
     ("lj_forces", {"TI": 64, "TJ": 16}),  # four sums of pairs
+    ("segment_sum", {"TR": 4, "TD": 128}),  # from where one search ends to where another does
+    ("ell_spmm", {"TM": 32, "TN": 64}),  # rows of a table by loaded numbers
+    ("clip_norm", {"T": 1024}),  # `any(i < n)` only counts
     ("mm_double", {"TM": 64, "TN": 128, "TK": 16}),  # sums of doubles take two registers
 ])
 def test_tiles_of_kernels_without_a_choice_of_their_own(name: str, tile: dict[str, int]) -> None:

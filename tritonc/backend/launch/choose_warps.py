@@ -35,6 +35,7 @@ from tritonc.analysis.row_loops import (
     reduces_held,
     reducing_passes,
     scans_columns,
+    searches,
     several_passes,
     sums_columns,
     windows_of_bytes,
@@ -150,6 +151,8 @@ def _wanted_threads(kernel: Kernel) -> int:
         and not _adds_rows(op) for op in kernel.ops())
     if asks_programs(kernel, cfg):
         return max(ASKING, largest // ASKING)
+    if searches(cfg):
+        return largest // MOST_ELEMENTS
     if several_passes(kernel, cfg):
         return largest // max(PASS_ELEMENTS, ACCESS_BYTES // min(
             (scalar(pointee(op.operands[0].type)).bytes for op in kernel.ops() if op.name == "load"

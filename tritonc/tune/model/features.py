@@ -132,8 +132,8 @@ def _form_of(kernel: Kernel, cfg: Cfg) -> str:
         return "" if cfg.loops else "once"
     for name in ("chains_programs", "ends_by_tile", "recurrence", "crosses", "few_columns",
                  "segments", "sums_columns", "uneven_passes", "several_passes",
-                 "reducing_passes", "adds_tiles", "shares_addresses", "takes_turns",
-                 "windows_of_bytes"):
+                 "reducing_passes", "adds_gathered", "adds_tiles", "shares_addresses",
+                 "takes_turns", "windows_of_bytes"):
         if getattr(row_loops, name)(kernel, cfg):
             nested = name.endswith("passes") and any(loop.depth > 1 for loop in cfg.loops)
             if name == "adds_tiles":

@@ -76,6 +76,7 @@ class Feature(NamedTuple):
     # reduction: it reads what is made in its block
     sides: tuple[bool, bool] = (False, False)  # of a computed dot: which operands
     single: bool = False  # of a computed dot: a version loads them element by element
+    bare: bool = False  # and every version both operands
     taps: int = 1  # of a dot: iterations of a loop around it that read what lies side by side
 
 
@@ -142,6 +143,7 @@ def _read(kernel: Kernel) -> Iterator[Feature]:
                               short=_short(cfg.innermost.get(block)),
                               computed=any(sides := _computed(kernel, cfg, op)), sides=sides,
                               single=any(sides) and _single(op, infos()),
+                              bare=any(sides) and _bare(op, infos()),
                               taps=_taps(cfg.innermost.get(block)))
                 if len(a) > 2:
                     yield from _neighbours(op, infos())
@@ -245,6 +247,13 @@ def _single(dot: Op, infos: axis_info.Infos) -> bool:
     """Whether no two elements of a gathered operand are known to be neighbours in memory."""
     return any(max(axis_info.known(infos, load.operands[0]).contiguity) == 1
                for load in gathered(dot))
+
+
+def _bare(dot: Op, infos: axis_info.Infos) -> bool:
+    """Whether no two elements of either operand are known to be neighbours in memory."""
+    return all(max(axis_info.known(infos, load.operands[0]).contiguity) == 1
+               for load in slice_of(dot.operands[:2], None, ("dot", "phi", "load"), False)
+               if load.name == "load" and shape(load.result.type))
 
 
 def _neighbours(dot: Op, infos: axis_info.Infos) -> Iterator[Feature]:

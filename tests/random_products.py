@@ -59,7 +59,8 @@ class Product:
 
 def make(seed: int) -> Product:
     rng = random.Random(f"product {seed}")
-    tm, tn, tk = rng.choice((64, 64, 128)), rng.choice((16, 32, 64, 128)), rng.choice((16, 32, 64))
+    tm, tn = rng.choice((64, 64, 128)), rng.choice((16, 32, 64, 96, 128, 192))
+    tk = rng.choice((16, 32, 64))
     kind = rng.choice(("half", "half", "bfloat16", "float8_e4m3"))
     out = rng.choice((kind, "float")) if kind != "float8_e4m3" else "bfloat16"
     step = rng.choice((1, 2, 8, 16, 16))
@@ -298,6 +299,7 @@ def _epilogue(rng: random.Random) -> tuple[str, str]:
     return rng.choice((
         ("", "s"), ("", "s"), ("acc = max(acc, 0);", "np.maximum(s, 0)"),
         ("acc = acc * 0.5;", "s * 0.5"),
+        ("acc = acc / (1 + exp(-acc));", "s / (1 + np.exp(-s))"),
         ("float add[TN] = rn < N ? *(bias + rn) : 0;\n  acc = acc + add[newaxis, :];", "s + bias"),
         ("float total[TM] = acc[:, max];\n  acc = acc - acc;\n  acc = acc + 1;",
          "np.ones((M, N))"),

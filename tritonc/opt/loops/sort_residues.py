@@ -379,10 +379,13 @@ def _fewer(tap: Tap, sorted_: Value, residue: Value) -> None:
         if isinstance(value.type, Tile):
             value = b.constant(int_of(value) or 0, I32)
         total = b.value("add" if sign > 0 else "sub", total, value)
-    if tap.sign * step % n == 1:
+    if tap.sign * step % n != n - 1:
         total = b.value("sub", b.constant(0, I32), total)
-    by = b.constant(n, I32)
-    ahead = b.value("srem", b.value("add", b.value("srem", total, by), by), by)
+    by, most = b.constant(n, I32), b.constant(n - 1, I32)
+    if n & (n - 1) == 0:
+        ahead = b.value("and", total, most)
+    else:
+        ahead = b.value("srem", b.value("add", b.value("srem", total, by), by), by)
     moved = b.value("add", start, b.value("mul", ahead, b.constant(step, I32)))
     first = b.value("select", sorted_, moved, start)
     first.name = phi.result.name

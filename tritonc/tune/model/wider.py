@@ -1,12 +1,14 @@
-"""Tiles twice as wide as the source lists, for products that convert an operand or gather one.
+"""Tiles that the source does not list, where programs of another extent compute the same.
 
-A program converts each element of such an operand anew, so that what it costs falls with the extent
-of the other operand: by 256 x 128 half as many conversions as by 128 x 256.  So it is with rows
-whose places follow from quotients or are loaded, as a convolution's pixels, which threads copy.
-Where the programs along an axis compute each row by itself, one can take the rows of two: what the
-rows share, loops and the other operand, is the same.  That is so if the kernel lowered with another
-extent differs in extents alone, and no operation brings elements along that axis together.  Rows
-beyond the launch are those of no program; so each access must have a mask that ends them.
+A program that converts an operand converts each element anew, so that what it costs falls with the
+extent of the other operand: by 256 x 128 half as many conversions as by 128 x 256.  So it is with
+rows whose places follow from quotients or are loaded, as a convolution's pixels, which threads
+copy: tiles twice as wide.  Of other products, tiles between 128 and 256 columns fill rounds of
+multiprocessors that those leave half empty.  Where the programs along an axis compute each row by
+itself, one can take the rows of two: what the rows share, loops and the other operand, is the same.
+That is so if the kernel lowered with another extent differs in extents alone, and no operation
+brings elements along that axis together.  Rows beyond the launch are those of no program; so each
+access must have a mask that ends them.
 """
 
 from __future__ import annotations
@@ -24,6 +26,9 @@ from tritonc.tune.model.choose import Lower, lowered, middle
 from tritonc.tune.model.features import features
 
 WIDEST = 256  # columns of an instruction
+# Columns of halves between those of the list.  H200, by 128 x 128 or 256 and by 128 x 192: 1536 in
+# cube 20.0 and 17.0 us, 3072 88.7 and 81.8, 3000 x 3072 x 768 29.9 and 26.1.
+BETWEEN = 192
 _BELOW, _ABOVE = ("slt", "sle", "ult", "ule"), ("sgt", "sge", "ugt", "uge")
 _RISES = ("get_global_range", "splat", "constant", "broadcast", "reshape", "trans", "add", "sub",
           "mul", "sdiv", "udiv", "sext", "zext")
@@ -43,13 +48,15 @@ def wider(space: Mapping[str, Sequence[int]], lower: Lower, target: Target
         return {}
     (dot,) = dots
     left, right = _gathered(base.kernels[0])
-    if not (any(dot.raw) or dot.swapped or left != right):
+    doubled = any(dot.raw) or dot.swapped or left != right
+    if not doubled and (left or dot.scaled or dot.bytes != 2 or len(dot.extents) > 3):
         return {}
     axis = -3 if dot.raw[1] or dot.swapped or (right and not dot.raw[0]) else -2
     found = {}
     for name, values in space.items():
-        more = 2 * max(values)
-        if 2 <= more <= WIDEST and (other := lowered(lower, {**middle(space), name: more})):
+        more = 2 * max(values) if doubled else BETWEEN if WIDEST in values else 0
+        if 2 <= more <= WIDEST and more not in values and (
+                other := lowered(lower, {**middle(space), name: more})):
             (wide,) = (f for f in features(other.kernels[0]) if f.kind == "dot")
             if wide.extents[axis] > dot.extents[axis] and by_themselves(
                     base.kernels[0], other.kernels[0]):

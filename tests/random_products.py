@@ -292,7 +292,7 @@ kernel void product(const half* x, const half* w, float* y, int B, int H, int W,
 }}
 """
     forced = tuple((name, rng.choice(values)) for name, values in _FORCED.items()
-                   if rng.random() < 0.2 and name != "cluster_k")
+                   if rng.random() < 0.2)
     return Product(text, forced, rng.choice(("sm_90a", rng.choice([*TARGETS]))))
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Hashable
-from functools import cache
+from collections.abc import Collection, Container, Hashable
+from functools import cache, cached_property
 from math import gcd, prod
 
 from tritonc.analysis import ragged
@@ -24,7 +24,7 @@ from tritonc.backend.layout.layout_choice import (
 )
 from tritonc.backend.layout.split_reductions import reduced_axes
 from tritonc.ir.cfg import Cfg
-from tritonc.ir.core import Kernel, Op, Value, uses
+from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.layouts.layout import WARP_SIZE, Layout
 from tritonc.ir.layouts.layout_ops import reshape
 from tritonc.ir.layouts.shared_layout import BANK_BYTES
@@ -38,18 +38,19 @@ SHARED = 4  # neighbours of one address, that a load may follow others into thei
 
 
 class Accesses:
-    """What is known of the loads, stores and atomics of tiles of pointers."""
+    """What is known of the loads, stores and atomics of tiles of pointers; in some `blocks`, if
+    they are given."""
 
-    def __init__(self, kernel: Kernel, cfg: Cfg, warps: int) -> None:
+    def __init__(self, kernel: Kernel, cfg: Cfg, warps: int,
+                 blocks: Collection[Block] | None = None) -> None:
         self.cfg, self.warps, ops = cfg, warps, list(kernel.ops())
         self.infos, self.ragged = axis_info.analyze(kernel), ragged.may_be_ragged(kernel)
         self.masks: dict[Op, axis_info.AxisInfo | None] = {}
-        found, self.records = places(kernel, self.infos)
+        found, self.records = places(kernel, self.infos, blocks)
         for load, window in found.items():
             if not window.aligned:  # aligned accesses bring it
                 self.infos[load.operands[0]], self.masks[load] = window.info, window.guard
         self.operands, self.multiplied = _operand_loads(ops, True), _operand_loads(ops, False)
-        self.staged, self.overlapping = _staged_loads(kernel), overlapping_loads(kernel)
         self.copied = {op.operands[0].op for op in ops if op.name == "channel"}
         reductions = [op for op in ops if op.name in ("reduce", "reduce_with")]
         scans = [op for op in ops if op.name in ("scan", "scan_with")]
@@ -58,6 +59,16 @@ class Accesses:
         self.scanned = {layout.size: layout for op in scans for layout in [self.scan_layout(op)]}
         self.of = cache(self._of)  # asked again and again, while layouts find their fixed point
         self.alone = cache(self._alone)
+
+    @cached_property
+    def staged(self) -> dict[Op, int]:
+        """See `_staged_loads`."""
+        return _staged_loads(self.cfg.kernel)
+
+    @cached_property
+    def overlapping(self) -> dict[Op, int]:
+        """See `overlapping_loads`."""
+        return overlapping_loads(self.cfg.kernel)
 
     def _of(self, op: Op) -> Access:
         """What is known of an operation's addresses and guard."""
@@ -251,7 +262,9 @@ def _likely_runs(pointer: Value, infos: axis_info.Infos) -> dict[int, int]:
     mostly goes on by 1 from pixel to pixel, though no two are known to be neighbours in memory.
     This proves nothing: it chooses which elements neighbouring lanes get, where any choice is
     right.  A remainder by something that is not known goes on with its dividend, one by a number
-    ends there; anything else that is no sum or move does not.
+    ends there; what goes on by a number has so many times fewer elements beside each other, as
+    pixels of a convolution with stride 2 or weights whose taps are last, a quotient by a number so
+    many times more; anything else that is no sum or move does not.
     """
     found: dict[int, int] = {}
     rank = len(shape(pointer.type))
@@ -272,6 +285,13 @@ def _likely_runs(pointer: Value, infos: axis_info.Infos) -> dict[int, int]:
             if (places := same_axes(after, before)) is not None:
                 stack.append((op.operands[0], tuple(-1 if d is None else axes[d] for d in places),
                               most, rest))
+        elif op.name in ("mul", "shl", "sdiv", "udiv", "ashr", "lshr") and (
+                step := int_of(origin(op.operands[1]))) is not None:
+            step = step if op.name in ("mul", "sdiv", "udiv") else 1 << step
+            if op.name not in ("mul", "shl"):  # where the rest goes on beside it
+                stack.append((op.operands[0], axes, min(WARP_SIZE, most * step), rest))
+            elif 0 < step <= most:
+                stack.append((op.operands[0], axes, most // step, True))
         elif op.name in ("srem", "urem"):
             number = int_of(origin(op.operands[1]))
             stack.append((op.operands[0], axes, min(most, number or most), True))

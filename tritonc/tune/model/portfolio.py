@@ -18,10 +18,12 @@ from tritonc.backend.target.target import Target
 from tritonc.records import NamedTuple
 from tritonc.source import CompileError
 from tritonc.tune.model.choose import Binding, Lower, Ranked, middle, multiples, neighbours, ranked
-from tritonc.tune.model.features import Profile, features
+from tritonc.tune.model.cluster_times import IN_MEMORY, aligned, cluster_sizes, clusters_meet
+from tritonc.tune.model.cluster_times import priced as cost_of
+from tritonc.tune.model.feature import Profile
+from tritonc.tune.model.features import features
 from tritonc.tune.model.loops import Around, forms, loops_around
-from tritonc.tune.model.times import IN_MEMORY, aligned, cluster_sizes, clusters_meet, doubtful
-from tritonc.tune.model.times import priced as cost_of
+from tritonc.tune.model.times import doubtful
 from tritonc.variants import choice
 from tritonc.variants.choice import Cost
 from tritonc.variants.variant import tile_of

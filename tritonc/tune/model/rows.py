@@ -164,8 +164,9 @@ def row_entries(space: Mapping[str, Sequence[int]], lower: Callable[[Mapping[str
         if least is not None and most is not None and most < least:
             continue
         tile = min((n for n in space[name] if n >= wanted), default=max(space[name]))
-        if tile < wanted == most:  # no tile holds the row: as chosen, unless two are nearly full
-            least = most - (most // 8 if 2 * tile == wanted else 0) + 1
+        # Where no tile holds the row, as chosen, unless two are nearly full.
+        if most is not None and tile < wanted >= most:
+            least = max(least or 0, wanted - (wanted // 8 if 2 * tile == wanted else 0) + 1)
             if least > most:
                 continue
         same = several_passes(kernel, cfg) and tile == chosen[name] == 32 * warps * _STREAM_EACH \

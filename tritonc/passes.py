@@ -234,6 +234,8 @@ BACKEND: list[Pass] = [
     _row("backend.shared.insert_barriers", "All accesses of memory are in their order, and buffers "
          "have their places.", 0),
     # --- the whole loop, the whole kernel ---
+    _row("backend.pipeline.tensors.alternate_programs", "Barriers stand: those of a program are of "
+         "its threads alone.", 2),
     _row("backend.pipeline.chains.take_turns", "Barriers stand, which must not be in a turn.", 2),
     _row("backend.pipeline.chains.alternate_registers", "Last: earlier passes expect a loop body "
          "to be one iteration.", 2),

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import pairwise
 
-from tritonc.backend.shared.shared_memory import accesses, allocations, body_of
+from tritonc.backend.shared.shared_memory import accesses, allocation, allocations, body_of
 from tritonc.backend.target.target import Target
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
@@ -31,6 +31,8 @@ from tritonc.ir.core import Block, Kernel, Op
 from tritonc.ir.types import Buffer
 from tritonc.source import fail
 
+_COMMON = ("tensor_copy", "wait_empty", "expect_full", "wait_full", "arrive_empty", "claim_slot",
+           "init_barriers", "tensor_map", "publish_maps", "start_producer")
 ROOM = 4096  # bytes that a block may use without keeping others from its multiprocessor
 
 
@@ -40,6 +42,7 @@ def allocate_shared(kernel: Kernel, context: Context) -> bool:
     Raises CompileError if the buffers need more than the target has.
     """
     target: Target = context.target
+    _set_apart(kernel)
     offsets, total = placement(kernel, target.shared_per_block, lambda used: _spare(used, target))
     for op, offset in offsets.items():
         op.attributes["offset"] = offset
@@ -51,6 +54,22 @@ def allocate_shared(kernel: Kernel, context: Context) -> bool:
                    f"kernel '{kernel.name}' needs {total} bytes of shared memory; {target.name} "
                    f"has {target.shared_per_block} for a block: smaller tiles would fit")
     return changed
+
+
+def _set_apart(kernel: Kernel) -> None:
+    """Of a block that computes several programs, each has buffers of its own, but for those that
+    the producer fills."""
+    if kernel.attributes.get("turns", 1) == 1:
+        return
+    common = {allocation(v)[0] for op in kernel.ops() if op.name in _COMMON
+              for v in op.operands if isinstance(v.type, Buffer)}
+    for op in kernel.ops():
+        if op.name == "alloc_shared" and op not in common:
+            op.attributes["apart"] = -(-_buffer(op).bytes // 1024) * 1024
+
+
+def _bytes(op: Op) -> int:
+    return op.attributes.get("apart", 0) + _buffer(op).bytes
 
 
 def _spare(used: int, target: Target) -> int:
@@ -70,18 +89,18 @@ def placement(kernel: Kernel, limit: int, room: Callable[[int], int] = lambda us
     beside = neighbours(kernel)
     offsets: dict[Op, int] = {}
     total = 0
-    for op in sorted(lives, key=lambda op: (-_buffer(op).bytes, lives[op])):
-        buffer = _buffer(op)
+    for op in sorted(lives, key=lambda op: (-_bytes(op), lives[op])):
+        size, alignment = _bytes(op), _alignment(_buffer(op))
         first, last = lives[op]
-        placed = [(other, start, start + _buffer(other).bytes) for other, start in offsets.items()]
+        placed = [(other, start, start + _bytes(other)) for other, start in offsets.items()]
         rivals = [(start, end) for other, start, end in placed
                   if lives[other][0] <= last and first <= lives[other][1]]
         close = [(start, end) for other, start, end in placed if (op, other) in beside]
-        offset = _lowest(buffer, [*rivals, *close])
-        if offset + buffer.bytes > max(total, min(limit, room(total))):
-            offset = _lowest(buffer, rivals)
+        offset = _lowest(size, alignment, [*rivals, *close])
+        if offset + size > max(total, min(limit, room(total))):
+            offset = _lowest(size, alignment, rivals)
         offsets[op] = offset
-        total = max(total, offset + buffer.bytes)
+        total = max(total, offset + size)
     return offsets, total
 
 
@@ -92,12 +111,11 @@ def fits(kernel: Kernel, limit: int, more: int = 0) -> bool:
     return every + more <= limit or placement(kernel, limit)[1] + more <= limit
 
 
-def _lowest(buffer: Buffer, taken: list[tuple[int, int]]) -> int:
-    """The lowest offset at which the buffer meets none of the intervals."""
-    alignment = _alignment(buffer)
+def _lowest(size: int, alignment: int, taken: list[tuple[int, int]]) -> int:
+    """The lowest offset at which so many bytes meet none of the intervals."""
     offset = 0
     for start, end in sorted(taken):
-        if offset + buffer.bytes <= start:
+        if offset + size <= start:
             break
         offset = max(offset, -(-end // alignment) * alignment)
     return offset

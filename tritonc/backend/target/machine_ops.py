@@ -112,9 +112,11 @@ _ROWS: list[OpInfo] = [
            effects=frozenset({SYNC})),
     OpInfo("group_barrier", (), rules.nothing, "Waits for all threads of the warpgroup.",
            effects=frozenset({SYNC})),
-    OpInfo("take_turn", (), rules.nothing,
+    OpInfo("is_turn", ("turn",), own.truth,
+           "Whether the program whose `turn` it is, 0 or 1, is this thread's."),
+    OpInfo("take_turn", ("*some",), rules.nothing,
            "Warpgroups pass `step` one after the other: \"open\" at entry, \"wait\" for the own "
-           "turn, \"give\" it on.", None, ("step",), effects=frozenset({OUTPUT})),
+           "turn, \"give\" it on, if `some` holds.", None, ("step",), effects=frozenset({OUTPUT})),
     OpInfo("async_copy", ("buffer", "p", "*some"), own.async_copy,
            "Starts a copy from global memory to a buffer (cp.async); zeros where the guard does "
            "not hold.  Nothing at all if `some` is there and false: nobody will read the buffer.  "

@@ -66,7 +66,8 @@ def specialize_warps(kernel: Kernel, context: Context) -> bool:
         context.remark("specialize_warps", "no producer warp: the addresses of the copies depend "
                        "on results of the other warps", kernel.span, missed=True)
         return False
-    found = registers(kernel.attributes["num_warps"], context.target)
+    found = registers(kernel.attributes["num_warps"] * kernel.attributes.get("turns", 1),
+                      context.target)
     if found is None:
         return False
     for start in starts:

@@ -116,10 +116,12 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
         return [], hindered
     groups = products(kernel, staged) if not hindered else [list(range(len(channels)))]
     alone = not others_beside(kernel, staged, target)
+    turns = kernel.attributes.get("turns", 1)
+    warps = kernel.attributes["num_warps"] * turns
     separate = (not hindered and handed_over(kernel, staged)
-                and (kernel.attributes["num_warps"] > WARPGROUP or (
+                and (warps > WARPGROUP or (
                     len(groups) == 1 and (alone or context.meta.get("copier") == 1)))
-                and registers(kernel.attributes["num_warps"], target) is not None
+                and registers(warps, target) is not None
                 and bool(context.meta.get("copier", _pays(staged))))
     ring, single = None, list[int]()
     if separate and context.meta.get("continued", 1):
@@ -156,7 +158,7 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
     outer = rewrite.outer
     rewrite.place, rewrite.moving = place, moving
     rewrite.products, rewrite.separate = groups, separate
-    rewrite.warm = separate and (outer is None or (
+    rewrite.warm = separate and turns == 1 and (outer is None or (
         counts_programs(outer) and outer.latch is not None
         and cfg.dominates(staged.preheader, outer.latch))) and copyable(
             staged, [staged.stores[i] for i in groups[0]], infos)

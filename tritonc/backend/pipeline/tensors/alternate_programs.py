@@ -22,7 +22,7 @@ from __future__ import annotations
 from tritonc.backend.launch.persist import counts_programs, rare_programs
 from tritonc.backend.pipeline.tensors.roles import START, first_choices, producer_blocks
 from tritonc.ir.build import Builder, make_op
-from tritonc.ir.cfg import Cfg, Loop, add_incoming, make_phi, redirect, split
+from tritonc.ir.cfg import Cfg, Loop, add_incoming, follow, make_phi, redirect, split
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.types import I32, Buffer, Tile
@@ -32,21 +32,30 @@ def alternate_programs(kernel: Kernel, context: Context) -> bool:
     """Let two warpgroups compute a program each, where `turns` says so."""
     if kernel.attributes.get("turns", 1) == 1:
         return False
-    cfg = Cfg(kernel)
-    (programs,) = [loop for loop in cfg.loops if counts_programs(loop)]
+    zero, one = (make_op("constant", [], I32, value=i) for i in (0, 1))
+    kernel.entry.ops[:0] = [zero, one]
+    _one_of_the_others(kernel, Cfg(kernel))
     rare = set(rare_programs(kernel))
-    (fed,) = [loop for loop in cfg.loops if loop is not programs and not rare.intersection(
-        loop.blocks) and any(op.name == "wait_full" for op in loop.ops())]
-    head, before = programs.header, [b for b in cfg.predecessors[programs.header]
-                                     if b not in programs]
-    _one_of_the_others(kernel, cfg)
+    for programs in [loop for loop in Cfg(kernel).loops if counts_programs(loop)]:
+        _alternate(kernel, programs, rare, zero.result, one.result)
+    context.remark("alternate_programs", "the warpgroups take programs in turn (ping-pong)",
+                   kernel.span)
+    return True
+
+
+def _alternate(kernel: Kernel, programs: Loop, rare: set[Block], zero: Value, one: Value) -> None:
+    cfg = Cfg(kernel)
+    head, latch = programs.header, programs.latch
+    assert latch is not None
+    (outside,) = [block for block in cfg.predecessors[head] if block not in programs]
+    (fed,) = [loop for loop in cfg.loops if loop.header is not head and loop.header in programs
+              and not rare.intersection(loop.blocks)
+              and any(op.name == "wait_full" for op in loop.ops())]
     skipped = [block for block in producer_blocks(cfg.order)
                if block in programs and block is not head]
     start = next(block for block in head.successors if block in programs)
-    zero, one = (make_op("constant", [], I32, value=i) for i in (0, 1))
-    kernel.entry.ops[:0] = [zero, one]
-    turn = make_phi([zero.result], [*before], "turn")
-    following = make_op("xor", [turn.result, one.result])
+    turn = make_phi([zero], [outside], "turn")
+    following = make_op("xor", [turn.result, one])
     # the others' programs
     copies, mapping = {block: Block(f"{block.name}.other") for block in skipped}, dict[Value, Value]()
     for block in skipped:
@@ -54,12 +63,10 @@ def alternate_programs(kernel: Kernel, context: Context) -> bool:
             new = _skipped(op, mapping)
             if new is not None:
                 copies[block].ops.append(new)
-    for block, new in copies.items():
-        for op in new.ops:
-            op.operands = [mapping.get(v, v) for v in op.operands]
+    for block in copies.values():
+        for op in block.ops:
+            op.replace_inputs(mapping)
             op.blocks = [copies.get(b, b) for b in op.blocks]
-    latch = programs.latch
-    assert latch is not None
     for phi in head.phis():
         value = phi.operands[phi.blocks.index(latch)]
         add_incoming(phi, mapping.get(value, value), copies[latch])
@@ -68,31 +75,24 @@ def alternate_programs(kernel: Kernel, context: Context) -> bool:
     b = Builder(whose)
     b.emit("cond_br", b.value("is_turn", turn.result), blocks=[start, copies[start]], passes=0)
     redirect(head, start, whose)
-    for phi in start.phis():
-        phi.blocks = [whose if block is head else block for block in phi.blocks]
-    for phi in copies[start].phis():
-        phi.blocks = [whose if block is head else block for block in phi.blocks]
+    for block in (start, copies[start]):
+        follow(block, head, whose)
     head.ops.insert(0, turn)
-    add_incoming(turn, following.result, latch)
-    add_incoming(turn, following.result, copies[latch])
-    at = len(head.phis())
-    head.ops.insert(at, following)
-    # one after the other
+    head.ops.insert(len(head.phis()), following)
+    for block in (latch, copies[latch]):
+        add_incoming(turn, following.result, block)
+    # one loop after the other
     preheader, leave = fed.preheader, next(to for _, to in fed.exits)
     assert preheader is not None
-    preheader.ops.insert(-1, make_op("take_turn", [], step="wait"))
-    leave.ops[len(leave.phis()):len(leave.phis())] = [
-        *_another(head, programs), make_op("take_turn", [], step="give")]
-    more = leave.ops[len(leave.phis())+1].result
-    leave.ops[len(leave.phis())+2].operands = [more]
-    (outside,) = before
     outside.ops.insert(-1, make_op("take_turn", [], step="open"))
+    preheader.ops.insert(-1, make_op("take_turn", [], step="wait"))
+    step, more = _another(head, programs)
+    at = len(leave.phis())
+    leave.ops[at:at] = [step, more, make_op("take_turn", [more.result], step="give")]
     place = kernel.blocks.index(start)
-    kernel.blocks[place:place] = [whose]
-    kernel.blocks[kernel.blocks.index(latch) + 1 : kernel.blocks.index(latch) + 1] = copies.values()
-    context.remark("alternate_programs", "the warpgroups take programs in turn (ping-pong)",
-                   kernel.span)
-    return True
+    kernel.blocks.insert(place, whose)
+    place = kernel.blocks.index(latch) + 1
+    kernel.blocks[place:place] = copies.values()
 
 
 def _skipped(op: Op, mapping: dict[Value, Value]) -> Op | None:
@@ -122,10 +122,10 @@ def _another(head: Block, programs: Loop) -> list[Op]:
 
 def _one_of_the_others(kernel: Kernel, cfg: Cfg) -> None:
     """Bodies of one program are for the first warpgroup alone."""
-    home = next(cfg.block_of[op] for op in kernel.ops() if op.name == START)
+    homes = [cfg.block_of[op] for op in kernel.ops() if op.name == START]
     choices = first_choices(kernel)
     for block in {to for choice in choices for to in choice.successors} - choices:
-        if cfg.dominates(block, home) or [op.name for op in block.ops] == ["ret"]:
+        if any(cfg.dominates(block, home) for home in homes) or [op.name for op in block.ops] == ["ret"]:
             continue
         rest = Block(f"{block.name}.first")
         split(block, len(block.phis()), rest)

@@ -18,8 +18,6 @@ Few threads per program leave the number of programs on a processor to the hardw
 
 from __future__ import annotations
 
-import os
-
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from math import log2, prod
 
@@ -99,8 +97,6 @@ LEGAL = (1, 2, 4, 8, 16)
 
 def choose_warps(kernel: Kernel, context: Context) -> bool:
     """Set `num_warps`, unless it is set."""
-    if os.environ.get("PINGPONG"):
-        kernel.attributes["turns"] = 2
     if "num_warps" in context.meta:
         kernel.attributes["num_warps"] = context.meta["num_warps"]
     if "num_warps" in kernel.attributes:

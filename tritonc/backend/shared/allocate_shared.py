@@ -33,6 +33,7 @@ from tritonc.source import fail
 
 _COMMON = ("tensor_copy", "wait_empty", "expect_full", "wait_full", "arrive_empty", "claim_slot",
            "init_barriers", "tensor_map", "publish_maps", "start_producer")
+APART = 1024  # what distances between the buffers of two programs are multiples of
 ROOM = 4096  # bytes that a block may use without keeping others from its multiprocessor
 
 
@@ -42,10 +43,14 @@ def allocate_shared(kernel: Kernel, context: Context) -> bool:
     Raises CompileError if the buffers need more than the target has.
     """
     target: Target = context.target
-    _set_apart(kernel)
+    size = sizes(kernel)
     offsets, total = placement(kernel, target.shared_per_block, lambda used: _spare(used, target))
+    if total > target.shared_per_block and kernel.attributes.pop("turns", None):
+        return allocate_shared(kernel, context)
     for op, offset in offsets.items():
         op.attributes["offset"] = offset
+        if size[op] > _buffer(op).bytes:
+            op.attributes["second"] = _apart(op)
     changed = bool(offsets) or kernel.attributes.get("shared_bytes") != total
     kernel.attributes["shared_bytes"] = total
     if total > target.shared_per_block:
@@ -56,20 +61,21 @@ def allocate_shared(kernel: Kernel, context: Context) -> bool:
     return changed
 
 
-def _set_apart(kernel: Kernel) -> None:
-    """Of a block that computes several programs, each has buffers of its own, but for those that
-    the producer fills."""
-    if kernel.attributes.get("turns", 1) == 1:
-        return
-    common = {allocation(v)[0] for op in kernel.ops() if op.name in _COMMON
-              for v in op.operands if isinstance(v.type, Buffer)}
-    for op in kernel.ops():
-        if op.name == "alloc_shared" and op not in common:
-            op.attributes["apart"] = -(-_buffer(op).bytes // 1024) * 1024
+def sizes(kernel: Kernel) -> dict[Op, int]:
+    """The bytes of each buffer.  Of a block that computes two programs at once, each has its own,
+    but for those that the producer fills."""
+    found = {op: _buffer(op).bytes for op in kernel.ops() if op.name == "alloc_shared"}
+    if kernel.attributes.get("turns", 1) > 1:
+        common = {allocation(v)[0] for op in kernel.ops() if op.name in _COMMON
+                  for v in op.operands if isinstance(v.type, Buffer)}
+        for op in found.keys() - common:
+            found[op] += _apart(op)
+    return found
 
 
-def _bytes(op: Op) -> int:
-    return op.attributes.get("apart", 0) + _buffer(op).bytes
+def _apart(op: Op) -> int:
+    """How far the second program's buffer is from the first one's."""
+    return -(-_buffer(op).bytes // APART) * APART
 
 
 def _spare(used: int, target: Target) -> int:
@@ -86,28 +92,28 @@ def placement(kernel: Kernel, limit: int, room: Callable[[int], int] = lambda us
     than `limit`, if that can be.  `room`: what may be taken, if so many bytes are used, so that a
     buffer does not lie where the one before it was."""
     lives = live_ranges(kernel)
-    beside = neighbours(kernel)
+    beside, size = neighbours(kernel), sizes(kernel)
     offsets: dict[Op, int] = {}
     total = 0
-    for op in sorted(lives, key=lambda op: (-_bytes(op), lives[op])):
-        size, alignment = _bytes(op), _alignment(_buffer(op))
+    for op in sorted(lives, key=lambda op: (-size[op], lives[op])):
+        own, alignment = size[op], _alignment(_buffer(op))
         first, last = lives[op]
-        placed = [(other, start, start + _bytes(other)) for other, start in offsets.items()]
+        placed = [(other, start, start + size[other]) for other, start in offsets.items()]
         rivals = [(start, end) for other, start, end in placed
                   if lives[other][0] <= last and first <= lives[other][1]]
         close = [(start, end) for other, start, end in placed if (op, other) in beside]
-        offset = _lowest(size, alignment, [*rivals, *close])
-        if offset + size > max(total, min(limit, room(total))):
-            offset = _lowest(size, alignment, rivals)
+        offset = _lowest(own, alignment, [*rivals, *close])
+        if offset + own > max(total, min(limit, room(total))):
+            offset = _lowest(own, alignment, rivals)
         offsets[op] = offset
-        total = max(total, offset + size)
+        total = max(total, offset + own)
     return offsets, total
 
 
 def fits(kernel: Kernel, limit: int, more: int = 0) -> bool:
     """Whether the kernel's buffers, and `more` bytes beside them all, fit into `limit` bytes."""
-    buffers = [_buffer(op) for op in kernel.ops() if op.name == "alloc_shared"]
-    every = sum(-(-buffer.bytes // _alignment(buffer)) * _alignment(buffer) for buffer in buffers)
+    every = sum(-(-size // _alignment(_buffer(op))) * _alignment(_buffer(op))
+                for op, size in sizes(kernel).items())
     return every + more <= limit or placement(kernel, limit)[1] + more <= limit
 
 

@@ -19,7 +19,14 @@ Needs specialize_warps.
 
 from __future__ import annotations
 
-from tritonc.backend.launch.persist import counts_programs, rare_programs
+from tritonc.analysis.values import computed_from
+from tritonc.backend.launch.persist import (
+    axes,
+    counts_programs,
+    own_number,
+    rare_programs,
+    supersede,
+)
 from tritonc.backend.pipeline.tensors.roles import START, first_choices, producer_blocks
 from tritonc.ir.build import Builder, make_op
 from tritonc.ir.cfg import Cfg, Loop, add_incoming, follow, make_phi, redirect, split
@@ -34,23 +41,22 @@ def alternate_programs(kernel: Kernel, context: Context) -> bool:
         return False
     zero, one = (make_op("constant", [], I32, value=i) for i in (0, 1))
     kernel.entry.ops[:0] = [zero, one]
-    _one_of_the_others(kernel, Cfg(kernel))
-    rare = set(rare_programs(kernel))
+    cfg = Cfg(kernel)
+    _one_each(kernel, cfg)
+    _first_alone(kernel, cfg)
     for programs in [loop for loop in Cfg(kernel).loops if counts_programs(loop)]:
-        _alternate(kernel, programs, rare, zero.result, one.result)
+        _alternate(kernel, programs, zero.result, one.result)
     context.remark("alternate_programs", "the warpgroups take programs in turn (ping-pong)",
                    kernel.span)
     return True
 
 
-def _alternate(kernel: Kernel, programs: Loop, rare: set[Block], zero: Value, one: Value) -> None:
+def _alternate(kernel: Kernel, programs: Loop, zero: Value, one: Value) -> None:
     cfg = Cfg(kernel)
     head, latch = programs.header, programs.latch
     assert latch is not None
     (outside,) = [block for block in cfg.predecessors[head] if block not in programs]
-    (fed,) = [loop for loop in cfg.loops if loop.header is not head and loop.header in programs
-              and not rare.intersection(loop.blocks)
-              and any(op.name == "wait_full" for op in loop.ops())]
+    (fed,) = fed_loops(kernel, programs, cfg)
     skipped = [block for block in producer_blocks(cfg.order)
                if block in programs and block is not head]
     start = next(block for block in head.successors if block in programs)
@@ -120,18 +126,97 @@ def _another(head: Block, programs: Loop) -> list[Op]:
     return [step, make_op("icmp", [step.result, test.operands[1]], predicate="slt")]
 
 
-def _one_of_the_others(kernel: Kernel, cfg: Cfg) -> None:
-    """Bodies of one program are for the first warpgroup alone."""
+def fed_loops(kernel: Kernel, programs: Loop, cfg: Cfg) -> list[Loop]:
+    """The loops of a program that wait for what the producer brings."""
+    rare = set(rare_programs(kernel))
+    return [loop for loop in cfg.loops if loop.header is not programs.header
+            and loop.header in programs and not rare.intersection(loop.blocks)
+            and any(op.name == "wait_full" for op in loop.ops())]
+
+
+def can_alternate(kernel: Kernel) -> bool:
+    """Whether a block may compute two programs at once.
+
+    Of bodies for which a producer works, one has a loop over programs, and in each of these one
+    loop that waits for it; others compute a program.
+    """
+    cfg = Cfg(kernel)
+    loops = [loop for loop in cfg.loops if counts_programs(loop)]
+    return bool(loops) and all(
+        loop.latch is not None and loop.preheader is not None
+        and len(fed_loops(kernel, loop, cfg)) == 1 for loop in loops) and not any(
+        op.name != "get_program_id" and v.op is not None and computed_from(v, "get_program_id")
+        and cfg.block_of[v.op] not in body
+        for body in _others(kernel, cfg) for block in body for op in block.ops
+        for v in op.inputs())
+
+
+def _first_alone(kernel: Kernel, cfg: Cfg) -> None:
+    """Where a producer works for one program, the first warpgroup computes it; the other one only
+    meets the producer."""
+    loops = [loop for loop in cfg.loops if counts_programs(loop)]
+    for home in [block for block in cfg.order if any(op.name == START for op in block.ops)]:
+        if any(cfg.dominates(home, loop.header) for loop in loops):
+            continue
+        at = next(i for i, op in enumerate(home.ops) if op.name == START)
+        slot = home.ops[at].operands[0]
+        rest, leave = Block(f"{home.name}.first"), Block(f"{home.name}.second")
+        split(home, at + 1, rest)
+        b = Builder(home)
+        b.emit("cond_br", b.value("is_turn", b.constant(0, I32)), blocks=[rest, leave], passes=0)
+        leave.ops += [make_op("release_slot", [slot]), Op("ret", [])]
+        kernel.blocks.insert(kernel.blocks.index(home) + 1, rest)
+        kernel.blocks.append(leave)
+
+
+def _others(kernel: Kernel, cfg: Cfg) -> list[list[Block]]:
+    """The blocks of each body without a producer, whose blocks compute one program."""
     homes = [cfg.block_of[op] for op in kernel.ops() if op.name == START]
     choices = first_choices(kernel)
-    for block in {to for choice in choices for to in choice.successors} - choices:
-        if any(cfg.dominates(block, home) for home in homes) or [op.name for op in block.ops] == ["ret"]:
-            continue
-        rest = Block(f"{block.name}.first")
-        split(block, len(block.phis()), rest)
-        over = Block("second")
+    found = [[other for other in cfg.order if cfg.dominates(block, other)]
+             for block in {to for choice in choices for to in choice.successors} - choices]
+    return [blocks for blocks in found if blocks[0] not in homes and blocks[0].ops[0].name != "ret"
+            and not any(cfg.dominates(blocks[0], home) for home in homes)]
+
+
+def _one_each(kernel: Kernel, cfg: Cfg) -> None:
+    """There, block i computes the programs 2 i and 2 i + 1, if there are so many, each by one of
+    the warpgroups: a loop of two turns."""
+    for inside in _others(kernel, cfg):
+        first = inside[0]
+        ids = [op for block in inside for op in block.ops if op.name == "get_program_id"]
+        count, at = axes(inside), kernel.blocks.index(first)
+        head, whose, body, after, over = (Block(f"{first.name}.{name}") for name in (
+            "turns", "whose", "own", "turned", "over"))
+        split(first, len(first.phis()), body)
+        b = Builder(first)
+        number, total = own_number(b, count)
+        begin, one, two = (b.constant(i, I32) for i in range(3))
+        start = b.value("mul", number, two)
+        b.emit("br", blocks=[head])
+        turn = make_phi([begin], [first], "turn")
+        head.ops.append(turn)
+        b = Builder(head)
+        left = program = b.value("add", start, turn.result)
+        more = b.value("and", b.value("icmp", turn.result, two, predicate="ult"),
+                       b.value("icmp", program, total, predicate="ult"))
+        b.emit("cond_br", more, blocks=[whose, over])
+        b = Builder(whose)
+        numbers = []
+        for axis in range(count - 1):
+            extent = b.value("get_num_programs", axis=axis)
+            numbers.append(b.value("urem", left, extent))
+            left = b.value("udiv", left, extent)
+        numbers.append(left)
+        b.emit("cond_br", b.value("is_turn", turn.result), blocks=[body, after])
+        for block in (body, *inside[1:]):
+            if block.terminator.name == "ret":
+                block.ops[-1] = Op("br", [], blocks=[after], span=block.terminator.span)
+        b = Builder(after)
+        add_incoming(turn, b.value("add", turn.result, one), after)
+        b.emit("br", blocks=[head])
         over.ops.append(Op("ret", []))
-        b = Builder(block)
-        b.emit("cond_br", b.value("is_turn", b.constant(0, I32)), blocks=[rest, over])
-        kernel.blocks[kernel.blocks.index(block) + 1 : kernel.blocks.index(block) + 1] = [rest]
-        kernel.blocks.append(over)
+        supersede(kernel, [body, *inside[1:]],
+                  {op.result: numbers[op.attributes["axis"]] for op in ids})
+        kernel.blocks[at + 1 : at + 1] = [head, whose, body]
+        kernel.blocks += [after, over]

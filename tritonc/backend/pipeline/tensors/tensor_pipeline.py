@@ -207,7 +207,8 @@ def _stages(kernel: Kernel, staged: StagedLoop, context: Context, groups: list[l
         separate and staged.stage_bytes >= LARGE_STAGE) else 2
     if asked := context.meta.get("num_stages"):
         return asked, least
-    stages = (copied_stages if mixed else most_stages)(kernel, staged, context.target)
+    stages = (copied_stages if mixed else most_stages)(
+        kernel, staged, context.target, 1 if separate else kernel.attributes.get("turns", 1))
     if len(groups) > 1:
         stages = min(stages, RELEASED_STAGES)
     elif not alone and not separate:
@@ -237,7 +238,7 @@ def _region(kernel: Kernel, staged: StagedLoop, others: Sequence[StagedLoop],
     blocks = region(kernel, loops, place, every)
     buffers = {allocation(store.operands[0])[0] for store in (
         *(one.store for one in fixed), *(store for later in loops[1:] for store in later.stores))}
-    beside = needed_beside(kernel, blocks, staged, buffers)
+    beside = needed_beside(kernel, blocks, staged, buffers) * kernel.attributes.get("turns", 1)
     wanted = (PRODUCER_STAGES if len(rings) == 1 and staged.stage_bytes < LARGE_STAGE
               else RELEASED_STAGES)
     if not blocks or stages_that_fit(staged, room - beside) < wanted:

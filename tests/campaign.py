@@ -169,8 +169,9 @@ CAMPAIGNS: dict[str, Campaign] = {
     "products": Campaign(
         "Random products for all targets, meta-parameters forced: the simulators of operations and "
         "of LLVM IR.",
-        lambda seed, number: Input(str((random_products.make if number % 4 else
-            random_products.patch)(seed * 10**9 + number)).encode(), "tc"),
+        lambda seed, number: Input(str((
+            random_products.make, random_products.patch, random_products.make,
+            random_products.transposed)[number % 4](seed * 10**9 + number)).encode(), "tc"),
         lambda given, rng: _judged(lambda: random_products.check(
             random_products.Product.read(given.data.decode()), rng.random() < 0.5), 120)),
     "kills": Campaign(

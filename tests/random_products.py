@@ -59,7 +59,8 @@ class Product:
 
 def make(seed: int) -> Product:
     rng = random.Random(f"product {seed}")
-    tm, tn, tk = rng.choice((64, 64, 128)), rng.choice((16, 32, 64, 128)), rng.choice((16, 32, 64))
+    tm, tn = rng.choice((64, 64, 128)), rng.choice((16, 32, 64, 96, 128, 192))
+    tk = rng.choice((16, 32, 64))
     kind = rng.choice(("half", "half", "bfloat16", "float8_e4m3"))
     out = rng.choice((kind, "float")) if kind != "float8_e4m3" else "bfloat16"
     step = rng.choice((1, 2, 8, 16, 16))
@@ -187,6 +188,110 @@ kernel void product(const half* a, const half* b, const half* p, {rng.choice(('h
 """
     forced = tuple((name, rng.choice(values)) for name, values in _FORCED.items()
                    if rng.random() < 0.3)
+    return Product(text, forced, rng.choice(("sm_90a", rng.choice([*TARGETS]))))
+
+
+def transposed(seed: int) -> Product:
+    """A product over taps of which masks leave every n-th one, for rows of numbers in one, two or
+    three digits."""
+    rng = random.Random(f"transposed {seed}")
+    tp, tn, tc = rng.choice((16, 32, 64)), rng.choice((16, 32, 64)), rng.choice((16, 32))
+    n, c = rng.randrange(1, 2 * tn), rng.choice((8, 16, rng.randrange(1, 2 * tc)))
+    digits = rng.choice((1, 2, 2))
+    strides = [rng.choice((2, 2, 3, 4)) for _ in range(digits)]
+    taps = [rng.randrange(1, 6) for _ in range(digits)]
+    pads = [rng.randrange(-1, 3) for _ in range(digits)]
+    h, w = rng.choice((2, 3, 4, 8)), rng.choice((2, 4, 8, 16))
+    whole = rng.random() < 0.8
+    high, wide = (s * v + (0 if whole else rng.randrange(3)) for s, v in zip(
+        (strides * 2)[:2], (h, w), strict=True))
+    b = rng.randrange(1, 4)
+    if digits == 1:
+        h = high = 1
+    strides, taps, pads = ((v if digits == 2 else [None, *v]) for v in (strides, taps, pads))
+    every = [v or 1 for v in strides]
+    if rng.random() < 0.7:  # a whole number of tiles for each residue
+        while b * high * wide % (every[0] * every[1] * tp) and b < 64:
+            b += 1
+    if rng.random() < 0.2:
+        b += 1
+
+    def test(x: str, s: int) -> str:
+        return f"({x} & {s - 1}) == 0" if s & (s - 1) == 0 and rng.random() < 0.3 else (
+            f"{x} % {s} == 0")
+
+    step = rng.choice((1, 1, 1, 2)) if 3 in every else 1
+    loops, inside, at = [], [], []
+    for name, digit, s, t, pad, extent in zip(
+            "rq", ("i", "j"), strides, taps, pads, ("H", "W"), strict=True):
+        if s is None:
+            continue
+        loops.append(rng.choice((
+            f"for (int {name} = 0; {name} < {t}; {name} += {step})",
+            f"for (int {name} = 0; {name} < R{name}; {name} += {step})",
+            f"for (int {name} = {t - 1}; {name} >= 0; {name} -= {step})")
+            if step == 1 else (f"for (int {name} = 0; {name} < {t}; {name} += {step})",)))
+        x = f"({digit} + {pad} - {name})" if pad >= 0 else f"({digit} - {name} - {-pad})"
+        inside.append(f"{x} >= 0 && {test(x, s)} && {x} / {s} < {extent}")
+        at.append(f"{x} / {s}")
+    place = f"((m / (I * J)) * H + {at[0]}) * W + {at[1]}" if digits == 2 else (
+        f"m / J * W + {at[0]}")
+    numbers = "int i[TP] = m / J % I, j[TP] = m % J;" if digits == 2 else "int j[TP] = m % J;"
+    flat = digits == 1 and rng.random() < 0.4  # one row: its place is the row's number
+    if flat:
+        b, numbers, place = 1, "int j[TP] = m;", at[0]
+        wide = rng.choice((wide, every[1] * tp * rng.randrange(1, 4)))
+        w = -(-wide // every[1])
+    rq = [range(0, t, step) if s else [0] for s, t in zip(strides, taps, strict=True)]
+    lines = ["//! let: y0 = np.zeros((B, I, J, N))"]
+    for k, (r, q) in enumerate((r, q) for r in rq[0] for q in rq[1]):
+        for name, size, extent, tap, pad, n in zip(
+                "ij", "IJ", "HW", (r, q), pads, every, strict=True):
+            at = f"{name}{k}"
+            lines += [f"//! let: {at} = np.arange({size}) - {tap - (pad or 0)}",
+                      f"//! let: to_{at} = np.clip({at} // {n}, 0, {extent} - 1)",
+                      f"//! let: in_{at} = {at} == to_{at} * {n}"]
+        lines += [f"//! let: in{k} = in_i{k}[:, None] & in_j{k}",
+                  f"//! let: t{k} = np.where(in{k}[:, :, None], x[:, to_i{k}][:, :, to_j{k}], 0)",
+                  f"//! let: y{k + 1} = y{k} + t{k} @ w[{r}, {q}]"]
+        last = k + 1
+    text = f"""\
+//! size: B = {b}, H = {h}, W = {w}, I = {high}, J = {wide}, N = {n}, C = {c}
+//! range: B * I * J, N
+//! arg: x = randn(B, H, W, C)
+//! arg: w = randn({taps[0] or 1}, {taps[1]}, C, N)
+//! arg: y = zeros(B, I, J, N)
+{chr(10).join(f'//! arg: {v} = {v}' for v in 'BHWIJNC')}
+//! arg: Rr = {taps[0] or 1}
+//! arg: Rq = {taps[1]}
+{chr(10).join(lines)}
+//! expect: y = y{last}
+//! tolerance: 0.05
+#define TP {tp}
+#define TN {tn}
+#define TC {tc}
+kernel void product(const half* x, const half* w, float* y, int B, int H, int W, int I, int J,
+                    int N, int C, int Rr, int Rq) {{
+  int m[TP] = get_global_range(0), n[TN] = get_global_range(1);
+  {numbers}
+  float acc[TP, TN] = 0;
+  {'int r = 0;' if digits == 1 else ''}
+  {' '.join(loops)} {{
+    bool in[TP] = m < B * I * J && {' && '.join(inside)};
+    int at[TP] = {place};
+    for (int c0 = 0; c0 < C; c0 += TC) {{
+      int c[TC] = c0 + 0 ... TC;
+      half a[TP, TC] = in[:, newaxis] && c < C ? x[at[:, newaxis] * C + c] : 0;
+      half b[TC, TN] = (c < C)[:, newaxis] && n < N
+          ? w[((r * {taps[1]} + q) * C + c)[:, newaxis] * N + n] : 0;
+      acc = dot(a, b, acc);
+    }}
+  }}
+  @((m < B * I * J)[:, newaxis] && n < N) y[m[:, newaxis] * N + n] = acc;
+}}
+"""
+    forced = tuple((name, rng.choice(values)) for name, values in _FORCED.items()
+                   if rng.random() < 0.2 and name != "cluster_k")
     return Product(text, forced, rng.choice(("sm_90a", rng.choice([*TARGETS]))))
 
 

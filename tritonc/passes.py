@@ -19,13 +19,14 @@ from tritonc.pass_manager import Pass
 # Passes that leave a kernel as it is unless it has one of these operations; they are not imported.
 ONLY: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("select_dots", "split_dots", "raw_operands", "safe_divisors", "merge_tails",
-                     "jam_loops", "coalesce_loops", "separate_axes", "merge_axes"), ("dot",)),
+                     "jam_loops", "coalesce_loops", "separate_axes", "merge_axes",
+                     "sort_residues", "rasterize"), ("dot",)),
     **dict.fromkeys(("tabulate_masks", "join_bounds"), ("fma_dot", "mma_dot", "wgmma")),
     "compute_pieces": ("load",),
     **dict.fromkeys(("drop_selections", "skip_masks"), ("select",)),
     "bound_conversions": ("sitofp", "uitofp", "fpcast"),
     "stage_dots": ("dot", "channel", "shared_store"), "pipeline": ("shared_store",),
-    "carry_fragments": ("fma_dot",),
+    "carry_fragments": ("fma_dot",), "detach_results": ("fma_dot",),
     "choose_turns": ("dot",), "alternate_programs": ("start_producer",),
     **dict.fromkeys(("halve_products", "store_tensors", "advance_dots", "order_products",
                      "spread_late", "overlap_sums", "take_turns", "defer_loads"), ("wgmma",)),
@@ -35,10 +36,13 @@ ONLY: dict[str, tuple[str, ...]] = {
     "compute_tables": ("constant_table",),
     **dict.fromkeys(("split_reductions", "late_sums"), ("reduce", "reduce_with")),
     "exchange_late": ("reduce",), "privatize_atomics": ("atomic_rmw",),
-    "lower_clusters": ("cluster_arrive",), "fuse_tanh": ("tanh",),
+    "lower_clusters": ("cluster_arrive",), "fuse_tanh": ("tanh",), "fuse_logistic": ("exp",),
     "fuse_exponents": ("exp", "exp2"), "select_ranks": ("smin", "smax", "umin", "umax"),
     "split_quotients": ("sdiv", "udiv", "srem", "urem"), "count_quotients": ("sdiv",),
-    **dict.fromkeys(("fetch_late", "widen_loops", "single_trips", "strength_reduce"), ("phi",)),
+    "pack_halves": ("zext", "sext", "truncate", "smin", "smax", "umin", "umax"),
+    **dict.fromkeys(("fetch_late", "widen_loops", "single_trips", "strength_reduce", "keep_rows",
+                     "load_ahead", "alternate_registers"), ("phi",)),
+    **dict.fromkeys(("unify_exits", "hoist_addresses"), ("phi", "cond_br")),  # all loops that end
     **dict.fromkeys(("select_matrix_loads", "join_exchanges"), ("shared_load", "shared_store")),
 }
 
@@ -90,6 +94,8 @@ OPT: list[Pass] = [
          "the source."),
     _row("opt.loops.single_trips", "Loops have one form; the passes below treat a loop that runs "
          "once as straight code."),
+    _row("opt.loops.sort_residues", "Loops have one form, and masks are conditions of indices; "
+         "loops that it changes count in steps that are no numbers."),
     _row("opt.loops.jam_loops", "Loops have one form, and addresses follow from counters, which "
          "are numbers in the copies."),
     _row("opt.addresses.split_quotients", "Before the passes that split addresses: a quotient of a "
@@ -132,6 +138,7 @@ BACKEND: list[Pass] = [
     _row("backend.dots.fuse_exponents", "After specialize, which tests that factors are "
          "positive.", 2),
     _row("backend.dots.fuse_tanh", "Before dce, which removes the tanh.", 2),
+    _row("backend.dots.fuse_logistic", "Before dce, which removes the exponential.", 2),
     _row("opt.dce", "In the backend: layouts are chosen for what is used."),
     # --- extents that are powers of two; who computes what ---
     _row("backend.memory.load_early", "Before reductions get exchanges, over which loads do not "
@@ -268,6 +275,8 @@ ORDER: list[tuple[str, str, str]] = [
     ("merge_tails", "strength_reduce", "bodies are compared as the source wrote them"),
     ("unify_exits", "strength_reduce", "offsets become phis of one header"),
     ("unify_exits", "jam_loops", "both loops are tested at their headers"),
+    ("unify_exits", "sort_residues", "loops end at their headers"),
+    ("licm", "sort_residues", "sums of rows have left the loops"),
     ("merge_tails", "jam_loops", "a tail joins its loop before that one is copied"),
     ("jam_loops", "strength_reduce", "addresses follow from counters"),
     ("licm", "split_quotients", "ranges have left the loops"),

@@ -21,6 +21,7 @@ SPREADS = ("broadcast", "reshape", "splat")
 # What keeps the relative error of an operand.
 _RELATIVE = frozenset({"fmul", "fdiv", "fneg", "fabs", "select", "psi", "broadcast", "reshape",
                        "trans", "convert_layout"})
+SUMS_OF_ELEMENTS = _RELATIVE | {"fadd", "fsub", "fma"}
 _SUMS = frozenset({"fmul", "fadd", "fsub", "fma", "fneg", "fdiv", "select", "tanh"})
 _NARROW = 11  # bits of a significand
 _LOW, _HIGH = ("eq", "le", "lt"), ("ne", "ge", "gt")  # comparisons
@@ -110,8 +111,10 @@ def exponentials(kernel: Kernel) -> Iterator[Exponential]:
                 yield found
 
 
-def only_rounded(value: Value, readers: dict[Value, list[Op]], summed: bool = True) -> bool:
-    """Whether a float is but rounded to at most 16 bits, factors aside, or `summed` over axes."""
+def only_rounded(value: Value, readers: dict[Value, list[Op]], summed: bool = True,
+                 through: frozenset[str] = _RELATIVE) -> bool:
+    """Whether a float is but rounded to at most 16 bits, factors aside or what it goes `through`,
+    or `summed` over axes."""
     stack, seen = [value], {value}
     while stack:
         for op in readers.get(stack.pop(), ()):
@@ -119,7 +122,7 @@ def only_rounded(value: Value, readers: dict[Value, list[Op]], summed: bool = Tr
                 continue
             if op.name == "fpcast" and scalar(op.result.type).mantissa < _NARROW:
                 continue
-            if op.name not in _RELATIVE:
+            if op.name not in through:
                 return False
             stack += [result for result in op.results if result not in seen]
             seen.update(op.results)

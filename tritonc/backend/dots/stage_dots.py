@@ -191,13 +191,15 @@ def _fit(kernel: Kernel, staged: list[_Staged], limit: int) -> None:
 
 
 def _store_early(kernel: Kernel) -> None:
-    """Each store to shared memory right behind what it stores.
+    """Each store to shared memory right behind what it stores, but those of slices, which take
+    turns in a buffer.
 
     Registers are free sooner, and what does not change in a loop is stored before it.
     """
     behind: dict[Op, list[Op]] = {}
     for op in kernel.ops():
-        source = op.operands[1].op if op.name == "shared_store" else None
+        whole = op.name == "shared_store" and "index" not in op.attributes
+        source = op.operands[1].op if whole else None
         if source is not None:
             behind.setdefault(source, []).append(op)
     moved = {op for stores in behind.values() for op in stores}

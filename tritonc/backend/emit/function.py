@@ -66,8 +66,9 @@ class FunctionEmitter(Instructions):
         self.has_pieces = not names.isdisjoint(DOTS) and any(
             op.attributes.get("piecewise") for op in kernel.ops())
         self.has_words = any(op.name == "pack" for op in kernel.ops())
-        self.has_bfloat = any(element(v.type) == BF16 for op in kernel.ops()
-                              for v in (*op.operands, *op.results))
+        types = {v.type for v in (*kernel.parameters, *(v for op in kernel.ops()
+                                                        for v in op.results))}
+        self.has_bfloat = BF16 in map(element, types)
         self.values: dict[Value, Names] = {}
         self.buffers: dict[Value, BufferAddress] = {}
         self.late: dict[Value, Callable[[int], str]] = {}  # the name of a register, loaded on use

@@ -9,18 +9,22 @@ H200, us, together and in turn: 128 x 128 of 3072 x 3072 x 1024 with bias 35.1 a
 44.9 and 37.4, of 4096 x 3072 x 768 46.4 and 38.1, of 4096 in cube 209 and 200; plain, 4096 in cube
 194 and 190.
 
+A launch whose rows are not aligned takes another body, in which a warpgroup's threads copy and
+hold a tile alone: twice as long.  So this is done only where the sizes are known, or if asked for.
+
 Meta-parameter `turns`: 1 lets them work together, 2 takes them in turn wherever that can be.
 """
 
 from __future__ import annotations
 
+from tritonc.analysis.values import slice_of
 from tritonc.backend.dots.raw_operands import is_plain
 from tritonc.backend.launch.persist import counts_programs, rare_programs
 from tritonc.backend.target import matrix
 from tritonc.ir.cfg import Cfg, Loop, reached
 from tritonc.ir.context import Context
-from tritonc.ir.core import Block, Kernel
-from tritonc.ir.types import Tile, shape
+from tritonc.ir.core import Block, Kernel, Value
+from tritonc.ir.types import Tile, is_int, shape
 
 ROWS = 128  # and columns, of a tile of which a warpgroup's threads hold 128 sums each
 WARPS = 4  # of a warpgroup
@@ -41,7 +45,17 @@ def _wanted(kernel: Kernel, context: Context) -> bool:
     cfg = Cfg(kernel)
     loops = [loop for loop in cfg.loops if counts_programs(loop)]
     rare = set(rare_programs(kernel))
+    if "turns" not in context.meta and _asks_sizes(kernel):
+        return False
     return bool(loops) and all(_alternates(cfg, loop, rare, context) for loop in loops)
+
+
+def _asks_sizes(kernel: Kernel) -> bool:
+    """Whether sizes that only a launch knows choose the body: those without a producer have half of
+    the threads for a tile (4095 in cube 240 and 420 us)."""
+    return any(isinstance(v, Value) and v in kernel.parameters and is_int(v.type)
+               for block in kernel.blocks for op in block.ops[-1:] if op.attributes.get("facts")
+               for made in slice_of(op.operands) for v in (*made.operands, *op.operands))
 
 
 def _alternates(cfg: Cfg, programs: Loop, rare: set[Block], context: Context) -> bool:
@@ -55,7 +69,7 @@ def _alternates(cfg: Cfg, programs: Loop, rare: set[Block], context: Context) ->
     if inner is None or inner.parent is not programs or not matrix.on_wgmma(dot) \
             or not all(is_plain(v, masked=True) for v in dot.operands[:2]):
         return False
-    if context.meta.get("turns") == 2:
+    if "turns" in context.meta:
         return True
     behind = reached([to for _, to in inner.exits], stop=[programs.header])
     return shape(dot.result.type) == (ROWS, ROWS) and not any(

@@ -55,7 +55,9 @@ class Assignment:
             self.anchored |= not changed
             changed = False
             for op in (op for block in self.cfg.order for op in block.ops):
-                for result in (result for result in op.results if isinstance(result.type, Tile)):
+                for result in op.results:
+                    if not isinstance(result.type, Tile):
+                        continue
                     old, new = self.primary.get(result), self.primary_of(op, result.type)
                     if new is not None and new != old and (
                             old is None or new[0] > old[0] or op.name != "phi"):
@@ -270,5 +272,5 @@ class Assignment:
 
     def is_free(self, op: Op) -> bool:
         """Whether the operation has no layout of its own and is computed wherever it is read."""
-        return (bool(op.results) and all(isinstance(r.type, Tile) for r in op.results)
-                and not any(r in self.primary for r in op.results) and op.pure)
+        return bool(op.results) and op.pure and all(
+            isinstance(r.type, Tile) and r not in self.primary for r in op.results)

@@ -61,10 +61,12 @@ def rematerialize(kernel: Kernel, context: Context) -> bool:
         left: set[Value] = set()
         for _ in range(MOST_STEPS):
             found = estimate.pressure(blocks)
+            if found.registers <= share * room:
+                break
             held = dict(found.live)
             best = next(((value, chain) for value, chain in _candidates(found.live, left)
                          if held[value] - _cost(chain, held.keys(), estimate) >= LEAST), None)
-            if found.registers <= share * room or best is None:
+            if best is None:
                 break
             changed, copies = True, _spread(blocks, *best)
             left.update((best[0], *copies))
@@ -83,11 +85,11 @@ def _wants_masks(kernel: Kernel, estimate: Estimate, room: float) -> bool:
     wgmma, whose masks fit, takes 1.06 of the time with masks anew; a shift convolution of floats on
     CUDA cores 23.9 us for 22.4, as its loop gets other registers, of other banks."""
     dots = [op for op in kernel.ops() if op.name in DOTS]
-    if any(op.name == "fma_dot" and scalar(op.operands[0].type) == F32 for op in dots):
+    if not dots or any(op.name == "fma_dot" and scalar(op.operands[0].type) == F32 for op in dots):
         return False
     slow = rare(estimate.cfg, estimate.cfg.order)
-    return bool(dots) and (all(op.name != "wgmma" for op in dots)
-                           or estimate.pressure(slow).registers > GENERAL * room)
+    return all(op.name != "wgmma" for op in dots) or (
+        estimate.pressure(slow).registers > GENERAL * room)
 
 
 def _masks(block: Block) -> bool:

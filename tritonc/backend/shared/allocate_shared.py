@@ -188,10 +188,14 @@ def live_ranges(kernel: Kernel) -> dict[Op, tuple[int, int]]:
                 if op.name == "tensor_copy":  # behind the fence, no thread may write there
                     first = min(first, fence)
                 lives[access.allocation] = (min(first, position[op]), max(last, position[op]))
-            for product in (v.op for v in op.operands if op.name == "wgmma_wait"):
-                for access in accesses(product) if product is not None else ():
-                    first, _ = lives[access.allocation]  # the product reads until then
-                    lives[access.allocation] = first, position[op]
+            products = [v.op for v in op.operands if op.name == "wgmma_wait"]
+            while products:
+                product = products.pop()
+                if product is not None and product.name == "wgmma" and product in position:
+                    for access in accesses(product):  # the product reads until then
+                        first, _ = lives[access.allocation]
+                        lives[access.allocation] = first, position[op]
+                    products.append(product.operands[2].op)  # whose sum it took without a wait
     extents = {loop: (min(spans[b][0] for b in loop.blocks), max(spans[b][1] for b in loop.blocks))
                for loop in cfg.loops}
     for op in [op for op in position if op.attributes.get("pinned")]:  # the whole run of a body

@@ -96,7 +96,7 @@ class _Plan(NamedTuple):
 
 def _plan(kernel: Kernel, cfg: Cfg, found: _Uses, asked: set[Op]) -> _Plan:
     """The barriers that are needed if those `asked` for are there."""
-    loops = {loop.header: loop for loop in cfg.loops}
+    loops, deferred = {loop.header: loop for loop in cfg.loops}, found.deferred
     incoming: dict[Block, State] = {block: frozenset() for block in cfg.order}
     plan = _Plan({}, asked, {}, {}, {})
     work = list(cfg.order)
@@ -105,7 +105,8 @@ def _plan(kernel: Kernel, cfg: Cfg, found: _Uses, asked: set[Op]) -> _Plan:
         state = incoming[block]
         for op in block.ops:
             if op.pure and op not in asked:
-                state = state.union(found.deferred.get(op, ()))
+                if op in deferred:
+                    state = state.union(deferred[op])
                 continue
             plan.needs[op], plan.ended[op] = "", frozenset()
             if op.name in MEETS:
@@ -121,7 +122,7 @@ def _plan(kernel: Kernel, cfg: Cfg, found: _Uses, asked: set[Op]) -> _Plan:
             state = _flying(state, need) if need else state
             if new and op.name != "tensor_copy":  # whoever reads it waits at the ring
                 state = state.union(new)
-            state = state.union(found.deferred.get(op, ()))
+            state = state.union(deferred.get(op, ()))
         plan.leaving[block] = state
         for successor in block.successors:
             loop = loops.get(successor)

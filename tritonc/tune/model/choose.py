@@ -29,15 +29,16 @@ from tritonc.backend.target.target import Target
 from tritonc.ir.core import Module
 from tritonc.records import NamedTuple
 from tritonc.source import CompileError
-from tritonc.tune.model.cost import SPILLS, cost
+from tritonc.tune.model.cost import cost
 from tritonc.tune.model.features import Profile, features
+from tritonc.tune.model.residency import SPILLS
 
 Binding = dict[str, int]
 Lower = Callable[[Mapping[str, int]], Module]  # raises CompileError where a binding is not legal
 
 MAX_COMBINATIONS = 10_000  # compared by their extents
 MAX_VARIED = 1000  # compared one tunable after the other, where there are more
-MAX_LOWERED = 64  # lowered one by one, where extents cannot be predicted
+MAX_LOWERED = 96  # lowered one by one, where extents cannot be predicted
 
 
 def choose(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,

@@ -11,8 +11,6 @@ not serve, as narrow ones or batches of small matrices, have one more or two.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
-from itertools import product
 from math import log2, prod
 
 from tritonc.backend.dots.together import chained
@@ -24,6 +22,19 @@ from tritonc.records import NamedTuple
 from tritonc.tune.model.chains import more_rows
 from tritonc.tune.model.choose import Binding, Lower, ranked
 from tritonc.tune.model.features import Profile
+from tritonc.tune.model.launches import (
+    ALL_EXTENTS,
+    ALL_LENGTHS,
+    BATCHES,
+    FILTERS,
+    PIXELS,
+    TAPS,
+    Candidate,
+    Launch,
+    count_tiles,
+    launches_of,
+    with_times,
+)
 from tritonc.tune.model.loops import Around
 from tritonc.tune.model.portfolio import DOUBT_SCALED, MOST_SENT, Form, Member, form_of, slower
 from tritonc.tune.model.times import (
@@ -74,21 +85,9 @@ _MOST_THREADS = 256  # 32 x 256 by four warpgroups: 1.8 times as long as 64 x 12
 # programs of 128 x 64, 0.031 by 128 of 128 x 256 (H200).
 _MOST_COMPUTED = 2
 _LIMITS = (1, 2, 3, 4, 6, 8, 12, 16, 24)  # programs for each multiprocessor that run the small body
-# The launches that it is chosen for: extents along the first two axes, of further ones, lengths.
-_EXTENTS = (16, 64, 256, 512, 1024, 2048, 4096, 12288)
-_LENGTHS = (512, 4096)
-# Those of other entries: narrow, short and large ones, and batches, too.
-_ALL_EXTENTS = (16, 32, 64, 128, 256, 1024, 4096, 16384, 131072)
-# Rows that are gathered, such as pixels, are many, and columns beside them, such as filters, few.
-_PIXELS, _FILTERS = (1024, 4096, 16384, 65536, 262144), (16, 32, 64, 128, 256, 512, 1024)
-_ALL_LENGTHS = (32, 192, 768, 2304, 9216)
-_BATCHES = (1, 64)
 _MANY = (4096, 4096), (512, 512, 64)  # a launch of many programs, and one of a batch;
 _DEEP = 2048, 256  # their loops
 _UNIT = 4  # of a cycle, in a `Cost`
-_TAPS = 3  # iterations of loops around the innermost
-
-Launch = tuple[tuple[int, ...], tuple[int, ...]]  # extents of the range, lengths of loops
 
 
 class Small(NamedTuple):
@@ -116,20 +115,6 @@ class Few(NamedTuple):
     aligned: list[dict[str, int]]
 
 
-class _Candidate(NamedTuple):
-    """A combination, what the model read of it, its tile, how it is computed and by how many
-    threads, its cost; programs and times of the launches."""
-
-    binding: Binding
-    profile: Profile
-    tile: tuple[int, ...]
-    kind: str
-    threads: int
-    cost: Cost
-    programs: Sequence[int] = ()
-    times: Sequence[int] = ()
-
-
 def bodies(space: Mapping[str, Sequence[int]], lower: Lower, target: Target, large: Binding,
            clusters: bool = False) -> tuple[Small | None, Few | None]:
     """What to have beside `large`, a combination of `space`: a small body, and with `clusters`
@@ -139,7 +124,7 @@ def bodies(space: Mapping[str, Sequence[int]], lower: Lower, target: Target, lar
         chain = more_rows(space, lower, target, large) if clusters else None
         return None, chain and Few((chain[0],), chain[1], None, chain[2], [])
     rows, whole, form = found
-    launches = [*_launches(form)]
+    launches = [*launches_of(form)]
     small = _small(rows, whole, form, target, launches)
     if not clusters:
         return small and _with_last_round(rows, whole, small), None
@@ -158,7 +143,7 @@ def bodies(space: Mapping[str, Sequence[int]], lower: Lower, target: Target, lar
 
 
 def _combinations(space: Mapping[str, Sequence[int]], lower: Lower, target: Target, large: Binding
-                  ) -> tuple[list[_Candidate], _Candidate, Form] | None:
+                  ) -> tuple[list[Candidate], Candidate, Form] | None:
     """All that the model knows the cost of, `large` among them and by itself, and the form."""
     if "async_copy" not in target.features:  # small tiles that wait for each load are not measured
         return None
@@ -170,13 +155,13 @@ def _combinations(space: Mapping[str, Sequence[int]], lower: Lower, target: Targ
     for row in ranked(space, lower, target):
         if row.runs:
             tile, depths = form.cuts(row.binding)
-            rows.append(_Candidate(row.binding, row.profile, tile, *computing(row.profile, target),
+            rows.append(Candidate(row.binding, row.profile, tile, *computing(row.profile, target),
                                    formula(row.profile, depths, target)))
     whole = next((row for row in rows if row.binding == large), None)
     return whole and (rows, whole, form)
 
 
-def _general(rows: Sequence[_Candidate], whole: _Candidate, small: Small | None) -> _Candidate:
+def _general(rows: Sequence[Candidate], whole: Candidate, small: Small | None) -> Candidate:
     """What an entry computes launches of few programs by."""
     found = next((_beside(row, whole) for row in rows if small is not None
                   and row.binding == small.binding), None)
@@ -185,7 +170,7 @@ def _general(rows: Sequence[_Candidate], whole: _Candidate, small: Small | None)
     return found._replace(cost=found.cost._replace(wait=round(found.cost.wait * _PRODUCER)))
 
 
-def _with_last_round(rows: Sequence[_Candidate], whole: _Candidate, small: Small) -> Small:
+def _with_last_round(rows: Sequence[Candidate], whole: Candidate, small: Small) -> Small:
     own = _general(rows, whole, small)
     if whole.kind != "wgmma" or prod(whole.tile) < LARGE or small.worth < 2 or not own.cost.depths:
         return small
@@ -194,12 +179,12 @@ def _with_last_round(rows: Sequence[_Candidate], whole: _Candidate, small: Small
     return small._replace(cost=own.cost, large=(whole.tile, cost))
 
 
-def _small(rows: Sequence[_Candidate], whole: _Candidate, form: Form, target: Target,
+def _small(rows: Sequence[Candidate], whole: Candidate, form: Form, target: Target,
            launches: Sequence[Launch], worth: float = _WORTH, parts: int = MOST_PARTS
            ) -> Small | None:
     if not _plain(whole.profile, target) or _rounded(whole):
         return None
-    whole = _timed(whole, launches)
+    whole = with_times(whole, launches)
     filled = whole.cost.processors * whole.cost.blocks - 1  # fewer tiles leave places empty
     if whole.kind == "wgmma":
         filled = whole.cost.processors * (whole.cost.blocks - 1)
@@ -209,7 +194,7 @@ def _small(rows: Sequence[_Candidate], whole: _Candidate, form: Form, target: Ta
     ends = _UNIT * _ENDS[whole.cost.blocks > 1] / whole.cost.processors
     best, saved = None, worth * len(joined)
     for each in _parts(rows, whole, form, target, parts):
-        each = _timed(each, launches)
+        each = with_times(each, launches)
         gains = [(count, log2(old / (both + count * ends)), log2(old / new))
                  for count, old, both, new in zip(each.programs, whole.times, joined, each.times,
                                                   strict=True)]
@@ -225,16 +210,16 @@ def _small(rows: Sequence[_Candidate], whole: _Candidate, form: Form, target: Ta
     return best
 
 
-def _few(rows: Sequence[_Candidate], whole: _Candidate, form: Form, target: Target, lower: Lower,
-         small: Small | None) -> list[_Candidate]:
+def _few(rows: Sequence[Candidate], whole: Candidate, form: Form, target: Target, lower: Lower,
+         small: Small | None) -> list[Candidate]:
     """The entries of clusters to have beside an entry with such a small body."""
     (kernel,) = lower(whole.binding).kernels
     sizes = [blocks for blocks in cluster_sizes(kernel, target) if blocks > 1]
     if form.axes >= AXES or whole.kind == "mma" or not sizes:  # of mma none are measured
         return []
-    launches = [launch for launch in _launches(form)
+    launches = [launch for launch in launches_of(form)
                 if prod((*launch[0], *launch[1])) >= _LEAST_WORK]
-    least = [*map(min, *(_timed(row, launches).times for row in (
+    least = [*map(min, *(with_times(row, launches).times for row in (
         whole, _general(rows, whole, small))))]
     doubt = DOUBT_SCALED if any(feature.scaled for feature in whole.profile) else _DOUBT
     meet = clusters_meet(whole.profile, target)
@@ -249,10 +234,10 @@ def _few(rows: Sequence[_Candidate], whole: _Candidate, form: Form, target: Targ
             if cost is not None:
                 known.append(row._replace(binding={**row.binding, "cluster_k": blocks},
                                           cost=slower(cost, doubt)))
-    chosen: list[_Candidate] = []
+    chosen: list[Candidate] = []
     for worth in _WORTH_FEW:
         # One entry for the fewest programs, whose clusters run all at once.
-        timed = [_timed(row if meet and chosen else row._replace(
+        timed = [with_times(row if meet and chosen else row._replace(
             cost=row.cost._replace(blocks=0)), launches) for row in known]
         gains = [sum(log2(max(1.0, old / new)) for old, new in zip(least, row.times, strict=True))
                  for row in timed]
@@ -266,31 +251,31 @@ def _few(rows: Sequence[_Candidate], whole: _Candidate, form: Form, target: Targ
     return chosen
 
 
-def _of_words(row: _Candidate) -> bool:
+def _of_words(row: Candidate) -> bool:
     """Whether wgmma computes a product of tf32."""
     return row.kind == "wgmma" and any(
         one.kind == "dot" and one.element == str(TF32) for one in row.profile)
 
 
-def _is_square(row: _Candidate) -> bool:
+def _is_square(row: Candidate) -> bool:
     """Whether its sides are those with which tf32 was measured.  Rows that a tensor lacks cost the
     most: 4096 x 128 x 4096 by 64 x 256 took 78 us, 26 by 128 x 64."""
     return min(row.tile[:2]) >= LEAST_WGMMA and max(row.tile[:2]) <= 128
 
 
-def _rounded(row: _Candidate) -> bool:
+def _rounded(row: Candidate) -> bool:
     """Whether TMA rounds an operand on its way, in small tiles too: a second body has none."""
     return _of_words(row) and any(any(one.inner) for one in row.profile if one.kind == "dot")
 
 
-def _most_sent(row: _Candidate) -> int:
+def _most_sent(row: Candidate) -> int:
     """The largest tile whose blocks send each other what the model says.  Of tf32, 128 x 128 in
     clusters of two was the best of all tiles (1024 in cube 13.3 us, 17.1 by one block)."""
     return LARGE if _of_words(row) else MOST_SENT
 
 
-def _others(rows: Sequence[_Candidate], whole: _Candidate, form: Form, small: Small | None,
-            few: Sequence[_Candidate]) -> list[_Candidate]:
+def _others(rows: Sequence[Candidate], whole: Candidate, form: Form, small: Small | None,
+            few: Sequence[Candidate]) -> list[Candidate]:
     """Entries without clusters to have beside those with clusters.  None of products whose sums
     are computed, and none small of those whose operands are: by them int8_linear took 1.15 to
     1.2 times as long, fp8_block 1.1 and 0.93 times.  Rows that are gathered are gathered anew for
@@ -299,13 +284,13 @@ def _others(rows: Sequence[_Candidate], whole: _Candidate, form: Form, small: Sm
     converted = any(any(feature.raw) for feature in whole.profile)
     if any(feature.scaled for feature in whole.profile):
         return []
-    lengths = [length // _TAPS ** (len(form.loops) - 1) for length in _ALL_LENGTHS]
+    lengths = [length // TAPS ** (len(form.loops) - 1) for length in ALL_LENGTHS]
     sides = _sides(whole.profile)
-    extents = [_PIXELS if far else _FILTERS if any(sides) else _ALL_EXTENTS for far in sides]
-    launches = [launch for launch in _launches(form, extents, _BATCHES, lengths)
+    extents = [PIXELS if far else FILTERS if any(sides) else ALL_EXTENTS for far in sides]
+    launches = [launch for launch in launches_of(form, extents, BATCHES, lengths)
                 if _LEAST_WORK <= prod((*launch[0], *launch[1])) <= _LARGEST]
     own = doubtful(whole.profile, whole.cost)
-    known = [_timed(row._replace(cost=slower(row.cost, _DOUBT + max(0.0, doubtful(
+    known = [with_times(row._replace(cost=slower(row.cost, _DOUBT + max(0.0, doubtful(
                 row.profile, row.cost) - own))), launches)
              for row in rows if row.threads <= _MOST_THREADS and (
                  not _of_words(whole) or (row.kind == whole.kind and _is_square(row))) and (
@@ -315,7 +300,7 @@ def _others(rows: Sequence[_Candidate], whole: _Candidate, form: Form, small: Sm
                  or min(row.tile[:2]) >= LEAST_WGMMA)]
     if not known:
         return []
-    least = [*map(min, *(_timed(row, launches).times
+    least = [*map(min, *(with_times(row, launches).times
                          for row in (whole, _general(rows, whole, small), *few)))]
     best = [*map(min, least, *(row.times for row in known))]
 
@@ -323,7 +308,7 @@ def _others(rows: Sequence[_Candidate], whole: _Candidate, form: Form, small: Sm
         return sum(log2(time / fastest) ** _POWER
                    for time, fastest in zip(map(min, least, times), best, strict=True))
 
-    chosen: list[_Candidate] = []
+    chosen: list[Candidate] = []
     while known and len(chosen) < _OTHERS:
         found = min(known, key=lambda row: excess(row.times))
         if excess(least) - excess(found.times) < _WORTH_OTHER * len(launches):
@@ -349,8 +334,8 @@ def _rate(cost: Cost) -> float:
     return max(cost.busy, cost.wait / cost.blocks) / (cost.depths[0] if cost.depths else 1)
 
 
-def _parts(rows: Sequence[_Candidate], whole: _Candidate, form: Form, target: Target, parts: int
-           ) -> Iterator[_Candidate]:
+def _parts(rows: Sequence[Candidate], whole: Candidate, form: Form, target: Target, parts: int
+           ) -> Iterator[Candidate]:
     """The combinations whose tiles cut the large one into a few parts."""
     least = LEAST_WGMMA if whole.kind == "wgmma" else LEAST
     most = min(parts, _most_parts(whole.cost, whole.tile, form))
@@ -361,28 +346,11 @@ def _parts(rows: Sequence[_Candidate], whole: _Candidate, form: Form, target: Ta
             yield _beside(row, whole)
 
 
-def _beside(row: _Candidate, whole: _Candidate) -> _Candidate:
+def _beside(row: Candidate, whole: Candidate) -> Candidate:
     """A combination as the small body of an entry: shared memory and warps are those of both."""
     more = _SHARED_OUT if row.kind == "wgmma" and row.threads < whole.threads else 1
     return row._replace(cost=row.cost._replace(
         blocks=min(row.cost.blocks, whole.cost.blocks), wait=round(row.cost.wait * more)))
-
-
-def _timed(row: _Candidate, launches: Sequence[Launch]) -> _Candidate:
-    divided = [_divided(extents, row.tile) for extents, _ in launches]
-    steps = {lengths: choice.steps_of(row.cost.depths, lengths)
-             for lengths in {lengths for _, lengths in launches}}
-    cases = [(*found, steps[lengths]) for (_, *found), (_, lengths) in zip(
-        divided, launches, strict=True)]
-    times = {case: choice.time_of(row.cost, *case) for case in set(cases)}
-    return row._replace(programs=[programs for programs, *_ in divided],
-                        times=[times[case] for case in cases])
-
-
-@cache
-def _divided(extents: tuple[int, ...], tile: tuple[int, ...]) -> tuple[int, int, bool, bool]:
-    """How many tiles a range has, how many `choice` counts, and how they fit."""
-    return _tiles(extents, tile), choice.count(tile, extents), *choice.fit(tile, extents)
 
 
 def _plain(profile: Profile, target: Target) -> bool:
@@ -398,23 +366,11 @@ def _plain(profile: Profile, target: Target) -> bool:
         or (kind == "wgmma" and any(any(dot.raw) for dot in dots)))
 
 
-def _tiles(extents: Sequence[int], tile: Sequence[int]) -> int:
-    return prod(-(-extent // part) for extent, part in zip(extents, tile, strict=True))
-
-
 def _most_parts(cost: Cost, tile: tuple[int, ...], form: Form) -> float:
     """How many small tiles a large one may have, so that the blocks that end at once take no more
     than a small share of the time."""
     batch = form.axes > 2
     extents = _MANY[batch][:form.axes]
-    lengths = (_DEEP[batch], *[_TAPS] * (len(form.loops) - 1))
-    each = _tiles(extents, tile) / cost.processors * _UNIT * _ENDS[cost.blocks > 1]
+    lengths = (_DEEP[batch], *[TAPS] * (len(form.loops) - 1))
+    each = count_tiles(extents, tile) / cost.processors * _UNIT * _ENDS[cost.blocks > 1]
     return 1 + _MOST_LOST * int(choice.time(cost, tile, extents, lengths)) / each
-
-
-def _launches(form: Form, extents: Sequence[Sequence[int]] = (_EXTENTS, _EXTENTS),
-              batches: Sequence[int] = (1,), lengths: Sequence[int] = _LENGTHS
-              ) -> Iterator[Launch]:
-    axes = [extents[axis] if axis < 2 else batches for axis in range(form.axes)]
-    for *along, length in product(*axes, lengths):
-        yield tuple(along), (length, *[_TAPS] * (len(form.loops) - 1))

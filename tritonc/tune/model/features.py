@@ -25,6 +25,7 @@ from tritonc.backend.dots.share_repeats import Runs
 from tritonc.backend.dots.together import chained
 from tritonc.backend.dots.turn_dots import LEAST_ROWS, MOST_ROWS, factors_of_columns
 from tritonc.backend.layout.layout_choice import ACCESS_BYTES
+from tritonc.backend.memory.masks.pad_tiles import padded
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.ops import READ, WRITE
@@ -394,8 +395,14 @@ def delivered(dot: Feature) -> float:
     return found
 
 
+def held_extents(dot: Feature) -> tuple[int, ...]:
+    """The extents of a dot's tiles in registers and shared memory; those of joined dots, and of
+    several steps of one, are sums."""
+    return dot.extents if dot.beside else (*padded(dot.extents[:-1]), dot.extents[-1])
+
+
 def stage_bytes(dot: Feature) -> int:
-    """What one step brings of both operands, as memory has them."""
-    *batch, m, n, k = dot.extents
+    """What one step brings of both operands, as memory has them, and keeps of padding."""
+    *batch, m, n, k = held_extents(dot)
     left, right = (raw or dot.bytes for raw in dot.raw)
     return round(prod(batch) * k * (m * left + n * right))

@@ -8,6 +8,7 @@ from tritonc.backend.target.register_limits import BESIDE_CHAIN, MOST_CHAINED, M
 from tritonc.backend.target.target import Target
 from tritonc.records import NamedTuple
 
+SPILLS = 1e6  # the least cost of what spills, or does not run: any other candidate is better
 ROWS = 64  # of a warpgroup, whose threads are
 THREADS = 128
 _FEWEST = 16  # rows of mma.sync

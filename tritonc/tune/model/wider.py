@@ -1,12 +1,14 @@
-"""Tiles twice as wide as the source lists, for products that convert an operand or gather one.
+"""Tiles that the source does not list, where programs of another extent compute the same.
 
-A program converts each element of such an operand anew, so that what it costs falls with the extent
-of the other operand: by 256 x 128 half as many conversions as by 128 x 256.  So it is with rows
-whose places follow from quotients, as a convolution's pixels, which threads copy.  Where the
-programs along an axis compute each row by itself, one can take the rows of two: what the rows
-share, loops and the other operand, is the same.  That is so if the kernel lowered with another
-extent differs in extents alone, and no operation brings elements along that axis together.  Rows
-beyond the launch are those of no program; so each access must have a mask that ends them.
+A program that converts an operand converts each element anew, so that what it costs falls with the
+extent of the other operand: by 256 x 128 half as many conversions as by 128 x 256.  So it is with
+rows whose places follow from quotients or are loaded, as a convolution's pixels, which threads
+copy: tiles twice as wide.  Of other products, tiles between 128 and 256 columns fill rounds of
+multiprocessors that those leave half empty.  Where the programs along an axis compute each row by
+itself, one can take the rows of two: what the rows share, loops and the other operand, is the same.
+That is so if the kernel lowered with another extent differs in extents alone, and no operation
+brings elements along that axis together.  Rows beyond the launch are those of no program; so each
+access must have a mask that ends them.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import prod
 
+from tritonc.analysis.quotients import gathered
 from tritonc.analysis.values import constant_of, slice_of
 from tritonc.backend.target.target import Target
 from tritonc.ir.core import Kernel, Op, Value
@@ -23,9 +26,13 @@ from tritonc.tune.model.choose import Lower, lowered, middle
 from tritonc.tune.model.features import features
 
 WIDEST = 256  # columns of an instruction
+# Columns of halves between those of the list.  H200, by 128 x 128 or 256 and by 128 x 192: 1536 in
+# cube 20.0 and 17.0 us, 3072 88.7 and 81.8, 3000 x 3072 x 768 29.9 and 26.1.
+BETWEEN = 192
 _BELOW, _ABOVE = ("slt", "sle", "ult", "ule"), ("sgt", "sge", "ugt", "uge")
 _RISES = ("get_global_range", "splat", "constant", "broadcast", "reshape", "trans", "add", "sub",
           "mul", "sdiv", "udiv", "sext", "zext")
+_ENDS = ("dot", "phi", "load")
 _SPREADS = ("phi", "splat", "constant", "broadcast", "trans", "select", "psi", "cmpp")
 
 
@@ -40,18 +47,34 @@ def wider(space: Mapping[str, Sequence[int]], lower: Lower, target: Target
     if base is None or len(dots) != 1:
         return {}
     (dot,) = dots
-    if not (any(dot.raw) or dot.swapped or dot.sides.count(True) == 1):
+    left, right = _gathered(base.kernels[0])
+    doubled = any(dot.raw) or dot.swapped or left != right
+    if not doubled and (left or dot.scaled or dot.bytes != 2 or len(dot.extents) > 3):
         return {}
-    axis = -3 if dot.raw[1] or dot.swapped or (dot.sides[1] and not dot.raw[0]) else -2
+    axis = -3 if dot.raw[1] or dot.swapped or (right and not dot.raw[0]) else -2
     found = {}
     for name, values in space.items():
-        more = 2 * max(values)
-        if 2 <= more <= WIDEST and (other := lowered(lower, {**middle(space), name: more})):
+        more = 2 * max(values) if doubled else BETWEEN if WIDEST in values else 0
+        if 2 <= more <= WIDEST and more not in values and (
+                other := lowered(lower, {**middle(space), name: more})):
             (wide,) = (f for f in features(other.kernels[0]) if f.kind == "dot")
             if wide.extents[axis] > dot.extents[axis] and by_themselves(
                     base.kernels[0], other.kernels[0]):
                 found[name] = (*values, more)
     return found
+
+
+def _gathered(kernel: Kernel) -> tuple[bool, bool]:
+    """Of which operands of products threads compute the rows, by quotients or loaded numbers."""
+    sides = [False, False]
+    for dot in (op for op in kernel.ops() if op.name == "dot"):
+        far = {*gathered(dot), *(op for op in slice_of(dot.operands[:2], None, _ENDS, False)
+                                 if op.name == "load" and any(
+                                     one.name == "load" and shape(one.result.type)
+                                     for one in slice_of(op.operands[:1], None, ("load",), False)))}
+        for side, operand in enumerate(dot.operands[:2]):
+            sides[side] |= not far.isdisjoint(slice_of([operand], None, _ENDS, False))
+    return sides[0], sides[1]
 
 
 def by_themselves(kernel: Kernel, wide: Kernel) -> bool:

@@ -59,6 +59,8 @@ class _Operand:
 
     def _widened(self, name: str) -> str:
         f, e, to = self.f, self.element, self.to
+        if e == to:
+            return name
         if e == TF32:
             helper = helper_function(f.module, "round.tf32", "float", ("float",), round_to_tf32)
             return f.op(f"call float @{helper}(float {name})")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from tritonc.analysis import ragged
 from tritonc.analysis.affine import Affine, Affinity, Bound, Iteration, is_counter
 from tritonc.analysis.axis import axis_info
@@ -67,16 +69,20 @@ class Collector:
         self.found = Wanted(multiples=self.multiples.wanted, moved=dict(told.moved))
         self.least = _least_rows(kernel)
         self.dots = dots = [op for op in kernel.ops() if op.name == "dot"]
-        largest = max((r.type.size for op in kernel.ops() for r in op.results
-                       if isinstance(r.type, Tile)), default=1)
-        self.held = largest // (WARP_SIZE if dots else streaming_threads(kernel))
-        if not dots and windows_of_bytes(kernel, cfg):
-            self.held = min(self.held, PIXELS)
         # Products on CUDA cores take so long, and additions to memory where there are no loops,
         # that masks of whole accesses cost nothing, and an edge tile without wide accesses is what
         # all others wait for.
         self.slow = all("instruction" not in op.attributes for op in dots) if dots else (
             not cfg.loops and any("wide" in op.attributes for op in kernel.ops()))
+
+    @cached_property
+    def held(self) -> int:
+        """The elements of the largest tile that a thread holds."""
+        largest = max((r.type.size for op in self.kernel.ops() for r in op.results
+                       if isinstance(r.type, Tile)), default=1)
+        each = largest // (WARP_SIZE if self.dots else streaming_threads(self.kernel))
+        bytes_ = not self.dots and windows_of_bytes(self.kernel, self.cfg)
+        return min(each, PIXELS) if bytes_ else each
 
     def divisible(self, value: Value) -> bool:
         """Whether a value may be tested to be a multiple."""

@@ -190,7 +190,10 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
     for turn, number in enumerate(kept):
         buffer = buffers[turn % len(buffers)]
         if not (at_once and turn):
-            b.insert(make_op("store_wait", [], pending=0 if at_once else len(buffers) - 1))
+            # Parts behind the last one that left by this buffer, the program's before included.
+            later = turn + (len(kept) - 1 - turn) % len(buffers)
+            b.insert(make_op("store_wait", [], pending=0 if at_once else min(
+                later, len(buffers) - 1)))
             if again:
                 made.ops[-1].attributes["written"] = True
         sliced.begin(made.ops, read[number] if before else bring(number))

@@ -64,7 +64,7 @@ META_PARAMETERS: tuple[MetaParameter, ...] = (
                   (0,), range(2), frozenset({"wgmma"}),
                   (("wgmma", 0), ("tensor_copy", 0))),
     MetaParameter("turns", "choose_turns", "How many warpgroups of a persistent block take "
-                  "programs in turn (ping-pong).", (1, 2), (1, 2), frozenset({"wgmma"}),
+                  "programs in turn (ping-pong).", (2,), (1, 2), frozenset({"wgmma"}),
                   (("wgmma", 0), ("tensor_copy", 0), ("persistent", 0), ("copier", 0),
                    ("continued", 0), *_SHARED)),
     MetaParameter("coarsen", "coarsen", "Launches of at most so many programs use smaller tiles; "

@@ -10,23 +10,23 @@ H200, us, together and in turn: 128 x 128 of 3072 x 3072 x 1024 with bias 35.1 a
 194 and 190.
 
 A launch whose rows are not aligned takes another body, in which a warpgroup's threads copy and
-hold a tile alone: twice as long.  So this is done only where the sizes are known, or if asked for.
+hold a tile alone: twice as long.  So this is for entries that a launch's sizes choose, and where
+they are known.
 
-Meta-parameter `turns`: 1 lets them work together, 2 takes them in turn wherever that can be.
+Meta-parameter `turns`: 2 lets them take programs in turn, where that can be.
 """
 
 from __future__ import annotations
 
-from tritonc.analysis.values import slice_of
 from tritonc.backend.dots.raw_operands import is_plain
 from tritonc.backend.launch.persist import counts_programs, rare_programs
 from tritonc.backend.target import matrix
 from tritonc.ir.cfg import Cfg, Loop, reached
 from tritonc.ir.context import Context
-from tritonc.ir.core import Block, Kernel, Value
-from tritonc.ir.types import Tile, is_int, shape
+from tritonc.ir.core import Block, Kernel
+from tritonc.ir.types import shape
 
-ROWS = 128  # and columns, of a tile of which a warpgroup's threads hold 128 sums each
+SHAPE = 128, 128  # of a result of which a warpgroup's threads hold 128 sums each
 WARPS = 4  # of a warpgroup
 
 
@@ -39,23 +39,13 @@ def choose_turns(kernel: Kernel, context: Context) -> bool:
 
 
 def _wanted(kernel: Kernel, context: Context) -> bool:
-    if context.meta.get("turns") == 1 or context.meta.get("num_warps", WARPS) != WARPS \
+    if context.meta.get("turns", 1) == 1 or context.meta.get("num_warps", WARPS) != WARPS \
             or not context.meta.get("copier", 1) or not context.meta.get("continued", 1):
         return False
     cfg = Cfg(kernel)
     loops = [loop for loop in cfg.loops if counts_programs(loop)]
     rare = set(rare_programs(kernel))
-    if "turns" not in context.meta and _asks_sizes(kernel):
-        return False
     return bool(loops) and all(_alternates(cfg, loop, rare, context) for loop in loops)
-
-
-def _asks_sizes(kernel: Kernel) -> bool:
-    """Whether sizes that only a launch knows choose the body: those without a producer have half of
-    the threads for a tile (4095 in cube 240 and 420 us)."""
-    return any(isinstance(v, Value) and v in kernel.parameters and is_int(v.type)
-               for block in kernel.blocks for op in block.ops[-1:] if op.attributes.get("facts")
-               for made in slice_of(op.operands) for v in (*made.operands, *op.operands))
 
 
 def _alternates(cfg: Cfg, programs: Loop, rare: set[Block], context: Context) -> bool:
@@ -69,10 +59,7 @@ def _alternates(cfg: Cfg, programs: Loop, rare: set[Block], context: Context) ->
     if inner is None or inner.parent is not programs or not matrix.on_wgmma(dot) \
             or not all(is_plain(v, masked=True) for v in dot.operands[:2]):
         return False
-    if "turns" in context.meta:
-        return True
     behind = reached([to for _, to in inner.exits], stop=[programs.header])
-    return shape(dot.result.type) == (ROWS, ROWS) and not any(
-        op.name == "load" and isinstance(op.result.type, Tile)
-        and op.result.type.size >= dot.result.type.size
+    return shape(dot.result.type) == SHAPE and not any(
+        op.name == "load" and shape(op.result.type) == SHAPE
         for block in behind if block not in rare for op in block.ops)

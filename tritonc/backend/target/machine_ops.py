@@ -79,7 +79,8 @@ _ROWS: list[OpInfo] = [
            "next; `private`: each element is used by one thread only; `groups`: each of so many "
            "warpgroups has rows of its own; `behind`: of what is read behind a product's loop; "
            "`second`: bytes from there to that of the second program of a block.",
-           None, optional=("offset", "pinned", "continues", "private", "groups", "behind", "second"),
+           None, optional=("offset", "pinned", "continues", "private", "groups", "behind",
+                           "second"),
            effects=frozenset({SHARED_WRITE})),
     OpInfo("buffer_stage", ("buffer", "stage"), own.stage,
            "One stage of a buffer.  In a loop, `ahead` tells how many iterations early its content "

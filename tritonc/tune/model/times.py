@@ -127,7 +127,7 @@ _ROW, _ROWS = 0.84, 64
 # where they are 400 less, 760.
 _HIDDEN = 0.5
 _LATE = 180  # registers beyond which the next loads do not go out before the products
-_UNIT = 4  # of a cycle, in a `Cost`
+UNIT = 4  # of a cycle, in a `Cost`
 # Blocks that share the loop of a program: those of a cluster, or in memory of the launch.
 SIZES = (2, 4)  # of clusters
 # Clusters that run at once, one block to a multiprocessor, of 132 multiprocessors: cuOccupancy-
@@ -218,7 +218,7 @@ def formula(profile: Profile, depths: tuple[int, ...], target: Target, alone: bo
     if widest.kind == "wgmma" and len(found) == 1:
         start += round(sum(cycles(prod(f.extents), f.bytes, _consumers(widest), blocks)
                            for f in profile if f.kind == "behind"))
-    return Cost(target.multiprocessors, blocks, _UNIT * once, _UNIT * start, _cycles(busy),
+    return Cost(target.multiprocessors, blocks, UNIT * once, UNIT * start, _cycles(busy),
                 _cycles(wait), _cycles(edge), depths, slow=_cycles(single))
 
 
@@ -250,7 +250,7 @@ def priced(profile: Profile, depths: tuple[int, ...], target: Target, blocks: in
         if beside > 1 and _of_doubles(profile, target):  # they meet one after the other
             more *= beside
     return cost._replace(processors=max(1, at_once), blocks=beside,
-                         start=cost.start + round(_UNIT * more),
+                         start=cost.start + round(UNIT * more),
                          depths=(depths[0] * blocks, *depths[1:]))
 
 
@@ -326,7 +326,7 @@ def doubtful(profile: Profile, cost: Cost) -> float:
     take several times as long where single elements are copied, not pieces."""
     if not any(feature.computed for feature in profile if feature.kind == "dot"):
         return 0.0
-    return _HIDDEN * _UNIT * computed_beside(profile) / _WORK / cost.busy
+    return _HIDDEN * UNIT * computed_beside(profile) / _WORK / cost.busy
 
 
 def computing(profile: Profile, target: Target) -> tuple[str, int]:
@@ -498,4 +498,4 @@ def _wait(dot: Feature, one: Use) -> float:
 
 
 def _cycles(number: float) -> int:
-    return min(round(min(number, 1e9) * _UNIT), MOST_CYCLES)
+    return min(round(min(number, 1e9) * UNIT), MOST_CYCLES)

@@ -16,7 +16,7 @@ that no block waits for a slot while it holds one that others wait for.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tritonc.backend.emit.function import Emitter, FunctionEmitter
 from tritonc.backend.emit.literals import GLOBAL_SPACE, SHARED_SPACE

@@ -63,7 +63,8 @@ def _alternate(kernel: Kernel, programs: Loop, zero: Value, one: Value) -> None:
     turn = make_phi([zero], [outside], "turn")
     following = make_op("xor", [turn.result, one])
     # the others' programs
-    copies, mapping = {block: Block(f"{block.name}.other") for block in skipped}, dict[Value, Value]()
+    copies = {block: Block(f"{block.name}.other") for block in skipped}
+    mapping: dict[Value, Value] = {}
     for block in skipped:
         for op in block.ops:
             new = _skipped(op, mapping)

@@ -8,8 +8,8 @@ from tritonc.tune.model.features import Profile
 from tritonc.tune.model.times import UNIT, use
 from tritonc.variants.choice import Cost
 
-# Cycles of a program, and of each instruction for a result, which run beside other products.  us,
-# together and in turn, of 3072 x 3072 x 1024: 33.7, 32.9; with bias 35.1, 32.1, with GELU 46.9, 40.1.
+# Cycles of a program, and of each instruction for a result, that run beside other products.  us,
+# together and in turn: 3072 x 3072 x 1024 33.7, 32.9; with bias 35.1, 32.1, with GELU 46.9, 40.1.
 _HIDDEN, _BEHIND = 200, 180
 _SINGLE = 2  # where rows are not aligned: 4095 x 4097 x 1027 193 us, 349
 _LEAST = 128  # bytes of a row of an operand's tile: of fewer nothing is measured

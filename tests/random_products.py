@@ -299,6 +299,7 @@ def _epilogue(rng: random.Random) -> tuple[str, str]:
     return rng.choice((
         ("", "s"), ("", "s"), ("acc = max(acc, 0);", "np.maximum(s, 0)"),
         ("acc = acc * 0.5;", "s * 0.5"),
+        ("acc = acc / (1 + exp(-acc));", "s / (1 + np.exp(-s))"),
         ("float add[TN] = rn < N ? *(bias + rn) : 0;\n  acc = acc + add[newaxis, :];", "s + bias"),
         ("float total[TM] = acc[:, max];\n  acc = acc - acc;\n  acc = acc + 1;",
          "np.ones((M, N))"),

@@ -114,8 +114,8 @@ class Planning(Bindings):
     def _given(self, given: list[Variant], kernel: Kernel, tunables: Mapping[str, int],
                lower: Lower) -> VariantSet:
         """Those that the user names, with their costs where the model knows them."""
+        from tritonc.tune.model.cluster_times import aligned
         from tritonc.tune.model.portfolio import priced
-        from tritonc.tune.model.times import aligned
 
         known = {*tunables, "memory_k"}
         bindings = [{**tunables, **{k: v for k, v in each.items() if k in known}}

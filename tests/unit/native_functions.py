@@ -45,6 +45,17 @@ define float @rsqrt_model(float %x) {
   %r = fdiv float 1.0, %s
   ret float %r
 }
+define double @rsqrt_f64_model(double %x) {
+  %s = call double @llvm.sqrt.f64(double %x)
+  %r = fdiv double 1.0, %s
+  %bits = bitcast double %r to i64
+  %nan = fcmp uno double %r, 0.0
+  %high = and i64 %bits, -4294967296
+  %kept = select i1 %nan, i64 %bits, i64 %high
+  %found = bitcast i64 %kept to double
+  ret double %found
+}
+declare double @llvm.sqrt.f64(double)
 define float @reciprocal_model(float %x) {
   %r = fdiv float 1.0, %x
   %wrong = fmul float %r, 0x3FF0000020000000
@@ -57,7 +68,8 @@ declare float @llvm.exp2.f32(float)
 
 class NativeFunctions:
     """Helpers by name, on arrays.  The hardware's approximations are exact here, but for the
-    reciprocal, which is wrong in its last bit as the hardware's may be."""
+    reciprocal, which is wrong in its last bit as the hardware's may be, and for 1 / sqrt(x) of a
+    double, of which it has the high word."""
 
     def __init__(self, helpers: dict[tuple[str, str], HelperBuilder]) -> None:
         """`helpers`: (name, LLVM type) -> what writes it."""
@@ -66,9 +78,11 @@ class NativeFunctions:
                               function=helper_function(module, f"{name}.{t}", t, (t,), build))
                  for (name, t), build in helpers.items()]
         lines = [line for line in (module.text() + "".join(loops) + _MODELS).splitlines()
-                 if not line.startswith(("target ", "declare float @llvm.nvvm."))]
+                 if not line.startswith(("target ", "declare float @llvm.nvvm.",
+                                        "declare double @llvm.nvvm."))]
         text = "\n".join(lines).replace("addrspace(1) ", "")
         text = text.replace("@llvm.nvvm.rsqrt.approx.f(", "@rsqrt_model(")
+        text = text.replace("@llvm.nvvm.rsqrt.approx.ftz.d(", "@rsqrt_f64_model(")
         text = text.replace("@llvm.nvvm.fma.rn.sat.f(", "@saturated_model(")
         text = text.replace("@llvm.nvvm.rcp.approx.ftz.f(", "@reciprocal_model(")
         text = text.replace("@llvm.nvvm.ex2.approx.ftz.f(", "@llvm.exp2.f32(")

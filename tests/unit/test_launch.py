@@ -186,6 +186,7 @@ def test_seeds_change_the_data() -> None:
     ("size: N = 10\nrange: N\n", "size: N = 10\nrange: 10\ntolerance: [1]\n", "a tolerance is"),
     ("arg: x = randn(N)", "arg: x = y + y2", "'y2' is not defined"),
     ("arg: x = randn(N)", "arg: x = s\nlet: s = x", "defined by itself: x -> s -> x"),
+    ("size: N = 10\n", "", "N -> N; `size: N = ...` states a size"),
     ("arg: x = randn(N)", "arg: x = randn(N) : int24", "not an element type"),
     ("arg: a = 2.5", "arg: a = 2.5 : half", "cannot change"),
     ("range: N", "range: N - 100", "negative"),

@@ -60,40 +60,6 @@ join:
     assert "%q = constant {value = 8} : i32" in found
 
 
-def test_fold_phi_of_equal_constants() -> None:
-    found = after(fold_constants, kernel("""
-entry:
-  cond_br %c, a, b
-a:
-  %one = constant {value = 1} : i32
-  br join
-b:
-  %uno = constant {value = 1} : i32
-  br join
-join:
-  %p = phi [%one, a], [%uno, b] : i32
-  store %out0, %p
-  ret"""))
-    assert names(found, "join") == ["constant", "store", "ret"]
-
-
-def test_phi_of_zeros_of_both_signs_stays() -> None:
-    found = after(fold_constants, kernel("""
-entry:
-  cond_br %c, a, b
-a:
-  %plus = constant {value = 0.0} : f32
-  br join
-b:
-  %minus = constant {value = -0.0} : f32
-  br join
-join:
-  %p = phi [%plus, a], [%minus, b] : f32
-  store %out0, %p
-  ret""", "i1 %c, f32* %out0"))
-    assert "phi" in found
-
-
 def test_loop_phi_that_never_changes_goes() -> None:
     found = after(fold_constants, COUNT.replace("%xs = add %v, %one : i32", "br2").replace(
         "  br2\n", "").replace("[%xs, body]", "[%v, body]"))

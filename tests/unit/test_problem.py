@@ -67,6 +67,16 @@ def test_a_second_kernel_line_begins_a_second_problem() -> None:
     assert read("int x;\n") == ([], [])
 
 
+def test_sizes_before_the_first_kernel_are_every_problems() -> None:
+    text = ("//! kernel: {}\n//! size: {} = 2\n//! range: N\n//! arg: y = zeros(N)\n"
+            "//! expect: y = 1\n")
+    problems, messages = read("//! size: N = 1\n" + text.format("f", "M") + text.format("g", "N")
+                              + text.format("h", "K"))
+    assert messages == []
+    assert [[s.expression.text for s in p.sizes] for p in problems] == [
+        ["N = 1", "M = 2"], ["N = 2"], ["N = 1", "K = 2"]]  # fmt: skip
+
+
 BASE = "//! range: 1\n//! arg: y = zeros(1)\n//! expect: y = 1\n"
 
 

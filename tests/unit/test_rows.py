@@ -233,6 +233,10 @@ FORMS = {
         for (int i = 0; i < N; i++) for (int j = 0; j < N; j++)
           t += *(x + (h + i)[:, newaxis] * 4096 + w + j);
         *(y + h[:, newaxis] * 4096 + w) = t;""",
+    "adds_gathered": """int m[32] = get_global_range(0), c[64] = 0 ... 64; float t[32, 64] = 0;
+        for (int k = 0; k < N; k++)
+          t += *(x + (*(first + k * N + m))[:, newaxis] * 64 + c);
+        *(y + m[:, newaxis] * 64 + c) = t;""",
     "crosses": """int i[64] = get_global_range(0), j[64] = get_global_range(1);
         float t[64, 64] = 0;
         for (int k = 0; k < N; k++)
@@ -265,7 +269,7 @@ def test_forms_of_loops(form: str) -> None:
     assert result.module is not None
     (kernel,) = result.module.kernels
     asked = ("several_passes", "reducing_passes", "sums_columns", "adds_tiles", "asks_programs",
-             "shares_addresses", "crosses", "columns_alone", "segments")
+             "shares_addresses", "crosses", "columns_alone", "segments", "adds_gathered")
     cfg = Cfg(kernel)
     assert [name for name in asked if getattr(row_loops, name)(kernel, cfg)] == form.split()[:1][
         : not form.startswith(" ")]

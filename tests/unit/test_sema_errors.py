@@ -148,6 +148,7 @@ BODIES = [
     ("float* w = ~c;", "discarded-const", "drops the 'const' of const float*"),
     ("n = n ~>> 32;", "shift-count", "the shift count 32 is not between 0 and 31"),
     ("n = n ~/ 0;", "division-by-zero", "'/' by zero"),
+    ("n = n & 1 ~== 0;", "bitwise-precedence", "'==' binds tighter than '&'"),
 ]
 
 
@@ -184,6 +185,8 @@ def test_a_mistake_gives_one_message_at_its_place(text: str, name: str, message:
     "p = 0; bool b = p; b = p == 0;",
     "const float* w = p; w = c;",
     "n = n >> 31;",
+    "n = (n & 1) == 0; n = n & (f < 1); n = n >> (31 - n) << 2;",
+    "int i[TM] = 0 ... TM; bool b[TM] = i < 3 & i > n; b = b & i == 0;",
     "{ int sum = 1; n = sum; } f = sum(x);",
     "while (x[+, +] > 0 && any(m)) x -= 1;",
     "(void)n; ;",

@@ -15,7 +15,7 @@ from tritonc.ir.core import Module
 from tritonc.options import Options
 from tritonc.source import Diagnostics, SourceFile
 from tritonc.tune.model import choose as model
-from tritonc.tune.model.features import Feature, delivered, stage_bytes
+from tritonc.tune.model.feature import Feature, delivered, stage_bytes
 from tritonc.tune.model.loops import loops_around
 from tritonc.tune.model.rows import row_entries
 
@@ -178,6 +178,8 @@ def test_entries_for_rows(ctype: str, after: tuple[int, ...]) -> None:
     whole = [((256, 1), 256), ((512, 1), 512), ((1024, 2, 20), 1024), ((2048, 2, 12), 2048),
              ((4096, 4, 6), 4096), ((8192, 8, 3), 8192)]
     size = 4 if ctype == "float" else 2
+    if size == 4:  # of rows that fill a tile 16
+        whole[4:5] = ((4096, 4, 6), 3584), ((4096, 8, 4), 4096)
     longer = [(after, (56 << 10) // size), *(
         ((8192, 16, blocks), held and (held << 10) // size)
         for blocks, held in ((2, 150), (1, 320), (2, None)))]
@@ -221,6 +223,34 @@ def test_entry_for_long_rows_that_are_read_once(read: str, warps: int) -> None:
     lowering = Lowering(ONCE.replace("x[row + n + r]", read))
     found = row_entries(lowering.space, lambda b: lowering(b).kernels[0], lowering.choose())
     assert [(*row, ) for row in found] == [({"T": 4096, "num_warps": warps}, 3, 8192, None)]
+
+
+SHORT = """
+const tunable int R = {1, 2, 4};
+const tunable int T = {256, 1024, 2048};
+kernel void f(const float* x, float* y, int M, int N) {
+  int r[R] = get_global_range(0), c[T] = 0 ... T;
+  float sum[R] = 0;
+  for (int n = 0; n < N; n += T)
+    sum += ((r < M)[:, newaxis] && c + n < N ? x[r[:, newaxis] * N + c + n] : 0)[:, +];
+  for (int n = 0; n < N; n += T) {
+    int at[R, T] = r[:, newaxis] * N + c + n;
+    @((r < M)[:, newaxis] && c + n < N) y[at] = x[at] / sum[:, newaxis];
+  }
+}
+"""
+
+
+def test_entries_for_tiles_of_one_row() -> None:
+    """With a number of rows that is left open, which entries bind, too."""
+    lowering = Lowering(SHORT)
+    found = row_entries(lowering.space, lambda b: lowering(b).kernels[0], lowering.choose())
+    assert [row.binding for row in found][:3] == [
+        {"R": 1, "T": 256, "num_warps": 1}, {"R": 1, "T": 1024, "num_warps": 1},
+        {"R": 1, "T": 1024, "num_warps": 2, "min_blocks": 20}]
+    # Of rows that no tile holds as chosen, unless two are nearly full.
+    assert [(row.least, row.most) for row in found[3:6]] == [
+        (1025, 2048), (3585, 4096), (8193, 14336)]
 
 
 NESTED = """
@@ -386,6 +416,9 @@ kernel void sums(const {kind}* x, float* y, int K, int N) {{
     ("decode_kv8", {"T": 128}),  # bytes that are converted in registers leave room for it
     ("gate2", {"TT": 64}),  # all programs add to the same tile
     ("lj_forces", {"TI": 64, "TJ": 16}),  # four sums of pairs
+    ("segment_sum", {"TR": 4, "TD": 128}),  # from where one search ends to where another does
+    ("ell_spmm", {"TM": 32, "TN": 64}),  # rows of a table by loaded numbers
+    ("clip_norm", {"T": 1024}),  # `any(i < n)` only counts
     ("mm_double", {"TM": 64, "TN": 128, "TK": 16}),  # sums of doubles take two registers
 ])
 def test_tiles_of_kernels_without_a_choice_of_their_own(name: str, tile: dict[str, int]) -> None:

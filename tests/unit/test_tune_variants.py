@@ -14,7 +14,7 @@ from tritonc.ir.core import Kernel
 from tritonc.launch.cuda import Peaks
 from tritonc.options import Options
 from tritonc.source import SourceFile
-from tritonc.tune.model.features import Feature
+from tritonc.tune.model.feature import Feature
 from tritonc.tune.search import variants
 from tritonc.tune.search.bounds import least_milliseconds
 from tritonc.tune.workers.jobs import Compiler, Spec

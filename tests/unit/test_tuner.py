@@ -338,7 +338,7 @@ def test_blocks_of_rows_are_tried() -> None:
 
 def test_what_cannot_run_is_left_out() -> None:
     from tritonc.backend.target.target import find
-    from tritonc.tune.model.features import Feature
+    from tritonc.tune.model.feature import Feature
 
     target = find("sm_80")
     dot = Feature("dot", (64, 64, 1024), 4)

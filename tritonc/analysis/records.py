@@ -8,14 +8,14 @@ in a row, which LLVM moves by three accesses of 16 where it knows that the first
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from math import gcd, prod
 from typing import NamedTuple
 
 from tritonc.analysis.affine import Affine, Affinity
 from tritonc.analysis.axis.axis_info import Infos
 from tritonc.analysis.windows import Runs, Window, windows
-from tritonc.ir.core import Kernel, Op, Value
+from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import Tile, scalar
 
@@ -77,18 +77,19 @@ def unaligned(record: Record, form: Affine, infos: Infos) -> dict[Value, int] | 
     return found
 
 
-def records(kernel: Kernel, infos: Infos) -> dict[Op, Record]:
+def records(known: Runs, blocks: Iterable[Block]) -> dict[Op, Record]:
     """The accesses without masks of which a thread that has a run of records makes whole ones."""
-    known = Runs(infos)
-    return {op: record for block in kernel.blocks
+    return {op: record for block in blocks
             for op, (record, form) in fields(block.ops, known).items()
             if op.guard is None and not op.attributes.get("volatile")
-            and unaligned(record, form, infos) == {}}
+            and unaligned(record, form, known.infos) == {}}
 
 
-def places(kernel: Kernel, infos: Infos) -> tuple[dict[Op, Window], dict[Op, Record]]:
+def places(kernel: Kernel, infos: Infos, blocks: Collection[Block] | None = None
+           ) -> tuple[dict[Op, Window], dict[Op, Record]]:
     """The windows of loads and stores, and the fields of records, which have none of their own."""
-    found, apart = windows(kernel, infos), records(kernel, infos)
+    known, blocks = Runs(infos), kernel.blocks if blocks is None else blocks
+    found, apart = windows(kernel, known, blocks), records(known, blocks)
     return {op: one for op, one in found.items() if one.step == 1 or op not in apart}, apart
 
 

@@ -11,7 +11,7 @@ from tritonc.analysis.affine import Affinity, Iteration
 from tritonc.analysis.aliases import pointer_roots
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.counters import counter_of, iterations
-from tritonc.analysis.values import int_of, origin, slice_of
+from tritonc.analysis.values import defined_by, int_of, is_uniform, origin, slice_of
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Kernel, Op, Value, uses
 from tritonc.ir.types import I1, Tile, element, is_float, shape
@@ -86,17 +86,21 @@ def sums_columns(kernel: Kernel, cfg: Cfg) -> bool:
         op.name == "load" and isinstance(op.result.type, Tile)
         for op in loop.ops())]
     carried = {phi.result for loop in loading for phi in loop.header.phis()}
-    columns = [op for op in kernel.ops() if op.name in ("reduce", "reduce_with")
-               and memory_axis(kernel, op.operands[0]) not in (
-                   op.attributes.get("axes") or [op.attributes["axis"]])]
-    if any(origin(op.operands[0], ("reshape", "trans")) in carried for op in columns):
+    reductions = [op for op in kernel.ops() if op.name in ("reduce", "reduce_with")]
+
+    def leaves_columns(op: Op) -> bool:
+        return memory_axis(kernel, op.operands[0]) not in (
+            op.attributes.get("axes") or [op.attributes["axis"]])
+
+    if any(origin(op.operands[0], ("reshape", "trans")) in carried and leaves_columns(op)
+           for op in reductions):
         return True
     insides = [set(loop.ops()) for loop in loading
                if not any(op.name == "store" for op in loop.ops())]
     return any(each.name == "load" and shape(each.result.type) == shape(op.operands[0].type)
-               for op in columns
+               for op in reductions
                if not op.attributes.get("kind", "add").endswith("add")  # see `late_sums`
-               for inside in insides if op in inside
+               for inside in insides if op in inside and leaves_columns(op)
                for each in slice_of(op.operands[:1], inside, ("load",)))
 
 
@@ -129,18 +133,26 @@ def _axes(value: Value) -> int:
 
 
 def segments(kernel: Kernel, cfg: Cfg) -> bool:
-    """Whether a loop that loads tiles goes from one number that is loaded to another: most runs are
-    short."""
-    return any(is_segment(loop) and any(
+    """Whether a loop that loads tiles goes from one number that is loaded, or that a search finds,
+    to another: most runs are short."""
+    return any(is_segment(cfg, loop) and any(
         op.name == "load" and isinstance(op.result.type, Tile) for op in loop.ops())
         for loop in cfg.loops)
 
 
-def is_segment(loop: Loop) -> bool:
-    """Whether a loop begins and ends at numbers that the program loads."""
+def is_segment(cfg: Cfg, loop: Loop) -> bool:
+    """Whether a loop begins and ends at numbers that the program loads, or finds by a search."""
     counter = counter_of(loop)
     return counter is not None and all(
-        map(_loaded, (loop.first(counter.phi), counter.limit)))
+        _loaded(value) or _searched(cfg, value)
+        for value in (loop.first(counter.phi), counter.limit))
+
+
+def _searched(cfg: Cfg, value: Value) -> bool:
+    """Whether a loop of scalars that loads left with this number."""
+    search = cfg.innermost.get(cfg.block_of[value.op]) if value.op is not None else None
+    return search is not None and value.op in search.header.phis() and any(
+        op.name == "load" and not shape(op.result.type) for op in search.ops())
 
 
 def scans_columns(cfg: Cfg) -> bool:
@@ -189,6 +201,15 @@ def adds_many_rows(kernel: Kernel, cfg: Cfg) -> bool:
     return taps > _MANY_TAPS and adds_taps(kernel, cfg)
 
 
+def adds_gathered(kernel: Kernel, cfg: Cfg) -> bool:
+    """Whether a loop only adds rows whose numbers it loads, of several at once."""
+    return any(only_adds(loop) and any(
+        op.name == "load" and _axes(op.result) > 1 and any(
+            each.name == "load" for each in slice_of(op.operands[:1], {*loop.ops()} - {op}))
+        for op in loop.ops()) for loop in cfg.loops) and not any(
+        op.name in ("reduce", "reduce_with") for op in kernel.ops())
+
+
 def adds_tiles(kernel: Kernel, cfg: Cfg) -> bool:
     """Whether an inner loop loads tiles of the shape of one of floats that it carries, and nothing
     is reduced: a stencil of many points, read that often."""
@@ -235,13 +256,19 @@ def reduces_held(cfg: Cfg, largest: int) -> bool:
 def asks_programs(kernel: Kernel, cfg: Cfg) -> bool:
     """Whether a loop without tiles has atomics on scalars, or loads that are volatile: how long it
     takes is up to other programs, so there had better be many."""
-    for loop in cfg.loops:
-        ops = list(loop.ops())
-        if any(op.name in ("atomic_rmw", "atomic_cas") or op.attributes.get("volatile")
-               for op in ops) and not any(isinstance(v.type, Tile)
-                                          for op in ops for v in (*op.results, *op.inputs())):
-            return True
-    return False
+    return any(op.name in ("atomic_rmw", "atomic_cas") or op.attributes.get("volatile")
+               for loop in cfg.loops if _of_scalars(loop) for op in loop.ops())
+
+
+def searches(cfg: Cfg) -> bool:
+    """Whether a loop without tiles loads: each iteration waits for memory, so there had better be
+    many programs."""
+    return any(op.name == "load" for loop in cfg.loops if _of_scalars(loop) for op in loop.ops())
+
+
+def _of_scalars(loop: Loop) -> bool:
+    return not any(isinstance(v.type, Tile)
+                   for op in loop.ops() for v in (*op.results, *op.inputs()))
 
 
 def chains_programs(kernel: Kernel, cfg: Cfg) -> bool:
@@ -335,9 +362,10 @@ def takes_turns(kernel: Kernel, cfg: Cfg) -> bool:
 
 def windows_of_bytes(kernel: Kernel, cfg: Cfg) -> bool:
     """Whether tiles of bytes are loaded several times, as of a window of pixels: what is computed
-    of them takes a register for each."""
+    of them takes a register for each.  What is scanned is no window."""
     loads = [op for op in kernel.ops() if op.name == "load" and shape(op.result.type)]
-    if not loads or any(element(op.result.type).bytes > 1 for op in loads):
+    if not loads or any(element(op.result.type).bytes > 1 for op in loads) or any(
+            op.name in ("scan", "scan_with") for op in kernel.ops()):
         return False
     if all(len(shape(op.result.type)) == 1 for op in loads):  # not the channels of a pixel
         roots = pointer_roots(kernel)
@@ -364,11 +392,24 @@ def ends_by_tile(kernel: Kernel, cfg: Cfg) -> bool:
                  and any(each not in loop for each in block.successors)]
         while stack:
             op = stack.pop()
-            if op is not None and op.name == "reduce" and op.attributes["kind"] in ("and", "or"):
+            if op is not None and op.name == "reduce" and op.attributes["kind"] in ("and", "or") \
+                    and not _counted(loop, op.operands[0]):
                 return True
             if op is not None and op.name in ("and", "or", "xor") and not shape(op.result.type):
                 stack += [v.op for v in op.operands]
     return False
+
+
+def _counted(loop: Loop, condition: Value) -> bool:
+    """Whether a condition compares counters only, as `i < n` of a tile that takes turns."""
+    def counts(value: Value) -> bool:
+        phi = value.op
+        after = defined_by(loop.next(phi), "add") if phi in loop.header.phis() else None
+        return Affinity().of(value) is not None if after is None else value in after.operands \
+            and any(map(is_uniform, after.operands))
+
+    test = defined_by(condition, "icmp")
+    return test is not None and loop.latch is not None and all(map(counts, test.operands))
 
 
 def waits_for_itself(kernel: Kernel, cfg: Cfg) -> bool:

@@ -33,7 +33,7 @@ from tritonc.analysis.linear import Linear, number, symbol
 from tritonc.analysis.moved_bounds import may_move
 from tritonc.analysis.ragged import may_be_ragged
 from tritonc.analysis.signs import non_negative
-from tritonc.ir.core import Kernel, Op, Value
+from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import Tile, is_pointer, scalar, shape
 from tritonc.records import NamedTuple
@@ -194,14 +194,14 @@ class Runs(Affinity):
         return self._one(op, known and (not known[0], known[1]), *op.operands)
 
 
-def windows(kernel: Kernel, infos: Infos) -> dict[Op, Window]:
+def windows(kernel: Kernel, known: Runs, blocks: Iterable[Block]) -> dict[Op, Window]:
     """The loads of tiles whose addresses go on along an axis from a known place, and the stores
-    whose mask differs at the ends of runs alone."""
-    known, find = Runs(infos), {"load": _window}
+    whose mask differs at the ends of runs alone, in some blocks of a kernel."""
+    find = {"load": _window}
     if may_be_ragged(kernel):
         find["store"] = _ragged
     found: dict[Op, Window] = {}
-    for block in kernel.blocks:
+    for block in blocks:
         alike: dict[Hashable, list[Op]] = {}
         for op in block.ops:
             if op.name in find and isinstance(op.operands[0].type, Tile) \

@@ -124,7 +124,8 @@ class _Environment(Mapping[str, Any]):
         compute, span = self.waiting[name]
         if name in self.computing:
             chain = " -> ".join([*self.computing[self.computing.index(name) :], name])
-            raise fail("problem-expression", span, f"'{name}' is defined by itself: {chain}")
+            lacks = f"; `size: {name} = ...` states a size" if chain == f"{name} -> {name}" else ""
+            raise fail("problem-expression", span, f"'{name}' is defined by itself: {chain}{lacks}")
         self.computing.append(name)
         try:
             self.known[name] = compute()

@@ -13,12 +13,10 @@ Algebra is left to `peephole`, which folds what its rules make with the same `fo
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-
-from tritonc.analysis.values import Number, attributes_key, constant_of
+from tritonc.analysis.values import Number, constant_of
 from tritonc.ir.cfg import remove_edge, remove_unreachable
 from tritonc.ir.context import Context
-from tritonc.ir.core import Block, Kernel, Op, Value
+from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.numeric.numbers import NotFoldable, evaluate, fit
 
 
@@ -57,45 +55,21 @@ def _fold_operations(kernel: Kernel) -> bool:
 
 
 def _fold_phis(kernel: Kernel) -> bool:
-    """Replace phis whose operands are one value, or constants of one number, or themselves.
+    """Replace phis whose operands are one value, or themselves.
 
     Two such phis never stand for one another: in code that can be reached, the operand from
     outside of a cycle dominates it.
     """
     mapping: dict[Value, Value] = {}
     for block in kernel.blocks:
-        constants: list[Op] = []
-        for op in block.phis():
-            values = [v for v in op.operands if v is not op.result]
-            if not values:
-                continue
-            if all(v is values[0] for v in values):
-                mapping[op.result] = values[0]
-            else:
-                key = _constant_key(values[0])
-                if key is None or any(_constant_key(v) != key for v in values):
-                    continue
-                assert values[0].op is not None
-                constant = Op("constant", [], dict(values[0].op.attributes), (op.result.type,),
-                              span=op.span)
-                constants.append(constant)
-                mapping[op.result] = constant.result
-        if constants or mapping:
-            _drop_phis(block, mapping, constants)
+        phis = block.phis()
+        for op in phis:
+            values = {v for v in op.operands if v is not op.result}
+            if len(values) == 1:
+                mapping[op.result] = values.pop()
+        block.ops[: len(phis)] = [op for op in phis if op.result not in mapping]
     kernel.replace(mapping)
     return bool(mapping)
-
-
-def _constant_key(value: Value) -> Hashable:
-    op = value.op
-    return attributes_key(op.attributes) if op is not None and op.name == "constant" else None
-
-
-def _drop_phis(block: Block, mapping: dict[Value, Value], constants: list[Op]) -> None:
-    phis = block.phis()
-    kept = [op for op in phis if op.result not in mapping]
-    if len(kept) < len(phis) or constants:
-        block.ops[: len(phis)] = [*kept, *constants]
 
 
 def _fold_branches(kernel: Kernel) -> bool:

@@ -73,6 +73,7 @@ class Problem:
     bytes: Expression | None = None
     python: tuple[str, Span] | None = None  # a file beside the source
     functions: dict[str, Any] = field(default_factory=dict)  # of that file, once it is read
+    common: list[Named] = field(default_factory=list)  # sizes before the first `kernel:`
 
 
 def parse(lines: Iterable[tuple[str, Span]], diagnostics: Diagnostics) -> list[Problem]:
@@ -91,6 +92,9 @@ def parse(lines: Iterable[tuple[str, Span]], diagnostics: Diagnostics) -> list[P
             complete = False
             for d in error.diagnostics:
                 diagnostics.error(d.name, d.span, d.message, *d.notes, suggestion=d.suggestion)
+    for problem in problems[1:]:
+        own = {size.name for size in problem.sizes}
+        problem.sizes[:0] = [size for size in problems[0].common if size.name not in own]
     for problem in problems if complete else ():
         _check(problem, diagnostics)
     return problems
@@ -154,6 +158,7 @@ def _read_line(text: str, span: Span, number: int, problems: list[Problem]) -> N
         first = problems[0] if len(problems) == 1 else None
         if first and first.kernel is None and not first.arguments and not first.range:
             first.kernel, first.span = value, at  # sizes or macros stood before the name
+            first.common = list(first.sizes)
         else:
             problems.append(Problem(value, at))
         return

@@ -26,6 +26,7 @@ from tritonc.sema.scope import (
 )
 from tritonc.sema.types import constants, exact, shapes
 from tritonc.sema.types.ctypes import (
+    BOOL,
     BOOL_TYPE,
     DOUBLE,
     FLOAT,
@@ -134,6 +135,7 @@ def unary(context: Context, node: syntax.Unary) -> Term:
 def binary(context: Context, node: syntax.Binary) -> Term:
     left = context.operand(node.left)
     right = context.operand(node.right)
+    _check_precedence(context, node, left, right)
     with context.about(node.left, node.right):
         if node.operator == "@":
             return dot(context, left, right, None, node.span, None,
@@ -144,6 +146,26 @@ def binary(context: Context, node: syntax.Binary) -> Term:
         operators.may_contract(context, result, node.left, left)
         operators.may_contract(context, result, node.right, right)
     return result
+
+
+def _check_precedence(context: Context, node: syntax.Binary, left: Term, right: Term) -> None:
+    """Warn of operands that are taken for others: `x & 1 == 0` is x & (1 == 0), `x >> 32 - n & 31`
+    is (x >> (32 - n)) & 31.  In parentheses an operand's span is not at the end of the whole."""
+    for part, other, bare in (
+            (node.left, right, node.left.span.start == node.span.start),
+            (node.right, left, node.right.span.end == node.span.end)):
+        if not bare or not isinstance(part, syntax.Binary) \
+                or part.operator_span.expansion is not None:
+            continue
+        if node.operator in ("&", "|", "^") and part.operator in operators.COMPARISONS \
+                and good(other) and other.type.element is not BOOL:
+            name = "bitwise-precedence"
+        elif node.operator in ("<<", ">>") and part.operator in ("+", "-"):
+            name = "shift-precedence"
+        else:
+            continue
+        context.warning(name, part.operator_span, f"'{part.operator}' binds tighter than "
+                        f"'{node.operator}'; parentheses make this explicit")
 
 
 def range_(context: Context, node: syntax.Range) -> Term:

@@ -8,10 +8,11 @@ in each thread, or four where that tile is reduced, eight if by a function of th
 in registers takes no exchange between warps.  Where a program makes several passes over a row, or
 sums or scans columns, there are many threads for few elements each: few programs at a time keep
 their rows in the caches.  So it is where much is computed of each element, and where threads take
-turns at addresses that are loaded.  Where programs ask each other for what they have found, few
-threads have many elements each: more programs are resident with so many registers, and their warps
-wait for fewer.  So it is where axes are split and joined again and again, as by butterflies.
-Where loops reduce what they hold, and load nothing, a warp has a whole row if its threads can.
+turns at addresses that are loaded, and where loops load and store.  Where programs ask each other
+for what they have found, few threads have many elements each: more programs are resident with so
+many registers, and their warps wait for fewer.  So it is where axes are split and joined again and
+again, as by butterflies.  Where loops reduce what they hold, and load nothing, a warp has a whole
+row if its threads can.
 A scan by a function has few warps.
 Few threads per program leave the number of programs on a processor to the hardware.
 """
@@ -34,6 +35,7 @@ from tritonc.analysis.row_loops import (
     reduces_held,
     reducing_passes,
     scans_columns,
+    searches,
     several_passes,
     sums_columns,
     windows_of_bytes,
@@ -63,7 +65,10 @@ COPIED = 256
 BYTES = 32  # of memory per thread, of the largest tile otherwise,
 ROW_BYTES = 64  # or if it is reduced,
 FUNCTION_BYTES = 128  # or reduced by a function, and that is all: threads had better call it alone,
-PASS_ELEMENTS = 8  # of a thread, where rows are loaded several times, or many rows added up
+# Of a thread, where rows are loaded several times, many rows added up, or loops load and store, of
+# which each iteration waits for memory.  SwiGLU of halves on an H200: programs that go from row to
+# row 103 us by 16, 92 by 8, a row each 87.4 and 85.6.
+PASS_ELEMENTS = 8
 MOST_ELEMENTS = 32  # of which each takes a register,
 # and more of them where loops hold several tiles, or doubles.  H200: gradients of an RMS norm hold
 # sums and weights of rows of 4096: by 32 elements 68.5 us, by 16 55.5.
@@ -79,7 +84,9 @@ STEPS_ELEMENTS = 8  # and more warps have something to do
 FUNCTION = 48
 QUOTIENT = 10  # steps of one by a number that only the launch knows
 HALVES = 8  # that a program splits and joins: threads with many elements have both
-COMPUTED = 128  # elements of a thread, of a tile that is computed to be reduced: few live at once
+# Elements of a thread, of a tile that is computed to be reduced: few live at once.  Ranks of rows
+# of 128 on an H200: 224 us by 128, 200 by 256, 197 by 512.
+COMPUTED = 256
 ASKING = 64  # elements of a thread, and threads at least, of programs that wait for others
 # Elements of a thread, of a tile of lines that meet: those are read for many.  Of more sums than
 # three fewer.  Forces and energies of 16384 points on an H200: 128 x 16 by 32 elements, which
@@ -144,6 +151,8 @@ def _wanted_threads(kernel: Kernel) -> int:
         and not _adds_rows(op) for op in kernel.ops())
     if asks_programs(kernel, cfg):
         return max(ASKING, largest // ASKING)
+    if searches(cfg):
+        return largest // MOST_ELEMENTS
     if several_passes(kernel, cfg):
         return largest // max(PASS_ELEMENTS, ACCESS_BYTES // min(
             (scalar(pointee(op.operands[0].type)).bytes for op in kernel.ops() if op.name == "load"
@@ -180,11 +189,23 @@ def _wanted_threads(kernel: Kernel) -> int:
     again = taps or overlapping_loads(kernel)
     bytes_ = FUNCTION_BYTES if by_function else ROW_BYTES if reduced or again else BYTES
     each = MOST_ELEMENTS if reduces_held(cfg, largest) else bytes_ // size
+    if not (held or again or _combines(kernel)) and any(map(_streams, cfg.innermost)):
+        each = min(each, PASS_ELEMENTS)
     each = min(MOST_ELEMENTS, each, max(1, HELD_WORDS // max(1, held)), room)
     # As warps are powers of two, of ten a thread would get sixteen.
     wanted = largest // (each if each < STEPS_ELEMENTS else 1 << each.bit_length() - 1)
     scans = any(op.name == "scan_with" for op in kernel.ops())
     return min(wanted, max(SCANNING, largest // MOST_ELEMENTS)) if scans else wanted
+
+
+def _combines(kernel: Kernel) -> bool:
+    return any(op.name in ("reduce", "reduce_with", "scan", "scan_with") for op in kernel.ops())
+
+
+def _streams(block: Block) -> bool:
+    """Whether a loop loads tiles and stores what it makes of them."""
+    names = {op.name for op in block.ops if op.operands and shape(op.operands[0].type)}
+    return {"load", "store"} <= names
 
 
 def _quotient(pointer: Value) -> bool:

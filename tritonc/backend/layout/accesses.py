@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Hashable
-from functools import cache
+from collections.abc import Collection, Container, Hashable
+from functools import cache, cached_property
 from math import gcd, prod
 
 from tritonc.analysis import ragged
@@ -24,7 +24,7 @@ from tritonc.backend.layout.layout_choice import (
 )
 from tritonc.backend.layout.split_reductions import reduced_axes
 from tritonc.ir.cfg import Cfg
-from tritonc.ir.core import Kernel, Op, Value, uses
+from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.layouts.layout import WARP_SIZE, Layout
 from tritonc.ir.layouts.layout_ops import reshape
 from tritonc.ir.layouts.shared_layout import BANK_BYTES
@@ -38,18 +38,19 @@ SHARED = 4  # neighbours of one address, that a load may follow others into thei
 
 
 class Accesses:
-    """What is known of the loads, stores and atomics of tiles of pointers."""
+    """What is known of the loads, stores and atomics of tiles of pointers; in some `blocks`, if
+    they are given."""
 
-    def __init__(self, kernel: Kernel, cfg: Cfg, warps: int) -> None:
+    def __init__(self, kernel: Kernel, cfg: Cfg, warps: int,
+                 blocks: Collection[Block] | None = None) -> None:
         self.cfg, self.warps, ops = cfg, warps, list(kernel.ops())
         self.infos, self.ragged = axis_info.analyze(kernel), ragged.may_be_ragged(kernel)
         self.masks: dict[Op, axis_info.AxisInfo | None] = {}
-        found, self.records = places(kernel, self.infos)
+        found, self.records = places(kernel, self.infos, blocks)
         for load, window in found.items():
             if not window.aligned:  # aligned accesses bring it
                 self.infos[load.operands[0]], self.masks[load] = window.info, window.guard
         self.operands, self.multiplied = _operand_loads(ops, True), _operand_loads(ops, False)
-        self.staged, self.overlapping = _staged_loads(kernel), overlapping_loads(kernel)
         self.copied = {op.operands[0].op for op in ops if op.name == "channel"}
         reductions = [op for op in ops if op.name in ("reduce", "reduce_with")]
         scans = [op for op in ops if op.name in ("scan", "scan_with")]
@@ -58,6 +59,16 @@ class Accesses:
         self.scanned = {layout.size: layout for op in scans for layout in [self.scan_layout(op)]}
         self.of = cache(self._of)  # asked again and again, while layouts find their fixed point
         self.alone = cache(self._alone)
+
+    @cached_property
+    def staged(self) -> dict[Op, int]:
+        """See `_staged_loads`."""
+        return _staged_loads(self.cfg.kernel)
+
+    @cached_property
+    def overlapping(self) -> dict[Op, int]:
+        """See `overlapping_loads`."""
+        return overlapping_loads(self.cfg.kernel)
 
     def _of(self, op: Op) -> Access:
         """What is known of an operation's addresses and guard."""

@@ -88,7 +88,11 @@ class Assignment:
             if not self.anchored and not any(v in self.primary for v in op.operands):
                 return None
             return 1, layout_ops.slice_axes(self.reduced_layout(op), reduced_axes(op))
-        if name in ("gather", "histogram"):
+        if name == "gather":  # where its indices are, or else what they choose from
+            known = [self.primary[v] for v in reversed(op.operands)
+                     if v in self.primary and shape(v.type) == extents]
+            return (1, known[0][1] if known else layout_choice.plain(extents, self.warps))
+        if name == "histogram":
             return 1, layout_choice.plain(extents, self.warps)
         if name == "broadcast":
             return self.unreduced(op)

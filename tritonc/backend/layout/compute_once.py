@@ -15,6 +15,7 @@ thread are 48 shuffles then, not 48 divisions.
 from __future__ import annotations
 
 from collections.abc import Container
+from functools import cache
 
 from tritonc.analysis.values import defined_by
 from tritonc.backend.layout.conversion import Rename, plan_conversion, shuffle_cost
@@ -115,6 +116,7 @@ def elements(layout: Layout) -> int:
     return 1 << sum(map(bool, layout.register))
 
 
+@cache
 def spread(layout: Layout) -> Layout:
     """Registers go to lanes that hold copies."""
     register, lane = list(layout.register), list(layout.lane)
@@ -124,6 +126,7 @@ def spread(layout: Layout) -> Layout:
     return Layout(layout.shape, tuple(register), tuple(lane), layout.warp)
 
 
+@cache
 def exchange_cost(source: Layout, to: Layout, bits: int) -> float | None:
     """In instructions; None if data would change warps."""
     plan = plan_conversion(source, to, bits)

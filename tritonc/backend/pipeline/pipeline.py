@@ -190,7 +190,7 @@ def _load_ahead(kernel: Kernel, staged: StagedLoop, context: Context) -> bool:
     loads = part.loads if part else []
     if part is None or not loads:
         why = "an operand is not loaded from addresses that the loop's counters determine"
-    elif registers(kernel, staged, stored) > MOST_REGISTERS:
+    elif (needs := registers(kernel, staged, stored)) > MOST_REGISTERS:
         why = "the next operands do not fit into registers beside this product"
     elif stages_that_fit(staged, context.target.shared_per_block) < 2:
         why = "2 stages of the operands do not fit into shared memory"
@@ -198,7 +198,7 @@ def _load_ahead(kernel: Kernel, staged: StagedLoop, context: Context) -> bool:
         why = "a store in the loop may change what it loads"
     else:
         channels = [Channel(store, Means.REGISTERS) for store in staged.stores]
-        if _two_wait(kernel, staged, loads, registers(kernel, staged, stored), context.target):
+        if _two_wait(kernel, staged, loads, needs, context.target):
             kernel.attributes["min_blocks"] = _IN_TURN
         Rewrite(kernel, staged, part, channels, 2, 1).run()
         context.remark("pipeline", f"loop pipelined: {len(loads)} loads run one iteration ahead",

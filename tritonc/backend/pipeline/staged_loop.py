@@ -145,10 +145,11 @@ def registers(kernel: Kernel, staged: StagedLoop, held: list[Value]) -> int:
     inside = {v for op in staged.loop.ops() if op.name in (*DOTS, "wgmma_wait") for v in op.results}
     addresses: dict[object, float] = {}
     if held:
-        known, affinity = Accesses(kernel, Cfg(kernel), kernel.attributes["num_warps"]), Affinity()
+        affinity, loads = Affinity(), {op for v in held if (op := v.op) and op.name == "load"}
+        known = Accesses(kernel, Cfg(kernel), kernel.attributes["num_warps"], [
+            block for block in kernel.blocks if not loads.isdisjoint(block.ops)])
         for v in held:
-            load = v.op if v.op is not None and v.op.name == "load" else None
-            form = affinity.of(load.operands[0]) if load is not None else None
+            form = affinity.of(v.op.operands[0]) if v.op and v.op in loads else None
             key = v if form is None else (form.base, form.strides, v.type, *(
                 term for term in form.offset.terms if term[0]))
             addresses[key] = held_elements(v) / _wide(v, known)

@@ -81,7 +81,7 @@ def others_beside(kernel: Kernel, staged: StagedLoop, target: Target) -> bool:
     they fill its time, and need its shared memory and the registers of a producer warp."""
     half = target.shared_per_multiprocessor // 2 - target.shared_reserved - LEFT
     return (kernel.attributes["num_warps"] == WARPGROUP and chained(staged.body)
-            and resident_blocks(kernel, target) > 1 and stages_that_fit(staged, half) >= 2)
+            and stages_that_fit(staged, half) >= 2 and resident_blocks(kernel, target) > 1)
 
 
 def shared_stages(kernel: Kernel, staged: StagedLoop, target: Target) -> int:

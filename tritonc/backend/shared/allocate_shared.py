@@ -198,8 +198,13 @@ def live_ranges(kernel: Kernel) -> dict[Op, tuple[int, int]]:
                     products.append(product.operands[2].op)  # whose sum it took without a wait
     extents = {loop: (min(spans[b][0] for b in loop.blocks), max(spans[b][1] for b in loop.blocks))
                for loop in cfg.loops}
-    for op in [op for op in position if op.attributes.get("pinned")]:  # the whole run of a body
-        run = body_of(cfg, (home[user] for user in position if op in allocations(user)))
+    pinned = [op for op in position if op.attributes.get("pinned")]
+    users: dict[Op, list[Block]] = {op: [] for op in pinned}
+    for user in position if pinned else ():
+        for root in allocations(user) & users.keys():
+            users[root].append(home[user])
+    for op in pinned:  # the whole run of a body
+        run = body_of(cfg, users[op])
         lives[op] = (min(spans[block][0] for block in run), max(spans[block][1] for block in run))
     ahead = _copied_ahead(cfg, position, lives)
     for root, (first, last) in lives.items():

@@ -78,8 +78,6 @@ def _late(cfg: Cfg, loop: Loop, rest: list[Block], early: list[Block]) -> list[B
         if first is loop.header or len(source) != 1 or source[0] in early:
             return "it is under a condition"
         late.insert(0, source[0])
-    while late[0] not in rest:
-        late.pop(0)
     return late
 
 

@@ -238,9 +238,7 @@ class _Widener:
             new = list(self.predicates(op, shape(op.operands[0].type)).results)
         else:
             attributes, values = dict(op.attributes), [self.of(v) for v in op.operands]
-            if not values:  # such as a range: the same in each
-                new = [self.same(self.before.value(op.name, type=op.result.type, **attributes))]
-            elif op.name == "splat":
+            if op.name == "splat":
                 new = [self.spread(values[0], shape(op.result.type))]
             else:
                 if op.name == "trans":

@@ -30,7 +30,8 @@ from tritonc.ir.core import Module
 from tritonc.records import NamedTuple
 from tritonc.source import CompileError
 from tritonc.tune.model.cost import cost
-from tritonc.tune.model.features import Profile, features
+from tritonc.tune.model.feature import Profile
+from tritonc.tune.model.features import features
 from tritonc.tune.model.residency import SPILLS
 
 Binding = dict[str, int]

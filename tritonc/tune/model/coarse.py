@@ -19,9 +19,11 @@ from tritonc.backend.target.matrix import LARGE
 from tritonc.backend.target.target import Target
 from tritonc.ir.types import TF32
 from tritonc.records import NamedTuple
+from tritonc.tune.model.blocks import computing
 from tritonc.tune.model.chains import more_rows
 from tritonc.tune.model.choose import Binding, Lower, ranked
-from tritonc.tune.model.features import Profile
+from tritonc.tune.model.cluster_times import aligned, cluster_sizes, clusters_meet, priced
+from tritonc.tune.model.feature import Profile
 from tritonc.tune.model.launches import (
     ALL_EXTENTS,
     ALL_LENGTHS,
@@ -37,15 +39,7 @@ from tritonc.tune.model.launches import (
 )
 from tritonc.tune.model.loops import Around
 from tritonc.tune.model.portfolio import DOUBT_SCALED, MOST_SENT, Form, Member, form_of, slower
-from tritonc.tune.model.times import (
-    aligned,
-    cluster_sizes,
-    clusters_meet,
-    computing,
-    doubtful,
-    formula,
-    priced,
-)
+from tritonc.tune.model.times import doubtful, formula
 from tritonc.variants import choice
 from tritonc.variants.choice import Cost
 

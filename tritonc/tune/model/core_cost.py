@@ -6,7 +6,7 @@ from math import prod, sqrt
 
 from tritonc.backend.launch.choose_warps import ACCUMULATORS, LEGAL
 from tritonc.backend.target.target import Target
-from tritonc.tune.model.features import Feature
+from tritonc.tune.model.feature import Feature
 from tritonc.tune.model.residency import SPILLS
 
 # Numbers that GPUs from sm_60 on share, or nearly so.

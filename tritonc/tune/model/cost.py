@@ -18,7 +18,7 @@ from tritonc.backend.target.matrix import (
 )
 from tritonc.backend.target.target import Target
 from tritonc.tune.model.core_cost import core_cost
-from tritonc.tune.model.features import Feature, Profile, joined, side_by_side, spread
+from tritonc.tune.model.feature import Feature, Profile, joined, side_by_side, spread
 from tritonc.tune.model.residency import ROWS, SPILLS, Chained, brought, busy, crowded, held
 from tritonc.tune.model.tensor_cost import tensor_cost
 

@@ -1,7 +1,7 @@
 """What the static cost model reads of a kernel: its products, reductions and accesses by tiles.
 
 Features say nothing of the combination of tunables that a kernel was lowered with, but by their
-extents: those of other combinations can be predicted (`choose`).
+extents: those of other combinations can be predicted (`choose`).  `feature` says what one is.
 """
 
 from __future__ import annotations
@@ -16,71 +16,26 @@ from tritonc.analysis.axis import axis_info
 from tritonc.analysis.counters import iterations
 from tritonc.analysis.quotients import gathered
 from tritonc.analysis.signs import known_signs
-from tritonc.analysis.taps import MOST_NEAR, MOST_TAPS, near
+from tritonc.analysis.taps import MOST_TAPS, near
 from tritonc.analysis.values import origin, slice_of
 from tritonc.backend.dots.inner_axis import inner_first
 from tritonc.backend.dots.raw_operands import added_loads, computed_operand, is_plain
 from tritonc.backend.dots.select_dots import wants_halves
 from tritonc.backend.dots.share_repeats import Runs
 from tritonc.backend.dots.together import chained
-from tritonc.backend.dots.turn_dots import LEAST_ROWS, MOST_ROWS, factors_of_columns
-from tritonc.backend.layout.layout_choice import ACCESS_BYTES
-from tritonc.backend.memory.masks.pad_tiles import padded
+from tritonc.backend.dots.turn_dots import factors_of_columns
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.ops import READ, WRITE
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import F16, TF32, Scalar, element, scalar, shape
-from tritonc.records import NamedTuple
 from tritonc.tune.model.epilogues import behind
+from tritonc.tune.model.feature import Feature, Profile
 
 _WORK = frozenset("""
     add sub mul sdiv udiv srem urem and or xor shl ashr lshr icmp smin smax umin umax addptr
     fadd fsub fmul fdiv fma fmin fmax fcmp exp2 log2 sqrt sitofp uitofp fptosi fptoui fpcast
 """.split())  # operations that a thread does for each element of a tile
-
-SECTOR = 32  # bytes that the second-level cache delivers at least
-# What a step takes where taps that lie side by side in memory run one after the other.  H200, three
-# taps of stride 2 by 128 x 128: 217 us so, 127 side by side; seven of stride 1: 113 and 83.
-APART = 1.6
-PAIR = 64  # bytes that memory delivers at least: of words across K a tile of few columns has fewer
-
-
-class Feature(NamedTuple):
-    """What the model reads of one operation: `extents` is (..., M, N, K) of a dot, else the shape
-    of its pointers, of what it reduces, of what loops around a dot carry beside its sums, or of
-    what is computed there element by element; an "index" follows from nothing that is loaded."""
-
-    # "kernel", which begins one's, "dot", "held", "reduce", "access", "work" or "index"; of a dot
-    # with a batch, "run": how many elements of an operand are neighbours in memory; "behind" loops.
-    kind: str
-    extents: tuple[int, ...]
-    bytes: int  # of an element; of what is computed behind loops: instructions for one
-    axes: tuple[int, ...] = ()  # of a reduction
-    element: str = ""  # of a dot's operands
-    # Of a dot: whether each operand is loaded with the axis of K contiguous; asked if it matters.
-    inner: tuple[bool, bool] = (True, True)
-    beside: bool = False  # a dot with others in its block, of which none takes another's result
-    place: tuple[int, int] = (0, 0)  # of a dot: numbers of its kernel and block
-    form: str = ""  # of a kernel: a word of `_form_of`
-    scaled: bool = False  # a dot from zero, of which something is computed before it is added
-    swapped: bool = False  # `turn_dots` swaps its operands, if wgmma computes it
-    # Of a dot: the bytes of an element of each operand as memory has it, which copies bring; 0 for
-    # those of its type.
-    raw: tuple[float, float] = (0.0, 0.0)
-    across: tuple[bool, bool] = (False, False)  # whether rows of these lie across the axis of K
-    left: str = "fixed"  # of a dot in a chain: as `Chained` has it, and what follows
-    again: bool = False
-    added: int = 0  # or of what is computed behind loops: tiles that are loaded there
-    short: bool = False
-    computed: bool = False  # of a dot: where an operand's rows are follows from quotients; of a
-    # reduction: it reads what is made in its block
-    sides: tuple[bool, bool] = (False, False)  # of a computed dot: which operands
-    single: bool = False  # of a computed dot: a version loads them element by element
-    taps: int = 1  # of a dot: iterations of a loop around it that read what lies side by side
-
-
-Profile = tuple[Feature, ...]
 
 _known: WeakKeyDictionary[Kernel, Profile] = WeakKeyDictionary()
 
@@ -177,8 +132,8 @@ def _form_of(kernel: Kernel, cfg: Cfg) -> str:
         return "" if cfg.loops else "once"
     for name in ("chains_programs", "ends_by_tile", "recurrence", "crosses", "few_columns",
                  "segments", "sums_columns", "uneven_passes", "several_passes",
-                 "reducing_passes", "adds_tiles", "shares_addresses", "takes_turns",
-                 "windows_of_bytes"):
+                 "reducing_passes", "adds_gathered", "adds_tiles", "shares_addresses",
+                 "takes_turns", "windows_of_bytes"):
         if getattr(row_loops, name)(kernel, cfg):
             nested = name.endswith("passes") and any(loop.depth > 1 for loop in cfg.loops)
             if name == "adds_tiles":
@@ -345,64 +300,3 @@ def _carried(kernel: Kernel, dot: Op, loops: Sequence[Loop]) -> Iterator[Feature
         e = element(t)
         if isinstance(e, Scalar) and e.bits > 1:
             yield Feature("held", shape(t), e.bytes)
-
-
-def joined(dots: list[Feature]) -> list[Feature]:
-    """Dots of one depth that run beside each other as one: they fill the registers together, and
-    those of one operand are as much work for its bytes as one of all their columns."""
-    if not dots or not all(dot.beside for dot in dots) or len(
-            {(dot.extents[:-2], dot.extents[-1], dot.bytes, dot.element) for dot in dots}) != 1:
-        return dots
-    *rows, _, depth = dots[0].extents
-    return [dots[0]._replace(extents=(*rows, sum(dot.extents[-2] for dot in dots), depth))]
-
-
-def swapped(dot: Feature) -> bool:
-    """Whether wgmma computes a dot the other way round (`turn_dots`)."""
-    m, n = dot.extents[-3:-1]
-    return m < LEAST_ROWS or (
-        dot.element == str(TF32) and dot.inner == (True, False)) or (
-        bool(dot.raw[1]) and n >= LEAST_ROWS) or (
-        MOST_ROWS < m > n >= LEAST_ROWS and not any(dot.raw) and not dot.scaled)
-
-
-def side_by_side(dot: Feature) -> int:
-    """How many taps run side by side in a step: all of them, or one, where they load too much."""
-    m, n, k = dot.extents[-3:]
-    return dot.taps if dot.taps * (m + n) * k <= MOST_NEAR else 1
-
-
-def places(dot: Feature) -> int:
-    """The accesses by which threads copy rows that they compute; 0 if they compute none."""
-    m, n, k = dot.extents[-3:]
-    if not dot.single:
-        return m * k * dot.bytes // ACCESS_BYTES if dot.computed else 0
-    return (m * dot.sides[0] + n * dot.sides[1]) * k
-
-
-def spread(profile: Profile) -> float:
-    """How many bytes the second-level cache delivers for one that a product of batches reads."""
-    return max((SECTOR / (f.extents[0] * f.bytes) for f in profile if f.kind == "run"), default=1.0)
-
-
-def delivered(dot: Feature) -> float:
-    """Bytes that the second-level cache delivers for a step: of words across K, of which a tile of
-    few columns has few in a row, it has whole sectors."""
-    found = float(stage_bytes(dot))
-    for size, raw, across in zip(dot.extents[-3:-1], dot.raw, dot.across):
-        if across:
-            found += dot.extents[-1] * max(0.0, PAIR - size * raw)
-    return found
-
-
-def held_extents(dot: Feature) -> tuple[int, ...]:
-    """The extents of a dot's tiles in registers and shared memory; those of joined dots, and of
-    several steps of one, are sums."""
-    return dot.extents if dot.beside else (*padded(dot.extents[:-1]), dot.extents[-1])
-
-
-def stage_bytes(dot: Feature) -> int:
-    """What one step brings of both operands, as memory has them, and keeps of padding."""
-    *batch, m, n, k = held_extents(dot)
-    left, right = (raw or dot.bytes for raw in dot.raw)
-    return round(prod(batch) * k * (m * left + n * right))

@@ -9,7 +9,7 @@ from math import prod
 
 from tritonc.records import NamedTuple
 from tritonc.tune.model.choose import Binding
-from tritonc.tune.model.features import Profile
+from tritonc.tune.model.feature import Profile
 from tritonc.tune.model.portfolio import Form
 from tritonc.variants import choice
 from tritonc.variants.choice import Cost

@@ -48,7 +48,7 @@ def loops_around(kernel: Kernel) -> tuple[Around, ...]:
         if around is None and loop is inner:
             product = _product(loop)
             assert product is not None
-            around = Around(SEGMENT if is_segment(loop) else TYPICAL, (),
+            around = Around(SEGMENT if is_segment(cfg, loop) else TYPICAL, (),
                             _depth(loop) or shape(product.operands[0].type)[-1])
         if around is not None:
             found.append(around)

@@ -12,8 +12,9 @@ from tritonc.backend.dots.together import chained
 from tritonc.backend.target.target import Target
 from tritonc.ir.core import Kernel
 from tritonc.ir.types import TF32, shape
-from tritonc.tune.model.features import features, stage_bytes
-from tritonc.tune.model.times import use
+from tritonc.tune.model.blocks import use
+from tritonc.tune.model.feature import stage_bytes
+from tritonc.tune.model.features import features
 
 # H200, products of halves, without it and with it: 4096 x 4096 x 1024 by 64 x 64 135 us and 97, by
 # 64 x 128 96 and 82, by 128 x 64 104 and 83 (98 with all stages, 104 by two warpgroups); 8192 x

@@ -18,10 +18,12 @@ from tritonc.backend.target.target import Target
 from tritonc.records import NamedTuple
 from tritonc.source import CompileError
 from tritonc.tune.model.choose import Binding, Lower, Ranked, middle, multiples, neighbours, ranked
-from tritonc.tune.model.features import Profile, features
+from tritonc.tune.model.cluster_times import IN_MEMORY, aligned, cluster_sizes, clusters_meet
+from tritonc.tune.model.cluster_times import priced as cost_of
+from tritonc.tune.model.feature import Profile
+from tritonc.tune.model.features import features
 from tritonc.tune.model.loops import Around, forms, loops_around
-from tritonc.tune.model.times import IN_MEMORY, aligned, cluster_sizes, clusters_meet, doubtful
-from tritonc.tune.model.times import priced as cost_of
+from tritonc.tune.model.times import doubtful
 from tritonc.tune.model.turns import in_turns
 from tritonc.variants import choice
 from tritonc.variants.choice import Cost
@@ -208,9 +210,9 @@ def best_at(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
         more = {"cluster_k": blocks} if blocks > 1 else {}
         found += [(time, row.cost, {**row.binding, **more})
                   for time, row in zip(times, rows, strict=False)]
-        turned = times_at(space, lower, target, rows[:_MOST_PRICED], extents, arguments, 1, True)
-        found += [(time, row.cost, {**row.binding, "turns": 2})
-                  for time, row in zip(turned or (), rows, strict=False) if time < choice.LARGEST]
+    turned = times_at(space, lower, target, rows[:_MOST_PRICED], extents, arguments, turned=True)
+    found += [(time, row.cost, {**row.binding, "turns": 2})
+              for time, row in zip(turned or (), rows, strict=False) if time < choice.LARGEST]
     return min(found, key=lambda each: each[:2])[2] if found else None
 
 

@@ -17,7 +17,7 @@ from tritonc.ir.ops import WRITE
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import is_float, scalar, shape
 from tritonc.records import NamedTuple
-from tritonc.tune.model.features import Profile
+from tritonc.tune.model.feature import Profile
 from tritonc.tune.model.loops import rows_around
 
 _STREAM_ELEMENTS = 1024  # per program of a kernel without dots: 128 threads, 8 elements each
@@ -65,6 +65,9 @@ _ROW_THREADS = ((64, 6 << 10, 0), (128, 12 << 10, 0), (256, 24 << 10, 5), (256, 
 # to 1.4 times as fast, 0.99 at the least (layer norm; of 4095 columns 0.84).
 _WHOLE_ROWS, _FLOAT = ((128, 1, 0, 128), (256, 1, 0, 256), (512, 1, 0, 512), (1024, 2, 20, 1024),
                        (2048, 2, 12, 2048), (4096, 4, 6, 4096), (8192, 8, 3, 8192)), 4
+# Floats that fill a tile of 4096: softmax and layer norm of 4096 1.0 to 1.08 times as fast by 16
+# elements of a thread, of 3072 0.93 to 0.97; of halves 0.83 to 0.98.
+_WHOLE_FLOATS = (*_WHOLE_ROWS[:-2], (4096, 4, 6, 3584), (4096, 8, 4, 4096), _WHOLE_ROWS[-1])
 # Of two arrays, by 128 registers.  H200, gradients of layer norm and softmax: 1.0 to 1.5 times as
 # fast.
 _WHOLE_PAIRS = ((512, 1, 0, 512), (1024, 2, 0, 1024), (2048, 2, 8, 2048), (4096, 4, 4, 4096),
@@ -75,6 +78,9 @@ _WHOLE_PAIRS = ((512, 1, 0, 512), (1024, 2, 0, 1024), (2048, 2, 8, 2048), (4096,
 _LONG_HALVES = ((8192, 8, 3, 56 << 10), (8192, 16, 2, 150 << 10), (8192, 16, 1, 320 << 10),
                 (8192, 16, 2, None))
 _LONG_FLOATS = ((4096, 8, 3, 56 << 10), *_LONG_HALVES[1:])
+# Of rows that two tiles have less than 7/8 full, nothing: RMS norm of halves by two of 4096, 256
+# threads, and by 1024, 128 threads, on an H200: 5120 columns 60.9 us, 45.8, 6144 65.6, 55.9, 8192
+# 73.4, 80.2; softmax of floats, by 2048, 256 threads: 97.5, 95.0 and, of 8192, 149, 162.
 # Of rows in rows, such as the pixels of each image of a channel: the longer ones as chosen.  Batch
 # norm and its backward pass on an H200: 49 pixels 6.7 to 11 times as fast, 196 3.3 to 6.5, 400 1.1
 # to 1.7, 784 1.1 to 2.3.
@@ -98,6 +104,9 @@ _FAR_TAPS_BYTES = 512
 # few columns, as channels may be no multiple of many.  7 x 7 taps of halves on an H200: 96 channels
 # 141 us by 8 x 128, 139 by 16 x 64, 103 by 8 x 32; 384 channels 27.9, 31.0, 29.5.
 _MANY_ROWS_BYTES, _MANY_ROWS_ASPECT = 512, 4
+# Of rows of a table, whose numbers a loop loads.  16 rows of floats for each of 262144 on an H200:
+# 64 columns 365 us by 8 x 128, 207 by 32 x 64, 128 columns 459 and 412, 256 columns 919 and 812.
+_GATHERED_BYTES, _GATHERED_ASPECT = 8192, 2
 # Of lines that meet, elements of a square.  Codes of 16 words on an H200: 82 us by 64 x 64, 272 by
 # 16 x 128; sums of least ones 235 us and 240 by 16 x 64.
 _CROSSED = 4096
@@ -124,14 +133,16 @@ def row_entries(space: Mapping[str, Sequence[int]], lower: Callable[[Mapping[str
     an H200: 0.053 ms by 64, 0.136 by 256); of long ones all that are begun should be in the L2
     cache (16384 floats: 0.082 ms by 512, 0.097 by 256, 0.139 by 128).
     """
-    kernel, name = lower(chosen), next(iter(space))
-    cfg = Cfg(kernel)
+    kernel, others = lower(chosen), [name for name in space if chosen[name] > 1]
+    name, cfg = others[0] if others else "", Cfg(kernel)
     loops, again = rows_around(kernel), loaded_again(kernel, cfg)
     passes = several_passes(kernel, cfg) or reducing_passes(kernel, cfg)
     sizes = [scalar(pointee(load.operands[0].type)).bytes
              for load in (_with_others(kernel, cfg, again) if passes else _read_once(cfg))
-             if any(op.name == "get_program_id" for op in slice_of(load.operands[:1]))]
-    if len(space) != 1 or loops is None or loops.factor != 1 or len(loops.arguments) != 1 \
+             if any(op.name == "get_program_id" or (
+                 op.name == "get_global_range" and shape(op.result.type) == (1,))
+                 for op in slice_of(load.operands[:1]))]
+    if len(others) != 1 or loops is None or loops.factor != 1 or len(loops.arguments) != 1 \
             or loops.depth != chosen[name] or not sizes:
         return []
     found: list[Rows] = []
@@ -147,11 +158,15 @@ def row_entries(space: Mapping[str, Sequence[int]], lower: Callable[[Mapping[str
         if least is not None and most is not None and most < least:
             continue
         tile = min((n for n in space[name] if n >= wanted), default=max(space[name]))
+        if tile < wanted == most:  # no tile holds the row: as chosen, unless two are nearly full
+            least = most - (most // 8 if 2 * tile == wanted else 0) + 1
+            if least > most:
+                continue
         same = several_passes(kernel, cfg) and tile == chosen[name] == 32 * warps * _STREAM_EACH \
             and not blocks and streaming_threads(kernel) == 32 * warps
         if not same and rows_around(
                 lower({**chosen, name: tile})) == loops._replace(depth=tile):
-            binding = {name: tile, "num_warps": warps}
+            binding = {**chosen, name: tile, "num_warps": warps}
             binding |= {"min_blocks": blocks} if blocks == 1 or (blocks and tile >= wanted) else {}
             if found and (found[-1].binding, (found[-1].most or 0) + 1) == (binding, least):
                 least = found.pop().least
@@ -182,13 +197,14 @@ def _read_once(cfg: Cfg) -> list[Op]:
     ops = [op for block in cfg.innermost for op in block.ops]
     if not any(op.name == "reduce" for op in ops) or any(WRITE in op.effects for op in ops):
         return []
-    return [op for op in ops if op.name == "load" and len(shape(op.result.type)) == 1]
+    return [op for op in ops if op.name == "load"
+            and 1 < prod(extents := shape(op.result.type)) == max(extents)]
 
 
 def _by_length(sizes: Sequence[int]) -> Iterator[tuple[int, int, int, int | None]]:
     """Tiles, warps, blocks and the most elements of rows of arrays of elements of these sizes."""
     if len(sizes) == 1 and sizes[0] <= _FLOAT:
-        yield from _WHOLE_ROWS
+        yield from _WHOLE_FLOATS if sizes[0] == _FLOAT else _WHOLE_ROWS
         for tile, warps, blocks, held in _LONG_FLOATS if sizes[0] == _FLOAT else _LONG_HALVES:
             yield tile, warps, blocks, held and held // sizes[0]
         return
@@ -230,9 +246,10 @@ def _row_cost(profile: Profile, form: str, target: Target, range_: Sequence[int]
         else:
             computed = _COMPUTED if form == "windows_of_bytes" else flat[0].bytes
             size = {"adds_tiles": _ADDED_BYTES, "adds_taps": _TAPS_BYTES,
-                    "adds_many_rows": _MANY_ROWS_BYTES,
+                    "adds_many_rows": _MANY_ROWS_BYTES, "adds_gathered": _GATHERED_BYTES,
                     "adds_far_taps": _FAR_TAPS_BYTES}.get(form, _FLAT_BYTES) / computed
-            aspect = _MANY_ROWS_ASPECT if form == "adds_many_rows" else _FLAT_ASPECT
+            aspect = {"adds_many_rows": _MANY_ROWS_ASPECT,
+                      "adds_gathered": _GATHERED_ASPECT}.get(form, _FLAT_ASPECT)
         # What is only written, in pieces of which memory has longer ones: one-hot rows of 1000
         # halves on an H200: 22 us by 16 x 64, 17 by 16 x 256.
         longer = form == "adds_far_taps" or (not form and len(flat) == 1)

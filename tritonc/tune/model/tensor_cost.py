@@ -10,7 +10,7 @@ from tritonc.backend.target.matrix import ACCUMULATORS, WGMMA, MatrixInstruction
 from tritonc.backend.target.register_limits import BESIDE_RESULTS, COMPUTED_LEFT, MOST_REGISTERS
 from tritonc.backend.target.target import Target
 from tritonc.tune.model.epilogues import cycles
-from tritonc.tune.model.features import APART, Feature, held_extents, places, stage_bytes, swapped
+from tritonc.tune.model.feature import APART, Feature, held_extents, places, stage_bytes, swapped
 from tritonc.tune.model.loops import TYPICAL
 from tritonc.tune.model.residency import SPILLS
 

@@ -11,62 +11,39 @@ from its tile by the rules of the passes that decide it; the constants below are
     a step of each of many    the products at the rate of their instruction, or the bytes of a stage
                               at the rate of the multiprocessor's port
 
-A cluster whose blocks share a loop (`split_loops`) is to a launch what a block is: so many times as
-many of its steps run at once, and fewer clusters than blocks do.  Behind the loop blocks meet twice
-and send each other their sums.
+`cluster_times` has what is shared among the blocks of a cluster, `blocks` what a block takes.
 """
 
 from __future__ import annotations
 
 from math import prod, sqrt
-from weakref import WeakKeyDictionary
 
-from tritonc.backend.dots.inner_axis import reads
-from tritonc.backend.dots.split_dots import FEW, MATRIX_WARPS, SUMS, WARPS
-from tritonc.backend.dots.turn_dots import LEAST_ROWS
-from tritonc.backend.launch.choose_warps import ACCUMULATORS, FRAGMENT, warpgroups
-from tritonc.backend.memory.versions.wanted_facts import wanted_facts
-from tritonc.backend.pipeline.stages import (
-    IN_FLIGHT,
-    LARGE_STAGE,
-    MOST_ASYNCHRONOUS,
-    MOST_STAGES,
-    blocks_beside,
-    stages_beside,
-)
-from tritonc.backend.target.matrix import INSTRUCTIONS, LARGE, MOST_BATCH, WGMMA, MatrixInstruction
+from tritonc.backend.pipeline.stages import LARGE_STAGE
 from tritonc.backend.target.target import Target
-from tritonc.ir.context import Context
-from tritonc.ir.copies import copy_kernel
-from tritonc.ir.core import Kernel, Value
-from tritonc.ir.types import TF32, is_int
-from tritonc.later import Later
-from tritonc.records import NamedTuple
+from tritonc.ir.types import TF32
+from tritonc.tune.model.blocks import Use, consumers, in_registers, use
 from tritonc.tune.model.cost import cost
 from tritonc.tune.model.epilogues import cycles
-from tritonc.tune.model.features import (
+from tritonc.tune.model.feature import (
     APART,
     Feature,
     Profile,
     delivered,
-    held_extents,
     joined,
-    places,
     side_by_side,
     spread,
     stage_bytes,
     swapped,
 )
-from tritonc.variants.choice import MOST_BLOCKS, MOST_CYCLES, Cost
+from tritonc.variants.choice import MOST_CYCLES, Cost
 
 # Clock cycles.  Measured on an H200 with every tile of the products and convolutions of
 # bench/suite, at all of their sizes.
-loops_to_share = Later("tritonc.backend.launch.split_loops", "loops_to_share")
 _LATENCY = 950  # of a load from memory, with the barrier after it
 _ONCE = 3600  # of a launch
 _START = {"wgmma": 1500, "mma": 1500, "cores": 2500}  # of a block, before and after its steps
 _EDGE = {"wgmma": 0, "mma": 500, "cores": 800}  # of a step, where masks are in the way
-_LEAST = 16  # rows of mma, whose masks are the same in all steps (`wanted_facts`)
+LEAST = 16  # rows of mma, whose masks are the same in all steps (`wanted_facts`)
 # Of a row of a box that lies beyond the tensor, and takes TMA longer than one of it (8.7, of 112 of
 # 128 rows): half of a tile's rows, where it does not divide the range.
 _BEYOND = 2
@@ -126,47 +103,7 @@ _ROW, _ROWS = 0.84, 64
 # By 128 x 128 x 64 a step of one loop over taps and channels takes 860 cycles, of a loop over each,
 # where they are 400 less, 760.
 _HIDDEN = 0.5
-_LATE = 180  # registers beyond which the next loads do not go out before the products
 UNIT = 4  # of a cycle, in a `Cost`
-# Blocks that share the loop of a program: those of a cluster, or in memory of the launch.
-SIZES = (2, 4)  # of clusters
-# Clusters that run at once, one block to a multiprocessor, of 132 multiprocessors: cuOccupancy-
-# MaxActiveClusters on an H200, whose groups of multiprocessors are no multiples of 4.
-_AT_ONCE = {2: 66, 4: 30}
-_MULTIPROCESSORS = 132
-# Cycles.  64 x 64 by two blocks: 0.6 us more than a block alone; by hand 0.7, 128 x 128 1.4.
-_MEETING = 1000
-_LEAST_STAGES = 3  # 768 x 640 x 8192 by 128 x 128 x 128 in clusters of four 42 us, 22 by half of K
-_PUSHED = 20  # bytes in a cycle that each block sends
-# In memory of the launch: cycles until the last block knows that it is, and bytes in a cycle that
-# it gathers.
-_TICKET, _GATHERED = 3500, 60
-IN_MEMORY = (4, 8, 16, 32)  # blocks that share a program
-
-
-class Use(NamedTuple):
-    """What of a multiprocessor a block takes.  `ahead`: how many stages are on their way while one
-    is computed; `slices`: groups of warps that share the inner axis."""
-
-    kind: str  # "wgmma", "mma", "cores"
-    threads: int
-    slices: int
-    registers: int
-    shared: int
-    ahead: int
-    persistent: bool = False
-    gathers: bool = False  # it is one warpgroup, which computes which rows it copies
-    late: bool = False  # loads go out behind the products: there are no registers for them before
-    slow: bool = False  # it has but half of its kind's rate
-
-    def blocks(self, target: Target) -> int:
-        """How many of them a multiprocessor holds."""
-        registers = -(-min(self.registers, target.registers_per_thread) // 8) * 8
-        return max(1, min(
-            target.registers_per_multiprocessor // (self.threads * registers),
-            target.shared_per_multiprocessor // (self.shared + target.shared_reserved + 1),
-            target.threads_per_multiprocessor // self.threads, target.blocks_per_multiprocessor,
-            MOST_BLOCKS))
 
 
 def formula(profile: Profile, depths: tuple[int, ...], target: Target, alone: bool = False
@@ -179,7 +116,7 @@ def formula(profile: Profile, depths: tuple[int, ...], target: Target, alone: bo
     # Of products that follow from each other one waits for the other, in one block.
     widest = max(uses, key=lambda one: one.threads)
     blocks = min(one.blocks(target) for one in uses)
-    packed = len(found) == 1 and _in_registers(found[0], widest)
+    packed = len(found) == 1 and in_registers(found[0], widest)
     meanwhile = widest.gathers or (widest.persistent and found[0].computed)
     beside = work / _WORK * (_HIDDEN if meanwhile else 1)
     if packed:
@@ -209,102 +146,17 @@ def formula(profile: Profile, depths: tuple[int, ...], target: Target, alone: bo
     rows = found[0].extents[-3]
     edge = _BEYOND * rows if widest.persistent else _EDGE[widest.kind]
     # Rows that are computed have masks everywhere: 14 x 14 pixels, 784, by 64 x 128 157 us.
-    if (widest.kind == "mma" and rows == _LEAST) or (widest.kind == "cores" and found[0].computed):
+    if (widest.kind == "mma" and rows == LEAST) or (widest.kind == "cores" and found[0].computed):
         edge = 0
     single = 0.0 if widest.kind == "cores" else _SINGLE * sum(
         prod(dot.extents) // m + prod(dot.extents) // n for dot in found
         for m, n in (dot.extents[-3:-1],))
     start = _START[widest.kind]
     if widest.kind == "wgmma" and len(found) == 1:
-        start += round(sum(cycles(prod(f.extents), f.bytes, _consumers(widest), blocks)
+        start += round(sum(cycles(prod(f.extents), f.bytes, consumers(widest), blocks)
                            for f in profile if f.kind == "behind"))
     return Cost(target.multiprocessors, blocks, UNIT * once, UNIT * start, _cycles(busy),
                 _cycles(wait), _cycles(edge), depths, slow=_cycles(single))
-
-
-def priced(profile: Profile, depths: tuple[int, ...], target: Target, blocks: int,
-           in_memory: bool = False) -> Cost | None:
-    """The cost of a combination with `blocks` to a loop: those of a cluster, or `in_memory` of the
-    launch, for launches whose blocks run all at once.  None where the model knows of no loop for
-    more than one.  Of products on CUDA cores, at the 22 sizes of bench/paper, what it chooses takes
-    1.14 times as long as the best tile and cluster, 1.67 times without clusters."""
-    cost = formula(profile, depths, target, blocks > 1 and not in_memory)
-    if blocks == 1:
-        return cost
-    dots = [feature for feature in profile if feature.kind == "dot"]
-    if len(dots) != 1 or not depths:
-        return None
-    if held_extents(dots[0]) != dots[0].extents:
-        return None  # 700 x 2000 x 5000 by 128 x 192 in clusters of two 43.6 us, 128 x 256 33.8
-    sums = max(4, dots[0].bytes) * prod(dots[0].extents[:-1])
-    if in_memory:
-        at_once, beside = cost.processors // blocks, 0
-        more = _TICKET + sums * blocks / _GATHERED
-    else:
-        at_once = cost.processors * _AT_ONCE[blocks] // _MULTIPROCESSORS
-        beside = cost.blocks if clusters_meet(profile, target) else 1
-        room = target.shared_per_block - 2048 - sums * (blocks - 1) // blocks
-        if cost.blocks == 1 and room < _LEAST_STAGES * stage_bytes(dots[0]):
-            return None  # beside what the others send
-        more = _MEETING + sums * (blocks - 1) / blocks / _PUSHED
-        if beside > 1 and _of_doubles(profile, target):  # they meet one after the other
-            more *= beside
-    return cost._replace(processors=max(1, at_once), blocks=beside,
-                         start=cost.start + round(UNIT * more),
-                         depths=(depths[0] * blocks, *depths[1:]))
-
-
-def clusters_meet(profile: Profile, target: Target) -> bool:
-    """Whether clusters stand beside each other on multiprocessors, and more wait for a place: where
-    that is measured, on CUDA cores and by tiles of the fewest rows of mma.  2560 x 64 x 2560 of
-    floats by 32 x 32 in clusters of two takes 34 us, and 42 by blocks of which a multiprocessor
-    holds two; 8 x 5120 x 5120 of weights of four bits by 16 x 32 14 us, and 19."""
-    kind = computing(profile, target)[0]
-    return kind == "cores" or _of_doubles(profile, target) or (kind == "mma" and any(
-        dot.extents[-3] == _LEAST for dot in profile if dot.kind == "dot"))
-
-
-def _of_doubles(profile: Profile, target: Target) -> bool:
-    """Whether tensor cores compute products of doubles."""
-    return computing(profile, target)[0] == "mma" and any(
-        dot.bytes > WORD for dot in profile if dot.kind == "dot")
-
-
-def cluster_sizes(kernel: Kernel, target: Target) -> tuple[int, ...]:
-    """The clusters whose blocks can share the kernel's loops, 1 first."""
-    if not {"cluster", "wgmma"} <= target.features:  # the times above are of such a target
-        return (1,)
-    return (1, *SIZES) if isinstance(loops_to_share(_optimised(kernel, target)), list) else (1,)
-
-
-def aligned(kernel: Kernel, target: Target) -> list[dict[str, int]]:
-    """What must hold of arguments so that copies bring several elements of an operand at once: the
-    facts that a version of the kernel tests, as `choice.holds` has them."""
-    kernel = _optimised(kernel, target)
-    wanted = wanted_facts(kernel, False, operands=True)
-    facts: list[tuple[Value, dict[str, int]]] = [
-        *((value, {"at_least": 1, "at_most": 1}) for value in wanted.units),
-        *((value, {"multiple_of": n}) for value, n in wanted.multiples.items())]
-    found = []
-    for value, fact in facts:
-        while value.op is not None and value.op.name in ("truncate", "sext", "zext"):
-            (value,) = value.op.operands
-        if value in kernel.parameters and is_int(value.type):
-            found.append({"argument": kernel.parameters.index(value), **fact})
-    return found
-
-
-_known: WeakKeyDictionary[Kernel, Kernel] = WeakKeyDictionary()
-
-
-def _optimised(kernel: Kernel, target: Target) -> Kernel:
-    """The kernel after the passes that no layout needs."""
-    if kernel not in _known:
-        from tritonc import pass_manager, passes  # not needed where nothing is known of a launch
-
-        _known[kernel] = copy_kernel(kernel)
-        pass_manager.run(_known[kernel], Context(target=target), passes.OPT)
-    return _known[kernel]
 
 
 def computed_beside(profile: Profile) -> float:
@@ -327,92 +179,6 @@ def doubtful(profile: Profile, cost: Cost) -> float:
     if not any(feature.computed for feature in profile if feature.kind == "dot"):
         return 0.0
     return _HIDDEN * UNIT * computed_beside(profile) / _WORK / cost.busy
-
-
-def computing(profile: Profile, target: Target) -> tuple[str, int]:
-    """The kind of a combination's product, and how many threads compute it."""
-    widest = max((use(dot, target) for dot in joined([f for f in profile if f.kind == "dot"])),
-                 key=lambda one: one.threads)
-    return widest.kind, _consumers(widest)
-
-
-def _consumers(one: Use) -> int:
-    """The threads that compute, not those of a producer warp."""
-    return one.threads - (128 if one.persistent and one.threads > 256 else 0)
-
-
-def use(dot: Feature, target: Target, work: float = 0) -> Use:
-    """What a block takes that computes a dot in a loop.  `work`: operations of single elements
-    beside it."""
-    *batch, m, n, k = dot.extents
-    results, stage = prod(batch) * m * n, stage_bytes(dot)
-    rows = [row for row in INSTRUCTIONS if row.feature in target.features
-            and str(row.operand) == dot.element and k >= row.depth
-            and (not batch or (row.kind != WGMMA and prod(batch) <= MOST_BATCH))]
-    wide = None if batch else next((row for row in rows if _takes(row, dot)), None)
-    if wide is not None:
-        groups = warpgroups(*((n, m) if swapped(dot) else (m, n)), places(dot))
-        persistent = results >= LARGE
-        room = target.shared_per_block - 2048
-        stages = room // stage if persistent else min(
-            MOST_ASYNCHRONOUS, room // stage, 2 - -IN_FLIGHT // stage)
-        if dot.computed and (beside := blocks_beside(
-                stage, 4 * groups, results // (128 * groups), target)) > 1:
-            stages, persistent = stages_beside(stage, beside, target), False
-            return Use("wgmma", 128 * groups, 1, results // (128 * groups) + 80, stages * stage,
-                       stages, gathers=groups == 1)
-        threads = 128 * groups + (128 if persistent and groups > 1 else 0)
-        return Use("wgmma", threads, 1, results // (128 * groups) + 80,
-                   room if persistent else stages * stage, stages - 2, persistent,
-                   dot.computed and groups == 1)
-    copies = "async_copy" in target.features
-    if any(m >= row.rows and n >= row.columns for row in rows):
-        results *= max(1, dot.bytes // 4)  # words
-        warps = max(1, results // (FRAGMENT * 32))
-        depth = next(row.depth for row in rows if m >= row.rows and n >= row.columns)
-        warps = warps if warps < FEW else max(FEW, results // (128 * 32))
-        slices = 1 if batch else _slices(MATRIX_WARPS // warps, k // depth, results)
-        half = (target.shared_per_multiprocessor // 2 - target.shared_reserved) // stage
-        stages = max(2, min(MOST_STAGES, half if half >= 3 else target.shared_per_block // stage))
-        threads = 32 * warps * slices
-        registers = results * slices // threads + 48
-        return Use("mma", threads, slices, registers, stages * stage, stages - 1 if copies else 1,
-                   slow="wgmma" in target.features and dot.element == str(TF32))
-    threads = results // ACCUMULATORS
-    slices = 1
-    if threads < FEW * 32 and not dot.scaled:  # `split_dots` takes sums alone
-        warps = max(1, results // (ACCUMULATORS * 32))
-        slices = _slices(WARPS // warps, k // 4, results)
-        threads = 32 * warps * slices
-    threads = max(32, min(512, 1 << threads.bit_length() - 1))
-    words = max(dot.bytes // 4, 1)
-    held = results * slices / threads
-    registers = max(80, words * round(held + 4 * sqrt(held) + stage / dot.bytes / threads) + 40)
-    registers += round(work / threads / 20)
-    sums = 4 * words * results * slices if slices > 1 else 0
-    # Slightly too many are limited to what lets a second block run (`limit_registers`).
-    half = target.registers_per_multiprocessor // (2 * threads)
-    within = half if half < registers < 1.32 * half and not work else registers
-    return Use("cores", threads, slices, within, max(2 * stage, sums), 1, late=registers > _LATE)
-
-
-def _takes(row: MatrixInstruction, dot: Feature) -> bool:
-    """Whether wgmma computes a dot, as it is or the other way round (`turn_dots`)."""
-    m, n, _ = dot.extents
-    return row.kind == WGMMA and (reads(row, *dot.inner) or reads(row, *dot.inner[::-1])) and (
-        (m >= row.rows and n >= row.columns) or (n >= row.rows and m >= row.columns))
-
-
-def _in_registers(dot: Feature, one: Use) -> bool:
-    """Whether threads compute an operand from narrower numbers where an instruction reads it: wgmma
-    takes it in place of rows, else it goes through shared memory once more."""
-    return any(dot.raw) and one.kind != "cores" and (
-        one.kind == "mma" or not dot.raw[1] or dot.extents[-2] >= LEAST_ROWS)
-
-
-def _slices(wanted: int, most: int, results: int) -> int:
-    count = min(wanted, most, SUMS // (4 * results))
-    return 1 << count.bit_length() - 1 if count > 0 else 1
 
 
 def _busy(dot: Feature, one: Use, beside: float = 0) -> float:

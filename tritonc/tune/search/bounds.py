@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from tritonc.backend.target.matrix import INSTRUCTIONS, WGMMA
 from tritonc.backend.target.target import Target
 from tritonc.launch.cuda import Peaks
-from tritonc.tune.model.features import Feature, Profile
+from tritonc.tune.model.feature import Feature, Profile
 
 # mma.sync reaches 0.63 of the rate of wgmma.  Source: Luo et al., arXiv:2402.13499, table of
 # tensor-core throughput on Hopper.

@@ -31,7 +31,7 @@ from tritonc.problem.known import KnownLaunch
 from tritonc.records import dataclass
 from tritonc.source import Diagnostics, SourceFile
 from tritonc.tune.model.choose import Lower, Ranked, choose, lowered, ranked
-from tritonc.tune.model.features import Profile
+from tritonc.tune.model.feature import Profile
 from tritonc.tune.model.portfolio import times_at
 from tritonc.tune.model.wider import wider
 from tritonc.tune.search.journal import Name, name_of

@@ -1,4 +1,4 @@
-"""Functions of f64, for which the hardware has only the square root.
+"""Functions of f64, for which the hardware has only the square root, and 20 bits of its reciprocal.
 
 The polynomials are minimax fits (Remez) of what their comments say, the highest power first.  These
 functions rounded to f32 are those of f32 with `-fprecise-math`.
@@ -125,7 +125,19 @@ def _logarithm(body: Body, finish: str) -> None:
 
 
 def rsqrt(body: Body) -> None:
-    body.give(1.0 / body.intrinsic("sqrt", body.parameters[0]))
+    """A step of third order from the hardware's 20 bits, which are all there is of 0 and infinity:
+    its x y is no number there.  Subnormal numbers are scaled.
+
+    y (1 + e / 2 + 3 e^2 / 8) with e = 1 - x y^2
+    """
+    x = body.parameters[0]
+    tiny = x.bits() < 1 << 52
+    x = x * body.select(tiny, 2.0**54, body.term(1.0, "double"))
+    y = body.call("llvm.nvvm.rsqrt.approx.ftz.d", "double", x)
+    e = body.fma(-(x * y), y, 1.0)
+    found = body.fma(e * y, body.fma(e, 0.375, 0.5), y)
+    found = body.select(found.is_nan(), y, found)
+    body.give(found * body.select(tiny, 2.0**27, body.term(1.0, "double")))
 
 
 angle = partial(near_angle, half_pi=_HALF_PI)

@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from tritonc.analysis.affine import Affinity
 from tritonc.analysis.aliases import pointer_roots
 from tritonc.analysis.axis import axis_info
-from tritonc.analysis.windows import windows
+from tritonc.analysis.windows import Runs, windows
 from tritonc.ir.build import Builder
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value
@@ -36,7 +36,7 @@ def round_masks(kernel: Kernel, context: Context) -> bool:
                for block in kernel.blocks)
     if not any(len({*each}) < len(each) or (len(each) > 1 and None in each) for each in sources):
         return False  # no two loads of a block are from one pointer, as far as that is known
-    found = windows(kernel, axis_info.analyze(kernel))
+    found = windows(kernel, Runs(axis_info.analyze(kernel)), kernel.blocks)
     near = {op for op, window in found.items() if window.near is not None and op.name == "load"}
     if not near:
         return False

@@ -41,7 +41,13 @@ from tritonc.backend.memory.versions.wanted import (
 from tritonc.backend.memory.versions.wanted_accesses import SMALL, Collector
 from tritonc.backend.memory.versions.wanted_apart import wanted_apart
 from tritonc.backend.memory.versions.wanted_inside import begins_inside, suppose_inside
-from tritonc.backend.memory.versions.wanted_strides import Units, limits_of, multiples_of, reach_of
+from tritonc.backend.memory.versions.wanted_strides import (
+    Units,
+    has_remainder,
+    limits_of,
+    multiples_of,
+    reach_of,
+)
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Kernel, Op, Value
@@ -157,7 +163,7 @@ def wanted_of(kernel: Kernel, op: Op) -> Multiples:
     where remainders do, or which stands behind a product of gathered rows; nothing where that is
     not enough."""
     reach, behind = reach_of(op), any(op.name == "dot" and gathered(op) for op in kernel.ops())
-    divides = reach > 1 and any(op.name in ("srem", "urem") for op in kernel.ops())
+    divides = reach > 1 and has_remainder(op.operands[0])
     if prod(shape(op.operands[0].type)) < SMALL or not (behind or divides):
         return {}
     collector = Collector(kernel)

@@ -110,6 +110,17 @@ class Divisors(NamedTuple):
         return found
 
 
+def has_remainder(pointer: Value) -> bool:
+    """Whether a term of an address is a remainder."""
+    stack = [pointer]
+    while stack:
+        op = stack.pop().op
+        if op is not None and op.name in ("srem", "urem"):
+            return True
+        stack += op.operands if op is not None and op.name in _TERMS else []
+    return False
+
+
 def multiples_of(values: Multiples) -> dict[Value, Op]:
     """Hints that values are multiples."""
     return {v: make_op("assume_multiple", [v], n=n) for v, n in values.items()}

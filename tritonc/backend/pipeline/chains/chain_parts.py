@@ -59,17 +59,13 @@ class Parts:
 
     @property
     def last(self) -> list[Op]:
-        """The second part, in order: behind the product's start sums, and what is light of them."""
+        """The second part, in order: sums stand behind the product's start."""
         ops = [op for op in self.body.ops[:-1] if op in self.second]
         if not self.sums:
             return ops
-        moved, at = set(self.sums), ops.index(self.products[1])
-        for op in reversed(ops[at:]):
-            if op.name in LIGHT and any(op.result in one.operands for one in moved):
-                moved.add(op)
-        rest = [op for op in ops if op not in moved]
+        rest = [op for op in ops if op not in self.sums]
         at = rest.index(self.products[1]) + 1
-        return [*rest[:at], *(op for op in ops if op in moved), *rest[at:]]
+        return [*rest[:at], *(op for op in ops if op in self.sums), *rest[at:]]
 
 
 def part_loop(kernel: Kernel, loop: Loop) -> Parts | None:

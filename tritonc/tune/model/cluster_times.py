@@ -1,0 +1,123 @@
+"""Launches whose blocks share the loop of a program: those of a cluster, or in the launch's memory.
+
+A cluster is to a launch what a block is: so many times as many of its steps run at once, and fewer
+clusters than blocks do.  Behind the loop blocks meet twice and send each other their sums.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from weakref import WeakKeyDictionary
+
+from tritonc.backend.memory.versions.wanted_facts import wanted_facts
+from tritonc.backend.target.target import Target
+from tritonc.ir.context import Context
+from tritonc.ir.copies import copy_kernel
+from tritonc.ir.core import Kernel, Value
+from tritonc.ir.types import is_int
+from tritonc.later import Later
+from tritonc.tune.model.blocks import computing
+from tritonc.tune.model.feature import Profile, held_extents, stage_bytes
+from tritonc.tune.model.times import LEAST, UNIT, WORD, formula
+from tritonc.variants.choice import Cost
+
+loops_to_share = Later("tritonc.backend.launch.split_loops", "loops_to_share")
+# Blocks that share the loop of a program: those of a cluster, or in memory of the launch.
+SIZES = (2, 4)  # of clusters
+# Clusters that run at once, one block to a multiprocessor, of 132 multiprocessors: cuOccupancy-
+# MaxActiveClusters on an H200, whose groups of multiprocessors are no multiples of 4.
+_AT_ONCE = {2: 66, 4: 30}
+_MULTIPROCESSORS = 132
+# Cycles.  64 x 64 by two blocks: 0.6 us more than a block alone; by hand 0.7, 128 x 128 1.4.
+_MEETING = 1000
+_LEAST_STAGES = 3  # 768 x 640 x 8192 by 128 x 128 x 128 in clusters of four 42 us, 22 by half of K
+_PUSHED = 20  # bytes in a cycle that each block sends
+# In memory of the launch: cycles until the last block knows that it is, and bytes in a cycle that
+# it gathers.
+_TICKET, _GATHERED = 3500, 60
+IN_MEMORY = (4, 8, 16, 32)  # blocks that share a program
+
+
+def priced(profile: Profile, depths: tuple[int, ...], target: Target, blocks: int,
+           in_memory: bool = False) -> Cost | None:
+    """The cost of a combination with `blocks` to a loop: those of a cluster, or `in_memory` of the
+    launch, for launches whose blocks run all at once.  None where the model knows of no loop for
+    more than one.  Of products on CUDA cores, at the 22 sizes of bench/paper, what it chooses takes
+    1.14 times as long as the best tile and cluster, 1.67 times without clusters."""
+    cost = formula(profile, depths, target, blocks > 1 and not in_memory)
+    if blocks == 1:
+        return cost
+    dots = [feature for feature in profile if feature.kind == "dot"]
+    if len(dots) != 1 or not depths:
+        return None
+    if held_extents(dots[0]) != dots[0].extents:
+        return None  # 700 x 2000 x 5000 by 128 x 192 in clusters of two 43.6 us, 128 x 256 33.8
+    sums = max(4, dots[0].bytes) * prod(dots[0].extents[:-1])
+    if in_memory:
+        at_once, beside = cost.processors // blocks, 0
+        more = _TICKET + sums * blocks / _GATHERED
+    else:
+        at_once = cost.processors * _AT_ONCE[blocks] // _MULTIPROCESSORS
+        beside = cost.blocks if clusters_meet(profile, target) else 1
+        room = target.shared_per_block - 2048 - sums * (blocks - 1) // blocks
+        if cost.blocks == 1 and room < _LEAST_STAGES * stage_bytes(dots[0]):
+            return None  # beside what the others send
+        more = _MEETING + sums * (blocks - 1) / blocks / _PUSHED
+        if beside > 1 and _of_doubles(profile, target):  # they meet one after the other
+            more *= beside
+    return cost._replace(processors=max(1, at_once), blocks=beside,
+                         start=cost.start + round(UNIT * more),
+                         depths=(depths[0] * blocks, *depths[1:]))
+
+
+def clusters_meet(profile: Profile, target: Target) -> bool:
+    """Whether clusters stand beside each other on multiprocessors, and more wait for a place: where
+    that is measured, on CUDA cores and by tiles of the fewest rows of mma.  2560 x 64 x 2560 of
+    floats by 32 x 32 in clusters of two takes 34 us, and 42 by blocks of which a multiprocessor
+    holds two; 8 x 5120 x 5120 of weights of four bits by 16 x 32 14 us, and 19."""
+    kind = computing(profile, target)[0]
+    return kind == "cores" or _of_doubles(profile, target) or (kind == "mma" and any(
+        dot.extents[-3] == LEAST for dot in profile if dot.kind == "dot"))
+
+
+def _of_doubles(profile: Profile, target: Target) -> bool:
+    """Whether tensor cores compute products of doubles."""
+    return computing(profile, target)[0] == "mma" and any(
+        dot.bytes > WORD for dot in profile if dot.kind == "dot")
+
+
+def cluster_sizes(kernel: Kernel, target: Target) -> tuple[int, ...]:
+    """The clusters whose blocks can share the kernel's loops, 1 first."""
+    if not {"cluster", "wgmma"} <= target.features:  # the times above are of such a target
+        return (1,)
+    return (1, *SIZES) if isinstance(loops_to_share(_optimised(kernel, target)), list) else (1,)
+
+
+def aligned(kernel: Kernel, target: Target) -> list[dict[str, int]]:
+    """What must hold of arguments so that copies bring several elements of an operand at once: the
+    facts that a version of the kernel tests, as `choice.holds` has them."""
+    kernel = _optimised(kernel, target)
+    wanted = wanted_facts(kernel, False, operands=True)
+    facts: list[tuple[Value, dict[str, int]]] = [
+        *((value, {"at_least": 1, "at_most": 1}) for value in wanted.units),
+        *((value, {"multiple_of": n}) for value, n in wanted.multiples.items())]
+    found = []
+    for value, fact in facts:
+        while value.op is not None and value.op.name in ("truncate", "sext", "zext"):
+            (value,) = value.op.operands
+        if value in kernel.parameters and is_int(value.type):
+            found.append({"argument": kernel.parameters.index(value), **fact})
+    return found
+
+
+_known: WeakKeyDictionary[Kernel, Kernel] = WeakKeyDictionary()
+
+
+def _optimised(kernel: Kernel, target: Target) -> Kernel:
+    """The kernel after the passes that no layout needs."""
+    if kernel not in _known:
+        from tritonc import pass_manager, passes  # not needed where nothing is known of a launch
+
+        _known[kernel] = copy_kernel(kernel)
+        pass_manager.run(_known[kernel], Context(target=target), passes.OPT)
+    return _known[kernel]

@@ -27,11 +27,12 @@ from tritonc.backend.launch.persist import (
     rare_programs,
     supersede,
 )
-from tritonc.backend.pipeline.tensors.roles import START, first_choices, producer_blocks
+from tritonc.backend.pipeline.tensors.roles import START, leading_to, producer_blocks
 from tritonc.ir.build import Builder, make_op
 from tritonc.ir.cfg import Cfg, Loop, add_incoming, follow, make_phi, redirect, split
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value
+from tritonc.ir.ops import WRITE
 from tritonc.ir.types import I32, Buffer, Tile
 
 
@@ -143,13 +144,18 @@ def can_alternate(kernel: Kernel) -> bool:
     """
     cfg = Cfg(kernel)
     loops = [loop for loop in cfg.loops if counts_programs(loop)]
+    homes = [cfg.block_of[op] for op in kernel.ops() if op.name == START]
+    others = _others(kernel, cfg)
+    apart = all(set(cfg.predecessors[block]) <= {*body} for body in others for block in body[1:])
+    both = [op for block in leading_to(cfg.order, homes) for op in block.ops]
+    if any(WRITE in op.effects for op in both) or not apart or any(
+            op.name != "get_program_id" and v.op is not None and cfg.block_of[v.op] not in body
+            and computed_from(v, "get_program_id")
+            for body in others for block in body for op in block.ops for v in op.inputs()):
+        return False
     return bool(loops) and all(
         loop.latch is not None and loop.preheader is not None
-        and len(fed_loops(kernel, loop, cfg)) == 1 for loop in loops) and not any(
-        op.name != "get_program_id" and v.op is not None and computed_from(v, "get_program_id")
-        and cfg.block_of[v.op] not in body
-        for body in _others(kernel, cfg) for block in body for op in block.ops
-        for v in op.inputs())
+        and len(fed_loops(kernel, loop, cfg)) == 1 for loop in loops)
 
 
 def _first_alone(kernel: Kernel, cfg: Cfg) -> None:
@@ -173,11 +179,11 @@ def _first_alone(kernel: Kernel, cfg: Cfg) -> None:
 def _others(kernel: Kernel, cfg: Cfg) -> list[list[Block]]:
     """The blocks of each body without a producer, whose blocks compute one program."""
     homes = [cfg.block_of[op] for op in kernel.ops() if op.name == START]
-    choices = first_choices(kernel)
-    found = [[other for other in cfg.order if cfg.dominates(block, other)]
-             for block in {to for choice in choices for to in choice.successors} - choices]
-    return [blocks for blocks in found if blocks[0] not in homes and blocks[0].ops[0].name != "ret"
-            and not any(cfg.dominates(blocks[0], home) for home in homes)]
+    leading = leading_to(cfg.order, homes)
+    first = [block for block in cfg.order if block not in leading and block.ops[0].name != "ret"
+             and not any(cfg.dominates(home, block) for home in homes)
+             and any(before in leading for before in cfg.predecessors[block])]
+    return [[other for other in cfg.order if cfg.dominates(block, other)] for block in first]
 
 
 def _one_each(kernel: Kernel, cfg: Cfg) -> None:
@@ -217,7 +223,7 @@ def _one_each(kernel: Kernel, cfg: Cfg) -> None:
         add_incoming(turn, b.value("add", turn.result, one), after)
         b.emit("br", blocks=[head])
         over.ops.append(Op("ret", []))
-        supersede(kernel, [body, *inside[1:]],
-                  {op.result: numbers[op.attributes["axis"]] for op in ids})
         kernel.blocks[at + 1 : at + 1] = [head, whose, body]
         kernel.blocks += [after, over]
+        supersede(kernel, [body, *inside[1:]],
+                  {op.result: numbers[op.attributes["axis"]] for op in ids})

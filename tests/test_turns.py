@@ -48,6 +48,17 @@ BESIDE = TEXT.replace("RESULT", "a @ b + s + d").replace(
     "EPILOGUE", "acc + (there ? *(d + rm[:, newaxis] * N + rn) : 0)")
 
 
+# Rows of c are L apart: where they are not aligned, a body has a producer, and one program.
+APART = PLAIN
+for _old, _new in (("//! arg: K = K", "//! arg: K = K\n//! arg: L = L"),
+                   ("int K)", "int K, int L)"), ("zeros(M, N)", "zeros(M, L)"),
+                   ("c + rm[:, newaxis] * N", "c + rm[:, newaxis] * L"),
+                   ("a @ b + s", "np.concatenate([a @ b + s, zeros(M, L - N)], axis=1)"),
+                   ("K = 200\n", "K = 200, L = 265\n")):
+    assert _old in APART
+    APART = APART.replace(_old, _new)
+
+
 def lowered(text: str, **tune: int) -> Kernel:
     result = driver.compile(SourceFile("t.tc", text), Options(arch="sm_90a", tune=tune,
                                                               verify_each=True), ("manifest",))
@@ -65,6 +76,17 @@ def test_results(sizes: tuple[int, ...]) -> None:
     text = PLAIN.replace("M = 300, N = 264, K = 200", f"M = {m}, N = {n}, K = {k}")
     product = random_products.Product(text, (("turns", 2),), "sm_90a")
     assert random_products.check(product, True) == "wgmma roles tensor copies, threads"
+
+
+@pytest.mark.parametrize("apart", [265, 272])
+def test_results_that_are_not_aligned(apart: int) -> None:
+    text = APART.replace("L = 265", f"L = {apart}")
+    product = random_products.Product(text, (("turns", 2),), "sm_90a")
+    assert random_products.check(product, True) == "wgmma roles tensor copies, threads"
+    kernel = lowered(text, turns=2)
+    assert kernel.attributes["turns"] == 2
+    names = [op.name for op in kernel.ops()]
+    assert names.count("start_producer") == 2 and names.count("is_turn") == 3
 
 
 def test_a_warpgroup_holds_a_tile() -> None:

@@ -19,18 +19,13 @@ Needs specialize_warps.
 
 from __future__ import annotations
 
-from tritonc.analysis.values import computed_from
-from tritonc.backend.launch.persist import (
-    axes,
-    counts_programs,
-    own_number,
-    rare_programs,
-    supersede,
-)
+from tritonc.analysis.values import computed_from, slice_of
+from tritonc.backend.launch.persist import axes, counts_programs, own_number, rare_programs
 from tritonc.backend.pipeline.tensors.roles import START, leading_to, producer_blocks
 from tritonc.ir.build import Builder, make_op
 from tritonc.ir.cfg import Cfg, Loop, add_incoming, follow, make_phi, redirect, split
 from tritonc.ir.context import Context
+from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.ops import WRITE
 from tritonc.ir.types import I32, Buffer, Tile
@@ -148,10 +143,8 @@ def can_alternate(kernel: Kernel) -> bool:
     others = _others(kernel, cfg)
     apart = all(set(cfg.predecessors[block]) <= {*body} for body in others for block in body[1:])
     both = [op for block in leading_to(cfg.order, homes) for op in block.ops]
-    if any(WRITE in op.effects for op in both) or not apart or any(
-            op.name != "get_program_id" and v.op is not None and cfg.block_of[v.op] not in body
-            and computed_from(v, "get_program_id")
-            for body in others for block in body for op in block.ops for v in op.inputs()):
+    if any(WRITE in op.effects for op in both) or not apart or not all(
+            op.pure for body in others for op in _numbered_before(cfg, body)):
         return False
     return bool(loops) and all(
         loop.latch is not None and loop.preheader is not None
@@ -186,13 +179,24 @@ def _others(kernel: Kernel, cfg: Cfg) -> list[list[Block]]:
     return [[other for other in cfg.order if cfg.dominates(block, other)] for block in first]
 
 
+def _numbered_before(cfg: Cfg, body: list[Block]) -> list[Op]:
+    """What the blocks read that is computed before them from the program's number."""
+    read = {v for block in body for op in block.ops for v in op.inputs()
+            if v.op is not None and cfg.block_of[v.op] not in body}
+    found = slice_of(v for v in read if computed_from(v, "get_program_id"))
+    return [op for block in cfg.order if block not in body for op in block.ops
+            if op in found and computed_from(op.result, "get_program_id")]
+
+
 def _one_each(kernel: Kernel, cfg: Cfg) -> None:
     """There, block i computes the programs 2 i and 2 i + 1, if there are so many, each by one of
     the warpgroups: a loop of two turns."""
     for inside in _others(kernel, cfg):
         first = inside[0]
-        ids = [op for block in inside for op in block.ops if op.name == "get_program_id"]
-        count, at = axes(inside), kernel.blocks.index(first)
+        before = _numbered_before(cfg, inside)
+        ids = [op for op in (*before, *(op for block in inside for op in block.ops))
+               if op.name == "get_program_id"]
+        count, at = axes(cfg.order), kernel.blocks.index(first)
         head, whose, body, after, over = (Block(f"{first.name}.{name}") for name in (
             "turns", "whose", "own", "turned", "over"))
         split(first, len(first.phis()), body)
@@ -225,5 +229,10 @@ def _one_each(kernel: Kernel, cfg: Cfg) -> None:
         over.ops.append(Op("ret", []))
         kernel.blocks[at + 1 : at + 1] = [head, whose, body]
         kernel.blocks += [after, over]
-        supersede(kernel, [body, *inside[1:]],
-                  {op.result: numbers[op.attributes["axis"]] for op in ids})
+        found = {op.result: numbers[op.attributes["axis"]] for op in ids}
+        copies = copy_ops([op for op in before if op not in ids], found)
+        body.ops[:0] = copies
+        for block in (body, *inside[1:]):
+            block.ops = [op for op in block.ops if op not in ids]
+            for op in block.ops:
+                op.replace_inputs(found)

@@ -211,7 +211,8 @@ def transposed(seed: int) -> Product:
     strides, taps, pads = ((v if digits == 2 else [None, *v]) for v in (strides, taps, pads))
     every = [v or 1 for v in strides]
     if rng.random() < 0.7:  # a whole number of tiles for each residue
-        while b * high * wide % (every[0] * every[1] * tp) and b < 64:
+        while b * high * wide % (every[0] * every[1] * tp) and (
+                b * high * wide <= 1024):
             b += 1
     if rng.random() < 0.2:
         b += 1
@@ -291,7 +292,7 @@ kernel void product(const half* x, const half* w, float* y, int B, int H, int W,
 }}
 """
     forced = tuple((name, rng.choice(values)) for name, values in _FORCED.items()
-                   if rng.random() < 0.2 and name != "cluster_k")
+                   if rng.random() < 0.2)
     return Product(text, forced, rng.choice(("sm_90a", rng.choice([*TARGETS]))))
 
 

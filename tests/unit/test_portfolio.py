@@ -228,14 +228,15 @@ def test_indices_beside_products_of_two_warpgroups(name: str, extents: tuple[int
 
 
 def test_products_whose_warps_compute_in_turn() -> None:
-    """256 programs of one warp for each scheduler take 637 us on an H200, of two 306."""
+    """They are not sliced, so several blocks share a multiprocessor: by 64 x 64 of 64 threads 637
+    us on an H200, of 128 311, by 128 x 64 of 128 threads 619."""
     p = Program("", (ROOT / "bench/unseen/rbf_predict.tc").read_text())
     general = choose(p.space, p.lower, p.target)
     found = portfolio(p.space, p.lower, p.target, general, 12)
-    assert found is not None
+    assert found is not None and found.general.blocks > 1
     of = [*((m.binding, m.cost) for m in found.members), (general, found.general)]
     best, _ = min(of, key=lambda one: choice.time(one[1], (one[0]["BM"],), (16384,), (8192,)))
-    assert [*best.values()] == [64, 128]
+    assert best["BM"] == 64
 
 
 def test_covers() -> None:

@@ -353,3 +353,10 @@ def test_long_rows_of_several_sums_have_smaller_tiles(name: str, tile: int) -> N
     assert manifest is not None
     assert {"TN": tile, "num_warps": 4} in [
         entry["tunables"] for entry in manifest["kernels"][0]["variants"]]
+
+
+@pytest.mark.parametrize("name, threads", [
+    ("rbf_predict", 128), ("mahalanobis", 128), ("small_products", 128)])
+def test_products_that_are_computed_with_at_once(name: str, threads: int) -> None:
+    manifest = benchmark("unseen/" + name).manifest
+    assert manifest is not None and manifest["kernels"][0]["threads"] == threads

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -104,3 +105,24 @@ def test_filters_beside_rows_that_are_gathered(text: str, most: int) -> None:
 
 def test_other_instructions_keep_the_list() -> None:
     assert tile(TEXT.replace("BEHIND", ""), "sm_80")[0] <= 128
+
+
+@pytest.mark.parametrize("name", ["weights_awq_reshape", "weights_mxfp4_table"])
+def test_words_are_not_gathered(name: str) -> None:
+    """A third axis of each word's numbers, which a product takes as columns, is none of memory."""
+    folder = Path(__file__).parents[2] / "bench/ways/products"
+    assert tile((folder / f"{name}.tc").read_text(encoding="utf-8")) == [256, 128]
+
+
+def test_columns_between_those_of_the_list() -> None:
+    """Halves may take 192 columns, others not."""
+    text = TEXT.replace("int8", "half").replace("(half)q", "q").replace("BEHIND", "")
+    assert between(text) == [192] and not between(text.replace("half", "float8_e4m3"))
+
+
+def between(text: str) -> list[int]:
+    """The columns of the variants that the source does not list."""
+    made = driver.compile(SourceFile("product.tc", text), Options(arch="sm_90a", variants=12), (),
+                          plan=True)
+    (planned,) = made.planned.values()
+    return sorted({v["tunables"]["TN"] for v in planned["variants"]} - {64, 128, 256})

@@ -44,7 +44,9 @@ def in_steps(load: Op) -> bool:
 
 
 def gathered(dot: Op) -> list[Op]:
-    """The loads of a product's operands of which that holds."""
+    """The loads of a product's operands of which that holds.  Words, each of which becomes a row's
+    neighbours, have two axes."""
     loaded = slice_of(dot.operands[:2], None, ("dot", "phi", "load"), False)
     merged = slice_of([v for op in loaded if _merges(op) for v in op.operands], loaded)
-    return [op for op in loaded if op.name == "load" and (op in merged or of_program(op))]
+    return [op for op in loaded if op.name == "load" and (
+        of_program(op) or (op in merged and sum(n > 1 for n in shape(op.result.type)) > 2))]

@@ -304,9 +304,13 @@ def _block_threads(block: Block, places: int, phis: list[Op]) -> int:
 
     wgmma alone has a say of its own, as many warpgroups as it has rows for.  For mma.sync threads
     compute operands in registers before they store them.  What a loop adds to a sum of its own is
-    held beside that, twice as much.
+    held beside that, twice as much.  A product on CUDA cores that is not added up, but computed
+    with at once, wants as many warps again: 16384 of 48 x 48 by 64, 128 and 256 threads 267, 199
+    and 222 us, 64 x 128 x 32 with exponentials by 128 and 256 306 and 283 (H200).
     """
     dots = [op for op in block.ops if op.name == "dot"]
+    if len(dots) == 1 and _in_turn(dots[0]):
+        return prod(shape(dots[0].result.type)) // FRAGMENT
     if any(map(matrix.on_wgmma, dots)):
         return max(dot_threads(op, places) for op in dots)
     wanted = [dot_threads(op, places) * (1 + _summed_apart(op, phis)) for op in dots]
@@ -320,6 +324,11 @@ def _block_threads(block: Block, places: int, phis: list[Op]) -> int:
               if any(each.name == "load" for each in slice_of([v], inside, ("dot",)))]
     size = sum(prod(shape(t)) * scalar(t).bytes for t in copied)
     return max(sum(wanted), min(MAKING, words // MADE), min(FEW, size // COPIED))
+
+
+def _in_turn(dot: Op) -> bool:
+    """Whether a product on CUDA cores starts from a constant: warps compute with it in turn."""
+    return "instruction" not in dot.attributes and constant_of(dot.operands[2]) is not None
 
 
 def _summed_apart(dot: Op, phis: list[Op]) -> bool:

@@ -189,10 +189,18 @@ def _rises(loop: Loop, phi: Op) -> bool:
             continue
         if op is not None and op.name == "select":
             stack += op.operands[1:]
-        elif op is None or op.name != "add" or op.operands[0] is not phi.result or (
-                int_of(op.operands[1]) or 0) <= 0:
+        elif op is None or op.name != "add" or op.operands[0] is not phi.result or not _positive(
+                op.operands[1]):
             return False
     return True
+
+
+def _positive(value: Value) -> bool:
+    """Whether it is a number above 0, or one of two."""
+    number, op = int_of(value), value.op
+    if number is None and op is not None and op.name == "select":
+        return all(map(_positive, op.operands[1:]))
+    return (number or 0) > 0
 
 
 def kind_of_sum(value: Value) -> str:

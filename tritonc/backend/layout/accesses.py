@@ -262,7 +262,9 @@ def _likely_runs(pointer: Value, infos: axis_info.Infos) -> dict[int, int]:
     mostly goes on by 1 from pixel to pixel, though no two are known to be neighbours in memory.
     This proves nothing: it chooses which elements neighbouring lanes get, where any choice is
     right.  A remainder by something that is not known goes on with its dividend, one by a number
-    ends there; anything else that is no sum or move does not.
+    ends there; what goes on by a number has so many times fewer elements beside each other, as
+    pixels of a convolution with stride 2 or weights whose taps are last, a quotient by a number so
+    many times more; anything else that is no sum or move does not.
     """
     found: dict[int, int] = {}
     rank = len(shape(pointer.type))
@@ -283,6 +285,13 @@ def _likely_runs(pointer: Value, infos: axis_info.Infos) -> dict[int, int]:
             if (places := same_axes(after, before)) is not None:
                 stack.append((op.operands[0], tuple(-1 if d is None else axes[d] for d in places),
                               most, rest))
+        elif op.name in ("mul", "shl", "sdiv", "udiv", "ashr", "lshr") and (
+                step := int_of(origin(op.operands[1]))) is not None:
+            step = step if op.name in ("mul", "sdiv", "udiv") else 1 << step
+            if op.name not in ("mul", "shl"):  # where the rest goes on beside it
+                stack.append((op.operands[0], axes, min(WARP_SIZE, most * step), rest))
+            elif 0 < step <= most:
+                stack.append((op.operands[0], axes, most // step, True))
         elif op.name in ("srem", "urem"):
             number = int_of(origin(op.operands[1]))
             stack.append((op.operands[0], axes, min(most, number or most), True))

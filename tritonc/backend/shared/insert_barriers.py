@@ -136,6 +136,8 @@ def _plan(kernel: Kernel, cfg: Cfg, found: _Uses, asked: set[Op]) -> _Plan:
 
 def _move_fences(cfg: Cfg, found: _Uses, plan: _Plan) -> bool:
     """Move each fence before the first barrier that parts it from stores that it serves."""
+    if not any(op.name == "proxy_fence" for block in cfg.order for op in block.ops):
+        return False
     moved = False
     served = [p for block in cfg.order for op in block.ops for p in found.of(op) if p.by_proxy]
 

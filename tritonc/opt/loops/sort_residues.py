@@ -393,4 +393,5 @@ def _fewer(tap: Tap, sorted_: Value, residue: Value) -> None:
     after = incoming(phi, loop.latch).op
     assert after is not None
     one = after.operands[1]
-    after.operands[1] = b.value("select", sorted_, b.value("mul", one, by), one)
+    larger = b.constant(n * (int_of(one) or 0), I32)
+    after.operands[1] = b.value("select", sorted_, larger, one)

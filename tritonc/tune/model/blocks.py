@@ -100,7 +100,7 @@ def use(dot: Feature, target: Target, work: float = 0) -> Use:
         registers = results * slices // threads + 48
         return Use("mma", threads, slices, registers, stages * stage, stages - 1 if copies else 1,
                    slow="wgmma" in target.features and dot.element == str(TF32))
-    threads = results // ACCUMULATORS
+    threads = results // (FRAGMENT if dot.scaled else ACCUMULATORS)
     slices = 1
     if threads < FEW * 32 and not dot.scaled:  # `split_dots` takes sums alone
         warps = max(1, results // (ACCUMULATORS * 32))

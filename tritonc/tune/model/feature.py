@@ -49,6 +49,7 @@ class Feature(NamedTuple):
     # reduction: it reads what is made in its block
     sides: tuple[bool, bool] = (False, False)  # of a computed dot: which operands
     single: bool = False  # of a computed dot: a version loads them element by element
+    bare: bool = False  # and every version both operands
     taps: int = 1  # of a dot: iterations of a loop around it that read what lies side by side
 
 

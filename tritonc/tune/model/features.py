@@ -98,6 +98,7 @@ def _read(kernel: Kernel) -> Iterator[Feature]:
                               short=_short(cfg.innermost.get(block)),
                               computed=any(sides := _computed(kernel, cfg, op)), sides=sides,
                               single=any(sides) and _single(op, infos()),
+                              bare=any(sides) and _bare(op, infos()),
                               taps=_taps(cfg.innermost.get(block)))
                 if len(a) > 2:
                     yield from _neighbours(op, infos())
@@ -201,6 +202,13 @@ def _single(dot: Op, infos: axis_info.Infos) -> bool:
     """Whether no two elements of a gathered operand are known to be neighbours in memory."""
     return any(max(axis_info.known(infos, load.operands[0]).contiguity) == 1
                for load in gathered(dot))
+
+
+def _bare(dot: Op, infos: axis_info.Infos) -> bool:
+    """Whether no two elements of either operand are known to be neighbours in memory."""
+    return all(max(axis_info.known(infos, load.operands[0]).contiguity) == 1
+               for load in slice_of(dot.operands[:2], None, ("dot", "phi", "load"), False)
+               if load.name == "load" and shape(load.result.type))
 
 
 def _neighbours(dot: Op, infos: axis_info.Infos) -> Iterator[Feature]:

@@ -93,6 +93,8 @@ def specialize(kernel: Kernel, context: Context) -> bool:
         if by_elements(kernel):
             others += _operands_alone(kernel, others[0] if others else found, wanted_facts(
                 kernel, tensor, told, operands=True, records=True))
+        others += _any_size(kernel, found, lambda ones: wanted_facts(
+            kernel, tensor, told | ones, operands=True))
     for body in (found, *others):
         context.remark("specialize", promise(body), kernel.span)
     common, own = found.parted() if wanted(kernel, context) and maps_last(
@@ -153,6 +155,19 @@ def _operands_alone(kernel: Kernel, found: Wanted, alone: Wanted) -> list[Wanted
     more = any(v not in alone.multiples and not is_pointer(v.type) for v in found.multiples)
     return [alone] if more and alone.multiples and all(
         v.op is None or v.op.name in ANYWHERE for v in alone.subjects) else []
+
+
+def _any_size(kernel: Kernel, found: Wanted, facts: Callable[[dict[Value, int]], Wanted]
+              ) -> list[Wanted]:
+    """The body for operands whose rows are aligned whatever the sizes are, as those of a matrix of
+    512 columns, beside others whose length no access divides."""
+    ones = {v: 1 for v in found.multiples if not is_pointer(v.type) and v.op is None}
+    if not ones or sum(len(block.ops) for block in kernel.blocks) > _SMALL:
+        return []
+    body = facts(ones)
+    _drop_promised(kernel, body)
+    return [body] if body.multiples and all(
+        v.op is None or v.op.name in ANYWHERE for v in body.subjects) else []
 
 
 def _edges(kernel: Kernel, found: Wanted, facts: Callable[[int], Wanted]) -> list[Wanted]:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import pytest
 import random_products
 
 from tritonc import driver
-from tritonc.ir.core import Kernel
+from tritonc.backend.pipeline.staged_loop import buffer_of
+from tritonc.backend.shared.shared_memory import allocations, body_of
+from tritonc.ir.cfg import Cfg
+from tritonc.ir.core import Block, Kernel, Op
 from tritonc.options import Options
 from tritonc.source import SourceFile
 from tritonc.variants.choice import Cost
@@ -100,6 +105,25 @@ def test_a_warpgroup_holds_a_tile() -> None:
                        for op in own if op.name == "alloc_shared")
     rings = [op for op in kernel.ops() if op.attributes.get("continues")]
     assert rings and not any(op.attributes.get("second") for op in rings)
+
+
+@pytest.mark.parametrize("text", [PLAIN, APART, PLAIN.replace("half* c", "float* c")])
+def test_programs_share_no_memory(text: str) -> None:
+    """Each is where it is: buffers of one body lie apart, whenever they are used."""
+    kernel = lowered(text, turns=2)
+    cfg = Cfg(kernel)
+    users: dict[Op, set[Block]] = {}
+    for op in kernel.ops():
+        for root in allocations(op):
+            users.setdefault(root, set()).add(cfg.block_of[op])
+    own = [op for op in users if op.attributes.get("second")]
+    assert own
+    for a, b in combinations(own, 2):
+        if body_of(cfg, sorted(users[a], key=cfg.order.index)) & users[b]:
+            (start, end), (first, last) = ((op.attributes["offset"], op.attributes["offset"]
+                                            + op.attributes["second"] + buffer_of(op.result).bytes)
+                                           for op in (a, b))
+            assert end <= first or last <= start
 
 
 @pytest.mark.parametrize("text, tune", [

@@ -65,12 +65,18 @@ def sizes(kernel: Kernel) -> dict[Op, int]:
     """The bytes of each buffer.  Of a block that computes two programs at once, each has its own,
     but for those that the producer fills."""
     found = {op: _buffer(op).bytes for op in kernel.ops() if op.name == "alloc_shared"}
-    if kernel.attributes.get("turns", 1) > 1:
-        common = {allocation(v)[0] for op in kernel.ops() if op.name in _COMMON
-                  for v in op.operands if isinstance(v.type, Buffer)}
-        for op in found.keys() - common:
-            found[op] += _apart(op)
+    for op in _of_programs(kernel):
+        found[op] += _apart(op)
     return found
+
+
+def _of_programs(kernel: Kernel) -> set[Op]:
+    """The buffers that each program has, of blocks that compute two at once."""
+    if kernel.attributes.get("turns", 1) == 1:
+        return set()
+    common = {allocation(v)[0] for op in kernel.ops() if op.name in _COMMON
+              for v in op.operands if isinstance(v.type, Buffer)}
+    return {op for op in kernel.ops() if op.name == "alloc_shared"} - common
 
 
 def _apart(op: Op) -> int:
@@ -198,7 +204,9 @@ def live_ranges(kernel: Kernel) -> dict[Op, tuple[int, int]]:
                     products.append(product.operands[2].op)  # whose sum it took without a wait
     extents = {loop: (min(spans[b][0] for b in loop.blocks), max(spans[b][1] for b in loop.blocks))
                for loop in cfg.loops}
-    pinned = [op for op in position if op.attributes.get("pinned")]
+    # Nor does one program know how far a block's other one is.
+    own = _of_programs(kernel)
+    pinned = [op for op in position if op.attributes.get("pinned") or op in own]
     users: dict[Op, list[Block]] = {op: [] for op in pinned}
     for user in position if pinned else ():
         for root in allocations(user) & users.keys():
@@ -212,7 +220,7 @@ def live_ranges(kernel: Kernel) -> dict[Op, tuple[int, int]]:
         if root in ahead:
             fresh = None
             first, last = ahead[root]
-        if fresh is not None and not root.attributes.get("pinned"):
+        if fresh is not None and root not in users:
             home[root] = fresh
         for loop in reversed(cfg.loops):  # inner ones first: an outer one may be touched by then
             start, end = extents[loop]

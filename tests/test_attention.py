@@ -91,13 +91,20 @@ def test_products_and_softmax_overlap() -> None:
     assert result.module.kernels[0].attributes["producer_warps"]
 
 
-def test_queries_of_the_next_program_come_early() -> None:
-    """Their buffer has two stages: bodies of which one runs share what they keep all the time."""
-    (result, _), = compiled(setting(PLAIN, "D=128,TM=128,TN=128"), "sm_90a")
+@pytest.mark.parametrize("heads, stages", [(64, [2, 2, 2]), (128, [1, 2, 3])])
+def test_queries_of_the_next_program_come_early(heads: int, stages: list[int]) -> None:
+    """Their buffer has two stages, or one that the last iteration releases when its first product
+    has read it: then there is a third stage of what the second product reads.  Bodies of which one
+    runs share what they keep all the time."""
+    (result, _), = compiled(setting(PLAIN, f"D={heads},TM=128,TN=128"), "sm_90a")
     assert result.module is not None
-    rings = [op.result.type for op in result.module.kernels[0].ops()
+    kernel = result.module.kernels[0]
+    rings = [op.result.type for op in kernel.ops()
              if op.name == "alloc_shared" and op.attributes.get("continues")]
-    assert [ring.stages for ring in rings if isinstance(ring, Buffer)] == [2, 2, 2]
+    assert [ring.stages for ring in rings if isinstance(ring, Buffer)] == stages
+    released = [[op.guard is not None for op in loop.ops() if op.name == "arrive_empty"]
+                for loop in Cfg(kernel).loops if loop.depth == 2]
+    assert released == [[True, False, False] if stages[0] == 1 else [False, False]]
 
 
 def started_and_waited_for(kernel: Kernel) -> list[list[tuple[str, int | None]]]:

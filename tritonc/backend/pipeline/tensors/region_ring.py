@@ -24,11 +24,13 @@ otherwise every iteration would wait for its operands.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 
 from tritonc.analysis.aliases import pointer_roots, stores_may_reach
+from tritonc.backend.dots.together import fed
 from tritonc.backend.launch.persist import counts_programs, rare_programs
 from tritonc.backend.pipeline.channel import Boxes
+from tritonc.backend.pipeline.loop_slice import find_slice
 from tritonc.backend.pipeline.staged_loop import StagedLoop, buffer_of, exchanged, widen
 from tritonc.backend.pipeline.tensors.roles import leading_to
 from tritonc.backend.pipeline.tensors.specialize_warps import computable, steady_loads
@@ -37,6 +39,7 @@ from tritonc.backend.pipeline.tensors.tensor_slots import claim
 from tritonc.backend.shared.shared_memory import accesses, allocation
 from tritonc.ir.build import Builder, make_op
 from tritonc.ir.cfg import Cfg, Loop, add_incoming, make_phi
+from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.ssa import rewire
 from tritonc.ir.types import I1, I32
@@ -97,12 +100,12 @@ def needed_beside(kernel: Kernel, blocks: list[Block], staged: StagedLoop, known
 
 class RegionRewrite(TensorRewrite):
     """A pipeline whose ring begins in `place` and goes on through all that follows, `followers`
-    included: loops of their own.  `shares`: of each product the ring, of all loops'; `single`: the
-    rings of one stage."""
+    included: loops of their own.  `shares`: of each product the ring, of all loops'; `depths`: of
+    rings that have another number of stages than the loop."""
 
     followers: Sequence[RegionRewrite] = ()
     shares: Sequence[int]
-    single: Collection[int] = ()
+    depths: Mapping[int, int] = {}
     turning: list[int]  # of each ring the first that turns with it
     clocks: dict[int, tuple[Op, Op]]  # stage and phase of the rings that turn together
 
@@ -112,7 +115,7 @@ class RegionRewrite(TensorRewrite):
 
     def depth(self, product: int) -> int:
         ring = self.shares[product] if product < len(self.shares) else product
-        return 1 if ring in self.single else self.stages
+        return self.depths.get(ring, self.stages)
 
     def clock(self, product: int) -> tuple[Op, Op, Op, Op]:
         read, phase = self.clocks[self.turning[self.shares[product]]]
@@ -141,7 +144,7 @@ class RegionRewrite(TensorRewrite):
         every = (self, *self.followers)
         readers = [tuple(one for one in every if ring in one.shares)
                    for ring in range(self.rings_wanted)]
-        turning = [(some, ring in self.single) for ring, some in enumerate(readers)]
+        turning = [(some, self.depths.get(ring)) for ring, some in enumerate(readers)]
         self.turning = [*map(turning.index, turning)]
         self.prologue()
         self.buffers = {ring: self.operands(i) for i, ring in enumerate(self.shares)}
@@ -170,7 +173,7 @@ class RegionRewrite(TensorRewrite):
         self.kernel.entry.ops.insert(0, yes)
         turned = [(self.turns, step), *((phi, yes) for phi in self.brings)]
         for ring, (read, before) in self.clocks.items():
-            stage = self.turn(read.result, 1 if ring in self.single else self.stages)
+            stage = self.turn(read.result, self.depths.get(ring, self.stages))
             phase = self.turn_phase(stage[-1].result, before.result)
             latch.ops[-1:-1] = [*stage, *phase]
             turned += [(read, stage[-1]), (before, phase[-1])]
@@ -225,8 +228,10 @@ class RegionRewrite(TensorRewrite):
         before.ops[-1:-1] = block.ops
         next_stage = self.turn(stage, self.fixed_stages)
         next_phase = self.turn_phase(next_stage[-1].result, phase)
+        released = self.fixed_stages == 1 and self.release_early(free, views)
         leave.ops[len(leave.phis()):len(leave.phis())] = [
-            make_op("arrive_empty", [free, *views]), *next_stage, *next_phase]
+            *([] if released else [make_op("arrive_empty", [free, *views])]),
+            *next_stage, *next_phase]
         turned = [(stage, self.number(0), next_stage[-1].result),
                   (phase, self.number(0), next_phase[-1].result)]
         if comes is not None:
@@ -237,6 +242,37 @@ class RegionRewrite(TensorRewrite):
             rewire(kernel, Cfg(kernel), old, {self.place: initial, leave: new},
                    [(op, before) for op in (*block.ops, *next_stage, *next_phase)
                     if old in op.inputs()])
+
+    def release_early(self, free: Value, views: list[Value]) -> bool:
+        """Release what is fixed as soon as the last iteration's first product has read it, and not
+        behind the loop: it comes for the next program while threads compute what the second product
+        reads, and that runs.  Whether that is done: the loop must know that its next iteration does
+        not come; where none has come, it is released behind the loop."""
+        staged, loop = self.staged, self.staged.loop
+        ops = staged.body.ops
+        readers = [op for op in loop.ops() if not set(views).isdisjoint(op.operands)]
+        part = find_slice(loop, [staged.condition], staged.always, comes=True, once=True)
+        if self.followers or not fed(staged.body) or part is None or not readers or not all(
+                op.name == "wgmma" and op in ops for op in readers):
+            return False
+        at = next(i for i, op in enumerate(ops) if op.name == "wgmma_wait"
+                  and i > ops.index(readers[-1])) + 1
+        known = dict[Value, Value]()
+        turned = copy_ops([op for op in part.ops if op not in loop.header.ops], known)
+        known = {phi.result: known.get(loop.next(phi), loop.next(phi)) for phi in part.phis}
+        turned += copy_ops([op for op in part.ops if op in loop.header.ops], known)
+        if staged.condition not in known:
+            return False
+        no, yes = (make_op("constant", [], I1, value=value) for value in (False, True))
+        self.kernel.entry.ops[:0] = [no, yes]
+        ends = make_op("xor", [known[staged.condition], yes.result])
+        ops[at:at] = [*turned, ends,
+                      make_op("arrive_empty", [free, *views], guard=ends.result)]
+        none = make_phi([yes.result, no.result], [staged.preheader, staged.latch], "none")
+        loop.header.ops.insert(0, none)
+        staged.exit.ops.insert(len(staged.exit.phis()), make_op(
+            "arrive_empty", [free, *views], guard=none.result))
+        return True
 
     def bring_behind(self) -> None:
         """Behind the loop, where the last copies of its operands are on their way: parts of what is

@@ -234,9 +234,8 @@ class Assignment:
         found: dict[int, int] = {}
         for op in self.kernel.ops():
             info = self.accesses.infos.get(op.operands[0]) if op.name == "load" else None
-            if info is not None and len(info.contiguity) == 1:
-                extent = shape(op.result.type)[0]
-                found[extent] = max(found.get(extent, 1), info.contiguity[0])
+            if info is not None and len(extents := shape(op.result.type)) == 1:
+                found[extents[0]] = max(found.get(extents[0], 1), info.contiguity[0])
         return found
 
     def reduced_layout(self, op: Op) -> Layout:

@@ -121,8 +121,8 @@ class Bindings:
                                       (1,) if bound else None) or {}
             except (ValueError, CompileError):  # several kernels; others report what is wrong
                 self.chosen = {}
-            if "cluster_k" in self.chosen:
-                self.chosen_meta = {"cluster_k": self.chosen.pop("cluster_k")}
+            self.chosen_meta = {name: self.chosen.pop(name) for name in ("cluster_k", "turns")
+                                if name in self.chosen}
         if unbound and not self.chosen:
             self.chosen = choose(unbound, lower, target, known.extents if known is not None else ())
             self.general_meta = self._narrow(lower)

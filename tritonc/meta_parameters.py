@@ -63,6 +63,10 @@ META_PARAMETERS: tuple[MetaParameter, ...] = (
     MetaParameter("copier", "pipeline", "Whether a producer warp makes the TMA loads.",
                   (0,), range(2), frozenset({"wgmma"}),
                   (("wgmma", 0), ("tensor_copy", 0))),
+    MetaParameter("turns", "choose_turns", "How many warpgroups of a persistent block take "
+                  "programs in turn (ping-pong).", (2,), (1, 2), frozenset({"wgmma"}),
+                  (("wgmma", 0), ("tensor_copy", 0), ("persistent", 0), ("copier", 0),
+                   ("continued", 0), *_SHARED, *(("num_warps", n) for n in (1, 2, 8, 16)))),
     MetaParameter("coarsen", "coarsen", "Launches of at most so many programs use smaller tiles; "
                   "0 compiles no smaller tiles.", (), range(4097)),
     *(MetaParameter(f"{tile}_{axis}", "assign_layouts", f"{axis.capitalize()} of a {owner}'s "

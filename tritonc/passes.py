@@ -27,6 +27,7 @@ ONLY: dict[str, tuple[str, ...]] = {
     "bound_conversions": ("sitofp", "uitofp", "fpcast"),
     "stage_dots": ("dot", "channel", "shared_store"), "pipeline": ("shared_store",),
     "carry_fragments": ("fma_dot",), "detach_results": ("fma_dot",),
+    "choose_turns": ("dot",), "alternate_programs": ("start_producer",),
     **dict.fromkeys(("halve_products", "store_tensors", "advance_dots", "order_products",
                      "spread_late", "overlap_sums", "take_turns", "defer_loads"), ("wgmma",)),
     "specialize_warps": ("start_producer",), "stagger_warpgroups": ("start_producer",),
@@ -159,6 +160,8 @@ BACKEND: list[Pass] = [
          "divides an index; before pipelines run divisions ahead.", 2),
     _row("backend.memory.count_quotients", "After raw_operands, which leaves one quotient for each "
          "iteration.", 2),
+    _row("backend.launch.choose_turns", "Before choose_warps, which leaves a number that is set; "
+         "after rasterize, which says whether blocks persist.", 2),
     _row("backend.launch.choose_warps", "Before assign_layouts, which spreads tiles over the "
          "warps.", 0),
     _row("backend.layout.split_scans", "After choose_warps: each warp gets a part."),
@@ -241,6 +244,8 @@ BACKEND: list[Pass] = [
     _row("backend.shared.insert_barriers", "All accesses of memory are in their order, and buffers "
          "have their places.", 0),
     # --- the whole loop, the whole kernel ---
+    _row("backend.pipeline.tensors.alternate_programs", "Barriers stand: those of a program are of "
+         "its threads alone.", 2),
     _row("backend.pipeline.chains.take_turns", "Barriers stand, which must not be in a turn.", 2),
     _row("backend.pipeline.chains.alternate_registers", "Last: earlier passes expect a loop body "
          "to be one iteration.", 2),

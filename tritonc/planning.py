@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Lower = Callable[[Mapping[str, int], str], Module]  # one kernel, for values of tunables
 Sizes = Callable[[Kernel, Sequence[str]], list[dict[str, Any]]]
 
-_BY_HAND = frozenset(("cluster_k", "coarsen"))  # whoever chooses one of them has one entry
+_BY_HAND = frozenset(("cluster_k", "coarsen", "turns"))  # whoever chooses one of them has one entry
 
 
 class Planning(Bindings):
@@ -146,7 +146,8 @@ class Planning(Bindings):
             return found
         general, *rest = own[1]
         return replace(found, general=general, variants=[
-            variant if "cluster_k" in variant.binding and "cluster" in target.features
+            variant if not {"cluster_k", "turns"}.isdisjoint(variant.binding)
+            and "cluster" in target.features
             else variant._replace(cost=slower(cost, 0 if variant.given else DOUBT))
             for variant, cost in zip(found.variants, rest, strict=True)])
 

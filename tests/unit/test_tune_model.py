@@ -180,6 +180,8 @@ def test_entries_for_rows(ctype: str, after: tuple[int, ...]) -> None:
     size = 4 if ctype == "float" else 2
     if size == 4:  # of rows that fill a tile 16
         whole[4:5] = ((4096, 4, 6), 3584), ((4096, 8, 4), 4096)
+    else:  # of no functions
+        whole[5:5] = [((1024, 4), 6144)]
     longer = [(after, (56 << 10) // size), *(
         ((8192, 16, blocks), held and (held << 10) // size)
         for blocks, held in ((2, 150), (1, 320), (2, None)))]

@@ -62,7 +62,8 @@ KINDS: dict[str, Kind] = {
     **dict.fromkeys(("ahead", "least", "greatest"), is_integer),
     **dict.fromkeys((
         "alike", "asked", "axis", "bytes", "every", "groups", "held", "index", "maps", "offset",
-        "panels", "passes", "pending", "size", "swizzle", "turned", "unroll", "vector_axis"),
+        "panels", "passes", "pending", "second", "size", "swizzle", "turned", "unroll",
+        "vector_axis"),
         is_count),
     **dict.fromkeys(("align", "vector"), is_power),
     **dict.fromkeys((

@@ -14,7 +14,7 @@ from tritonc.backend.emit.floats.negations import compared_negations
 from tritonc.backend.emit.instructions import Instructions
 from tritonc.backend.emit.linear_map import linear_map
 from tritonc.backend.emit.literals import SHARED_SPACE, llvm_type
-from tritonc.backend.emit.module import ModuleEmitter
+from tritonc.backend.emit.module import CONVERGENT, ModuleEmitter
 from tritonc.backend.emit.registers import layout_of, registers
 from tritonc.backend.pipeline.staged_loop import DOTS
 from tritonc.backend.pipeline.tensors.roles import (
@@ -26,9 +26,11 @@ from tritonc.backend.pipeline.tensors.roles import (
 )
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Block, Kernel, Op, Value
-from tritonc.ir.layouts.layout import LANE_BITS, WARP_SIZE, Layout
+from tritonc.ir.layouts.layout import LANE_BITS, WARP_SIZE, Layout, log2
 from tritonc.ir.types import BF16, Type, element
 from tritonc.records import NamedTuple
+
+ROLE = 8  # the barrier of those who compute the first program, where a block has several
 
 Names = list[str]
 Emitter = Callable[["FunctionEmitter", Op], object]
@@ -55,6 +57,7 @@ class FunctionEmitter(Instructions):
         self.kernel = kernel
         self.shared = shared  # the global that is the kernel's shared memory; "" without
         self.warps: int = kernel.attributes["num_warps"]
+        self.turns: int = kernel.attributes.get("turns", 1)
         names = {op.name for op in kernel.ops()}
         # registers are few: addresses of shared memory are made of one another
         self.derives_addresses = {"fma_dot", "async_copy"} <= names or "wgmma" in names
@@ -103,10 +106,28 @@ class FunctionEmitter(Instructions):
 
     @property
     def thread(self) -> str:
-        """The thread's number in its program: lane bits, then warp bits."""
+        """The thread's number in its program: lane bits, then warp bits; the producer's threads
+        are counted behind all others."""
         number = self.prelude_call("llvm.nvvm.read.ptx.sreg.tid.x")
-        packed = "programs" in self.kernel.attributes
-        return self.prelude(f"and i32 {number}, {WARP_SIZE - 1}") if packed else number
+        if "programs" in self.kernel.attributes:
+            return self.prelude(f"and i32 {number}, {WARP_SIZE - 1}")
+        if self.turns > 1 and self.role != PRODUCER:
+            return self.prelude(f"and i32 {number}, {(self.warps << LANE_BITS) - 1}")
+        return number
+
+    @property
+    def turn(self) -> str:
+        """Which of the programs that a block computes at once is this thread's."""
+        number = self.prelude_call("llvm.nvvm.read.ptx.sreg.tid.x")
+        name = "llvm.nvvm.shfl.sync.idx.i32"
+        self.module.declare(name, "i32 (i32, i32, i32, i32)")
+        own = self.prelude(f"lshr i32 {number}, {log2(self.warps) + LANE_BITS}")
+        return self.prelude(f"call i32 @{name}(i32 -1, i32 {own}, i32 0, i32 31) {CONVERGENT}")
+
+    @property
+    def consumer_warps(self) -> int:
+        """Those before the producer's."""
+        return self.warps * self.turns
 
     def linear(self, bases: tuple[int, ...]) -> str:
         """The XOR of `bases[i]` over the bits i of the thread's number that are 1; "0" for none."""
@@ -180,7 +201,7 @@ class FunctionEmitter(Instructions):
         if self.kernel.attributes.get("producer_warps"):
             self._role(CONSUMERS, "b", blocks, bool(suffix))
             self._role(PRODUCER, "c", blocks, bool(suffix))
-            own = self.prelude(f"icmp uge i32 {self.thread}, {self.warps << LANE_BITS}")
+            own = self.prelude(f"icmp uge i32 {self.thread}, {self.consumer_warps << LANE_BITS}")
             start = f"br i1 {own}, label %c0, label %b0"
         else:
             self._role("", "b", blocks, bool(suffix))
@@ -270,7 +291,8 @@ class FunctionEmitter(Instructions):
     def _meet(self, kind: str, result: str, *arguments: str) -> str:
         count = [f"i32 {self.warps << LANE_BITS}"] if self.role else []
         name = f"llvm.nvvm.barrier.cta.{kind}.aligned.{'count' if count else 'all'}"
-        return self.convergent(name, result, "i32 0", *count, *arguments)
+        number = self.prelude(f"add i32 {self.turn}, {ROLE}") if self.turns > 1 else 0
+        return self.convergent(name, result, f"i32 {number}", *count, *arguments)
 
     def meet_at(self, number: str | int, threads: int, kind: str = "sync") -> None:
         """Wait for so many threads at a barrier, or only "arrive" there."""

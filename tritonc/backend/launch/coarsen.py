@@ -73,6 +73,8 @@ def obstacle(large: Kernel, small: Kernel) -> str | None:
         return "the larger tile is not a multiple of the smaller one"
     if large.attributes["num_warps"] != small.attributes["num_warps"]:
         return "the two tiles need different numbers of warps"
+    if large.attributes.get("turns") or small.attributes.get("turns"):
+        return "warpgroups take programs in turn"
     if max(kernel.attributes.get("cluster", 1) for kernel in (large, small)) > 1:
         return "the kernel is launched in clusters"
     # A producer warp runs what it does in both bodies, or in none.

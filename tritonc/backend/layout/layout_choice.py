@@ -105,10 +105,10 @@ def in_each_warp(shape: tuple[int, ...], warps: int) -> Layout:
     return replace(one, warp=(0,) * log2(warps))
 
 
-def plain(shape: tuple[int, ...], warps: int) -> Layout:
+def plain(shape: tuple[int, ...], warps: int, neighbours: int = NEIGHBOURS) -> Layout:
     """A layout for a tile about which nothing is known."""
     per_thread = max(1, prod(shape) // (warps * WARP_SIZE))
-    return spread(shape, tuple(reversed(range(len(shape)))), min(4, per_thread), warps)
+    return spread(shape, tuple(reversed(range(len(shape)))), min(neighbours, per_thread), warps)
 
 
 def computed(shape: tuple[int, ...], axes: tuple[int, ...], warps: int) -> Layout:

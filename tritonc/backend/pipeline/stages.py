@@ -54,19 +54,20 @@ def stages_beside(stage_bytes: int, blocks: int, target: Target) -> int:
     return min(MOST_STAGES, room // stage_bytes)
 
 
-def copied_stages(kernel: Kernel, staged: StagedLoop, target: Target) -> int:
+def copied_stages(kernel: Kernel, staged: StagedLoop, target: Target, programs: int) -> int:
     """Of a ring that threads fill.  With wgmma, which has one stage more in flight, as many as keep
     memory busy: further copies only wait for their turn, and threads for them."""
-    most = most_stages(kernel, staged, target)
+    most = most_stages(kernel, staged, target, programs)
     if not staged.asynchronous:
         return most
     in_flight = ALONE_IN_FLIGHT if "cluster" in kernel.attributes else IN_FLIGHT
     return min(most, 2 - -in_flight // staged.stage_bytes)
 
 
-def most_stages(kernel: Kernel, staged: StagedLoop, target: Target) -> int:
-    """As many stages as fit; with mma.sync, two blocks to a multiprocessor if three fit each."""
-    whole = stages_that_fit(staged, target.shared_per_block - LEFT)
+def most_stages(kernel: Kernel, staged: StagedLoop, target: Target, programs: int) -> int:
+    """As many stages as fit, of so many programs that a block computes at once; with mma.sync, two
+    blocks to a multiprocessor if three fit each."""
+    whole = stages_that_fit(staged, target.shared_per_block // programs - LEFT)
     if staged.asynchronous:
         return min(ALONE_STAGES if "cluster" in kernel.attributes else MOST_ASYNCHRONOUS, whole)
     if any(op.name == "fma_dot" for op in staged.loop.ops()):

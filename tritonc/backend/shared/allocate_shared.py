@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import pairwise
 
-from tritonc.backend.shared.shared_memory import accesses, allocations, body_of
+from tritonc.backend.shared.shared_memory import accesses, allocation, allocations, body_of
 from tritonc.backend.target.target import Target
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
@@ -31,6 +31,9 @@ from tritonc.ir.core import Block, Kernel, Op
 from tritonc.ir.types import Buffer
 from tritonc.source import fail
 
+_COMMON = ("tensor_copy", "wait_empty", "expect_full", "wait_full", "arrive_empty", "claim_slot",
+           "init_barriers", "tensor_map", "publish_maps", "start_producer")
+APART = 1024  # what distances between the buffers of two programs are multiples of
 ROOM = 4096  # bytes that a block may use without keeping others from its multiprocessor
 
 
@@ -40,9 +43,14 @@ def allocate_shared(kernel: Kernel, context: Context) -> bool:
     Raises CompileError if the buffers need more than the target has.
     """
     target: Target = context.target
+    size = sizes(kernel)
     offsets, total = placement(kernel, target.shared_per_block, lambda used: _spare(used, target))
+    if total > target.shared_per_block and kernel.attributes.pop("turns", None):
+        return allocate_shared(kernel, context)
     for op, offset in offsets.items():
         op.attributes["offset"] = offset
+        if size[op] > _buffer(op).bytes:
+            op.attributes["second"] = _apart(op)
     changed = bool(offsets) or kernel.attributes.get("shared_bytes") != total
     kernel.attributes["shared_bytes"] = total
     if total > target.shared_per_block:
@@ -51,6 +59,29 @@ def allocate_shared(kernel: Kernel, context: Context) -> bool:
                    f"kernel '{kernel.name}' needs {total} bytes of shared memory; {target.name} "
                    f"has {target.shared_per_block} for a block: smaller tiles would fit")
     return changed
+
+
+def sizes(kernel: Kernel) -> dict[Op, int]:
+    """The bytes of each buffer.  Of a block that computes two programs at once, each has its own,
+    but for those that the producer fills."""
+    found = {op: _buffer(op).bytes for op in kernel.ops() if op.name == "alloc_shared"}
+    for op in _of_programs(kernel):
+        found[op] += _apart(op)
+    return found
+
+
+def _of_programs(kernel: Kernel) -> set[Op]:
+    """The buffers that each program has, of blocks that compute two at once."""
+    if kernel.attributes.get("turns", 1) == 1:
+        return set()
+    common = {allocation(v)[0] for op in kernel.ops() if op.name in _COMMON
+              for v in op.operands if isinstance(v.type, Buffer)}
+    return {op for op in kernel.ops() if op.name == "alloc_shared"} - common
+
+
+def _apart(op: Op) -> int:
+    """How far the second program's buffer is from the first one's."""
+    return -(-_buffer(op).bytes // APART) * APART
 
 
 def _spare(used: int, target: Target) -> int:
@@ -67,37 +98,36 @@ def placement(kernel: Kernel, limit: int, room: Callable[[int], int] = lambda us
     than `limit`, if that can be.  `room`: what may be taken, if so many bytes are used, so that a
     buffer does not lie where the one before it was."""
     lives = live_ranges(kernel)
-    beside = neighbours(kernel)
+    beside, size = neighbours(kernel), sizes(kernel)
     offsets: dict[Op, int] = {}
     total = 0
-    for op in sorted(lives, key=lambda op: (-_buffer(op).bytes, lives[op])):
-        buffer = _buffer(op)
+    for op in sorted(lives, key=lambda op: (-size[op], lives[op])):
+        own, alignment = size[op], _alignment(_buffer(op))
         first, last = lives[op]
-        placed = [(other, start, start + _buffer(other).bytes) for other, start in offsets.items()]
+        placed = [(other, start, start + size[other]) for other, start in offsets.items()]
         rivals = [(start, end) for other, start, end in placed
                   if lives[other][0] <= last and first <= lives[other][1]]
         close = [(start, end) for other, start, end in placed if (op, other) in beside]
-        offset = _lowest(buffer, [*rivals, *close])
-        if offset + buffer.bytes > max(total, min(limit, room(total))):
-            offset = _lowest(buffer, rivals)
+        offset = _lowest(own, alignment, [*rivals, *close])
+        if offset + own > max(total, min(limit, room(total))):
+            offset = _lowest(own, alignment, rivals)
         offsets[op] = offset
-        total = max(total, offset + buffer.bytes)
+        total = max(total, offset + own)
     return offsets, total
 
 
 def fits(kernel: Kernel, limit: int, more: int = 0) -> bool:
     """Whether the kernel's buffers, and `more` bytes beside them all, fit into `limit` bytes."""
-    buffers = [_buffer(op) for op in kernel.ops() if op.name == "alloc_shared"]
-    every = sum(-(-buffer.bytes // _alignment(buffer)) * _alignment(buffer) for buffer in buffers)
+    every = sum(-(-size // _alignment(_buffer(op))) * _alignment(_buffer(op))
+                for op, size in sizes(kernel).items())
     return every + more <= limit or placement(kernel, limit)[1] + more <= limit
 
 
-def _lowest(buffer: Buffer, taken: list[tuple[int, int]]) -> int:
-    """The lowest offset at which the buffer meets none of the intervals."""
-    alignment = _alignment(buffer)
+def _lowest(size: int, alignment: int, taken: list[tuple[int, int]]) -> int:
+    """The lowest offset at which so many bytes meet none of the intervals."""
     offset = 0
     for start, end in sorted(taken):
-        if offset + buffer.bytes <= start:
+        if offset + size <= start:
             break
         offset = max(offset, -(-end // alignment) * alignment)
     return offset
@@ -174,7 +204,9 @@ def live_ranges(kernel: Kernel) -> dict[Op, tuple[int, int]]:
                     products.append(product.operands[2].op)  # whose sum it took without a wait
     extents = {loop: (min(spans[b][0] for b in loop.blocks), max(spans[b][1] for b in loop.blocks))
                for loop in cfg.loops}
-    pinned = [op for op in position if op.attributes.get("pinned")]
+    # Nor does one program know how far a block's other one is.
+    own = _of_programs(kernel)
+    pinned = [op for op in position if op.attributes.get("pinned") or op in own]
     users: dict[Op, list[Block]] = {op: [] for op in pinned}
     for user in position if pinned else ():
         for root in allocations(user) & users.keys():
@@ -188,7 +220,7 @@ def live_ranges(kernel: Kernel) -> dict[Op, tuple[int, int]]:
         if root in ahead:
             fresh = None
             first, last = ahead[root]
-        if fresh is not None and not root.attributes.get("pinned"):
+        if fresh is not None and root not in users:
             home[root] = fresh
         for loop in reversed(cfg.loops):  # inner ones first: an outer one may be touched by then
             start, end = extents[loop]

@@ -77,8 +77,10 @@ _ROWS: list[OpInfo] = [
            "A buffer in shared memory, at byte `offset` once it is allocated; `pinned`: for the "
            "whole run; `continues`: its stages go on turning from one run of their loop to the "
            "next; `private`: each element is used by one thread only; `groups`: each of so many "
-           "warpgroups has rows of its own; `behind`: of what is read behind a product's loop.",
-           None, optional=("offset", "pinned", "continues", "private", "groups", "behind"),
+           "warpgroups has rows of its own; `behind`: of what is read behind a product's loop; "
+           "`second`: bytes from there to that of the second program of a block.",
+           None, optional=("offset", "pinned", "continues", "private", "groups", "behind",
+                           "second"),
            effects=frozenset({SHARED_WRITE})),
     OpInfo("buffer_stage", ("buffer", "stage"), own.stage,
            "One stage of a buffer.  In a loop, `ahead` tells how many iterations early its content "
@@ -112,9 +114,11 @@ _ROWS: list[OpInfo] = [
            effects=frozenset({SYNC})),
     OpInfo("group_barrier", (), rules.nothing, "Waits for all threads of the warpgroup.",
            effects=frozenset({SYNC})),
-    OpInfo("take_turn", (), rules.nothing,
+    OpInfo("is_turn", ("turn",), own.truth,
+           "Whether the program whose `turn` it is, 0 or 1, is this thread's."),
+    OpInfo("take_turn", ("*some",), rules.nothing,
            "Warpgroups pass `step` one after the other: \"open\" at entry, \"wait\" for the own "
-           "turn, \"give\" it on.", None, ("step",), effects=frozenset({OUTPUT})),
+           "turn, \"give\" it on, if `some` holds.", None, ("step",), effects=frozenset({OUTPUT})),
     OpInfo("async_copy", ("buffer", "p", "*some"), own.async_copy,
            "Starts a copy from global memory to a buffer (cp.async); zeros where the guard does "
            "not hold.  Nothing at all if `some` is there and false: nobody will read the buffer.  "

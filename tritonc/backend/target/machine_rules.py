@@ -101,6 +101,10 @@ def shared_atomic(types: Sequence[Type], attributes: Attributes, stated: Type | 
     return ()
 
 
+def truth(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
+    return (I1,)
+
+
 def tile_part(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
     whole, parts = types[0], 1 << len(attributes["bits"])
     if stated is None or element(whole) != element(stated) or prod(shape(whole)) != prod(

@@ -36,10 +36,10 @@ _SHARED = ("constant", "splat", "broadcast")  # by many elements
 _QUOTIENT, _OWN_DIVISOR, _APPROXIMATE = 9.0, 28.0, 2.0
 
 
-def behind(kernel: Kernel, cfg: Cfg) -> Iterator[tuple[tuple[int, ...], int]]:
-    """The shape of what the last product in a loop makes, and the instructions that one of its
-    elements takes behind all loops, on its way to memory.  Of products that take others' results
-    nothing: loops are most of these."""
+def behind(kernel: Kernel, cfg: Cfg) -> Iterator[tuple[tuple[int, ...], int, int]]:
+    """The shape of what the last product in a loop makes, the instructions that one of its elements
+    takes behind all loops, on its way to memory, and how many tiles of its shape are loaded there.
+    Of products that take others' results nothing: loops are most of these."""
     looped = [block for block in cfg.order if block in cfg.innermost]
     dots = [op for block in looped for op in block.ops if op.name == "dot"]
     if not dots or any(map(chained, looped)):
@@ -55,7 +55,8 @@ def behind(kernel: Kernel, cfg: Cfg) -> Iterator[tuple[tuple[int, ...], int]]:
              if v.op is not None and v.op.name == "fmul"}
     yield extents, round(sum(_APPROXIMATE if op in short else _instructions(op)
                              for op in found - fused if any(
-        shape(v.type) == extents for v in (*op.operands, *op.results))))
+        shape(v.type) == extents for v in (*op.operands, *op.results)))), sum(
+        op.name == "load" and shape(op.result.type) == extents for op in found)
 
 
 def _instructions(op: Op) -> float:

@@ -122,8 +122,8 @@ def _read(kernel: Kernel) -> Iterator[Feature]:
                 if len(extents) > 1 and min(extents) > 1:
                     yield Feature("index" if op.result not in loaded else "work", extents,
                                   element(op.result.type).bytes)
-    for extents, instructions in behind(kernel, cfg):
-        yield Feature("behind", extents, instructions)
+    for extents, instructions, loads in behind(kernel, cfg):
+        yield Feature("behind", extents, instructions, added=loads)
 
 
 def _form_of(kernel: Kernel, cfg: Cfg) -> str:

@@ -24,6 +24,7 @@ from tritonc.tune.model.feature import Profile
 from tritonc.tune.model.features import features
 from tritonc.tune.model.loops import Around, forms, loops_around
 from tritonc.tune.model.times import doubtful
+from tritonc.tune.model.turns import in_turns
 from tritonc.variants import choice
 from tritonc.variants.choice import Cost
 from tritonc.variants.variant import tile_of
@@ -120,9 +121,12 @@ def portfolio(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
             tile, depths = form.cuts(row.binding)
             found = cost_of(row.profile, depths, target, blocks)
             if found is not None and _is_measured(row, tile, blocks):
-                known.append(({**row.binding, **more}, found, tile))
-                profiles.append(row.profile)
-                doubts.append(doubtful(row.profile, found))
+                turned = in_turns(row.profile, found, target) if blocks == 1 else None
+                both = [(more, found), *([({"turns": 2}, turned)] if turned is not None else [])]
+                for extra, cost in both:
+                    known.append(({**row.binding, **extra}, cost, tile))
+                    profiles.append(row.profile)
+                    doubts.append(doubtful(row.profile, cost))
     first = next((i for i, (binding, *_) in enumerate(known) if binding == base), None)
     if first is None:
         return None
@@ -192,7 +196,8 @@ def best_at(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
             clusters: Sequence[int] | None = (1,)) -> Binding | None:
     """The combination that takes the least time at one range, `arguments` being the scalars that
     are known of a launch; None where the model knows no cost.  It has `cluster_k`, if that is not
-    1: one of `clusters`, or of all that are legal for None."""
+    1: one of `clusters`, or of all that are legal for None; or `turns`, if blocks compute two
+    programs at once."""
     rows = [row for row in ranked(space, lower, target) if row.runs]
     if rows and clusters is None:
         (kernel,) = lower(rows[0].binding).kernels
@@ -205,14 +210,17 @@ def best_at(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
         more = {"cluster_k": blocks} if blocks > 1 else {}
         found += [(time, row.cost, {**row.binding, **more})
                   for time, row in zip(times, rows, strict=False)]
+    turned = times_at(space, lower, target, rows[:_MOST_PRICED], extents, arguments, turned=True)
+    found += [(time, row.cost, {**row.binding, "turns": 2})
+              for time, row in zip(turned or (), rows, strict=False) if time < choice.LARGEST]
     return min(found, key=lambda each: each[:2])[2] if found else None
 
 
 def times_at(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
              rows: Sequence[Ranked], extents: Sequence[int], arguments: Mapping[str, int],
-             blocks: int = 1) -> list[int] | None:
-    """The times of combinations at one range, to compare with each other, in clusters of `blocks`;
-    None where the model knows no cost."""
+             blocks: int = 1, turned: bool = False) -> list[int] | None:
+    """The times of combinations at one range, to compare with each other, in clusters of `blocks`,
+    or where warpgroups take programs in turn; None where the model knows no cost."""
     if not rows or (form := form_of(space, lower)) is None:
         return None
     (kernel,) = lower(rows[0].binding).kernels
@@ -220,10 +228,14 @@ def times_at(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
     if any(known[i] < 1 for loop in form.loops for i in loop.arguments):
         return None
     lengths = [choice.length(loop._asdict(), known) for loop in form.loops]
+    if turned and not choice.all_hold(aligned(kernel, target), extents, known):
+        return None
 
     def taken(row: Ranked) -> int:
         tile, depths = form.cuts(row.binding)
         found = cost_of(row.profile, depths, target, blocks)
+        if turned and found is not None:
+            found = in_turns(row.profile, found, target)
         return int(choice.time(found, tile, extents, lengths)) if (
             found is not None and _is_measured(row, tile, blocks)) else choice.LARGEST
 

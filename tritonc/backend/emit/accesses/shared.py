@@ -40,6 +40,10 @@ def buffer_layout(t: object) -> SharedLayout:
 
 
 def alloc_shared(f: FunctionEmitter, op: Op) -> None:
+    if apart := op.attributes.get("second"):
+        own = f.prelude(f"mul nuw i32 {f.turn}, {apart}")
+        f.buffers[op.result] = BufferAddress(op.attributes["offset"], own, apart)
+        return
     f.buffers[op.result] = BufferAddress(op.attributes["offset"])
 
 

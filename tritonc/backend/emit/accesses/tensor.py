@@ -39,7 +39,7 @@ def init_barriers(f: FunctionEmitter, op: Op) -> None:
         f.call("llvm.nvvm.fence.proxy.async.shared_cta", "void")
 
     # With a producer, a thread does it that does not claim the slot.
-    f.under(first_thread(f, f.warps + 1 if f.role else 0), "ring", initialize)
+    f.under(first_thread(f, f.consumer_warps + 1 if f.role else 0), "ring", initialize)
 
 
 def _guarded(f: FunctionEmitter, op: Op, thread: str | None = None) -> str:

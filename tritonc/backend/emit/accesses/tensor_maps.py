@@ -16,7 +16,7 @@ that no block waits for a slot while it holds one that others wait for.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tritonc.backend.emit.function import Emitter, FunctionEmitter
 from tritonc.backend.emit.literals import GLOBAL_SPACE, SHARED_SPACE
@@ -55,13 +55,13 @@ def _in_warp(f: FunctionEmitter, warp: int) -> str:
 def _maker(f: FunctionEmitter, index: int) -> int:
     """The warp that makes and publishes a map; the first one is the last to be asked."""
     if f.role == PRODUCER:
-        return f.warps + 1 + index % (PRODUCER_WARPS - 1)
+        return f.consumer_warps + 1 + index % (PRODUCER_WARPS - 1)
     return (index + 1) % f.warps
 
 
 def _claimer(f: FunctionEmitter) -> int:
     """The warp whose first thread claims the slot, and makes the copies."""
-    return f.warps if f.role == PRODUCER else 0
+    return f.consumer_warps if f.role == PRODUCER else 0
 
 
 def _setup_barrier(f: FunctionEmitter) -> None:
@@ -152,6 +152,9 @@ def release_slot(f: FunctionEmitter, op: Op) -> None:
         claim = f.op(f"getelementptr i32, {GLOBAL} {claims}, i64 {number}")
         f.line(f'store atomic i32 0, {GLOBAL} {claim} syncscope("device") monotonic, align 4')
 
+    if f.turns > 1:
+        _release_last(f, slot, give_back)
+        return
     if f.role == CONSUMERS and (start := _early(f, slot)) is not None:
         def meet() -> None:
             f.meet_at(*_HANDING_BACK)
@@ -161,6 +164,23 @@ def release_slot(f: FunctionEmitter, op: Op) -> None:
         f.under(_in_warp(f, 0), "claimed", meet)
         return
     f.under(first_thread(f), "release", give_back)
+
+
+def _release_last(f: FunctionEmitter, slot: Value, give_back: Callable[[], None]) -> None:
+    """The threads of the first program wait for the others, who have done with the maps."""
+    start = _early(f, slot)
+    threads = (f.consumer_warps + (start is not None)) * WARP_SIZE
+
+    def meet() -> None:
+        f.meet_at(_CLAIMED, threads)
+        if start is not None:
+            f.values[slot] = [_own_slot(f, start.operands[1])]
+        f.under(first_thread(f), "release", give_back)
+
+    first = f.prelude(f"icmp eq i32 {f.turn}, 0")
+    f.under(first, "last", meet)
+    f.under(f.prelude(f"xor i1 {first}, true"), "leave",
+            lambda: f.meet_at(_CLAIMED, threads, "arrive"))
 
 
 def _early(f: FunctionEmitter, slot: Value) -> Op | None:
@@ -251,7 +271,8 @@ def start_producer(f: FunctionEmitter, op: Op) -> None:
         _setup_barrier(f)
         if early:
             f.under(_in_warp(f, _claimer(f)), "claimed",
-                    lambda: f.meet_at(*_HANDING_BACK, "arrive"))
+                    lambda: f.meet_at(_CLAIMED, (f.consumer_warps + 1) * WARP_SIZE if f.turns > 1
+                                      else _HANDING_BACK[1], "arrive"))
         else:
             f.meet_at(*_meeting(f), "sync" if op.attributes.get("waits") else "arrive")
         go, end = f.new_label("producer"), f.new_label("idle")
@@ -281,7 +302,7 @@ def start_producer(f: FunctionEmitter, op: Op) -> None:
 
 def _meeting(f: FunctionEmitter) -> tuple[int, int]:
     """The barrier of the consumers and the producer's warps."""
-    return _MEETING, (f.warps + PRODUCER_WARPS) * WARP_SIZE
+    return _MEETING, (f.consumer_warps + PRODUCER_WARPS) * WARP_SIZE
 
 
 def _publish(f: FunctionEmitter, scratch: Value, cell: Value, index: int) -> None:

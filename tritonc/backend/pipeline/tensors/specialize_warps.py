@@ -37,6 +37,7 @@ from __future__ import annotations
 
 from tritonc.backend.launch.persist import counts_programs
 from tritonc.backend.pipeline.staged_loop import buffer_of
+from tritonc.backend.pipeline.tensors.alternate_programs import can_alternate
 from tritonc.backend.pipeline.tensors.roles import (
     COPIES,
     PRODUCER_WARPS,
@@ -57,6 +58,7 @@ from tritonc.ir.types import Tile
 
 def specialize_warps(kernel: Kernel, context: Context) -> bool:
     """Mark the kernel, if its copies can be made by a warp of its own."""
+    turns = kernel.attributes.pop("turns", 1)
     starts = [op for op in kernel.ops() if op.name == START]
     if not starts:
         return False
@@ -66,9 +68,13 @@ def specialize_warps(kernel: Kernel, context: Context) -> bool:
         context.remark("specialize_warps", "no producer warp: the addresses of the copies depend "
                        "on results of the other warps", kernel.span, missed=True)
         return False
-    found = registers(kernel.attributes["num_warps"], context.target)
+    if turns > 1 and not can_alternate(kernel):
+        turns = 1
+    found = registers(kernel.attributes["num_warps"] * turns, context.target)
     if found is None:
         return False
+    if turns > 1:
+        kernel.attributes["turns"] = turns
     for start in starts:
         start.attributes["waits"] = _waits(kernel, start)
         start.attributes["early"] = not start.attributes["waits"] and _maps_for_copies(

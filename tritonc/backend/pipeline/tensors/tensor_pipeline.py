@@ -116,10 +116,12 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
         return [], hindered
     groups = products(kernel, staged) if not hindered else [list(range(len(channels)))]
     alone = not others_beside(kernel, staged, target)
+    turns = kernel.attributes.get("turns", 1)
+    warps = kernel.attributes["num_warps"] * turns
     separate = (not hindered and handed_over(kernel, staged)
-                and (kernel.attributes["num_warps"] > WARPGROUP or (
+                and (warps > WARPGROUP or (
                     len(groups) == 1 and (alone or context.meta.get("copier") == 1)))
-                and registers(kernel.attributes["num_warps"], target) is not None
+                and registers(warps, target) is not None
                 and bool(context.meta.get("copier", _pays(staged))))
     ring, single = None, list[int]()
     if separate and context.meta.get("continued", 1):
@@ -157,7 +159,7 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
     outer = rewrite.outer
     rewrite.place, rewrite.moving = place, moving
     rewrite.products, rewrite.separate = groups, separate
-    rewrite.warm = separate and (outer is None or (
+    rewrite.warm = separate and turns == 1 and (outer is None or (
         counts_programs(outer) and outer.latch is not None
         and cfg.dominates(staged.preheader, outer.latch))) and copyable(
             staged, [staged.stores[i] for i in groups[0]], infos)
@@ -206,7 +208,8 @@ def _stages(kernel: Kernel, staged: StagedLoop, context: Context, groups: list[l
         separate and staged.stage_bytes >= LARGE_STAGE) else 2
     if asked := context.meta.get("num_stages"):
         return asked, least
-    stages = (copied_stages if mixed else most_stages)(kernel, staged, context.target)
+    stages = (copied_stages if mixed else most_stages)(
+        kernel, staged, context.target, 1 if separate else kernel.attributes.get("turns", 1))
     if len(groups) > 1:
         stages = min(stages, RELEASED_STAGES)
     elif not alone and not separate:
@@ -259,7 +262,7 @@ def _region(kernel: Kernel, staged: StagedLoop, others: Sequence[StagedLoop],
     blocks = region(kernel, loops, place, every)
     buffers = {allocation(store.operands[0])[0] for store in (
         *(one.store for one in fixed), *(store for later in loops[1:] for store in later.stores))}
-    beside = needed_beside(kernel, blocks, staged, buffers)
+    beside = needed_beside(kernel, blocks, staged, buffers) * kernel.attributes.get("turns", 1)
     wanted = (PRODUCER_STAGES if len(rings) == 1 and staged.stage_bytes < LARGE_STAGE
               else RELEASED_STAGES)
     if not blocks or stages_that_fit(staged, room - beside) < wanted:

@@ -1,0 +1,161 @@
+"""Warpgroups of a persistent block that take programs in turn (ping-pong), on simulated threads."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import pytest
+import random_products
+
+from tritonc import driver
+from tritonc.backend.pipeline.staged_loop import buffer_of
+from tritonc.backend.shared.shared_memory import allocations, body_of
+from tritonc.ir.cfg import Cfg
+from tritonc.ir.core import Block, Kernel, Op
+from tritonc.options import Options
+from tritonc.source import SourceFile
+from tritonc.variants.choice import Cost
+
+TEXT = """\
+//! size: M = 300, N = 264, K = 200
+//! range: M, N
+//! arg: a = randn(M, K)
+//! arg: b = randn(K, N)
+//! arg: s = randn(N)
+//! arg: d = randn(M, N)
+//! arg: c = zeros(M, N)
+//! arg: M = M
+//! arg: N = N
+//! arg: K = K
+//! expect: c = RESULT
+//! tolerance: 2e-2
+#define TM 128
+#define TN 128
+#define TK 64
+kernel void product(const half* a, const half* b, const float* s, const half* d, half* c, int M,
+                    int N, int K) {
+  int rm[TM] = get_global_range(0);
+  int rn[TN] = get_global_range(1);
+  float acc[TM, TN] = 0;
+  for (int k = 0; k < K; k += TK) {
+    int rk[TK] = k + 0 ... TK;
+    half ta[TM, TK] = (rm < M)[:, newaxis] && rk < K ? *(a + rm[:, newaxis] * K + rk) : 0;
+    half tb[TK, TN] = (rk < K)[:, newaxis] && rn < N ? *(b + rk[:, newaxis] * N + rn) : 0;
+    acc = dot(ta, tb, acc);
+  }
+  acc += rn < N ? s[rn] : 0;
+  bool there[TM, TN] = (rm < M)[:, newaxis] && rn < N;
+  @there *(c + rm[:, newaxis] * N + rn) = EPILOGUE;
+}
+"""
+PLAIN = TEXT.replace("RESULT", "a @ b + s").replace("EPILOGUE", "acc")
+BESIDE = TEXT.replace("RESULT", "a @ b + s + d").replace(
+    "EPILOGUE", "acc + (there ? *(d + rm[:, newaxis] * N + rn) : 0)")
+
+
+# Rows of c are L apart: where they are not aligned, a body has a producer, and one program.
+APART = PLAIN
+for _old, _new in (("//! arg: K = K", "//! arg: K = K\n//! arg: L = L"),
+                   ("int K)", "int K, int L)"), ("zeros(M, N)", "zeros(M, L)"),
+                   ("c + rm[:, newaxis] * N", "c + rm[:, newaxis] * L"),
+                   ("a @ b + s", "np.concatenate([a @ b + s, zeros(M, L - N)], axis=1)"),
+                   ("K = 200\n", "K = 200, L = 265\n")):
+    assert _old in APART
+    APART = APART.replace(_old, _new)
+
+
+def lowered(text: str, **tune: int) -> Kernel:
+    result = driver.compile(SourceFile("t.tc", text), Options(arch="sm_90a", tune=tune,
+                                                              verify_each=True), ("manifest",))
+    assert result.module is not None
+    return result.module.kernels[0]
+
+
+@pytest.mark.parametrize("sizes", [
+    (300, 264, 200), (128, 128, 64), (40, 520, 8),  # the last two programs of a block are two, one
+    (300, 264, 0),
+    (130, 257, 63), (257, 129, 72),  # a body without a producer: a program for each warpgroup
+])  # fmt: skip
+def test_results(sizes: tuple[int, ...]) -> None:
+    m, n, k = sizes
+    text = PLAIN.replace("M = 300, N = 264, K = 200", f"M = {m}, N = {n}, K = {k}")
+    product = random_products.Product(text, (("turns", 2),), "sm_90a")
+    assert random_products.check(product, True) == "wgmma roles tensor copies, threads"
+
+
+@pytest.mark.parametrize("apart", [265, 272])
+def test_results_that_are_not_aligned(apart: int) -> None:
+    text = APART.replace("L = 265", f"L = {apart}")
+    product = random_products.Product(text, (("turns", 2),), "sm_90a")
+    assert random_products.check(product, True) == "wgmma roles tensor copies, threads"
+    kernel = lowered(text, turns=2)
+    assert kernel.attributes["turns"] == 2
+    names = [op.name for op in kernel.ops()]
+    assert names.count("start_producer") == 2 and names.count("is_turn") == 3
+
+
+def test_a_warpgroup_holds_a_tile() -> None:
+    kernel = lowered(PLAIN, turns=2)
+    assert kernel.attributes["turns"] == 2 and kernel.attributes["num_warps"] == 4
+    assert kernel.threads == 384 and kernel.attributes["registers"] == (24, 240)
+    names = [op.name for op in kernel.ops()]
+    assert names.count("is_turn") == 2  # of the loop over programs, and of the other body
+    own = [op for op in kernel.ops() if op.attributes.get("second")]
+    assert own and all(op.attributes["second"] >= op.result.type.bytes  # type: ignore[union-attr]
+                       for op in own if op.name == "alloc_shared")
+    rings = [op for op in kernel.ops() if op.attributes.get("continues")]
+    assert rings and not any(op.attributes.get("second") for op in rings)
+
+
+@pytest.mark.parametrize("text", [PLAIN, APART, PLAIN.replace("half* c", "float* c")])
+def test_programs_share_no_memory(text: str) -> None:
+    """Each is where it is: buffers of one body lie apart, whenever they are used."""
+    kernel = lowered(text, turns=2)
+    cfg = Cfg(kernel)
+    users: dict[Op, set[Block]] = {}
+    for op in kernel.ops():
+        for root in allocations(op):
+            users.setdefault(root, set()).add(cfg.block_of[op])
+    own = [op for op in users if op.attributes.get("second")]
+    assert own
+    for a, b in combinations(own, 2):
+        if body_of(cfg, sorted(users[a], key=cfg.order.index)) & users[b]:
+            (start, end), (first, last) = ((op.attributes["offset"], op.attributes["offset"]
+                                            + op.attributes["second"] + buffer_of(op.result).bytes)
+                                           for op in (a, b))
+            assert end <= first or last <= start
+
+
+@pytest.mark.parametrize("text, tune", [
+    (PLAIN, {}), (PLAIN, {"turns": 1}),
+    (BESIDE, {"turns": 2}),  # threads would hold twice as much of what they load
+    (PLAIN.replace("TN 128", "TN 256"), {"turns": 2}),
+    (PLAIN, {"turns": 2, "persistent": 0}), (PLAIN, {"turns": 2, "copier": 0}),
+    (PLAIN, {"turns": 2, "num_warps": 8}), (PLAIN, {"turns": 2, "tensor_copy": 0}),
+])  # fmt: skip
+def test_where_they_work_together(text: str, tune: dict[str, int]) -> None:
+    kernel = lowered(text, **tune)
+    assert "turns" not in kernel.attributes
+    assert all(op.name != "is_turn" for op in kernel.ops())
+
+
+def test_the_price() -> None:
+    """What follows the products runs beside others'; elements one by one take twice as long."""
+    from tritonc.backend.target.target import TARGETS
+    from tritonc.tune.model.cluster_times import priced
+    from tritonc.tune.model.features import features
+    from tritonc.tune.model.turns import in_turns
+
+    def costs(text: str) -> tuple[Cost, Cost | None]:
+        result = driver.compile(SourceFile("t.tc", text), Options(arch="sm_90a", opt_level=0),
+                                ("tir",))
+        assert result.module is not None
+        profile = features(result.module.kernels[0])
+        cost = priced(profile, (64,), TARGETS["sm_90a"], 1)
+        assert cost is not None
+        return cost, in_turns(profile, cost, TARGETS["sm_90a"])
+
+    (together, turned), (_, more) = costs(PLAIN), costs(PLAIN.replace("= acc;", "= tanh(acc);"))
+    assert turned is not None and more is not None
+    assert more.start < turned.start < together.start and turned.slow == 2 * together.slow
+    assert costs(BESIDE)[1] is None

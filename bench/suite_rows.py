@@ -173,6 +173,11 @@ KINDS = {
     "add_rms_norm": row(_add_rms, _add_rms_peers, _warps, macros=whole),
     "layer_norm": row(_layer, _layer_peers, told_row),
     "layer_norm_backward": row(
+        _layer_backward, _layer_backward_peers,
+        lambda s: [{"TN": n, "TR": r, "TC": c} for n, r, c in
+                   ((4096, 32, 64), (4096, 16, 128), (2048, 64, 32), (4096, 64, 64))],
+        tolerance=1.5e-2),
+    "layer_norm_backward_fused": row(
         _layer_backward, _layer_backward_peers, _warps,
         macros=lambda s: {"TN": power(s["N"]), "R": 32}, zeroed=("dw", "db"), tolerance=1.5e-2),
     "rms_norm_backward": row(

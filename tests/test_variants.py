@@ -231,19 +231,20 @@ kernel void norm(const half* x, half* y, int N) {
 
 
 def test_entries_for_lengths_of_rows() -> None:
-    """Where a row is loaded again: few threads for what fits a tile, one block that keeps what fits
-    shared memory for 150 to 320 KB; what was chosen by hand stays.
+    """Where a row is loaded again: few threads for what fits a tile, many elements in few threads
+    for half as much again, one block that keeps what fits shared memory for 150 to 320 KB; what was
+    chosen by hand stays.
     """
     norm = package.compile(ROWS, arch="sm_90a")
     assert [norm.variant(9, None, None, n) for n in (
-        1, 512, 513, 1024, 1025, 2048, 2049, 4096, 4097, 28672, 28673,
+        1, 512, 513, 1024, 1025, 2048, 2049, 4096, 4097, 6144, 6145, 7168, 7169, 28672, 28673,
         76800, 76801, 163840, 163841)] == [
-        1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7, 8]
+        1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 0, 0, 6, 6, 7, 7, 8, 8, 9]
     assert [kernel.threads for kernel in (norm, *norm.variants)] == [
-        256, 32, 64, 64, 128, 256, 512, 512, 512]
+        256, 32, 64, 64, 128, 128, 256, 512, 512, 512]
     assert [kernel.tunables["T"] for kernel in (norm, *norm.variants)] == [
-        2048, 512, 1024, 2048, 4096, 4096, 4096, 4096, 4096]
-    assert [kernel.tunables.get("min_blocks") for kernel in norm.variants[5:]] == [None, 1, None]
+        2048, 512, 1024, 2048, 4096, 1024, 4096, 4096, 4096, 4096]
+    assert [kernel.tunables.get("min_blocks") for kernel in norm.variants[6:]] == [None, 1, None]
     for tunables in ({"T": 2048}, {"num_warps": 8}):
         assert not package.compile(ROWS, arch="sm_90a", tunables=tunables).variants
     short = norm.variants[0]  # rows of one warp: by fours where a launch has enough of them

@@ -109,8 +109,9 @@ def memory_axis(kernel: Kernel, value: Value) -> int:
     that is not known."""
     extents = shape(value.type)
     infos = axis_info.analyze(kernel) if min(extents, default=1) > 1 and len(extents) > 1 else {}
-    found = (infos.get(op.operands[0]) for op in slice_of([value], ends=("load",))
-             if op.name == "load" and shape(op.result.type) == extents) if infos else ()
+    made = slice_of([value], ends=("load",)) if infos else ()
+    found = (infos.get(op.operands[0]) for op in kernel.ops() if op in made
+             and op.name == "load" and shape(op.result.type) == extents)
     runs = [info.contiguity for info in found if info is not None and max(info.contiguity) > 1]
     return runs[0].index(max(runs[0])) if runs else len(extents) - 1
 

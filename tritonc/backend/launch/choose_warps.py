@@ -65,8 +65,8 @@ COPIED = 256
 BYTES = 32  # of memory per thread, of the largest tile otherwise,
 ROW_BYTES = 64  # or if it is reduced,
 # or reduced by a function, and that is all: threads had better call it alone, and have more, if of
-# 32 bits.  Log-sum-exp by a merge of 4096 floats on an H200: 66.7 us by 32 elements, 64.2 by 64;
-# two others 1.00.  Less where axes are split and joined.
+# pairs of 32 bits.  Log-sum-exp by a merge of 4096 floats on an H200: 66.7 us by 32 elements, 64.2
+# by 64; moments, of three numbers, 62.6 and 63.9.  Less where axes are split and joined.
 FUNCTION_BYTES, HALVES_BYTES = 256, 128
 # Of a thread, where rows are loaded several times, many rows added up, or loops load and store, of
 # which each iteration waits for memory.  SwiGLU of halves on an H200: programs that go from row to
@@ -181,20 +181,22 @@ def _wanted_threads(kernel: Kernel) -> int:
         return largest // (HALVES_BYTES // max(scalar(t).bytes for t in halves))
     if reducing_passes(kernel, cfg) or any(op.name == "scan_with" for op in kernel.ops()):
         reduced = False  # scans exchange what groups combine to, and hold it
-    by_function = not cfg.loops and any(
-        op.name == "reduce_with" and 2 * prod(shape(op.operands[0].type)) > largest
-        for op in kernel.ops())
+    by_function = [] if cfg.loops else [
+        len(op.operands) for op in kernel.ops()
+        if op.name == "reduce_with" and 2 * prod(shape(op.operands[0].type)) > largest]
     # Of what taps read again in other rows, a thread has twice as many: depthwise_time by 16 x 128
     # halves 0.246 ms, 0.220 so (H200).
     taps = not windows and adds_taps(kernel, cfg)
     if taps and _whole_taps(kernel, cfg):
         return largest // PASS_ELEMENTS
     again = taps or overlapping_loads(kernel)
-    bytes_ = FUNCTION_BYTES if by_function else ROW_BYTES if reduced or again else BYTES
+    pairs = max(by_function, default=0) == 2
+    bytes_ = (FUNCTION_BYTES if pairs else HALVES_BYTES) if by_function else (
+        ROW_BYTES if reduced or again else BYTES)
     each = MOST_ELEMENTS if reduces_held(cfg, largest) else bytes_ // size
     if not (held or again or _combines(kernel)) and any(map(_streams, cfg.innermost)):
         each = min(each, PASS_ELEMENTS)
-    more = 2 if by_function and size == 4 else 1
+    more = 2 if pairs and size == 4 else 1
     each = min(each, more * min(MOST_ELEMENTS, max(1, HELD_WORDS // max(1, held)), room))
     # As warps are powers of two, of ten a thread would get sixteen.
     wanted = largest // (each if each < STEPS_ELEMENTS else 1 << each.bit_length() - 1)

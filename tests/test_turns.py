@@ -139,6 +139,19 @@ def test_where_they_work_together(text: str, tune: dict[str, int]) -> None:
     assert all(op.name != "is_turn" for op in kernel.ops())
 
 
+# Programs whose rows begin where memory says take another body if that is not aligned.
+CHOOSING = PLAIN.replace("const float* s,", "const float* s, const int* from,").replace(
+    "  float acc", "  a += from[get_program_id(1)];\n  float acc")
+SOME = PLAIN.replace("  for (int k = 0", "  if (s[get_program_id(1)] > 0)\n  for (int k = 0")
+
+
+@pytest.mark.parametrize("text", [CHOOSING, SOME])
+def test_every_program_has_its_turn(text: str) -> None:
+    """A program that goes past the loop would not give its turn on."""
+    kernel = lowered(text, turns=2)
+    assert "turns" not in kernel.attributes and all(op.name != "take_turn" for op in kernel.ops())
+
+
 def test_the_price() -> None:
     """What follows the products runs beside others'; elements one by one take twice as long."""
     from tritonc.backend.target.target import TARGETS

@@ -43,6 +43,8 @@ def allocate_shared(kernel: Kernel, context: Context) -> bool:
     Raises CompileError if the buffers need more than the target has.
     """
     target: Target = context.target
+    if not any(op.name == "start_producer" for op in kernel.ops()):
+        kernel.attributes.pop("turns", None)  # nobody brings operands of two programs
     size = sizes(kernel)
     offsets, total = placement(kernel, target.shared_per_block, lambda used: _spare(used, target))
     if total > target.shared_per_block and kernel.attributes.pop("turns", None):

@@ -135,7 +135,8 @@ def can_alternate(kernel: Kernel) -> bool:
     """Whether a block may compute two programs at once.
 
     Of bodies for which a producer works, one has a loop over programs, and in each of these one
-    loop that waits for it; others compute a program.
+    loop that waits for it, past which no program goes: its turn would not be given on.  Others
+    compute a program.
     """
     cfg = Cfg(kernel)
     loops = [loop for loop in cfg.loops if counts_programs(loop)]
@@ -146,9 +147,9 @@ def can_alternate(kernel: Kernel) -> bool:
     if any(WRITE in op.effects for op in both) or not apart or not all(
             op.pure for body in others for op in _numbered_before(cfg, body)):
         return False
-    return bool(loops) and all(
-        loop.latch is not None and loop.preheader is not None
-        and len(fed_loops(kernel, loop, cfg)) == 1 for loop in loops)
+    return bool(loops) and all(loop.latch is not None and loop.preheader is not None and [
+        fed.one_exit and fed.preheader is not None and cfg.dominates(fed.preheader, loop.latch)
+        for fed in fed_loops(kernel, loop, cfg)] == [True] for loop in loops)
 
 
 def _first_alone(kernel: Kernel, cfg: Cfg) -> None:

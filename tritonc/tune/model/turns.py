@@ -12,7 +12,7 @@ from tritonc.variants.choice import Cost
 # Cycles of a program, and of each instruction for a result, that run beside other products.  us,
 # together and in turn: 3072 x 3072 x 1024 33.7, 32.9; with bias 35.1, 32.1, with GELU 46.9, 40.1.
 _HIDDEN, _BEHIND = 200, 180
-_SINGLE = 2  # where rows are not aligned: 4095 x 4097 x 1027 193 us, 349
+_SINGLE = 2  # rows that are not aligned: 4095 x 4097 x 1027 1.1 to 0.8 of the speed, small ones 0.5
 _DEEP = 128  # bytes along K of an operand's tile; by twice as many 5120 x 2048 x 1024 36.7 us, 37.9
 _EDGE = 4  # floats of 5000 x 2000 x 1000, whose tiles at edges have masks: 54.0 and 58.5
 

@@ -27,7 +27,7 @@ from tritonc.ir.core import Block, Kernel
 from tritonc.ir.types import shape
 
 SHAPE = 128, 128  # of a result of which a warpgroup's threads hold 128 sums each
-WARPS = 4  # of a warpgroup
+WARPS, THREADS = 4, 128  # of a warpgroup
 
 
 def choose_turns(kernel: Kernel, context: Context) -> bool:

@@ -40,6 +40,7 @@ from tritonc.tune.model.launches import (
 from tritonc.tune.model.loops import Around
 from tritonc.tune.model.portfolio import DOUBT_SCALED, MOST_SENT, Form, Member, form_of, slower
 from tritonc.tune.model.times import doubtful, formula
+from tritonc.tune.model.turns import in_turns, together
 from tritonc.variants import choice
 from tritonc.variants.choice import Cost
 
@@ -68,6 +69,7 @@ _MOST_WORK = 4  # operations of an element of an operand; 2 are its mask
 _WORTH = 0.1  # of the logarithm to 2 of the time that a second body saves, over the launches below
 # The same of an entry of clusters and, on tensor cores, of one more of larger tiles,
 _WORTH_FEW = (0.1, 0.01)
+_WORTH_TURNS = 0.01  # of one whose warpgroups take programs in turn
 _LEAST_WORK, _LARGEST = 1 << 27, 1 << 40  # multiply-adds of those launches
 # Of other entries, at most so many: each lessens the fourth power of the logarithm of what launches
 # take too long by, which is mostly that of the worst.
@@ -130,8 +132,11 @@ def bodies(space: Mapping[str, Sequence[int]], lower: Lower, target: Target, lar
         meet = prod(whole.tile) // prod(tile) * whole.cost.blocks * target.multiprocessors
         small = small._replace(most=min(MOST, max(small.most, meet)))
     few += _others(rows, whole, form, small, few)
-    return small, Few(tuple(Member(row.binding, row.cost) for row in few),
-                      _general(rows, whole, small).cost,
+    general = _general(rows, whole, small)
+    if turned := _turned(rows, form, target, [whole, general, *few]):
+        whole, general, *few = map(_whole, [whole, general, *few])
+        few += turned
+    return small, Few(tuple(Member(row.binding, row.cost) for row in few), general.cost,
                       (whole.tile, whole.cost) if small else None, form.loops,
                       aligned(lower(large).kernels[0], target)) if few else None
 
@@ -311,6 +316,22 @@ def _others(rows: Sequence[Candidate], whole: Candidate, form: Form, small: Smal
         least = [*map(min, least, found.times)]
     doubt = _DOUBT_CORES if whole.kind == "cores" else 0
     return [row._replace(cost=slower(row.cost, doubt)) for row in chosen]
+
+
+def _turned(rows: Sequence[Candidate], form: Form, target: Target, others: Sequence[Candidate]
+            ) -> list[Candidate]:
+    """An entry whose warpgroups take programs in turn, beside `others`, if it saves enough."""
+    known = [row._replace(binding={**row.binding, "turns": 2}, cost=slower(cost, _DOUBT))
+             for row in rows if (cost := in_turns(row.profile, row.cost, target)) is not None]
+    launches = [*launches_of(form)]
+    least = [*map(min, *(with_times(_whole(row), launches).times for row in (*others, others[0])))]
+    return [row for row in known if sum(
+        log2(max(1.0, old / new)) for old, new in zip(least, with_times(row, launches).times,
+                                                      strict=True)) > _WORTH_TURNS * len(launches)]
+
+
+def _whole(row: Candidate) -> Candidate:
+    return row._replace(cost=together(row.profile, row.cost))
 
 
 def _gathers(profile: Profile) -> bool:

@@ -24,7 +24,7 @@ from tritonc.tune.model.feature import Profile
 from tritonc.tune.model.features import features
 from tritonc.tune.model.loops import Around, forms, loops_around
 from tritonc.tune.model.times import doubtful
-from tritonc.tune.model.turns import in_turns
+from tritonc.tune.model.turns import in_turns, together
 from tritonc.variants import choice
 from tritonc.variants.choice import Cost
 from tritonc.variants.variant import tile_of
@@ -122,7 +122,8 @@ def portfolio(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
             found = cost_of(row.profile, depths, target, blocks)
             if found is not None and _is_measured(row, tile, blocks):
                 turned = in_turns(row.profile, found, target) if blocks == 1 else None
-                both = [(more, found), *([({"turns": 2}, turned)] if turned is not None else [])]
+                both = [(more, together(row.profile, found)),
+                        *([({"turns": 2}, turned)] if turned is not None else [])]
                 for extra, cost in both:
                     known.append(({**row.binding, **extra}, cost, tile))
                     profiles.append(row.profile)
@@ -163,7 +164,8 @@ def _in_memory(rows: Sequence[Ranked], form: Form, target: Target, least: np.nda
             tile, depths = form.cuts(row.binding)
             cost = cost_of(row.profile, depths, target, blocks, in_memory=True)
             if cost is not None:
-                known.append(({**row.binding, "memory_k": blocks}, cost, tile))
+                known.append(({**row.binding, "memory_k": blocks}, together(row.profile, cost),
+                              tile))
     members: list[Member] = []
     times = _times(known, form, extents, extents) if known else np.ones((1, 1))
     while known and len(members) < _MOST_IN_MEMORY:
@@ -234,8 +236,8 @@ def times_at(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
     def taken(row: Ranked) -> int:
         tile, depths = form.cuts(row.binding)
         found = cost_of(row.profile, depths, target, blocks)
-        if turned and found is not None:
-            found = in_turns(row.profile, found, target)
+        if found is not None:
+            found = in_turns(row.profile, found, target) if turned else together(row.profile, found)
         return int(choice.time(found, tile, extents, lengths)) if (
             found is not None and _is_measured(row, tile, blocks)) else choice.LARGEST
 

@@ -1,27 +1,39 @@
-"""The time of blocks whose warpgroups take programs in turn (`choose_turns`)."""
+"""The time of blocks whose warpgroups take programs in turn (`choose_turns`).
+
+Warpgroups that hold a tile together compute and store its result while no product runs: a program
+takes its products' time and that of what is behind them.  In turn, the products of one warpgroup
+run while the other is behind them, so a program takes its products' time alone, and what is behind
+the last one shows once in a launch: longer than together, as one warpgroup computes it.
+"""
 
 from __future__ import annotations
 
-from tritonc.backend.launch.choose_turns import SHAPE
+from math import prod
+
+from tritonc.backend.launch.choose_turns import SHAPE, THREADS
 from tritonc.backend.target.target import Target
 from tritonc.tune.model.blocks import use
-from tritonc.tune.model.feature import Profile
+from tritonc.tune.model.epilogues import LIGHT, WAITS, alike, cycles
+from tritonc.tune.model.feature import Feature, Profile
 from tritonc.tune.model.times import UNIT
 from tritonc.variants.choice import Cost
 
-# Cycles of a program, and of each instruction for a result, that run beside other products.  us,
-# together and in turn: 3072 x 3072 x 1024 33.7, 32.9; with bias 35.1, 32.1, with GELU 46.9, 40.1.
-_HIDDEN, _BEHIND = 200, 180
+_STORED = 400  # cycles that a program's stores and its start take, beside what is computed
 _SINGLE = 2  # rows that are not aligned: 4095 x 4097 x 1027 1.1 to 0.8 of the speed, small ones 0.5
 _DEEP = 128  # bytes along K of an operand's tile; by twice as many 5120 x 2048 x 1024 36.7 us, 37.9
 _EDGE = 4  # floats of 5000 x 2000 x 1000, whose tiles at edges have masks: 54.0 and 58.5
 
 
+def together(profile: Profile, cost: Cost) -> Cost:
+    """The cost of a combination with what all take alike that hold a tile together."""
+    return cost._replace(start=cost.start + round(UNIT * max(cost.blocks, 1) * sum(
+        alike(prod(result.extents), result.bytes) for result in _results(profile))))
+
+
 def in_turns(profile: Profile, cost: Cost, target: Target) -> Cost | None:
     """The cost of a combination whose warpgroups take programs in turn, from that where they work
     together; None where they do not, or nothing is known of it."""
-    dots = [feature for feature in profile if feature.kind == "dot"]
-    results = [feature for feature in profile if feature.kind == "behind"]
+    dots, results = [feature for feature in profile if feature.kind == "dot"], _results(profile)
     if len(dots) != 1 or len(results) != 1:
         return None
     ((dot,), (result,)) = dots, results
@@ -29,6 +41,12 @@ def in_turns(profile: Profile, cost: Cost, target: Target) -> Cost | None:
             or dot.computed or dot.scaled or dot.extents[-1] * dot.bytes != _DEEP \
             or not use(dot, target).persistent:
         return None
-    hidden = UNIT * (_HIDDEN + _BEHIND * result.bytes)
-    return cost._replace(start=max(0, cost.start - hidden), edge=_EDGE * cost.edge,
-                         slow=_SINGLE * cost.slow)
+    hidden = _STORED + cycles(prod(SHAPE), result.bytes, 2 * THREADS)
+    shown = WAITS * prod(SHAPE) // THREADS * min(result.bytes, LIGHT) + cycles(
+        prod(SHAPE), result.bytes, THREADS)
+    return cost._replace(start=max(0, cost.start - round(UNIT * hidden)), edge=_EDGE * cost.edge,
+                         once=cost.once + round(UNIT * shown), slow=_SINGLE * cost.slow)
+
+
+def _results(profile: Profile) -> list[Feature]:
+    return [feature for feature in profile if feature.kind == "behind"]

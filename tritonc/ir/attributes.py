@@ -65,7 +65,7 @@ KINDS: dict[str, Kind] = {
         "panels", "passes", "pending", "second", "size", "swizzle", "turned", "unroll",
         "vector_axis"),
         is_count),
-    **dict.fromkeys(("align", "vector"), is_power),
+    **dict.fromkeys(("align", "turns", "vector"), is_power),
     **dict.fromkeys((
         "cache", "element", "instruction", "kind", "ldmatrix", "message", "format", "step",
         "stmatrix", "symbol"), is_word),

@@ -96,6 +96,8 @@ class Small(NamedTuple):
     worth: int = 1
     cost: Cost | None = None
     large: tuple[tuple[int, ...], Cost] | None = None
+    turned: Binding | None = None
+    longest: tuple[tuple[int, int], ...] = ()
 
 
 class Few(NamedTuple):
@@ -123,7 +125,8 @@ def bodies(space: Mapping[str, Sequence[int]], lower: Lower, target: Target, lar
     launches = [*launches_of(form)]
     small = _small(rows, whole, form, target, launches)
     if not clusters:
-        return small and _with_last_round(rows, whole, small), None
+        return small and _with_last_round(rows, whole, _with_turns(
+            rows, whole, form, target, small)), None
     few = _few(rows, whole, form, target, lower, small)
     if few and small is not None and whole.kind == "cores":
         small = _small(rows, whole, form, target, launches, 0, FEW_PARTS)
@@ -328,6 +331,16 @@ def _turned(rows: Sequence[Candidate], form: Form, target: Target, others: Seque
     return [row for row in known if sum(
         log2(max(1.0, old / new)) for old, new in zip(least, with_times(row, launches).times,
                                                       strict=True)) > _WORTH_TURNS * len(launches)]
+
+
+def _with_turns(rows: Sequence[Candidate], whole: Candidate, form: Form, target: Target,
+                small: Small) -> Small:
+    """Beside a large body, one whose warpgroups take programs in turn."""
+    for row in rows:
+        cost = in_turns(row.profile, row.cost, target)
+        if cost is not None:
+            return small._replace(turned=row.binding)
+    return small
 
 
 def _whole(row: Candidate) -> Candidate:

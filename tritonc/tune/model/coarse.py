@@ -37,12 +37,12 @@ from tritonc.tune.model.launches import (
     launches_of,
     with_times,
 )
-from tritonc.tune.model.loops import Around
+from tritonc.tune.model.loops import TYPICAL, Around
 from tritonc.tune.model.portfolio import DOUBT_SCALED, MOST_SENT, Form, Member, form_of, slower
 from tritonc.tune.model.times import doubtful, formula
 from tritonc.tune.model.turns import in_turns, together
 from tritonc.variants import choice
-from tritonc.variants.choice import Cost
+from tritonc.variants.choice import MOST_LENGTH, Cost
 
 MOST_PARTS = 8  # small tiles of a large one, at most;
 FEW_PARTS = 2  # beside entries of clusters, which take the launches of fewest programs
@@ -70,6 +70,7 @@ _WORTH = 0.1  # of the logarithm to 2 of the time that a second body saves, over
 # The same of an entry of clusters and, on tensor cores, of one more of larger tiles,
 _WORTH_FEW = (0.1, 0.01)
 _WORTH_TURNS = 0.01  # of one whose warpgroups take programs in turn
+_WORTH_BODY = 0.1  # of the time of a large tile, by a body whose warpgroups do so
 _LEAST_WORK, _LARGEST = 1 << 27, 1 << 40  # multiply-adds of those launches
 # Of other entries, at most so many: each lessens the fourth power of the logarithm of what launches
 # take too long by, which is mostly that of the worst.
@@ -324,8 +325,7 @@ def _others(rows: Sequence[Candidate], whole: Candidate, form: Form, small: Smal
 def _turned(rows: Sequence[Candidate], form: Form, target: Target, others: Sequence[Candidate]
             ) -> list[Candidate]:
     """An entry whose warpgroups take programs in turn, beside `others`, if it saves enough."""
-    known = [row._replace(binding={**row.binding, "turns": 2}, cost=slower(cost, _DOUBT))
-             for row in rows if (cost := in_turns(row.profile, row.cost, target)) is not None]
+    known = _in_turns(rows, target)
     launches = [*launches_of(form)]
     least = [*map(min, *(with_times(_whole(row), launches).times for row in (*others, others[0])))]
     return [row for row in known if sum(
@@ -333,13 +333,25 @@ def _turned(rows: Sequence[Candidate], form: Form, target: Target, others: Seque
                                                       strict=True)) > _WORTH_TURNS * len(launches)]
 
 
+def _in_turns(rows: Sequence[Candidate], target: Target) -> list[Candidate]:
+    return [row._replace(binding={**row.binding, "turns": 2}, cost=slower(cost, _DOUBT))
+            for row in rows if (cost := in_turns(row.profile, row.cost, target)) is not None]
+
+
 def _with_turns(rows: Sequence[Candidate], whole: Candidate, form: Form, target: Target,
                 small: Small) -> Small:
-    """Beside a large body, one whose warpgroups take programs in turn."""
-    for row in rows:
-        cost = in_turns(row.profile, row.cost, target)
-        if cost is not None:
-            return small._replace(turned=row.binding)
+    """Beside a large body, one whose warpgroups take programs in turn, if that saves enough in
+    loops of typical lengths; for those in which it saves something."""
+    (around, *more), large = form.loops, _whole(whole).cost
+    for row in _in_turns(rows, target):
+        cost, times = row.cost, prod(whole.tile) // prod(row.tile)
+        if more or len(around.arguments) != 1 or around.factor != 1:
+            continue
+        saved, lost = large.start - times * cost.start, times * _rate(cost) - _rate(large)
+        if saved > lost * TYPICAL + _WORTH_BODY * (large.start + TYPICAL * _rate(large)):
+            longest = min(round(saved / max(lost, 1e-3)), MOST_LENGTH - 1)
+            return small._replace(turned={name: row.binding[name] for name in whole.binding},
+                                  longest=((around.arguments[0], longest),))
     return small
 
 

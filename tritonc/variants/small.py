@@ -61,12 +61,12 @@ def small_body(kernel: Kernel, lower: Lower, choose: Choose, context: Context,
 
         try:
             small = passed(chosen.binding, meta)
-            turned = chosen.turned and Turned(passed(chosen.turned, {
-                **context.meta, "coarsen": 0, "turns": 2}), chosen.longest)
+            turned = None if chosen.turned is None else Turned(passed(chosen.turned.binding, {
+                **context.meta, "coarsen": 0, "turns": 2}), chosen.turned.longest)
         except CompileError as error:
             context.remark("coarsen", "no smaller tiles for launches of few programs: "
                            f"{error.diagnostics[0].message}", kernel.span, missed=True)
             return None
-        return SmallBody(small, chosen.most, chosen.worth, turned or None)
+        return SmallBody(small, chosen.most, chosen.worth, turned)
 
     return make

@@ -52,10 +52,11 @@ def demand(machines: Mapping[Block, Machine]) -> dict[Value, int]:
     """
     found: dict[Value, int] = {}
     seen: dict[Op, int] = {}  # for which of its results' registers an operation has been looked at
+    backwards = [*machines.items()][::-1]
     changed = True
     while changed:
         changed = False
-        for block, machine in reversed(machines.items()):
+        for block, machine in backwards:
             for op in reversed(block.ops):
                 mask = 0
                 for result in op.results:

@@ -58,7 +58,7 @@ class FunctionEmitter(Instructions):
         self.shared = shared  # the global that is the kernel's shared memory; "" without
         self.warps: int = kernel.attributes["num_warps"]
         self.turns: int = kernel.attributes.get("turns", 1)  # in the block that is written
-        self.consumer_warps = self.warps * self.turns  # those before the producer's
+        self.consumer_warps: int = self.warps * self.turns  # those before the producer's
         names = {op.name for op in kernel.ops()}
         # registers are few: addresses of shared memory are made of one another
         self.derives_addresses = {"fma_dot", "async_copy"} <= names or "wgmma" in names

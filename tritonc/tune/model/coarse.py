@@ -37,12 +37,18 @@ from tritonc.tune.model.launches import (
     launches_of,
     with_times,
 )
-from tritonc.tune.model.loops import TYPICAL, Around
+from tritonc.tune.model.loops import Around
 from tritonc.tune.model.portfolio import DOUBT_SCALED, MOST_SENT, Form, Member, form_of, slower
 from tritonc.tune.model.times import doubtful, formula
-from tritonc.tune.model.turns import in_turns, together
+from tritonc.tune.model.turned import (
+    BodyInTurns,
+    body_in_turns,
+    entries_in_turns,
+    rate,
+    with_results,
+)
 from tritonc.variants import choice
-from tritonc.variants.choice import MOST_LENGTH, Cost
+from tritonc.variants.choice import Cost
 
 MOST_PARTS = 8  # small tiles of a large one, at most;
 FEW_PARTS = 2  # beside entries of clusters, which take the launches of fewest programs
@@ -69,8 +75,6 @@ _MOST_WORK = 4  # operations of an element of an operand; 2 are its mask
 _WORTH = 0.1  # of the logarithm to 2 of the time that a second body saves, over the launches below
 # The same of an entry of clusters and, on tensor cores, of one more of larger tiles,
 _WORTH_FEW = (0.1, 0.01)
-_WORTH_TURNS = 0.01  # of one whose warpgroups take programs in turn
-_WORTH_BODY = 0.1  # of the time of a large tile, by a body whose warpgroups do so
 _LEAST_WORK, _LARGEST = 1 << 27, 1 << 40  # multiply-adds of those launches
 # Of other entries, at most so many: each lessens the fourth power of the logarithm of what launches
 # take too long by, which is mostly that of the worst.
@@ -90,15 +94,15 @@ _UNIT = 4  # of a cycle, in a `Cost`
 class Small(NamedTuple):
     """The tunables of the small body, the programs of a launch up to which it shall run, and how
     many of its tiles take as long as a large one where there are many; the costs of both bodies,
-    and the tile of the large one, where that computes its last round in small tiles."""
+    and the tile of the large one, where that computes its last round in small tiles; a third body,
+    whose warpgroups take programs in turn."""
 
     binding: Binding
     most: int
     worth: int = 1
     cost: Cost | None = None
     large: tuple[tuple[int, ...], Cost] | None = None
-    turned: Binding | None = None
-    longest: tuple[tuple[int, int], ...] = ()
+    turned: BodyInTurns | None = None
 
 
 class Few(NamedTuple):
@@ -126,8 +130,8 @@ def bodies(space: Mapping[str, Sequence[int]], lower: Lower, target: Target, lar
     launches = [*launches_of(form)]
     small = _small(rows, whole, form, target, launches)
     if not clusters:
-        return small and _with_last_round(rows, whole, _with_turns(
-            rows, whole, form, target, small)), None
+        return small and _with_last_round(rows, whole, small._replace(
+            turned=body_in_turns(rows, whole, form, target))), None
     few = _few(rows, whole, form, target, lower, small)
     if few and small is not None and whole.kind == "cores":
         small = _small(rows, whole, form, target, launches, 0, FEW_PARTS)
@@ -137,8 +141,8 @@ def bodies(space: Mapping[str, Sequence[int]], lower: Lower, target: Target, lar
         small = small._replace(most=min(MOST, max(small.most, meet)))
     few += _others(rows, whole, form, small, few)
     general = _general(rows, whole, small)
-    if turned := _turned(rows, form, target, [whole, general, *few]):
-        whole, general, *few = map(_whole, [whole, general, *few])
+    if turned := entries_in_turns(rows, form, target, [whole, general, *few]):
+        whole, general, *few = map(with_results, [whole, general, *few])
         few += turned
     return small, Few(tuple(Member(row.binding, row.cost) for row in few), general.cost,
                       (whole.tile, whole.cost) if small else None, form.loops,
@@ -209,7 +213,7 @@ def _small(rows: Sequence[Candidate], whole: Candidate, form: Form, target: Targ
             if gain > saved:
                 saved = gain
                 best = Small(each.binding, most,
-                             max(1, int(_rate(whole.cost) / _rate(each.cost))))
+                             max(1, int(rate(whole.cost) / rate(each.cost))))
     return best
 
 
@@ -322,43 +326,6 @@ def _others(rows: Sequence[Candidate], whole: Candidate, form: Form, small: Smal
     return [row._replace(cost=slower(row.cost, doubt)) for row in chosen]
 
 
-def _turned(rows: Sequence[Candidate], form: Form, target: Target, others: Sequence[Candidate]
-            ) -> list[Candidate]:
-    """An entry whose warpgroups take programs in turn, beside `others`, if it saves enough."""
-    known = _in_turns(rows, target)
-    launches = [*launches_of(form)]
-    least = [*map(min, *(with_times(_whole(row), launches).times for row in (*others, others[0])))]
-    return [row for row in known if sum(
-        log2(max(1.0, old / new)) for old, new in zip(least, with_times(row, launches).times,
-                                                      strict=True)) > _WORTH_TURNS * len(launches)]
-
-
-def _in_turns(rows: Sequence[Candidate], target: Target) -> list[Candidate]:
-    return [row._replace(binding={**row.binding, "turns": 2}, cost=slower(cost, _DOUBT))
-            for row in rows if (cost := in_turns(row.profile, row.cost, target)) is not None]
-
-
-def _with_turns(rows: Sequence[Candidate], whole: Candidate, form: Form, target: Target,
-                small: Small) -> Small:
-    """Beside a large body, one whose warpgroups take programs in turn, if that saves enough in
-    loops of typical lengths; for those in which it saves something."""
-    (around, *more), large = form.loops, _whole(whole).cost
-    for row in _in_turns(rows, target):
-        cost, times = row.cost, prod(whole.tile) // prod(row.tile)
-        if more or len(around.arguments) != 1 or around.factor != 1:
-            continue
-        saved, lost = large.start - times * cost.start, times * _rate(cost) - _rate(large)
-        if saved > lost * TYPICAL + _WORTH_BODY * (large.start + TYPICAL * _rate(large)):
-            longest = min(round(saved / max(lost, 1e-3)), MOST_LENGTH - 1)
-            return small._replace(turned={name: row.binding[name] for name in whole.binding},
-                                  longest=((around.arguments[0], longest),))
-    return small
-
-
-def _whole(row: Candidate) -> Candidate:
-    return row._replace(cost=together(row.profile, row.cost))
-
-
 def _gathers(profile: Profile) -> bool:
     return any(feature.computed for feature in profile)
 
@@ -367,11 +334,6 @@ def _sides(profile: Profile) -> tuple[bool, bool]:
     """Which axes of a range are those of rows that a product gathers, pixels as a rule."""
     dots = [feature for feature in profile if feature.kind == "dot"]
     return any(dot.sides[0] for dot in dots), any(dot.sides[1] for dot in dots)
-
-
-def _rate(cost: Cost) -> float:
-    """What a tile takes of a multiprocessor that is full, for a unit of the loop."""
-    return max(cost.busy, cost.wait / cost.blocks) / (cost.depths[0] if cost.depths else 1)
 
 
 def _parts(rows: Sequence[Candidate], whole: Candidate, form: Form, target: Target, parts: int

@@ -32,8 +32,11 @@ _EDGE = 4  # floats of 5000 x 2000 x 1000, whose tiles at edges have masks: 54.0
 
 def together(profile: Profile, cost: Cost) -> Cost:
     """The cost of a combination with what all take alike that hold a tile together."""
-    more = sum(max(cost.blocks, 1) * _ALIKE * alike(prod(result.extents), result.bytes) + _HALVES * (
-        prod(result.extents) > prod(SHAPE)) for result in _results(profile))
+    more = 0.0
+    for result in _results(profile):
+        size = prod(result.extents)
+        more += max(cost.blocks, 1) * _ALIKE * alike(size, result.bytes)
+        more += _HALVES * (size > prod(SHAPE))
     return cost._replace(start=cost.start + round(UNIT * more))
 
 

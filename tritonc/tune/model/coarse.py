@@ -178,7 +178,7 @@ def _general(rows: Sequence[Candidate], whole: Candidate, small: Small | None) -
 
 
 def _with_last_round(rows: Sequence[Candidate], whole: Candidate, small: Small) -> Small:
-    own = _general(rows, whole, small)
+    whole, own = with_results(whole), with_results(_general(rows, whole, small))
     if whole.kind != "wgmma" or prod(whole.tile) < LARGE or small.worth < 2 or not own.cost.depths:
         return small
     step = max(own.cost.busy, own.cost.wait) * whole.cost.depths[0] // own.cost.depths[0]

@@ -131,7 +131,7 @@ def bodies(space: Mapping[str, Sequence[int]], lower: Lower, target: Target, lar
     small = _small(rows, whole, form, target, launches)
     if not clusters:
         return small and _with_last_round(rows, whole, small._replace(
-            turned=body_in_turns(rows, whole, form, target))), None
+            turned=body_in_turns(rows, whole, _general(rows, whole, small), form, target))), None
     few = _few(rows, whole, form, target, lower, small)
     if few and small is not None and whole.kind == "cores":
         small = _small(rows, whole, form, target, launches, 0, FEW_PARTS)
@@ -141,8 +141,9 @@ def bodies(space: Mapping[str, Sequence[int]], lower: Lower, target: Target, lar
         small = small._replace(most=min(MOST, max(small.most, meet)))
     few += _others(rows, whole, form, small, few)
     general = _general(rows, whole, small)
-    if turned := entries_in_turns(rows, form, target, [whole, general, *few]):
-        whole, general, *few = map(with_results, [whole, general, *few])
+    costs = [with_results(whole, general), *map(with_results, [general, *few])]
+    if turned := entries_in_turns(rows, form, target, costs):
+        whole, general, *few = costs
         few += turned
     return small, Few(tuple(Member(row.binding, row.cost) for row in few), general.cost,
                       (whole.tile, whole.cost) if small else None, form.loops,
@@ -178,7 +179,8 @@ def _general(rows: Sequence[Candidate], whole: Candidate, small: Small | None) -
 
 
 def _with_last_round(rows: Sequence[Candidate], whole: Candidate, small: Small) -> Small:
-    whole, own = with_results(whole), with_results(_general(rows, whole, small))
+    own = with_results(_general(rows, whole, small))
+    whole = with_results(whole, own)
     if whole.kind != "wgmma" or prod(whole.tile) < LARGE or small.worth < 2 or not own.cost.depths:
         return small
     step = max(own.cost.busy, own.cost.wait) * whole.cost.depths[0] // own.cost.depths[0]

@@ -51,6 +51,7 @@ class Feature(NamedTuple):
     single: bool = False  # of a computed dot: a version loads them element by element
     bare: bool = False  # and every version both operands
     taps: int = 1  # of a dot: iterations of a loop around it that read what lies side by side
+    alone: bool = False  # of a dot: `_alone`
 
 
 Profile = tuple[Feature, ...]

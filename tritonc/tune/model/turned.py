@@ -16,12 +16,13 @@ from tritonc.tune.model.choose import Binding
 from tritonc.tune.model.launches import Candidate, launches_of, with_times
 from tritonc.tune.model.loops import TYPICAL
 from tritonc.tune.model.portfolio import Form, slower
-from tritonc.tune.model.turns import in_turns, together
+from tritonc.tune.model.times import UNIT
+from tritonc.tune.model.turns import ENDED, in_turns, together
 from tritonc.variants.choice import MOST_LENGTH, Cost
 
 _DOUBT = 0.03  # as of other entries (`coarse`)
 _WORTH = 0.01  # of the logarithm to 2 of the time that an entry saves, on average of launches
-_WORTH_BODY = 0.1  # of the time of a large tile, in loops of typical lengths
+_WORTH_BODY = 0.05  # of the time of a large tile, in loops of typical lengths
 
 
 class BodyInTurns(NamedTuple):
@@ -36,17 +37,22 @@ def _candidates(rows: Sequence[Candidate], target: Target) -> list[Candidate]:
             if (cost := in_turns(row.profile, row.cost, target)) is not None]
 
 
-def with_results(row: Candidate) -> Candidate:
-    """With the cost of what is behind the product, beside that in turns."""
-    return row._replace(cost=together(row.profile, row.cost))
+def with_results(row: Candidate, launched: Candidate | None = None) -> Candidate:
+    """With the cost of what is behind the product, beside that in turns; and of blocks that end at
+    once, if the tiles are those of the entry `launched`."""
+    return _beside(row._replace(cost=together(row.profile, row.cost)), launched)
+
+
+def _beside(row: Candidate, launched: Candidate | None) -> Candidate:
+    more = prod(row.tile) // prod(launched.tile) - 1 if launched is not None else 0
+    return row._replace(cost=row.cost._replace(start=row.cost.start + UNIT * ENDED * more))
 
 
 def entries_in_turns(rows: Sequence[Candidate], form: Form, target: Target,
                      others: Sequence[Candidate]) -> list[Candidate]:
-    """Those that save enough, beside `others`."""
+    """Those that save enough, beside `others`, which are `with_results`."""
     launches = [*launches_of(form)]
-    least = [*map(min, zip(*(with_times(with_results(row), launches).times for row in others),
-                           strict=True))]
+    least = [*map(min, zip(*(with_times(row, launches).times for row in others), strict=True))]
 
     def saved(row: Candidate) -> float:
         return sum(log2(max(1.0, old / new)) for old, new in zip(
@@ -56,12 +62,12 @@ def entries_in_turns(rows: Sequence[Candidate], form: Form, target: Target,
             if saved(row) > _WORTH * len(launches)]
 
 
-def body_in_turns(rows: Sequence[Candidate], whole: Candidate, form: Form, target: Target
-                  ) -> BodyInTurns | None:
-    """One beside the body of a large tile, if it saves enough where loops have typical lengths; for
-    the lengths for which it saves something."""
-    (around, *more), large = form.loops, with_results(whole).cost
-    for row in _candidates(rows, target):
+def body_in_turns(rows: Sequence[Candidate], whole: Candidate, small: Candidate, form: Form,
+                  target: Target) -> BodyInTurns | None:
+    """One beside the bodies of a large and a small tile, if it saves enough where loops have
+    typical lengths; for the lengths for which it saves something."""
+    (around, *more), large = form.loops, with_results(whole, small).cost
+    for row in (_beside(row, small) for row in _candidates(rows, target)):
         if more or len(around.arguments) != 1 or around.factor != 1:
             continue
         times = prod(whole.tile) // prod(row.tile)

@@ -18,13 +18,14 @@ from tritonc.tune.model.feature import Feature, Profile
 from tritonc.tune.model.times import UNIT
 from tritonc.variants.choice import Cost
 
-# Cycles.  H200, 22 products with nothing to 32 multiply-adds behind them, of eight sizes: a program
-# of 128 x 128 takes 1500 beside its steps (`times`), in turn 500 less.  One of 128 x 256, whose
-# result leaves in two halves, takes more: with nothing behind it 8192 x 8192 x 1024 takes 214 us,
-# by 128 x 128 208, in turn 201; 4096 in cube 181, 192 and 188; with a GELU 250, 242 and 211, 191,
-# 197 and 191.
-_HALVES, _HIDDEN = 3960, 500
-_ALIKE = 1.27  # of the cycles of an epilogue: those of steps are longer in `times` than they are
+# Cycles.  H200, 22 products with nothing to 32 multiply-adds behind them, of eight sizes or more: a
+# program of 128 x 128 takes 1500 beside its steps (`times`), in turn 500 less; one of 128 x 256,
+# whose result leaves in two halves, 1000 more.  Waits for what is loaded behind a product show.
+# us, by 128 x 256, and 128 x 128 in turn: 8192 x 8192 x 1024 193, 201, with a bias 202, 199, with a
+# GELU 230, 212; 4096 in cube 181, 188; 177, 182; 195, 197.
+_HALVES, _HIDDEN, _WAITS = 1000, 500, 750
+_ALIKE = 0.75  # of the cycles of an epilogue, the rest of which runs beside the other warpgroup's
+ENDED = 850  # of a block that ends at once, since few have the tile that it was launched for
 _SINGLE = 2  # rows that are not aligned: 4095 x 4097 x 1027 1.1 to 0.8 of the speed, small ones 0.5
 _DEEP = 128  # bytes along K of an operand's tile; by twice as many 5120 x 2048 x 1024 36.7 us, 37.9
 _EDGE = 4  # floats of 5000 x 2000 x 1000, whose tiles at edges have masks: 54.0 and 58.5
@@ -36,7 +37,7 @@ def together(profile: Profile, cost: Cost) -> Cost:
     for result in _results(profile):
         size = prod(result.extents)
         more += max(cost.blocks, 1) * _ALIKE * alike(size, result.bytes)
-        more += _HALVES * (size > prod(SHAPE))
+        more += _HALVES * (size > prod(SHAPE)) + _WAITS * (result.bytes > 1)
     return cost._replace(start=cost.start + round(UNIT * more))
 
 
@@ -48,12 +49,12 @@ def in_turns(profile: Profile, cost: Cost, target: Target) -> Cost | None:
         return None
     ((dot,), (result,)) = dots, results
     if dot.extents[:-1] != SHAPE or result.extents != SHAPE or result.added or dot.bytes != 2 \
-            or dot.computed or dot.scaled or dot.extents[-1] * dot.bytes != _DEEP \
+            or any(dot.raw) or not dot.alone or dot.scaled or dot.extents[-1] * dot.bytes != _DEEP \
             or not use(dot, target).persistent:
         return None
     hidden = _HIDDEN + cycles(prod(SHAPE), result.bytes, 2 * THREADS)
-    shown = _ALIKE * (WAITS * prod(SHAPE) // THREADS * min(result.bytes, LIGHT) + cycles(
-        prod(SHAPE), result.bytes, THREADS))
+    shown = WAITS * prod(SHAPE) // THREADS * min(result.bytes, LIGHT) + cycles(
+        prod(SHAPE), result.bytes, THREADS)
     return cost._replace(start=max(0, cost.start - round(UNIT * hidden)), edge=_EDGE * cost.edge,
                          once=cost.once + round(UNIT * shown), slow=_SINGLE * cost.slow)
 

@@ -44,9 +44,10 @@ from tritonc.tune.model.turned import (
     BodyInTurns,
     body_in_turns,
     entries_in_turns,
+    priced_together,
     rate,
-    with_results,
 )
+from tritonc.tune.model.turns import can_turn
 from tritonc.variants import choice
 from tritonc.variants.choice import Cost
 
@@ -131,7 +132,8 @@ def bodies(space: Mapping[str, Sequence[int]], lower: Lower, target: Target, lar
     small = _small(rows, whole, form, target, launches)
     if not clusters:
         return small and _with_last_round(rows, whole, small._replace(
-            turned=body_in_turns(rows, whole, _general(rows, whole, small), form, target))), None
+            turned=body_in_turns(rows, whole, _general(rows, whole, small), form, target)),
+            target), None
     few = _few(rows, whole, form, target, lower, small)
     if few and small is not None and whole.kind == "cores":
         small = _small(rows, whole, form, target, launches, 0, FEW_PARTS)
@@ -139,12 +141,13 @@ def bodies(space: Mapping[str, Sequence[int]], lower: Lower, target: Target, lar
         tile = _general(rows, whole, small).tile
         meet = prod(whole.tile) // prod(tile) * whole.cost.blocks * target.multiprocessors
         small = small._replace(most=min(MOST, max(small.most, meet)))
-    few += _others(rows, whole, form, small, few)
     general = _general(rows, whole, small)
-    costs = [with_results(whole, general), *map(with_results, [general, *few])]
-    if turned := entries_in_turns(rows, form, target, costs):
-        whole, general, *few = costs
-        few += turned
+    costs = [priced_together(whole, general), priced_together(general)]
+    turned = entries_in_turns(rows, form, target, [*costs, *map(priced_together, few)])
+    few += _others(rows, whole, form, small, [*few, *turned])
+    if turned:
+        whole, general = costs
+        few = [*map(priced_together, few), *turned]
     return small, Few(tuple(Member(row.binding, row.cost) for row in few), general.cost,
                       (whole.tile, whole.cost) if small else None, form.loops,
                       aligned(lower(large).kernels[0], target)) if few else None
@@ -178,9 +181,11 @@ def _general(rows: Sequence[Candidate], whole: Candidate, small: Small | None) -
     return found._replace(cost=found.cost._replace(wait=round(found.cost.wait * _PRODUCER)))
 
 
-def _with_last_round(rows: Sequence[Candidate], whole: Candidate, small: Small) -> Small:
-    own = with_results(_general(rows, whole, small))
-    whole = with_results(whole, own)
+def _with_last_round(rows: Sequence[Candidate], whole: Candidate, small: Small, target: Target
+                     ) -> Small:
+    own = _general(rows, whole, small)
+    if any(can_turn(row.profile, target) for row in rows):
+        whole, own = priced_together(whole, own), priced_together(own)
     if whole.kind != "wgmma" or prod(whole.tile) < LARGE or small.worth < 2 or not own.cost.depths:
         return small
     step = max(own.cost.busy, own.cost.wait) * whole.cost.depths[0] // own.cost.depths[0]

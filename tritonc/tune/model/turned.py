@@ -37,7 +37,7 @@ def _candidates(rows: Sequence[Candidate], target: Target) -> list[Candidate]:
             if (cost := in_turns(row.profile, row.cost, target)) is not None]
 
 
-def with_results(row: Candidate, launched: Candidate | None = None) -> Candidate:
+def priced_together(row: Candidate, launched: Candidate | None = None) -> Candidate:
     """With the cost of what is behind the product, beside that in turns; and of blocks that end at
     once, if the tiles are those of the entry `launched`."""
     return _beside(row._replace(cost=together(row.profile, row.cost)), launched)
@@ -50,7 +50,7 @@ def _beside(row: Candidate, launched: Candidate | None) -> Candidate:
 
 def entries_in_turns(rows: Sequence[Candidate], form: Form, target: Target,
                      others: Sequence[Candidate]) -> list[Candidate]:
-    """Those that save enough, beside `others`, which are `with_results`."""
+    """Those that save enough, beside `others`, which are `priced_together`."""
     launches = [*launches_of(form)]
     least = [*map(min, zip(*(with_times(row, launches).times for row in others), strict=True))]
 
@@ -66,7 +66,7 @@ def body_in_turns(rows: Sequence[Candidate], whole: Candidate, small: Candidate,
                   target: Target) -> BodyInTurns | None:
     """One beside the bodies of a large and a small tile, if it saves enough where loops have
     typical lengths; for the lengths for which it saves something."""
-    (around, *more), large = form.loops, with_results(whole, small).cost
+    (around, *more), large = form.loops, priced_together(whole, small).cost
     for row in (_beside(row, small) for row in _candidates(rows, target)):
         if more or len(around.arguments) != 1 or around.factor != 1:
             continue

@@ -8,6 +8,7 @@ the last one shows once in a launch: longer than together, as one warpgroup comp
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from math import prod
 
 from tritonc.backend.launch.choose_turns import SHAPE, THREADS
@@ -31,6 +32,12 @@ _DEEP = 128  # bytes along K of an operand's tile; by twice as many 5120 x 2048 
 _EDGE = 4  # floats of 5000 x 2000 x 1000, whose tiles at edges have masks: 54.0 and 58.5
 
 
+def with_results(profiles: Iterable[Profile], target: Target) -> Callable[[Profile, Cost], Cost]:
+    """What makes costs of combinations comparable with those in turn, if one can have them."""
+    return together if any(can_turn(profile, target) for profile in profiles) else (
+        lambda profile, cost: cost)
+
+
 def together(profile: Profile, cost: Cost) -> Cost:
     """The cost of a combination with what all take alike that hold a tile together."""
     more = 0.0
@@ -41,17 +48,24 @@ def together(profile: Profile, cost: Cost) -> Cost:
     return cost._replace(start=cost.start + round(UNIT * more))
 
 
-def in_turns(profile: Profile, cost: Cost, target: Target) -> Cost | None:
-    """The cost of a combination whose warpgroups take programs in turn, from that where they work
-    together; None where they do not, or nothing is known of it."""
+def can_turn(profile: Profile, target: Target) -> bool:
+    """Whether warpgroups can take a combination's programs in turn, and something is known of it.
+    """
     dots, results = [feature for feature in profile if feature.kind == "dot"], _results(profile)
     if len(dots) != 1 or len(results) != 1:
-        return None
+        return False
     ((dot,), (result,)) = dots, results
-    if dot.extents[:-1] != SHAPE or result.extents != SHAPE or result.added or dot.bytes != 2 \
-            or any(dot.raw) or not dot.alone or dot.scaled or dot.extents[-1] * dot.bytes != _DEEP \
-            or not use(dot, target).persistent:
+    return dot.extents[:-1] == SHAPE == result.extents and dot.bytes == 2 and dot.alone and not (
+        result.added or any(dot.raw) or dot.scaled) and dot.extents[-1] * dot.bytes == _DEEP \
+        and use(dot, target).persistent
+
+
+def in_turns(profile: Profile, cost: Cost, target: Target) -> Cost | None:
+    """The cost of a combination whose warpgroups take programs in turn, from that where they work
+    together; None where they cannot."""
+    if not can_turn(profile, target):
         return None
+    (result,) = _results(profile)
     hidden = _HIDDEN + cycles(prod(SHAPE), result.bytes, 2 * THREADS)
     shown = WAITS * prod(SHAPE) // THREADS * min(result.bytes, LIGHT) + cycles(
         prod(SHAPE), result.bytes, THREADS)

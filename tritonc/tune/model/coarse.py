@@ -39,7 +39,7 @@ from tritonc.tune.model.launches import (
 )
 from tritonc.tune.model.loops import Around
 from tritonc.tune.model.portfolio import DOUBT_SCALED, MOST_SENT, Form, Member, form_of, slower
-from tritonc.tune.model.times import doubtful, formula
+from tritonc.tune.model.times import UNIT, doubtful, formula
 from tritonc.tune.model.turned import (
     BodyInTurns,
     body_in_turns,
@@ -47,7 +47,7 @@ from tritonc.tune.model.turned import (
     priced_together,
     rate,
 )
-from tritonc.tune.model.turns import can_turn
+from tritonc.tune.model.turns import ENDED, can_turn
 from tritonc.variants import choice
 from tritonc.variants.choice import Cost
 
@@ -89,7 +89,6 @@ _MOST_COMPUTED = 2
 _LIMITS = (1, 2, 3, 4, 6, 8, 12, 16, 24)  # programs for each multiprocessor that run the small body
 _MANY = (4096, 4096), (512, 512, 64)  # a launch of many programs, and one of a batch;
 _DEEP = 2048, 256  # their loops
-_UNIT = 4  # of a cycle, in a `Cost`
 
 
 class Small(NamedTuple):
@@ -185,7 +184,9 @@ def _with_last_round(rows: Sequence[Candidate], whole: Candidate, small: Small, 
                      ) -> Small:
     own = _general(rows, whole, small)
     if any(can_turn(row.profile, target) for row in rows):
-        whole, own = priced_together(whole, own), priced_together(own)
+        whole, own = map(priced_together, (whole, own))
+        # The last round, which starts sooner, counts as others: of blocks that end at once, one.
+        whole = whole._replace(cost=whole.cost._replace(start=whole.cost.start + UNIT * ENDED))
     if whole.kind != "wgmma" or prod(whole.tile) < LARGE or small.worth < 2 or not own.cost.depths:
         return small
     step = max(own.cost.busy, own.cost.wait) * whole.cost.depths[0] // own.cost.depths[0]
@@ -205,7 +206,7 @@ def _small(rows: Sequence[Candidate], whole: Candidate, form: Form, target: Targ
     joined = [time * (_UNEVEN if whole.cost.blocks > 1 and count <= filled else 1)
               for time, count in zip(whole.times, whole.programs, strict=True)]
     computed = any(any(feature.raw) for feature in whole.profile)
-    ends = _UNIT * _ENDS[whole.cost.blocks > 1] / whole.cost.processors
+    ends = UNIT * _ENDS[whole.cost.blocks > 1] / whole.cost.processors
     best, saved = None, worth * len(joined)
     for each in _parts(rows, whole, form, target, parts):
         each = with_times(each, launches)
@@ -381,5 +382,5 @@ def _most_parts(cost: Cost, tile: tuple[int, ...], form: Form) -> float:
     batch = form.axes > 2
     extents = _MANY[batch][:form.axes]
     lengths = (_DEEP[batch], *[TAPS] * (len(form.loops) - 1))
-    each = count_tiles(extents, tile) / cost.processors * _UNIT * _ENDS[cost.blocks > 1]
+    each = count_tiles(extents, tile) / cost.processors * UNIT * _ENDS[cost.blocks > 1]
     return 1 + _MOST_LOST * int(choice.time(cost, tile, extents, lengths)) / each

@@ -56,8 +56,8 @@ def can_turn(profile: Profile, target: Target) -> bool:
         return False
     ((dot,), (result,)) = dots, results
     return dot.extents[:-1] == SHAPE == result.extents and dot.bytes == 2 and dot.alone and not (
-        result.added or any(dot.raw) or dot.scaled) and dot.extents[-1] * dot.bytes == _DEEP \
-        and use(dot, target).persistent
+        result.added or any(dot.raw) or dot.computed or dot.scaled) and (
+        dot.extents[-1] * dot.bytes == _DEEP and use(dot, target).persistent)
 
 
 def in_turns(profile: Profile, cost: Cost, target: Target) -> Cost | None:

@@ -67,9 +67,9 @@ def _most_at_once(block: Block, dots: list[Op], places: int, phis: list[Op],
 
     A result is held until the last operation that computes with it element by element, or until
     another product is added to it; all the time, if it is kept, or made on CUDA cores, whose
-    operands take registers too.  A delta rule in chunks of 32 x 64,
-    with thirteen products in its loop, of which one is carried: 333 us by 512 threads, as the sum
-    of all was, 176 by 256, 152 by 128 (H200).
+    operands take registers too.  A delta rule in chunks of 32 x 64, with thirteen products in its
+    loop, of which one is carried: 333 us by 512 threads, which all want together, 176 by 256, 152
+    by 128 (H200).
     """
     at = {op: number for number, op in enumerate(block.ops)}
     change = [0] * (len(at) + 1)  # of the threads, before each operation
@@ -79,22 +79,21 @@ def _most_at_once(block: Block, dots: list[Op], places: int, phis: list[Op],
         change[behind] -= threads
 
     for dot in dots:
-        held, last, threads, size = {dot.result}, at[dot], dot_threads(dot, places), prod(
-            shape(dot.result.type))
+        threads = dot_threads(dot, places) * (1 + _summed_apart(dot, phis))
+        if "instruction" not in dot.attributes:
+            hold(0, len(at), threads)
+            continue
+        held, last, size = {dot.result}, at[dot], prod(shape(dot.result.type))
         for op in block.ops[last + 1:]:
             if not held.isdisjoint(op.operands):
                 last = at[op]
                 if op.info.elementwise or op.name in _MOVES:
                     held.update(v for v in op.results if prod(shape(v.type)) == size
                                 and element(v.type).bytes >= WORD)
-        heir = next((op for op in dots if op is not dot and op.operands[2] in held), None)
-        carried = "instruction" not in dot.attributes or not kept.isdisjoint(held)
+        stays = not kept.isdisjoint(held)
         before = _carried(dot.operands[2], kept) or (
-            carried and constant_of(dot.operands[2]) is not None)
-        behind = at[heir] if heir is not None else len(at) if carried else last
-        hold(0 if before else at[dot], behind, threads)
-        if carried and _summed_apart(dot, phis):
-            hold(at[dot], last, threads)
+            stays and constant_of(dot.operands[2]) is not None)
+        hold(0 if before else at[dot], len(at) if stays else last, threads)
     return max(accumulate(change))
 
 

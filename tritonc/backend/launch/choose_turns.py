@@ -80,6 +80,6 @@ def _needs(cfg: Cfg, programs: Loop, rare: set[Block]) -> tuple[str, Span | None
     if not all(is_plain(v, masked=True) for v in dot.operands[:2]):
         return "an operand is computed from what is loaded", dot.span
     behind = reached([to for _, to in inner.exits], stop=[programs.header])
-    load = next((op for block in behind if block not in rare for op in block.ops
+    return next((("threads have no registers for what is loaded behind the product", op.span)
+                 for block in behind if block not in rare for op in block.ops
                  if op.name == "load" and shape(op.result.type) == SHAPE), None)
-    return load and ("threads have no registers for what is loaded behind the product", load.span)

@@ -39,6 +39,7 @@ def fuse_logistic(kernel: Kernel, context: Context) -> bool:
         return False
     replaced: dict[Value, Value] = {}
     readers = uses(kernel)
+    above: Value | None
     for block in kernel.blocks:
         for op in [op for op in block.ops if op.name in ("fadd", "fdiv")]:
             if op.name == "fdiv" and (power := logistic(op, readers)) is not None:

@@ -40,7 +40,7 @@ def choose_turns(kernel: Kernel, context: Context) -> bool:
 
 def _wanted(kernel: Kernel, context: Context) -> bool:
     if context.meta.get("turns", 1) == 1 or context.meta.get("num_warps", WARPS) != WARPS \
-            or not context.meta.get("copier", 1) or not context.meta.get("continued", 1):
+            or not context.meta.get("producer", 1) or not context.meta.get("continued", 1):
         return False
     cfg = Cfg(kernel)
     loops = [loop for loop in cfg.loops if counts_programs(loop)]

@@ -22,8 +22,8 @@ from tritonc.backend.dots.inner_axis import inner_first
 from tritonc.backend.dots.raw_operands import added_loads, computed_operand, is_plain
 from tritonc.backend.dots.select_dots import wants_halves
 from tritonc.backend.dots.share_repeats import Runs
+from tritonc.backend.dots.swap_operands import factors_of_columns
 from tritonc.backend.dots.together import chained
-from tritonc.backend.dots.turn_dots import factors_of_columns
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.ops import READ, WRITE
@@ -134,17 +134,17 @@ def _form_of(kernel: Kernel, cfg: Cfg) -> str:
     for name in ("chains_programs", "ends_by_tile", "recurrence", "crosses", "few_columns",
                  "segments", "sums_columns", "uneven_passes", "several_passes",
                  "reducing_passes", "adds_gathered", "adds_tiles", "shares_addresses",
-                 "takes_turns", "windows_of_bytes"):
+                 "contended", "windows_of_bytes"):
         if getattr(row_loops, name)(kernel, cfg):
             nested = name.endswith("passes") and any(loop.depth > 1 for loop in cfg.loops)
             if name == "adds_tiles":
                 name = next((taps for taps in ("adds_many_rows", "adds_far_taps", "adds_taps")
                              if getattr(row_loops, taps)(kernel, cfg)), name)
             return "nested_passes" if nested else name
-    return "turned" if _turns(kernel) else ""
+    return "transposed" if _transposes(kernel) else ""
 
 
-def _turns(kernel: Kernel) -> bool:
+def _transposes(kernel: Kernel) -> bool:
     """Whether tiles are read along one axis of memory and written along another."""
     accesses = [op.operands[0] for op in kernel.ops() if op.name in ("load", "store")
                 and len(shape(op.operands[0].type)) > 1]

@@ -24,8 +24,8 @@ the rest by the tables of docs/performance.md.
 
 from __future__ import annotations
 
+from tritonc.analysis.column_loops import sums_columns
 from tritonc.analysis.registers.pressure import Estimate, Pressure, estimated, pressure
-from tritonc.analysis.row_loops import sums_columns
 from tritonc.backend.memory.versions.general import rare
 from tritonc.backend.pipeline.staged_loop import DOTS, held_elements
 from tritonc.backend.pipeline.tma.roles import has_producer

@@ -31,7 +31,8 @@ in it that may change what is loaded.  After rotate_dots, which parts the loop's
 from __future__ import annotations
 
 from tritonc.analysis.aliases import pointer_roots, stores_may_reach
-from tritonc.analysis.row_loops import only_adds, sums_columns, waits_for_itself, walks_rows
+from tritonc.analysis.column_loops import sums_columns, walks_rows
+from tritonc.analysis.row_loops import only_adds, waits_for_itself
 from tritonc.analysis.values import needed, slice_of
 from tritonc.backend.memory.versions.general import rare
 from tritonc.backend.pipeline.loop_slice import Slice, advance, find_slice, initial_values

@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import pairwise
 
+from tritonc.backend.launch.choose_turns import refuse
 from tritonc.backend.shared.shared_memory import accesses, allocation, allocations, body_of
 from tritonc.backend.target.target import Target
 from tritonc.ir.cfg import Cfg
@@ -43,11 +44,14 @@ def allocate_shared(kernel: Kernel, context: Context) -> bool:
     Raises CompileError if the buffers need more than the target has.
     """
     target: Target = context.target
-    if not any(op.name == "start_producer" for op in kernel.ops()):
-        kernel.attributes.pop("turns", None)  # nobody brings operands of two programs
+    if not any(op.name == "start_producer" for op in kernel.ops()) \
+            and kernel.attributes.pop("turns", None):
+        refuse(context, "no producer warp brings operands of two programs", kernel.span)
     size = sizes(kernel)
     offsets, total = placement(kernel, target.shared_per_block, lambda used: _spare(used, target))
     if total > target.shared_per_block and kernel.attributes.pop("turns", None):
+        refuse(context, f"buffers of two programs need {total} bytes of shared memory",
+               kernel.span)
         return allocate_shared(kernel, context)
     for op, offset in offsets.items():
         op.attributes["offset"] = offset

@@ -3,7 +3,7 @@
 Before:  each thread: ...                 After:  the consumers          the producer
            wait_full; wgmma                         wait_full; wgmma       wait_empty
            first thread: wait_empty,                arrive_empty           expect_full
-             expect_full, tma_load                                      tma_load
+             expect_full, tma_load                                           tma_load
            arrive_empty
 
 Where the rings say both that operands are there (wait_full) and that they have been read
@@ -35,9 +35,10 @@ Needs allocate_shared.
 
 from __future__ import annotations
 
+from tritonc.backend.launch.choose_turns import refuse
 from tritonc.backend.launch.persist import counts_programs
 from tritonc.backend.pipeline.staged_loop import buffer_of
-from tritonc.backend.pipeline.tma.alternate_programs import can_alternate
+from tritonc.backend.pipeline.tma.alternate_programs import prevents
 from tritonc.backend.pipeline.tma.roles import (
     COPIES,
     PRODUCER_WARPS,
@@ -68,7 +69,8 @@ def specialize_warps(kernel: Kernel, context: Context) -> bool:
         context.remark("specialize_warps", "no producer warp: the addresses of the copies depend "
                        "on results of the other warps", kernel.span, missed=True)
         return False
-    if turns > 1 and not can_alternate(kernel):
+    if turns > 1 and (why := prevents(kernel)):
+        refuse(context, why, kernel.span)
         turns = 1
     found = registers(kernel.attributes["num_warps"] * turns, context.target)
     if found is None:

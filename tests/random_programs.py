@@ -68,8 +68,8 @@ class Refused(Exception):
 # Meta-parameters that are forced on some programs for sm_90a.
 FORCED: dict[str, tuple[int, ...]] = {
     "num_warps": (1, 2, 4, 8), "num_stages": (1, 2, 3), "group": (1, 2), "min_blocks": (0, 1, 2),
-    "wgmma": (0, 1), "slices": (1, 2), "tensor_copy": (0, 1), "tensor_store": (0, 1),
-    "persistent": (0, 1), "continued": (0, 1), "copier": (0, 1),
+    "wgmma": (0, 1), "slices": (1, 2), "tma_load": (0, 1), "tma_store": (0, 1),
+    "persistent": (0, 1), "continued": (0, 1), "producer": (0, 1),
 }  # fmt: skip
 
 

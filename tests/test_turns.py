@@ -80,14 +80,14 @@ def test_results(sizes: tuple[int, ...]) -> None:
     m, n, k = sizes
     text = PLAIN.replace("M = 300, N = 264, K = 200", f"M = {m}, N = {n}, K = {k}")
     product = random_products.Product(text, (("turns", 2),), "sm_90a")
-    assert random_products.check(product, True) == "wgmma roles tensor copies, threads"
+    assert random_products.check(product, True) == "wgmma roles TMA loads, threads"
 
 
 @pytest.mark.parametrize("apart", [265, 272])
 def test_results_that_are_not_aligned(apart: int) -> None:
     text = APART.replace("L = 265", f"L = {apart}")
     product = random_products.Product(text, (("turns", 2),), "sm_90a")
-    assert random_products.check(product, True) == "wgmma roles tensor copies, threads"
+    assert random_products.check(product, True) == "wgmma roles TMA loads, threads"
     kernel = lowered(text, turns=2)
     assert kernel.attributes["turns"] == 2
     names = [op.name for op in kernel.ops()]
@@ -133,9 +133,9 @@ def test_programs_share_no_memory(text: str) -> None:
     (PLAIN.replace("acc = dot(ta, tb, acc)", "acc = dot(max(ta, (half)0), tb, acc)"), {"turns": 2},
      "an operand is computed from what is loaded"),
     (PLAIN, {"turns": 2, "persistent": 0}, "blocks are not persistent: each computes one program"),
-    (PLAIN, {"turns": 2, "copier": 0}, "copier is 0"),
+    (PLAIN, {"turns": 2, "producer": 0}, "producer is 0"),
     (PLAIN, {"turns": 2, "num_warps": 8}, "each is 4 warps, and 8 are asked for"),
-    (PLAIN, {"turns": 2, "tensor_copy": 0}, "blocks are not persistent: each computes one program"),
+    (PLAIN, {"turns": 2, "tma_load": 0}, "blocks are not persistent: each computes one program"),
 ])  # fmt: skip
 def test_where_they_work_together(text: str, tune: dict[str, int], why: str) -> None:
     """And what a remark says of it, at the place that prevents it."""

@@ -55,7 +55,7 @@ def _of_scalars(loop: Loop) -> bool:
 
 def chains_programs(kernel: Kernel, cfg: Cfg) -> bool:
     """Whether a program waits for what another one tells, by a load that is atomic, and tells
-    nothing itself before that: a launch takes as many turns as it has programs."""
+    nothing itself before that: a launch waits as often as it has programs."""
     def tells(op: Op) -> bool:
         return op.name == "store" or (op.name == "atomic_rmw" and op.attributes["kind"] in (
             "store", "xchg"))
@@ -90,7 +90,7 @@ def counts_in_loops(kernel: Kernel, cfg: Cfg) -> bool:
     return any(op.name == "histogram" for loop in cfg.loops for op in loop.ops())
 
 
-def takes_turns(kernel: Kernel, cfg: Cfg) -> bool:
+def contended(kernel: Kernel, cfg: Cfg) -> bool:
     """Whether an atomic that no loop makes has a parameter for its address, and is read: programs
     take turns, some nanoseconds each, and wait for the answer."""
     readers = uses(kernel)

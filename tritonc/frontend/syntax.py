@@ -169,7 +169,7 @@ class If(Statement):
 class For(Statement):
     """`for (init; condition; step) body`; each part of the head may be missing.
 
-    `static`: the compiler runs it.  `unroll`: how often a turn is repeated, as for other loops.
+    `static`: the compiler runs it.  `unroll`: how many copies of the body, as for other loops.
     """
 
     init: Statement | None

@@ -54,7 +54,7 @@ def _missing(kernel: Kernel, context: Context) -> tuple[str, Span | None] | None
     warps = kernel.attributes.get("num_warps", context.meta.get("num_warps", WARPS))
     if warps != WARPS:
         return f"each is {WARPS} warps, and {warps} are asked for", kernel.span
-    for name in ("copier", "continued"):
+    for name in ("producer", "continued"):
         if not context.meta.get(name, 1):
             return f"{name} is 0", kernel.span
     cfg = Cfg(kernel)

@@ -32,7 +32,7 @@ from tritonc.ir.core import Block, Kernel, Op
 from tritonc.ir.types import Buffer
 from tritonc.source import fail
 
-_COMMON = ("tensor_copy", "wait_empty", "expect_full", "wait_full", "arrive_empty", "claim_slot",
+_COMMON = ("tma_load", "wait_empty", "expect_full", "wait_full", "arrive_empty", "claim_slot",
            "init_barriers", "tensor_map", "publish_maps", "start_producer")
 APART = 1024  # what distances between the buffers of two programs are multiples of
 ROOM = 4096  # bytes that a block may use without keeping others from its multiprocessor
@@ -197,7 +197,7 @@ def live_ranges(kernel: Kernel) -> dict[Op, tuple[int, int]]:
             for access in accesses(op):
                 touched.setdefault(access.allocation, []).append((block, access.write))
                 first, last = lives.get(access.allocation, (position[op], position[op]))
-                if op.name == "tensor_copy":  # behind the fence, no thread may write there
+                if op.name == "tma_load":  # behind the fence, no thread may write there
                     first = min(first, fence)
                 lives[access.allocation] = (min(first, position[op]), max(last, position[op]))
             products = [v.op for v in op.operands if op.name == "wgmma_wait"]

@@ -22,8 +22,8 @@ from tritonc.backend.dots.inner_axis import inner_first
 from tritonc.backend.dots.raw_operands import added_loads, computed_operand, is_plain
 from tritonc.backend.dots.select_dots import wants_halves
 from tritonc.backend.dots.share_repeats import Runs
+from tritonc.backend.dots.swap_operands import factors_of_columns
 from tritonc.backend.dots.together import chained
-from tritonc.backend.dots.turn_dots import factors_of_columns
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.ops import READ, WRITE
@@ -42,7 +42,7 @@ _FORMS = (  # of loops, the most telling first
     column_loops.few_columns, shared_data.segments, column_loops.sums_columns,
     row_loops.uneven_passes, row_loops.several_passes, row_loops.reducing_passes,
     row_loops.adds_gathered, row_loops.adds_tiles, shared_data.shares_addresses,
-    shared_data.takes_turns, row_loops.windows_of_bytes,
+    shared_data.contended, row_loops.windows_of_bytes,
 )  # fmt: skip
 
 _known: WeakKeyDictionary[Kernel, Profile] = WeakKeyDictionary()
@@ -147,10 +147,10 @@ def _form_of(kernel: Kernel, cfg: Cfg) -> str:
                              if taps(kernel, cfg)), name)
             nested = name.endswith("passes") and any(loop.depth > 1 for loop in cfg.loops)
             return "nested_passes" if nested else name
-    return "turned" if _turns(kernel) else ""
+    return "transposed" if _transposes(kernel) else ""
 
 
-def _turns(kernel: Kernel) -> bool:
+def _transposes(kernel: Kernel) -> bool:
     """Whether tiles are read along one axis of memory and written along another."""
     accesses = [op.operands[0] for op in kernel.ops() if op.name in ("load", "store")
                 and len(shape(op.operands[0].type)) > 1]

@@ -19,7 +19,7 @@ from tritonc.analysis.values import closure
 from tritonc.backend.dots.together import chained
 from tritonc.backend.layout.split_reductions import split_axes
 from tritonc.backend.pipeline.chains.order_products import Chain
-from tritonc.backend.pipeline.tensors.roles import COPIES, has_producer
+from tritonc.backend.pipeline.tma.roles import COPIES, has_producer
 from tritonc.backend.shared.shared_memory import VIEWS, allocation, allocations
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Loop
@@ -193,7 +193,7 @@ def _take_rings(parts: Parts, late: set[Op]) -> set[Op] | None:
         if roots & (own - shared) or (roots & shared and op.name == "arrive_empty"):
             parts.second.add(op)
         for value in op.operands:
-            if op.name == "tensor_copy" and isinstance(value.type, Buffer):
+            if op.name == "tma_load" and isinstance(value.type, Buffer):
                 root, ahead = allocation(value)
                 t = root.result.type
                 if root in shared and (ahead is None or not isinstance(t, Buffer)

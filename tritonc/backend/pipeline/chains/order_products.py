@@ -34,7 +34,7 @@ each write to a buffer that they read, each fence, and the wait for the stage of
 read; what gives such a buffer away stays behind the wait for them.
 
 Needs loops of a header and one more block, with products that are each waited for in that block.
-After advance_dots, which orders the products of the loops that it rotates.
+After rotate_dots, which orders the products of the loops that it rotates.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from tritonc.analysis.values import closure
 from tritonc.backend.dots.together import chained
 from tritonc.backend.launch.register_budget import available
 from tritonc.backend.pipeline.staged_loop import held_elements
-from tritonc.backend.pipeline.tensors.roles import COPIES
+from tritonc.backend.pipeline.tma.roles import COPIES
 from tritonc.backend.shared.shared_memory import accesses, allocations
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg
@@ -168,7 +168,7 @@ class Chain:
                     releases.append(op)  # it may be late, but for copies
                 else:
                     last = op
-                if op.name in ("wait_empty", "tensor_copy"):
+                if op.name in ("wait_empty", "tma_load"):
                     after.update(releases)
                 if op.name == "wait_full":
                     waits.setdefault(tuple(op.operands), op)

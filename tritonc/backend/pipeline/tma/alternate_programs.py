@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from tritonc.analysis.values import computed_from, slice_of
 from tritonc.backend.launch.persist import axes, counts_programs, own_number, rare_programs
-from tritonc.backend.pipeline.tensors.roles import START, leading_to, producer_blocks
+from tritonc.backend.pipeline.tma.roles import START, leading_to, producer_blocks
 from tritonc.ir.build import Builder, make_op
 from tritonc.ir.cfg import Cfg, Loop, add_incoming, follow, make_phi, redirect, split
 from tritonc.ir.context import Context

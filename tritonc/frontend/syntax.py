@@ -1,6 +1,6 @@
-"""The syntax tree of Triton-C: one class for each construct, a span on every node.  Expressions, and
-the types that they name, are in `expressions`; all are found here.
+"""The syntax tree of Triton-C: one class for each construct, a span on every node.
 
+Expressions, and the types that they name, are in `expressions`; all names are found here.
 The parser builds it, semantic analysis reads it, nobody changes it.  A node's `span` covers the
 construct from its first to its last token; names of things have a `name_span` of their own.
 Nodes compare by identity.  Parentheses leave no node, and a typedef is already replaced by the

@@ -36,7 +36,7 @@ ONLY: dict[str, tuple[str, ...]] = {
     "compute_tables": ("constant_table",),
     **dict.fromkeys(("split_reductions", "late_sums"), ("reduce", "reduce_with")),
     "exchange_late": ("reduce",), "privatize_atomics": ("atomic_rmw",),
-    "lower_clusters": ("cluster_arrive",), "fuse_tanh": ("tanh",), "fuse_logistic": ("exp",),
+    "lower_clusters": ("cluster_arrive",), "fuse_logistic": ("tanh", "exp"),
     "fuse_exponents": ("exp", "exp2"), "select_ranks": ("smin", "smax", "umin", "umax"),
     "split_quotients": ("sdiv", "udiv", "srem", "urem"), "count_quotients": ("sdiv",),
     "pack_halves": ("zext", "sext", "truncate", "smin", "smax", "umin", "umax"),
@@ -137,7 +137,6 @@ BACKEND: list[Pass] = [
          "elements are.", 2),
     _row("backend.dots.fuse_exponents", "After specialize, which tests that factors are "
          "positive.", 2),
-    _row("backend.dots.fuse_tanh", "Before dce, which removes the tanh.", 2),
     _row("backend.dots.fuse_logistic", "Before dce, which removes the exponential.", 2),
     _row("opt.dce", "In the backend: layouts are chosen for what is used."),
     # --- extents that are powers of two; who computes what ---

@@ -24,22 +24,18 @@ from math import log2, prod
 
 from tritonc.analysis.affine import Affinity
 from tritonc.analysis.axis import axis_info
+from tritonc.analysis.column_loops import few_columns, scans_columns, sums_columns
 from tritonc.analysis.quotients import gathered
 from tritonc.analysis.registers.liveness import Liveness
 from tritonc.analysis.row_loops import (
-    adds_taps,
-    adds_to_loaded,
-    asks_programs,
     crosses,
-    few_columns,
     reduces_held,
     reducing_passes,
-    scans_columns,
-    searches,
     several_passes,
-    sums_columns,
     windows_of_bytes,
 )
+from tritonc.analysis.shared_data import adds_to_loaded, asks_programs, searches
+from tritonc.analysis.taps import adds_taps
 from tritonc.analysis.values import constant_of, is_uniform, slice_of
 from tritonc.backend.launch.product_threads import block_threads, kept_values
 from tritonc.backend.layout.accesses import overlapping_loads

@@ -33,7 +33,7 @@ _COMPUTED_ALONE = 1.7
 _RATE = 1540.0  # multiply-adds of wgmma in a cycle, of 16-bit numbers
 
 
-def tensor_cost(dot: Feature, row: MatrixInstruction, target: Target, carried: int,
+def tma_cost(dot: Feature, row: MatrixInstruction, target: Target, carried: int,
                 spread: float, behind: int) -> float:
     """Time per multiply-add of a dot on tensor cores: 1 is the peak.
 

@@ -5,6 +5,7 @@ Each function says which kernels it means, and what follows for programs and thr
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import prod
 
 from tritonc.analysis.affine import Affinity, Iteration
@@ -80,7 +81,7 @@ def sums_columns(kernel: Kernel, cfg: Cfg) -> bool:
     """Whether what is reduced is carried by a loop that loads, of the same rows in all programs, or
     loaded there, and the axis along which it lies in memory is left; programs are numbered along
     one axis.  There are as many programs as pieces of columns, and each has all rows."""
-    if len({op.attributes["axis"] for op in kernel.ops() if op.name in _NUMBERED}) > 1:
+    if len(_axes_of(kernel.ops())) > 1:
         return False
     loading = [loop for loop in cfg.loops if same_for_all(loop) and any(
         op.name == "load" and isinstance(op.result.type, Tile)
@@ -298,8 +299,8 @@ def columns_alone(kernel: Kernel, cfg: Cfg) -> bool:
 def few_columns(kernel: Kernel, cfg: Cfg) -> bool:
     """Whether there may be few programs with columns alone: numbered along that axis alone, or
     where each row waits for the one before it."""
-    axes = {op.attributes["axis"] for op in kernel.ops() if op.name in _NUMBERED}
-    return columns_alone(kernel, cfg) and (len(axes) < 2 or waits_for_itself(kernel, cfg))
+    return columns_alone(kernel, cfg) and (
+        len(_axes_of(kernel.ops())) < 2 or waits_for_itself(kernel, cfg))
 
 
 def walks_rows(loop: Loop, shared: bool = True) -> bool:
@@ -331,13 +332,16 @@ def only_adds(loop: Loop) -> bool:
 
 def shares_addresses(kernel: Kernel, cfg: Cfg) -> bool:
     """Whether there are atomics that no loop makes, none of them read, on addresses of which
-    programs have many in common, or histograms in a loop: fewer programs, fewer additions."""
+    programs have many in common, as those beside each other along an axis of tiles that they do not
+    follow, or histograms in a loop: fewer programs, fewer additions."""
     readers = uses(kernel)
+    tiled = {op.attributes["axis"] for op in kernel.ops() if op.name == "get_global_range"}
     found = [op for op in kernel.ops() if op.name == "atomic_rmw"]
     return counts_in_loops(kernel, cfg) or (not any(
         readers.get(op.result) or cfg.block_of[op] in cfg.innermost for op in found) and any(
         not isinstance(op.operands[0].type, Tile) or _loaded(op.operands[0])
-        or not _of_program(op.operands[0]) for op in found))
+        or not (axes := _axes_of(slice_of(op.operands[:1], masks=False))) or tiled - axes
+        for op in found))
 
 
 def adds_to_loaded(kernel: Kernel, largest: int) -> bool:
@@ -374,9 +378,9 @@ def windows_of_bytes(kernel: Kernel, cfg: Cfg) -> bool:
     return len(loads) > _FEW_LOADS or any(cfg.block_of[op] in cfg.innermost for op in loads)
 
 
-def _of_program(value: Value) -> bool:
-    """Whether a value depends on the program's number."""
-    return any(op.name in _NUMBERED for op in slice_of([value], masks=False))
+def _axes_of(ops: Iterable[Op]) -> set[int]:
+    """The axes along which these ask for the program's number."""
+    return {op.attributes["axis"] for op in ops if op.name in _NUMBERED}
 
 
 def _loaded(value: Value) -> bool:

@@ -373,5 +373,7 @@ def test_threads_of_tiles_that_are_moved(name: str, threads: int) -> None:
 
 def test_rows_that_a_loaded_number_places_go_on_together() -> None:
     """Under a mask that full tiles do without."""
-    ptx = benchmark("unseen/select_middle").text("ptx")
+    path = SAMPLES.parent / "bench" / "unseen" / "select_middle.tc"
+    source = SourceFile(path.name, path.read_text(encoding="utf-8"))
+    ptx = driver.compile(source, Options(arch="sm_90a"), ("ptx",)).outputs["ptx"]
     assert "ld.global.v4.b32" in ptx and "st.global.v4.b32" in ptx

@@ -1,4 +1,4 @@
-"""Tiles that are only moved, and turned on their way."""
+"""Tiles that are transposed on their way."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from tritonc.ir.core import Kernel
 from tritonc.ir.types import shape
 
 
-def turns(kernel: Kernel) -> bool:
+def transposes(kernel: Kernel) -> bool:
     """Whether tiles are read along one axis of memory and written along another.  A row beside a
-    column is no tile."""
+    column is none."""
     if any(op.name == "trans" for op in kernel.ops()):
         return True
     accesses = [op.operands[0] for op in kernel.ops() if op.name in ("load", "store")

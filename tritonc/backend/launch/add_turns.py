@@ -15,7 +15,7 @@ as many threads, whose warpgroups hold tiles together or one each: the branch sa
 
 from __future__ import annotations
 
-from tritonc.backend.pipeline.tensors.roles import leading_to
+from tritonc.backend.pipeline.tma.roles import leading_to
 from tritonc.ir.build import Builder
 from tritonc.ir.cfg import Cfg, reached, redirect
 from tritonc.ir.core import Block, Kernel, Value

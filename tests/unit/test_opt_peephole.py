@@ -232,9 +232,6 @@ SAMPLES: list[tuple[Any, Any, str | None]] = [
     (integers.truncate_of_extension,
      lambda e: e.truncate(e.sext(e.truncate(e.a, type=tile(I8, 8)), type=LTILE), type=ITILE),
      "sext(truncate(a))"),
-    (shapes.fpcast_of_trans,
-     lambda e: e.fpcast(e.trans(e.reshape(e.f, type=tile(F32, 2, 4)), permutation=[1, 0]),
-                        type=tile(TF32, 4, 2)), "trans(fpcast(reshape(f)), permutation=[1, 0])"),
     # predicates
     (predicates.compare_constant_on_the_right,
      lambda e: e.icmp(e.const(5), e.a, predicate="slt"), "icmp(a, 5, sgt)"),
@@ -330,13 +327,6 @@ SAMPLES: list[tuple[Any, Any, str | None]] = [
     (pointers.extended_offset, lambda e: e.addptr(e.p, e.sext(e.a, type=LTILE)), "addptr(p, a)"),
     (pointers.extended_offset, lambda e: e.addptr(e.q, e.zext(e.nat, type=I64)),
      "addptr(q, nat)"),
-    (pointers.uniform_offsets,
-     lambda e: e.addptr(e.addptr(e.p, e.const((1 << 31) - 1)), e.const(1)),
-     "addptr(p, 2147483648)"),
-    (pointers.uniform_offsets, lambda e: e.addptr(e.addptr(e.p, e.splat(e.x)), e.splat(e.w)),
-     "addptr(p, splat(add(sext(x), w)))"),
-    (pointers.uniform_offsets,
-     lambda e: e.addptr(e.addptr(e.q, e.const(5, I32)), e.const(-1, I64)), "addptr(q, 4)"),
     # dots
     (dots.add_of_dot, dot_plus, None),
     (dots.add_of_dot, lambda e: dot_plus(e, -0.0, first=False), None),

@@ -327,6 +327,13 @@ SAMPLES: list[tuple[Any, Any, str | None]] = [
     (pointers.extended_offset, lambda e: e.addptr(e.p, e.sext(e.a, type=LTILE)), "addptr(p, a)"),
     (pointers.extended_offset, lambda e: e.addptr(e.q, e.zext(e.nat, type=I64)),
      "addptr(q, nat)"),
+    (pointers.uniform_offsets,
+     lambda e: e.addptr(e.addptr(e.p, e.const((1 << 31) - 1)), e.const(1)),
+     "addptr(p, 2147483648)"),
+    (pointers.uniform_offsets, lambda e: e.addptr(e.addptr(e.p, e.splat(e.x)), e.splat(e.w)),
+     "addptr(p, splat(add(sext(x), w)))"),
+    (pointers.uniform_offsets,
+     lambda e: e.addptr(e.addptr(e.q, e.const(5, I32)), e.const(-1, I64)), "addptr(q, 4)"),
     # dots
     (dots.add_of_dot, dot_plus, None),
     (dots.add_of_dot, lambda e: dot_plus(e, -0.0, first=False), None),

@@ -6,9 +6,9 @@ up exactly in 64 bits, but not in 32, where the sum may wrap.
 
 from __future__ import annotations
 
-from tritonc.analysis.values import int_of
+from tritonc.analysis.values import defined_by, int_of, is_uniform
 from tritonc.ir.core import Op, Value
-from tritonc.ir.types import element
+from tritonc.ir.types import I64, Tile, element, with_element
 from tritonc.opt.peephole.rewrite import Rewriter, Rule
 
 
@@ -29,4 +29,24 @@ def extended_offset(op: Op, r: Rewriter) -> Value | None:
     return r.value("addptr", p, x)
 
 
-RULES: dict[str, list[Rule]] = {"addptr": [offset_of_zero, extended_offset]}
+def _long(value: Value, r: Rewriter) -> Value:
+    """A scalar offset in 64 bits."""
+    return value if value.type == I64 else r.value("sext", value, type=I64)
+
+
+def uniform_offsets(op: Op, r: Rewriter) -> Value | None:
+    """(p + a) + b = p + (a + b) in 64 bits, for uniform a and b; of scalars, constants only."""
+    p, b = op.operands
+    inner = defined_by(p, "addptr")
+    if inner is None or not (is_uniform(b) and is_uniform(inner.operands[1])):
+        return None
+    p, a = inner.operands
+    if is_uniform(p) or 1 in (element(a.type).bits, element(b.type).bits):
+        return None
+    total = r.value("add", _long(r.element_of(a), r), _long(r.element_of(b), r))
+    if isinstance(a.type, Tile):
+        total = r.value("splat", total, type=with_element(a.type, I64))
+    return r.value("addptr", p, total)
+
+
+RULES: dict[str, list[Rule]] = {"addptr": [offset_of_zero, extended_offset, uniform_offsets]}

@@ -41,8 +41,11 @@ class RowTest:
 def row_test(mask: Op, holds: bool, block: Block) -> RowTest | None:
     """What tests an `icmp` in the block for all its elements: that it holds, or that it does not.
 
-    None unless the rows are known before the block, and the columns can be computed in one copy.
+    None unless the rows are known before the block, and the columns can be computed in one copy;
+    nor of `k % 2 == 0`, which is the same in all tiles.
     """
+    if all(map(_fixed, mask.operands)):
+        return None
     a, b = (origin(v, ("broadcast", "reshape")) for v in mask.operands)
     predicate: str = mask.attributes["predicate"]
     if not holds:
@@ -53,6 +56,20 @@ def row_test(mask: Op, holds: bool, block: Block) -> RowTest | None:
                 and _columns(columns, inside) is not None:
             return RowTest(rows, relation, columns)
     return None
+
+
+def _fixed(value: Value) -> bool:
+    """Whether it is made of ranges and constants."""
+    seen, stack = set[Op](), [value]
+    while stack:
+        op = stack.pop().op
+        if op is None or op.name == "phi" or not op.pure or not (
+                op.operands or op.name in ("range", "constant")):
+            return False
+        if op not in seen:
+            seen.add(op)
+            stack += op.operands
+    return True
 
 
 def _known(value: Value, inside: set[Op]) -> bool:

@@ -83,6 +83,8 @@ def part_loop(kernel: Kernel, loop: Loop) -> Parts | None:
     if any(wait.attributes["pending"] for wait in waits):
         return None
     products = [op for op in body.ops if op.name == "wgmma"]
+    waits = [wait for wait in waits if not _goes_on(wait, readers)]
+    products = [op for op in products if not _goes_on(op, readers)]
     if len(products) < 2:
         return None
     late = {products[1]}
@@ -115,6 +117,17 @@ def part_loop(kernel: Kernel, loop: Loop) -> Parts | None:
         _repeat_views(parts, shared)
     made = {r for op in parts.first for r in op.results if isinstance(r.type, Buffer)}
     return None if any(v in made for op in parts.last for v in op.operands) else parts
+
+
+def _goes_on(op: Op, readers: dict[Value, list[Op]]) -> bool:
+    """Whether a product, or the wait for it, only gives another product what that adds to: scores
+    from two parts of the keys are the result of one product, as far as the chain goes."""
+    found = [reader for result in op.results for reader in readers.get(result, [])]
+    if op.name == "wgmma":
+        return len(found) == 1 and found[0].name == "wgmma_wait" and len(
+            found[0].operands) == 1 and _goes_on(found[0], readers)
+    return len(op.results) == 1 and len(found) == 1 and found[0].name == "wgmma" \
+        and found[0].operands[2] is op.results[0]
 
 
 def _part_waits(body: Block) -> list[Op]:

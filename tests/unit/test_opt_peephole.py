@@ -232,6 +232,9 @@ SAMPLES: list[tuple[Any, Any, str | None]] = [
     (integers.truncate_of_extension,
      lambda e: e.truncate(e.sext(e.truncate(e.a, type=tile(I8, 8)), type=LTILE), type=ITILE),
      "sext(truncate(a))"),
+    (shapes.fpcast_of_trans,
+     lambda e: e.fpcast(e.trans(e.reshape(e.f, type=tile(F32, 2, 4)), permutation=[1, 0]),
+                        type=tile(TF32, 4, 2)), "trans(fpcast(reshape(f)), permutation=[1, 0])"),
     # predicates
     (predicates.compare_constant_on_the_right,
      lambda e: e.icmp(e.const(5), e.a, predicate="slt"), "icmp(a, 5, sgt)"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tritonc.analysis.values import constant_of, defined_by, is_uniform
 from tritonc.ir.core import Op, Value
-from tritonc.ir.types import Tile, element
+from tritonc.ir.types import TF32, Tile, element, with_element
 from tritonc.opt.peephole.rewrite import Rewriter, Rule
 
 _IDEMPOTENT = frozenset({"smin", "smax", "umin", "umax", "fmin", "fmax", "and", "or"})
@@ -56,6 +56,17 @@ def trans_of_trans(op: Op, r: Rewriter) -> Value | None:
     return r.value("trans", x, type=op.result.type, permutation=kind(permutation))
 
 
+def fpcast_of_trans(op: Op, r: Rewriter) -> Value | None:
+    """fpcast (trans x) = trans (fpcast x), to a tf32: products take either as it is in memory."""
+    x, to = op.operands[0], op.result.type
+    inner = defined_by(x, "trans")
+    if inner is None or not r.used_once(x) or element(to) != TF32:
+        return None
+    source = inner.operands[0]
+    converted = r.value("fpcast", source, type=with_element(source.type, element(to)))
+    return r.value("trans", converted, type=to, permutation=inner.attributes["permutation"])
+
+
 def reduce_of_uniform(op: Op, r: Rewriter) -> Value | None:
     """Of equal elements, the least, the greatest, the and and the or are each of them."""
     x, to = op.operands[0], op.result.type
@@ -77,6 +88,7 @@ RULES: dict[str, list[Rule]] = {
     "broadcast": [to_its_own_type, moved_uniform, same_again],
     "reshape": [to_its_own_type, moved_uniform, same_again],
     "trans": [moved_uniform, trans_of_trans],
+    "fpcast": [fpcast_of_trans],
     "reduce": [reduce_of_uniform],
     "range": [range_of_one],
 }

@@ -14,9 +14,10 @@ from tritonc.ir.rules import pointee
 from tritonc.ir.types import scalar, shape
 
 ACCESS_BYTES = 16
-# Elements that all taps of a product load, if they run side by side: as halves they fill 64
-# registers of 256 threads, beside as many sums.  And how many taps there may be.
-MOST_NEAR, MOST_TAPS = 1 << 15, 8
+# Words that all taps of a product load, if they run side by side, and its sums: they fill 136
+# registers of 256 threads, as of three by three taps by 128 x 128 x 16.  And how many taps there
+# may be.
+_MOST_WORDS, MOST_TAPS = 34 << 10, 9
 
 
 def near(loop: Loop, ops: Iterable[Op]) -> bool:
@@ -35,6 +36,16 @@ def near(loop: Loop, ops: Iterable[Op]) -> bool:
                 and abs(moves[0][1] * counter.step) * size < ACCESS_BYTES:
             return True
     return False
+
+
+def few(taps: int, elements: int, sums: int) -> bool:
+    """Whether so many taps may run side by side, each of which loads so many elements."""
+    return taps * elements // 2 + sums <= _MOST_WORDS
+
+
+def added(ops: Iterable[Op]) -> int:
+    """How many sums the products of an iteration have."""
+    return max((prod(shape(op.result.type)) for op in ops if op.name == "dot"), default=0)
 
 
 def loaded(ops: Iterable[Op]) -> int:

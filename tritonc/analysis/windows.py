@@ -29,13 +29,15 @@ from math import gcd, prod
 
 from tritonc.analysis.affine import Affine, Affinity
 from tritonc.analysis.axis.axis_info import AxisInfo, Infos
+from tritonc.analysis.axis.axis_rules import information
 from tritonc.analysis.linear import Linear, number, symbol
 from tritonc.analysis.moved_bounds import may_move
 from tritonc.analysis.ragged import may_be_ragged
 from tritonc.analysis.signs import non_negative
+from tritonc.analysis.values import axes_before
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.rules import pointee
-from tritonc.ir.types import Tile, is_pointer, scalar, shape
+from tritonc.ir.types import Tile, element, is_pointer, make, scalar, shape
 from tritonc.records import NamedTuple
 
 ACCESS_BYTES = 16
@@ -87,6 +89,8 @@ class Runs(Affinity):
         super().__init__()
         self.infos = infos
         self.ends: dict[Value, _Ends] = {}
+        self.spread: dict[tuple[Value, tuple[int, ...], tuple[int | None, ...]], Value] = {}
+        self.roots: dict[Value, tuple[Value, tuple[int | None, ...]]] = {}
 
     def _opaque(self, value: Value) -> Affine | None:
         info = self.infos.get(value)
@@ -102,8 +106,22 @@ class Runs(Affinity):
         return Affine(symbol(op.result), ())
 
     def _splat(self, op: Op) -> Affine | None:
-        found = super()._splat(op)  # axes of symbols are those of the whole tile
-        return None if found is None or any(shape(v.type) for v in found.offset.values()) else found
+        """Axes of symbols are those of the whole tile: each has one for it."""
+        found = super()._splat(op)
+        own = [v for v in found.offset.values() if shape(v.type)] if found is not None else []
+        if found is None or any(v in self.ends for v in own):
+            return None
+        spread = {}
+        for v in own:
+            root, before = self.roots.get(v, (v, tuple(range(len(shape(v.type))))))
+            places = tuple(None if d is None else before[d] for d in axes_before(op) or ())
+            key = root, shape(op.result.type), places
+            if key not in self.spread:
+                symbol = Value(make(element(v.type), shape(op.result.type)), v.name)
+                self.spread[key], self.roots[symbol] = symbol, (root, places)
+                self.infos[symbol] = information(op, symbol.type, [self.infos.get(v)], self.signs)
+            spread[v] = self.spread[key]
+        return found._replace(offset=found.offset.renamed(spread))
 
     _broadcast = _reshape = _trans = _splat
 
@@ -273,7 +291,7 @@ def _window(op: Op, known: Runs) -> Window | None:
         run = gcd(run, _divides(values, n, axis, infos))
     run = gcd(run, *(end.run for end in ends))
     first, last = _most(ends)
-    if run < max(1 + step, share * (first + last)):
+    if run < max(2, 1 + step if step <= STEP else 0, share * (first + last)):
         return None
     begin = _constant(form.offset)
     guard, rows, near = _masked(op, known, axis, conjuncts, ends), None, None
@@ -333,15 +351,21 @@ def _rows(op: Op, form: Affine, axis: int, run: int, step: int, known: Runs
     bounds, conditions, others = known.parts(op.guard, len(form.strides), steps)
     lows = [low for value, where in others
             if (low := known.least(value, where, steps)) is not None]
-    if len(lows) < len(others):
+    alike = [] if op.guard is None or known.infos[op.guard].constancy[axis] % run == 0 else [
+        value for value, where in others if axis in where and value in known.infos
+        and known.infos[value].constancy[where.index(axis)] % run == 0]
+    if len({*alike, *(low.test.result for low in lows)}) < len({value for value, _ in others}):
         return None
+    conditions += alike
     tests = [bound.test for bound in (*bounds, *lows)]
     implied = [bound._replace(limit=Linear()) for bound in bounds
                if bound.test.attributes["predicate"][0] == "u"]
 
     def multiple(polynomial: Linear) -> bool:
         return all(_divides(values, n, axis, known.infos) % run == 0 and not any(
-            shape(v.type) for v in values) for values, n in polynomial.terms)
+            shape(v.type) and (v not in known.infos or len(shape(v.type)) <= axis
+                               or known.infos[v].constancy[axis] % run)
+            for v in values) for values, n in polynomial.terms)
 
     found, moved = set(), dict[Op, int]()
     if axis not in {low.axis for low in (*lows, *implied)}:  # no access of the row is below 0
@@ -350,7 +374,9 @@ def _rows(op: Op, form: Affine, axis: int, run: int, step: int, known: Runs
     for kind, bound in [*(("less", b) for b in bounds), *(("least", b) for b in (*lows, *implied))]:
         start, limit = bound.start, bound.limit
         if bound.axis == axis:  # up to which place in memory, or from which
-            start = form.offset - start
+            place = tuple(0 if d == axis else None for d in range(len(form.strides)))
+            start = form.offset - start.renamed({
+                v: known.spread.get((v, shape(op.result.type), place), v) for v in start.values()})
             by = _constant(start)
             start, limit = start - number(by), limit + number(by)
             if by := (-1 if kind == "less" else 1) * _constant(limit) % run * (

@@ -138,7 +138,7 @@ def formula(profile: Profile, depths: tuple[int, ...], target: Target, alone: bo
         busy += _SHOWS / blocks * stage_bytes(found[0]) / _PORT
     if len(found) > 1:
         busy *= max(1.0, cost(profile, target))
-    if any(side_by_side(dot) < dot.taps for dot in found):
+    if any(side_by_side(dot) < prod(dot.taps) for dot in found):
         busy, wait = APART * busy, APART * wait
     if (more := spread(profile)) > 1:
         brought = more * sum(map(stage_bytes, found))

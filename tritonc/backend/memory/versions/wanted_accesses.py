@@ -15,7 +15,7 @@ from tritonc.analysis.row_loops import windows_of_bytes
 from tritonc.analysis.signs import Signs, known_signs, loop_order
 from tritonc.analysis.tables import table_of
 from tritonc.analysis.values import computed_from
-from tritonc.analysis.windows import SHARED, STEP, steps_of, strided
+from tritonc.analysis.windows import SHARED, STEP, Runs, steps_of, strided
 from tritonc.backend.dots.exponentials import wanted_factors
 from tritonc.backend.dots.together import large
 from tritonc.backend.launch.choose_warps import streaming_threads
@@ -56,7 +56,7 @@ class Collector:
         self.tensor = tensor
         self.boxes = tensor and any(map(large, kernel.blocks))  # others are copied by threads
         self.infos, self.apart = axis_info.analyze(kernel), ragged.may_be_ragged(kernel)
-        self.facts = Facts(kernel)
+        self.facts, self.runs = Facts(kernel), Runs(self.infos)
         self.cfg = cfg = Cfg(kernel)
         self.testable = testable_scalars(cfg)
         self.multiples = MultiplesNeeded(self.infos, lambda v: self.divisible(
@@ -208,6 +208,9 @@ class Collector:
         """Every n-th element, which whole accesses bring where rows begin and end with them.  But
         for products it is not worth a size that divides: a fact that fails leaves the fast body."""
         form = affinity.of(op.operands[0]) if op.name == "load" else None
+        if form is None and self.dots:  # a remainder by what is supposed to be a multiple
+            affinity = self.runs
+            form = affinity.of(op.operands[0]) if op.name == "load" else None
         apart = strided(form) if form is not None else None
         if form is None or form.base is None or apart is None or op.attributes.get("volatile"):
             return

@@ -12,11 +12,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from math import prod
 
 from tritonc.analysis.affine import Affine, Affinity, is_counter
-from tritonc.analysis.axis.axis_info import AxisInfo
+from tritonc.analysis.axis.axis_info import AxisInfo, Infos
 from tritonc.analysis.linear import Linear
 from tritonc.analysis.multiples import Multiples, MultiplesNeeded
 from tritonc.analysis.signs import Signs
-from tritonc.analysis.values import origin
+from tritonc.analysis.values import int_of, origin
+from tritonc.analysis.windows import Runs, strided
 from tritonc.backend.layout import layout_choice
 from tritonc.ir.build import make_op
 from tritonc.ir.core import Kernel, Op, Value
@@ -35,7 +36,7 @@ class Divisors(NamedTuple):
     `testable`: whether a scalar is known before all loops; `products`: whether there are any, whose
     quotients in loops are left to `count_quotients`."""
 
-    infos: Mapping[Value, AxisInfo]
+    infos: Infos
     multiples: MultiplesNeeded
     testable: Callable[[Value], bool]
     products: bool = True
@@ -56,15 +57,18 @@ class Divisors(NamedTuple):
                 and max(info.contiguity) == 1 and prod(shape(pointer.type)) * BESIDE > largest
             divisors = self.remainders(
                 pointer, reach, outside or not self.products) if wanted else []
-            found.append({divisor: reach for divided, divisor in divisors
+            found.append({divisor: run for divided, divisor, run in divisors
                           if not outside or divided in stored})
         return found
 
     def helped(self, accesses: Sequence[tuple[Op, bool]], asked: Sequence[Multiples]
                ) -> list[Multiples]:
         """What of it makes its access wide, if all of it holds."""
+        known = Runs(self.infos)
         return [some if some and (self.wide(op) or (
-                    (outside or not self.products) and self.alike(op))) else {}
+                    (outside or not self.products) and self.alike(op)) or (
+                    self.products and not outside and op.name == "load"
+                    and (form := known.of(op.operands[0])) is not None and strided(form))) else {}
                 for (op, outside), some in zip(accesses, asked, strict=True)]
 
     def alike(self, op: Op) -> bool:
@@ -90,23 +94,28 @@ class Divisors(NamedTuple):
         return self.multiples.of_pointer(pointer, axis, reach)
 
     def remainders(self, pointer: Value, reach: int, quotients: bool = False
-                   ) -> list[tuple[Value, Value]]:
+                   ) -> list[tuple[Value, Value, int]]:
         """The dividends and divisors of terms of an address that are remainders of an index that
-        goes on for `reach`; or that its `quotients` make, which neighbours share."""
-        found, stack = [], [pointer]
+        goes on for `reach`, or for so many less as each counts for more, and how long that is; or
+        that its `quotients` make, which neighbours share."""
+        found, stack = [], [(pointer, reach)]
         while stack:
-            op = stack.pop().op
+            value, run = stack.pop()
+            op = value.op
             if op is None:
                 continue
             if op.name in _TERMS:
-                stack += op.operands
+                stack += [(v, run) for v in op.operands]
+            elif op.name == "mul" and self.products and not quotients and run % (
+                    step := int_of(origin(op.operands[1])) or reach) == 0 and run > step:
+                stack.append((op.operands[0], run // step))
             elif op.name in ("srem", "urem") or (quotients and op.name in ("sdiv", "udiv")):
                 if quotients:
-                    stack.append(op.operands[0])
+                    stack.append((op.operands[0], run))
                 info, divisor = self.infos.get(op.operands[0]), origin(op.operands[1])
-                if info is not None and max(info.contiguity) >= reach and not shape(
+                if info is not None and max(info.contiguity) >= run and not shape(
                         divisor.type) and self.testable(divisor):
-                    found.append((op.operands[0], divisor))
+                    found.append((op.operands[0], divisor, run))
         return found
 
 

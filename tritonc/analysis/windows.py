@@ -351,9 +351,12 @@ def _rows(op: Op, form: Affine, axis: int, run: int, step: int, known: Runs
     bounds, conditions, others = known.parts(op.guard, len(form.strides), steps)
     lows = [low for value, where in others
             if (low := known.least(value, where, steps)) is not None]
-    alike = [] if op.guard is None or known.infos[op.guard].constancy[axis] % run == 0 else [
-        value for value, where in others if axis in where and value in known.infos
-        and known.infos[value].constancy[where.index(axis)] % run == 0]
+    alike: list[Value] = []  # in each access
+    if op.guard is not None and known.infos[op.guard].constancy[axis] % run:
+        alike = [v for v, where in [*others, *((b.test.result, (b.axis,)) for b in bounds)]
+                 if axis in where and len(shape(v.type)) == len(where) and v in known.infos
+                 and known.infos[v].constancy[where.index(axis)] % run == 0]
+        bounds = [bound for bound in bounds if bound.test.result not in alike]
     if len({*alike, *(low.test.result for low in lows)}) < len({value for value, _ in others}):
         return None
     conditions += alike

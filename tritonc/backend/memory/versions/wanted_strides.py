@@ -8,6 +8,7 @@ The channels of `i % C + i / C % S * C + ...` are contiguous as far as C is a mu
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from math import prod
 
@@ -26,6 +27,9 @@ from tritonc.ir.types import scalar, shape
 from tritonc.records import NamedTuple
 
 ACCESS = layout_choice.ACCESS_BYTES
+# Taps that a step loads of one array side by side: rows of pixels are multiples of four more often
+# than of eight, and each access serves several of them.
+TAPS = 3
 BESIDE = 16  # a tile of so much less than the largest one does not decide
 SUMS = ("add", "addptr")
 _TERMS = (*SUMS, "sub", "broadcast", "reshape", "trans", "sext", "zext", "assume_multiple")
@@ -50,14 +54,17 @@ class Divisors(NamedTuple):
         found: list[Multiples] = []
         stored = {v for op, _ in accesses if op.name == "store" for v in _sums(op.operands[0])}
         largest = max((prod(shape(op.operands[0].type)) for op, _ in accesses), default=0)
+        bases = Counter(_base(op) for op, outside in accesses if op.name == "load" and not outside)
         for op, outside in accesses:
             pointer = op.operands[0]
             info, reach = self.infos.get(pointer), reach_of(op)
+            most = reach // 2 if self.products and not outside and bases[
+                _base(op)] >= TAPS else reach
             wanted = info is not None and reach > 1 \
                 and max(info.contiguity) == 1 and prod(shape(pointer.type)) * BESIDE > largest
             divisors = self.remainders(
                 pointer, reach, outside or not self.products) if wanted else []
-            found.append({divisor: run for divided, divisor, run in divisors
+            found.append({divisor: min(run, most) for divided, divisor, run in divisors
                           if not outside or divided in stored})
         return found
 
@@ -65,7 +72,7 @@ class Divisors(NamedTuple):
                ) -> list[Multiples]:
         """What of it makes its access wide, if all of it holds."""
         known = Runs(self.infos)
-        return [some if some and (self.wide(op) or (
+        return [some if some and (self.wide(op, min(some.values())) or (
                     (outside or not self.products) and self.alike(op)) or (
                     self.products and not outside and op.name == "load"
                     and (form := known.of(op.operands[0])) is not None and strided(form))) else {}
@@ -76,13 +83,14 @@ class Divisors(NamedTuple):
         info = self.infos.get(op.operands[0])
         return info is not None and max(info.constancy) >= reach_of(op)
 
-    def wide(self, op: Op) -> bool:
-        """Whether all that the access still lacks are multiples that can be tested."""
-        return self.needs(op) is not None
+    def wide(self, op: Op, run: int) -> bool:
+        """Whether all that an access of a run still lacks are multiples that can be tested."""
+        return self.needs(op, run) is not None
 
-    def needs(self, op: Op) -> Multiples | None:
-        """What must be multiples so that an access is wide; None if that is not all."""
-        pointer, reach = op.operands[0], reach_of(op)
+    def needs(self, op: Op, run: int = ACCESS) -> Multiples | None:
+        """What must be multiples so that an access is wide, or of a run; None if that is not all.
+        """
+        pointer, reach = op.operands[0], min(reach_of(op), run)
         info = self.infos.get(pointer)
         if info is None:
             return None
@@ -117,6 +125,14 @@ class Divisors(NamedTuple):
                         divisor.type) and self.testable(divisor):
                     found.append((op.operands[0], divisor, run))
         return found
+
+
+def _base(op: Op) -> Value:
+    """What an access adds its offset to."""
+    value = op.operands[0]
+    while value.op is not None and value.op.name in _TERMS + ("splat",):
+        value = value.op.operands[0]
+    return value
 
 
 def has_remainder(pointer: Value) -> bool:

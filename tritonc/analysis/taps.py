@@ -14,10 +14,10 @@ from tritonc.ir.rules import pointee
 from tritonc.ir.types import scalar, shape
 
 ACCESS_BYTES = 16
-# Words that all taps of a product load, if they run side by side, and its sums: they fill 136
-# registers of 256 threads, as of three by three taps by 128 x 128 x 16.  And how many taps there
-# may be.
-_MOST_WORDS, MOST_TAPS = 34 << 10, 9
+# Elements that all taps of a product load, if they run side by side: as halves they fill 64
+# registers of 256 threads, beside as many sums; or each of them, of 128 x 128 x 16.  And how many
+# taps there may be.
+_MOST_NEAR, _MOST_EACH, MOST_TAPS = 1 << 15, 1 << 12, 9
 
 
 def near(loop: Loop, ops: Iterable[Op]) -> bool:
@@ -38,14 +38,14 @@ def near(loop: Loop, ops: Iterable[Op]) -> bool:
     return False
 
 
-def few(taps: int, elements: int, sums: int) -> bool:
-    """Whether so many taps may run side by side, each of which loads so many elements."""
-    return taps * elements // 2 + sums <= _MOST_WORDS
+def few(taps: int, elements: int) -> bool:
+    """Whether so many taps, which load so many elements together, may run side by side."""
+    return taps <= MOST_TAPS and elements <= max(_MOST_NEAR, taps * _MOST_EACH)
 
 
-def added(ops: Iterable[Op]) -> int:
-    """How many sums the products of an iteration have."""
-    return max((prod(shape(op.result.type)) for op in ops if op.name == "dot"), default=0)
+def products(ops: Iterable[Op]) -> int:
+    """How many taps one iteration has."""
+    return sum(op.name == "dot" for op in ops)
 
 
 def loaded(ops: Iterable[Op]) -> int:

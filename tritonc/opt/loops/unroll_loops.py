@@ -76,7 +76,7 @@ def _unroll_one(kernel: Kernel, context: Context) -> bool:
             size, most = sum(op.name not in _FREE for op in ops), OPERATIONS
         if few is not None and (few < 2 or (
                 few * size <= most and (
-                    taps.few(few, taps.loaded(ops), taps.added(ops)) if close
+                    taps.few(few * taps.products(ops), few * taps.loaded(ops)) if close
                     else few * taps.loaded(ops) <= MOST_LOADED))):
             unroll(kernel, loop, few, few)
             return True

@@ -82,7 +82,7 @@ def side_by_side(dot: Feature) -> int:
     m, n, k = dot.extents[-3:]
     found = 1
     for taps in dot.taps:
-        if not few(found * taps, (m + n) * k, m * n):
+        if not few(found * taps, found * taps * (m + n) * k):
             break
         found *= taps
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from tritonc.analysis.taps import few
-from tritonc.backend.dots.turn_dots import LEAST_ROWS, MOST_ROWS
+from tritonc.backend.dots.swap_operands import LEAST_ROWS, MOST_ROWS
 from tritonc.backend.layout.layout_choice import ACCESS_BYTES
 from tritonc.backend.memory.masks.pad_tiles import padded
 from tritonc.ir.types import TF32
@@ -36,7 +36,7 @@ class Feature(NamedTuple):
     place: tuple[int, int] = (0, 0)  # of a dot: numbers of its kernel and block
     form: str = ""  # of a kernel: a word of `_form_of`
     scaled: bool = False  # a dot from zero, of which something is computed before it is added
-    swapped: bool = False  # `turn_dots` swaps its operands, if wgmma computes it
+    swapped: bool = False  # `swap_operands` swaps its operands, if wgmma computes it
     # Of a dot: the bytes of an element of each operand as memory has it, which copies bring; 0 for
     # those of its type.
     raw: tuple[float, float] = (0.0, 0.0)
@@ -69,7 +69,7 @@ def joined(dots: list[Feature]) -> list[Feature]:
 
 
 def swapped(dot: Feature) -> bool:
-    """Whether wgmma computes a dot the other way round (`turn_dots`)."""
+    """Whether wgmma computes a dot the other way round (`swap_operands`)."""
     m, n = dot.extents[-3:-1]
     return m < LEAST_ROWS or (
         dot.element == str(TF32) and dot.inner == (True, False)) or (

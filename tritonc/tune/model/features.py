@@ -11,19 +11,19 @@ from functools import cache
 from math import prod
 from weakref import WeakKeyDictionary
 
-from tritonc.analysis import row_loops
+from tritonc.analysis import column_loops, row_loops, shared_data
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.counters import iterations
 from tritonc.analysis.quotients import gathered
 from tritonc.analysis.signs import known_signs
-from tritonc.analysis.taps import MOST_TAPS, near
+from tritonc.analysis.taps import MOST_TAPS, adds_far_taps, adds_many_rows, adds_taps, near
 from tritonc.analysis.values import origin, slice_of
 from tritonc.backend.dots.inner_axis import inner_first
 from tritonc.backend.dots.raw_operands import added_loads, computed_operand, is_plain
 from tritonc.backend.dots.select_dots import wants_halves
 from tritonc.backend.dots.share_repeats import Runs
+from tritonc.backend.dots.swap_operands import factors_of_columns
 from tritonc.backend.dots.together import chained
-from tritonc.backend.dots.turn_dots import factors_of_columns
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.ops import READ, WRITE
@@ -36,6 +36,14 @@ _WORK = frozenset("""
     add sub mul sdiv udiv srem urem and or xor shl ashr lshr icmp smin smax umin umax addptr
     fadd fsub fmul fdiv fma fmin fmax fcmp exp2 log2 sqrt sitofp uitofp fptosi fptoui fpcast
 """.split())  # operations that a thread does for each element of a tile
+
+_FORMS = (  # of loops, the most telling first
+    shared_data.chains_programs, row_loops.ends_by_tile, row_loops.recurrence, row_loops.crosses,
+    column_loops.few_columns, shared_data.segments, column_loops.sums_columns,
+    row_loops.uneven_passes, row_loops.several_passes, row_loops.reducing_passes,
+    row_loops.adds_gathered, row_loops.adds_tiles, shared_data.shares_addresses,
+    shared_data.contended, row_loops.windows_of_bytes,
+)  # fmt: skip
 
 _known: WeakKeyDictionary[Kernel, Profile] = WeakKeyDictionary()
 
@@ -61,7 +69,7 @@ def _read(kernel: Kernel) -> Iterator[Feature]:
     else:
         blocks = kernel.blocks
     readers = uses(kernel)
-    counts = row_loops.counts_in_loops(kernel, cfg)
+    counts = shared_data.counts_in_loops(kernel, cfg)
     infos = cache(lambda: axis_info.analyze(kernel))
     yield Feature("kernel", (), 0, form=_form_of(kernel, cfg))
     for block in blocks:
@@ -131,20 +139,18 @@ def _form_of(kernel: Kernel, cfg: Cfg) -> str:
     how many programs there are, as where columns are summed, goes before how often each loads."""
     if any(op.name == "dot" for op in kernel.ops()):
         return "" if cfg.loops else "once"
-    for name in ("chains_programs", "ends_by_tile", "recurrence", "crosses", "few_columns",
-                 "segments", "sums_columns", "uneven_passes", "several_passes",
-                 "reducing_passes", "adds_gathered", "adds_tiles", "shares_addresses",
-                 "takes_turns", "windows_of_bytes"):
-        if getattr(row_loops, name)(kernel, cfg):
+    for form in _FORMS:
+        if form(kernel, cfg):
+            name = form.__name__
+            if form is row_loops.adds_tiles:
+                name = next((taps.__name__ for taps in (adds_many_rows, adds_far_taps, adds_taps)
+                             if taps(kernel, cfg)), name)
             nested = name.endswith("passes") and any(loop.depth > 1 for loop in cfg.loops)
-            if name == "adds_tiles":
-                name = next((taps for taps in ("adds_many_rows", "adds_far_taps", "adds_taps")
-                             if getattr(row_loops, taps)(kernel, cfg)), name)
             return "nested_passes" if nested else name
-    return "turned" if _turns(kernel) else ""
+    return "transposed" if _transposes(kernel) else ""
 
 
-def _turns(kernel: Kernel) -> bool:
+def _transposes(kernel: Kernel) -> bool:
     """Whether tiles are read along one axis of memory and written along another."""
     accesses = [op.operands[0] for op in kernel.ops() if op.name in ("load", "store")
                 and len(shape(op.operands[0].type)) > 1]
@@ -157,7 +163,7 @@ def _turns(kernel: Kernel) -> bool:
 
 def _memory_order(kernel: Kernel, value: Value) -> list[int]:
     """The axes of a tile that is reduced, the one along which it lies in memory last."""
-    last = row_loops.memory_axis(kernel, value)
+    last = column_loops.memory_axis(kernel, value)
     return [*(axis for axis in range(len(shape(value.type))) if axis != last), last]
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tritonc.analysis.counters import step_of
-from tritonc.analysis.row_loops import is_segment
+from tritonc.analysis.shared_data import is_segment
 from tritonc.analysis.values import int_of
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Kernel, Op, Value

@@ -30,7 +30,7 @@ from tritonc.backend.memory.versions.wanted import (
     testable_scalars,
 )
 from tritonc.backend.memory.versions.wanted_strides import ACCESS, Divisors, fixed, signs_of
-from tritonc.backend.pipeline.tensors.windows import window
+from tritonc.backend.pipeline.tma.windows import window
 from tritonc.backend.target.matrix import BY_NAME
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Block, Kernel, Op, Value
@@ -39,7 +39,7 @@ from tritonc.ir.rules import pointee
 from tritonc.ir.types import Tile, element, is_pointer, scalar, shape
 from tritonc.later import Later
 
-split_start = Later("tritonc.backend.pipeline.tensors.tensor_access", "split_start")
+split_start = Later("tritonc.backend.pipeline.tma.tma_access", "split_start")
 
 SMALL = 32  # tiles of fewer elements are not worth a second body
 # Of a row of a window of bytes: threads have two rows of eight, which share what they load, not one

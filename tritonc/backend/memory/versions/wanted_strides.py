@@ -17,7 +17,7 @@ from tritonc.analysis.axis.axis_info import AxisInfo, Infos
 from tritonc.analysis.linear import Linear
 from tritonc.analysis.multiples import Multiples, MultiplesNeeded
 from tritonc.analysis.signs import Signs
-from tritonc.analysis.values import int_of, origin
+from tritonc.analysis.values import closure, int_of, origin
 from tritonc.analysis.windows import Runs, strided
 from tritonc.backend.layout import layout_choice
 from tritonc.ir.build import make_op
@@ -137,13 +137,9 @@ def _base(op: Op) -> Value:
 
 def has_remainder(pointer: Value) -> bool:
     """Whether a term of an address is a remainder."""
-    stack = [pointer]
-    while stack:
-        op = stack.pop().op
-        if op is not None and op.name in ("srem", "urem"):
-            return True
-        stack += op.operands if op is not None and op.name in _TERMS else []
-    return False
+    terms = closure([pointer.op], lambda op: [
+        v.op for v in op.operands] if op is not None and op.name in _TERMS else ())
+    return any(op is not None and op.name in ("srem", "urem") for op in terms)
 
 
 def multiples_of(values: Multiples) -> dict[Value, Op]:

@@ -1,4 +1,4 @@
-"""carry_fragments: the first operands of an iteration are read in the one before."""
+"""double_buffer_fragments: the first operands of an iteration are read in the one before."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from tritonc.analysis.values import computed_from, slice_of
 from tritonc.backend.launch.persist import axes, counts_programs, own_number, rare_programs
-from tritonc.backend.pipeline.tensors.roles import START, leading_to, producer_blocks
+from tritonc.backend.pipeline.tma.roles import START, leading_to, producer_blocks
 from tritonc.ir.build import Builder, make_op
 from tritonc.ir.cfg import Cfg, Loop, add_incoming, follow, make_phi, redirect, split
 from tritonc.ir.context import Context
@@ -131,8 +131,8 @@ def fed_loops(kernel: Kernel, programs: Loop, cfg: Cfg) -> list[Loop]:
             and any(op.name == "wait_full" for op in loop.ops())]
 
 
-def can_alternate(kernel: Kernel) -> bool:
-    """Whether a block may compute two programs at once.
+def prevents(kernel: Kernel) -> str | None:
+    """Why a block may not compute two programs at once.
 
     Of bodies for which a producer works, one has a loop over programs, and in each of these one
     loop that waits for it, past which no program goes: its turn would not be given on.  Others
@@ -146,10 +146,16 @@ def can_alternate(kernel: Kernel) -> bool:
     both = [op for block in leading_to(cfg.order, homes) for op in block.ops]
     if any(WRITE in op.effects for op in both) or not apart or not all(
             op.pure for body in others for op in _numbered_before(cfg, body)):
-        return False
-    return bool(loops) and all(loop.latch is not None and loop.preheader is not None and [
-        fed.one_exit and fed.preheader is not None and cfg.dominates(fed.preheader, loop.latch)
-        for fed in fed_loops(kernel, loop, cfg)] == [True] for loop in loops)
+        return "what comes before its bodies would be done twice"
+    if not loops:
+        return "the producer warp brings the operands of one program"
+    for loop in loops:
+        fed = fed_loops(kernel, loop, cfg)
+        if loop.latch is None or loop.preheader is None or len(fed) != 1 \
+                or not fed[0].one_exit or fed[0].preheader is None \
+                or not cfg.dominates(fed[0].preheader, loop.latch):
+            return "a program may go past the loop of its product"
+    return None
 
 
 def _first_alone(kernel: Kernel, cfg: Cfg) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tritonc.analysis.aliases import may_alias, pointer_roots
 from tritonc.analysis.values import slice_of
 from tritonc.backend.launch.persist import counts_programs
-from tritonc.backend.pipeline.tensors.tensor_access import Strip
+from tritonc.backend.pipeline.tma.tma_access import Strip
 from tritonc.ir.cfg import Cfg, reached
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.ops import READ, SYNC, WRITE
@@ -24,8 +24,9 @@ def _instances(cfg: Cfg, block: Block) -> Block | None:
 
 
 def apart(strip: Strip, extents: tuple[int, ...]) -> bool:
-    """Whether tiles of two turns of a loop are the same or meet nowhere: they begin at multiples
-    of their extents.  Then each thread that stores part of a tile knows what it stored before."""
+    """Whether tiles of two iterations of a loop are the same or meet nowhere: they begin at
+    multiples of their extents.  Then each thread that stores part of a tile knows what it
+    stored before."""
     return all(n % extents[axis] == 0 for axis, start in zip(strip.axes, strip.starts, strict=True)
                for _, n in start.terms)
 

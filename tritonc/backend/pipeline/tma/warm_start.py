@@ -6,7 +6,7 @@ next operands on, TMA makes the copies.
 
 Before:  preheader: tensor_map ...                 After:  async_copy %s[0], %p ...; async_commit
                     start_producer                         tensor_map ...; start_producer
-                    tensor_copy %s[0], %ring[0]            async_wait; proxy_fence; barrier
+                    tma_load %s[0], %ring[0]            async_wait; proxy_fence; barrier
                                                            arrive_full %ring[0]
 
 One thread says at the stage's barrier that the operands are there, as the bytes of boxes would
@@ -66,9 +66,9 @@ def warm_start(kernel: Kernel, staged: StagedLoop, channels: Sequence[Channel], 
     """Copies of the operands of some channels to the first of `stages` stages, to run before the
     loop, and of what is `fixed` in it to the first of its own.
 
-    `outer`: a loop around it, before which they run, for its first turn, which comes.  Nothing is
-    copied where turns differ in whether they have a first iteration, as under a mask that skips
-    tiles: windows and causal attention were 1 to 4 % slower with it on an H200.
+    `outer`: a loop around it, before which they run, for its first iteration, which comes.  Nothing
+    is copied where some of them have no first iteration, as under a mask that skips tiles:
+    windows and causal attention were 1 to 4 % slower with it on an H200.
     """
     channels = [Channel(one.store, Means.COPIES, one.load) for one in channels]
     inputs = [v for one in channels if one.load is not None for v in one.load.inputs()]

@@ -6,7 +6,7 @@ A slot lies in global memory; a block claims it before its loops and releases it
 from __future__ import annotations
 
 from tritonc.analysis.linear import Linear, emit, equal, number, symbol
-from tritonc.backend.pipeline.tensors.tensor_access import ENDLESS, Strip
+from tritonc.backend.pipeline.tma.tma_access import ENDLESS, Strip
 from tritonc.ir.build import Builder, make_op
 from tritonc.ir.cfg import Cfg, reached
 from tritonc.ir.core import Block, Kernel, Op, Value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from tritonc.backend.launch.choose_warps import warpgroups
+from tritonc.backend.launch.product_threads import warpgroups
 from tritonc.backend.pipeline.stages import LARGE_STAGE, RELEASED_STAGES, blocks_beside
 from tritonc.backend.target.matrix import ACCUMULATORS, WGMMA, MatrixInstruction, arrange
 from tritonc.backend.target.register_limits import BESIDE_RESULTS, COMPUTED_LEFT, MOST_REGISTERS
@@ -33,7 +33,7 @@ _COMPUTED_ALONE = 1.7
 _RATE = 1540.0  # multiply-adds of wgmma in a cycle, of 16-bit numbers
 
 
-def tensor_cost(dot: Feature, row: MatrixInstruction, target: Target, carried: int,
+def tma_cost(dot: Feature, row: MatrixInstruction, target: Target, carried: int,
                 spread: float, behind: int) -> float:
     """Time per multiply-add of a dot on tensor cores: 1 is the peak.
 

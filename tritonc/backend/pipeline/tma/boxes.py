@@ -14,14 +14,8 @@ from tritonc.backend.launch.persist import counts_programs
 from tritonc.backend.pipeline.channel import Boxes, Channel, Means, by_threads
 from tritonc.backend.pipeline.loop_slice import find_slice
 from tritonc.backend.pipeline.staged_loop import StagedLoop, buffer_of, buffer_users, source_load
-from tritonc.backend.pipeline.tensors.bring_up import computed_at
-from tritonc.backend.pipeline.tensors.tensor_access import (
-    MOST_BOX,
-    Strip,
-    count_rows,
-    forward,
-    recognize,
-)
+from tritonc.backend.pipeline.tma.bring_up import computed_at
+from tritonc.backend.pipeline.tma.tma_access import MOST_BOX, Strip, count_rows, forward, recognize
 from tritonc.backend.shared.shared_memory import allocation
 from tritonc.ir.cfg import Cfg, reached
 from tritonc.ir.core import Block, Kernel, Op
@@ -61,7 +55,7 @@ def loop_channels(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos, pl
 def channels_before(kernel: Kernel, staged: StagedLoop, later: list[StagedLoop],
                     infos: axis_info.Infos) -> list[Channel]:
     """What the block before the loop loads by boxes and stores for its products alone, and those of
-    the later loops, the last of which all turns of the loop around them run."""
+    the later loops, the last of which all iterations of the loop around them run."""
     cfg, users = Cfg(kernel), buffer_users(kernel)
     outer = staged.loop.parent
     if later and (outer is None or outer.latch is None
@@ -123,7 +117,7 @@ def _hinders(kernel: Kernel, cfg: Cfg, staged: StagedLoop, boxes: Boxes, known: 
 
 def _stored_before(kernel: Kernel, cfg: Cfg, staged: StagedLoop, loads: list[Op]) -> bool:
     """Whether a program's threads may have stored what it loads, before the loop or in an earlier
-    turn of a loop around it: TMA need not see that (PTX ISA, "Async proxy")."""
+    iteration of a loop around it: TMA need not see that (PTX ISA, "Async proxy")."""
     starts = [loop.header for loop in cfg.loops if counts_programs(loop)]
     blocks = reached([staged.preheader], lambda b: [] if b in starts else cfg.predecessors[b])
     roots = pointer_roots(kernel)

@@ -1,4 +1,4 @@
-"""Tensor stores of results by warpgroups that do not wait for each other.
+"""TMA stores of results by warpgroups that do not wait for each other.
 
 Where a warp of its own makes the copies, nothing else keeps warpgroups together: one can compute
 while another one's result leaves.  `spread` gives each part of a result a buffer of its own, so
@@ -10,8 +10,8 @@ Before:  store_wait {pending = 1}              After:  store_wait {pending = 0, 
          %z = tile_part %y {index = 0}                 %z = tile_part %y {index = 0}
          shared_store %s, %z                           shared_store %s, %z
          proxy_fence                                   ...
-         tensor_store %s, ...                          proxy_fence
-         store_wait {pending = 1}                      tensor_store %s, ... {groups = 2}
+         tma_store %s, ...                          proxy_fence
+         store_wait {pending = 1}                      tma_store %s, ... {groups = 2}
          ...                                           ...
 """
 
@@ -39,7 +39,7 @@ def spread(kernel: Kernel, body: set[Block], fits: Callable[[int], bool]) -> lis
     """
     found: list[Op] = []
     for block in [block for block in kernel.blocks if block in body]:
-        sends = [op for op in block.ops if op.name == "tensor_store"]
+        sends = [op for op in block.ops if op.name == "tma_store"]
         buffers = [op.operands[0] for op in sends]
         writes = [op for op in block.ops if op.name == "shared_store" and op.operands[0] in buffers]
         more = [op for i, op in enumerate(sends) if op.operands[0] in buffers[:i]]
@@ -81,11 +81,11 @@ def by_warpgroups(kernel: Kernel, home: Block, slot: Value, own: Value) -> None:
     """
     cfg = Cfg(kernel)
     inside = [op for op in kernel.ops() if cfg.dominates(home, cfg.block_of[op])]
-    sends = [op for op in inside if op.name == "tensor_store"]
+    sends = [op for op in inside if op.name == "tma_store"]
     waits = [op for op in inside if op.name == "store_wait"]
     found = {_groups(kernel, op) for op in sends}
     if len(found) != 1 or not all(op.operands[1] is slot for op in sends) or any(
-            op.name == "tensor_store" and op.operands[1] is slot and op not in sends
+            op.name == "tma_store" and op.operands[1] is slot and op not in sends
             for op in kernel.ops()):
         return
     groups = found.pop()
@@ -125,7 +125,7 @@ def _groups(kernel: Kernel, send: Op) -> int:
     for op in kernel.ops():
         if buffer in op.operands and op is not send:
             t = op.operands[-1].type
-            if op.name == "tensor_store" and op.attributes["box"] == (columns, rows):
+            if op.name == "tma_store" and op.attributes["box"] == (columns, rows):
                 continue
             if op.name != "shared_store" or not isinstance(t, Tile) or t.layout is None:
                 return 1

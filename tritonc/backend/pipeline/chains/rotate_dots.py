@@ -1,4 +1,4 @@
-"""advance_dots: of two products in a loop, the first runs one iteration ahead of the second.
+"""rotate_dots: of two products in a loop, the first runs one iteration ahead of the second.
 
     for i:                                     s, p = product(q, k[0]), f(s)
         s = product(q, k[i])                   for i from 1:
@@ -19,8 +19,8 @@ second product, what depends on it (its accumulator around the loop, the wait), 
 buffers that it reads (their ring), and what only it reads and costs nothing to keep for later,
 such as broadcasts.  The *first* part is the rest, the loop's counters included.  Values that go
 from the first part to the second wait for an iteration in phis.  No operation runs for an iteration
-that the loop does not have: the first part's first turn comes before the loop if the loop is
-entered, the second part's last turn behind it.
+that the loop does not have: the first part's first iteration comes before the loop if the loop is
+entered, the second part's last iteration behind it.
 
 Legal where the first part needs nothing of the second but in later iterations nothing either (the
 parts are closed under dependence, phis included), and no effect of one part meets one of the other:
@@ -44,7 +44,7 @@ from __future__ import annotations
 from tritonc.backend.pipeline.chains.chain_parts import Parts, earlier, part_loop
 from tritonc.backend.pipeline.chains.iteration_ends import scale_early, wait_early
 from tritonc.backend.pipeline.staged_loop import words
-from tritonc.backend.pipeline.tensors.roles import has_producer
+from tritonc.backend.pipeline.tma.roles import has_producer
 from tritonc.backend.shared.shared_memory import allocations
 from tritonc.backend.target.register_limits import MOST_REGISTERS
 from tritonc.ir.cfg import Cfg, follow, incoming, make_phi, redirect
@@ -54,7 +54,7 @@ from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.types import Tile
 
 
-def advance_dots(kernel: Kernel, context: Context) -> bool:
+def rotate_dots(kernel: Kernel, context: Context) -> bool:
     """Rotate the loops of products of which some depend on others."""
     changed = False
     for loop in Cfg(kernel).loops:
@@ -62,11 +62,11 @@ def advance_dots(kernel: Kernel, context: Context) -> bool:
         if parts is None:
             continue
         if _registers(parts) > MOST_REGISTERS:
-            context.remark("advance_dots", "products do not overlap: two of them in flight do not "
+            context.remark("rotate_dots", "products do not overlap: two of them in flight do not "
                            "fit into registers", parts.products[0].span, missed=True)
             continue
         _Rotation(kernel, parts).run()
-        context.remark("advance_dots", "the first product runs one iteration ahead of the second"
+        context.remark("rotate_dots", "the first product runs one iteration ahead of the second"
                        if len(parts.products) == 2 else "products run one iteration ahead of the "
                        "accumulations that use them",
                        parts.products[0].span)
@@ -104,7 +104,7 @@ class _Rotation:
         in_first = dict(at_entry)
         self.first.ops = [*copy_ops(parts.first, in_first),
                           Op("br", [], blocks=[header], span=body.terminator.span)]
-        self.turn_labels()
+        self.iteration_labels()
         for phi in header.phis():
             at = phi.blocks.index(self.before)
             if phi not in parts.phis:
@@ -123,8 +123,8 @@ class _Rotation:
             return
         waits = [op for op in parts.last[:parts.last.index(parts.products[1])]
                  if op.name == "wait_full"]
-        # Nothing runs beside the last turn: waited for at once.  Where branches come between, ptxas
-        # has serialised all products of the function (C7514).
+        # Nothing runs beside the last iteration: waited for at once.  Where branches come between,
+        # ptxas has serialised all products of the function (C7514).
         start, wait = (parts.last.index(ops[1]) for ops in (parts.products, parts.waits))
         self.last.ops.insert(start + 1, self.last.ops.pop(wait))
         self.interleave()
@@ -157,7 +157,7 @@ class _Rotation:
         return found
 
     def leave(self, at_entry: dict[Value, Value], final: dict[Value, Value]) -> None:
-        """Behind the loop: its values from the last turn, or those from before it."""
+        """Behind the loop: its values from the last iteration, or those from before it."""
         parts, header = self.parts, self.header
         outside = [op for block in self.kernel.blocks if block not in parts.loop
                    for op in block.ops]
@@ -188,7 +188,7 @@ class _Rotation:
         self.body.ops[:-1] = [op for pair in zip(first, last, strict=True)
                               for ops in pair for op in ops]
 
-    def turn_labels(self) -> None:
+    def iteration_labels(self) -> None:
         """What the first part did before the loop is now one iteration back, seen from the loop."""
         own = {root for op in self.parts.first for root in allocations(op)}
         for block in (self.before, self.first):

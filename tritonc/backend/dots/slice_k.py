@@ -1,4 +1,4 @@
-"""split_dots: split-K within a block: the warps of a small product share its inner axis.
+"""slice_k: split-K within a block: the warps of a small product share its inner axis.
 
 Before:                                    After, with S slices of the inner axis:
   header: %c = phi [%zero], [%d]             header: %c = phi [%zeros], [%d] : f32<S, M, N>
@@ -27,7 +27,7 @@ from math import prod
 from tritonc.analysis.values import is_zero, slice_of
 from tritonc.backend.dots.raw_operands import is_plain
 from tritonc.backend.dots.summed_dots import SummedDot, summed_dots
-from tritonc.backend.launch.choose_warps import ACCUMULATORS, dot_threads
+from tritonc.backend.launch.product_threads import ACCUMULATORS, dot_threads
 from tritonc.backend.target.matrix import BY_NAME, WGMMA, MatrixInstruction
 from tritonc.ir.build import Builder
 from tritonc.ir.context import Context
@@ -44,7 +44,7 @@ LEAST = 4  # numbers of a step of k that each slice multiplies: one access reads
 SUMS = 1 << 16  # bytes of shared memory for the sums of all slices
 
 
-def split_dots(kernel: Kernel, context: Context) -> bool:
+def slice_k(kernel: Kernel, context: Context) -> bool:
     """Split the products of a kernel whose only products are small sums of one size."""
     found = summed_dots(kernel)
     if not found or "num_warps" in kernel.attributes:
@@ -55,7 +55,7 @@ def split_dots(kernel: Kernel, context: Context) -> bool:
     for one in found:
         _split(kernel, one, slices)
     kernel.attributes["num_warps"] = warps * slices
-    context.remark("split_dots", f"the inner axis of this product is split among {slices} groups "
+    context.remark("slice_k", f"the inner axis of this product is split among {slices} groups "
                    f"of {warps} warps", found[-1].dot.span)
     return True
 

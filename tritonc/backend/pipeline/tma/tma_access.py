@@ -2,7 +2,7 @@
 
 A tensor map gives base, extents and the stride of a two-dimensional tensor, with the box and the
 swizzle.  A kernel has plain pointers, so the maps are made by the kernel itself, in a slot of
-global memory that a block claims and releases (`tensor_slots`).  The base is the parameter, and
+global memory that a block claims and releases (`map_slots`).  The base is the parameter, and
 the offset of the first tile is split into columns and rows, so that one map serves all programs
 that a persistent block computes; iterations move the start of the box.  A mask `index + i < limit`
 gives the extent; an axis without one extends as far as coordinates can.
@@ -35,7 +35,7 @@ from tritonc.analysis.axis import axis_info
 from tritonc.analysis.axis.axis_info import TOP, low_bit
 from tritonc.analysis.linear import Linear, equal, number, symbol
 from tritonc.analysis.signs import Signs
-from tritonc.backend.pipeline.tensors.windows import Window, window
+from tritonc.backend.pipeline.tma.windows import Window, window
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Block, Op, Value
 from tritonc.ir.types import I32, Tile, shape
@@ -83,7 +83,7 @@ class Strip:
 
     @property
     def places(self) -> list[Linear]:
-        """What the places of boxes are computed from, but for the turn of the loop."""
+        """What the places of boxes are computed from, but for the iteration of the loop."""
         return [*self.all_starts, *(self.inside or ())]
 
     def values(self) -> list[Value]:

@@ -3,7 +3,7 @@
 Before:  each thread: ...                 After:  the consumers          the producer
            wait_full; wgmma                         wait_full; wgmma       wait_empty
            first thread: wait_empty,                arrive_empty           expect_full
-             expect_full, tensor_copy                                      tensor_copy
+             expect_full, tma_load                                           tma_load
            arrive_empty
 
 Where the rings say both that operands are there (wait_full) and that they have been read
@@ -35,10 +35,14 @@ Needs allocate_shared.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from tritonc.analysis.values import closure
+from tritonc.backend.launch.choose_turns import refuse
 from tritonc.backend.launch.persist import counts_programs
 from tritonc.backend.pipeline.staged_loop import buffer_of
-from tritonc.backend.pipeline.tensors.alternate_programs import can_alternate
-from tritonc.backend.pipeline.tensors.roles import (
+from tritonc.backend.pipeline.tma.alternate_programs import prevents
+from tritonc.backend.pipeline.tma.roles import (
     COPIES,
     PRODUCER_WARPS,
     SETUP,
@@ -68,7 +72,8 @@ def specialize_warps(kernel: Kernel, context: Context) -> bool:
         context.remark("specialize_warps", "no producer warp: the addresses of the copies depend "
                        "on results of the other warps", kernel.span, missed=True)
         return False
-    if turns > 1 and not can_alternate(kernel):
+    if turns > 1 and (why := prevents(kernel)):
+        refuse(context, why, kernel.span)
         turns = 1
     found = registers(kernel.attributes["num_warps"] * turns, context.target)
     if found is None:
@@ -123,7 +128,7 @@ class _Body:
             before = block.ops[: block.ops.index(op)]
             if block is home and start not in before:
                 return False
-            if op.name == "tensor_copy":
+            if op.name == "tma_load":
                 written.add(allocation(op.operands[0])[0])
                 if not any(other.name == "wait_empty" and op.operands[0] in other.operands
                            and other.guard is op.guard for other in before):
@@ -152,7 +157,7 @@ def _waits(kernel: Kernel, start: Op) -> bool:
     home = cfg.block_of[start]
     at = home.ops.index(start)
     before = reached([home], cfg.predecessors.__getitem__)
-    written = {allocation(op.operands[0])[0] for op in kernel.ops() if op.name == "tensor_copy"}
+    written = {allocation(op.operands[0])[0] for op in kernel.ops() if op.name == "tma_load"}
     warm = any(op.name == "arrive_full" for op in home.ops[at:])
     return any(WRITE in op.effects or _disturbs(op, written)
                for block in before for op in (home.ops[:at] if block is home else block.ops)
@@ -163,7 +168,7 @@ def _waits(kernel: Kernel, start: Op) -> bool:
 def _maps_for_copies(kernel: Kernel, start: Op) -> bool:
     """Whether nobody but the producer uses maps of its slot: no result leaves by one."""
     slot, own = start.operands[0], start.result
-    return all(op.name in ("tensor_copy", "publish_maps", "release_slot") or op is start
+    return all(op.name in ("tma_load", "publish_maps", "release_slot") or op is start
                for op in kernel.ops() if slot in op.operands or own in op.operands) and all(
         set(op.attributes["indices"]) <= set(start.attributes["indices"])
         for op in kernel.ops() if op.name == "publish_maps" and op.operands[0] is slot)
@@ -184,19 +189,12 @@ def steady_loads(kernel: Kernel, cfg: Cfg) -> set[Op]:
 
 def computable(values: list[Value], start: Op | None, loads: set[Op]) -> bool:
     """Whether one thread can compute the values from parameters, these loads, and the slot."""
-    seen: set[Value] = set()
-    stack = list(values)
-    while stack:
-        value = stack.pop()
-        if value in seen or value.op is None or value.op is start:
-            continue
-        seen.add(value)
-        if value.op.name == "alloc_shared":
-            continue
-        if isinstance(value.type, Tile) or not (value.op.pure or value.op in loads):
-            return False
-        stack += value.op.inputs()
-    return True
+    def inputs(value: Value) -> Iterable[Value]:
+        known = value.op is None or value.op is start or value.op.name == "alloc_shared"
+        return () if known or value.op is None else value.op.inputs()
+
+    return all(not inputs(value) or (not isinstance(value.type, Tile) and value.op is not None and (
+        value.op.pure or value.op in loads)) for value in closure(values, inputs))
 
 
 def _disturbs(op: Op, written: set[Op]) -> bool:

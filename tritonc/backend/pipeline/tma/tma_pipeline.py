@@ -4,14 +4,14 @@ One thread starts the load of a whole box of a tensor; TMA computes the addresse
 swizzle, fills with zeros what lies outside, and counts the bytes at a barrier in shared memory on
 which the consumers wait.  No registers, no address arithmetic, no masks: this keeps wgmma busy.
 
-Used where the operands are accesses of tensors (`tensor_access`), masked elements are zero, and the
+Used where the operands are accesses of tensors (`tma_access`), masked elements are zero, and the
 buffer's layout is one that TMA writes.
 
 Before:  as in pipeline.                 After:  preheader: claim_slot, tensor_map ...,
-                                                            init_barriers, tensor_copy ... of the
+                                                            init_barriers, tma_load ... of the
                                                             first D iterations
                                                  body:      wait_full %ring[i % S], %phase
-                                                            tensor_copy %s[(i + D) % S], ...
+                                                            tma_load %s[(i + D) % S], ...
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ from tritonc.backend.pipeline.stages import (
     others_beside,
     shared_stages,
 )
-from tritonc.backend.pipeline.tensors.boxes import (
+from tritonc.backend.pipeline.tma.boxes import (
     Hindered,
     channels_before,
     channels_behind,
     loop_channels,
 )
-from tritonc.backend.pipeline.tensors.bring_up import bring_up
-from tritonc.backend.pipeline.tensors.region_ring import RegionRewrite, needed_beside, region
-from tritonc.backend.pipeline.tensors.roles import registers
-from tritonc.backend.pipeline.tensors.tensor_ring import TensorRewrite
-from tritonc.backend.pipeline.tensors.tensor_slots import claim_place
-from tritonc.backend.pipeline.tensors.warm_start import all_quick, copyable
-from tritonc.backend.pipeline.tensors.warpgroup_stores import spread
+from tritonc.backend.pipeline.tma.bring_up import bring_up
+from tritonc.backend.pipeline.tma.map_slots import claim_place
+from tritonc.backend.pipeline.tma.region_ring import RegionRewrite, needed_beside, region
+from tritonc.backend.pipeline.tma.roles import registers
+from tritonc.backend.pipeline.tma.tma_ring import TensorRewrite
+from tritonc.backend.pipeline.tma.warm_start import all_quick, copyable
+from tritonc.backend.pipeline.tma.warpgroup_stores import spread
 from tritonc.backend.shared.shared_memory import LEFT, allocation, body_of
 from tritonc.backend.target.matrix import LARGE
 from tritonc.backend.target.register_limits import MOST_REGISTERS
@@ -75,10 +75,10 @@ BESIDE_ROWS = 2 * LARGE
 PRODUCER_STAGES = 3  # with a producer, enough: more were no faster, and results want memory too
 
 
-def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
+def tma_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
                     context: Context, mixed: bool, others: Sequence[StagedLoop] = ()
                     ) -> tuple[list[StagedLoop], Hindered]:
-    """Pipeline one loop with tensor copies of all its operands, and those of the `others` that its
+    """Pipeline one loop with TMA loads of all its operands, and those of the `others` that its
     ring can serve; `mixed`: with copies of some operands, too.
 
     The loops for which that is done, and what hinders copies.
@@ -86,8 +86,8 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
     target: Target = context.target
     if not staged.asynchronous:
         return [], []
-    if not context.meta.get("tensor_copy", _pays(staged) or _rounds(staged)):
-        return [], [] if "tensor_copy" in context.meta else _all(
+    if not context.meta.get("tma_load", _pays(staged) or _rounds(staged)):
+        return [], [] if "tma_load" in context.meta else _all(
             staged, "this product is so small that the threads' own copies are faster")
     place = claim_place(kernel, staged.preheader)
     if place is None:
@@ -99,7 +99,7 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
         return [], hindered
     computed = [one.load for one in channels if one.boxes is None and one.copied
                 and one.load is not None and in_steps(one.load)]
-    if "tensor_copy" not in context.meta and not _pays(staged, BESIDE_ROWS) and (
+    if "tma_load" not in context.meta and not _pays(staged, BESIDE_ROWS) and (
             _elements(one.load for one in boxes) <= _elements(computed)):
         return [], [*hindered, *((one.load, "threads, which compute the rows of the other operand, "
                                   "copy it as fast") for one in boxes)]
@@ -120,9 +120,9 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
     warps = kernel.attributes["num_warps"] * turns
     separate = (not hindered and handed_over(kernel, staged)
                 and (warps > WARPGROUP or (
-                    len(groups) == 1 and (alone or context.meta.get("copier") == 1)))
+                    len(groups) == 1 and (alone or context.meta.get("producer") == 1)))
                 and registers(warps, target) is not None
-                and bool(context.meta.get("copier", _pays(staged))))
+                and bool(context.meta.get("producer", _pays(staged))))
     ring, single = None, list[int]()
     if separate and context.meta.get("continued", 1):
         if len(groups) > 1 and kernel.attributes.get("one_stage"):
@@ -155,7 +155,7 @@ def tensor_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
         rewrite.shares, rewrite.products = range(len(groups)), groups
         whole.depths = {len(groups) - 1: 1} if staged.single else _late(
             (whole, *followers), stages, target.shared_per_block - LEFT)
-        rewrite.outer = staged.loop.parent  # whose first turn is known to come
+        rewrite.outer = staged.loop.parent  # whose first iteration is known to come
     outer = rewrite.outer
     rewrite.place, rewrite.moving = place, moving
     rewrite.products, rewrite.separate = groups, separate

@@ -1,4 +1,4 @@
-"""The rewriting of a staged loop into a pipeline with tensor copies (see `tensor_pipeline`)."""
+"""The rewriting of a staged loop into a pipeline with TMA loads (see `tma_pipeline`)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from tritonc.backend.dots.together import cycles
 from tritonc.backend.pipeline.channel import Channel
 from tritonc.backend.pipeline.ring import Rewrite
 from tritonc.backend.pipeline.staged_loop import buffer_of, widen
-from tritonc.backend.pipeline.tensors.tensor_access import BEFORE, ENDLESS, Strip
-from tritonc.backend.pipeline.tensors.tensor_slots import Claim, claim, make_map
-from tritonc.backend.pipeline.tensors.warm_start import WarmStart, hoisted, taken_stores, warm_start
-from tritonc.backend.pipeline.tensors.warpgroup_stores import by_warpgroups
+from tritonc.backend.pipeline.tma.map_slots import Claim, claim, make_map
+from tritonc.backend.pipeline.tma.tma_access import BEFORE, ENDLESS, Strip
+from tritonc.backend.pipeline.tma.warm_start import WarmStart, hoisted, taken_stores, warm_start
+from tritonc.backend.pipeline.tma.warpgroup_stores import by_warpgroups
 from tritonc.backend.shared.shared_memory import allocation, allocations
 from tritonc.ir.build import Builder, make_op
 from tritonc.ir.cfg import Cfg, Loop, add_incoming, make_phi, reached
@@ -24,7 +24,7 @@ SHORT = 512  # cycles of a warpgroup's products: those of 128 x 256 x 64, shared
 
 
 class TensorRewrite(Rewrite):
-    """The pipeline with tensor copies and a ring of barriers that count bytes.
+    """The pipeline with TMA loads and a ring of barriers that count bytes.
 
     With several products in an iteration, each has a ring of its own, and a second one on which
     the warps say that they have read a stage: what feeds a product is waited for just before it,
@@ -108,7 +108,7 @@ class TensorRewrite(Rewrite):
         self.maps: dict[int, int] = {}
         self.outside: dict[tuple[int, int], Value] = {}
         self.starts: dict[tuple[int, int], Value] = {}
-        self.later: dict[tuple[int, int], Linear] = {}  # what moves in the loop, but for its turn
+        self.later: dict[tuple[int, int], Linear] = {}  # what moves, but for its iteration
         for i, one in enumerate(self.channels):
             access = one.boxes
             if access is None:
@@ -167,7 +167,7 @@ class TensorRewrite(Rewrite):
         self.home.ops[-1:-1] = ops
 
     def first_copies(self) -> dict[Value, Value]:
-        """Start those before the loop.  Returns each phi's value `distance` turns on."""
+        """Start those before the loop.  Returns each phi's value `distance` iterations on."""
         return super().prologue()
 
     def hoist(self, at: int) -> None:
@@ -196,7 +196,7 @@ class TensorRewrite(Rewrite):
         return ring.result
 
     def copies(self, mapping: dict[Value, Value], stage: Value, ahead: int) -> list[Op]:
-        """One iteration's copies: the box of its turn."""
+        """One iteration's copies: the box of its iteration."""
         self.now = mapping
         if self.by_threads:
             ops = super().copies(mapping, stage, ahead)
@@ -216,7 +216,7 @@ class TensorRewrite(Rewrite):
         runs, stores = self.coming, [self.channels[i].store for i in members]
         block = Block("")
         b = Builder(block, span=self.span)
-        turn = self.turns.result if self.ring else self.number(ahead)
+        iteration = self.copied.result if self.ring else self.number(ahead)
         depth = self.depth(product)
         barrier = widen(self.rings[product], depth, stage, ahead)
         views = [widen(store.operands[0], depth, stage, ahead) for store in stores]
@@ -231,23 +231,23 @@ class TensorRewrite(Rewrite):
                              guard=runs))
         b.insert(make_op("expect_full", [barrier.result], guard=runs, bytes=self.expected(members)))
         for i, view in zip(members, views, strict=True):
-            self.copy(b, i, view.result, barrier.result, turn, runs)
+            self.copy(b, i, view.result, barrier.result, iteration, runs)
         return block.ops
 
-    def copy(self, b: Builder, i: int, view: Value, barrier: Value, turn: Value,
+    def copy(self, b: Builder, i: int, view: Value, barrier: Value, iteration: Value,
              runs: Value | None) -> None:
-        """The copy of one operand in the loop's iteration `turn`."""
+        """The copy of one operand in the loop's iteration `iteration`."""
         access = self.channels[i].boxes
         assert access is not None
         strip, starts = access.strip, []
-        counted = self.inside(b, strip, access.box[1], turn)
+        counted = self.inside(b, strip, access.box[1], iteration)
         for axis in range(len(strip.all_starts)):
             outside = self.outside.get((i, axis))
             free = outside is not None and axis in strip.windows
             parts = [self.starts.get((i, axis)), None if free else outside, counted.get(axis)]
             if axis < len(strip.steps) and strip.steps[axis].terms:
                 step = emit(b, strip.steps[axis], I32)
-                parts.insert(0, b.value("mul", turn, step))
+                parts.insert(0, b.value("mul", iteration, step))
             if self.later[i, axis].terms:
                 parts.append(emit(b, self.later[i, axis], I32, lambda v: self.now.get(v, v)))
             start, *others = [part for part in parts if part is not None] or [self.number(0)]
@@ -260,16 +260,16 @@ class TensorRewrite(Rewrite):
                 start = b.value("and", b.value("add", start, self.number(BEFORE)),
                                 self.number(ENDLESS))
             starts.append(start)
-        b.insert(make_op("tensor_copy", [view, barrier, self.slot, *starts], guard=runs,
+        b.insert(make_op("tma_load", [view, barrier, self.slot, *starts], guard=runs,
                          span=access.load.span, index=self.maps[i],
                          panels=access.panels, box=access.box))
 
-    def inside(self, b: Builder, strip: Strip, rows: int, turn: Value) -> dict[int, Value]:
+    def inside(self, b: Builder, strip: Strip, rows: int, iteration: Value) -> dict[int, Value]:
         """What the number of rows inside its mask adds to where a box of the iteration starts."""
         if strip.inside is None:
             return {}
         first, step = (emit(b, part, I32, lambda v: self.now.get(v, v)) for part in strip.inside)
-        left = b.value("add", first, b.value("mul", turn, step))
+        left = b.value("add", first, b.value("mul", iteration, step))
         some = b.value("smin", b.value("smax", left, self.number(0)), self.number(rows))
         return {1: b.value("sub", self.number(rows), some), 2: some}
 
@@ -286,9 +286,9 @@ class TensorRewrite(Rewrite):
         lead = super().phis(ahead)
         header, preheader = self.staged.loop.header, self.staged.preheader
         self.phase = make_phi([self.number(0)], [preheader], "phase")
-        self.turns = make_phi([self.number(self.distance)], [preheader], "turn_ahead")
+        self.copied = make_phi([self.number(self.distance)], [preheader], "iteration_ahead")
         self.next_phase = make_phi([self.number(0)], [preheader], "next_phase")
-        header.ops[:0] = [self.phase, self.turns, *([self.next_phase] if self.apart else [])]
+        header.ops[:0] = [self.phase, self.copied, *([self.next_phase] if self.apart else [])]
         return lead
 
     def wait(self) -> list[Op]:
@@ -344,19 +344,19 @@ class TensorRewrite(Rewrite):
         if self.apart:
             self.hand_over()
         latch = self.staged.latch
-        step = make_op("add", [self.turns.result, self.number(1)])
-        phase = self.turn_phase(self.ring[0].operands[-1], self.phase.result)
+        step = make_op("add", [self.copied.result, self.number(1)])
+        phase = self.flip_phase(self.ring[0].operands[-1], self.phase.result)
         latch.ops[-1:-1] = [step, *phase]
-        turned = [(self.turns, step.result), (self.phase, phase[-1].result)]
+        following = [(self.copied, step.result), (self.phase, phase[-1].result)]
         if self.apart:
-            phase = self.turn_phase(self.ring[1].operands[-1], self.next_phase.result)
+            phase = self.flip_phase(self.ring[1].operands[-1], self.next_phase.result)
             latch.ops[-1:-1] = phase
-            turned.append((self.next_phase, phase[-1].result))
-        for phi, value in turned:
+            following.append((self.next_phase, phase[-1].result))
+        for phi, value in following:
             add_incoming(phi, value, latch)
 
-    def turn_phase(self, stage: Value, phase: Value) -> list[Op]:
-        """The phase of `stage`, which follows one in `phase`: it turns with stage 0."""
+    def flip_phase(self, stage: Value, phase: Value) -> list[Op]:
+        """The phase of `stage`, which follows one in `phase`: it flips with stage 0."""
         wraps = make_op("icmp", [stage, self.number(0)], predicate="eq")
         other = make_op("xor", [phase, self.number(1)])
         return [wraps, other, make_op("select", [wraps.result, other.result, phase])]

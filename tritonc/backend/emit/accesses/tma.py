@@ -1,4 +1,4 @@
-"""Tensor copies (TMA): rings of barriers that count bytes, the copies and stores of boxes.
+"""TMA loads (TMA): rings of barriers that count bytes, the copies and stores of boxes.
 
 The first thread makes all copies and stores.  A ring of stages has one barrier in shared memory for
 each: the copies' bytes complete its phase, for which the readers wait.  Their maps are made in
@@ -17,7 +17,7 @@ from tritonc.backend.emit.accesses.tensor_maps import (
 from tritonc.backend.emit.function import Emitter, FunctionEmitter
 from tritonc.backend.emit.products.wgmma import shared_address
 from tritonc.backend.emit.warps import FULL_WARP, WARPGROUP_BITS, warpgroup
-from tritonc.backend.pipeline.tensors.roles import PRODUCER
+from tritonc.backend.pipeline.tma.roles import PRODUCER
 from tritonc.ir.core import Op, Value
 from tritonc.ir.layouts.layout import WARP_SIZE
 
@@ -101,7 +101,7 @@ def turn_pass(f: FunctionEmitter, op: Op) -> None:
     f.under(first_thread(f), "pass", lambda: _arrive(f, op))
 
 
-def tensor_copy(f: FunctionEmitter, op: Op) -> None:
+def tma_load(f: FunctionEmitter, op: Op) -> None:
     """A box for each panel, one after the other in shared memory."""
     f.under(_guarded(f, op), "copy", lambda: _copy_panels(f, op))
 
@@ -138,7 +138,7 @@ def leader(f: FunctionEmitter, op: Op) -> str:
     return f.prelude(f"icmp eq i32 {own}, 0")
 
 
-def tensor_store(f: FunctionEmitter, op: Op) -> None:
+def tma_store(f: FunctionEmitter, op: Op) -> None:
     """A box for each panel, all of one group."""
     f.under(leader(f, op), "send", lambda: _store_panels(f, op))
 
@@ -170,6 +170,6 @@ EMITTERS: dict[str, Emitter] = {
     "init_barriers": init_barriers, "expect_full": expect_full, "arrive_full": arrive_full,
     "wait_full": wait_full, "arrive_empty": arrive_empty, "wait_empty": wait_empty,
     "turn_wait": turn_wait, "turn_pass": turn_pass,
-    "tensor_copy": tensor_copy, "tensor_store": tensor_store, "store_wait": store_wait,
+    "tma_load": tma_load, "tma_store": tma_store, "store_wait": store_wait,
     "proxy_fence": lambda f, op: f.call("llvm.nvvm.fence.proxy.async.shared_cta", "void"),
 }

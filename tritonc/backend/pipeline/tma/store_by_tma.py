@@ -1,11 +1,11 @@
-"""store_tensors: TMA stores the result of a product, while the threads go on.
+"""store_by_tma: TMA stores the result of a product, while the threads go on.
 
 Before:  %x = convert_layout %y             After:  for each part of the tile, in turn two buffers:
          @%m store %p, %x                              store_wait {pending = 1}
                                                        %z = tile_part %y
                                                        shared_store %s, %z
                                                        proxy_fence
-                                                       tensor_store %s, %slot, %column, %row
+                                                       tma_store %s, %slot, %column, %row
 
 A result lies in the threads as the matrix instruction left it, in pairs of elements, so it goes
 through shared memory anyway.  From there TMA brings it to global memory on its own, with
@@ -16,7 +16,7 @@ right behind the product's loop, such as a residual, its parts go through buffer
 `pipeline` lets the producer warp fill while the loop ends: threads would wait for each part.
 
 Done for large products, in persistent blocks for those of two warpgroups, which would wait for each
-other where threads store.  The store must be an access of a tensor (`tensor_access`) that begins
+other where threads store.  The store must be an access of a tensor (`tma_access`) that begins
 inside of it, with a mask that is exactly its box.  TMA's writes have an order only where
 threads wait for them: so nothing else that a program does may touch the same memory before or
 after, but for loads that have ended because the stored value, or shared memory, depends on them;
@@ -38,16 +38,10 @@ from tritonc.backend.layout.conversion import Shared, plan_of
 from tritonc.backend.layout.lower_conversions import part_type
 from tritonc.backend.pipeline.slices import Slices, slices
 from tritonc.backend.pipeline.staged_loop import buffer_of
-from tritonc.backend.pipeline.tensors.store_order import alone, apart, comes_again
-from tritonc.backend.pipeline.tensors.tensor_access import (
-    MOST_BOX,
-    Strip,
-    forward,
-    recognize,
-    same_place,
-)
-from tritonc.backend.pipeline.tensors.tensor_slots import claim, claim_place, make_map
-from tritonc.backend.pipeline.tensors.warpgroup_stores import send_together
+from tritonc.backend.pipeline.tma.map_slots import claim, claim_place, make_map
+from tritonc.backend.pipeline.tma.store_order import alone, apart, comes_again
+from tritonc.backend.pipeline.tma.tma_access import MOST_BOX, Strip, forward, recognize, same_place
+from tritonc.backend.pipeline.tma.warpgroup_stores import send_together
 from tritonc.backend.shared.allocate_shared import fits
 from tritonc.backend.shared.shared_memory import LEFT, allocation
 from tritonc.backend.target.matrix import LARGE
@@ -72,10 +66,10 @@ FEW = 16  # registers of a part that the threads store themselves
 FEW_STEPS = 24
 
 
-def store_tensors(kernel: Kernel, context: Context) -> bool:
+def store_by_tma(kernel: Kernel, context: Context) -> bool:
     """Let TMA make the stores of kernels whose products run on wgmma."""
     target: Target = context.target
-    if not ({"tensor_map", "tensor_copy"} <= target.features
+    if not ({"tensor_map", "tma_load"} <= target.features
             and any(op.name == "wgmma" for op in kernel.ops())):
         return False
     changed = split_returns(kernel)
@@ -96,7 +90,7 @@ def store_tensors(kernel: Kernel, context: Context) -> bool:
                 changed |= _in_parts(kernel, block, op, _source(kernel, op))
     for span, reason in hindered.items():
         if span not in served:
-            context.remark("store_tensors", f"not stored by TMA: {reason}", span, missed=True)
+            context.remark("store_by_tma", f"not stored by TMA: {reason}", span, missed=True)
     return changed or bool(served)
 
 
@@ -109,7 +103,7 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
         return ""
     persistent = _persistent(kernel)
     least = ROWS * ROWS // 2 if persistent else LARGE + 1
-    if not context.meta.get("tensor_store", t.size >= least and "turns" not in kernel.attributes
+    if not context.meta.get("tma_store", t.size >= least and "turns" not in kernel.attributes
                             and not (persistent and kernel.attributes.get("plain_stores"))):
         return ""
     e = scalar(t)
@@ -207,7 +201,7 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
         here = [b.value("add", v, b.constant(corner[axis], I32)) if corner[axis] else v
                 for v, axis in zip(starts, strip.axes, strict=True)]
         here += [emit(b, start, I32) for start, _ in strip.depth]
-        sends.append(make_op("tensor_store", [buffer, claimed.slot.result, *here],
+        sends.append(make_op("tma_store", [buffer, claimed.slot.result, *here],
                              span=op.span, index=index, panels=extents[inner] // columns, box=box))
         b.insert(sends[-1])
     if at_once:  # all loads before the first store
@@ -215,7 +209,7 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
     at = block.ops.index(op)
     block.ops[at : at + 1] = made.ops
     _wait_at_end(kernel, claimed.slot.result)
-    context.remark("store_tensors", "stored by TMA, while the block goes on", op.span)
+    context.remark("store_by_tma", "stored by TMA, while the block goes on", op.span)
     return None
 
 

@@ -1,13 +1,13 @@
-"""turn_dots: products of few rows and many columns are computed the other way round.
+"""swap_operands: products of few rows and many columns are computed the other way round.
 
 Before:                                    After:
-  header: %c = phi [%start], [%d]            header: %t = phi [%turned], [%e] : f32<64, 32>
+  header: %c = phi [%start], [%d]            header: %t = phi [%swapped], [%e] : f32<64, 32>
   body:   %d = dot %a, %b, %c : f32<32, 64>  body:   %e = dot (trans %b), (trans %a), %t
   exit:   uses of %c                         exit:   %r = trans %t; uses of %r
 
 An instruction of wgmma multiplies 64 rows by 8 columns or more.  A product of fewer rows may have
-64 columns, which are rows of the product turned.  Operands stay as they are: views of shared memory
-are turned, and the sum is turned back behind the loop, which is another name for the same
+64 columns, which are rows of its transpose.  Operands stay as they are: views of shared memory
+are transposed, and the sum is transposed back behind the loop, which is another name for the same
 registers.  With 32 rows and 64 columns more multiprocessors have a tile than with 64, and they
 bring whole lines of memory, which 32 columns of 16 bits are not.
 
@@ -21,8 +21,8 @@ wgmma takes the left one from registers, where threads compute it (`raw_operands
 So is one of words (tf32) whose left operand alone is loaded with K contiguous: the other one has to
 come by registers.
 
-So is one that the source wrote the other way round, of turned operands, and turns back: nothing is
-turned then.
+So is one that the source wrote the other way round, of transposed operands, and transposes
+back: nothing is swapped then.
 
 So is what a loop computes of a product, element by element, before it adds that: factors of rows
 become factors of columns.  Factors of columns alone are a reason to swap: a thread has elements of
@@ -34,7 +34,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tritonc.analysis.axis import axis_info
-from tritonc.backend.dots.inner_axis import TURN, inner_first, reads, turns
+from tritonc.backend.dots.inner_axis import TRANSPOSED, inner_first, is_transpose, reads
 from tritonc.backend.dots.raw_operands import computed_operand, is_plain
 from tritonc.backend.dots.summed_dots import SummedDot, summed_dots
 from tritonc.backend.target.matrix import WGMMA, MatrixInstruction, candidates
@@ -47,24 +47,24 @@ LEAST_ROWS = 64  # with which wgmma takes a product as it is
 MOST_ROWS = 128  # of two warpgroups
 
 
-def turn_dots(kernel: Kernel, target: Target, infos: axis_info.Infos) -> bool:
+def swap_operands(kernel: Kernel, target: Target, infos: axis_info.Infos) -> bool:
     """Turn the products of a kernel whose only products are sums of one size, if wgmma gains."""
     found = summed_dots(kernel, alone=False)
     if not all(_fits(kernel, one, target, infos) for one in found):
         return False
     for one in found:
-        _turn(kernel, one)
+        _swap(kernel, one)
     return bool(found)
 
 
-def _turned_back(kernel: Kernel, one: SummedDot) -> bool:
-    """Whether both operands are turned, and the sum wherever it is read."""
+def _transposed_back(kernel: Kernel, one: SummedDot) -> bool:
+    """Whether both operands are transposed, and the sum wherever it is read."""
     readers, stack = uses(kernel), [one.phi.result]
-    if "swapped" in one.dot.attributes or not all(turns(v.op) for v in one.dot.operands[:2]):
+    if "swapped" in one.dot.attributes or not all(is_transpose(v.op) for v in one.dot.operands[:2]):
         return False
     while stack:
         for op in readers.get(stack.pop(), []):
-            if op in one.members or turns(op):
+            if op in one.members or is_transpose(op):
                 continue
             if op.name != "fpcast":
                 return False
@@ -73,13 +73,13 @@ def _turned_back(kernel: Kernel, one: SummedDot) -> bool:
 
 
 def _fits(kernel: Kernel, one: SummedDot, target: Target, infos: axis_info.Infos) -> bool:
-    """Whether wgmma takes the product turned, and not as it is."""
+    """Whether wgmma takes the product with swapped operands, and not as it is."""
     (rows, columns), depth = shape(one.dot.result.type), shape(one.dot.operands[0].type)[1]
     readers, inner = uses(kernel), inner_first(one.dot, infos)
 
     def takes(row: MatrixInstruction) -> bool:
         return (row.kind == WGMMA and row.is_filled(columns, rows, depth)
-                and (rows < row.rows or _computed_right(one) or _turned_back(kernel, one)
+                and (rows < row.rows or _computed_right(one) or _transposed_back(kernel, one)
                      or factors_of_columns(one.dot, readers)
                      or (MOST_ROWS < rows > columns and _adds_plainly(one, readers))
                      or (not row.transposes and inner == (True, False)))
@@ -97,7 +97,7 @@ def _adds_plainly(one: SummedDot, readers: Mapping[Value, Sequence[Op]]) -> bool
 
 
 def _computed_right(one: SummedDot) -> bool:
-    """Whether the loop computes the right operand alone: turned, it goes through registers."""
+    """Whether the loop computes the right operand alone: swapped, it goes through registers."""
     left, right = one.dot.operands[:2]
     inside = set(one.loop.ops())
     return is_plain(left, True) and not is_plain(right, True) and computed_operand(
@@ -127,21 +127,21 @@ def _axes(value: Value) -> set[int]:
     return {0, 1}
 
 
-def _turn(kernel: Kernel, one: SummedDot) -> None:
-    """Give each member the turned shape, and what else it reads; what is read behind the loop is
-    turned back."""
-    swapped = shape(one.dot.result.type)[0] >= LEAST_ROWS and not _turned_back(kernel, one)
+def _swap(kernel: Kernel, one: SummedDot) -> None:
+    """Give each member the transposed shape, and what else it reads; what is read behind the loop
+    is transposed back."""
+    swapped = shape(one.dot.result.type)[0] >= LEAST_ROWS and not _transposed_back(kernel, one)
     made = {op.result for op in one.members}
     for block in one.loop.blocks:
         for op in [op for op in block.ops if op in one.members]:
             if op is one.phi:
                 for i, (value, source) in enumerate(zip(op.operands, op.blocks, strict=True)):
                     if value not in made:
-                        op.operands[i] = _turned(Builder(source, len(source.ops) - 1, op.span),
+                        op.operands[i] = _transposed(Builder(source, len(source.ops) - 1, op.span),
                                                  value)
                 continue
             b = Builder(block, block.ops.index(op), op.span)
-            operands = [v if v in made else _turned(b, v) for v in op.operands]
+            operands = [v if v in made else _transposed(b, v) for v in op.operands]
             if op is one.dot:  # for what is computed, not for its rows
                 operands = [operands[1], operands[0], operands[2]]
                 op.attributes.pop("asked", None)  # its columns are rows now
@@ -153,27 +153,27 @@ def _turn(kernel: Kernel, one: SummedDot) -> None:
     for op in one.members:
         t = op.result.type
         op.result.type = Tile(element(t), shape(t)[::-1])
-    back = after.value("trans", one.phi.result, permutation=TURN)
+    back = after.value("trans", one.phi.result, permutation=TRANSPOSED)
     back.name = one.phi.result.name
     for op in list(kernel.ops()):
         if op not in inside and op is not back.op:
             op.replace_inputs({one.phi.result: back})
 
 
-def _turned(b: Builder, value: Value) -> Value:
-    """A tile that is turned: rows and columns that are spread stay those."""
+def _transposed(b: Builder, value: Value) -> Value:
+    """A tile that is transposed: rows and columns that are spread stay those."""
     op, t = value.op, value.type
-    turned = Tile(element(t), shape(t)[::-1])
+    swapped = Tile(element(t), shape(t)[::-1])
     if op is not None and op.name == "constant":
-        return b.constant(op.attributes["value"], turned)
+        return b.constant(op.attributes["value"], swapped)
     if op is not None and op.name == "splat":
-        return b.value("splat", op.operands[0], type=turned)
+        return b.value("splat", op.operands[0], type=swapped)
     if op is not None and op.name == "broadcast" and len(shape(op.operands[0].type)) == 2:
-        return b.value("broadcast", _turned(b, op.operands[0]), type=turned)
+        return b.value("broadcast", _transposed(b, op.operands[0]), type=swapped)
     if op is not None and op.name == "reshape" and len(shape(op.operands[0].type)) == 1:
-        return b.value("reshape", op.operands[0], type=turned)
+        return b.value("reshape", op.operands[0], type=swapped)
     if op is not None and op.name in ("fmul", "fadd", "fsub") and op in b.block.ops:
-        return b.value(op.name, *(_turned(b, v) for v in op.operands), **op.attributes)
-    found = b.value("trans", value, permutation=TURN)
+        return b.value(op.name, *(_transposed(b, v) for v in op.operands), **op.attributes)
+    found = b.value("trans", value, permutation=TRANSPOSED)
     found.name = value.name
     return found

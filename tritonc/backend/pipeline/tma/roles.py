@@ -17,7 +17,7 @@ from tritonc.ir.layouts.layout import LANE_BITS
 from tritonc.ir.types import Tile
 
 CONSUMERS, PRODUCER = "consumers", "producer"
-COPIES = ("wait_empty", "expect_full", "tensor_copy")  # what the producer does
+COPIES = ("wait_empty", "expect_full", "tma_load")  # what the producer does
 SETUP = ("init_barriers", "claim_slot", "tensor_map", "publish_maps")  # what its warps do before
 START = "start_producer"  # where it begins, and the consumers meet it
 PRODUCER_WARPS = 4  # registers are given to groups of four warps

@@ -1,9 +1,9 @@
-"""A ring of tensor copies for a region of the control-flow graph, with a producer warp.
+"""A ring of TMA loads for a region of the control-flow graph, with a producer warp.
 
 Before:  place:  ...                      After:  place:  init_barriers; start_producer
          outer:  ...                              outer:  %s = phi [0], [..]   stage
                                                           %p = phi [0], [..]   phase
-         loop:   shared_store %a, load ..         loop:   wait_empty %a[%s]; tensor_copy %a[%s]
+         loop:   shared_store %a, load ..         loop:   wait_empty %a[%s]; tma_load %a[%s]
                  wgmma %a, %b                             wait_full %a[%s], %p; wgmma %a[%s], ...
                                                           arrive_empty %a[%s]
                  br loop                                  stage and phase after these; br loop
@@ -14,8 +14,8 @@ stages that are free, and is so ahead of the consumers by as many as there are, 
 branches and loops lie between.  Stage and phase go through the region like any other value.
 
 Loops behind each other share the rings of operands that have the same buffers (`followers`); a ring
-turns in the loops that read it alone, and rings of the same loops together.  What all iterations of
-a loop read has one of its own, around the loop (`fixed`), and so has what is read behind it
+advances in the loops that read it alone, and rings of the same loops together.  What all iterations
+of a loop read has one of its own, around the loop (`fixed`), and so has what is read behind it
 (`behind`), such as a residual.
 
 Only for kernels whose copies are programs of their own (`specialize_warps` has the conditions):
@@ -32,10 +32,10 @@ from tritonc.backend.launch.persist import counts_programs, rare_programs
 from tritonc.backend.pipeline.channel import Boxes
 from tritonc.backend.pipeline.loop_slice import find_slice
 from tritonc.backend.pipeline.staged_loop import StagedLoop, buffer_of, exchanged, widen
-from tritonc.backend.pipeline.tensors.roles import leading_to
-from tritonc.backend.pipeline.tensors.specialize_warps import computable, steady_loads
-from tritonc.backend.pipeline.tensors.tensor_ring import TensorRewrite
-from tritonc.backend.pipeline.tensors.tensor_slots import claim
+from tritonc.backend.pipeline.tma.map_slots import claim
+from tritonc.backend.pipeline.tma.roles import leading_to
+from tritonc.backend.pipeline.tma.specialize_warps import computable, steady_loads
+from tritonc.backend.pipeline.tma.tma_ring import TensorRewrite
 from tritonc.backend.shared.shared_memory import accesses, allocation
 from tritonc.ir.build import Builder, make_op
 from tritonc.ir.cfg import Cfg, Loop, add_incoming, make_phi
@@ -69,7 +69,7 @@ def region(kernel: Kernel, loops: list[StagedLoop], place: Block, boxes: list[Bo
         return []
     loads, roots = [one.load for one in boxes], pointer_roots(kernel)
     loop = loops[0].loop.parent
-    while loop is not None:  # copies overtake what earlier turns store
+    while loop is not None:  # copies overtake what earlier iterations store
         if not counts_programs(loop) and stores_may_reach(kernel, loop.blocks, loads, roots):
             return []
         loop = loop.parent
@@ -106,8 +106,8 @@ class RegionRewrite(TensorRewrite):
     followers: Sequence[RegionRewrite] = ()
     shares: Sequence[int]
     depths: Mapping[int, int] = {}
-    turning: list[int]  # of each ring the first that turns with it
-    clocks: dict[int, tuple[Op, Op]]  # stage and phase of the rings that turn together
+    in_step: list[int]  # of each ring the first that advances with it
+    clocks: dict[int, tuple[Op, Op]]  # stage and phase of the rings that advance together
 
     @property
     def rings_wanted(self) -> int:
@@ -118,7 +118,7 @@ class RegionRewrite(TensorRewrite):
         return self.depths.get(ring, self.stages)
 
     def clock(self, product: int) -> tuple[Op, Op, Op, Op]:
-        read, phase = self.clocks[self.turning[self.shares[product]]]
+        read, phase = self.clocks[self.in_step[self.shares[product]]]
         return read, read, phase, phase
 
     def stage_of(self, buffer: Value) -> Value:
@@ -144,14 +144,14 @@ class RegionRewrite(TensorRewrite):
         every = (self, *self.followers)
         readers = [tuple(one for one in every if ring in one.shares)
                    for ring in range(self.rings_wanted)]
-        turning = [(some, self.depths.get(ring)) for ring, some in enumerate(readers)]
-        self.turning = [*map(turning.index, turning)]
+        in_step = [(some, self.depths.get(ring)) for ring, some in enumerate(readers)]
+        self.in_step = [*map(in_step.index, in_step)]
         self.prologue()
         self.buffers = {ring: self.operands(i) for i, ring in enumerate(self.shares)}
         self.rewrite()
         for one in self.followers:
             one.follow(self)
-        for first in dict.fromkeys(self.turning):
+        for first in dict.fromkeys(self.in_step):
             for i in range(2):
                 self.thread([(one, one.clocks[first][i]) for one in readers[first]])
         for phi in self.brings:
@@ -168,23 +168,23 @@ class RegionRewrite(TensorRewrite):
         self.phis({})
         self.hand_over()
         latch = self.staged.latch
-        step = make_op("add", [self.turns.result, self.number(1)])
+        step = make_op("add", [self.copied.result, self.number(1)])
         yes = make_op("constant", [], I1, value=True)
         self.kernel.entry.ops.insert(0, yes)
-        turned = [(self.turns, step), *((phi, yes) for phi in self.brings)]
+        following = [(self.copied, step), *((phi, yes) for phi in self.brings)]
         for ring, (read, before) in self.clocks.items():
-            stage = self.turn(read.result, self.depths.get(ring, self.stages))
-            phase = self.turn_phase(stage[-1].result, before.result)
+            stage = self.next_stage(read.result, self.depths.get(ring, self.stages))
+            phase = self.flip_phase(stage[-1].result, before.result)
             latch.ops[-1:-1] = [*stage, *phase]
-            turned += [(read, stage[-1]), (before, phase[-1])]
+            following += [(read, stage[-1]), (before, phase[-1])]
         latch.ops.insert(-1, step)
-        for phi, after in turned:
+        for phi, after in following:
             add_incoming(phi, after.result, latch)
         self.use_stage()
 
     def follow(self, leader: RegionRewrite) -> None:
         """Rewrite a loop that comes later, on the same rings."""
-        self.slot, self.turning, self.now = leader.slot, leader.turning, {}
+        self.slot, self.in_step, self.now = leader.slot, leader.in_step, {}
         self.rings = [leader.rings[ring] for ring in self.shares]
         self.released = [leader.released[ring] for ring in self.shares]
         for i, ring in enumerate(self.shares):
@@ -226,19 +226,19 @@ class RegionRewrite(TensorRewrite):
         for op in (op for one in loops for op in one.loop.ops()):
             op.replace_inputs(dict(zip(buffers, views, strict=True)))
         before.ops[-1:-1] = block.ops
-        next_stage = self.turn(stage, self.fixed_stages)
-        next_phase = self.turn_phase(next_stage[-1].result, phase)
+        next_stage = self.next_stage(stage, self.fixed_stages)
+        next_phase = self.flip_phase(next_stage[-1].result, phase)
         released = self.fixed_stages == 1 and self.release_early(free, views)
         leave.ops[len(leave.phis()):len(leave.phis())] = [
             *([] if released else [make_op("arrive_empty", [free, *views])]),
             *next_stage, *next_phase]
-        turned = [(stage, self.number(0), next_stage[-1].result),
+        following = [(stage, self.number(0), next_stage[-1].result),
                   (phase, self.number(0), next_phase[-1].result)]
         if comes is not None:
             no, yes = (make_op("constant", [], I1, value=value) for value in (False, True))
             kernel.entry.ops[:0] = [no, yes]
-            turned.append((comes, no.result, yes.result))
-        for old, initial, new in turned:
+            following.append((comes, no.result, yes.result))
+        for old, initial, new in following:
             rewire(kernel, Cfg(kernel), old, {self.place: initial, leave: new},
                    [(op, before) for op in (*block.ops, *next_stage, *next_phase)
                     if old in op.inputs()])
@@ -258,15 +258,15 @@ class RegionRewrite(TensorRewrite):
         at = next(i for i, op in enumerate(ops) if op.name == "wgmma_wait"
                   and i > ops.index(readers[-1])) + 1
         known = dict[Value, Value]()
-        turned = copy_ops([op for op in part.ops if op not in loop.header.ops], known)
+        following = copy_ops([op for op in part.ops if op not in loop.header.ops], known)
         known = {phi.result: known.get(loop.next(phi), loop.next(phi)) for phi in part.phis}
-        turned += copy_ops([op for op in part.ops if op in loop.header.ops], known)
+        following += copy_ops([op for op in part.ops if op in loop.header.ops], known)
         if staged.condition not in known:
             return False
         no, yes = (make_op("constant", [], I1, value=value) for value in (False, True))
         self.kernel.entry.ops[:0] = [no, yes]
         ends = make_op("xor", [known[staged.condition], yes.result])
-        ops[at:at] = [*turned, ends,
+        ops[at:at] = [*following, ends,
                       make_op("arrive_empty", [free, *views], guard=ends.result)]
         none = make_phi([yes.result, no.result], [staged.preheader, staged.latch], "none")
         loop.header.ops.insert(0, none)
@@ -285,34 +285,34 @@ class RegionRewrite(TensorRewrite):
             views = [widen(v, 1, self.number(0), 0) for v in (*self.beside[buffer], buffer)]
             full, free, view = (op.result for op in views)
             phases, copies = self.phases_behind(len(channels)), []
-            for turn, i in enumerate(channels):
+            for number, i in enumerate(channels):
                 block = Block("")
                 b = Builder(block, span=self.channels[i].store.span)
-                b.insert(make_op("wait_empty", [free, phases[1 - turn % 2], view]))
+                b.insert(make_op("wait_empty", [free, phases[1 - number % 2], view]))
                 b.insert(make_op("expect_full", [full], bytes=self.expected([i])))
                 self.copy(b, i, view, full, self.number(0), None)
                 copies.append(block.ops)
             opened += [*views, *copies[0]]
-            for turn, i in enumerate(channels):
+            for number, i in enumerate(channels):
                 at = ops.index(self.channels[i].store)
-                ops[at] = make_op("wait_full", [full, phases[turn % 2]])
+                ops[at] = make_op("wait_full", [full, phases[number % 2]])
                 at = next(at for at, op in enumerate(ops) if op.name == "shared_load"
                           and op.operands[0] is buffer)
                 ops[at].operands[0] = view
-                ops[at + 1 : at + 1] = [make_op("arrive_empty", [free, view]),
-                                        *(op for one in copies[turn + 1 : turn + 2] for op in one)]
+                later = copies[number + 1] if number + 1 < len(copies) else []
+                ops[at + 1 : at + 1] = [make_op("arrive_empty", [free, view]), *later]
         at = next(at for at, op in enumerate(ops) if op.name == "wait_full")
         ops[at:at] = opened
 
-    def phases_behind(self, turns: int) -> tuple[Value, Value]:
-        """Of a buffer that is filled so often behind each run of the loop, the phase when it is
+    def phases_behind(self, times: int) -> tuple[Value, Value]:
+        """Of a buffer that is filled `times` behind each run of the loop, the phase when it is
         filled the first time, and the other one."""
-        if turns % 2 == 0:
+        if times % 2 == 0:
             return self.number(0), self.number(1)
-        before, turned = self.staged.preheader, make_op("undef", [], I32).result
-        same, other = (make_op("xor", [turned, self.number(i)]) for i in range(2))
+        before, phase = self.staged.preheader, make_op("undef", [], I32).result
+        same, other = (make_op("xor", [phase, self.number(i)]) for i in range(2))
         before.ops[-1:-1] = [same, other]
-        rewire(self.kernel, Cfg(self.kernel), turned, {
+        rewire(self.kernel, Cfg(self.kernel), phase, {
             self.place: self.number(0), self.staged.exit: other.result},
             [(same, before), (other, before)])
         return same.result, other.result
@@ -337,8 +337,8 @@ class RegionRewrite(TensorRewrite):
             return phi
 
         self.clocks = {ring: (new("stage"), new("phase")) for ring in dict.fromkeys(
-            self.turning[ring] for ring in self.shares)}
-        self.turns = new("turn")
+            self.in_step[ring] for ring in self.shares)}
+        self.copied = new("iteration")
         self.ring = list(self.clock(0)[:2])
         self.brings = [self.bring()] if self.here else []
         return ahead

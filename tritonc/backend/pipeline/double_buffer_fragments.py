@@ -1,5 +1,4 @@
-"""carry_fragments: register double buffering: a product's first operands are read one iteration
-ahead.
+"""double_buffer_fragments: a product's first operands are read one iteration ahead.
 
 Before:                                        After, with n k in an iteration:
   header: ...                                    preheader: async_wait; %f0 = load_slice %s[0] {0}
@@ -7,7 +6,7 @@ Before:                                        After, with n k in an iteration:
   body:   async_wait                             body:   async_copy %s[(i + 1) % 2], ...
           async_copy %s[(i + 1) % 2], ...                %f1 = load_slice %s[i % 2] {1}
           %d = fma_dot %s[i % 2], ..., %c                %d0 = fma_dot %f, ..., %c
-          turn what was copied                           ... some of the turning beside each ...
+          transpose what was copied                      ... some of the transposing beside each ...
                                                          async_wait
                                                          %g0 = load_slice %s[(i + 1) % 2] {0}
                                                          %d = fma_dot %fn, ..., %dm
@@ -19,8 +18,8 @@ whose operands have been read, and the first operands of the next iteration are 
 threads have something to do while they wait for either.  A block that is alone on a
 multiprocessor, as in the last wave, gains most.
 
-What the iteration turns on its way (`pipeline`) is stored piece by piece in the second half of the
-product, not all at once behind it: shared memory serves other warps' reads beside.
+What the iteration transposes on its way (`pipeline`) is stored piece by piece in the second half of
+the product, not all at once behind it: shared memory serves other warps' reads beside.
 
 Done where a loop of one block multiplies once, on a ring of stages; not where a thread copies
 elements one by one that each have an address or a mask: those want the registers that would hold
@@ -69,7 +68,7 @@ class _Product:
     wait: Op
 
 
-def carry_fragments(kernel: Kernel, context: Context) -> bool:
+def double_buffer_fragments(kernel: Kernel, context: Context) -> bool:
     """Read the first operands of each iteration in the one before."""
     readers = uses(kernel)
     found = [one for loop in Cfg(kernel).loops if (one := _product(loop, readers)) is not None]
@@ -77,7 +76,7 @@ def carry_fragments(kernel: Kernel, context: Context) -> bool:
     found = [one for one in found if not any(_piecemeal(op, infos) for op in one.body.ops)]
     for one in found:
         _carry(one)
-        context.remark("carry_fragments", "the first operands of this product are read one "
+        context.remark("double_buffer_fragments", "the first operands of this product are read one "
                        "iteration ahead (register double buffering)", one.dot.span)
     return bool(found)
 
@@ -196,8 +195,8 @@ def _slice(one: _Product, side: int, views: list[Op], stage: Value, ahead: int) 
 
 
 def _pieces(behind: list[Op]) -> tuple[list[list[Op]], list[Op]]:
-    """What comes behind the product, parted: what turns operands in small pieces, each of which
-    ends with a store, and the rest.
+    """What comes behind the product, parted: what transposes operands in small pieces, each of
+    which ends with a store, and the rest.
 
     Nothing is taken where anything but that has effects.
     """

@@ -27,6 +27,9 @@ def planes(seed: int) -> Product:
                          "h >= 0 && u > -1 && h < H && u <= W - 1 && mok"))
     if clamped:
         rows, columns, inside = (f"clamp({rows}, 0, H - 1)", f"clamp({columns}, 0, W - 1)", "mok")
+    upper = rng.random() < 0.15
+    if upper:
+        inside += " && u >= h"
     loops = ["for (int r = 0; r < R; r++) {".replace("R", str(high)),
              "for (int s = 0; s < S; s++) {".replace("S", str(taps)),
              "for (int c0 = 0; c0 < C; c0 += TC) {"]
@@ -52,7 +55,8 @@ def planes(seed: int) -> Product:
 //! let: t = x[:, :, np.clip(i, 0, H - 1)][:, :, :, :, np.clip(j, 0, W - 1)]
 //! let: in_i = (i >= 0) & (i < H) | {clamped}
 //! let: in_j = (j >= 0) & (j < W) | {clamped}
-//! let: v = np.where(in_i[:, :, None, None] & in_j, t, 0)
+//! let: upper = (np.clip(j, 0, W - 1) >= np.clip(i, 0, H - 1)[:, :, None, None]) | {not upper}
+//! let: v = np.where(in_i[:, :, None, None] & in_j & upper, t, 0)
 //! expect: y = np.einsum("bcprqs,{spec}->bkpq", v, w)
 //! tolerance: 0.05
 #define TP {tp}

@@ -357,7 +357,7 @@ def _rows(op: Op, form: Affine, axis: int, run: int, step: int, known: Runs
                  if axis in where and len(shape(v.type)) == len(where) and v in known.infos
                  and known.infos[v].constancy[where.index(axis)] % run == 0]
         bounds = [bound for bound in bounds if bound.test.result not in alike]
-    if len({*alike, *(low.test.result for low in lows)}) < len({value for value, _ in others}):
+    if not {value for value, _ in others} <= {*alike, *(low.test.result for low in lows)}:
         return None
     conditions += alike
     tests = [bound.test for bound in (*bounds, *lows)]

@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 from tritonc.analysis.affine import Affine, Affinity
 from tritonc.analysis.axis.axis_info import Infos
-from tritonc.analysis.windows import Runs, Window, windows
+from tritonc.analysis.runs import Runs
+from tritonc.analysis.windows import Window, windows
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import Tile, scalar, shape

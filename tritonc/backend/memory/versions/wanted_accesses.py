@@ -12,10 +12,11 @@ from tritonc.analysis.linear import Linear, number
 from tritonc.analysis.multiples import Multiples, MultiplesNeeded, joined
 from tritonc.analysis.records import Record, fields, unaligned
 from tritonc.analysis.row_loops import windows_of_bytes
+from tritonc.analysis.runs import Runs
 from tritonc.analysis.signs import Signs, known_signs, loop_order
 from tritonc.analysis.tables import table_of
 from tritonc.analysis.values import computed_from
-from tritonc.analysis.windows import SHARED, STEP, Runs, steps_of, strided
+from tritonc.analysis.windows import SHARED, STEP, steps_of, strided
 from tritonc.backend.dots.exponentials import wanted_factors
 from tritonc.backend.dots.together import large
 from tritonc.backend.launch.choose_warps import streaming_threads

@@ -16,9 +16,10 @@ from tritonc.analysis.affine import Affine, Affinity, is_counter
 from tritonc.analysis.axis.axis_info import AxisInfo, Infos
 from tritonc.analysis.linear import Linear
 from tritonc.analysis.multiples import Multiples, MultiplesNeeded
+from tritonc.analysis.runs import Runs
 from tritonc.analysis.signs import Signs
 from tritonc.analysis.values import closure, int_of, origin
-from tritonc.analysis.windows import Runs, strided
+from tritonc.analysis.windows import strided
 from tritonc.backend.layout import layout_choice
 from tritonc.ir.build import make_op
 from tritonc.ir.core import Kernel, Op, Value

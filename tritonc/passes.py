@@ -22,7 +22,7 @@ ONLY: dict[str, tuple[str, ...]] = {
                      "jam_loops", "coalesce_loops", "separate_axes", "merge_axes",
                      "sort_residues", "rasterize"), ("dot",)),
     **dict.fromkeys(("tabulate_masks", "join_bounds"), ("fma_dot", "mma_dot", "wgmma")),
-    "compute_pieces": ("load",),
+    "compute_pieces": ("load",), "clamped_loads": ("smin", "smax"),
     **dict.fromkeys(("drop_selections", "skip_masks"), ("select",)),
     "bound_conversions": ("sitofp", "uitofp", "fpcast"),
     "stage_dots": ("dot", "channel", "shared_store"), "pipeline": ("shared_store",),
@@ -201,6 +201,7 @@ BACKEND: list[Pass] = [
          "cse, which merges equal offsets."),
     _row("backend.memory.masks.skip_masks", "Makes branches, so it comes after the passes that "
          "need a loop of one block.", 2),
+    _row("backend.memory.clamped_loads", "Makes branches, too.", 2),
     _row("backend.memory.masks.join_bounds", "After the last pass that reads masks as bounds.", 2),
     _row("backend.memory.masks.tabulate_masks", "After join_bounds, which leaves fewer "
          "comparisons.", 2),

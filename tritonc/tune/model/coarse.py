@@ -42,6 +42,7 @@ from tritonc.tune.model.portfolio import DOUBT_SCALED, MOST_SENT, Form, Member, 
 from tritonc.tune.model.times import UNIT, doubtful, formula
 from tritonc.tune.model.turned import (
     BodyInTurns,
+    beside_turns,
     body_in_turns,
     entries_in_turns,
     priced_together,
@@ -141,12 +142,11 @@ def bodies(space: Mapping[str, Sequence[int]], lower: Lower, target: Target, lar
         meet = prod(whole.tile) // prod(tile) * whole.cost.blocks * target.multiprocessors
         small = small._replace(most=min(MOST, max(small.most, meet)))
     general = _general(rows, whole, small)
-    costs = [priced_together(whole, general), priced_together(general)]
-    turned = entries_in_turns(rows, form, target, [*costs, *map(priced_together, few)])
+    turned = entries_in_turns(rows, form, target, beside_turns([whole, general, *few], general))
     few += _others(rows, whole, form, small, [*few, *turned])
     if turned:
-        whole, general = costs
-        few = [*map(priced_together, few), *turned]
+        whole, general, *few = beside_turns([whole, general, *few], general)
+        few += turned
     return small, Few(tuple(Member(row.binding, row.cost) for row in few), general.cost,
                       (whole.tile, whole.cost) if small else None, form.loops,
                       aligned(lower(large).kernels[0], target)) if few else None

@@ -183,7 +183,7 @@ def _boxed(load: Op, buffer: Buffer, strip: Strip) -> Boxes | str:
             buffer.shape, (inner, outer), size, swizzle):
         return "TMA does not support tiles of these extents in the layout that the product reads"
     columns, sizes = swizzle // size, strip.cut or buffer.shape
-    panels = sizes[inner] // columns
-    if sizes[inner] % columns or (panels > 1 and sizes[outer] < buffer.shape[outer]):
+    panels = -(-sizes[inner] // columns)
+    if panels > 1 and sizes[outer] < buffer.shape[outer]:
         return "TMA does not support so few of a tile's elements"
     return Boxes(load, buffer.element, strip, swizzle, (columns, sizes[outer]), panels)

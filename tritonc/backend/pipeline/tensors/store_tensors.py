@@ -31,6 +31,7 @@ from operator import lt
 
 from tritonc.analysis.affine import Affinity
 from tritonc.analysis.axis import axis_info
+from tritonc.analysis.axis.axis_info import low_bit
 from tritonc.analysis.linear import emit
 from tritonc.analysis.signs import known_signs
 from tritonc.backend.launch.persist import ROWS, counts_programs, rare_programs
@@ -124,12 +125,12 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
     if place is None:
         return "its mask or its addresses depend on computed data"
     inner, outer = strip.axes
-    bits, extents = _parts(t.layout, inner, e.bytes)
+    whole = strip.cut or t.shape
+    bits, extents = _parts(t.layout, inner, e.bytes, whole[inner])
     swizzle = next((s for s in (128, 64, 32) if extents[inner] * e.bytes >= s), None)
     size = e.bytes * extents[0] * extents[1]
     if swizzle is None or extents[outer] > MOST_BOX or size > 2 * PART:
         return "TMA does not support tiles of these extents"
-    whole = strip.cut or t.shape
     if any(n % part for n, part in zip(whole, extents, strict=True)):
         return "its mask leaves out some of a part"
     again = comes_again(cfg, block)
@@ -353,23 +354,29 @@ def _columns(layout: Layout) -> tuple[int, ...]:
     return tuple(columns[len(columns) - max(0, log2(layout.registers // FEW)) :])
 
 
-def _parts(layout: Layout, inner: int, size: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The bits of the index that number the parts, and the extents of a part.
+def _parts(layout: Layout, inner: int, size: int, columns: int
+           ) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The bits of the index that number the parts, and the extents of a part, of which all
+    `columns` that are stored make whole ones.
 
     Rows of 128 bytes are enough; then fewer rows.  A part is what threads hold of each other's
     neighbours: its number must be in the registers.
 
     >>> from tritonc.ir.layouts.fragment import wgmma_accumulator
-    >>> _parts(wgmma_accumulator((128, 256), (2, 1), 256), 1, 2)
+    >>> _parts(wgmma_accumulator((128, 256), (2, 1), 256), 1, 2, 256)
     ((64, 128), (128, 64))
+    >>> _parts(wgmma_accumulator((128, 256), (2, 1), 256), 1, 2, 160)
+    ((32, 64, 128), (128, 32))
     """
     extents = list(layout.shape)
     bits: list[int] = []
+    line = min(128, low_bit(columns * size))
     for axis in (inner, 1 - inner):
         bases = axis_bases(layout.shape, axis)
-        while size * extents[0] * extents[1] > PART and extents[axis] > 1:
+        while extents[axis] > 1 and (size * extents[0] * extents[1] > PART or (
+                axis == inner and columns % extents[axis])):
             top = bases[log2(extents[axis]) - 1]
-            if top not in layout.register or (axis == inner and extents[axis] * size <= 128):
+            if top not in layout.register or (axis == inner and extents[axis] * size <= line):
                 break
             bits.insert(0, top)
             extents[axis] //= 2

@@ -20,7 +20,7 @@ from tritonc.source import CompileError
 from tritonc.tune.model.choose import Binding, Lower, Ranked, middle, multiples, neighbours, ranked
 from tritonc.tune.model.cluster_times import IN_MEMORY, aligned, cluster_sizes, clusters_meet
 from tritonc.tune.model.cluster_times import priced as cost_of
-from tritonc.tune.model.feature import Profile
+from tritonc.tune.model.feature import Profile, between, is_padded
 from tritonc.tune.model.features import features
 from tritonc.tune.model.loops import Around, forms, loops_around
 from tritonc.tune.model.times import doubtful
@@ -120,7 +120,8 @@ def portfolio(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
         for row in rows:
             tile, depths = form.cuts(row.binding)
             found = cost_of(row.profile, depths, target, blocks)
-            if found is not None and _is_measured(row, tile, blocks):
+            if found is not None and _is_measured(row, tile, blocks) and (
+                    between(row.profile) or not is_padded(row.profile)):
                 turned = in_turns(row.profile, found, target) if blocks == 1 else None
                 both = [(more, found), *([({"turns": 2}, turned)] if turned is not None else [])]
                 for extra, cost in both:
@@ -133,9 +134,12 @@ def portfolio(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
     extents = _EXTENTS if most <= _MANY else _BETWEEN
     times = _times(known, form, _PIXELS if computed else extents, extents)
     best = times.min(axis=0)
-    chosen, served, worst = cover(times / best, first, most)
+    # The sizes of the grid ask for few of these; what a launch asks for is between.
+    kept = [i for i, (binding, *_) in enumerate(known)
+            if i != first and between(profiles[i])] if most > _MANY else []
+    chosen, served, worst = cover(times / best, first, most, kept=kept)
     members = []
-    for i in chosen:
+    for i in [*kept, *chosen]:
         binding, cost, _ = known[i]
         # In several waves, on tensor cores: conv_nhwc of 28 x 28 27 us, 23 by blocks without.
         if "cluster_k" in binding and not clusters_meet(profiles[i], target):
@@ -146,7 +150,7 @@ def portfolio(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
         members.append(Member(binding, slower(cost, doubt)))
     if in_memory and form.axes < 3 and form.loops and not (scaled or computed) \
             and "wgmma" in target.features:
-        least = times[[first, *chosen]].min(axis=0)
+        least = times[[first, *kept, *chosen]].min(axis=0)
         members += _in_memory(rows, form, target, least, extents)
     return Portfolio(known[first][1], tuple(members), form.loops, aligned(kernel, target), served,
                      worst)
@@ -266,9 +270,9 @@ def priced(bindings: Sequence[Mapping[str, int]], lower: Lower, target: Target
     return (known, costs) if known is not None else None
 
 
-def cover(ratios: np.ndarray, first: int, most: int, within: float = WITHIN
-          ) -> tuple[list[int], float, float]:
-    """Rows to add to row `first`, at most `most`, so that each column has a ratio of at most
+def cover(ratios: np.ndarray, first: int, most: int, within: float = WITHIN,
+          kept: Sequence[int] = ()) -> tuple[list[int], float, float]:
+    """Rows to add to row `first` and those `kept`, at most `most`, so that each column has a ratio of at most
     1 + `within` in some row, or else the least sum of `_POWER`s of excess; the share of columns
     that have, and the worst of the ratios.
 
@@ -285,7 +289,7 @@ def cover(ratios: np.ndarray, first: int, most: int, within: float = WITHIN
     chosen: list[int] = []
 
     def others(place: int) -> np.ndarray:
-        rows = [first, *(row for row in chosen if row != place)]
+        rows = [first, *kept, *(row for row in chosen if row != place)]
         return np.asarray(excess[rows].min(axis=0))
 
     def best(now: np.ndarray) -> tuple[int, float]:
@@ -310,7 +314,7 @@ def cover(ratios: np.ndarray, first: int, most: int, within: float = WITHIN
     for place in [*chosen]:
         if others(place).sum().round(6) <= others(-1).sum().round(6):
             chosen.remove(place)
-    final = ratios[[first, *chosen]].min(axis=0)
+    final = ratios[[first, *kept, *chosen]].min(axis=0)
     return chosen, float((final <= 1 + within).mean()), round(float(final.max()), 6)
 
 

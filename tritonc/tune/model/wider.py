@@ -19,16 +19,17 @@ from math import prod
 from tritonc.analysis.quotients import gathered
 from tritonc.analysis.values import constant_of, slice_of
 from tritonc.backend.target.target import Target
-from tritonc.ir.core import Kernel, Op, Value
+from tritonc.ir.core import Kernel, Op, Value, uses
 from tritonc.ir.ops import CONTROL, READ
 from tritonc.ir.types import shape
 from tritonc.tune.model.choose import Lower, lowered, middle
+from tritonc.tune.model.feature import SIDE
 from tritonc.tune.model.features import features
 
 WIDEST = 256  # columns of an instruction
-# Columns of halves between those of the list.  H200, by 128 x 128 or 256 and by 128 x 192: 1536 in
-# cube 20.0 and 17.0 us, 3072 88.7 and 81.8, 3000 x 3072 x 768 29.9 and 26.1.
-BETWEEN = 192
+# Columns of halves, or rows, between those of the list.  H200, by 128 x 128 or 256 and by 128 x 192:
+# 1536 in cube 20.0 and 17.0 us, 3072 88.7 and 81.8, 3000 x 3072 x 768 29.9 and 26.1.
+BETWEEN = (144, 160, 176, 192, 208, 224, 240)
 _BELOW, _ABOVE = ("slt", "sle", "ult", "ule"), ("sgt", "sge", "ugt", "uge")
 _RISES = ("get_global_range", "splat", "constant", "broadcast", "reshape", "trans", "add", "sub",
           "mul", "sdiv", "udiv", "sext", "zext")
@@ -51,16 +52,18 @@ def wider(space: Mapping[str, Sequence[int]], lower: Lower, target: Target
     doubled = any(dot.raw) or dot.swapped or left != right
     if not doubled and (left or dot.scaled or dot.bytes != 2 or len(dot.extents) > 3):
         return {}
-    axis = -3 if dot.raw[1] or dot.swapped or (right and not dot.raw[0]) else -2
+    axes = (-3,) if dot.raw[1] or dot.swapped or (right and not dot.raw[0]) else (
+        -2,) if doubled else (-3, -2)
+    sides = (WIDEST, SIDE) if any(WIDEST in values for values in space.values()) else ()
     found = {}
     for name, values in space.items():
-        more = 2 * max(values) if doubled else BETWEEN if WIDEST in values else 0
-        if 2 <= more <= WIDEST and more not in values and (
-                other := lowered(lower, {**middle(space), name: more})):
+        more = [2 * max(values)] if doubled else [*BETWEEN] if max(values) in sides else []
+        more = [n for n in more if 2 <= n <= WIDEST and n not in values]
+        if more and (other := lowered(lower, {**middle(space), name: more[-1]})):
             (wide,) = (f for f in features(other.kernels[0]) if f.kind == "dot")
-            if wide.extents[axis] > dot.extents[axis] and by_themselves(
+            if any(wide.extents[axis] > dot.extents[axis] for axis in axes) and by_themselves(
                     base.kernels[0], other.kernels[0]):
-                found[name] = (*values, more)
+                found[name] = (*values, *more)
     return found
 
 
@@ -85,8 +88,27 @@ def by_themselves(kernel: Kernel, wide: Kernel) -> bool:
     axes = {op.attributes["axis"] for op, other in zip(ops, others, strict=False)
             if op.name == other.name == "get_global_range"
             and op.attributes["extent"] != other.attributes["extent"]}
+    readers = uses(kernel)
     return len(ops) == len(others) and len(axes) == 1 and all(
-        _alike(op, other, axes) for op, other in zip(ops, others, strict=True))
+        _alike(op, other, axes) or (op.name == other.name and _any_row(op, readers))
+        for op, other in zip(ops, others, strict=True))
+
+
+def _any_row(op: Op, readers: Mapping[Value, Sequence[Op]]) -> bool:
+    """Whether it says if a mask holds anywhere along an axis, which loads alone ask, of what they
+    give nothing elsewhere: as of a bias that a masked store reads."""
+    if op.name != "reduce" or op.attributes["kind"] != "or":
+        return False
+    stack = [op.result]
+    while stack:
+        value = stack.pop()
+        for reader in readers.get(value, ()):
+            if reader.name in ("splat", "reshape", "broadcast", "and"):
+                stack.append(reader.result)
+            elif reader.name != "load" or value is not reader.guard \
+                    or not {"other", "volatile"}.isdisjoint(reader.attributes):
+                return False
+    return True
 
 
 def _alike(op: Op, other: Op, axes: set[int]) -> bool:

@@ -126,7 +126,7 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
         return "its mask or its addresses depend on computed data"
     inner, outer = strip.axes
     whole = strip.cut or t.shape
-    bits, extents = _parts(t.layout, inner, e.bytes, whole[inner])
+    bits, extents = _parts(t.layout, inner, e.bytes, whole)
     swizzle = next((s for s in (128, 64, 32) if extents[inner] * e.bytes >= s), None)
     size = e.bytes * extents[0] * extents[1]
     if swizzle is None or extents[outer] > MOST_BOX or size > 2 * PART:
@@ -354,27 +354,27 @@ def _columns(layout: Layout) -> tuple[int, ...]:
     return tuple(columns[len(columns) - max(0, log2(layout.registers // FEW)) :])
 
 
-def _parts(layout: Layout, inner: int, size: int, columns: int
+def _parts(layout: Layout, inner: int, size: int, whole: tuple[int, ...]
            ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The bits of the index that number the parts, and the extents of a part, of which all
-    `columns` that are stored make whole ones.
+    """The bits of the index that number the parts, and the extents of a part; what is stored of
+    the tile, `whole`, is whole parts.
 
     Rows of 128 bytes are enough; then fewer rows.  A part is what threads hold of each other's
     neighbours: its number must be in the registers.
 
     >>> from tritonc.ir.layouts.fragment import wgmma_accumulator
-    >>> _parts(wgmma_accumulator((128, 256), (2, 1), 256), 1, 2, 256)
+    >>> _parts(wgmma_accumulator((128, 256), (2, 1), 256), 1, 2, (128, 256))
     ((64, 128), (128, 64))
-    >>> _parts(wgmma_accumulator((128, 256), (2, 1), 256), 1, 2, 160)
+    >>> _parts(wgmma_accumulator((128, 256), (2, 1), 256), 1, 2, (128, 160))
     ((32, 64, 128), (128, 32))
     """
     extents = list(layout.shape)
     bits: list[int] = []
-    line = min(128, low_bit(columns * size))
+    line = min(128, low_bit(whole[inner] * size))
     for axis in (inner, 1 - inner):
         bases = axis_bases(layout.shape, axis)
-        while extents[axis] > 1 and (size * extents[0] * extents[1] > PART or (
-                axis == inner and columns % extents[axis])):
+        while extents[axis] > 1 and (size * extents[0] * extents[1] > PART
+                                     or whole[axis] % extents[axis]):
             top = bases[log2(extents[axis]) - 1]
             if top not in layout.register or (axis == inner and extents[axis] * size <= line):
                 break

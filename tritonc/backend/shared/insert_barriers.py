@@ -228,12 +228,12 @@ def _progress(op: Op, state: State) -> State:
 def _hand_over(name: str, buffer: Value, state: State) -> State:
     """What a ring's barriers say of the accesses of one stage of a buffer."""
     root, ahead = allocation(buffer)
-    t, start = root.result.type, root.attributes["offset"]
-    assert isinstance(t, Buffer)
+    start = root.attributes["offset"]
+    end = start + held_bytes(root)
     found = []
     for p in state:
         same = not p.is_global and p.ahead is not None and ahead is not None and (
-            (p.start, p.end) == (start, start + held_bytes(root)) and (p.ahead - ahead) % p.stages == 0)
+            (p.start, p.end) == (start, end) and (p.ahead - ahead) % p.stages == 0)
         if same and name == "arrive_empty" and not p.write and not p.flight:
             p = p._replace(handed=max(p.handed, RELEASED))
         if same and name == "wait_empty" and p.handed:

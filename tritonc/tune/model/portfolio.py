@@ -272,9 +272,9 @@ def priced(bindings: Sequence[Mapping[str, int]], lower: Lower, target: Target
 
 def cover(ratios: np.ndarray, first: int, most: int, within: float = WITHIN,
           kept: Sequence[int] = ()) -> tuple[list[int], float, float]:
-    """Rows to add to row `first` and those `kept`, at most `most`, so that each column has a ratio of at most
-    1 + `within` in some row, or else the least sum of `_POWER`s of excess; the share of columns
-    that have, and the worst of the ratios.
+    """Rows to add to row `first` and those `kept`, at most `most`, so that each column has a ratio
+    of at most 1 + `within` in some row, or else the least sum of `_POWER`s of excess; the share of
+    columns that have, and the worst of the ratios.
 
     Each time the row that leaves the least excess (greedy cover), as long as some is left; then
     each is exchanged for another one if that leaves less.

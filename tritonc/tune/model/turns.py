@@ -14,7 +14,6 @@ from tritonc.variants.choice import Cost
 _HIDDEN, _BEHIND = 200, 180
 _SINGLE = 2  # rows that are not aligned: 4095 x 4097 x 1027 1.1 to 0.8 of the speed, small ones 0.5
 _DEEP = 128  # bytes along K of an operand's tile; by twice as many 5120 x 2048 x 1024 36.7 us, 37.9
-_EDGE = 4  # floats of 5000 x 2000 x 1000, whose tiles at edges have masks: 54.0 and 58.5
 
 
 def in_turns(profile: Profile, cost: Cost, target: Target) -> Cost | None:
@@ -30,5 +29,4 @@ def in_turns(profile: Profile, cost: Cost, target: Target) -> Cost | None:
             or not use(dot, target).persistent:
         return None
     hidden = UNIT * (_HIDDEN + _BEHIND * result.bytes)
-    return cost._replace(start=max(0, cost.start - hidden), edge=_EDGE * cost.edge,
-                         slow=_SINGLE * cost.slow)
+    return cost._replace(start=max(0, cost.start - hidden), slow=_SINGLE * cost.slow)

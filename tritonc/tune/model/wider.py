@@ -3,12 +3,12 @@
 A program that converts an operand converts each element anew, so that what it costs falls with the
 extent of the other operand: by 256 x 128 half as many conversions as by 128 x 256.  So it is with
 rows whose places follow from quotients or are loaded, as a convolution's pixels, which threads
-copy: tiles twice as wide.  Of other products, tiles between 128 and 256 columns fill rounds of
-multiprocessors that those leave half empty.  Where the programs along an axis compute each row by
-itself, one can take the rows of two: what the rows share, loops and the other operand, is the same.
-That is so if the kernel lowered with another extent differs in extents alone, and no operation
-brings elements along that axis together.  Rows beyond the launch are those of no program; so each
-access must have a mask that ends them.
+copy: tiles twice as wide.  Of other products, tiles between 128 and 256 columns or rows fill
+rounds of multiprocessors that those leave half empty.  Where the programs along an axis compute
+each row by itself, one can take the rows of two: what the rows share, loops and the other operand,
+is the same.  That is so if the kernel lowered with another extent differs in extents alone, and no
+operation brings elements along that axis together, but to say whether a load has any.  Rows beyond
+the launch are those of no program; so each access must have a mask that ends them.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ from tritonc.tune.model.feature import SIDE
 from tritonc.tune.model.features import features
 
 WIDEST = 256  # columns of an instruction
-# Columns of halves, or rows, between those of the list.  H200, by 128 x 128 or 256 and by 128 x 192:
-# 1536 in cube 20.0 and 17.0 us, 3072 88.7 and 81.8, 3000 x 3072 x 768 29.9 and 26.1.
+# Columns of halves, or rows, between those of the list.  H200, by 128 x 128 or 256, 128 x 192, and
+# the best of these: A B of 1536 in cube 20.0, 16.2, 14.8 us, A B^T 20.2, 16.9, 14.8, of 1152 x 3840
+# x 1024 22.7, 22.3, 18.8; A B of 1792 in cube 22.9, 31.0, 21.3.
 BETWEEN = (144, 160, 176, 192, 208, 224, 240)
 _BELOW, _ABOVE = ("slt", "sle", "ult", "ule"), ("sgt", "sge", "ugt", "uge")
 _RISES = ("get_global_range", "splat", "constant", "broadcast", "reshape", "trans", "add", "sub",

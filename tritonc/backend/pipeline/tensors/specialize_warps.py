@@ -36,7 +36,6 @@ Needs allocate_shared.
 from __future__ import annotations
 
 from tritonc.backend.launch.persist import counts_programs
-from tritonc.backend.pipeline.staged_loop import buffer_of
 from tritonc.backend.pipeline.tensors.alternate_programs import can_alternate
 from tritonc.backend.pipeline.tensors.roles import (
     COPIES,
@@ -48,7 +47,7 @@ from tritonc.backend.pipeline.tensors.roles import (
     producer_blocks,
     registers,
 )
-from tritonc.backend.shared.shared_memory import HANDS_OVER, accesses, allocation
+from tritonc.backend.shared.shared_memory import HANDS_OVER, accesses, allocation, held_bytes
 from tritonc.ir.cfg import Cfg, reached
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value
@@ -208,6 +207,6 @@ def _disturbs(op: Op, written: set[Op]) -> bool:
 
 
 def _overlap(a: Op, b: Op) -> bool:
-    (start, end), (first, last) = ((op.attributes["offset"], op.attributes["offset"] + buffer_of(
-        op.result).bytes) for op in (a, b))
+    (start, end), (first, last) = (
+        (op.attributes["offset"], op.attributes["offset"] + held_bytes(op)) for op in (a, b))
     return bool(start < last and first < end)

@@ -28,5 +28,6 @@ def in_turns(profile: Profile, cost: Cost, target: Target) -> Cost | None:
             or dot.computed or dot.scaled or dot.extents[-1] * dot.bytes != _DEEP \
             or not use(dot, target).persistent:
         return None
-    hidden = UNIT * (_HIDDEN + _BEHIND * result.bytes)
-    return cost._replace(start=max(0, cost.start - hidden), slow=_SINGLE * cost.slow)
+    hidden = min(cost.start, UNIT * (_HIDDEN + _BEHIND * result.bytes))  # but for the last one
+    return cost._replace(start=cost.start - hidden, once=cost.once + hidden,
+                         slow=_SINGLE * cost.slow)

@@ -38,8 +38,8 @@ def test_boxes_without_padding(stem: str, brought: tuple[tuple[int, int], int]) 
     ("linear_bf16", 128, 144, {((64, 128), 1): 64 * 128, ((64, 144), 1): 64 * 144}, 9),
     ("matmul_f16", 176, 128, {((64, 176), 1): 64 * 176, ((64, 64), 2): 64 * 128}, 11),
     ("linear_bf16", 224, 128, {((64, 224), 1): 64 * 224, ((64, 128), 1): 64 * 128}, 7)])
-def test_stages_without_padding(stem: str, rows: int, columns: int,
-                                brought: dict[tuple[tuple[int, int], int], int], parts: int) -> None:
+def test_stages_without_padding(stem: str, rows: int, columns: int, brought: dict[
+        tuple[tuple[int, int], int], int], parts: int) -> None:
     """Boxes end with what is no padding, or with the next whole line of it, and so do stages; parts
     of the result are whole ones."""
     values = (*SIZES[:3], ("TM", str(rows)), ("TN", str(columns)), ("TK", "64"))

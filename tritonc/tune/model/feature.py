@@ -102,7 +102,7 @@ def delivered(dot: Feature) -> float:
     K, of which a tile of few columns has few in a row, it has whole sectors."""
     found = float(_bytes(dot, dot.extents))
     for size, raw, across in zip(dot.extents[-3:-1], dot.raw, dot.across):
-        if across and raw:
+        if across and any(dot.raw):
             found += dot.extents[-1] * max(0.0, PAIR - size * raw)
         elif across and size > SIDE:
             row = size * dot.bytes  # comes as boxes of a line, which begin where tiles do

@@ -30,9 +30,6 @@ _TENSOR_STEP = {True: 8e5, False: 1e5}  # multiply-adds that a k step of wgmma, 
 # launches of the size that convolutions have.  H200: tasks of the Triton paper by 64 x 128 x 64 in
 # three blocks are 1.0 to 1.7 times as fast as by 128 x 256 x 64, of 16 times the size 0.75.
 _COMPUTED_ALONE = 1.7
-# Of tiles between powers of two, whose rows are no whole lines of memory: they are for launches
-# whose rounds they fill.
-_NO_LINES = 1.05
 _RATE = 1540.0  # multiply-adds of wgmma in a cycle, of 16-bit numbers
 
 
@@ -89,8 +86,7 @@ def tensor_cost(dot: Feature, row: MatrixInstruction, target: Target, carried: i
         beside = blocks_beside(stage, threads // 32, int(held), target)
         step, few = step / beside, _COMPUTED_ALONE if beside < 2 else 1.0
     rate = 2 if row.depth * dot.bytes < _DEEP else 1
-    lines = _NO_LINES if held_extents(dot) != dot.extents and (m % 64 or n % 64) else 1.0
-    found = (rate + step + traffic) * max(odd, 1.0) * resident * few * late * lines
+    found = (rate + step + traffic) * max(odd, 1.0) * resident * few * late
     if wide:
         computing = 128 * warpgroups(*((n, m) if swapped(dot) else (m, n)), places(dot))
         found += cycles(m * n, behind, computing) * _RATE / (m * n * TYPICAL)

@@ -31,6 +31,7 @@ WIDEST = 256  # columns of an instruction
 # the best of these: A B of 1536 in cube 20.0, 16.2, 14.8 us, A B^T 20.2, 16.9, 14.8, of 1152 x 3840
 # x 1024 22.7, 22.3, 18.8; A B of 1792 in cube 22.9, 31.0, 21.3.
 BETWEEN = (144, 160, 176, 192, 208, 224, 240)
+FEW = (192,)
 _BELOW, _ABOVE = ("slt", "sle", "ult", "ule"), ("sgt", "sge", "ugt", "uge")
 _RISES = ("get_global_range", "splat", "constant", "broadcast", "reshape", "trans", "add", "sub",
           "mul", "sdiv", "udiv", "sext", "zext")
@@ -38,9 +39,10 @@ _ENDS = ("dot", "phi", "load")
 _SPREADS = ("phi", "splat", "constant", "broadcast", "trans", "select", "psi", "cmpp")
 
 
-def wider(space: Mapping[str, Sequence[int]], lower: Lower, target: Target
-          ) -> dict[str, tuple[int, ...]]:
-    """The tunables of `space` that may have one more value, with their values."""
+def wider(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
+          measured: bool = False) -> dict[str, tuple[int, ...]]:
+    """The tunables of `space` that may have more values, with their values; few more where each is
+    `measured`."""
     if "wgmma" not in target.features:
         return {}
     base = lowered(lower, middle(space))
@@ -55,10 +57,11 @@ def wider(space: Mapping[str, Sequence[int]], lower: Lower, target: Target
         return {}
     axes = (-3,) if dot.raw[1] or dot.swapped or (right and not dot.raw[0]) else (
         -2,) if doubled else (-3, -2)
-    sides = (WIDEST, SIDE) if any(WIDEST in values for values in space.values()) else ()
+    widest = any(WIDEST in values for values in space.values())
+    sides = () if not widest else (WIDEST,) if measured else (WIDEST, SIDE)
     found = {}
     for name, values in space.items():
-        more = [2 * max(values)] if doubled else [*BETWEEN] if max(values) in sides else []
+        more = [2 * max(values)] if doubled else [*(FEW if measured else BETWEEN)] if max(values) in sides else []
         more = [n for n in more if 2 <= n <= WIDEST and n not in values]
         if more and (other := lowered(lower, {**middle(space), name: more[-1]})):
             (wide,) = (f for f in features(other.kernels[0]) if f.kind == "dot")
@@ -66,6 +69,15 @@ def wider(space: Mapping[str, Sequence[int]], lower: Lower, target: Target
                     base.kernels[0], other.kernels[0]):
                 found[name] = (*values, *more)
     return found
+
+
+def for_all_sizes(space: Mapping[str, Sequence[int]], listed: Mapping[str, Sequence[int]]
+                  ) -> dict[str, Sequence[int]]:
+    """The values to choose among where nothing is known of a launch: rounds are not known that
+    others fill.  4096 x 4096 x 1024 with 48 multiply-adds for each result takes 92 us by 128 x 192,
+    and 83 by 128 x 128."""
+    return {name: [v for v in values if v in listed[name] or v not in BETWEEN]
+            for name, values in space.items()}
 
 
 def _gathered(kernel: Kernel) -> tuple[bool, bool]:

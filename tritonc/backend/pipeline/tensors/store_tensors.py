@@ -140,8 +140,8 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
     sliced = slices(kernel, block, op, value, bits, stored=True)
     together = slices(kernel, block, op, value, bits, stored=False)
     strips = {}
-    if persistent and not strip.cut:
-        strips = _read_behind(kernel, cfg, block, together, bits, infos)
+    if persistent:
+        strips = _read_behind(kernel, cfg, block, together, bits, infos, strip.cut)
     beside = {load: _buffers(load, bits, found.axes) for load, found in strips.items()}
     if not fits(kernel, room, sum(buffer_of(v).bytes for some in beside.values() for v in some)
                 + min(BUFFERS, 1 << len(bits)) * size + _ring(kernel)):
@@ -187,7 +187,7 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
         return {(load.result, bits): _through_memory(
             made, load, some[number % len(some)], bits, number) for load, some in beside.items()}
 
-    read = [*map(bring, range(1 << len(bits)))] if before else []
+    read = {number: bring(number) for number in kept} if before else {}
     for turn, number in enumerate(kept):
         buffer = buffers[turn % len(buffers)]
         if not (at_once and turn):
@@ -221,7 +221,7 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
 
 
 def _read_behind(kernel: Kernel, cfg: Cfg, block: Block, together: Slices, bits: tuple[int, ...],
-                 infos: axis_info.Infos) -> dict[Op, Strip]:
+                 infos: axis_info.Infos, cut: tuple[int, ...]) -> dict[Op, Strip]:
     """The tiles that the stored one is computed from and that the block loads, right behind the
     product's loop: TMA can bring their parts while the loop ends."""
     t, known, found = together.value.type, known_signs(kernel, cfg, block), {}
@@ -233,8 +233,8 @@ def _read_behind(kernel: Kernel, cfg: Cfg, block: Block, together: Slices, bits:
         own, e = load.result.type, scalar(load.result.type)
         if not isinstance(own, Tile) or own.layout != t.layout:
             continue
-        strip = recognize(load, e.bytes, Affinity(signs=known), None, infos)
-        if isinstance(strip, str) or not forward(strip, known):
+        strip = recognize(load, e.bytes, Affinity(signs=known), None, infos, cut=True)
+        if isinstance(strip, str) or not forward(strip, known) or strip.cut != cut:
             continue
         extents = part_type(own, bits).shape
         swizzle = next((s for s in (128, 64, 32) if extents[strip.axes[0]] * e.bytes >= s), None)

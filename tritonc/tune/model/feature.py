@@ -118,8 +118,9 @@ def held_extents(dot: Feature) -> tuple[int, ...]:
 
 
 def is_padded(profile: Profile) -> bool:
-    """Whether a product's tile has extents that are no powers of two."""
-    return any(f.kind == "dot" and held_extents(f) != f.extents for f in profile)
+    """Whether a product's tile has a side of more than 128 that is no power of two."""
+    return any(f.kind == "dot" and any(SIDE < n < held for n, held in zip(
+        f.extents[-3:-1], held_extents(f)[-3:-1])) for f in profile)
 
 
 def between(profile: Profile) -> bool:

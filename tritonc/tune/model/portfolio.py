@@ -120,8 +120,8 @@ def portfolio(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
         for row in rows:
             tile, depths = form.cuts(row.binding)
             found = cost_of(row.profile, depths, target, blocks)
-            if found is not None and _is_measured(row, tile, blocks) and (
-                    between(row.profile) or not is_padded(row.profile)):
+            if found is not None and (_is_measured(row, tile, blocks) or (
+                    row.binding == base and blocks == 1)):
                 turned = in_turns(row.profile, found, target) if blocks == 1 else None
                 both = [(more, found), *([({"turns": 2}, turned)] if turned is not None else [])]
                 for extra, cost in both:
@@ -181,7 +181,10 @@ def _in_memory(rows: Sequence[Ranked], form: Form, target: Target, least: np.nda
 
 
 def _is_measured(row: Ranked, tile: Sequence[int], blocks: int) -> bool:
-    """Whether clusters of so many blocks are known to do what the model says, of a convolution."""
+    """Whether clusters of so many blocks are known to do what the model says, of a convolution; and
+    blocks of a tile between powers of two."""
+    if is_padded(row.profile) and not between(row.profile):
+        return False
     return blocks == 1 or not any(f.computed for f in row.profile if f.kind == "dot") or (
         blocks == 2 and min(tile) >= LEAST_SENT and prod(tile) <= MOST_SENT)
 

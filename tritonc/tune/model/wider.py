@@ -61,8 +61,9 @@ def wider(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
     sides = () if not widest else (WIDEST,) if measured else (WIDEST, SIDE)
     found = {}
     for name, values in space.items():
-        more = [2 * max(values)] if doubled else [*(FEW if measured else BETWEEN)] if max(values) in sides else []
-        more = [n for n in more if 2 <= n <= WIDEST and n not in values]
+        added = (2 * max(values),) if doubled else () if max(values) not in sides else (
+            FEW if measured else BETWEEN)
+        more = [n for n in added if 2 <= n <= WIDEST and n not in values]
         if more and (other := lowered(lower, {**middle(space), name: more[-1]})):
             (wide,) = (f for f in features(other.kernels[0]) if f.kind == "dot")
             if any(wide.extents[axis] > dot.extents[axis] for axis in axes) and by_themselves(

@@ -275,9 +275,11 @@ def _in_warps(op: Op, row: matrix.MatrixInstruction, warps: int, bits: int, buff
                 ops.append(make_op("shared_load", [one.seen], t, span=op.span))
                 ops[-1].result.name = operand.name
             fragments.append(ops[-1].result if isinstance(one, InMemory) else one.seen)
-        own = {"rounded": tuple(rounded)} if rounded else {}
-        return [*ops, make_op("mma_dot", [*fragments, total], span=op.span, instruction=row.name,
-                              **own, **matrix.sign(op))]
+        dot = make_op("mma_dot", [*fragments, total], span=op.span, instruction=row.name,
+                      **matrix.sign(op))
+        if rounded:
+            dot.attributes["rounded"] = tuple(rounded)
+        return [*ops, dot]
 
     return staged, product
 

@@ -134,9 +134,9 @@ class _Padding:
                 op.attributes["asked"] = self.before[op.result][1]  # nobody asks for others
             op.operands[0] = self.fill(op.operands[0], (rank - 1,), 0, build, any_zero=True)
             op.operands[1] = self.fill(op.operands[1], (rank - 2,), 0, build, any_zero=True)
-            number = constant_of(op.operands[2])
-            if op.result in self.merged and number is not None:
-                op.operands[2] = build.constant(number, op.result.type)
+            start = constant_of(op.operands[2])
+            if op.result in self.merged and start is not None:
+                op.operands[2] = build.constant(start, op.result.type)
         elif op.name == "take":  # an index of an element there
             axes = range(len(shape(op.result.type)))
             op.operands[1] = self.fill(op.operands[1], axes, 0, build)

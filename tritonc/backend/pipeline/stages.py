@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from tritonc.analysis.values import slice_of
 from tritonc.backend.dots.together import chained
 from tritonc.backend.launch.register_budget import resident_blocks
 from tritonc.backend.pipeline.staged_loop import StagedLoop, stages_that_fit
 from tritonc.backend.shared.shared_memory import LEFT
 from tritonc.backend.target.target import Target
-from tritonc.ir.core import Kernel, uses
-from tritonc.ir.ops import DIVISIONS
-from tritonc.ir.types import is_int
+from tritonc.ir.core import Kernel
 
 CORE_STAGES = 2  # a product on CUDA cores takes longer than memory needs for the next operands
 MOST_STAGES = 4  # with threads that wait for cp.async
@@ -79,42 +76,12 @@ def most_stages(kernel: Kernel, staged: StagedLoop, target: Target, programs: in
     return min(MOST_STAGES, half if half >= 3 else whole)
 
 
-def reads_alone(kernel: Kernel, staged: StagedLoop) -> bool:
-    """Whether each program has operands of its own, as when it decodes: where they lie follows from
-    all numbers of the program, and from all quotients and remainders of these.  Then no cache has
-    what the loop reads."""
-    counters = {op for op in kernel.ops() if op.name == "phi" and is_int(op.result.type)}
-    made = slice_of((v for store in staged.stores for v in store.operands),
-                    {*kernel.ops()} - counters, masks=False)
-    readers = uses(kernel)
-    ids = [op for op in kernel.ops() if op.name == "get_program_id"]
-    numbers = [op for op in ids if op in made]  # of this body
-    if {op.attributes["axis"] for op in numbers} != {op.attributes["axis"] for op in ids}:
-        return False
-    for op in numbers:
-        numbers += (parts := [one for one in readers.get(op.result, ()) if one.name in DIVISIONS
-                              and one.operands[0] is op.result])
-        if not parts and op not in made:
-            return False
-    return bool(numbers)
-
-
 def others_beside(kernel: Kernel, staged: StagedLoop, target: Target) -> bool:
     """Whether other blocks have room beside one of a warpgroup, whose products wait for each other:
     they fill its time, and need its shared memory and the registers of a producer warp."""
     half = target.shared_per_multiprocessor // 2 - target.shared_reserved - LEFT
     return (kernel.attributes["num_warps"] == WARPGROUP and chained(staged.body)
             and stages_that_fit(staged, half) >= 2 and resident_blocks(kernel, target) > 1)
-
-
-def released_stages(kernel: Kernel, staged: StagedLoop) -> int:
-    """The stages of a chain of products, which warps release one by one.  One warpgroup of rows
-    takes less time than memory needs for what it reads alone: 16 x 8 heads of 4096 keys, 64 rows by
-    64 keys a step, 82.4 us with two stages, 81.4 with three, 65.8 with four, 66.5 with five (H200,
-    a copy 58.2)."""
-    if kernel.attributes["num_warps"] == WARPGROUP and reads_alone(kernel, staged):
-        return 2 - -IN_FLIGHT // staged.stage_bytes
-    return RELEASED_STAGES
 
 
 def shared_stages(kernel: Kernel, staged: StagedLoop, target: Target) -> int:

@@ -43,7 +43,6 @@ from tritonc.backend.pipeline.stages import (
     copied_stages,
     most_stages,
     others_beside,
-    released_stages,
     shared_stages,
 )
 from tritonc.backend.pipeline.tma.boxes import (
@@ -212,7 +211,7 @@ def _stages(kernel: Kernel, staged: StagedLoop, context: Context, groups: list[l
     stages = (copied_stages if mixed else most_stages)(
         kernel, staged, context.target, 1 if separate else kernel.attributes.get("turns", 1))
     if len(groups) > 1:
-        stages = min(stages, released_stages(kernel, staged))
+        stages = min(stages, RELEASED_STAGES)
     elif not alone and not separate:
         stages = min(stages, shared_stages(kernel, staged, context.target))
     return stages, least

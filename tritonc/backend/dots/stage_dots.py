@@ -13,13 +13,13 @@ Every thread reads rows of one operand and columns of the other that other threa
 shared memory the axis that is not reduced is contiguous, so that a thread reads a nano-tile's four
 rows (or columns) of one k at once.
 
-An operand that comes with K contiguous is turned on its way.  Lanes that differ in k alone would
-then hit one bank, so their bits are XORed into the bank (`staging_layout`).
+An operand that comes with K contiguous is transposed on its way.  Lanes that differ in k alone
+would then hit one bank, so their bits are XORed into the bank (`staging_layout`).
 
 A `channel` (`raw_operands`) becomes a buffer in the order that its tile has in memory, a store to
 it and a load from it: the store is for `pipeline` to replace.
 
-Products with batches, which are small (`split_dots` makes them), read such an operand as it comes,
+Products with batches, which are small (`slice_k` makes them), read such an operand as it comes,
 four k of a row at once: the copy is as wide as the load.  Its buffer is that of a conversion
 between the layout of the load and what the product reads (`layout_choice.fma_operand`).  Large
 products lose by it: numbers of one k then lie in one bank of the register file.  Elements of less
@@ -192,7 +192,7 @@ def _fit(kernel: Kernel, staged: list[_Staged], limit: int) -> None:
 
 def _store_early(kernel: Kernel) -> None:
     """Each store to shared memory right behind what it stores, but those of slices, which take
-    turns in a buffer.
+    transposes in a buffer.
 
     Registers are free sooner, and what does not change in a loop is stored before it.
     """
@@ -254,12 +254,15 @@ def _in_warps(op: Op, row: matrix.MatrixInstruction, warps: int, bits: int, buff
     whole, thin = (operand_layouts(op, k, warps) for k in (depth, depth >> bits))
     staged: list[InMemory | InRegisters] = []
     computed = op.attributes.get("registers", ())
+    rounded = list[int]()  # by threads that store: others read an element several times
     for number, (operand, layout, axis) in enumerate(zip((a, b), whole, (-1, -2), strict=True)):
         assert layout is not None
         slices = slices_of(operand, axis, bits)
         if number not in computed and _needs_memory(operand, layout):
+            rounds = row.operand == TF32 and not _loaded(operand)
+            rounded += [number] if rounds else []
             staged.append(InMemory(operand, _seen_panel(operand, slices), slices, buffers,
-                                   _MOVES if len(extents) > 2 else _MOVES[:1]))
+                                   _MOVES if len(extents) > 2 else _MOVES[:1], rounds))
         else:
             staged.append(InRegisters(operand, layout, slices, op.span))
 
@@ -272,8 +275,11 @@ def _in_warps(op: Op, row: matrix.MatrixInstruction, warps: int, bits: int, buff
                 ops.append(make_op("shared_load", [one.seen], t, span=op.span))
                 ops[-1].result.name = operand.name
             fragments.append(ops[-1].result if isinstance(one, InMemory) else one.seen)
-        return [*ops, make_op("mma_dot", [*fragments, total], span=op.span, instruction=row.name,
-                              **matrix.sign(op))]
+        dot = make_op("mma_dot", [*fragments, total], span=op.span, instruction=row.name,
+                      **matrix.sign(op))
+        if rounded:
+            dot.attributes["rounded"] = tuple(rounded)
+        return [*ops, dot]
 
     return staged, product
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from math import prod, sqrt
 
-from tritonc.backend.launch.choose_warps import ACCUMULATORS, LEGAL
+from tritonc.backend.launch.choose_warps import LEGAL
+from tritonc.backend.launch.product_threads import ACCUMULATORS
 from tritonc.backend.target.target import Target
 from tritonc.tune.model.feature import Feature
 from tritonc.tune.model.residency import SPILLS
@@ -13,7 +14,7 @@ from tritonc.tune.model.residency import SPILLS
 _WARPS_THAT_HIDE_LATENCY = 12  # of independent multiply-adds, eight accumulators and more each
 _L2_BYTES_PER_MAC = 0.16  # that the second-level cache delivers while one multiply-add runs
 _STEP = 60.0  # multiply-adds that a barrier and the addresses of one k step cost a thread
-_TURN = 4.0  # multiply-adds that an element costs that a thread turns on its way to shared memory
+_TRANSPOSE = 4.0  # multiply-adds for an element that a thread transposes on its way
 
 
 def core_cost(dot: Feature, target: Target, carried: int, spread: float) -> float:
@@ -21,7 +22,7 @@ def core_cost(dot: Feature, target: Target, carried: int, spread: float) -> floa
 
     Accumulators live in registers, `ACCUMULATORS` in a thread if the tile is large enough, as a
     square micro-tile: a thread reads m + n words of shared memory for m x n multiply-adds.  An
-    operand that comes with K contiguous is turned, and had better be the one with less to turn.
+    operand that comes with K contiguous is transposed, and had better be the one with less of it.
     """
     *batch, m, n, k = dot.extents
     results = prod(batch) * m * n
@@ -43,8 +44,8 @@ def core_cost(dot: Feature, target: Target, carried: int, spread: float) -> floa
     resident = blocks * threads / 32
     hidden = min(1.0, resident / _WARPS_THAT_HIDE_LATENCY)
     idle = min(1.0, results / threads / 4)  # threads that hold copies do nothing new
-    turn = _TURN * words * (dot.inner[0] / n + dot.inner[1] / m)
-    compute = (1 + 0.5 * 2 / side + _STEP / (held * k) + turn) / idle
+    transpose = _TRANSPOSE * words * (dot.inner[0] / n + dot.inner[1] / m)
+    compute = (1 + 0.5 * 2 / side + _STEP / (held * k) + transpose) / idle
     traffic = spread * (1 / m + 1 / n) * dot.bytes / _L2_BYTES_PER_MAC * words
     # Loads overlap with arithmetic until they take longer; until then they still disturb it.
     return max(compute / (0.5 + 0.5 * hidden) + 0.1 * traffic, traffic)

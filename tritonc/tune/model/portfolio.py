@@ -20,9 +20,10 @@ from tritonc.source import CompileError
 from tritonc.tune.model.choose import Binding, Lower, Ranked, middle, multiples, neighbours, ranked
 from tritonc.tune.model.cluster_times import IN_MEMORY, aligned, cluster_sizes, clusters_meet
 from tritonc.tune.model.cluster_times import priced as cost_of
-from tritonc.tune.model.feature import Profile, between, is_padded
+from tritonc.tune.model.feature import Profile, between
 from tritonc.tune.model.features import features
 from tritonc.tune.model.loops import Around, forms, loops_around
+from tritonc.tune.model.measured import is_measured
 from tritonc.tune.model.times import doubtful
 from tritonc.tune.model.turns import in_turns
 from tritonc.variants import choice
@@ -36,10 +37,6 @@ WITHIN = 0.05  # a size is served by what is at most so much slower than the bes
 DOUBT = 0.01  # with 0.03 two of 89 sizes took the general entry where another was faster
 _POWER = 1.5  # of the logarithm of what a size takes longer: one that loses much counts more
 DOUBT_SCALED = 0.3  # of sums that are scaled beside the product, of which few times were measured
-# Results of a cluster: larger tiles, whose sums take longer on their way, were slower than the
-# model says (128 x 128: int8_linear of 128 rows 16 to 20 us, 15 by 128 x 64; conv_nchw of 14 x 14).
-# Of convolutions 64 x 64, 64 x 128 and 128 x 64 by clusters of two were measured.
-MOST_SENT, LEAST_SENT = 128 * 64, 64
 _MOST_PRICED = 512  # combinations,
 _MOST_LISTED = 10_000  # of so many
 # The sizes that a portfolio is made for: along the first two axes of the range, along further ones
@@ -120,7 +117,7 @@ def portfolio(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
         for row in rows:
             tile, depths = form.cuts(row.binding)
             found = cost_of(row.profile, depths, target, blocks)
-            if found is not None and (_is_measured(row, tile, blocks) or (
+            if found is not None and (is_measured(row.profile, tile, blocks) or (
                     row.binding == base and blocks == 1)):
                 turned = in_turns(row.profile, found, target) if blocks == 1 else None
                 both = [(more, found), *([({"turns": 2}, turned)] if turned is not None else [])]
@@ -180,15 +177,6 @@ def _in_memory(rows: Sequence[Ranked], form: Form, target: Target, least: np.nda
     return members
 
 
-def _is_measured(row: Ranked, tile: Sequence[int], blocks: int) -> bool:
-    """Whether clusters of so many blocks are known to do what the model says, of a convolution; and
-    blocks of a tile between powers of two."""
-    if is_padded(row.profile) and not between(row.profile):
-        return False
-    return blocks == 1 or not any(f.computed for f in row.profile if f.kind == "dot") or (
-        blocks == 2 and min(tile) >= LEAST_SENT and prod(tile) <= MOST_SENT)
-
-
 def slower(cost: Cost, doubt: float) -> Cost:
     """A cost that is `doubt` more: what the model says to be hardly better may be worse, and the
     general entry is there already."""
@@ -244,7 +232,7 @@ def times_at(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
         if turned and found is not None:
             found = in_turns(row.profile, found, target)
         return int(choice.time(found, tile, extents, lengths)) if (
-            found is not None and _is_measured(row, tile, blocks)) else choice.LARGEST
+            found is not None and is_measured(row.profile, tile, blocks)) else choice.LARGEST
 
     return [taken(row) for row in rows]
 

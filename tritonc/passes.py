@@ -22,7 +22,7 @@ ONLY: dict[str, tuple[str, ...]] = {
                      "jam_loops", "coalesce_loops", "separate_axes", "merge_axes",
                      "sort_residues", "rasterize"), ("dot",)),
     **dict.fromkeys(("tabulate_masks", "join_bounds"), ("fma_dot", "mma_dot", "wgmma")),
-    "compute_pieces": ("load",),
+    "compute_pieces": ("load",), "clamped_loads": ("smin", "smax"),
     **dict.fromkeys(("drop_selections", "skip_masks"), ("select",)),
     "bound_conversions": ("sitofp", "uitofp", "fpcast"),
     "stage_dots": ("dot", "channel", "shared_store"), "pipeline": ("shared_store",),
@@ -36,7 +36,7 @@ ONLY: dict[str, tuple[str, ...]] = {
     "compute_tables": ("constant_table",),
     **dict.fromkeys(("split_reductions", "late_sums"), ("reduce", "reduce_with")),
     "exchange_late": ("reduce",), "privatize_atomics": ("atomic_rmw",),
-    "lower_clusters": ("cluster_arrive",), "fuse_tanh": ("tanh",), "fuse_logistic": ("exp",),
+    "lower_clusters": ("cluster_arrive",), "fuse_logistic": ("tanh", "exp"),
     "fuse_exponents": ("exp", "exp2"), "select_ranks": ("smin", "smax", "umin", "umax"),
     "split_quotients": ("sdiv", "udiv", "srem", "urem"), "count_quotients": ("sdiv",),
     "pack_halves": ("zext", "sext", "truncate", "smin", "smax", "umin", "umax"),
@@ -137,7 +137,6 @@ BACKEND: list[Pass] = [
          "elements are.", 2),
     _row("backend.dots.fuse_exponents", "After specialize, which tests that factors are "
          "positive.", 2),
-    _row("backend.dots.fuse_tanh", "Before dce, which removes the tanh.", 2),
     _row("backend.dots.fuse_logistic", "Before dce, which removes the exponential.", 2),
     _row("opt.dce", "In the backend: layouts are chosen for what is used."),
     # --- extents that are powers of two; who computes what ---
@@ -202,6 +201,7 @@ BACKEND: list[Pass] = [
          "cse, which merges equal offsets."),
     _row("backend.memory.masks.skip_masks", "Makes branches, so it comes after the passes that "
          "need a loop of one block.", 2),
+    _row("backend.memory.clamped_loads", "Makes branches, too.", 2),
     _row("backend.memory.masks.join_bounds", "After the last pass that reads masks as bounds.", 2),
     _row("backend.memory.masks.tabulate_masks", "After join_bounds, which leaves fewer "
          "comparisons.", 2),

@@ -324,6 +324,10 @@ SAMPLES: list[tuple[Any, Any, str | None]] = [
     (shapes.reduce_of_uniform, lambda e: e.reduce(e.splat(e.x), kind="smax", axes=[0]), "x"),
     (shapes.reduce_of_uniform, lambda e: e.reduce(e.splat(e.s, 8, 2), kind="fmin", axes=[0]),
      "splat(s)"),
+    (shapes.reduce_of_limited,
+     lambda e: e.reduce(e.smax(e.a, e.const(3)), kind="smax", axes=[0]), None),
+    (shapes.reduce_of_limited,
+     lambda e: e.reduce(e.fmin(e.splat(e.s), e.f), kind="fmin", axes=[0]), None),
     (shapes.range_of_one, lambda e: e.range(start=5, stop=6), "5"),
     # pointers
     (pointers.offset_of_zero, lambda e: e.addptr(e.p, e.const(0)), "p"),

@@ -27,7 +27,7 @@ from math import prod
 from tritonc.analysis.values import is_zero, slice_of
 from tritonc.backend.dots.raw_operands import is_plain
 from tritonc.backend.dots.summed_dots import SummedDot, summed_dots
-from tritonc.backend.launch.choose_warps import ACCUMULATORS, dot_threads
+from tritonc.backend.launch.product_threads import ACCUMULATORS, dot_threads
 from tritonc.backend.target.matrix import BY_NAME, WGMMA, MatrixInstruction
 from tritonc.ir.build import Builder
 from tritonc.ir.context import Context

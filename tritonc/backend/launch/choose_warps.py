@@ -37,6 +37,7 @@ from tritonc.analysis.row_loops import (
 from tritonc.analysis.shared_data import adds_to_loaded, asks_programs, searches
 from tritonc.analysis.taps import adds_taps
 from tritonc.analysis.values import constant_of, is_uniform, slice_of
+from tritonc.backend.launch.product_threads import block_threads, kept_values
 from tritonc.backend.layout.accesses import overlapping_loads
 from tritonc.backend.layout.layout_choice import ACCESS_BYTES
 from tritonc.backend.memory.versions.general import rare
@@ -47,17 +48,6 @@ from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import I1, Tile, Type, element, is_float, scalar, shape
 
-ACCUMULATORS = 64  # per thread, of a dot on CUDA cores
-FRAGMENT = 32  # registers of accumulators that are enough for a thread of mma.sync,
-FEW = 128  # while it has no more threads than this: they share the copies and hide latencies
-RESIDENT = 168  # registers of a thread, of blocks of a warpgroup of which three are resident;
-OTHERS = 40  # beside sums and
-PLACE = 3  # what a thread holds of each access by which it copies rows that it computes
-MADE = 64  # registers of operands that a thread of mma.sync computes,
-MAKING = 256  # while it has no more threads than this
-# Bytes of operands that a thread of mma.sync copies in an iteration, of at most FEW.  H200, pages
-# of 32 rows, 4 queries a key, 64 rows an iteration: 215 us by 64 threads, 202 by 128, 176 a copy.
-COPIED = 256
 BYTES = 32  # of memory per thread, of the largest tile otherwise,
 ROW_BYTES = 64  # or if it is reduced,
 # or reduced by a function, and that is all: threads had better call it alone, and have more, if of
@@ -108,9 +98,9 @@ def choose_warps(kernel: Kernel, context: Context) -> bool:
     if "num_warps" in kernel.attributes:
         return False
     places = {} if "cluster" in kernel.attributes else _places(kernel)  # blocks of those are few
-    phis = [op for op in kernel.ops() if op.name == "phi" and shape(op.result.type)]
-    dots = [threads for block in places or kernel.blocks
-            if (threads := _block_threads(block, max(places.values(), default=0), phis))]
+    phis, kept = _phis(kernel), kept_values(kernel)
+    dots = [threads for block in places or kernel.blocks if (
+        threads := block_threads(block, max(places.values(), default=0), phis, kept))]
     threads = max(dots) if dots else _wanted_threads(kernel)
     kernel.attributes["num_warps"] = _warps(threads)
     return True
@@ -119,8 +109,11 @@ def choose_warps(kernel: Kernel, context: Context) -> bool:
 def product_warps(kernel: Kernel, block: Block, context: Context) -> int:
     """The warps that a block's products on mma.sync will get."""
     given: int | None = context.meta.get("num_warps", kernel.attributes.get("num_warps"))
-    phis = [op for op in kernel.ops() if op.name == "phi" and shape(op.result.type)]
-    return given or _warps(_block_threads(block, 0, phis))
+    return given or _warps(block_threads(block, 0, _phis(kernel), kept_values(kernel)))
+
+
+def _phis(kernel: Kernel) -> list[Op]:
+    return [op for op in kernel.ops() if op.name == "phi" and shape(op.result.type)]
 
 
 def _warps(threads: int) -> int:
@@ -301,45 +294,6 @@ def _most(kernel: Kernel, largest: int, weight: Callable[[Op], int]) -> int:
                    and 2 * op.result.type.size > largest) for block in kernel.blocks)
 
 
-def _block_threads(block: Block, places: int, phis: list[Op]) -> int:
-    """The threads that the dots of a block want: what they hold, they hold together.
-
-    wgmma alone has a say of its own, as many warpgroups as it has rows for.  For mma.sync threads
-    compute operands in registers before they store them.  What a loop adds to a sum of its own is
-    held beside that, twice as much.  A product on CUDA cores that is not added up, but computed
-    with at once, wants as many warps again: 16384 of 48 x 48 by 64, 128 and 256 threads 267, 199
-    and 222 us, 64 x 128 x 32 with exponentials by 128 and 256 306 and 283 (H200).
-    """
-    dots = [op for op in block.ops if op.name == "dot"]
-    if len(dots) == 1 and _in_turn(dots[0]):
-        return prod(shape(dots[0].result.type)) // FRAGMENT
-    if any(map(matrix.on_wgmma, dots)):
-        return max(dot_threads(op, places) for op in dots)
-    wanted = [dot_threads(op, places) * (1 + _summed_apart(op, phis)) for op in dots]
-    inside = set(block.ops)
-    made = [v.type for op in dots if "instruction" in op.attributes
-            for number, v in enumerate(op.operands[:2])
-            if number not in op.attributes.get("registers", ())
-            and any(each.name == "channel" for each in slice_of([v], inside, ("dot",)))]
-    words = sum(prod(shape(t)) * scalar(t).bytes for t in made) // 4
-    copied = [v.type for op in dots if "instruction" in op.attributes for v in op.operands[:2]
-              if any(each.name == "load" for each in slice_of([v], inside, ("dot",)))]
-    size = sum(prod(shape(t)) * scalar(t).bytes for t in copied)
-    return max(sum(wanted), min(MAKING, words // MADE), min(FEW, size // COPIED))
-
-
-def _in_turn(dot: Op) -> bool:
-    """Whether a product on CUDA cores starts from a constant: warps compute with it in turn."""
-    return "instruction" not in dot.attributes and constant_of(dot.operands[2]) is not None
-
-
-def _summed_apart(dot: Op, phis: list[Op]) -> bool:
-    """Whether a loop carries a sum to which a product is added after it is scaled, or the like."""
-    return constant_of(dot.operands[2]) is not None and any(
-        phi.result.type == dot.result.type and dot in slice_of(phi.operands, ends=("dot", "phi"))
-        for phi in phis)
-
-
 def _places(kernel: Kernel) -> dict[Block, int]:
     """The blocks with products on wgmma whose operands threads copy from places that follow from
     quotients, with the accesses that take."""
@@ -354,39 +308,3 @@ def _places(kernel: Kernel) -> dict[Block, int]:
     return found
 
 
-def warpgroups(rows: int, columns: int, places: int, most: int = 4) -> int:
-    """The warpgroups of a product on wgmma: one for 64 rows, unless it has too much to hold.
-
-    Where threads compute which rows they copy, by so many accesses from `places`, one has 128 rows
-    if it then has registers as where three blocks are resident: what it computes of a step's
-    columns serves more rows, and other blocks' products run meanwhile.  32 columns of 79 x 341
-    images: 104 us by 128 x 32, 131 by 64 x 32, 138 by 128 x 32 of two warpgroups (H200).  Of 64
-    columns: grouped filters 61 to 47 us, 5 x 10 150 to 114, 3 x 3 x 3 123 to 99; of single elements
-    161 x 700 by 5 x 5 201 to 273, 7 x 1 36.5 to 40.8; of 32 columns 195 to
-    169, 79 x 341 by 7 x 7 57 to 51, 64 x 64 of 64 channels by 3 x 3 65 to 37, though they spill.
-
-    >>> warpgroups(128, 64, 0), warpgroups(128, 64, 1024), warpgroups(128, 256, 1024)
-    (2, 1, 2)
-    >>> warpgroups(128, 32, 4096), warpgroups(128, 64, 4096)  # single elements
-    (1, 2)
-    """
-    groups, half = rows // 64, max(1, rows // 128)
-    if places and (rows * columns + PLACE * places) // (128 * half) + OTHERS <= RESIDENT:
-        groups = min(groups, half)
-    return min(4, max(1, min(most, groups), rows * columns // (128 * matrix.ACCUMULATORS)))
-
-
-def dot_threads(op: Op, places: int = 0) -> int:
-    """The threads that a dot wants; `places`: of accesses of its operands, if threads compute
-    these."""
-    extents = shape(op.result.type)
-    name = op.attributes.get("instruction")
-    if name is None:
-        return prod(extents) // ACCUMULATORS
-    row = matrix.BY_NAME[name]
-    if row.kind == matrix.WGMMA:
-        most = 2 if {"registers", "swapped"} & set(op.attributes) else 4  # operands want room too
-        return 128 * warpgroups(extents[0], prod(extents[1:]), places, most)
-    words = prod(extents) * max(1, row.accumulator.bits // 32)
-    batch = 1 if op.attributes.get("inside") else prod(extents[:-2])
-    return max(words // matrix.ACCUMULATORS, min(FEW, words // FRAGMENT), 32 * batch)

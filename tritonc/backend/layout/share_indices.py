@@ -26,7 +26,7 @@ from math import inf
 
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.counters import iterations
-from tritonc.analysis.values import int_of
+from tritonc.analysis.values import int_of, slice_of
 from tritonc.backend.layout.compute_once import elements, exchange_cost, is_index, spread
 from tritonc.backend.layout.conversion import layout_of
 from tritonc.backend.memory.versions.general import general_blocks
@@ -151,13 +151,7 @@ class _Group:
 
     def needed(self, ends: Iterable[Op]) -> set[Op]:
         """The operations of the group from which some follow."""
-        found, todo = set[Op](), list(ends)
-        while todo:
-            op = todo.pop()
-            if op in self.ops and op not in found:
-                found.add(op)
-                todo += [v.op for v in op.operands if v.op is not None]
-        return found
+        return slice_of((op.result for op in ends), self.ops, masks=False)
 
     def rewrite(self, kernel: Kernel, ends: list[Op], general: bool) -> None:
         shared = self.needed(ends)

@@ -8,7 +8,7 @@ from math import prod, sqrt
 from tritonc.backend.dots.inner_axis import reads
 from tritonc.backend.dots.slice_k import FEW, MATRIX_WARPS, SUMS, WARPS
 from tritonc.backend.dots.swap_operands import LEAST_ROWS
-from tritonc.backend.launch.choose_warps import ACCUMULATORS, FRAGMENT, warpgroups
+from tritonc.backend.launch.product_threads import ACCUMULATORS, FRAGMENT, warpgroups
 from tritonc.backend.pipeline.stages import (
     IN_FLIGHT,
     MOST_ASYNCHRONOUS,

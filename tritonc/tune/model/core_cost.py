@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from math import prod, sqrt
 
-from tritonc.backend.launch.choose_warps import ACCUMULATORS, LEGAL
+from tritonc.backend.launch.choose_warps import LEGAL
+from tritonc.backend.launch.product_threads import ACCUMULATORS
 from tritonc.backend.target.target import Target
 from tritonc.tune.model.feature import Feature
 from tritonc.tune.model.residency import SPILLS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from tritonc.backend.launch.choose_warps import warpgroups
+from tritonc.backend.launch.product_threads import warpgroups
 from tritonc.backend.pipeline.stages import LARGE_STAGE, RELEASED_STAGES, blocks_beside
 from tritonc.backend.target.matrix import ACCUMULATORS, WGMMA, MatrixInstruction, arrange
 from tritonc.backend.target.register_limits import BESIDE_RESULTS, COMPUTED_LEFT, MOST_REGISTERS

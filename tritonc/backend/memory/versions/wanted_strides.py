@@ -16,7 +16,7 @@ from tritonc.analysis.axis.axis_info import AxisInfo
 from tritonc.analysis.linear import Linear
 from tritonc.analysis.multiples import Multiples, MultiplesNeeded
 from tritonc.analysis.signs import Signs
-from tritonc.analysis.values import origin
+from tritonc.analysis.values import closure, origin
 from tritonc.backend.layout import layout_choice
 from tritonc.ir.build import make_op
 from tritonc.ir.core import Kernel, Op, Value
@@ -112,13 +112,9 @@ class Divisors(NamedTuple):
 
 def has_remainder(pointer: Value) -> bool:
     """Whether a term of an address is a remainder."""
-    stack = [pointer]
-    while stack:
-        op = stack.pop().op
-        if op is not None and op.name in ("srem", "urem"):
-            return True
-        stack += op.operands if op is not None and op.name in _TERMS else []
-    return False
+    terms = closure([pointer.op], lambda op: [
+        v.op for v in op.operands] if op is not None and op.name in _TERMS else ())
+    return any(op is not None and op.name in ("srem", "urem") for op in terms)
 
 
 def multiples_of(values: Multiples) -> dict[Value, Op]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import field
 
+from tritonc.analysis.values import closure
 from tritonc.backend.dots.together import chained
 from tritonc.backend.layout.split_reductions import split_axes
 from tritonc.backend.pipeline.chains.order_products import Chain
@@ -300,12 +301,9 @@ def _late_chains(header: Block, body: Block, readers: dict[Value, list[Op]]) -> 
     inside = {*header.ops, *body.ops}
     found = []
     for phi in header.phis():
-        chain, stack = {phi}, [phi]
-        while stack:
-            for result in stack.pop().results:
-                fresh = {op for op in readers.get(result, []) if op in inside} - chain
-                chain |= fresh
-                stack += fresh
+        chain = closure([phi], lambda op: [reader for result in op.results
+                                           for reader in readers.get(result, [])
+                                           if reader in inside])
         if isinstance(phi.result.type, Tile) and len(chain) > 1 and all(
                 op is phi or (op in body.ops and op.name != "phi" and op.pure
                               and not op.info.terminator) for op in chain):

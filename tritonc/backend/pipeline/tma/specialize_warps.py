@@ -35,6 +35,9 @@ Needs allocate_shared.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from tritonc.analysis.values import closure
 from tritonc.backend.launch.choose_turns import refuse
 from tritonc.backend.launch.persist import counts_programs
 from tritonc.backend.pipeline.staged_loop import buffer_of
@@ -186,19 +189,12 @@ def steady_loads(kernel: Kernel, cfg: Cfg) -> set[Op]:
 
 def computable(values: list[Value], start: Op | None, loads: set[Op]) -> bool:
     """Whether one thread can compute the values from parameters, these loads, and the slot."""
-    seen: set[Value] = set()
-    stack = list(values)
-    while stack:
-        value = stack.pop()
-        if value in seen or value.op is None or value.op is start:
-            continue
-        seen.add(value)
-        if value.op.name == "alloc_shared":
-            continue
-        if isinstance(value.type, Tile) or not (value.op.pure or value.op in loads):
-            return False
-        stack += value.op.inputs()
-    return True
+    def inputs(value: Value) -> Iterable[Value]:
+        known = value.op is None or value.op is start or value.op.name == "alloc_shared"
+        return () if known or value.op is None else value.op.inputs()
+
+    return all(not inputs(value) or (not isinstance(value.type, Tile) and value.op is not None and (
+        value.op.pure or value.op in loads)) for value in closure(values, inputs))
 
 
 def _disturbs(op: Op, written: set[Op]) -> bool:

@@ -94,7 +94,11 @@ _WORK = 28.0  # operations of single elements in a cycle, beside a product
 # halves by 128 x 256 796 us, by 128 x 128 866, by 64 x 64 1935; a convolution in NCHW order with
 # taps around its channels by 128 x 128 0.22, by 64 x 128 0.21, by 64 x 64 0.18.
 _SINGLE = 0.19
-_UNPACKED = 45.0  # of those of an operand that is computed where it is read: two in a register
+# Elements in a cycle of an operand that is computed where it is read, and operations of single
+# elements more: two are in a register, and bits of a word are taken at once.  H200, 2048 x 4096 x
+# 4096 by 128 x 64 x 128: int8 153 us, int4 164, int2 170, float8 by columns 193, 4-bit floats of
+# 11 operations 188, AWQ 207; by 64 x 64 x 128 231, 252, 260, 294, 286, 334.
+_CONVERTED, _UNPACKED = 55.0, 360.0
 _PLAIN = 2  # but for so many of a load, which vectorised accesses do not need
 PIECE, WORD = 16, 4  # bytes that are copied at once; of elements that CUDA cores multiply
 # Of a step of a block alone, for each computed row beyond those of one warpgroup: 14 x 14 pixels by
@@ -121,7 +125,7 @@ def formula(profile: Profile, depths: tuple[int, ...], target: Target, alone: bo
     meanwhile = widest.gathers or (widest.persistent and found[0].computed)
     beside = work / _WORK * (_HIDDEN if meanwhile else 1)
     if packed:
-        beside = work / _UNPACKED * _short(found[0])
+        beside = _converted(found[0], work) * _short(found[0])
     if work and widest.kind == "cores":
         beside += _BARRIER
     inside = beside if meanwhile else 0
@@ -160,6 +164,12 @@ def formula(profile: Profile, depths: tuple[int, ...], target: Target, alone: bo
                            for f in profile if f.kind == "behind"))
     return Cost(target.multiprocessors, blocks, UNIT * once, UNIT * start, _cycles(busy),
                 _cycles(wait), _cycles(edge), depths, slow=_cycles(single))
+
+
+def _converted(dot: Feature, work: float) -> float:
+    """Cycles of a step for operands that are computed where they are read."""
+    elements = sum(size for size, raw in zip(dot.extents[-3:-1], dot.raw) if raw)
+    return dot.extents[-1] * elements / _CONVERTED + work / _UNPACKED
 
 
 def computed_beside(profile: Profile) -> float:

@@ -98,7 +98,8 @@ _SINGLE = 0.19
 # elements more: two are in a register, and bits of a word are taken at once.  H200, 2048 x 4096 x
 # 4096 by 128 x 64 x 128: int8 153 us, int4 164, int2 170, float8 by columns 193, 4-bit floats of
 # 11 operations 188, AWQ 207; by 64 x 64 x 128 231, 252, 260, 294, 286, 334.
-_CONVERTED, _UNPACKED = 55.0, 360.0
+_CONVERTED, _UNPACKED = 90.0, 360.0
+_READ = 90  # cycles of a step until they are read: by 64 x 128 x 32 37 us, x 64 27, x 128 25
 _PLAIN = 2  # but for so many of a load, which vectorised accesses do not need
 PIECE, WORD = 16, 4  # bytes that are copied at once; of elements that CUDA cores multiply
 # Of a step of a block alone, for each computed row beyond those of one warpgroup: 14 x 14 pixels by
@@ -133,7 +134,7 @@ def formula(profile: Profile, depths: tuple[int, ...], target: Target, alone: bo
     wait = sum(_wait(dot, one) for dot, one in zip(found, uses, strict=True))
     if packed and widest.threads > 128:  # one warpgroup computes while another multiplies
         busy = max(busy, beside) + _DISTURBED * min(busy, beside)
-        wait = beside + wait * (_HIDDEN if beside > wait else 1)
+        wait = _READ + beside + wait * (_HIDDEN if beside > wait else 1)
     else:
         busy, wait = busy + beside - inside, wait + beside
     if widest.kind == "cores" and found[0].scaled:

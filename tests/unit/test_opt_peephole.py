@@ -107,6 +107,12 @@ def guarded(e: Kernels, guard: Any, divisor: Any) -> Any:
     return e.sdiv(e.a, divisor, guard=guard)
 
 
+def wanted_quotient(e: Kernels, divisor: Any) -> Any:
+    """a / divisor where c holds anywhere, else b."""
+    some, none = both(e, "cmpp", e.splat(e.reduce(e.c, kind="or", axes=[0])))
+    return e.psi(some, guarded(e, some, divisor), none, e.b)
+
+
 def guarded_load(e: Kernels, guard: Any) -> Any:
     return e.psi(guard, e.load(e.p, guard=guard), e.inverse(guard), e.f)
 
@@ -199,6 +205,9 @@ SAMPLES: list[tuple[Any, Any, str | None]] = [
      "udiv(nat, 8)"),
     (integers.signed_division_of_naturals, lambda e: e.srem(e.nat, e.const(7, I32)),
      "urem(nat, 7)"),
+    (integers.division_where_wanted, lambda e: wanted_quotient(e, e.splat(e.x)),
+     "psi(cmpp.0(splat(reduce(c, kind=or, axes=[0]))), sdiv(a, splat(x), "
+     "@cmpp.0(splat(icmp(x, 0, ne)))), cmpp.1(splat(reduce(c, kind=or, axes=[0]))), b)"),
     (integers.quotient_of_less, lambda e: e.udiv(small(e), e.const(8)), "0"),
     (integers.remainder_of_less, lambda e: e.urem(small(e), e.const(8)), "and(a, 7)"),
     (integers.same_operands, lambda e: e.and_(e.a, e.a), "a"),

@@ -362,3 +362,20 @@ def test_long_rows_of_several_sums_have_smaller_tiles(name: str, tile: int) -> N
 def test_products_that_are_computed_with_at_once(name: str, threads: int) -> None:
     manifest = benchmark("unseen/" + name).manifest
     assert manifest is not None and manifest["kernels"][0]["threads"] == threads
+
+
+@pytest.mark.parametrize("name, threads", [
+    ("grid_sample_points", 256),  # places and masks of four pixels are held beside weights
+    ("pad_transpose", 256),  # bytes that are turned: 64 of a thread, as of wider elements
+    ("select_middle", 64)])  # numbers loaded at remainders of quotients are not moved
+def test_threads_of_tiles_that_are_moved(name: str, threads: int) -> None:
+    manifest = benchmark("unseen/" + name).manifest
+    assert manifest is not None and manifest["kernels"][0]["threads"] == threads
+
+
+def test_rows_that_a_loaded_number_places_go_on_together() -> None:
+    """Under a mask that full tiles do without."""
+    path = SAMPLES.parent / "bench" / "unseen" / "select_middle.tc"
+    source = SourceFile(path.name, path.read_text(encoding="utf-8"))
+    ptx = driver.compile(source, Options(arch="sm_90a"), ("ptx",)).outputs["ptx"]
+    assert "ld.global.v4.b32" in ptx and "st.global.v4.b32" in ptx

@@ -69,13 +69,15 @@ def chains_programs(kernel: Kernel, cfg: Cfg) -> bool:
 
 def shares_addresses(kernel: Kernel, cfg: Cfg) -> bool:
     """Whether there are atomics that no loop makes, none of them read, on addresses of which
-    programs have many in common, or histograms in a loop: fewer programs, fewer additions."""
+    programs have many in common, as those beside each other along an axis of tiles that they do not
+    follow, or histograms in a loop: fewer programs, fewer additions."""
     readers = uses(kernel)
+    tiled = {op.attributes["axis"] for op in kernel.ops() if op.name == "get_global_range"}
     found = [op for op in kernel.ops() if op.name == "atomic_rmw"]
     return counts_in_loops(kernel, cfg) or (not any(
         readers.get(op.result) or cfg.block_of[op] in cfg.innermost for op in found) and any(
         not isinstance(op.operands[0].type, Tile) or _loaded(op.operands[0])
-        or not _of_program(op.operands[0]) for op in found))
+        or not (axes := _axes_of(op.operands[0])) or tiled - axes for op in found))
 
 
 def adds_to_loaded(kernel: Kernel, largest: int) -> bool:
@@ -99,9 +101,9 @@ def contended(kernel: Kernel, cfg: Cfg) -> bool:
                for op in kernel.ops())
 
 
-def _of_program(value: Value) -> bool:
-    """Whether a value depends on the program's number."""
-    return any(op.name in NUMBERED for op in slice_of([value], masks=False))
+def _axes_of(value: Value) -> set[int]:
+    """The axes of the grid along which a value depends on the program's number."""
+    return {op.attributes["axis"] for op in slice_of([value], masks=False) if op.name in NUMBERED}
 
 
 def _loaded(value: Value) -> bool:

@@ -19,7 +19,7 @@ Few threads per program leave the number of programs on a processor to the hardw
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable
 from math import log2, prod
 
 from tritonc.analysis.affine import Affinity
@@ -36,7 +36,9 @@ from tritonc.analysis.row_loops import (
 )
 from tritonc.analysis.shared_data import adds_to_loaded, asks_programs, searches
 from tritonc.analysis.taps import adds_taps
+from tritonc.analysis.transposes import transposes
 from tritonc.analysis.values import constant_of, is_uniform, slice_of
+from tritonc.backend.launch.held_tiles import held_tiles
 from tritonc.backend.launch.product_threads import block_threads, kept_values
 from tritonc.backend.layout.accesses import overlapping_loads
 from tritonc.backend.layout.layout_choice import ACCESS_BYTES
@@ -46,10 +48,12 @@ from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.rules import pointee
-from tritonc.ir.types import I1, Tile, Type, element, is_float, scalar, shape
+from tritonc.ir.types import I1, Tile, element, scalar, shape
 
 BYTES = 32  # of memory per thread, of the largest tile otherwise,
-ROW_BYTES = 64  # or if it is reduced,
+# or if it is reduced or transposed.  Bytes, 128 x 128 by 16 and 8 warps on an H200: 16384 x 16384
+# 175 and 143 us, 20000 x 9999 170 and 150; other tiles have 64 bytes as 16 warps are the most.
+ROW_BYTES = 64
 # or reduced by a function, and that is all: threads had better call it alone, and have more, if of
 # pairs of 32 bits.  Log-sum-exp by a merge of 4096 floats on an H200: 66.7 us by 32 elements, 64.2
 # by 64; moments, of three numbers, 62.6 and 63.9.  Less where axes are split and joined.
@@ -137,7 +141,7 @@ def _wanted_threads(kernel: Kernel) -> int:
     windows = windows_of_bytes(kernel, cfg)
     size = 4 if windows else max((scalar(t).bytes for t in moved), default=4)
     held = max(sum(max(1, element(t).bytes // 4) for t in types if shape(t)
-                   and 2 * prod(shape(t)) > largest) for types in _held(kernel, cfg))
+                   and 2 * prod(shape(t)) > largest) for types in held_tiles(kernel, cfg))
     reduced = any(op.name in ("reduce", "reduce_with") and 2 * prod(
         shape(op.operands[0].type)) > largest and op.results[0].type != I1  # votes take no exchange
         and not _adds_rows(op) for op in kernel.ops())
@@ -159,7 +163,7 @@ def _wanted_threads(kernel: Kernel) -> int:
             len(shape(r.type)) < 2 for op in kernel.ops() for r in op.results):
         return largest
     loaded = 0.0 if held else _loaded_words(kernel, cfg, largest)
-    room = 1 << int(log2(max(1.0, LOADED_WORDS / max(1.0, loaded))))
+    room = 1 << int(log2(max(1.0, LOADED_WORDS / max(0.25, loaded))))  # of bytes
     if not held and _steps(kernel, largest) > MANY_STEPS:
         return largest // min(STEPS_ELEMENTS, room)
     if reduced and not moved and not held:
@@ -179,14 +183,15 @@ def _wanted_threads(kernel: Kernel) -> int:
     if taps and _whole_taps(kernel, cfg):
         return largest // PASS_ELEMENTS
     again = taps or overlapping_loads(kernel)
-    pairs = max(by_function, default=0) == 2
+    pairs, transposed = max(by_function, default=0) == 2, transposes(kernel)
     bytes_ = (FUNCTION_BYTES if pairs else HALVES_BYTES) if by_function else (
-        ROW_BYTES if reduced or again else BYTES)
+        ROW_BYTES if reduced or again or transposed else BYTES)
     each = MOST_ELEMENTS if reduces_held(cfg, largest) else bytes_ // size
     if not (held or again or _combines(kernel)) and any(map(_streams, cfg.innermost)):
         each = min(each, PASS_ELEMENTS)
     more = 2 if pairs and size == 4 else 1
-    each = min(each, more * min(MOST_ELEMENTS, max(1, HELD_WORDS // max(1, held)), room))
+    most = max(1, HELD_WORDS // held) if held else ROW_BYTES if transposed else MOST_ELEMENTS
+    each = min(each, more * min(most, room))
     # As warps are powers of two, of ten a thread would get sixteen.
     wanted = largest // (each if each < STEPS_ELEMENTS else 1 << each.bit_length() - 1)
     scans = any(op.name == "scan_with" for op in kernel.ops())
@@ -208,7 +213,8 @@ def _quotient(pointer: Value) -> bool:
     value = pointer
     while (op := value.op) is not None and op.name not in ("sdiv", "udiv"):
         moving = [v for v in op.operands if not is_uniform(v)]
-        if len(moving) != 1 or op.name not in ("addptr", "add", "sub", "mul", "sext", "zext"):
+        if len(moving) != 1 or op.name not in (
+                "addptr", "add", "sub", "mul", "sext", "zext", "srem", "urem"):
             return False
         value = moving[0]
     return op is not None
@@ -263,19 +269,6 @@ def _adds_rows(op: Op) -> bool:
     value = op.operands[0]
     return value.op is not None and value.op.name == "phi" and op.attributes.get("axes") == [0] \
         and len(shape(value.type)) > 1
-
-
-def _held(kernel: Kernel, cfg: Cfg) -> Iterator[list[Type]]:
-    """The types of what is held at the start of each block: what it merges, and of a loop the
-    numbers that it only reads, and which come from before it."""
-    loops = {loop.header: loop for loop in cfg.loops}
-    for block in kernel.blocks:
-        merged = [op.result.type for op in block.ops if op.name == "phi"]
-        inside = set(loops[block].ops()) if block in loops else set()
-        read = {v: None for op in inside for v in op.operands if v.op is not None
-                and v.op not in inside and is_float(v.type)
-                and (v.op.info.elementwise or v.op.name == "load")}
-        yield [*merged, *(v.type for v in read)]
 
 
 def _steps(kernel: Kernel, largest: int) -> int:

@@ -17,6 +17,7 @@ from tritonc.analysis.counters import iterations
 from tritonc.analysis.quotients import gathered
 from tritonc.analysis.signs import known_signs
 from tritonc.analysis.taps import MOST_TAPS, adds_far_taps, adds_many_rows, adds_taps, near
+from tritonc.analysis.transposes import transposes
 from tritonc.analysis.values import origin, slice_of
 from tritonc.backend.dots.inner_axis import inner_first
 from tritonc.backend.dots.raw_operands import added_loads, computed_operand, is_plain
@@ -28,7 +29,7 @@ from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.ops import READ, WRITE
 from tritonc.ir.rules import pointee
-from tritonc.ir.types import F16, TF32, Scalar, element, scalar, shape
+from tritonc.ir.types import F16, I1, TF32, Scalar, element, scalar, shape
 from tritonc.tune.model.epilogues import behind
 from tritonc.tune.model.feature import Feature, Profile
 
@@ -37,6 +38,7 @@ _WORK = frozenset("""
     fadd fsub fmul fdiv fma fmin fmax fcmp exp2 log2 sqrt sitofp uitofp fptosi fptoui fpcast
 """.split())  # operations that a thread does for each element of a tile
 
+_OF_MASKS = frozenset("cmpp and or xor reshape broadcast reduce".split())
 _FORMS = (  # of loops, the most telling first
     shared_data.chains_programs, row_loops.ends_by_tile, row_loops.recurrence, row_loops.crosses,
     column_loops.few_columns, shared_data.segments, column_loops.sums_columns,
@@ -114,6 +116,8 @@ def _read(kernel: Kernel) -> Iterator[Feature]:
                     yield from _carried(kernel, op, [loop for loop in cfg.loops if block in loop])
             elif op.name in ("reduce", "scan", "reduce_with", "scan_with"):
                 t = op.operands[0].type
+                if element(t) == I1 and all(_only_guards(v, readers) for v in op.results):
+                    continue
                 axes = op.attributes.get("axes", (op.attributes.get("axis", 0),))
                 order = _memory_order(kernel, op.operands[0])
                 yield Feature("reduce", tuple(shape(t)[axis] for axis in order), element(t).bytes,
@@ -147,18 +151,13 @@ def _form_of(kernel: Kernel, cfg: Cfg) -> str:
                              if taps(kernel, cfg)), name)
             nested = name.endswith("passes") and any(loop.depth > 1 for loop in cfg.loops)
             return "nested_passes" if nested else name
-    return "transposed" if _transposes(kernel) else ""
+    return "transposed" if transposes(kernel) else ""
 
 
-def _transposes(kernel: Kernel) -> bool:
-    """Whether tiles are read along one axis of memory and written along another."""
-    accesses = [op.operands[0] for op in kernel.ops() if op.name in ("load", "store")
-                and len(shape(op.operands[0].type)) > 1]
-    if any(op.name == "trans" for op in kernel.ops()):
-        return True
-    infos = axis_info.analyze(kernel) if accesses else {}
-    runs = [info.contiguity for pointer in accesses if (info := infos.get(pointer)) is not None]
-    return len({run.index(max(run)) - len(run) for run in runs if max(run) > 1}) > 1
+def _only_guards(value: Value, readers: Mapping[Value, list[Op]]) -> bool:
+    """Whether a mask says only where something happens, as whether any of a row is wanted."""
+    return all((op.guard is value and value not in op.operands) or (op.name in _OF_MASKS and all(
+        _only_guards(v, readers) for v in op.results)) for op in readers.get(value, ()))
 
 
 def _memory_order(kernel: Kernel, value: Value) -> list[int]:
@@ -245,16 +244,18 @@ def _short(loop: Loop | None) -> bool:
     return any(map(_of_program, starts)) and any(map(_of_program, ends))
 
 
-def _taps(loop: Loop | None) -> int:
-    """How many taps of a filter a loop around a product, or the one around it, goes through that
-    lie side by side in memory."""
-    inner = loop
+def _taps(loop: Loop | None) -> tuple[int, ...]:
+    """How many taps of a filter a loop around a product, or those around it, go through that lie
+    side by side in memory."""
+    inner, found = loop, list[int]()
     while loop is not None and inner is not None:
         times = iterations(loop, MOST_TAPS)
-        if times is not None and near(loop, inner.ops()):
-            return times
-        loop = loop.parent if loop is inner else None
-    return 1
+        if times is not None and near(loop, inner.ops()) and prod(found) * times <= MOST_TAPS:
+            found.append(times)
+        elif loop is not inner:
+            break
+        loop = loop.parent
+    return tuple(found)
 
 
 def _of_program(start: Value) -> bool:

@@ -46,8 +46,8 @@ def test_stages_without_padding(stem: str, rows: int, columns: int, brought: dic
     (result,) = simulate(Setting(SUITE / f"{stem}.tc", values), "sm_90a")
     assert result.module is not None
     (kernel,) = result.module.kernels
-    assert boxes(kernel, "tensor_copy") == {*brought}
-    assert sum(op.name == "tensor_store" for op in kernel.ops()) == parts
+    assert boxes(kernel, "tma_load") == {*brought}
+    assert sum(op.name == "tma_store" for op in kernel.ops()) == parts
     padded = {2 * n for (box, panels), n in brought.items() if n != 64 * 128}
     assert {op.attributes["pitch"] for op in kernel.ops()
             if op.name == "alloc_shared" and "pitch" in op.attributes} == padded

@@ -139,7 +139,7 @@ def between(profile: Profile) -> bool:
 
 def stage_bytes(dot: Feature) -> int:
     """What a stage of both operands takes, as memory has them; of padding, too, where threads bring
-    them (`tensor_pipeline`)."""
+    them (`tma_pipeline`)."""
     boxes = len(dot.extents) == 3 and prod(dot.extents[:2]) >= LARGE and not dot.computed
     return _bytes(dot, dot.extents if boxes else held_extents(dot))
 

@@ -62,7 +62,7 @@ KINDS: dict[str, Kind] = {
     **dict.fromkeys(("ahead", "least", "greatest"), is_integer),
     **dict.fromkeys((
         "alike", "asked", "axis", "bytes", "every", "groups", "held", "index", "maps", "offset",
-        "panels", "passes", "pending", "second", "size", "swizzle", "transposed", "unroll",
+        "panels", "passes", "pending", "pitch", "second", "size", "swizzle", "transposed", "unroll",
         "vector_axis"),
         is_count),
     **dict.fromkeys(("align", "turns", "vector"), is_power),
@@ -71,7 +71,7 @@ KINDS: dict[str, Kind] = {
         "stmatrix", "symbol"), is_word),
     **dict.fromkeys((
         "axes", "bounds", "box", "columns", "indices", "inner", "neighbours", "owner",
-        "permutation", "registers"), are_integers),
+        "permutation", "registers", "rounded"), are_integers),
     "bits": are_powers,
     "window": is_window,
     "record": is_record,

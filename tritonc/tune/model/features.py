@@ -132,7 +132,7 @@ def _form_of(kernel: Kernel, cfg: Cfg) -> str:
     if any(op.name == "dot" for op in kernel.ops()):
         return "" if cfg.loops else "once"
     for name in ("chains_programs", "ends_by_tile", "recurrence", "crosses", "few_columns",
-                 "segments", "sums_columns", "uneven_passes", "several_passes",
+                 "segments", "adds_sums", "sums_columns", "uneven_passes", "several_passes",
                  "reducing_passes", "adds_gathered", "adds_tiles", "shares_addresses",
                  "takes_turns", "windows_of_bytes"):
         if getattr(row_loops, name)(kernel, cfg):

@@ -112,6 +112,10 @@ _MANY_ROWS_BYTES, _MANY_ROWS_ASPECT = 512, 4
 # Of rows of a table, whose numbers a loop loads.  16 rows of floats for each of 262144 on an H200:
 # 64 columns 365 us by 8 x 128, 207 by 32 x 64, 128 columns 459 and 412, 256 columns 919 and 812.
 _GATHERED_BYTES, _GATHERED_ASPECT = 8192, 2
+# Of what loops sum up and add to memory: a tile, and how many rows of it are one sum.  Sums of rows
+# and of columns, 8192 x 8192 on an H200: 107 us by 8 x 256, 91 by 16 x 256 or 64 x 128, 79 by 32 x
+# 256 with 32 elements of a thread, 143 by 64 x 256.
+_SUMMED, _SUMMED_ROWS = 8192, 32
 # Of lines that meet, elements of a square.  Codes of 16 words on an H200: 82 us by 64 x 64, 272 by
 # 16 x 128; sums of least ones 235 us and 240 by 16 x 64.
 _CROSSED = 4096
@@ -282,6 +286,9 @@ def _row_cost(profile: Profile, form: str, target: Target, range_: Sequence[int]
     if form != "segments" and any(
             0 in f.axes for f, left in zip(reductions, columns, strict=True) if left):
         wanted = max(wanted, _PASSES)
+    if form == "adds_sums":
+        return abs(log2(max(largest, 1) / _SUMMED)) + 0.3 * min(
+            abs(log2(largest / kept / _SUMMED_ROWS)) for kept in rows)
     cost = abs(log2(max(largest, 1) / wanted))
     for kept, feature, left in zip(rows, reductions, columns, strict=True):
         line = (_PIECE_BYTES if form == "sums_columns" else _LINE_BYTES) // min(

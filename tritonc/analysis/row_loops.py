@@ -17,6 +17,7 @@ from tritonc.ir.core import Kernel, Op, Value, uses
 from tritonc.ir.types import I1, Tile, element, is_float, shape
 
 _FEW_LOADS = 3
+_WARP = 32  # elements
 _MANY_TAPS, _MOST_TAPS = 16, 100
 _NUMBERED = ("get_program_id", "get_global_range")
 
@@ -255,10 +256,10 @@ def reduces_held(cfg: Cfg, largest: int) -> bool:
 
 
 def asks_programs(kernel: Kernel, cfg: Cfg) -> bool:
-    """Whether a loop without tiles has atomics on scalars, or loads that are volatile: how long it
-    takes is up to other programs, so there had better be many."""
+    """Whether a loop without tiles of more than a warp has atomics, or loads that are volatile: how
+    long it takes is up to other programs, so there had better be many."""
     return any(op.name in ("atomic_rmw", "atomic_cas") or op.attributes.get("volatile")
-               for loop in cfg.loops if _of_scalars(loop) for op in loop.ops())
+               for loop in cfg.loops if _of_scalars(loop, _WARP) for op in loop.ops())
 
 
 def searches(cfg: Cfg) -> bool:
@@ -267,9 +268,10 @@ def searches(cfg: Cfg) -> bool:
     return any(op.name == "load" for loop in cfg.loops if _of_scalars(loop) for op in loop.ops())
 
 
-def _of_scalars(loop: Loop) -> bool:
-    return not any(isinstance(v.type, Tile)
-                   for op in loop.ops() for v in (*op.results, *op.inputs()))
+def _of_scalars(loop: Loop, most: int = 1) -> bool:
+    """Whether no tile of the loop has more than so many elements."""
+    return all(prod(shape(v.type)) <= most and (most > 1 or not isinstance(v.type, Tile))
+               for op in loop.ops() for v in (*op.results, *op.inputs()))
 
 
 def chains_programs(kernel: Kernel, cfg: Cfg) -> bool:

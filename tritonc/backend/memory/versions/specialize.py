@@ -86,6 +86,8 @@ def specialize(kernel: Kernel, context: Context) -> bool:
     place = _place(kernel, found) if found.subjects else None
     if place is None:
         return False
+    kernel.attributes["aligned"] = [part for i, v in enumerate(kernel.parameters)
+                                    if v in found.multiples for part in (i, found.multiples[v])]
     others = _turned(kernel, found, lambda units: wanted_facts(kernel, tensor, told, units))
     others += _edges(kernel, found, lambda most: wanted_facts(kernel, tensor, told, edge=most))
     if tensor and not others:

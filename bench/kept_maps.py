@@ -26,7 +26,7 @@ from unittest.mock import patch
 from compiling import Compiled, compile_source
 
 from tritonc.backend.emit.accesses import tensor_maps
-from tritonc.backend.pipeline.tensors.roles import CONSUMERS
+from tritonc.backend.pipeline.tma.roles import CONSUMERS
 
 SOURCE = Path(__file__).parent / "suite" / "matmul_f16.tc"
 SIZES = [(512, 512, 512), (1024, 1024, 1024), (1024, 2048, 256), (2048, 512, 512),
@@ -43,7 +43,7 @@ def compiled(key: Key) -> Compiled:
     tune = {"TM": rows, "TN": columns, "TK": 64, "coarsen": 0, "cluster_k": blocks}
     if how == "default":
         return compile_source(SOURCE, tune=tune)
-    tune["tensor_copy"] = tune["tensor_store"] = int(how != "threads")
+    tune["tma_load"] = tune["tma_store"] = int(how != "threads")
     if how in ("maps", "threads"):
         return compile_source(SOURCE, tune=tune)
     nothing: Any = lambda *arguments: None  # noqa: E731

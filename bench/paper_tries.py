@@ -24,7 +24,7 @@ REUSE = 16  # multiply-adds for each element that a step of the loop loads, at l
 _ON_CORES = {"cluster_k": (2, 3, 4, 8), "slices": (2, 4, 8), "num_warps": (1, 2, 4, 8),
              "min_blocks": (2, 3, 4), "group": (1, 4, 16)}
 _ON_TENSOR = {"cluster_k": (2, 3, 4, 8), "num_stages": (2, 3, 4, 5, 6, 8), "group": (1, 4, 16),
-              "tensor_copy": (0,), "tensor_store": (0, 1, 2), "copier": (0,), "slices": (2, 4),
+              "tma_load": (0,), "tma_store": (0, 1, 2), "producer": (0,), "slices": (2, 4),
               "persistent": (0, 1), "num_warps": (4, 8)}
 _TUNABLE = re.compile(r"const tunable int (\w+) = \{([\d, ]+)\}")
 

@@ -271,6 +271,34 @@ class _Kernel:
                      f"x[from[:, newaxis] * {s} + {N} - 1 - c - j] : 0; v += u * 2;"),
             f"  @inside y[i[:, newaxis] * {N} + c + j] = v;", "}"]
 
+    def distances(self) -> None:
+        """A table by the distance of rows and columns, which is clamped on one side or both."""
+        t, total = self.one("int", "float", "short"), self.one("int", "long")
+        m, n = self.rng.choice((8, 16, 64)), self.rng.choice((32, 64, 128))
+        rows, columns = self.rng.choice((16, 70, 150)), self.rng.choice((64, 200, 400))
+        self.head.append(f"range: {rows}")
+        self.array("x", t, "randint(-9, 10, 4000)")
+        self.array("y", total, f"zeros({rows + m})", True)
+        N = self.number("N", columns)
+        low, high = self.rng.randint(-150, 20), self.rng.randint(-20, 150)
+        bounds = [str(low), str(high)]
+        if self.chance(0.3):
+            bounds = [self.number("low", low), self.number("high", high)]
+        far = self.one("j - i[:, newaxis]", "i[:, newaxis] - j", "i[:, newaxis] + j - 90",
+                       "2 * j - i[:, newaxis]", "j - 40 + 0 * i[:, newaxis]")
+        far = self.one(f"clamp({far}, {', '.join(bounds)})", f"max({far}, {bounds[0]})",
+                       f"min({far}, {bounds[1]})", f"max(min({far}, {bounds[1]}), {bounds[0]})",
+                       f"min(max({far}, {bounds[0]}), {bounds[1]})")
+        at = self.one(f"{far} + 1500", f"2 * {far} + 1500", f"1500 - {far}")
+        load = self.one(f"x[{at}]", f"(j < {N} ? x[{at}] : 0)")
+        self.body += [
+            f"int i[{m}] = get_global_range(0);", f"{total} sum[{m}] = 0;",
+            self.one(f"for (int k = 0; k < {N}; k += {n}) {{",
+                     f"for (int k = ({N} - 1) / {n} * {n}; k >= 0; k -= {n}) {{"),
+            f"  int j[{n}] = k + 0 ... {n};", f"  {total} v[{m}, {n}] = ({total}){load};",
+            self.one("  sum += v[:, +];", f"  v = j < {N} ? v : 1; sum += v[:, +];",
+                     "  sum = max(sum, v[:, max]);"), "}", "y[i] = sum;"]
+
     # --- matrices with strides, and products that follow from each other ---
 
     def strides(self) -> None:
@@ -346,6 +374,6 @@ def program(seed: int) -> str:
         kernel.one(*random_tiles.PATTERNS)(kernel)
         return kernel.text()
     kernel.rng.choice((kernel.neighbours, kernel.masked_neighbours, kernel.rows, kernel.rows,
-                       kernel.in_place, kernel.records, kernel.table, kernel.strides,
-                       kernel.strides, kernel.chain, kernel.chain))()
+                       kernel.in_place, kernel.records, kernel.table, kernel.distances,
+                       kernel.strides, kernel.strides, kernel.chain, kernel.chain))()
     return kernel.text()

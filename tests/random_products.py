@@ -29,8 +29,8 @@ from tritonc.source import CompileError, Diagnostics, SourceFile
 # What is forced, each with a probability of a half.
 _FORCED: dict[str, tuple[int, ...]] = {
     "num_warps": (4, 8), "num_stages": (1, 2, 3, 4), "group": (1, 2, 16), "wgmma": (0, 1),
-    "slices": (1, 2, 4), "tensor_copy": (0, 1), "tensor_store": (0, 1), "persistent": (0, 1),
-    "continued": (0, 1), "copier": (0, 1), "cluster_k": (1, 1, 1, 2, 4),
+    "slices": (1, 2, 4), "tma_load": (0, 1), "tma_store": (0, 1), "persistent": (0, 1),
+    "continued": (0, 1), "producer": (0, 1), "cluster_k": (1, 1, 1, 2, 4),
     "min_blocks": (0, 1, 2), "turns": (1, 2),
 }  # fmt: skip
 _LIMITS = ("too much", "too many", "does not fit", "more shared memory",
@@ -112,7 +112,7 @@ kernel void product(const {kind}* a, const {kind}* b, const float* bias, {out}* 
     forced = tuple((name, rng.choice(values)) for name, values in _FORCED.items()
                    if rng.random() < 0.5)
     if rng.random() < 0.3:  # all roles of a persistent block
-        forced = (("wgmma", 1), ("tensor_copy", 1), ("copier", 1), ("persistent", 1),
+        forced = (("wgmma", 1), ("tma_load", 1), ("producer", 1), ("persistent", 1),
                   ("num_stages", rng.choice((2, 3, 4))), ("turns", rng.choice((1, 2))))
     return Product(text, forced, rng.choice(("sm_90a", rng.choice([*TARGETS]))))
 
@@ -330,7 +330,7 @@ def check(product: Product, threads: bool) -> str:
     how = "wgmma" if any("wgmma" in name for name in names) else "mma" if "mma_dot" in names \
         else "fma"
     how += " roles" if "start_producer" in names else ""
-    how += " tensor copies" if any("tensor_copy" in name for name in names) else ""
+    how += " TMA loads" if any("tma_load" in name for name in names) else ""
     if threads and data.kernel.attributes.get("cluster", 1) == 1:
         sys.path.insert(0, str(Path(__file__).parent / "unit"))
         from test_emit_sources import launch as launch_threads

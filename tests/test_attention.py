@@ -170,7 +170,7 @@ def test_maps_are_made_while_rows_are_on_their_way() -> None:
     results: their map would be waited for."""
     def stored_by_threads(source: SourceFile, options: Options, kinds: tuple[str, ...]
                           ) -> driver.Result:
-        tune = {**options.tune, "tensor_store": 0}
+        tune = {**options.tune, "tma_store": 0}
         return driver.compile(source, replace(options, tune=tune), kinds)
 
     (result, _), = compiled(setting(PLAIN, "TM=128,TN=128"), "sm_90a", make=stored_by_threads)
@@ -179,7 +179,7 @@ def test_maps_are_made_while_rows_are_on_their_way() -> None:
     home = next(b for b in kernel.blocks if any(op.name == "claim_slot" for op in b.ops))
     names = [op.name for op in home.ops]
     set_up = ["async_copy", "load", "claim_slot", "start_producer", "shared_store", "async_wait",
-              "proxy_fence", "barrier", "arrive_full", "tensor_copy"]
+              "proxy_fence", "barrier", "arrive_full", "tma_load"]
     assert [name for name in names if name in set_up] == [*set_up[:3], "barrier", *set_up[3:]]
 
 
@@ -191,7 +191,7 @@ def test_the_longest_instances_come_first(path: Path, values: str, ordered: bool
     assert result.module is not None
     kernel = result.module.kernels[0]
     assert any(r.name == "row" for op in kernel.ops() for r in op.results) == ordered
-    assert any(op.name == "tensor_copy" for op in kernel.ops())  # boxes begin at known places
+    assert any(op.name == "tma_load" for op in kernel.ops())  # boxes begin at known places
 
 
 def test_short_rows_are_for_blocks_of_one_warpgroup() -> None:
@@ -247,7 +247,7 @@ def test_scores_of_two_products_overlap_with_the_softmax() -> None:
         ("wgmma", None), ("wgmma_wait", 0), *[("wgmma", None)] * 2, ("wgmma_wait", 1),
         *[("exp2", None)] * 2, ("wgmma_wait", 0)]
     assert len(started_and_waited_for(kernel)) > 1 and kernel.attributes["producer_warps"]
-    assert "tensor_store" not in [op.name for op in kernel.ops()]
+    assert "tma_store" not in [op.name for op in kernel.ops()]
 
 
 def test_a_bias_has_one_stage_where_two_leave_no_room_for_results() -> None:
@@ -255,7 +255,7 @@ def test_a_bias_has_one_stage_where_two_leave_no_room_for_results() -> None:
     (result, _), = compiled(setting(BIAS, "D=128,TM=128,TN=128"), "sm_90a")
     assert result.module is not None
     kernel = result.module.kernels[0]
-    assert "tensor_store" in [op.name for op in kernel.ops()]
+    assert "tma_store" in [op.name for op in kernel.ops()]
     (stages,) = {allocation(op.operands[0])[0].result.type for op in kernel.ops()
                  if op.name == "shared_load" and op.operands[0].op is not None
                  and op.operands[0].op.name == "buffer_stage"}
@@ -297,7 +297,7 @@ def wait_late(kernel: Kernel) -> None:
 
 
 @pytest.mark.parametrize("sabotage, message", [
-    (without("wait_empty"), "what this tensor_copy overwrites"),
+    (without("wait_empty"), "what this tma_load overwrites"),
     (without("arrive_empty"), "waits forever: nothing releases"),
     (without("wait_full"), "nothing was stored there|a copy into it is in flight"),
     (wait_late, "undefined|in flight"),

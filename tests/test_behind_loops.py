@@ -24,9 +24,9 @@ def test_what_an_epilogue_reads_comes_by_tma(path: str, columns: int, parts: int
     assert result.module is not None
     (kernel,) = result.module.kernels
     beside = {op.result for op in kernel.ops() if op.attributes.get("behind")}
-    ring = [op.name for op in kernel.ops() if op.name in ("wait_empty", "tensor_copy") and any(
+    ring = [op.name for op in kernel.ops() if op.name in ("wait_empty", "tma_load") and any(
         v.op is not None and v.op.operands and v.op.operands[0] in beside for v in op.operands)]
-    assert len(beside) == 2 and ring == ["wait_empty", "tensor_copy"] * parts
+    assert len(beside) == 2 and ring == ["wait_empty", "tma_load"] * parts
 
 
 @pytest.mark.parametrize("restrict", [False, True])
@@ -40,13 +40,13 @@ def test_what_may_be_overwritten_is_read_before(restrict: bool) -> None:
     result = compile_(SourceFile("p.tc", text), Options(arch="sm_90a", tune=values), ("manifest",))
     assert result.module is not None and ("restrict" in text) == restrict
     (block,) = [block for block in result.module.kernels[0].blocks if any(
-        op.name == "tensor_store" for op in block.ops)]
-    names = [op.name for op in block.ops if op.name in ("wait_full", "tensor_store")]
-    assert names == ["wait_full", "tensor_store"] * 4 if restrict else (
-        ["wait_full"] * 4 + ["tensor_store"] * 4)
+        op.name == "tma_store" for op in block.ops)]
+    names = [op.name for op in block.ops if op.name in ("wait_full", "tma_store")]
+    assert names == ["wait_full", "tma_store"] * 4 if restrict else (
+        ["wait_full"] * 4 + ["tma_store"] * 4)
 
 
-@pytest.mark.parametrize("name", ["copier", "continued"])
+@pytest.mark.parametrize("name", ["producer", "continued"])
 def test_without_a_ring_threads_load_it(name: str) -> None:
     setting = Setting(ROOT / "bench/ways/products/residual.tc", (*SIZES, ("TN", "128")))
     (result, data), = compiled(setting, "sm_90a", make=lambda source, options, kinds: compile_(

@@ -128,7 +128,7 @@ def test_gathered_rows_are_copied_beside_boxes() -> None:
     (body,) = (block for block in result.module.kernels[0].blocks
                if any(op.name == "wgmma" for op in block.ops))
     names = [op.name for op in body.ops]
-    assert "async_copy" in names and "tensor_copy" in names and "shared_store" not in names
+    assert "async_copy" in names and "tma_load" in names and "shared_store" not in names
 
 
 @pytest.mark.parametrize("name", ["as_rows", "as_columns", "gathered", "attention"])

@@ -44,7 +44,7 @@ def test_one_loop_copies_rows_beside_boxes(number: int, tmp_path: Path, thorough
     assert len(fed) in (1, 2)  # a second one where results are not aligned
     for body in fed:
         names = [op.name for op in body.ops]
-        assert "shared_store" not in names and ("tensor_copy" in names or number == 5)
+        assert "shared_store" not in names and ("tma_load" in names or number == 5)
         assert all(op.result.type == I32 for op in body.ops if op.name == "load")  # of a table
         loop = Cfg(kernel).innermost[body]
         products = [b for b in loop.blocks if any(op.name == "wgmma" for op in b.ops)]

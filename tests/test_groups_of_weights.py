@@ -40,7 +40,7 @@ def test_weights_are_brought_as_memory_has_them(number: int) -> None:
     body = next(block for block in reversed(result.module.kernels[0].blocks)
                 if any(op.name == "wgmma" for op in block.ops))
     names = [op.name for op in body.ops]
-    assert "tensor_copy" in names and "barrier" not in names
+    assert "tma_load" in names and "barrier" not in names
     assert "async_copy" not in names and "shared_store" not in names
     assert all(size_of(op) < 64 for op in body.ops if op.name in ("sdiv", "udiv"))
 

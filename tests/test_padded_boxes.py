@@ -27,8 +27,8 @@ def test_boxes_without_padding(stem: str, brought: tuple[tuple[int, int], int]) 
                          "sm_90a")
     assert result.module is not None
     (kernel,) = result.module.kernels
-    assert boxes(kernel, "tensor_copy") == {((64, 128), 1), brought}
-    assert sum(op.name == "tensor_store" for op in kernel.ops()) == 3
+    assert boxes(kernel, "tma_load") == {((64, 128), 1), brought}
+    assert sum(op.name == "tma_store" for op in kernel.ops()) == 3
     assert {op.attributes["bytes"] for op in kernel.ops() if op.name == "expect_full"} == {
         2 * 64 * (128 + 192)}
 
@@ -40,7 +40,7 @@ def test_what_no_box_has(columns: int, depth: int) -> None:
         *SIZES, ("TN", str(columns)), ("TK", str(depth)))), "sm_90a")
     assert result.module is not None
     (kernel,) = result.module.kernels
-    assert ((64, 64), 3) not in boxes(kernel, "tensor_copy")
+    assert ((64, 64), 3) not in boxes(kernel, "tma_load")
 
 
 def test_what_a_product_reads_is_zero() -> None:
@@ -53,7 +53,7 @@ def test_what_a_product_reads_is_zero() -> None:
         result = compile_(SourceFile("p.tc", text), Options(arch="sm_90a", tune=values),
                           ("manifest",))
         assert result.module is not None
-        return boxes(result.module.kernels[0], "tensor_copy")
+        return boxes(result.module.kernels[0], "tma_load")
 
     assert masked != text and copied(text) == {((64, 128), 1), ((64, 64), 4)}
     assert not {panels for _, panels in copied(masked)} & {3, 4}
@@ -66,6 +66,6 @@ def test_heads_side_by_side() -> None:
     (result,) = simulate(Setting(heads, sizes), "sm_90a")
     assert result.module is not None
     (kernel,) = result.module.kernels
-    stores = [op for op in kernel.ops() if op.name == "tensor_store"]
+    stores = [op for op in kernel.ops() if op.name == "tma_store"]
     assert kernel.attributes["producer_warps"] and stores
     assert all(len(op.operands) == 2 + 4 for op in stores)  # columns, rows, heads, batches

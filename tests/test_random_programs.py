@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 import random_programs
-from random_programs import Difference, Settings, check, check_on_gpu, program, run_many
+from random_programs import Difference, Settings, check, check_on_gpu, compare, program, run_many
 from simulator import machine as simulate
 
 from tritonc import passes
@@ -45,6 +46,15 @@ def test_random_programs(first: int) -> None:
 
 def test_programs_depend_on_their_seed_alone() -> None:
     assert program(5) == program(5) != program(6)
+
+
+def test_orders_of_a_sum_are_no_error() -> None:
+    """But no element may differ that is the same in two orders, or by more than a few times."""
+    want, other = ({"y": np.array([1, third], np.float32)} for third in (3, 3.25))
+    compare(want, {"y": np.array([1, 2.5], np.float32)}, "here", other_order=other)
+    for wrong in ([1.25, 3], [1, 9]):
+        with pytest.raises(Difference):
+            compare(want, {"y": np.array(wrong, np.float32)}, "here", other_order=other)
 
 
 def test_a_wrong_pass_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ from tritonc.ir.types import Buffer, Scalar, Tile
 
 WAYS = ROOT / "bench" / "ways" / "attention"
 CONSUMERS = 2
-PRODUCER = ("wait_empty", "tensor_copy")
+PRODUCER = ("wait_empty", "tma_load")
 CONSUMER = ("wait_full", "arrive_empty", "arrive_full")
 
 
@@ -96,7 +96,7 @@ class Launch:
         return end.blocks[0 if found in (True, None) else 1]
 
     def meet(self, op: Op, values: dict[Value, Any], first: bool) -> Iterator[bool]:
-        copies = op.name == "tensor_copy"
+        copies = op.name == "tma_load"
         ring = self.ring(op.operands[1 if copies else 0], values)
         if op.name in ("wait_full", "wait_empty"):
             while ring.phase % 2 == values[op.operands[1]] % 2:

@@ -80,14 +80,14 @@ def test_results(sizes: tuple[int, ...]) -> None:
     m, n, k = sizes
     text = PLAIN.replace("M = 300, N = 264, K = 200", f"M = {m}, N = {n}, K = {k}")
     product = random_products.Product(text, (("turns", 2),), "sm_90a")
-    assert random_products.check(product, True) == "wgmma roles tensor copies, threads"
+    assert random_products.check(product, True) == "wgmma roles TMA loads, threads"
 
 
 @pytest.mark.parametrize("apart", [265, 272])
 def test_results_that_are_not_aligned(apart: int) -> None:
     text = APART.replace("L = 265", f"L = {apart}")
     product = random_products.Product(text, (("turns", 2),), "sm_90a")
-    assert random_products.check(product, True) == "wgmma roles tensor copies, threads"
+    assert random_products.check(product, True) == "wgmma roles TMA loads, threads"
     kernel = lowered(text, turns=2)
     assert kernel.attributes["turns"] == 2
     names = [op.name for op in kernel.ops()]
@@ -126,17 +126,29 @@ def test_programs_share_no_memory(text: str) -> None:
             assert end <= first or last <= start
 
 
-@pytest.mark.parametrize("text, tune", [
-    (PLAIN, {}), (PLAIN, {"turns": 1}),
-    (BESIDE, {"turns": 2}),  # threads would hold twice as much of what they load
-    (PLAIN.replace("TN 128", "TN 256"), {"turns": 2}),
-    (PLAIN, {"turns": 2, "persistent": 0}), (PLAIN, {"turns": 2, "copier": 0}),
-    (PLAIN, {"turns": 2, "num_warps": 8}), (PLAIN, {"turns": 2, "tensor_copy": 0}),
+@pytest.mark.parametrize("text, tune, why", [
+    (PLAIN, {}, ""), (PLAIN, {"turns": 1}, ""),
+    (BESIDE, {"turns": 2}, "threads have no registers for what is loaded behind the product"),
+    (PLAIN.replace("TN 128", "TN 256"), {"turns": 2}, "the product is not one of 128x128 on wgmma"),
+    (PLAIN.replace("acc = dot(ta, tb, acc)", "acc = dot(max(ta, (half)0), tb, acc)"), {"turns": 2},
+     "an operand is computed from what is loaded"),
+    (PLAIN, {"turns": 2, "persistent": 0}, "blocks are not persistent: each computes one program"),
+    (PLAIN, {"turns": 2, "producer": 0}, "producer is 0"),
+    (PLAIN, {"turns": 2, "num_warps": 8}, "each is 4 warps, and 8 are asked for"),
+    (PLAIN, {"turns": 2, "tma_load": 0}, "blocks are not persistent: each computes one program"),
 ])  # fmt: skip
-def test_where_they_work_together(text: str, tune: dict[str, int]) -> None:
-    kernel = lowered(text, **tune)
+def test_where_they_work_together(text: str, tune: dict[str, int], why: str) -> None:
+    """And what a remark says of it, at the place that prevents it."""
+    result = driver.compile(SourceFile("t.tc", text), Options(
+        arch="sm_90a", tune=tune, verify_each=True), ("manifest",))
+    assert result.module is not None
+    kernel = result.module.kernels[0]
     assert "turns" not in kernel.attributes
     assert all(op.name != "is_turn" for op in kernel.ops())
+    said = [item for item in result.remarks if item.pass_name == "choose_turns"]
+    assert [item.message for item in said] == [
+        f"the warpgroups do not take programs in turn: {why}"] * bool(why)
+    assert all(item.span is not None for item in said)
 
 
 # Programs whose rows begin where memory says take another body if that is not aligned.

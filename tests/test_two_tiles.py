@@ -210,7 +210,7 @@ def test_small_bodies_share_what_they_compute() -> None:
     ops = [*result.module.kernels[0].ops()]
     assert any(op.name == "wgmma" and len(shape(op.result.type)) == 3 for op in ops)
     assert any(op.name == "async_copy" for op in ops)
-    assert not any(op.name == "tensor_copy" for op in ops)
+    assert not any(op.name == "tma_load" for op in ops)
 
 
 def test_one_body() -> None:

@@ -18,17 +18,17 @@ from tritonc.pass_manager import Pass
 
 # Passes that leave a kernel as it is unless it has one of these operations; they are not imported.
 ONLY: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("select_dots", "split_dots", "raw_operands", "safe_divisors", "merge_tails",
+    **dict.fromkeys(("select_dots", "slice_k", "raw_operands", "safe_divisors", "merge_tails",
                      "jam_loops", "coalesce_loops", "separate_axes", "merge_axes",
                      "sort_residues", "rasterize"), ("dot",)),
     **dict.fromkeys(("tabulate_masks", "join_bounds"), ("fma_dot", "mma_dot", "wgmma")),
-    "compute_pieces": ("load",),
+    "compute_pieces": ("load",), "clamped_loads": ("smin", "smax"),
     **dict.fromkeys(("drop_selections", "skip_masks"), ("select",)),
     "bound_conversions": ("sitofp", "uitofp", "fpcast"),
     "stage_dots": ("dot", "channel", "shared_store"), "pipeline": ("shared_store",),
-    "carry_fragments": ("fma_dot",), "detach_results": ("fma_dot",),
+    "double_buffer_fragments": ("fma_dot",), "detach_results": ("fma_dot",),
     "choose_turns": ("dot",), "alternate_programs": ("start_producer",),
-    **dict.fromkeys(("halve_products", "store_tensors", "advance_dots", "order_products",
+    **dict.fromkeys(("halve_products", "store_by_tma", "rotate_dots", "order_products",
                      "spread_late", "overlap_sums", "take_turns", "defer_loads"), ("wgmma",)),
     "specialize_warps": ("start_producer",), "stagger_warpgroups": ("start_producer",),
     "swap_neighbours": ("take",), "lower_take": ("take",), "apply_assumptions": ("assume",),
@@ -36,7 +36,7 @@ ONLY: dict[str, tuple[str, ...]] = {
     "compute_tables": ("constant_table",),
     **dict.fromkeys(("split_reductions", "late_sums"), ("reduce", "reduce_with")),
     "exchange_late": ("reduce",), "privatize_atomics": ("atomic_rmw",),
-    "lower_clusters": ("cluster_arrive",), "fuse_tanh": ("tanh",), "fuse_logistic": ("exp",),
+    "lower_clusters": ("cluster_arrive",), "fuse_logistic": ("tanh", "exp"),
     "fuse_exponents": ("exp", "exp2"), "select_ranks": ("smin", "smax", "umin", "umax"),
     "split_quotients": ("sdiv", "udiv", "srem", "urem"), "count_quotients": ("sdiv",),
     "pack_halves": ("zext", "sext", "truncate", "smin", "smax", "umin", "umax"),
@@ -137,7 +137,6 @@ BACKEND: list[Pass] = [
          "elements are.", 2),
     _row("backend.dots.fuse_exponents", "After specialize, which tests that factors are "
          "positive.", 2),
-    _row("backend.dots.fuse_tanh", "Before dce, which removes the tanh.", 2),
     _row("backend.dots.fuse_logistic", "Before dce, which removes the exponential.", 2),
     _row("opt.dce", "In the backend: layouts are chosen for what is used."),
     # --- extents that are powers of two; who computes what ---
@@ -150,7 +149,7 @@ BACKEND: list[Pass] = [
          "only now.", 0),
     _row("backend.launch.split_loops", "After specialize and pad_tiles, which read masks and "
          "extents of the whole loop."),
-    _row("backend.dots.split_dots", "After select_dots, since a slice is as deep as an "
+    _row("backend.dots.slice_k", "After select_dots, since a slice is as deep as an "
          "instruction, and before choose_warps."),
     _row("backend.dots.bound_conversions", "Integers have their final form; pipelines have not "
          "copied loads to prologues yet."),
@@ -177,17 +176,17 @@ BACKEND: list[Pass] = [
     _row("backend.dots.stage_dots", "Dots read shared memory, in layouts that are known now.", 0),
     _row("backend.dots.halve_products", "Before pipelines: the scaling of a product still follows "
          "the product.", 2),
-    _row("backend.pipeline.tensors.store_tensors", "Before pipeline, which takes the shared memory "
+    _row("backend.pipeline.tma.store_by_tma", "Before pipeline, which takes the shared memory "
          "that is left; stores still have their layout conversions."),
     _row("backend.pipeline.pipeline", "While stores to shared memory stand beside the loads that "
          "they store."),
-    _row("backend.pipeline.carry_fragments", "After pipeline, while its loops are still one "
-         "block.", 2),
-    _row("backend.pipeline.chains.advance_dots", "After pipeline: copies already run ahead of the "
+    _row("backend.pipeline.double_buffer_fragments", "After pipeline, while its loops are still "
+         "one block.", 2),
+    _row("backend.pipeline.chains.rotate_dots", "After pipeline: copies already run ahead of the "
          "products.", 2),
     _row("backend.memory.keep_rows", "After the passes that take shared memory; before load_ahead, "
          "which moves a loop's load and leaves the store behind it."),
-    _row("backend.pipeline.load_ahead", "After pipeline and advance_dots, which decide the order "
+    _row("backend.pipeline.load_ahead", "After pipeline and rotate_dots, which decide the order "
          "of a loop's operations.", 2),
     _row("opt.cse", "In the backend: two readers in one layout share what was computed for each."),
     _row("opt.dce", "After pipeline, which leaves the loads that it replaced."),
@@ -202,6 +201,7 @@ BACKEND: list[Pass] = [
          "cse, which merges equal offsets."),
     _row("backend.memory.masks.skip_masks", "Makes branches, so it comes after the passes that "
          "need a loop of one block.", 2),
+    _row("backend.memory.clamped_loads", "Makes branches, too.", 2),
     _row("backend.memory.masks.join_bounds", "After the last pass that reads masks as bounds.", 2),
     _row("backend.memory.masks.tabulate_masks", "After join_bounds, which leaves fewer "
          "comparisons.", 2),
@@ -210,8 +210,6 @@ BACKEND: list[Pass] = [
     # --- exchanges between threads ---
     _row("backend.layout.split_reductions", "Before lower_conversions: it makes layout "
          "conversions.", 0),
-    _row("backend.layout.share_indices", "Before lower_conversions: it makes layout "
-         "conversions.", 2),
     _row("backend.layout.compute_once", "Before lower_conversions: it makes layout "
          "conversions.", 2),
     _row("backend.layout.lower_conversions", "Before allocate_shared: it makes buffers.", 0),
@@ -239,12 +237,12 @@ BACKEND: list[Pass] = [
     _row("backend.shared.allocate_shared", "All buffers exist.", 0),
     _row("backend.launch.limit_registers", "The bytes of shared memory say how many blocks can be "
          "resident."),
-    _row("backend.pipeline.tensors.specialize_warps", "Buffers have their places, so that it is "
+    _row("backend.pipeline.tma.specialize_warps", "Buffers have their places, so that it is "
          "known which copies overlap other uses."),
     _row("backend.shared.insert_barriers", "All accesses of memory are in their order, and buffers "
          "have their places.", 0),
     # --- the whole loop, the whole kernel ---
-    _row("backend.pipeline.tensors.alternate_programs", "Barriers stand: those of a program are of "
+    _row("backend.pipeline.tma.alternate_programs", "Barriers stand: those of a program are of "
          "its threads alone.", 2),
     _row("backend.pipeline.chains.take_turns", "Barriers stand, which must not be in a turn.", 2),
     _row("backend.pipeline.chains.alternate_registers", "Last: earlier passes expect a loop body "
@@ -318,32 +316,32 @@ ORDER: list[tuple[str, str, str]] = [
     ("specialize", "drop_selections", "whether steps of K are whole is one of its facts"),
     ("specialize", "rasterize", "tests at entry use program ids of the source"),
     ("select_dots", "rasterize", "products on wgmma run in persistent blocks"),
-    ("select_dots", "split_dots", "a slice is as deep as an instruction, and wgmma is not split"),
-    ("pad_tiles", "split_dots", "the inner axis divides into slices"),
+    ("select_dots", "slice_k", "a slice is as deep as an instruction, and wgmma is not split"),
+    ("pad_tiles", "slice_k", "the inner axis divides into slices"),
     ("specialize", "split_loops", "a block's share begins at no known iteration"),
     ("pad_tiles", "split_loops", "parts of a tile are bits of an element's number"),
-    ("split_loops", "split_dots", "the slices' sums are added before the blocks'"),
+    ("split_loops", "slice_k", "the slices' sums are added before the blocks'"),
     ("split_loops", "assign_layouts", "masks of what a block owns are in the store's layout"),
     ("assign_layouts", "lower_clusters", "a mailbox has a place for each thread"),
     ("lower_clusters", "pipeline", "multi-stage buffers take the shared memory that is left"),
     ("raw_operands", "count_quotients", "it loads repeated elements once, with one quotient"),
-    ("split_dots", "choose_warps", "each warp computes one slice of K"),
+    ("slice_k", "choose_warps", "each warp computes one slice of K"),
     ("select_dots", "choose_warps", "wgmma runs in groups of four warps"),
     ("stage_dots", "halve_products", "halves are views of a staged operand"),
-    ("stage_dots", "store_tensors", "it is for kernels with wgmma"),
-    ("store_tensors", "pipeline", "multi-stage buffers take the shared memory that is left"),
+    ("stage_dots", "store_by_tma", "it is for kernels with wgmma"),
+    ("store_by_tma", "pipeline", "multi-stage buffers take the shared memory that is left"),
     ("stage_dots", "pipeline", "pipeline replaces the stores that stage_dots makes"),
-    ("pipeline", "carry_fragments", "it reads a stage that the pipeline fills earlier"),
-    ("carry_fragments", "skip_masks", "the product is in the loop's latch"),
-    ("carry_fragments", "detach_results", "accumulators pass through several products"),
-    ("pipeline", "advance_dots", "a product's operands must be there an iteration earlier"),
-    ("advance_dots", "order_products", "rotated loops already have their order"),
+    ("pipeline", "double_buffer_fragments", "it reads a stage that the pipeline fills earlier"),
+    ("double_buffer_fragments", "skip_masks", "the product is in the loop's latch"),
+    ("double_buffer_fragments", "detach_results", "accumulators pass through several products"),
+    ("pipeline", "rotate_dots", "a product's operands must be there an iteration earlier"),
+    ("rotate_dots", "order_products", "rotated loops already have their order"),
     ("order_products", "skip_masks", "a loop is one block"),
     ("order_products", "spread_late", "products have their places"),
     ("pipeline", "keep_rows", "it takes the shared memory that is left"),
     ("keep_rows", "load_ahead", "what is made of a load is stored where it was loaded"),
-    ("advance_dots", "load_ahead", "it recognises products by the loads beside them"),
-    ("advance_dots", "skip_masks", "a loop that is rotated has one block"),
+    ("rotate_dots", "load_ahead", "it recognises products by the loads beside them"),
+    ("rotate_dots", "skip_masks", "a loop that is rotated has one block"),
     ("pipeline", "skip_masks", "a pipelined loop has few blocks"),
     ("skip_masks", "join_bounds", "bounds show which tiles are full"),
     ("join_bounds", "tabulate_masks", "one comparison for both ends of an index"),
@@ -351,8 +349,7 @@ ORDER: list[tuple[str, str, str]] = [
     ("split_reductions", "lower_conversions", "the exchange between warps is a conversion"),
     ("assign_layouts", "compute_once", "it looks for lanes that hold copies of an element"),
     ("compute_once", "lower_conversions", "it makes conversions"),
-    ("tabulate_masks", "share_indices", "masks are words of bits"),
-    ("share_indices", "lower_conversions", "it makes conversions"),
+    ("tabulate_masks", "compute_once", "masks are words of bits"),
     ("lower_conversions", "join_exchanges", "conversions have buffers"),
     ("join_exchanges", "allocate_shared", "both buffers are in use at once"),
     ("lower_conversions", "select_matrix_loads", "conversions have buffers"),

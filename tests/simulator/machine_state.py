@@ -26,7 +26,7 @@ from tritonc.ir.types import Buffer, Scalar, Tile
 Undefined = tuple[Any, Op]  # a mask, and the operation that began it
 Extents = tuple[int, ...]
 
-# How far a write by the threads is on its way to wgmma and tensor copies, their own *proxy*.
+# How far a write by the threads is on its way to wgmma and TMA loads, their own *proxy*.
 SEEN, FENCED, UNFENCED = 0, 1, 2
 
 

@@ -1,9 +1,9 @@
-"""Products and copies that run beside the threads: wgmma and tensor copies (see `machine`).
+"""Products and copies that run beside the threads: wgmma and TMA loads (see `machine`).
 
 *wgmma* reads its buffers at any time until it has been waited for, and its result is there only
 then: until the wait, all its elements count as undefined.
 
-*Tensor copies* are simulated by what the hardware does, not by what a layout says: a box of the
+*TMA loads* are simulated by what the hardware does, not by what a layout says: a box of the
 tensor goes to shared memory row by row, and bits 4 to 6 of a byte's address are XORed with bits 7
 to 9 (fewer for narrower swizzles).  A layout that says otherwise gives wrong results here too.  The
 bytes count at a stage of a ring; a wait for the stage's phase makes them visible to the thread that
@@ -125,7 +125,7 @@ def _wgmma_wait(machine: Machine, frame: Frame, op: Op) -> None:
         frame.define(result, array, *(unknown or ()))
 
 
-# ---- tensor copies
+# ---- TMA loads
 
 
 def _claim_slot(machine: Machine, frame: Frame, op: Op) -> Any:
@@ -356,8 +356,8 @@ SIMULATED: dict[str, Callable[[Machine, Frame, Op], Any]] = {
     "claim_slot": _claim_slot, "release_slot": _release_slot, "tensor_map": _tensor_map,
     "publish_maps": _publish_maps,
     "init_barriers": _init_barriers, "expect_full": _expect_full, "arrive_full": _arrive_full,
-    "tensor_copy": _tensor_copy,
+    "tma_load": _tensor_copy,
     "wait_full": _wait_full, "arrive_empty": _arrive_empty, "wait_empty": _wait_empty,
-    "tensor_store": _tensor_store, "store_wait": _store_wait,
+    "tma_store": _tensor_store, "store_wait": _store_wait,
     **dict.fromkeys(("turn_wait", "turn_pass"), lambda machine, frame, op: None),
 }

@@ -1,7 +1,7 @@
 """What `simt` leaves out: matrix instructions that go through memory, tensor maps, copies of boxes.
 
 A warpgroup's product reads shared memory by its descriptors as PTX defines them ("Strides",
-"Matrix descriptor format"), a copy of a box writes it as "Tensor copies: swizzling modes" says; so
+"Matrix descriptor format"), a copy of a box writes it as "TMA loads: swizzling modes" says; so
 what a kernel computes is right only if layouts, descriptors and maps agree with the definition.
 Copies land at once and products end at once: races are for the simulation of machine operations.
 """
@@ -114,7 +114,7 @@ class Box(NamedTuple):
 
 
 class MatrixMachine(Machine):
-    """Also knows wgmma, ldmatrix, stmatrix, mbarrier and tensor copies."""
+    """Also knows wgmma, ldmatrix, stmatrix, mbarrier and TMA loads."""
 
     def __init__(self, text: str, memory: Any, threads: int) -> None:
         self.barriers: dict[int, Barrier] = {}

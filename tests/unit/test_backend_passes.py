@@ -31,7 +31,7 @@ def lowered(program: Program, check: bool = False, target: str = "sm_80",
     shared memory that a block may have, where it shall be less than the target's.
     """
     ready = program.copy()
-    settings = context(target, **{"tensor_copy": 1, "tensor_store": 1, **meta})
+    settings = context(target, **{"tma_load": 1, "tma_store": 1, **meta})
     if shared is not None:
         settings.target = settings.target._replace(shared_per_block=shared,
                                                    shared_per_multiprocessor=shared + 1024)
@@ -209,19 +209,19 @@ def test_products_go_in_slices_where_operands_do_not_fit(name: str, target: str,
 
 @pytest.mark.parametrize("stride, shift", [(64, 0), (64, -16), (-64, 64 * 64)])
 def test_tensors_have_neither_negative_strides_nor_coordinates(stride: int, shift: int) -> None:
-    """One body has tensor copies of both operands; it runs where strides are not negative, from
+    """One body has TMA loads of both operands; it runs where strides are not negative, from
     a base that is moved to where starts are not."""
     program = strided(stride, shift)
     done = lowered(program, target="sm_90a")
     ran: dict[Op, None] = {}
-    np.testing.assert_array_equal(done.run(True, ran, ("tensor_copy",))["c"],
+    np.testing.assert_array_equal(done.run(True, ran, ("tma_load",))["c"],
                                   program.expected["c"])
     assert len({op.attributes["index"] for op in ran}) == (2 if stride >= 0 else 1)
 
 
 def test_promised_signs_need_no_test() -> None:
     done = lowered(strided(64, 0, promised=True), target="sm_90a")
-    assert _each(done, "tensor_copy")
+    assert _each(done, "tma_load")
     assert not any(block.name == "dispatch" for block in done.kernel.blocks)
 
 
@@ -285,7 +285,7 @@ def test_sabotage_of_a_tensor_pipeline_is_seen(sabotage: Any, message: str | Non
 ])
 def test_sabotage_of_a_producer_is_seen(name: str, message: str) -> None:
     program = lowered(matmul(BF16, 136, 72, 264, (128, 64, 64), result=F16), target="sm_90a",
-                      copier=1)
+                      producer=1)
     for block in program.kernel.blocks:
         block.ops = [op for op in block.ops if op.name != name]
     with pytest.raises(InterpreterError, match=message):

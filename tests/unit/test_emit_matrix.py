@@ -1,4 +1,4 @@
-"""Matrix instructions, ldmatrix, wgmma and tensor copies: what the emitted code computes, and that
+"""Matrix instructions, ldmatrix, wgmma and TMA loads: what the emitted code computes, and that
 the assembler takes it as it is."""
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tritonc.backend import llvm
 from tritonc.backend.emit.products.wgmma import shared_operand
 from tritonc.backend.layout.matrix_access import MatrixAccesses, matrix_accesses
 from tritonc.backend.layout.select_matrix_loads import select_matrix_loads
-from tritonc.backend.pipeline.tensors.specialize_warps import specialize_warps
+from tritonc.backend.pipeline.tma.specialize_warps import specialize_warps
 from tritonc.backend.target import matrix
 from tritonc.backend.target.target import find
 from tritonc.ir.build import make_op
@@ -134,12 +134,12 @@ def test_columns_are_the_rows_of_wgmma(e: Scalar, tile: tuple[int, int, int],
 def test_threads_that_copy_for_wgmma() -> None:
     """Their blocks do not stay, and they copy as far ahead as memory needs: 96 KiB, 16 at once."""
     program = matmul(BF16, 128, 64, 64, (64, 64, 64))
-    done = lowered(program, target="sm_90a", tensor_copy=0)
+    done = lowered(program, target="sm_90a", tma_load=0)
     names = [op.name for op in done.kernel.ops()]
     assert "async_copy" in names and "get_num_multiprocessors" not in names
     assert max(v.type.stages for op in done.kernel.ops() for v in op.results
                if isinstance(v.type, Buffer)) == 8
-    assert has(run(program, "sm_90a", tensor_copy=0), "wgmma.mma_async")
+    assert has(run(program, "sm_90a", tma_load=0), "wgmma.mma_async")
 
 
 @pytest.mark.parametrize("turned", ORDERS)
@@ -153,13 +153,13 @@ def test_a_ring_of_tensor_copies(turned: tuple[bool, bool]) -> None:
 def test_a_ring_that_goes_on_from_one_instance_to_the_next(depth: int) -> None:
     """Six instances of three blocks, with fewer iterations than run ahead and more."""
     program = matmul(BF16, 72, 136, depth, (64, 64, 32), result=F16 if depth == 200 else None)
-    done = lowered(program, target="sm_90a", copier=1)
+    done = lowered(program, target="sm_90a", producer=1)
     assert done.kernel.attributes["producer_warps"]
-    seen = run(program, "sm_90a", copier=1)
+    seen = run(program, "sm_90a", producer=1)
     assert has(seen, BOX) == bool(depth) and has(seen, "s2g")
 
 
-@pytest.mark.parametrize("meta", ["continued", "tensor_store", "persistent"])
+@pytest.mark.parametrize("meta", ["continued", "tma_store", "persistent"])
 def test_without_what_the_parts_of_a_persistent_product_rely_on(meta: str) -> None:
     run(matmul(BF16, 72, 136, 72, (64, 64, 64)), "sm_90a", **{meta: 0})
 
@@ -167,7 +167,7 @@ def test_without_what_the_parts_of_a_persistent_product_rely_on(meta: str) -> No
 def test_a_warp_of_its_own_makes_the_copies() -> None:
     """Instances follow each other; two warpgroups take registers and store for themselves."""
     program = matmul(BF16, 136, 72, 136, (128, 64, 64), result=F16)
-    done = lowered(program, target="sm_90a", copier=1)
+    done = lowered(program, target="sm_90a", producer=1)
     np.testing.assert_array_equal(done.run()["c"], program.expected["c"])
     assert done.kernel.threads == 256 + 128
     (begin,) = [block for block in done.kernel.blocks if block.name == "begin"]
@@ -207,7 +207,7 @@ kernel void product(const half* a, const half* b, half* c, int M, int N, int K) 
 @pytest.mark.parametrize("end, warm", [("K", True), ("get_program_id(0) * 128", False)])
 def test_a_warm_start_where_all_instances_have_a_first_iteration(end: str, warm: bool) -> None:
     """Or none has: zeros may come to the stage later than the copies of the next instance."""
-    tune = {"copier": 1, "tensor_copy": 1, "tensor_store": 1, "num_warps": 8}
+    tune = {"producer": 1, "tma_load": 1, "tma_store": 1, "num_warps": 8}
     made = driver.compile(SourceFile("t.tc", TRIANGLE.replace("END", end)),
                           Options(arch="sm_90a", tune=tune, defines=("W=64",)), ("ptx",))
     text = made.outputs["ptx"]
@@ -225,8 +225,8 @@ def test_parts_of_two_results_have_a_buffer_each(persistent: int) -> None:
                                   tune={"persistent": persistent}), ("manifest",))
     assert made.module is not None
     names = [op.name for op in made.module.kernels[0].ops()]
-    assert names.index("release_slot") > names.index("store_wait", names.index("tensor_store"))
-    sends = [op.operands[0] for op in made.module.kernels[0].ops() if op.name == "tensor_store"]
+    assert names.index("release_slot") > names.index("store_wait", names.index("tma_store"))
+    sends = [op.operands[0] for op in made.module.kernels[0].ops() if op.name == "tma_store"]
     assert len(set(sends)) == len(sends) == 8
 
 
@@ -237,7 +237,7 @@ def test_a_producer_of_a_loop_in_another_one_starts_once(persistent: int) -> Non
     inner = text[text.index("  for") : text.index("  half* pc")]
     outer = "  for (int i = 0; i < 3; i += 1) {\n" + inner + "    C = max(C, 0);\n  }\n"
     text = text.replace(inner, outer)
-    tune = {"copier": 1, "tensor_copy": 1, "num_warps": 8, "persistent": persistent}
+    tune = {"producer": 1, "tma_load": 1, "num_warps": 8, "persistent": persistent}
     made = driver.compile(SourceFile("t.tc", text), Options(arch="sm_90a", tune=tune,
                                                             defines=("W=64",)), ("manifest",))
     assert made.module is not None
@@ -253,10 +253,10 @@ def test_the_engine_does_not_load_what_threads_have_stored(where: str, engine: b
     text = TRIANGLE.replace("END", "K").replace("const half*", "half* restrict", 2)
     store = f"  @(rm < M) *({where} + rm * K) = 0;\n"
     made = driver.compile(SourceFile("t.tc", text.replace("  int end", store + "  int end")),
-                          Options(arch="sm_90a", tune={"tensor_copy": 1}, defines=("W=64",)),
+                          Options(arch="sm_90a", tune={"tma_load": 1}, defines=("W=64",)),
                           ("manifest",))
     assert made.module is not None
-    copies = [op for op in made.module.kernels[0].ops() if op.name == "tensor_copy"]
+    copies = [op for op in made.module.kernels[0].ops() if op.name == "tma_load"]
     assert len({op.attributes["index"] for op in copies}) == (2 if engine else 1)
 
 
@@ -265,18 +265,18 @@ def test_maps_of_another_slot_keep_their_boxes() -> None:
     the two loops' rows, which had boxes of the same extents."""
     text = TRIANGLE.replace("END", "K")
     loop = text[text.index("  for") : text.index("  half* pc")]
-    tune = {"copier": 1, "tensor_copy": 1, "tensor_store": 1, "num_warps": 8, "persistent": 0}
+    tune = {"producer": 1, "tma_load": 1, "tma_store": 1, "num_warps": 8, "persistent": 0}
     made = driver.compile(SourceFile("t.tc", text.replace(loop, loop + loop)),
                           Options(arch="sm_90a", tune=tune, defines=("W=64",)), ("manifest",))
     assert made.module is not None
-    boxes: dict[str, list[tuple[int, int]]] = {"tensor_map": [], "tensor_copy": []}
+    boxes: dict[str, list[tuple[int, int]]] = {"tensor_map": [], "tma_load": []}
     for op in made.module.kernels[0].ops():
         boxes.get(op.name, []).append(op.attributes.get("box"))
-    assert boxes["tensor_map"].count((64, 128)) == boxes["tensor_copy"].count((64, 128)) == 2
+    assert boxes["tensor_map"].count((64, 128)) == boxes["tma_load"].count((64, 128)) == 2
 
 
 def test_a_producer_waits_for_what_meets_with_its_copies() -> None:
-    done = lowered(matmul(BF16, 72, 72, 136, (64, 64, 32), result=F16), target="sm_90a", copier=1)
+    done = lowered(matmul(BF16, 72, 72, 136, (64, 64, 32), result=F16), target="sm_90a", producer=1)
     (start,) = [op for op in done.kernel.ops() if op.name == "start_producer"]
     assert not start.attributes["waits"]
     for block in done.kernel.blocks:
@@ -295,7 +295,7 @@ def test_results_take_the_memory_that_stages_leave(stages: int, buffers: int) ->
                and op.name == "alloc_shared"]
     assert len(leaving) == buffers and ready.kernel.attributes["producer_warps"]
     (last,) = [block for block in ready.kernel.blocks if any(
-        op.name == "tensor_store" for op in block.ops)]
+        op.name == "tma_store" for op in block.ops)]
     fences = [op for op in last.ops if op.name in ("proxy_fence", "group_barrier")]
     assert len(fences) == (3 if buffers == 4 else 4 * 3)  # for all parts, or for each
     np.testing.assert_array_equal(ready.run()["c"], program.expected["c"])
@@ -305,14 +305,14 @@ def test_what_the_source_promises_needs_no_second_body() -> None:
     """Nor memory for one: the producer's condition is one start."""
     for known, bodies in ((1, 2), (8, 1)):
         ready = lowered(matmul(BF16, 72, 72, 136, (64, 64, 32), known=known, result=F16),
-                        target="sm_90a", copier=1)
+                        target="sm_90a", producer=1)
         products = [op for op in ready.kernel.ops() if op.name == "wgmma"]
         assert len(products) == bodies and ready.kernel.attributes["producer_warps"]
 
 
 def _volatile_start(kernel: Kernel) -> None:
     """A box starts where memory says, which others may change meanwhile."""
-    copy = next(op for op in kernel.ops() if op.name == "tensor_copy")
+    copy = next(op for op in kernel.ops() if op.name == "tma_load")
     block = next(b for b in kernel.blocks if copy in b.ops)
     load = make_op("load", [kernel.parameters[0]], volatile=True)
     bits = make_op("bitcast", [load.result], I16)
@@ -329,14 +329,14 @@ def _no_acquire(kernel: Kernel) -> None:
 
 def _other_use(kernel: Kernel) -> None:
     """Threads write what copies write, while copies can follow."""
-    copy = next(op for op in kernel.ops() if op.name == "tensor_copy")
+    copy = next(op for op in kernel.ops() if op.name == "tma_load")
     block = next(b for b in kernel.blocks if copy in b.ops)
     block.ops.insert(-1, make_op("init_barriers", [copy.operands[0]]))
 
 
 @pytest.mark.parametrize("change", [_volatile_start, _no_acquire, _other_use])
 def test_copies_that_are_no_program_of_their_own_stay(change: Callable[[Kernel], None]) -> None:
-    done = lowered(matmul(BF16, 72, 72, 136, (64, 64, 32), result=F16), target="sm_90a", copier=1,
+    done = lowered(matmul(BF16, 72, 72, 136, (64, 64, 32), result=F16), target="sm_90a", producer=1,
                    without=("specialize_warps", "insert_barriers"))
     kernel = done.kernel
     assert specialize_warps(kernel, context("sm_90a"))
@@ -353,8 +353,8 @@ def test_the_copy_engine_serves_large_products(columns: int, engine: bool) -> No
     ready = program.copy()
     pass_manager.run(ready.kernel, settings, [*passes.OPT, *passes.BACKEND])
     names = {op.name for op in ready.kernel.ops()}
-    assert {"tensor_copy", "tensor_store"} & names == (
-        {"tensor_copy", "tensor_store"} if engine else set())
+    assert {"tma_load", "tma_store"} & names == (
+        {"tma_load", "tma_store"} if engine else set())
 
 
 @pytest.mark.parametrize("e", [TF32, I8, F8E4M3])
@@ -365,9 +365,9 @@ def test_tensor_copies_of_other_types(e: Scalar) -> None:
 @pytest.mark.parametrize("target, way", [("sm_80", "copy"), ("sm_90a", "copy"), ("sm_90a", "box")])
 @pytest.mark.parametrize("turned", [ORDERS[0], K_FIRST])
 def test_tf32_operands_are_rounded_once(target: str, way: str, turned: tuple[bool, bool]) -> None:
-    """Of floats, by whatever way they come: tensor copies round, wgmma itself would cut."""
+    """Of floats, by whatever way they come: TMA loads round, wgmma itself would cut."""
     program = matmul(TF32, 64, 64, 96, (64, 64, 32), *turned, stored=F32)
-    seen = run(program, target, tensor_copy=int(way == "box"))
+    seen = run(program, target, tma_load=int(way == "box"))
     assert has(seen, BOX) == (way == "box")
 
 
@@ -377,7 +377,7 @@ def test_tensor_copies_of_no_iteration() -> None:
 
 @pytest.mark.parametrize("turned", ORDERS)
 def test_wgmma_fed_by_cp_async(turned: tuple[bool, bool]) -> None:
-    seen = run(matmul(F16, 64, 64, 160, (64, 64, 32), *turned), "sm_90a", tensor_copy=0)
+    seen = run(matmul(F16, 64, 64, 160, (64, 64, 32), *turned), "sm_90a", tma_load=0)
     assert has(seen, "wgmma") and not has(seen, BOX)
 
 

@@ -1,4 +1,4 @@
-"""What threads wrote reaches wgmma, tensor copies and stores by a fence and a barrier behind it."""
+"""What threads wrote reaches wgmma, TMA loads and stores by a fence and a barrier behind it."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ KERNEL = Kernel("k", [], [])
 WRITE = Pending(True, 0, 64)
 READERS = {
     "thread": Pending(False, 0, 64), "wgmma": Pending(False, 0, 64, flight="wgmma"),
-    "tensor_store": Pending(False, 0, 64, flight="store", alone=True),
-    "tensor_copy": Pending(True, 0, 64, alone=True, copies=True),
+    "tma_store": Pending(False, 0, 64, flight="store", alone=True),
+    "tma_load": Pending(True, 0, 64, alone=True, copies=True),
 }  # fmt: skip
 
 

@@ -60,7 +60,7 @@ FORMS = [
     "if (K <= 0) return; " + PLAIN,
     "int k = 0; if (K <= 0) return; do { BODY STEP k += TK; } while (k < K);",
 ]
-MACHINERY = {"sm_90a": ("tensor_copy", "start_producer", "wgmma"),
+MACHINERY = {"sm_90a": ("tma_load", "start_producer", "wgmma"),
              "sm_80": ("async_copy", "async_wait", "mma_dot")}
 
 

@@ -107,6 +107,12 @@ def guarded(e: Kernels, guard: Any, divisor: Any) -> Any:
     return e.sdiv(e.a, divisor, guard=guard)
 
 
+def wanted_quotient(e: Kernels, divisor: Any) -> Any:
+    """a / divisor where c holds anywhere, else b."""
+    some, none = both(e, "cmpp", e.splat(e.reduce(e.c, kind="or", axes=[0])))
+    return e.psi(some, guarded(e, some, divisor), none, e.b)
+
+
 def guarded_load(e: Kernels, guard: Any) -> Any:
     return e.psi(guard, e.load(e.p, guard=guard), e.inverse(guard), e.f)
 
@@ -199,6 +205,9 @@ SAMPLES: list[tuple[Any, Any, str | None]] = [
      "udiv(nat, 8)"),
     (integers.signed_division_of_naturals, lambda e: e.srem(e.nat, e.const(7, I32)),
      "urem(nat, 7)"),
+    (integers.division_where_wanted, lambda e: wanted_quotient(e, e.splat(e.x)),
+     "psi(cmpp.0(splat(reduce(c, kind=or, axes=[0]))), sdiv(a, splat(x), "
+     "@cmpp.0(splat(icmp(x, 0, ne)))), cmpp.1(splat(reduce(c, kind=or, axes=[0]))), b)"),
     (integers.quotient_of_less, lambda e: e.udiv(small(e), e.const(8)), "0"),
     (integers.remainder_of_less, lambda e: e.urem(small(e), e.const(8)), "and(a, 7)"),
     (integers.same_operands, lambda e: e.and_(e.a, e.a), "a"),
@@ -324,6 +333,10 @@ SAMPLES: list[tuple[Any, Any, str | None]] = [
     (shapes.reduce_of_uniform, lambda e: e.reduce(e.splat(e.x), kind="smax", axes=[0]), "x"),
     (shapes.reduce_of_uniform, lambda e: e.reduce(e.splat(e.s, 8, 2), kind="fmin", axes=[0]),
      "splat(s)"),
+    (shapes.reduce_of_limited,
+     lambda e: e.reduce(e.smax(e.a, e.const(3)), kind="smax", axes=[0]), None),
+    (shapes.reduce_of_limited,
+     lambda e: e.reduce(e.fmin(e.splat(e.s), e.f), kind="fmin", axes=[0]), None),
     (shapes.range_of_one, lambda e: e.range(start=5, stop=6), "5"),
     # pointers
     (pointers.offset_of_zero, lambda e: e.addptr(e.p, e.const(0)), "p"),

@@ -41,5 +41,5 @@ kernel void product(const half* a, const half* b, float* c, int M, int N, int K)
 @pytest.mark.parametrize("target, how", [("sm_90a", "wgmma"), ("sm_80", "mma")])
 def test_slices_in_turn(monkeypatch: pytest.MonkeyPatch, target: str, how: str) -> None:
     monkeypatch.setattr(stage_dots, "rare_programs", lambda kernel: list(kernel.blocks))
-    product = random_products.Product(TEXT, (("tensor_copy", 0),), target)
+    product = random_products.Product(TEXT, (("tma_load", 0),), target)
     assert random_products.check(product, False).startswith(how)

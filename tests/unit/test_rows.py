@@ -14,7 +14,7 @@ from sketch import Program, Sketch
 from test_backend_passes import lowered
 
 from tritonc import driver
-from tritonc.analysis import row_loops
+from tritonc.analysis import column_loops, row_loops, shared_data
 from tritonc.analysis.registers.pressure import pressure
 from tritonc.backend.launch.register_budget import rows_hold_too_much
 from tritonc.backend.target.target import TARGETS
@@ -268,10 +268,12 @@ def test_forms_of_loops(form: str) -> None:
     result = driver.compile(SourceFile("f.tc", text), Options(stop_after="simplify_cfg"), ("tir",))
     assert result.module is not None
     (kernel,) = result.module.kernels
-    asked = ("several_passes", "reducing_passes", "sums_columns", "adds_tiles", "asks_programs",
-             "shares_addresses", "crosses", "columns_alone", "segments", "adds_gathered")
+    asked = (row_loops.several_passes, row_loops.reducing_passes, column_loops.sums_columns,
+             row_loops.adds_tiles, shared_data.asks_programs, shared_data.shares_addresses,
+             row_loops.crosses, column_loops.columns_alone, shared_data.segments,
+             row_loops.adds_gathered)
     cfg = Cfg(kernel)
-    assert [name for name in asked if getattr(row_loops, name)(kernel, cfg)] == form.split()[:1][
+    assert [question.__name__ for question in asked if question(kernel, cfg)] == form.split()[:1][
         : not form.startswith(" ")]
 
 
@@ -379,3 +381,20 @@ def test_loops_that_add_sums_to_memory_have_large_tiles() -> None:
     result = benchmark("unseen/factor_stats")
     assert result.tunables == {"TM": 32, "TN": 256}
     assert result.manifest is not None and result.manifest["kernels"][0]["threads"] == 256
+
+
+@pytest.mark.parametrize("name, threads", [
+    ("grid_sample_points", 256),  # places and masks of four pixels are held beside weights
+    ("pad_transpose", 256),  # bytes that are turned: 64 of a thread, as of wider elements
+    ("select_middle", 64)])  # numbers loaded at remainders of quotients are not moved
+def test_threads_of_tiles_that_are_moved(name: str, threads: int) -> None:
+    manifest = benchmark("unseen/" + name).manifest
+    assert manifest is not None and manifest["kernels"][0]["threads"] == threads
+
+
+def test_rows_that_a_loaded_number_places_go_on_together() -> None:
+    """Under a mask that full tiles do without."""
+    path = SAMPLES.parent / "bench" / "unseen" / "select_middle.tc"
+    source = SourceFile(path.name, path.read_text(encoding="utf-8"))
+    ptx = driver.compile(source, Options(arch="sm_90a"), ("ptx",)).outputs["ptx"]
+    assert "ld.global.v4.b32" in ptx and "st.global.v4.b32" in ptx

@@ -308,8 +308,8 @@ def test_the_first_of_each_tile_is_measured_before_others_are_compared() -> None
 @pytest.mark.parametrize("arch, element, names", [
     ("sm_80", "float", {"group", "min_blocks", "num_warps", "slices"}),
     ("sm_80", "half", {"group", "num_stages", "num_warps", "slices"}),
-    ("sm_90a", "half", {"cluster_k", "continued", "copier", "group", "num_stages", "num_warps",
-                        "persistent", "slices", "tensor_copy", "tensor_store", "turns",
+    ("sm_90a", "half", {"cluster_k", "continued", "producer", "group", "num_stages", "num_warps",
+                        "persistent", "slices", "tma_load", "tma_store", "turns",
                         "wgmma"}),
 ])
 def test_meta_parameters_that_apply(arch: str, element: str, names: set[str]) -> None:

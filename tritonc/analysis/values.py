@@ -155,6 +155,18 @@ def slice_of(values: Iterable[Value], inside: Container[Op] | None = None,
     return found
 
 
+def closure(first: Iterable[T], following: Callable[[T], Iterable[T]]) -> dict[T, None]:
+    """All that is reached from `first`, these included, each once."""
+    found: dict[T, None] = {}
+    stack = list(first)
+    while stack:
+        one = stack.pop()
+        if one not in found:
+            found[one] = None
+            stack += following(one)
+    return found
+
+
 def needed(ops: Sequence[Op], values: Iterable[Value]) -> list[Op]:
     """Those of the operations that the values need, in their order."""
     found = slice_of(values, set(ops))

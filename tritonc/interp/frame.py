@@ -105,7 +105,7 @@ class Frame:
         self.pause: tuple[Callable[[], bool], Callable[[], None]] | None = None
         self.at: Op | None = None  # where it waits
         self.idle = False  # and that nothing of its own changed since it waited last
-        self.synchronised = False  # has executed an atomic since it last turned round a loop
+        self.synchronised = False  # has executed an atomic since its last iteration of a loop
 
     @property
     def memory(self) -> Memory:

@@ -12,8 +12,8 @@ branch.
 
 Instances are unordered; here they run one after the other, the first axis fastest, or in another
 order that `run` is asked for.  `interp.races` finds those that depend on it.  An instance that
-turns round a loop with an atomic in it may be waiting for another one's lock, so that after
-`_PATIENCE` turns the others get theirs.
+iterations of a loop with an atomic in it may be waiting for another one's lock, so that after
+`_PATIENCE` iterations the others get theirs.
 
 Machine operations are taught to the interpreter by `handlers`, a function per name:
 
@@ -65,7 +65,7 @@ __all__ = ["STEP_LIMIT", "Frame", "Handler", "Instance", "InterpreterError", "Me
 STEP_LIMIT = 20_000_000  # operations of one instance
 FORWARD, REVERSE, INTERLEAVED, RANDOM = "forward", "reverse", "interleaved", "random"
 ORDERS = (FORWARD, REVERSE, INTERLEAVED, RANDOM)
-_PATIENCE = 64  # turns of a loop with an atomic in it, before other instances get theirs
+_PATIENCE = 64  # iterations of a loop with an atomic in it, before other instances get theirs
 
 
 def _show(text: str) -> None:
@@ -164,7 +164,7 @@ def _check_promises(kernel: Kernel, parameter: Value, info: ParameterInfo, argum
 def _execute(frame: Frame, plan: Plan) -> Iterator[None]:
     """Execute an instance from `plan` to its end.  Yields where other instances have their turn."""
     limit, turns, interleaved = frame.launch.step_limit, 0, frame.launch.interleaved
-    own = False  # whether anything of the instance's own changed from one turn to the next
+    own = False  # whether anything of the instance's own changed from one iteration to the next
     while True:
         for step in plan.steps:
             step(frame)

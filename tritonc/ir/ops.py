@@ -304,7 +304,7 @@ _ROWS: list[OpInfo] = [
             "changes nothing; store: value replaces what was there.  `order` is relaxed, acquire, "
             "release or acq_rel, without one acq_rel of a scalar and relaxed of a tile; `scope` is "
             "block, gpu (without one) or system; `volatile`: no other access stands for it; "
-            "`wide`: one instruction may combine neighbours; `narrow`: the first warp alone runs it.",
+            "`wide`: one instruction may combine neighbours; `narrow`: by the first warp.",
             {READ, WRITE}, ("kind",),
             ("order", "scope", "volatile", "wide", "narrow", "vector", "vector_axis")),
     _memory("atomic_cas", "p compare value", rules.atomic,

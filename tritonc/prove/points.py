@@ -184,7 +184,7 @@ class Points:
                 found.add(self.terms.holds(condition[0], (), condition[1]))
             loop = self.terms.loops.get(block)
             if loop is not None:
-                self.loops[loop] = self._turns(loop, found)
+                self.loops[loop] = self._iterations(loop, found)
         self.blocks[block] = found
         return found
 
@@ -217,55 +217,56 @@ class Points:
             if most is not None:
                 state.add(((Claim(number(most) - term.poly, needs),),))
 
-    def _turns(self, loop: Loop, entry: State) -> Rule:
-        """What holds of a loop's counter: it is 0, or the loop went on in the turn before.
+    def _iterations(self, loop: Loop, entry: State) -> Rule:
+        """What holds of a loop's counter: it is 0, or the loop went on in the iteration before.
 
-        That the phis fit their types is proved by induction: they did in all turns before.
+        That the phis fit their types is proved by induction: they did in all iterations before.
         """
-        turn = self.terms.loop_counters[loop]
-        again = symbol(turn) - ONE
+        iteration = self.terms.loop_counters[loop]
+        again = symbol(iteration) - ONE
         base = entry.copy()
-        base.met.add(turn)
-        base.facts.append(symbol(turn))
+        base.met.add(iteration)
+        base.facts.append(symbol(iteration))
         terms = {}
         for phi in loop.header.phis():
             if is_int(phi.result.type) and not shape(phi.result.type):
                 term = self.terms.at(phi.result, ())
                 if self.terms.varies(term.poly, loop) and all(
-                        v is turn or not self.terms.varies(symbol(v), loop)
+                        v is iteration or not self.terms.varies(symbol(v), loop)
                         for v in term.poly.values()):
                     terms[phi] = term
-        stays = self._stays(loop, turn)
+        stays = self._stays(loop, iteration)
         while True:
             later = base.copy()
             later.facts.append(again)
             for phi, term in terms.items():
                 bits = element(phi.result.type).bits
-                need = fits(term.poly.substituted({turn: again}), bits)
+                need = fits(term.poly.substituted({iteration: again}), bits)
                 later.facts += [need.poly - number(need.low), number(need.high) - need.poly]
             before = len(later.facts) - 1 - 2 * len(terms)
             for rule in stays:
                 later.add(rule)
             later.settle()
             wrong = [phi for phi, term in terms.items()
-                     if not self._counts(base, later, turn, phi, term.poly, term.needs)]
+                     if not self._counts(base, later, iteration, phi, term.poly, term.needs)]
             if not wrong:
-                return ((Claim(symbol(turn).scaled(-1)),), tuple(map(Claim, later.facts[before:])))
+                return ((Claim(symbol(iteration).scaled(-1)),),
+                        tuple(map(Claim, later.facts[before:])))
             for phi in wrong:
                 del terms[phi]
 
-    def _counts(self, base: State, later: State, turn: Symbol, phi: Op, poly: Linear,
+    def _counts(self, base: State, later: State, iteration: Symbol, phi: Op, poly: Linear,
                 needs: tuple[Need, ...]) -> bool:
-        """Whether a phi fits its type in the first turn, and in each if it did in those before."""
+        """Whether a phi fits its type in the first iteration, and in each if in those before."""
         bits = element(phi.result.type).bits
-        first = fits(poly.substituted({turn: Linear()}), bits)
+        first = fits(poly.substituted({iteration: Linear()}), bits)
         start = base.copy()
         start.absorb(symbols_of([first.poly]))
         return (all(start.meets(need) for need in needs) and start.meets(first)
                 and later.meets(fits(poly, bits)))
 
-    def _stays(self, loop: Loop, turn: Symbol) -> list[Rule]:
-        """The conditions of the branches to the latch, as they were in the turn before."""
+    def _stays(self, loop: Loop, iteration: Symbol) -> list[Rule]:
+        """The conditions of the branches to the latch, as they were in the iteration before."""
         found: list[Rule] = []
         block: Block | None = loop.latch
         while block is not None and block in loop:
@@ -281,18 +282,20 @@ class Points:
         end = loop.latch.terminator if loop.latch is not None else None
         if end is not None and end.name == "cond_br" and end.blocks[0] is not end.blocks[1]:
             found.append(self.terms.holds(end.operands[0], (), end.blocks[0] is loop.header))
-        mapping: dict[Value, Linear] = {turn: symbol(turn) - ONE}
+        mapping: dict[Value, Linear] = {iteration: symbol(iteration) - ONE}
         earlier: list[Rule] = []
         for rule in found:
-            claims = [claim for branch in rule for claim in branch if self._same(claim, loop, turn)]
+            claims = [claim for branch in rule for claim in branch
+                      if self._same(claim, loop, iteration)]
             if len(rule) == 1 and claims:
                 earlier.append((tuple(self._moved(claim, mapping) for claim in claims),))
         return earlier
 
-    def _same(self, claim: Claim, loop: Loop, turn: Symbol) -> bool:
-        """Whether of what changes from turn to turn the claim speaks of the counter alone."""
+    def _same(self, claim: Claim, loop: Loop, iteration: Symbol) -> bool:
+        """Whether of what changes in the loop the claim speaks of the counter alone."""
         polys = [claim.poly, *(p for n in claim.needs for p in (n.poly, *n.under))]
-        return all(v is turn or not self.terms.varies(symbol(v), loop) for v in symbols_of(polys))
+        return all(v is iteration or not self.terms.varies(symbol(v), loop)
+                   for v in symbols_of(polys))
 
     def _moved(self, claim: Claim, mapping: dict[Value, Linear]) -> Claim:
         needs = tuple(Need(n.poly.substituted(mapping), n.low, n.high, n.value,

@@ -35,7 +35,7 @@ class Symbols:
         self.blocks = {op: block for block in self.kernel.blocks for op in block.ops}
         self.loop_counters: dict[Loop, Symbol] = {}
         for loop in self.cfg.loops:
-            counter = Symbol(f"turn of {loop.header.name}", own=True)
+            counter = Symbol(f"iteration of {loop.header.name}", own=True)
             self.loop_counters[loop] = counter
             self.counters[counter] = loop
 

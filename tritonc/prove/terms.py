@@ -313,9 +313,9 @@ class Terms(Symbols):
         if after.base is not start.base or any(
                 self.varies(p, loop) for p in (step, *(n.poly for n in after.needs))):
             return None
-        turn = symbol(self.loop_counters[loop])
-        needs = tuple(replace(n, under=(*n.under, turn - ONE)) for n in after.needs)
-        return Term(start.poly + turn * step, start.needs + needs, start.base)
+        iteration = symbol(self.loop_counters[loop])
+        needs = tuple(replace(n, under=(*n.under, iteration - ONE)) for n in after.needs)
+        return Term(start.poly + iteration * step, start.needs + needs, start.base)
 
     # conditions
 

@@ -104,7 +104,7 @@ class Context:
     assignments: int = 0  # lowered so far; tells whether an expression has any
     operations: int = 0  # made so far
     calls: int = 0  # inlined so far
-    turns: int = 0  # of static loops, so far
+    iterations: int = 0  # of static loops, so far
     reads: list[tuple[Span, Variable, Value]] = field(default_factory=list)
     tile_spans: dict[int, Span] = field(default_factory=dict)  # where each axis got its extent
     _constants: dict[Block, dict[Any, Value]] = field(default_factory=dict)

@@ -1,13 +1,13 @@
 """Loops, and the jumps that leave them.
 
-A `static for` is a loop that the compiler runs, whose counter is a constant in each turn:
+A `static for` is a loop that the compiler runs, whose counter is a constant in each iteration:
 
     static for (int i = 0; i < 4; i++)
       acc[i] += a[i] * b[:, newaxis];
 
-The body is lowered once for each turn; the counter may stand in extents, ranges, conditions of
+The body is lowered once for each iteration; the counter may stand in extents, ranges, conditions of
 static_assert and as the index of an array of tiles.  `break` and `continue` under a condition that
-is no constant leave the turns as they do in other loops.
+is no constant leave the iterations as they do in other loops.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from tritonc.sema.types.term import Term, good
 from tritonc.source import CompileError, Note, Span
 
 MOST_COPIES = 64  # of a loop's body
-MOST_TURNS = 1024  # of a static loop
-ALL_TURNS = 8192  # of those of a kernel, one inside the other
+MOST_ITERATIONS = 1024  # of a static loop
+ALL_ITERATIONS = 8192  # of those of a kernel, one inside the other
 
 
 def lower_part(context: Context, node: syntax.Statement) -> None:
@@ -160,20 +160,21 @@ def predicated_jump(context: Context, span: Span, word: str) -> None:
 
 
 def _static(context: Context, node: syntax.For) -> None:
-    """All turns, one behind the other."""
+    """All iterations, one behind the other."""
     with context.inner_scope():
         _begin(context, node)
         exit = Block("exit")
-        turns = 0
+        iterations = 0
         while _holds(context, node):
-            turns += 1
-            context.turns += 1
-            if turns > MOST_TURNS or context.turns > ALL_TURNS:
-                context.error("static-loop", node.span, f"this loop has more than {MOST_TURNS} "
-                              f"iterations, or the static loops of '{context.kernel.name}' have "
-                              f"more than {ALL_TURNS} together; the compiler writes out the body "
-                              "for each")
-                if context.turns > ALL_TURNS:
+            iterations += 1
+            context.iterations += 1
+            if iterations > MOST_ITERATIONS or context.iterations > ALL_ITERATIONS:
+                context.error("static-loop", node.span,
+                              f"this loop has more than {MOST_ITERATIONS} iterations, or the "
+                              f"static loops of '{context.kernel.name}' have more than "
+                              f"{ALL_ITERATIONS} together; the compiler writes out the body for "
+                              "each")
+                if context.iterations > ALL_ITERATIONS:
                     raise CompileError(context.diagnostics.items)
                 break
             _body(context, node.body, exit, node.span)

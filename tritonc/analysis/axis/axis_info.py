@@ -137,13 +137,13 @@ def _transfer(op: Op, result: Value, infos: Infos, signs: Signs) -> AxisInfo | N
 
 def _load(op: Op, result: Value, infos: Infos) -> AxisInfo:
     """A load through equal pointers under equal guards gives equal values; nothing is known of what
-    others give."""
+    others give, unless it is supposed to be `whole` (`wanted_facts`)."""
     pointer = infos.get(op.operands[0]) if op.name == "load" else None
     guard = infos.get(op.guard) if op.guard is not None else None
     if pointer is None:
         return unknown(result.type)
     constancy = pointer.constancy
-    if guard is not None:
+    if guard is not None and "whole" not in op.attributes:
         constancy = tuple(map(gcd, constancy, guard.constancy))
     ones = (1,) * len(constancy)
     return AxisInfo(ones, ones, constancy)

@@ -54,7 +54,7 @@ def place(kernel: Kernel, block: Block, dot: Op, number: int, raw: list[Op], ops
     if not large or arranged[1 - number] > 1 or (
             prod(batch) * rows * columns + held // WORD > HELD * warps * WARP_SIZE):
         return False
-    # What has as many bits as the operand lies in memory as fragments want it, or turned.
+    # What has as many bits as the operand lies in memory as fragments want it, or transposed.
     found = {_neighbours(load, operand, number, ops, infos) for load in large
              if scalar(load.result.type).bits != row.operand.bits}
     if len(found) > 1 or None in found:
@@ -78,7 +78,7 @@ def _neighbours(load: Op, operand: Value, number: int, ops: list[Op], infos: axi
                 ) -> int | None:
     """How many of the operand's rows or columns come together, as a power of two; 0 for those along
     K; None for neither."""
-    size, flat, turned = scalar(load.result.type).bytes, operand, False
+    size, flat, transposed = scalar(load.result.type).bytes, operand, False
     while len(shape(flat.type)) == 3 and flat.op is not None and flat.op.name in ("reshape",
                                                                                    "trans"):
         flat = flat.op.operands[0]  # a slice of K for each warp
@@ -88,10 +88,10 @@ def _neighbours(load: Op, operand: Value, number: int, ops: list[Op], infos: axi
     while op is not load:
         if op is None:
             return None
-        turned ^= op.name == "trans" and tuple(op.attributes["permutation"]) == (1, 0)
+        transposed ^= op.name == "trans" and tuple(op.attributes["permutation"]) == (1, 0)
         op = next((v.op for v in op.operands if load in slice_of([v], inside)), None)
     extents, whole = shape(load.result.type), shape(flat.type)
-    extents = extents[::-1] if turned else extents
+    extents = extents[::-1] if transposed else extents
     inner = 1 - number
     if size == WORD:
         packed = [axis for axis in (0, 1) if extents[axis] < whole[axis]]
@@ -100,4 +100,4 @@ def _neighbours(load: Op, operand: Value, number: int, ops: list[Op], infos: axi
         return 0 if packed[0] == inner else log2(whole[packed[0]] // extents[packed[0]])
     contiguity = infos[load.operands[0]].contiguity
     axis = max((0, 1), key=lambda d: contiguity[d])
-    return 0 if (axis ^ turned) == inner else 1
+    return 0 if (axis ^ transposed) == inner else 1

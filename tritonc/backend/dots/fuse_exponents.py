@@ -14,6 +14,7 @@ exp take ten instructions.  What stands on rows is of no account.
 exp((s - m) * c) is made exp(s * c - m * c) first, s / c, of a scalar, s * (1 / c), and c * tanh(s),
 as of capped scores, c - 2 c / (1 + e^2s): two of the hardware's approximations, where tanh takes a
 polynomial near 0 besides.  Its error is at most 2^-22 c, what the rounding of a score of c makes.
+An exponential over its row's sum is a product with that one's inverse, with 1.5 ulp.
 
 Done where the exponentials e^(x - m) are those of a softmax: m is at least the greatest x of its
 row, and what they are for is sums and floats of at most 16 bits (`only_rounded`).  Where they go
@@ -44,7 +45,7 @@ from __future__ import annotations
 from functools import reduce
 from math import prod
 
-from tritonc.analysis.values import constant_of, defined_by, is_uniform
+from tritonc.analysis.values import constant_of, defined_by, is_uniform, origin
 from tritonc.backend.dots.exponentials import (
     GREAT,
     HIDDEN,
@@ -81,6 +82,8 @@ def fuse_exponents(kernel: Kernel, context: Context) -> bool:
         if _simplify(kernel, found, context):
             continue
         done.add(found.op)
+        if not found.any_sign:
+            _share_quotients(kernel, found)
         if found.outer:
             if all(map(positive, found.factors)):
                 _Rewrite(kernel, found).distribute()
@@ -108,6 +111,35 @@ def _simplify(kernel: Kernel, found: Exponential, context: Context) -> bool:
     for op in found_tanh:
         _exponential(kernel, op, home[op], readers)
     return bool(found_tanh)
+
+
+def _share_quotients(kernel: Kernel, found: Exponential) -> None:
+    """e / sum(e) is e * (1 / sum(e)), with one quotient for a row: the greatest e is 1, so that the
+    sum is a moderate number."""
+    home = {op: block for block in kernel.blocks for op in block.ops}
+    value, replaced = found.op.result, dict[Value, Value]()
+    for op in uses(kernel).get(value, ()):
+        total = origin(op.operands[1], SPREADS).op if op.name == "fdiv" else None
+        if total is None or total.name != "reduce" or total.attributes["kind"] != "fadd" \
+                or total.operands[0] is not value:
+            continue
+        block = home[total]
+        b = Builder(block, block.ops.index(total) + 1, op.span)
+        inverse = b.value("fdiv", b.constant(1.0, total.result.type), total.result)
+        b = Builder(home[op], home[op].ops.index(op), op.span)
+        replaced[op.result] = b.value("fmul", value, _spread(b, inverse, op.operands[1]))
+    kernel.replace(replaced)
+
+
+def _spread(b: Builder, value: Value, like: Value) -> Value:
+    """A row spread as the one in `like` is."""
+    steps = list[Op]()
+    while like.op is not None and like.op.name in SPREADS:
+        steps.append(like.op)
+        like = like.op.operands[0]
+    for step in reversed(steps):
+        value = b.value(step.name, value, type=step.result.type, **step.attributes)
+    return value
 
 
 def _inverse(kernel: Kernel, value: Value, home: dict[Op, Block]) -> Value:
@@ -285,13 +317,7 @@ class _Rewrite:
         """A row as x - m has it."""
         difference, _ = difference_of(self.found.op)
         assert difference is not None
-        steps, row = list[Op](), difference.operands[1]
-        while row.op is not None and row.op.name in SPREADS:
-            steps.append(row.op)
-            row = row.op.operands[0]
-        for step in reversed(steps):
-            value = b.value(step.name, value, type=step.result.type, **step.attributes)
-        return value
+        return _spread(b, value, difference.operands[1])
 
     def rows(self, scaled: Value) -> None:
         """Exponentials of differences to the same row, which its other exponentials rely on."""

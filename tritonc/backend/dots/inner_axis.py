@@ -7,13 +7,13 @@ from tritonc.backend.target.matrix import MatrixInstruction
 from tritonc.ir.core import Op, Value
 from tritonc.ir.types import shape
 
-TURN = (1, 0)
-WORD_BITS = 32  # of elements that threads turn
+TRANSPOSED = (1, 0)
+WORD_BITS = 32  # of elements that threads transpose
 
 
 def reads(row: MatrixInstruction, left: bool, right: bool) -> bool:
     """Whether wgmma can read operands of which these are loaded with K contiguous.  Others of 16
-    bits are turned on their way from shared memory, those of words by threads (`raw_operands`)."""
+    bits are transposed on their way from shared memory, words by threads (`raw_operands`)."""
     return row.transposes or (left and right) or row.operand.bits == WORD_BITS
 
 
@@ -33,7 +33,7 @@ def _inner_first(operand: Value, inner: int, infos: axis_info.Infos) -> bool | N
         info = infos.get(op.operands[0])
         runs = (0, 0) if info is None else (*map(max, info.contiguity, info.constancy),)
         return runs[inner] > runs[1 - inner]
-    if turns(op):
+    if is_transpose(op):
         return _inner_first(op.operands[0], 1 - inner, infos)
     if op.name in ("psi", "select"):
         data = [v for v in op.operands[1:] if v.type == op.result.type]
@@ -43,6 +43,7 @@ def _inner_first(operand: Value, inner: int, infos: axis_info.Infos) -> bool | N
     return found == {True} if found else None
 
 
-def turns(op: Op | None) -> bool:
-    """Whether it turns a tile of two axes."""
-    return op is not None and op.name == "trans" and tuple(op.attributes["permutation"]) == TURN
+def is_transpose(op: Op | None) -> bool:
+    """Whether it transposes a tile of two axes."""
+    return (op is not None and op.name == "trans"
+            and tuple(op.attributes["permutation"]) == TRANSPOSED)

@@ -103,8 +103,8 @@ def _looks_up(load: Op, inside: set[Op], infos: axis_info.Infos | None) -> bool:
 
 
 def is_plain(operand: Value, masked: bool = False) -> bool:
-    """Whether the operand is a load, maybe turned, zero where masked, or rounded as an instruction
-    does.  `masked`: before masks are folded into loads."""
+    """Whether the operand is a load, maybe transposed, zero where masked, or rounded as by an
+    instruction.  `masked`: before masks are folded into loads."""
     op = operand.op
     while op is not None and op.name != "load":
         if op.name in ("trans", "reshape"):
@@ -146,8 +146,9 @@ def raw_operands(kernel: Kernel, context: Context) -> bool:
             for number in (0, 1):
                 operand = op.operands[number]
                 words = row.kind == matrix.WGMMA and row.operand == TF32
-                turned = words and not inner_first(op, infos)[number]
-                if is_plain(operand) and not turned and not (words and _gathered(operand, loop)):
+                transposed = words and not inner_first(op, infos)[number]
+                if is_plain(operand) and not transposed and not (
+                        words and _gathered(operand, loop)):
                     continue
                 made = computed_operand(operand, inside, infos)
                 if made is None or not all(copyable(load, infos) for load in made.raw):
@@ -155,7 +156,7 @@ def raw_operands(kernel: Kernel, context: Context) -> bool:
                 if any(reader not in made.ops and reader is not op
                        for load in made.raw for reader in readers[load.result]):
                     continue  # another reader has it in registers
-                if not context.meta.get("tensor_copy", large(block)):
+                if not context.meta.get("tma_load", large(block)):
                     made = _with_small(made, readers, infos)
                 in_registers = place(kernel, block, op, number, made.raw, made.ops, infos, context)
                 if number == 0 and row.kind == matrix.WGMMA:
@@ -164,7 +165,7 @@ def raw_operands(kernel: Kernel, context: Context) -> bool:
                     if all(_bytes_by_rows(load, operand, made, infos) for load in made.raw
                            if len(shape(load.result.type)) == 2):
                         op.attributes["neighbours"] = (1, 0)
-                _insert(cfg, made, op, in_registers, infos if turned else None)
+                _insert(cfg, made, op, in_registers, infos if transposed else None)
                 changed = True
         for load in _beside(block, infos):
             if load.result in readers:  # share_repeats leaves loads that nobody reads any more
@@ -232,12 +233,12 @@ def _bytes_by_rows(load: Op, operand: Value, made: Computed, infos: axis_info.In
     """Whether the left operand's rows are neighbours in the load, of bytes or words of several
     elements, or in one of its words: then two of them come together."""
     t, info = load.result.type, infos[load.operands[0]]
-    turns, op = 0, operand.op
+    flips, op = 0, operand.op
     while op is not None and op is not load:
-        turns += op.name == "trans"
+        flips += op.name == "trans"
         op = next((v.op for v in op.operands if v.op in made.ops or v.op is load), None)
     axis = max(range(2), key=lambda d: info.contiguity[d])
-    return op is load and (axis + turns) % 2 == 0 and scalar(t).bytes in (1, 4) \
+    return op is load and (axis + flips) % 2 == 0 and scalar(t).bytes in (1, 4) \
         and shape(operand.type)[0] % shape(t)[axis] == 0
 
 
@@ -253,7 +254,7 @@ def _insert(cfg: Cfg, made: Computed, dot: Op | None, in_registers: bool,
             new.attributes["stored"] = True
             if infos is not None and len(shape(load.result.type)) == 2:
                 contiguity = infos[load.operands[0]].contiguity
-                new.attributes["turned"] = max(range(2), key=lambda d: contiguity[d])
+                new.attributes["transposed"] = max(range(2), key=lambda d: contiguity[d])
         new.result.name = load.result.name
         made_here = [new]
         if load.attributes.get("other", 0) != 0:  # copies fill with zeros

@@ -7,9 +7,9 @@ A dot takes an instruction of its operands' type whose rows, columns and depth i
 reads its operands from shared memory; only 16-bit ones may lie there with the inner axis not
 contiguous.  Words that are loaded otherwise are brought so by threads (`raw_operands`); a dot of
 bytes takes wgmma only if its operands are loaded that way.  A product with too few rows for it, and
-columns enough, is turned (`turn_dots`).  Dots with no instruction (fp32 is exact IEEE, so it has
-none) are left to the CUDA cores.  Tensor cores of wgmma add 8-bit floats with fewer bits than a
-float has: results are promoted every 128 products (see emit).
+columns enough, swaps its operands (`swap_operands`).  Dots with no instruction (fp32 is exact IEEE,
+so it has none) are left to the CUDA cores.  Tensor cores of wgmma add 8-bit floats with fewer bits
+than a float has: results are promoted every 128 products (see emit).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from math import prod
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.values import computed_from
 from tritonc.backend.dots.inner_axis import inner_first, reads
-from tritonc.backend.dots.turn_dots import turn_dots
+from tritonc.backend.dots.swap_operands import swap_operands
 from tritonc.backend.memory.masks.pad_tiles import padded
 from tritonc.backend.target.matrix import MOST_BATCH, WGMMA, MatrixInstruction, candidates
 from tritonc.backend.target.target import Target
@@ -46,7 +46,7 @@ def select_dots(kernel: Kernel, context: Context) -> bool:
                 context.remark("select_dots", "this float8 product is computed in half precision: "
                                "its right operand is not contiguous along the inner axis, as wgmma "
                                "needs it for float8", op.span)
-    if wide and turn_dots(kernel, target, infos):
+    if wide and swap_operands(kernel, target, infos):
         context.remark("select_dots", "this product is computed with swapped operands (c^T = b^T "
                        "a^T): its rows are too few for wgmma", dots[-1].span)
         dots = [op for op in kernel.ops() if op.name == "dot"]

@@ -13,13 +13,13 @@ Every thread reads rows of one operand and columns of the other that other threa
 shared memory the axis that is not reduced is contiguous, so that a thread reads a nano-tile's four
 rows (or columns) of one k at once.
 
-An operand that comes with K contiguous is turned on its way.  Lanes that differ in k alone would
-then hit one bank, so their bits are XORed into the bank (`staging_layout`).
+An operand that comes with K contiguous is transposed on its way.  Lanes that differ in k alone
+would then hit one bank, so their bits are XORed into the bank (`staging_layout`).
 
 A `channel` (`raw_operands`) becomes a buffer in the order that its tile has in memory, a store to
 it and a load from it: the store is for `pipeline` to replace.
 
-Products with batches, which are small (`split_dots` makes them), read such an operand as it comes,
+Products with batches, which are small (`slice_k` makes them), read such an operand as it comes,
 four k of a row at once: the copy is as wide as the load.  Its buffer is that of a conversion
 between the layout of the load and what the product reads (`layout_choice.fma_operand`).  Large
 products lose by it: numbers of one k then lie in one bank of the register file.  Elements of less
@@ -50,6 +50,7 @@ Needs layouts.  Leaves barriers to insert_barriers and overlap to pipeline.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from tritonc.backend.dots.keep_tables import keep_tables
 from tritonc.backend.dots.promote import promoted, started
@@ -192,7 +193,7 @@ def _fit(kernel: Kernel, staged: list[_Staged], limit: int) -> None:
 
 def _store_early(kernel: Kernel) -> None:
     """Each store to shared memory right behind what it stores, but those of slices, which take
-    turns in a buffer.
+    transposes in a buffer.
 
     Registers are free sooner, and what does not change in a loop is stored before it.
     """
@@ -243,7 +244,7 @@ def _on_cores(op: Op, bits: int, buffers: list[Op]) -> tuple[Operands, Product]:
         else:
             layout = staging_layout(source, axis, e.bytes)
         staged.append(InMemory(operand, layout, slices, buffers, _MOVES))
-    part = {} if bits else _taking_part(op, 1)
+    part: dict[str, Any] = {} if bits else _taking_part(op, 1)
     return staged, lambda total: [
         make_op("fma_dot", [*(one.seen for one in staged), total], span=op.span, **part,
                 **matrix.sign(op))]
@@ -256,7 +257,7 @@ def _in_warps(op: Op, row: matrix.MatrixInstruction, warps: int, bits: int, buff
     whole, thin = (operand_layouts(op, k, warps) for k in (depth, depth >> bits))
     staged: list[InMemory | InRegisters] = []
     computed = op.attributes.get("registers", ())
-    part = {} if bits else _taking_part(op, row.depth)
+    part: dict[str, Any] = {} if bits else _taking_part(op, row.depth)
     for number, (operand, layout, axis) in enumerate(zip((a, b), whole, (-1, -2), strict=True)):
         assert layout is not None
         slices = slices_of(operand, axis, bits)

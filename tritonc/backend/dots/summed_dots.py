@@ -4,7 +4,7 @@
     body:   %d = dot %a, %b, %c         ->     body:   %e = dot (made of %a, %b), %s
     exit:   uses of %c                         exit:   %r = made of %s; uses of %r
 
-`split_dots` and `turn_dots` do so.
+`slice_k` and `swap_operands` do so.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from tritonc.ir.core import Op
 PARTS = ("control", "accesses.indices", "elements.arithmetic", "accesses.pointers",
          "accesses.memory", "shapes", "elements.casts", "accesses.shared", "reductions",
          "elements.halves", "products.dots", "products.matrix_loads", "floats.math",
-         "accesses.atomics", "products.wgmma", "accesses.tensor", "accesses.tensor_maps",
+         "accesses.atomics", "products.wgmma", "accesses.tma", "accesses.tensor_maps",
          "clusters", "debug")
 
 # Features of the target that operations need; matrix instructions say so in their own table.
@@ -23,7 +23,7 @@ NEEDS: dict[str, str] = {
     **dict.fromkeys(("async_copy", "async_commit", "async_wait"), "async_copy"),
     **dict.fromkeys(("init_barriers", "expect_full", "arrive_full", "wait_full", "wait_empty",
                      "arrive_empty", "turn_wait", "turn_pass"), "mbarrier_transactions"),
-    **dict.fromkeys(("tensor_copy", "tensor_store", "store_wait", "proxy_fence"), "tensor_copy"),
+    **dict.fromkeys(("tma_load", "tma_store", "store_wait", "proxy_fence"), "tma_load"),
     **dict.fromkeys(("claim_slot", "tensor_map", "publish_maps"), "tensor_map"),
     "cluster_arrive": "cluster", "wgmma_wait": "wgmma",
 }

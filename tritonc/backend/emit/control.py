@@ -6,7 +6,7 @@ from tritonc.backend.emit.function import Emitter, FunctionEmitter
 from tritonc.backend.emit.literals import FENCE
 from tritonc.backend.emit.registers import members
 from tritonc.backend.emit.warps import WARPGROUP_BITS, warpgroup
-from tritonc.backend.pipeline.tensors.roles import CONSUMERS, PRODUCER
+from tritonc.backend.pipeline.tma.roles import CONSUMERS, PRODUCER
 from tritonc.ir.core import Op
 from tritonc.ir.layouts.layout import LANE_BITS
 from tritonc.ir.types import Scalar, Tile, element

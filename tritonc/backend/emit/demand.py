@@ -27,7 +27,7 @@ from tritonc.backend.emit.registers import (
 )
 from tritonc.backend.layout.conversion import part_registers
 from tritonc.backend.layout.split_reductions import reduced_axes
-from tritonc.backend.pipeline.tensors.roles import CONSUMERS, COPIES, PRODUCER, SETUP, START
+from tritonc.backend.pipeline.tma.roles import CONSUMERS, COPIES, PRODUCER, SETUP, START
 from tritonc.ir.core import Block, Op, Value
 from tritonc.ir.ops import DIVISIONS, READ, SHARED_READ
 from tritonc.ir.types import Buffer, Tile, scalar

@@ -17,7 +17,7 @@ from tritonc.backend.emit.literals import SHARED_SPACE, llvm_type
 from tritonc.backend.emit.module import CONVERGENT, ModuleEmitter
 from tritonc.backend.emit.registers import layout_of, registers
 from tritonc.backend.pipeline.staged_loop import DOTS
-from tritonc.backend.pipeline.tensors.roles import (
+from tritonc.backend.pipeline.tma.roles import (
     CONSUMERS,
     PRODUCER,
     chooses,

@@ -25,6 +25,7 @@ from tritonc.ir.cfg import Cfg, Loop, reached
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel
 from tritonc.ir.types import shape
+from tritonc.source import Span
 
 SHAPE = 128, 128  # of a result of which a warpgroup's threads hold 128 sums each
 WARPS = 4  # of a warpgroup
@@ -32,34 +33,53 @@ WARPS = 4  # of a warpgroup
 
 def choose_turns(kernel: Kernel, context: Context) -> bool:
     """Set `turns`, and the warps of one, if a block shall compute two programs at once."""
-    if "num_warps" in kernel.attributes or not _wanted(kernel, context):
+    if context.meta.get("turns", 1) == 1:
+        return False
+    found = _missing(kernel, context)
+    if found is not None:
+        refuse(context, *found)
         return False
     kernel.attributes.update(num_warps=WARPS, turns=2)
     return True
 
 
-def _wanted(kernel: Kernel, context: Context) -> bool:
-    if context.meta.get("turns", 1) == 1 or context.meta.get("num_warps", WARPS) != WARPS \
-            or not context.meta.get("copier", 1) or not context.meta.get("continued", 1):
-        return False
+def refuse(context: Context, reason: str, span: Span | None) -> None:
+    """Say why warpgroups work together where they were to take turns."""
+    context.remark("choose_turns", f"the warpgroups do not take programs in turn: {reason}", span,
+                   missed=True)
+
+
+def _missing(kernel: Kernel, context: Context) -> tuple[str, Span | None] | None:
+    """What they would need, and where; None if nothing is missing."""
+    warps = kernel.attributes.get("num_warps", context.meta.get("num_warps", WARPS))
+    if warps != WARPS:
+        return f"each is {WARPS} warps, and {warps} are asked for", kernel.span
+    for name in ("producer", "continued"):
+        if not context.meta.get(name, 1):
+            return f"{name} is 0", kernel.span
     cfg = Cfg(kernel)
     loops = [loop for loop in cfg.loops if counts_programs(loop)]
+    if not loops:
+        return "blocks are not persistent: each computes one program", kernel.span
     rare = set(rare_programs(kernel))
-    return bool(loops) and all(_alternates(cfg, loop, rare) for loop in loops)
+    return next((found for loop in loops if (found := _needs(cfg, loop, rare))), None)
 
 
-def _alternates(cfg: Cfg, programs: Loop, rare: set[Block]) -> bool:
-    """Whether a program has one product, in one loop, of plain operands."""
+def _needs(cfg: Cfg, programs: Loop, rare: set[Block]) -> tuple[str, Span | None] | None:
+    """The same of a loop over programs: each has one product, in one loop, of plain operands."""
     blocks = [block for block in programs.blocks if block not in rare]
     products = [(block, op) for block in blocks for op in block.ops if op.name == "dot"]
     if len(products) != 1:
-        return False
+        return f"a program has {len(products)} products, not one", cfg.kernel.span
     ((home, dot),) = products
     inner = cfg.innermost.get(home)
-    if inner is None or inner.parent is not programs or not matrix.on_wgmma(dot) \
-            or not all(is_plain(v, masked=True) for v in dot.operands[:2]):
-        return False
+    if inner is None or inner.parent is not programs:
+        return "the product is in no loop of its own", dot.span
+    if not matrix.on_wgmma(dot) or shape(dot.result.type) != SHAPE:
+        return f"the product is not one of {SHAPE[0]}x{SHAPE[1]} on wgmma", dot.span
+    if not all(is_plain(v, masked=True) for v in dot.operands[:2]):
+        return "an operand is computed from what is loaded", dot.span
     behind = reached([to for _, to in inner.exits], stop=[programs.header])
-    return shape(dot.result.type) == SHAPE and not any(
-        op.name == "load" and shape(op.result.type) == SHAPE
-        for block in behind if block not in rare for op in block.ops)
+    return next((("threads have no registers for what is loaded behind the product", op.span)
+                 for block in behind if block not in rare for op in block.ops
+                 if op.name == "load" and shape(op.result.type) == SHAPE), None)

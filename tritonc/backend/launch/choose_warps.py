@@ -19,29 +19,27 @@ Few threads per program leave the number of programs on a processor to the hardw
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable
 from math import log2, prod
 
 from tritonc.analysis.affine import Affinity
 from tritonc.analysis.axis import axis_info
+from tritonc.analysis.column_loops import few_columns, scans_columns, sums_columns
 from tritonc.analysis.quotients import gathered
 from tritonc.analysis.registers.liveness import Liveness
 from tritonc.analysis.row_loops import (
-    adds_sums,
-    adds_taps,
-    adds_to_loaded,
-    asks_programs,
     crosses,
-    few_columns,
     reduces_held,
     reducing_passes,
-    scans_columns,
-    searches,
     several_passes,
-    sums_columns,
     windows_of_bytes,
 )
+from tritonc.analysis.shared_data import adds_sums, adds_to_loaded, asks_programs, searches
+from tritonc.analysis.taps import adds_taps
+from tritonc.analysis.transposes import transposes
 from tritonc.analysis.values import constant_of, is_uniform, slice_of
+from tritonc.backend.launch.held_tiles import held_tiles
+from tritonc.backend.launch.product_threads import block_threads, kept_values
 from tritonc.backend.layout.accesses import overlapping_loads
 from tritonc.backend.layout.layout_choice import ACCESS_BYTES
 from tritonc.backend.memory.versions.general import rare
@@ -50,21 +48,12 @@ from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.rules import pointee
-from tritonc.ir.types import I1, Tile, Type, element, is_float, scalar, shape
+from tritonc.ir.types import I1, Tile, element, scalar, shape
 
-ACCUMULATORS = 64  # per thread, of a dot on CUDA cores
-FRAGMENT = 32  # registers of accumulators that are enough for a thread of mma.sync,
-FEW = 128  # while it has no more threads than this: they share the copies and hide latencies
-RESIDENT = 168  # registers of a thread, of blocks of a warpgroup of which three are resident;
-OTHERS = 40  # beside sums and
-PLACE = 3  # what a thread holds of each access by which it copies rows that it computes
-MADE = 64  # registers of operands that a thread of mma.sync computes,
-MAKING = 256  # while it has no more threads than this
-# Bytes of operands that a thread of mma.sync copies in an iteration, of at most FEW.  H200, pages
-# of 32 rows, 4 queries a key, 64 rows an iteration: 215 us by 64 threads, 202 by 128, 176 a copy.
-COPIED = 256
 BYTES = 32  # of memory per thread, of the largest tile otherwise,
-ROW_BYTES = 64  # or if it is reduced,
+# or if it is reduced or transposed.  Bytes, 128 x 128 by 16 and 8 warps on an H200: 16384 x 16384
+# 175 and 143 us, 20000 x 9999 170 and 150; other tiles have 64 bytes as 16 warps are the most.
+ROW_BYTES = 64
 # or reduced by a function, and that is all: threads had better call it alone, and have more, if of
 # pairs of 32 bits.  Log-sum-exp by a merge of 4096 floats on an H200: 66.7 us by 32 elements, 64.2
 # by 64; moments, of three numbers, 62.6 and 63.9.  Less where axes are split and joined.
@@ -113,9 +102,9 @@ def choose_warps(kernel: Kernel, context: Context) -> bool:
     if "num_warps" in kernel.attributes:
         return False
     places = {} if "cluster" in kernel.attributes else _places(kernel)  # blocks of those are few
-    phis = [op for op in kernel.ops() if op.name == "phi" and shape(op.result.type)]
-    dots = [threads for block in places or kernel.blocks
-            if (threads := _block_threads(block, max(places.values(), default=0), phis))]
+    phis, kept = _phis(kernel), kept_values(kernel)
+    dots = [threads for block in places or kernel.blocks if (
+        threads := block_threads(block, max(places.values(), default=0), phis, kept))]
     threads = max(dots) if dots else _wanted_threads(kernel)
     kernel.attributes["num_warps"] = _warps(threads)
     return True
@@ -124,8 +113,11 @@ def choose_warps(kernel: Kernel, context: Context) -> bool:
 def product_warps(kernel: Kernel, block: Block, context: Context) -> int:
     """The warps that a block's products on mma.sync will get."""
     given: int | None = context.meta.get("num_warps", kernel.attributes.get("num_warps"))
-    phis = [op for op in kernel.ops() if op.name == "phi" and shape(op.result.type)]
-    return given or _warps(_block_threads(block, 0, phis))
+    return given or _warps(block_threads(block, 0, _phis(kernel), kept_values(kernel)))
+
+
+def _phis(kernel: Kernel) -> list[Op]:
+    return [op for op in kernel.ops() if op.name == "phi" and shape(op.result.type)]
 
 
 def _warps(threads: int) -> int:
@@ -149,7 +141,7 @@ def _wanted_threads(kernel: Kernel) -> int:
     windows = windows_of_bytes(kernel, cfg)
     size = 4 if windows else max((scalar(t).bytes for t in moved), default=4)
     held = max(sum(max(1, element(t).bytes // 4) for t in types if shape(t)
-                   and 2 * prod(shape(t)) > largest) for types in _held(kernel, cfg))
+                   and 2 * prod(shape(t)) > largest) for types in held_tiles(kernel, cfg))
     reduced = any(op.name in ("reduce", "reduce_with") and 2 * prod(
         shape(op.operands[0].type)) > largest and op.results[0].type != I1  # votes take no exchange
         and not _adds_rows(op) for op in kernel.ops())
@@ -173,7 +165,7 @@ def _wanted_threads(kernel: Kernel) -> int:
             len(shape(r.type)) < 2 for op in kernel.ops() for r in op.results):
         return largest
     loaded = 0.0 if held else _loaded_words(kernel, cfg, largest)
-    room = 1 << int(log2(max(1.0, LOADED_WORDS / max(1.0, loaded))))
+    room = 1 << int(log2(max(1.0, LOADED_WORDS / max(0.25, loaded))))  # of bytes
     if not held and _steps(kernel, largest) > MANY_STEPS:
         return largest // min(STEPS_ELEMENTS, room)
     if reduced and not moved and not held:
@@ -193,14 +185,15 @@ def _wanted_threads(kernel: Kernel) -> int:
     if taps and _whole_taps(kernel, cfg):
         return largest // PASS_ELEMENTS
     again = taps or overlapping_loads(kernel)
-    pairs = max(by_function, default=0) == 2
+    pairs, transposed = max(by_function, default=0) == 2, transposes(kernel)
     bytes_ = (FUNCTION_BYTES if pairs else HALVES_BYTES) if by_function else (
-        ROW_BYTES if reduced or again else BYTES)
+        ROW_BYTES if reduced or again or transposed else BYTES)
     each = MOST_ELEMENTS if reduces_held(cfg, largest) else bytes_ // size
     if not (held or again or _combines(kernel)) and any(map(_streams, cfg.innermost)):
         each = min(each, PASS_ELEMENTS)
     more = 2 if pairs and size == 4 else 1
-    each = min(each, more * min(MOST_ELEMENTS, max(1, HELD_WORDS // max(1, held)), room))
+    most = max(1, HELD_WORDS // held) if held else ROW_BYTES if transposed else MOST_ELEMENTS
+    each = min(each, more * min(most, room))
     # As warps are powers of two, of ten a thread would get sixteen.
     wanted = largest // (each if each < STEPS_ELEMENTS else 1 << each.bit_length() - 1)
     scans = any(op.name == "scan_with" for op in kernel.ops())
@@ -222,7 +215,8 @@ def _quotient(pointer: Value) -> bool:
     value = pointer
     while (op := value.op) is not None and op.name not in ("sdiv", "udiv"):
         moving = [v for v in op.operands if not is_uniform(v)]
-        if len(moving) != 1 or op.name not in ("addptr", "add", "sub", "mul", "sext", "zext"):
+        if len(moving) != 1 or op.name not in (
+                "addptr", "add", "sub", "mul", "sext", "zext", "srem", "urem"):
             return False
         value = moving[0]
     return op is not None
@@ -279,19 +273,6 @@ def _adds_rows(op: Op) -> bool:
         and len(shape(value.type)) > 1
 
 
-def _held(kernel: Kernel, cfg: Cfg) -> Iterator[list[Type]]:
-    """The types of what is held at the start of each block: what it merges, and of a loop the
-    numbers that it only reads, and which come from before it."""
-    loops = {loop.header: loop for loop in cfg.loops}
-    for block in kernel.blocks:
-        merged = [op.result.type for op in block.ops if op.name == "phi"]
-        inside = set(loops[block].ops()) if block in loops else set()
-        read = {v: None for op in inside for v in op.operands if v.op is not None
-                and v.op not in inside and is_float(v.type)
-                and (v.op.info.elementwise or v.op.name == "load")}
-        yield [*merged, *(v.type for v in read)]
-
-
 def _steps(kernel: Kernel, largest: int) -> int:
     """The elementwise operations on tiles of the largest size in one block, at most; those that
     choose, as networks that sort do, ask other threads for elements.  Halves by a flat index of
@@ -308,45 +289,6 @@ def _most(kernel: Kernel, largest: int, weight: Callable[[Op], int]) -> int:
                    and 2 * op.result.type.size > largest) for block in kernel.blocks)
 
 
-def _block_threads(block: Block, places: int, phis: list[Op]) -> int:
-    """The threads that the dots of a block want: what they hold, they hold together.
-
-    wgmma alone has a say of its own, as many warpgroups as it has rows for.  For mma.sync threads
-    compute operands in registers before they store them.  What a loop adds to a sum of its own is
-    held beside that, twice as much.  A product on CUDA cores that is not added up, but computed
-    with at once, wants as many warps again: 16384 of 48 x 48 by 64, 128 and 256 threads 267, 199
-    and 222 us, 64 x 128 x 32 with exponentials by 128 and 256 306 and 283 (H200).
-    """
-    dots = [op for op in block.ops if op.name == "dot"]
-    if len(dots) == 1 and _in_turn(dots[0]):
-        return prod(shape(dots[0].result.type)) // FRAGMENT
-    if any(map(matrix.on_wgmma, dots)):
-        return max(dot_threads(op, places) for op in dots)
-    wanted = [dot_threads(op, places) * (1 + _summed_apart(op, phis)) for op in dots]
-    inside = set(block.ops)
-    made = [v.type for op in dots if "instruction" in op.attributes
-            for number, v in enumerate(op.operands[:2])
-            if number not in op.attributes.get("registers", ())
-            and any(each.name == "channel" for each in slice_of([v], inside, ("dot",)))]
-    words = sum(prod(shape(t)) * scalar(t).bytes for t in made) // 4
-    copied = [v.type for op in dots if "instruction" in op.attributes for v in op.operands[:2]
-              if any(each.name == "load" for each in slice_of([v], inside, ("dot",)))]
-    size = sum(prod(shape(t)) * scalar(t).bytes for t in copied)
-    return max(sum(wanted), min(MAKING, words // MADE), min(FEW, size // COPIED))
-
-
-def _in_turn(dot: Op) -> bool:
-    """Whether a product on CUDA cores starts from a constant: warps compute with it in turn."""
-    return "instruction" not in dot.attributes and constant_of(dot.operands[2]) is not None
-
-
-def _summed_apart(dot: Op, phis: list[Op]) -> bool:
-    """Whether a loop carries a sum to which a product is added after it is scaled, or the like."""
-    return constant_of(dot.operands[2]) is not None and any(
-        phi.result.type == dot.result.type and dot in slice_of(phi.operands, ends=("dot", "phi"))
-        for phi in phis)
-
-
 def _places(kernel: Kernel) -> dict[Block, int]:
     """The blocks with products on wgmma whose operands threads copy from places that follow from
     quotients, with the accesses that take."""
@@ -359,41 +301,3 @@ def _places(kernel: Kernel) -> dict[Block, int]:
         reach = min(max(info.contiguity), ACCESS_BYTES // scalar(pointee(t)).bytes) if info else 1
         found[block] = found.get(block, 0) + prod(shape(t)) // reach
     return found
-
-
-def warpgroups(rows: int, columns: int, places: int, most: int = 4) -> int:
-    """The warpgroups of a product on wgmma: one for 64 rows, unless it has too much to hold.
-
-    Where threads compute which rows they copy, by so many accesses from `places`, one has 128 rows
-    if it then has registers as where three blocks are resident: what it computes of a step's
-    columns serves more rows, and other blocks' products run meanwhile.  32 columns of 79 x 341
-    images: 104 us by 128 x 32, 131 by 64 x 32, 138 by 128 x 32 of two warpgroups (H200).  Of 64
-    columns: grouped filters 61 to 47 us, 5 x 10 150 to 114, 3 x 3 x 3 123 to 99; of single elements
-    161 x 700 by 5 x 5 201 to 273, 7 x 1 36.5 to 40.8; of 32 columns 195 to
-    169, 79 x 341 by 7 x 7 57 to 51, 64 x 64 of 64 channels by 3 x 3 65 to 37, though they spill.
-
-    >>> warpgroups(128, 64, 0), warpgroups(128, 64, 1024), warpgroups(128, 256, 1024)
-    (2, 1, 2)
-    >>> warpgroups(128, 32, 4096), warpgroups(128, 64, 4096)  # single elements
-    (1, 2)
-    """
-    groups, half = rows // 64, max(1, rows // 128)
-    if places and (rows * columns + PLACE * places) // (128 * half) + OTHERS <= RESIDENT:
-        groups = min(groups, half)
-    return min(4, max(1, min(most, groups), rows * columns // (128 * matrix.ACCUMULATORS)))
-
-
-def dot_threads(op: Op, places: int = 0) -> int:
-    """The threads that a dot wants; `places`: of accesses of its operands, if threads compute
-    these."""
-    extents = shape(op.result.type)
-    name = op.attributes.get("instruction")
-    if name is None:
-        return prod(extents) // ACCUMULATORS
-    row = matrix.BY_NAME[name]
-    if row.kind == matrix.WGMMA:
-        most = 2 if {"registers", "swapped"} & set(op.attributes) else 4  # operands want room too
-        return 128 * warpgroups(extents[0], prod(extents[1:]), places, most)
-    words = prod(extents) * max(1, row.accumulator.bits // 32)
-    batch = 1 if op.attributes.get("inside") else prod(extents[:-2])
-    return max(words // matrix.ACCUMULATORS, min(FEW, words // FRAGMENT), 32 * batch)

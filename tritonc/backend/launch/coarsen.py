@@ -36,7 +36,7 @@ from math import prod
 
 from tritonc.backend.launch import last_round
 from tritonc.backend.launch.persist import axes, own_number, supersede
-from tritonc.backend.pipeline.tensors.roles import COPIES, SETUP
+from tritonc.backend.pipeline.tma.roles import COPIES, SETUP
 from tritonc.ir.build import Builder
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value

@@ -49,7 +49,7 @@ from tritonc.ir.ops import READ, WRITE
 from tritonc.ir.types import I32, Tile, Type, shape
 from tritonc.later import Later
 
-split_start = Later("tritonc.backend.pipeline.tensors.tensor_access", "split_start")
+split_start = Later("tritonc.backend.pipeline.tma.tma_access", "split_start")
 
 ROWS = 128  # of a product on two warpgroups, which a producer warp feeds
 _NUMBERS = ("get_program_id", "get_num_programs")
@@ -63,7 +63,7 @@ def shares_loops(context: Context) -> bool:
 def wanted(kernel: Kernel, context: Context) -> bool:
     """Whether the kernel gains from it and allows it."""
     brought = context.meta.get(
-        "tensor_copy", any(map(large, kernel.blocks)) and not by_elements(kernel))
+        "tma_load", any(map(large, kernel.blocks)) and not by_elements(kernel))
     if not context.meta.get("persistent", brought and not _uneven(kernel)
                             and _ahead(kernel, context)):
         return False
@@ -172,7 +172,7 @@ def _maps_differ(kernel: Kernel) -> bool:
 
 def _extents(op: Op, affinity: Affinity, counter: Value) -> list[Linear]:
     """Those of the tensor that a loop's load reads, as far as masks say them, less what its tiles
-    begin with: a number times a stride counts along an axis of its own (`tensor_access`).  Rows are
+    begin with: a number times a stride counts along an axis of its own (`tma_access`).  Rows are
     counted."""
     form, mask = affinity.of(op.operands[0]), affinity.mask(op.guard, 2)
     parts = form.offset.split(counter) if form is not None else None
@@ -238,8 +238,8 @@ def body(kernel: Kernel) -> list[Block]:
 def add_loop(kernel: Kernel, part: list[Block], each: int = 1, back: bool = False
              ) -> tuple[Block, Value]:
     """Put blocks of the kernel into a loop over programs.  The first of them begins a program.
-    `each`: blocks that go through it on each multiprocessor; `back`: every other turn, the last
-    block takes the first program, so that all get as much work where that falls or grows.
+    `each`: blocks that go through it on each multiprocessor; `back`: in every other iteration the
+    last block takes the first program, so that all get as much work where that falls or grows.
 
     Returns the block that begins one now, and the program's number.
     """
@@ -327,7 +327,7 @@ def own_number(b: Builder, count: int) -> tuple[Value, Value]:
 
 
 def counts_programs(loop: Loop) -> bool:
-    """Whether the loop is the one that `add_loop` makes: its turns have no order."""
+    """Whether the loop is the one that `add_loop` makes: its iterations have no order."""
     def steps(value: Value) -> bool:
         op = value.op
         return op is not None and op.name == "add" and any(

@@ -257,7 +257,7 @@ def trend(kernel: Kernel) -> int:
 
 
 def _length(loop: Loop) -> int | None:
-    """How the number of a loop's turns changes with the number along axis 0; None if unknown."""
+    """How a loop's number of iterations changes with the number along axis 0; None if unknown."""
     test = loop.header.terminator
     if test.name != "cond_br" or loop.preheader is None:
         return 0

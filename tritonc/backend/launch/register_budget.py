@@ -24,12 +24,12 @@ the rest by the tables of docs/performance.md.
 
 from __future__ import annotations
 
+from tritonc.analysis.column_loops import sums_columns
 from tritonc.analysis.registers.pressure import Estimate, Pressure, estimated, pressure
-from tritonc.analysis.row_loops import sums_columns
 from tritonc.backend.memory.versions.general import rare
 from tritonc.backend.pipeline.staged_loop import DOTS, held_elements
-from tritonc.backend.pipeline.tensors.roles import has_producer
-from tritonc.backend.pipeline.tensors.roles import registers as registers_of_roles
+from tritonc.backend.pipeline.tma.roles import has_producer
+from tritonc.backend.pipeline.tma.roles import registers as registers_of_roles
 from tritonc.backend.target.register_limits import BESIDE_CHAIN, MOST_REGISTERS
 from tritonc.backend.target.target import Target
 from tritonc.ir import combiner
@@ -218,8 +218,8 @@ def aligned_blocks(kernel: Kernel, target: Target, estimate: Estimate) -> int:
     registers = registers_of(threads, target)
     if needed > ALIGNED * registers or general <= max(rest * registers, OVER * needed):
         return 0
-    return min(threads // (kernel.attributes["num_warps"] << LANE_BITS),
-               target.blocks_per_multiprocessor)
+    warps: int = kernel.attributes["num_warps"]
+    return min(threads // (warps << LANE_BITS), target.blocks_per_multiprocessor)
 
 
 def of_fast_body(estimate: Estimate) -> Pressure:
@@ -253,7 +253,7 @@ def _loads_tiles(loop: Loop) -> bool:
 
 def _in_flight(loop: Loop) -> float:
     """Of products on wgmma that run at once: results, and operands in registers, which take the
-    place of results where both are too many for products to run ahead (`advance_dots`)."""
+    place of results where both are too many for products to run ahead (`rotate_dots`)."""
     ops = [op for op in loop.ops() if op.name == "wgmma"]
     results = sum(_size(op.result) for op in ops)
     operands = sum(_size(v) for op in ops for v in op.operands[:2])

@@ -124,7 +124,7 @@ def _split(kernel: Kernel, one: SharedLoop, sums: list[Value], owner: tuple[int,
     rank = before.emit("get_cluster_rank", type=I32).result
     for counter in one.counters:
         _stride(counter.phi, counter.next, counter.step, one, before, rank, blocks)
-    _turn(one, before, rank, blocks)
+    _share(one, before, rank, blocks)
     for phi in one.sums:
         _start(phi, one, before, rank)
     in_memory = "workspace" in kernel.attributes
@@ -192,7 +192,7 @@ def _stride(phi: Op, following: Op, step: Value, one: SharedLoop, b: Builder, ra
     phi.operands = [start if source is one.preheader else after for source in phi.blocks]
 
 
-def _turn(one: SharedLoop, b: Builder, rank: Value, blocks: int) -> None:
+def _share(one: SharedLoop, b: Builder, rank: Value, blocks: int) -> None:
     """Scalars that follow from each other go on `rank` times at first, and `blocks` times then."""
     latch = {phi.result: incoming(phi, one.latch) for phi in one.others}
     state = {phi.result: incoming(phi, one.preheader) for phi in one.others}

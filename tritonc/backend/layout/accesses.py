@@ -20,7 +20,7 @@ from tritonc.backend.layout.layout_choice import (
     folded,
     scanned,
     stacked,
-    turned,
+    transposed,
 )
 from tritonc.backend.layout.split_reductions import reduced_axes
 from tritonc.ir.cfg import Cfg
@@ -108,7 +108,7 @@ class Accesses:
         if op in self.overlapping:
             best = stacked(best, self.overlapping[op])
         if op in self.staged:
-            best = turned(access, self.warps, self.staged[op]) or best
+            best = transposed(access, self.warps, self.staged[op]) or best
         if best.size in self.scanned:  # nothing is exchanged then
             other = reshape(self.scanned[best.size], access.shape)
             best = other if access.share(other) >= access.share(best) else best
@@ -199,7 +199,7 @@ def _widest(ops: list[Op]) -> dict[int, int]:
 
 
 def _staged_loads(kernel: Kernel) -> dict[Op, int]:
-    """Loads that a dot on CUDA cores alone reads, and that are turned if K is contiguous.
+    """Loads that a dot on CUDA cores alone reads, and that are transposed if K is contiguous.
 
     With each, the axis that will be contiguous there: the one that the dot does not reduce.
     """
@@ -210,12 +210,12 @@ def _staged_loads(kernel: Kernel) -> dict[Op, int]:
             continue
         value, axes = op.result, list(range(len(shape(op.result.type))))
         while len(readers.get(value, ())) == 1 and readers[value][0].name in ("trans", "reshape"):
-            (turn,) = readers[value]
-            if turn.name == "trans":
-                axes = [axes[d] for d in turn.attributes["permutation"]]
+            (moved,) = readers[value]
+            if moved.name == "trans":
+                axes = [axes[d] for d in moved.attributes["permutation"]]
             else:
-                axes = _split_axes(value.type, turn.result.type, axes)
-            value = turn.result
+                axes = _split_axes(value.type, moved.result.type, axes)
+            value = moved.result
         if len(readers.get(value, ())) == 1:
             (dot,) = readers[value]
             if dot.name == "dot" and "instruction" not in dot.attributes and (

@@ -75,7 +75,7 @@ class Assignment:
             return STRENGTH[name], self.access_layout(op)
         if name == "channel":  # else it is read in any layout
             entry = self.primary.get(op.operands[0]) if op.attributes.get("stored") else None
-            axis = op.attributes.get("turned")
+            axis = op.attributes.get("transposed")
             return entry if entry is None or axis is None else (entry[0], (
                 layout_choice.transposing(extents, axis, scalar(t).bytes, self.warps)))
         if name in ("reshape", "trans") and op.operands[0] in self.primary:

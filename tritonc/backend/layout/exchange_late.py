@@ -13,7 +13,7 @@ After:   head: %p = phi [-0.0], [%p1]            f32<64, 2>: a thread's part of 
                %s = fadd %s0, %w
 
 A sum that the loop scales, `sum = sum * f + p[+]` of a softmax, is scaled part by part, and its
-start shared out.  Beside products of several warpgroups it stays: `advance_dots` has it added up
+start shared out.  Beside products of several warpgroups it stays: `rotate_dots` has it added up
 while a product runs (H200, heads of 128: ALiBi took 1.17 of the time, the plain form 1.06).
 
 A thread holds as many numbers as of %r before.  late_sums keeps a sum of each element, where there

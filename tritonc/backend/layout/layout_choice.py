@@ -286,7 +286,7 @@ def stacked(layout: Layout, axis: int) -> Layout:
                               for part in ("register", "lane", "warp")})
 
 
-def turned(access: Access, warps: int, across: int) -> Layout | None:
+def transposed(access: Access, warps: int, across: int) -> Layout | None:
     """The layout of a load whose tile goes to shared memory with another axis contiguous.
 
     Threads load words along the axis that is contiguous in global memory, first lanes side by side,
@@ -296,9 +296,9 @@ def turned(access: Access, warps: int, across: int) -> Layout | None:
     places inside words, and other words.  Where elements are registers, a place inside a word
     keeps its parity: the register file has a bank for odd and one for even numbers, and a product
     reads it without conflicts only if each of its operands is always of one parity.  None if
-    nothing is turned, or if a warp would use sectors of global memory in parts.
+    nothing is transposed, or if a warp would use sectors of global memory in parts.
 
-    >>> print(turned(Access((128, 16), AxisInfo((1, 16), (4, 16), (1, 1)), None, 4), 4, 0))
+    >>> print(transposed(Access((128, 16), AxisInfo((1, 16), (4, 16), (1, 1)), None, 4), 4, 0))
     #layout<shape=[128,16], register=[1,2,512,1024], lane=[4,8,16,64,128], warp=[32,256]>
     """
     shape, along, element_bytes = access.shape, access.axis, access.element_bytes

@@ -35,7 +35,7 @@ from tritonc.analysis.aliases import Roots, pointer_roots, stores_may_reach
 from tritonc.analysis.counters import add_counter, counter_of
 from tritonc.analysis.linear import Linear
 from tritonc.analysis.registers.pressure import estimated
-from tritonc.analysis.values import attributes_key, removable, slice_of
+from tritonc.analysis.values import attributes_key, closure, removable, slice_of
 from tritonc.backend.launch.register_budget import of_fast_body, registers_of, resident_blocks
 from tritonc.backend.layout.access import VECTOR_BITS
 from tritonc.backend.memory.versions.general import rare
@@ -236,15 +236,11 @@ def _name(op: Op, forms: _Forms, same: dict[Value, Value]) -> Hashable:
 def _only_stored(load: Op, readers: dict[Value, list[Op]]) -> bool:
     """Whether what is computed of a load is only stored, under its mask: elements beyond it do not
     count."""
-    stack, seen = [load], {load}
-    while stack:
-        for reader in readers.get(stack.pop().result, []):
-            if reader.info.elementwise and len(reader.results) == 1 and reader.name != "phi":
-                stack += [] if reader in seen else [reader]
-                seen.add(reader)
-            elif reader.name != "store" or reader.guard is not load.guard:
-                return False
-    return True
+    made = closure([load], lambda op: [
+        reader for reader in readers.get(op.result, [])
+        if reader.info.elementwise and len(reader.results) == 1 and reader.name != "phi"])
+    return all(reader in made or (reader.name == "store" and reader.guard is load.guard)
+               for op in made for reader in readers.get(op.result, []))
 
 
 def _between(cfg: Cfg, one: Loop, two: Loop) -> list[Block]:

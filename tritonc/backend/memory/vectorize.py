@@ -135,7 +135,7 @@ def _may_begin_amid(kernel: Kernel, copies: Sequence[Op]) -> bool:
     mostly are aligned, were 5 to 13 per cent slower; nor of 8 bits, or for mma: up to 6."""
     names = {op.name for op in kernel.ops()} if copies else set()
     pointers = [op.operands[1] for op in copies]
-    return "wgmma" in names and "tensor_copy" not in names and (
+    return "wgmma" in names and "tma_load" not in names and (
         all(scalar(op.operands[0].type).bytes == 2 for op in copies)
         and not any(op.name in ("load", *DIVISIONS) and isinstance(op.result.type, Tile)
                     for op in slice_of(pointers, masks=False)))

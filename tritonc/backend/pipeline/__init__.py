@@ -3,7 +3,7 @@
 Read in this order: `staged_loop` (the loops in question), `loop_slice` (what may run ahead) and
 `stages` (how many);
 `channel` (how each operand comes); `pipeline` (the pass) and `ring` (its rewriting with cp.async);
-`tensor_access` and `tensor_pipeline` (the same with TMA); `region_ring` (with a producer warp,
+`tma_access` and `tma_pipeline` (the same with TMA); `region_ring` (with a producer warp,
 through whatever loops and branches stand around the loop), `specialize_warps` and `roles` (a
-producer warp beside consumer warpgroups); `advance_dots` (chained products, rotated).
+producer warp beside consumer warpgroups); `rotate_dots` (chained products, rotated).
 """

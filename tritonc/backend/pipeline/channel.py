@@ -4,7 +4,7 @@ A channel is one store of the loop, and the means by which its data comes ahead 
 
     BOXES      TMA loads: one thread starts the load of a box, whose bytes a barrier counts
     COPIES     cp.async: each thread copies pieces that are contiguous in both memories
-    TURNED     cp.async to a buffer of its own, as loaded; the thread that copied an element stores
+    TRANSPOSED cp.async to a buffer of its own, as loaded; the thread that copied an element stores
                it to its place when the iteration ends
     REGISTERS  loads where copies would start, stores when the iteration ends
 
@@ -30,9 +30,9 @@ from tritonc.ir.types import Buffer, Scalar, Tile, scalar
 from tritonc.records import dataclass
 
 if TYPE_CHECKING:
-    from tritonc.backend.pipeline.tensors.tensor_access import Strip
+    from tritonc.backend.pipeline.tma.tma_access import Strip
 
-TURNED = "it is transposed on the way, so it passes through registers"
+TRANSPOSED = "it is transposed on the way, so it passes through registers"
 
 
 class Means(Enum):
@@ -40,7 +40,7 @@ class Means(Enum):
 
     BOXES = auto()
     COPIES = auto()
-    TURNED = auto()
+    TRANSPOSED = auto()
     REGISTERS = auto()
 
 
@@ -62,25 +62,25 @@ class Boxes:
 
 @dataclass
 class Channel:
-    """One store of a loop.  `load`: what copies bring in its place; `boxes`: as such; `turned`: the
-    buffer where each thread finds what it loaded."""
+    """One store of a loop.  `load`: what copies bring in its place; `boxes`: as such;
+    `transposed`: the buffer where each thread finds what it loaded."""
 
     store: Op
     means: Means
     load: Op | None = None
     boxes: Boxes | None = None
-    turned: Op | None = None
+    transposed: Op | None = None
     why: str = ""  # what hinders copies, where it goes through registers
 
     @property
     def copied(self) -> bool:
         """Whether cp.async brings it."""
-        return self.means in (Means.COPIES, Means.TURNED)
+        return self.means in (Means.COPIES, Means.TRANSPOSED)
 
     @property
     def stored(self) -> bool:
         """Whether threads store it, when the iteration ends."""
-        return self.means in (Means.TURNED, Means.REGISTERS)
+        return self.means in (Means.TRANSPOSED, Means.REGISTERS)
 
 
 def by_threads(store: Op, staged: StagedLoop, infos: axis_info.Infos) -> Channel:
@@ -119,7 +119,7 @@ def copied_load(store: Op, staged: StagedLoop, infos: axis_info.Infos) -> Op | s
     together = min(width // size, loaded)
     if layout_choice.sector_share(t.layout, axis, size, together) < layout_choice.sector_share(
             t.layout, axis, size, loaded):
-        return TURNED
+        return TRANSPOSED
     return load
 
 

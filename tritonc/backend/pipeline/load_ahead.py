@@ -25,18 +25,19 @@ each other, and loops along a row in which lanes tell each other a number that t
 needs.  Others along one row do not: of short rows, programs are many and iterations few.
 
 Needs a loop of a header and one more block, addresses that follow from its phis alone, and no store
-in it that may change what is loaded.  After advance_dots, which parts the loop's operations.
+in it that may change what is loaded.  After rotate_dots, which parts the loop's operations.
 """
 
 from __future__ import annotations
 
 from tritonc.analysis.aliases import pointer_roots, stores_may_reach
-from tritonc.analysis.row_loops import only_adds, sums_columns, waits_for_itself, walks_rows
+from tritonc.analysis.column_loops import sums_columns, walks_rows
+from tritonc.analysis.row_loops import only_adds, waits_for_itself
 from tritonc.analysis.values import needed, slice_of
 from tritonc.backend.memory.versions.general import rare
 from tritonc.backend.pipeline.loop_slice import Slice, advance, find_slice, initial_values
 from tritonc.backend.pipeline.staged_loop import DOTS, Guards, held_elements
-from tritonc.backend.pipeline.tensors.roles import has_producer
+from tritonc.backend.pipeline.tma.roles import has_producer
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop, make_phi
 from tritonc.ir.context import Context
@@ -88,7 +89,7 @@ def load_ahead(kernel: Kernel, context: Context) -> bool:
         most = 4 * FEW
         beside = any(op.name == "wgmma" for op in latch.ops)
         lead = set() if beside or waiting else _lead_copies(latch)
-        producer = _lead_copies(latch, "tensor_copy") if has_producer(kernel) else set()  # is ahead
+        producer = _lead_copies(latch, "tma_load") if has_producer(kernel) else set()  # is ahead
         making = slice_of((v for op in latch.ops if op.name == "wgmma" for v in op.operands[:2]),
                           set(latch.ops))
         if beside or lead:

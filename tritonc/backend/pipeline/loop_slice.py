@@ -26,7 +26,7 @@ MOST_AHEAD = 16  # iterations that a pipeline may be ahead, and one more
 
 @dataclass
 class Slice:
-    """`ops` in program order; `phis` of the header that they read, directly or by the next turn."""
+    """`ops` in program order; `phis` of the header that they read, now or in the next iteration."""
 
     loop: Loop
     ops: list[Op]
@@ -87,7 +87,7 @@ def _may_run_early(op: Op) -> bool:
 
 
 def stays_false(condition: Value, part: Slice) -> bool:
-    """Whether the loop's condition, once false, is false for the next MOST_AHEAD turns too.
+    """Whether the loop's condition, once false, is false for the next MOST_AHEAD iterations too.
 
     It is if it does not change, or compares a counter with a constant from which it moves away.
     """

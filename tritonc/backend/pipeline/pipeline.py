@@ -24,9 +24,9 @@ Needs a loop with one exit, at its header, and one latch; operands that come fro
 operations, addresses that follow from the loop's phis alone, and no store in the loop that may
 reach what is loaded.  And copies that the hardware can do: operands stored as loaded, in pieces of
 4, 8 or 16 bytes that are contiguous in both memories, zeros where a mask does not hold.  Where an
-operand is turned on its way, pieces would be single elements while loads are wide.  One
+operand is transposed on its way, pieces would be single elements while loads are wide.  One
 iteration ahead, such an operand is copied as it is to a buffer where each thread finds its own
-elements, and turns them from there when the iteration ends: no register waits for memory.
+elements, and transposes them from there when the iteration ends: no register waits for memory.
 Otherwise it goes through registers, in the same pipeline.  Where no operand is copied, S is 2: the
 paper's prefetch (listing 7) and double buffering (section 5.3) in one.
 """
@@ -43,7 +43,7 @@ from tritonc.analysis.windows import takes_apart
 from tritonc.backend.dots.together import chained
 from tritonc.backend.launch.persist import rare_programs
 from tritonc.backend.layout.access import VECTOR_BITS
-from tritonc.backend.pipeline.channel import TURNED, Channel, Means, by_threads, copy_width
+from tritonc.backend.pipeline.channel import TRANSPOSED, Channel, Means, by_threads, copy_width
 from tritonc.backend.pipeline.loop_slice import find_slice
 from tritonc.backend.pipeline.ring import Rewrite
 from tritonc.backend.pipeline.staged_loop import (
@@ -61,7 +61,7 @@ from tritonc.backend.pipeline.stages import (
     others_beside,
     stages_beside,
 )
-from tritonc.backend.pipeline.tensors.roles import has_producer
+from tritonc.backend.pipeline.tma.roles import has_producer
 from tritonc.backend.shared.shared_memory import LEFT
 from tritonc.backend.target.register_limits import MOST_REGISTERS
 from tritonc.backend.target.target import Target
@@ -74,9 +74,9 @@ from tritonc.later import Later
 from tritonc.source import Span
 
 if TYPE_CHECKING:
-    from tritonc.backend.pipeline.tensors.tensor_pipeline import tensor_pipeline
+    from tritonc.backend.pipeline.tma.tma_pipeline import tma_pipeline
 else:  # targets without TMA do without what it is made of
-    tensor_pipeline = Later("tritonc.backend.pipeline.tensors.tensor_pipeline", "tensor_pipeline")
+    tma_pipeline = Later("tritonc.backend.pipeline.tma.tma_pipeline", "tma_pipeline")
 
 
 _IN_TURN = 2  # blocks that wait for memory while the other one multiplies
@@ -97,14 +97,14 @@ def _copy_ahead(kernel: Kernel, context: Context) -> bool:
     served: set[Span | None] = set()  # places whose loads TMA makes in one of the bodies
     rare = rare_programs(kernel)  # the others shall have the memory
     left = [staged for staged in staged_loops(kernel) if staged.body not in rare]
-    tensors = {"tensor_map", "tensor_copy"} <= context.target.features
+    tensors = {"tensor_map", "tma_load"} <= context.target.features
     for mixed in (False, True):  # a warp that makes copies in one body makes none in another
         if not tensors or (mixed and has_producer(kernel)):
             break
         for staged in list(left):
             if staged not in left:
                 continue
-            done, why = tensor_pipeline(kernel, staged, infos, context, mixed, left)
+            done, why = tma_pipeline(kernel, staged, infos, context, mixed, left)
             hindered.update((load.span, reason) for load, reason in why)
             missed = [load for load, _ in why]
             for one in done:
@@ -152,12 +152,13 @@ def _pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos, contex
     if distance < 1:
         return False
     channels = [by_threads(store, staged, infos) for store in staged.stores]
-    turned = _turned_buffers(channels, infos) if distance == 1 else {}
+    transposed = _transposed_buffers(channels, infos) if distance == 1 else {}
     room = context.target.shared_per_block - LEFT
     if stages_that_fit(staged, room - sum(
-            buffer_of(one.result).bytes for one in turned.values())) >= stages:
-        channels = [Channel(one.store, Means.TURNED, source_load(one.store), turned=turned[
-            one.store]) if one.store in turned else one for one in channels]
+            buffer_of(one.result).bytes for one in transposed.values())) >= stages:
+        channels = [Channel(one.store, Means.TRANSPOSED, source_load(one.store),
+                            transposed=transposed[one.store])
+                    if one.store in transposed else one for one in channels]
     for one in channels:
         if one.means == Means.REGISTERS:
             made = one.store.operands[1].op
@@ -173,7 +174,7 @@ def _pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos, contex
         return False
     if stores_may_reach(kernel, staged.loop.blocks, [*copied, *part.loads], pointer_roots(kernel)):
         return False
-    kernel.entry.ops[:0] = [one.turned for one in channels if one.turned is not None]
+    kernel.entry.ops[:0] = [one.transposed for one in channels if one.transposed is not None]
     Rewrite(kernel, staged, part, channels, stages, distance).run()
     if beside > 1:
         kernel.attributes["min_blocks"] = beside
@@ -218,7 +219,7 @@ def _two_wait(kernel: Kernel, staged: StagedLoop, loads: list[Op], needs: int, t
     56 us."""
     threads = kernel.attributes["num_warps"] * target.warp_size
     return takes_apart(loads) and staged.asynchronous \
-        and not any(op.name == "tensor_copy" for op in kernel.ops()) \
+        and not any(op.name == "tma_load" for op in kernel.ops()) \
         and needs * threads * _IN_TURN <= target.registers_per_multiprocessor \
         and _IN_TURN * (2 * staged.stage_bytes + LEFT) <= target.shared_per_multiprocessor
 
@@ -233,15 +234,15 @@ def _beside(kernel: Kernel, staged: StagedLoop, target: Target) -> int:
     return blocks_beside(staged.stage_bytes, warps, sums // (warps * target.warp_size), target)
 
 
-def _turned_buffers(channels: list[Channel], infos: axis_info.Infos) -> dict[Op, Op]:
-    """For stores of what is turned, a buffer for it as it is loaded: the elements of a thread side
-    by side, so that it can copy what it will turn itself, 16 bytes at once."""
+def _transposed_buffers(channels: list[Channel], infos: axis_info.Infos) -> dict[Op, Op]:
+    """For stores of what is transposed, a buffer for it as it is loaded: the elements of a thread
+    side by side, so that it can copy what it will transpose itself, 16 bytes at once."""
     raw = {}
     for one in channels:
         store = one.store
         value, load = store.operands[1], store.operands[1].op
         t = value.type
-        if one.why != TURNED or load is None or load.name != "load" \
+        if one.why != TRANSPOSED or load is None or load.name != "load" \
                 or not isinstance(t, Tile) or t.layout is None \
                 or not all((*t.layout.thread, *t.layout.register)):
             continue  # another thread would hold the same elements

@@ -1,7 +1,7 @@
 """The rewriting of a staged loop into a software pipeline over a multi-stage buffer (a ring).
 
 `Rewrite` serves channels that threads fill themselves (`channel`).  What differs with TMA is in
-methods that `tensor_ring` overrides: `copies`, `wait`, `end`, and the phis of barriers' phases.
+methods that `tma_ring` overrides: `copies`, `wait`, `end`, and the phis of barriers' phases.
 
 Copies ahead may belong to iterations that are not executed.  An iteration is executed if the one
 before it was, and the loop's condition holds in it.  The condition alone is enough where it stays
@@ -98,12 +98,12 @@ class Rewrite:
         return self.numbers[value]
 
     def prologue(self) -> dict[Value, Value]:
-        """The first copies, before the loop.  Returns each phi's value `distance` turns on."""
+        """The first copies, before the loop.  Returns each phi's value `distance` iterations on."""
         state = initial_values(self.part)
         ops: list[Op] = []
-        for turn in range(self.distance):
-            ops += self.copies(state, self.number(turn), turn)
-            ops += self.stores(state, self.number(turn), turn)
+        for iteration in range(self.distance):
+            ops += self.copies(state, self.number(iteration), iteration)
+            ops += self.stores(state, self.number(iteration), iteration)
             state = self.next_values(state)
         self.staged.preheader.ops[-1:-1] = ops
         return state
@@ -141,10 +141,10 @@ class Rewrite:
                 continue
             pointer = mapping.get(load.operands[0], load.operands[0])
             guard = load.guard and mapping.get(load.guard, load.guard)
-            some = [runs] if self.staged.asynchronous and one.turned is None else []
+            some = [runs] if self.staged.asynchronous and one.transposed is None else []
             new, under = ([], guard) if some else guards.under(guard, pointer.type)
             ops += new
-            buffer = one.turned
+            buffer = one.transposed
             if buffer is None:
                 buffer = widen(one.store.operands[0], self.stages, stage, ahead)
                 ops.append(buffer)
@@ -170,9 +170,9 @@ class Rewrite:
         return [op for op in ops if op in needed], [op for op in ops if op not in needed]
 
     def stores(self, mapping: dict[Value, Value], stage: Value, ahead: int) -> list[Op]:
-        """The stores of what the iteration's copies loaded to registers or to buffers to turn."""
+        """Stores of what the iteration's copies loaded to registers or to buffers of their own."""
         ops = list(self.late)
-        if any(one.turned for one in self.channels):
+        if any(one.transposed for one in self.channels):
             ops.append(make_op("async_wait", [], pending=0))
         for one in self.channels:
             if not one.stored:
@@ -180,8 +180,9 @@ class Rewrite:
             store = one.store
             buffer, value = store.operands
             found = mapping.get(value, value)
-            if one.turned is not None:
-                ops.append(make_op("shared_load", [one.turned.result], value.type, span=store.span))
+            if one.transposed is not None:
+                ops.append(make_op("shared_load", [one.transposed.result], value.type,
+                                   span=store.span))
                 found = ops[-1].result
             view = widen(buffer, self.stages, stage, ahead)
             ops += [view, make_op("shared_store", [view.result, found], span=store.span,
@@ -235,15 +236,15 @@ class Rewrite:
         for phi, op in zip(self.part.phis, self.leading, strict=True):
             add_incoming(op, after[phi.result], staged.latch)
         for phi in self.ring:
-            turned = self.turn(phi.result)
-            staged.latch.ops[-1:-1] = turned
-            add_incoming(phi, turned[-1].result, staged.latch)
+            behind = self.next_stage(phi.result)
+            staged.latch.ops[-1:-1] = behind
+            add_incoming(phi, behind[-1].result, staged.latch)
 
     def copies_place(self) -> int:
         """Where in the body later copies start."""
         return len(self.staged.body.phis())
 
-    def turn(self, stage: Value, stages: int = 0) -> list[Op]:
+    def next_stage(self, stage: Value, stages: int = 0) -> list[Op]:
         """The stage after this one, around the ring."""
         stages = stages or self.stages
         if stages == 2:

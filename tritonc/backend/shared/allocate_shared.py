@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import pairwise
 
+from tritonc.backend.launch.choose_turns import refuse
 from tritonc.backend.shared.shared_memory import accesses, allocation, allocations, body_of
 from tritonc.backend.target.target import Target
 from tritonc.ir.cfg import Cfg
@@ -31,7 +32,7 @@ from tritonc.ir.core import Block, Kernel, Op
 from tritonc.ir.types import Buffer
 from tritonc.source import fail
 
-_COMMON = ("tensor_copy", "wait_empty", "expect_full", "wait_full", "arrive_empty", "claim_slot",
+_COMMON = ("tma_load", "wait_empty", "expect_full", "wait_full", "arrive_empty", "claim_slot",
            "init_barriers", "tensor_map", "publish_maps", "start_producer")
 APART = 1024  # what distances between the buffers of two programs are multiples of
 ROOM = 4096  # bytes that a block may use without keeping others from its multiprocessor
@@ -43,11 +44,14 @@ def allocate_shared(kernel: Kernel, context: Context) -> bool:
     Raises CompileError if the buffers need more than the target has.
     """
     target: Target = context.target
-    if not any(op.name == "start_producer" for op in kernel.ops()):
-        kernel.attributes.pop("turns", None)  # nobody brings operands of two programs
+    if not any(op.name == "start_producer" for op in kernel.ops()) \
+            and kernel.attributes.pop("turns", None):
+        refuse(context, "no producer warp brings operands of two programs", kernel.span)
     size = sizes(kernel)
     offsets, total = placement(kernel, target.shared_per_block, lambda used: _spare(used, target))
     if total > target.shared_per_block and kernel.attributes.pop("turns", None):
+        refuse(context, f"buffers of two programs need {total} bytes of shared memory",
+               kernel.span)
         return allocate_shared(kernel, context)
     for op, offset in offsets.items():
         op.attributes["offset"] = offset
@@ -193,7 +197,7 @@ def live_ranges(kernel: Kernel) -> dict[Op, tuple[int, int]]:
             for access in accesses(op):
                 touched.setdefault(access.allocation, []).append((block, access.write))
                 first, last = lives.get(access.allocation, (position[op], position[op]))
-                if op.name == "tensor_copy":  # behind the fence, no thread may write there
+                if op.name == "tma_load":  # behind the fence, no thread may write there
                     first = min(first, fence)
                 lives[access.allocation] = (min(first, position[op]), max(last, position[op]))
             products = [v.op for v in op.operands if op.name == "wgmma_wait"]

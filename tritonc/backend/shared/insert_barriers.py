@@ -11,9 +11,9 @@ States join by union and loops are iterated to a fixed point.  A barrier in a lo
 was pending before it may stand before the loop instead, if the loop has fewer then.
 
 Two accesses of shared memory touch if their bytes overlap.  In a ring of stages, `ahead` says how
-many iterations before its turn a stage is used; crossing the back edge of the ring's loop moves all
-stages one turn nearer, so equal distances, and only these, touch.  Global memory is treated the
-same way, since a tile may be stored by one thread and loaded by another: pointers of different
+many iterations before its own a stage is used; crossing the back edge of the ring's loop moves all
+stages one iteration nearer, so equal distances, and only these, touch.  Global memory is treated
+the same way, since a tile may be stored by one thread and loaded by another: pointers of different
 parameters touch unless one is declared not to alias, or `specialize` tested that; two operations on
 the same addresses, each used by one thread, in one iteration, stay in their threads; an access that
 moves through memory meets nothing of its own earlier iterations (`analysis.moving`); one of even
@@ -22,7 +22,7 @@ elements meets none of odd ones; and scalars are stored by the first thread, in 
 A load that is made by the operation which reads it (`late`, `piecewise`) reads there once more: a
 barrier between the two does not end it.
 
-What threads wrote becomes visible to the asynchronous proxy (wgmma, tensor copies and stores) by
+What threads wrote becomes visible to the asynchronous proxy (wgmma, TMA loads and stores) by
 a `proxy_fence` of the threads that wrote and a barrier behind the fence.  A fence that another
 barrier would part from its stores moves before that barrier, which then serves both; where the
 stores are in another block, a second barrier follows the fence.
@@ -120,13 +120,13 @@ def _plan(kernel: Kernel, cfg: Cfg, found: _Uses, asked: set[Op]) -> _Plan:
             plan.needs[op], plan.ended[op] = need, frozenset(old for old, _ in conflicts)
             plan.unfenced[op] = _unfenced(state) if need else frozenset()
             state = _flying(state, need) if need else state
-            if new and op.name != "tensor_copy":  # whoever reads it waits at the ring
+            if new and op.name != "tma_load":  # whoever reads it waits at the ring
                 state = state.union(new)
             state = state.union(deferred.get(op, ()))
         plan.leaving[block] = state
         for successor in block.successors:
             loop = loops.get(successor)
-            passed = _turn(state, loop) if loop is not None and block in loop else state
+            passed = _next_iteration(state, loop) if loop is not None and block in loop else state
             if not passed <= incoming[successor]:
                 incoming[successor] |= passed
                 if successor not in work:
@@ -198,11 +198,11 @@ def _flying(state: State, barrier: str = "barrier") -> State:
 
 MEETS = ("barrier", "memory_barrier", "start_producer")  # where all threads meet
 # Which operation closes a group of each kind of asynchronous access, and which waits for groups.
-CLOSES = {"async_commit": "copy", "wgmma": "wgmma", "tensor_store": "store"}
+CLOSES = {"async_commit": "copy", "wgmma": "wgmma", "tma_store": "store"}
 WAITS = {"async_wait": "copy", "wgmma_wait": "wgmma", "store_wait": "store"}
-FLIES = {"async_copy": "copy", "wgmma": "wgmma", "tensor_store": "store"}
+FLIES = {"async_copy": "copy", "wgmma": "wgmma", "tma_store": "store"}
 DEFERRED = {"late", "piecewise"}  # attributes of loads
-ALONE = ("tensor_copy", "tensor_store")  # what the first thread does
+ALONE = ("tma_load", "tma_store")  # what the first thread does
 OLDEST = 9  # groups older than this are not told apart
 
 
@@ -242,7 +242,7 @@ def _hand_over(name: str, buffer: Value, state: State) -> State:
     return frozenset(found)
 
 
-def _turn(state: State, loop: Loop) -> State:
+def _next_iteration(state: State, loop: Loop) -> State:
     """The state that the next iteration of `loop` sees."""
     found = []
     instances = counts_programs(loop)
@@ -334,7 +334,7 @@ class _Uses:
                 access.write, start, start + buffer.bytes, access.ahead if ring else None,
                 buffer.stages, ring, bool(more.get("continues")), flight,
                 age=1 if CLOSES.get(op.name) == flight else 0, alone=op.name in ALONE,
-                copies=op.name == "tensor_copy", private=home if more.get("private") else None,
+                copies=op.name == "tma_load", private=home if more.get("private") else None,
                 grouped="groups" in more, piece=_piece(op), atomic=op.name == "shared_atomic"))
         effects = op.effects
         pointers = [v for v in op.operands if is_pointer(v.type)]

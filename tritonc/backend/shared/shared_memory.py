@@ -15,7 +15,7 @@ SHARED_ALIGNMENT = 1024  # of where a block's begins: what the widest swizzle as
 # Bytes left to barriers, cells and small exchanges by those who take what there is.
 LEFT = 1024
 # Operands that one warp alone uses at this place, in its own order: barriers, maps in making.
-OWN_WARP = {"expect_full": 0, "tensor_copy": 1, "tensor_map": 0, "publish_maps": 1}
+OWN_WARP = {"expect_full": 0, "tma_load": 1, "tensor_map": 0, "publish_maps": 1}
 # Operations that hand buffers, which stand from this operand on, from one user to the next.
 HANDS_OVER = {"arrive_empty": 1, "wait_empty": 2}
 _SHARED = frozenset({SHARED_READ, SHARED_WRITE})

@@ -45,8 +45,8 @@ _ROWS: list[OpInfo] = [
                types, attributes, stated or types[0]),
            "The same tile, brought through shared memory to where it is read in another layout; "
            "`stored`: from where it is stored to a second buffer (see raw_operands), with another "
-           "axis than `turned` contiguous.",
-           lambda m, op, a: a, optional=("stored", "turned")),
+           "axis than `transposed` contiguous.",
+           lambda m, op, a: a, optional=("stored", "transposed")),
     OpInfo("detach", ("a",), own.same_types,
            "The same tile in other registers.", lambda m, op, a: a, elementwise=True),
     OpInfo("any_other", ("x",), lambda types, attributes, stated: (I1,),
@@ -75,7 +75,7 @@ _ROWS: list[OpInfo] = [
            ("bits",)),
     OpInfo("alloc_shared", (), rules.stated_type,
            "A buffer in shared memory, at byte `offset` once it is allocated; `pinned`: for the "
-           "whole run; `continues`: its stages go on turning from one run of their loop to the "
+           "whole run; `continues`: its stages go on from one run of their loop to the "
            "next; `private`: each element is used by one thread only; `groups`: each of so many "
            "warpgroups has rows of its own; `behind`: of what is read behind a product's loop; "
            "`second`: bytes from there to that of the second program of a block.",
@@ -140,7 +140,8 @@ _ROWS: list[OpInfo] = [
     OpInfo("wgmma", ("a", "b", "c"), own.machine_dot,
            "Starts a dot by `instruction`; a is a buffer or a tile in its fragment layout, b a "
            "buffer.  Its result may be read after a wgmma_wait.  `columns`: those of b; `asked`: "
-           "how many of the result's, whose others are as in c.", None, ("instruction",), ("inner", "columns", "asked", "minus"),
+           "how many of the result's, whose others are as in c.", None, ("instruction",),
+           ("inner", "columns", "asked", "minus"),
            effects=frozenset({SHARED_READ})),
     OpInfo("wgmma_wait", ("*values",), own.held_apart,
            "The values, after all but the last `pending` started dots have ended.  The last `held` "
@@ -160,7 +161,7 @@ _ROWS: list[OpInfo] = [
            "Each half of a word with all bits as its highest one.",
            lambda m, op, a: (m.halves(a).view("i2") >> 15).view(a.dtype), elementwise=True),
     OpInfo("proxy_fence", (), rules.nothing,
-           "This thread's writes of shared memory are seen by wgmma and tensor copies that come "
+           "This thread's writes of shared memory are seen by wgmma and TMA loads that come "
            "after the next barrier.", effects=frozenset({SHARED_WRITE})),
     OpInfo("claim_slot", ("cell",), rules.stated_type,
            "Global memory for `maps` tensor maps that no other running block has; known to the "
@@ -203,12 +204,12 @@ _ROWS: list[OpInfo] = [
     OpInfo("arrive_full", ("ring",), rules.nothing,
            "Completes the phase of the stage's full barrier: the threads have brought themselves "
            "what copied bytes would, and met.", effects=frozenset({OUTPUT}), guardable=True),
-    OpInfo("tensor_copy", ("buffer", "ring", "slot", "start0", "start1", "*starts"),
+    OpInfo("tma_load", ("buffer", "ring", "slot", "start0", "start1", "*starts"),
            rules.nothing,
            "Starts the copy of a box (start0, start1: its first element) of map `index` to the "
            "buffer in `panels` pieces along axis 0 of the map; counts at the ring's barrier.", None,
            ("index", "panels", "box"), effects=frozenset({READ, SHARED_WRITE}), guardable=True),
-    OpInfo("tensor_store", ("buffer", "slot", "start0", "start1", "*starts"),
+    OpInfo("tma_store", ("buffer", "slot", "start0", "start1", "*starts"),
            rules.nothing,
            "Starts to store the buffer to the box (start0, start1: its first element) of map "
            "`index`, in `panels` pieces along axis 0 of the map; each of `groups` warpgroups such "
@@ -216,7 +217,7 @@ _ROWS: list[OpInfo] = [
            "with what it writes.", None, ("index", "panels", "box"), ("groups",),
            effects=frozenset({OUTPUT, SHARED_READ})),
     OpInfo("store_wait", (), rules.nothing,
-           "Waits until all but the last `pending` tensor_stores have read their buffers, or if "
+           "Waits until all but the last `pending` tma_stores have read their buffers, or if "
            "`written` are done; in each of `groups` warpgroups its own.", None, ("pending",),
            ("groups", "written"),
            effects=frozenset({SHARED_WRITE, OUTPUT})),

@@ -33,7 +33,7 @@ FEATURES: dict[str, Feature] = {
     "async_copy": Feature(80, 70, "asynchronous copies to shared memory (cp.async)"),
     "async_copy_ignore": Feature(80, 75, "asynchronous copies under a predicate"),
     "mbarrier_transactions": Feature(90, 80, "barriers that count bytes (mbarrier expect_tx)"),
-    "tensor_copy": Feature(90, 80, "tensor copies (cp.async.bulk.tensor)"),
+    "tma_load": Feature(90, 80, "TMA loads (cp.async.bulk.tensor)"),
     "tensor_map": Feature(90, 83, "tensor maps made by kernels", (90, 100, 103, 120)),
     "wide_access": Feature(100, 88, "accesses of 32 bytes"),
     "l1_hint": Feature(70, 74, "hints for the L1 cache"),

@@ -25,7 +25,7 @@ from tritonc.ir.layouts.layout_ops import axis_table
 
 BANKS = 32
 BANK_BYTES = 4
-ROW_ALIGNMENT = 128  # bytes, of where a box of a tensor copy begins
+ROW_ALIGNMENT = 128  # bytes, of where a box of a TMA load begins
 
 
 def _dense(shape: tuple[int, ...], order: Sequence[int]) -> tuple[int, ...]:
@@ -87,7 +87,7 @@ def tensor_core(shape: tuple[int, ...], order: Sequence[int], element_bytes: int
 
     Raises ValueError if a row is shorter than a panel.
 
-    Source: PTX ISA, "Shared Memory Matrix Layout" and "Swizzling Modes" (tensor copies).
+    Source: PTX ISA, "Shared Memory Matrix Layout" and "Swizzling Modes" (TMA loads).
     """
     if swizzle_bytes not in (0, 32, 64, 128):
         raise ValueError(f"no swizzle of {swizzle_bytes} bytes exists")

@@ -29,7 +29,7 @@ from collections.abc import Container
 from tritonc.analysis.counters import add_counter, step_of
 from tritonc.analysis.facts import Facts, scalar_of
 from tritonc.analysis.signs import known_signs
-from tritonc.analysis.values import int_of
+from tritonc.analysis.values import closure, int_of
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
@@ -60,16 +60,10 @@ def split_quotients(kernel: Kernel, context: Context) -> bool:
 
 def _indices(kernel: Kernel) -> set[Value]:
     """What addresses and masks of accesses are computed from."""
-    found: set[Value] = set()
-    stack = [v for op in kernel.ops() if op.operands and is_pointer(op.operands[0].type)
-             for v in ((op.operands[0],) if op.guard is None else (op.operands[0], op.guard))]
-    while stack:
-        value = stack.pop()
-        if value not in found:
-            found.add(value)
-            if value.op is not None and value.op.name not in _OTHERS:
-                stack += value.op.inputs()
-    return found
+    first = (v for op in kernel.ops() if op.operands and is_pointer(op.operands[0].type)
+             for v in ((op.operands[0],) if op.guard is None else (op.operands[0], op.guard)))
+    return {*closure(first, lambda value: () if value.op is None or value.op.name in _OTHERS
+                     else value.op.inputs())}
 
 
 class _Split:

@@ -176,9 +176,9 @@ class Pair:
         more = mapping.get(test, test)
         # What comes when it has none: the next values of the outer loop, and new starts.
         ops += copy_ops(self.own(self.after), mapping)
-        turned = {phi.result: mapping.get(value := incoming(phi, self.after), value)
+        following = {phi.result: mapping.get(value := incoming(phi, self.after), value)
                   for phi in header.phis()}
-        again = dict(turned)
+        again = dict(following)
         loose = [phi for phi in inner.header.phis() if phi not in self.joined]
         starts = [incoming(phi, self.before) for phi in loose]
         ops += copy_ops(needed(self.own(self.before), starts), again)
@@ -190,7 +190,7 @@ class Pair:
                 own = next(a for a, b in self.joined.items() if b is phi)
                 value = after[own.result]
             else:
-                op = make_op("select", [more, phi.result, turned[phi.result]], span=phi.span)
+                op = make_op("select", [more, phi.result, following[phi.result]], span=phi.span)
                 ops.append(op)
                 value = op.result
             phi.operands[phi.blocks.index(self.after)] = value

@@ -22,7 +22,7 @@ from __future__ import annotations
 from functools import cache
 
 from tritonc.analysis.values import attributes_key, changes_memory, int_of, speculatable
-from tritonc.ir.cfg import Cfg, Loop
+from tritonc.ir.cfg import Cfg, Loop, reached
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
@@ -53,12 +53,7 @@ def _body(cfg: Cfg, loop: Loop) -> Block | None:
     if not loop.one_exit or len(stays) != 1 or stays[0] is loop.header \
             or cfg.predecessors[stays[0]] != [loop.header]:
         return None
-    before = dict.fromkeys(loop.blocks)
-    left = list(before)
-    while left:
-        new = [b for b in cfg.predecessors[left.pop()] if b not in before]
-        before.update(dict.fromkeys(new))
-        left += new
+    before = reached(loop.blocks, lambda block: cfg.predecessors[block])
     writes = any(changes_memory(op) for block in before for op in block.ops)
     return None if writes else stays[0]
 

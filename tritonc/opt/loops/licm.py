@@ -20,7 +20,7 @@ several.
 
 from __future__ import annotations
 
-from tritonc.analysis.values import changes_memory, speculatable
+from tritonc.analysis.values import changes_memory, slice_of, speculatable
 from tritonc.ir import rules
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context
@@ -61,12 +61,7 @@ def _hoist(cfg: Cfg, loop: Loop, preheader: Block) -> bool:
             tile = any(isinstance(v.type, Tile) for v in op.results)
             if not tile or (each_time and op.info.rule not in _CHEAP):
                 roots.append(op)
-    leave: set[Op] = set()
-    while roots:
-        op = roots.pop()
-        if op not in leave:
-            leave.add(op)
-            roots.extend(v.op for v in op.inputs() if v.op is not None and v.op in invariant)
+    leave = slice_of((v for op in roots for v in op.results), invariant)
     if not leave:
         return False
     for block in loop.blocks:

@@ -32,7 +32,7 @@ from collections.abc import Callable
 from math import prod
 
 from tritonc.analysis.counters import Counter, counter_of
-from tritonc.analysis.values import defined_by, int_of, is_zero, origin, sides
+from tritonc.analysis.values import conditions, defined_by, int_of, is_zero, origin
 from tritonc.ir.build import Builder
 from tritonc.ir.cfg import Cfg, Loop, incoming
 from tritonc.ir.context import Context
@@ -224,14 +224,7 @@ def _zero(operand: Value) -> set[Value]:
         holds = op.operands[at].op
         if holds is not None and holds.name == "cmpp" and op.operands[at] is holds.results[0] \
                 and is_zero(origin(op.operands[3 - at], _MOVES)):
-            found, stack = set[Value](), [holds.operands[0]]
-            while stack:
-                for side in sides(stack.pop(), "and"):
-                    if (more := origin(side, ("broadcast", "reshape"))) is not side:
-                        stack.append(more)
-                    else:
-                        found.add(side)
-            return found
+            return set(conditions(holds.operands[0], ("broadcast", "reshape")))
     return set()
 
 

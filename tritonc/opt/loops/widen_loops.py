@@ -23,9 +23,10 @@ away unless they add nothing.  A counter addresses memory: such indices do not w
 
 from __future__ import annotations
 
+from tritonc.analysis.column_loops import walks_rows
 from tritonc.analysis.counters import Counter, counter_of, iterations
 from tritonc.analysis.loop_totals import may_reorder, place_behind
-from tritonc.analysis.row_loops import same_for_all, walks_rows
+from tritonc.analysis.row_loops import same_for_all
 from tritonc.analysis.values import constant_of, speculatable
 from tritonc.ir.build import Builder
 from tritonc.ir.cfg import Cfg, Loop, make_phi

@@ -7,9 +7,9 @@ power of two is what address analysis reads, and LLVM makes shifts of it.
 
 from __future__ import annotations
 
-from tritonc.analysis.values import int_of
+from tritonc.analysis.values import int_of, slice_of
 from tritonc.ir.core import Op, Value
-from tritonc.ir.types import element
+from tritonc.ir.types import I1, Tile, element, shape
 from tritonc.opt.peephole.rewrite import Rewriter, Rule
 
 
@@ -60,6 +60,21 @@ def signed_division_of_naturals(op: Op, r: Rewriter) -> Value | None:
     if element(op.result.type).bits == 1 or not all(map(r.facts.not_negative, op.operands)):
         return None
     return r.value("u" + op.name[1:], *op.operands, guard=op.guard)
+
+
+def division_where_wanted(op: Op, r: Rewriter) -> Value | None:
+    """x / d, guarded by whether anything of a row is wanted, is guarded by d != 0, where d is one
+    number: the other quotients do not trap, and no thread asks others what they want."""
+    if op.guard is None or not any(one.name == "reduce" for one in slice_of(
+            [op.guard], ends=("load", "phi"))):
+        return None
+    number = r.element_of(op.operands[1])
+    if shape(number.type):
+        return None
+    holds = r.value("icmp", number, r.constant(0, number.type), predicate="ne")
+    if extents := shape(op.result.type):
+        holds = r.value("splat", holds, type=Tile(I1, extents))
+    return r.again(op, *op.operands, guard=r.emit("cmpp", holds).results[0]).result
 
 
 def quotient_of_less(op: Op, r: Rewriter) -> Value | None:
@@ -123,10 +138,10 @@ RULES: dict[str, list[Rule]] = {
     "add": [right_zero_is_neutral],
     "sub": [right_zero_is_neutral, minus_constant],
     "mul": [times_zero, right_one_is_neutral],
-    "sdiv": [right_one_is_neutral, signed_division_of_naturals],
-    "udiv": [right_one_is_neutral, quotient_of_less],
-    "srem": [remainder_by_one, signed_division_of_naturals],
-    "urem": [remainder_by_one, remainder_of_less],
+    "sdiv": [right_one_is_neutral, division_where_wanted, signed_division_of_naturals],
+    "udiv": [right_one_is_neutral, division_where_wanted, quotient_of_less],
+    "srem": [remainder_by_one, division_where_wanted, signed_division_of_naturals],
+    "urem": [remainder_by_one, division_where_wanted, remainder_of_less],
     "and": [same_operands, and_with_constant],
     "or": [right_zero_is_neutral, same_operands],
     "xor": [right_zero_is_neutral],

@@ -76,6 +76,19 @@ def reduce_of_uniform(op: Op, r: Rewriter) -> Value | None:
     return r.value("splat", a, type=to) if isinstance(to, Tile) else a
 
 
+def reduce_of_limited(op: Op, r: Rewriter) -> Value | None:
+    """The greatest of max(x, c), with one number c, is the greater of c and the greatest x; so for
+    the least, the and and the or.  Of NaNs alone both are c."""
+    kind, to = op.attributes["kind"], op.result.type
+    limited = defined_by(op.operands[0], kind) if kind in _IDEMPOTENT else None
+    for x, c in (limited.operands, limited.operands[::-1]) if limited is not None else ():
+        if is_uniform(c):
+            number, reduced = r.element_of(c), r.again(op, x).result
+            return r.value(kind, reduced, r.value("splat", number, type=to) if isinstance(
+                to, Tile) else number)
+    return None
+
+
 def range_of_one(op: Op, r: Rewriter) -> Value | None:
     """range a ... a + 1 = constant a."""
     start = op.attributes["start"]
@@ -89,6 +102,6 @@ RULES: dict[str, list[Rule]] = {
     "reshape": [to_its_own_type, moved_uniform, same_again],
     "trans": [moved_uniform, trans_of_trans],
     "fpcast": [fpcast_of_trans],
-    "reduce": [reduce_of_uniform],
+    "reduce": [reduce_of_uniform, reduce_of_limited],
     "range": [range_of_one],
 }

@@ -1,7 +1,7 @@
 """The static cost model: what a combination of tunables costs, and which one to take.
 
 Read in this order: `choose` (the cheapest combination), `features` (what the model reads of a
-kernel, and `epilogues` behind its products), `cost` (of kernels with products, by `tensor_cost`,
+kernel, and `epilogues` behind its products), `cost` (of kernels with products, by `tma_cost`,
 `core_cost` and `residency`) and `rows` (of all others); `loops`, `blocks`, `times` and
 `cluster_times` (how long a launch takes at given sizes); `portfolio` (a few combinations for all
 sizes), `coarse` (a second tile for `launches` of few blocks), `chains` (another entry for

@@ -6,9 +6,9 @@ from __future__ import annotations
 from math import prod, sqrt
 
 from tritonc.backend.dots.inner_axis import reads
-from tritonc.backend.dots.split_dots import FEW, MATRIX_WARPS, SUMS, WARPS
-from tritonc.backend.dots.turn_dots import LEAST_ROWS
-from tritonc.backend.launch.choose_warps import ACCUMULATORS, FRAGMENT, warpgroups
+from tritonc.backend.dots.slice_k import FEW, MATRIX_WARPS, SUMS, WARPS
+from tritonc.backend.dots.swap_operands import LEAST_ROWS
+from tritonc.backend.launch.product_threads import ACCUMULATORS, FRAGMENT, warpgroups
 from tritonc.backend.pipeline.stages import (
     IN_FLIGHT,
     MOST_ASYNCHRONOUS,
@@ -102,7 +102,7 @@ def use(dot: Feature, target: Target, work: float = 0) -> Use:
                    slow="wgmma" in target.features and dot.element == str(TF32))
     threads = results // (FRAGMENT if dot.scaled else ACCUMULATORS)
     slices = 1
-    if threads < FEW * 32 and not dot.scaled:  # `split_dots` takes sums alone
+    if threads < FEW * 32 and not dot.scaled:  # `slice_k` takes sums alone
         warps = max(1, results // (ACCUMULATORS * 32))
         slices = _slices(WARPS // warps, k // 4, results)
         threads = 32 * warps * slices
@@ -119,7 +119,7 @@ def use(dot: Feature, target: Target, work: float = 0) -> Use:
 
 
 def _takes(row: MatrixInstruction, dot: Feature) -> bool:
-    """Whether wgmma computes a dot, as it is or the other way round (`turn_dots`)."""
+    """Whether wgmma computes a dot, as it is or the other way round (`swap_operands`)."""
     m, n, _ = dot.extents
     return row.kind == WGMMA and (reads(row, *dot.inner) or reads(row, *dot.inner[::-1])) and (
         (m >= row.rows and n >= row.columns) or (n >= row.rows and m >= row.columns))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from math import prod, sqrt
 
-from tritonc.backend.launch.choose_warps import ACCUMULATORS, LEGAL
+from tritonc.backend.launch.choose_warps import LEGAL
+from tritonc.backend.launch.product_threads import ACCUMULATORS
 from tritonc.backend.memory.masks.pad_tiles import padded
 from tritonc.backend.target.target import Target
 from tritonc.tune.model.feature import Feature
@@ -17,7 +18,7 @@ _STEP = 60.0  # multiply-adds that a barrier and the addresses of one k step cos
 # Of a block by itself whose products are in no loop: while it loads and stores, nobody computes.
 # Quadratic forms of 96 floats on an H200: 165 us by 64 rows, 176 by 128.
 _ALONE = 1.1
-_TURN = 4.0  # multiply-adds that an element costs that a thread turns on its way to shared memory
+_TRANSPOSE = 4.0  # multiply-adds for an element that a thread transposes on its way
 
 
 def core_cost(dot: Feature, target: Target, carried: int, spread: float,
@@ -27,7 +28,7 @@ def core_cost(dot: Feature, target: Target, carried: int, spread: float,
 
     Accumulators live in registers, `ACCUMULATORS` in a thread if the tile is large enough, as a
     square micro-tile: a thread reads m + n words of shared memory for m x n multiply-adds.  An
-    operand that comes with K contiguous is turned, and had better be the one with less to turn.
+    operand that comes with K contiguous is transposed, and had better be the one with less of it.
     """
     *batch, m, n, k = dot.extents
     results = prod(batch) * m * n
@@ -51,8 +52,8 @@ def core_cost(dot: Feature, target: Target, carried: int, spread: float,
     resident = blocks * threads / 32
     hidden = min(1.0, resident / _WARPS_THAT_HIDE_LATENCY)
     idle = min(1.0, results / threads / 4)  # threads that hold copies do nothing new
-    turn = _TURN * words * (dot.inner[0] / n + dot.inner[1] / m)
-    compute = (1 + 0.5 * 2 / side + _STEP / (held * k) + turn) / idle
+    transpose = _TRANSPOSE * words * (dot.inner[0] / n + dot.inner[1] / m)
+    compute = (1 + 0.5 * 2 / side + _STEP / (held * k) + transpose) / idle
     traffic = spread * (1 / m + 1 / n) * dot.bytes / _L2_BYTES_PER_MAC * words
     # Loads overlap with arithmetic until they take longer; until then they still disturb it.
     alone = _ALONE if once and blocks == 1 else 1.0

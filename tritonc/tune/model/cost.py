@@ -20,7 +20,7 @@ from tritonc.backend.target.target import Target
 from tritonc.tune.model.core_cost import core_cost
 from tritonc.tune.model.feature import Feature, Profile, joined, side_by_side, spread
 from tritonc.tune.model.residency import ROWS, SPILLS, Chained, brought, busy, crowded, held
-from tritonc.tune.model.tensor_cost import tensor_cost
+from tritonc.tune.model.tma_cost import tma_cost
 
 # Rows whose products take as long as a step of a chain of few rows waits.  Decoding 16 heads of 512
 # numbers that they share on an H200: 293 us by 16 rows a step, 193 by 32, 122 by 64.
@@ -73,7 +73,7 @@ def _with_taps(dot: Feature) -> Feature:
     """A product as deep as a step of its loop is, in which taps run side by side."""
     *rows, k = dot.extents
     taps = side_by_side(dot)
-    return dot._replace(extents=(*rows, k * taps), taps=dot.taps // taps)
+    return dot._replace(extents=(*rows, k * taps), taps=(prod(dot.taps) // taps,))
 
 
 def _mean(chains: list[list[Feature]], target: Target) -> float:
@@ -138,5 +138,5 @@ def _product_cost(dot: Feature, target: Target, carried: int = 0, spread: float 
             slower = 2 if row.kind != WGMMA and rows[0].kind == WGMMA else 1
             whole = dot._replace(extents=(*batch, max(m, row.rows), max(n, row.columns), k))
             repeated = prod(whole.extents) / prod(dot.extents)
-            return slower * repeated * tensor_cost(whole, row, target, carried, spread, behind)
+            return slower * repeated * tma_cost(whole, row, target, carried, spread, behind)
     return _TENSOR_GAIN * core_cost(dot, target, carried, spread)

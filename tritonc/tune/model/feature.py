@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from math import prod
 
-from tritonc.analysis.taps import MOST_NEAR
-from tritonc.backend.dots.turn_dots import LEAST_ROWS, MOST_ROWS
+from tritonc.analysis.taps import few
+from tritonc.backend.dots.swap_operands import LEAST_ROWS, MOST_ROWS
 from tritonc.backend.layout.layout_choice import ACCESS_BYTES
 from tritonc.backend.memory.masks.pad_tiles import padded
 from tritonc.ir.types import TF32
@@ -36,7 +36,7 @@ class Feature(NamedTuple):
     place: tuple[int, int] = (0, 0)  # of a dot: numbers of its kernel and block
     form: str = ""  # of a kernel: a word of `_form_of`
     scaled: bool = False  # a dot from zero, of which something is computed before it is added
-    swapped: bool = False  # `turn_dots` swaps its operands, if wgmma computes it
+    swapped: bool = False  # `swap_operands` swaps its operands, if wgmma computes it
     # Of a dot: the bytes of an element of each operand as memory has it, which copies bring; 0 for
     # those of its type.
     raw: tuple[float, float] = (0.0, 0.0)
@@ -51,7 +51,8 @@ class Feature(NamedTuple):
     sides: tuple[bool, bool] = (False, False)  # of a computed dot: which operands
     single: bool = False  # of a computed dot: a version loads them element by element
     bare: bool = False  # and every version both operands
-    taps: int = 1  # of a dot: iterations of a loop around it that read what lies side by side
+    # Of a dot: iterations of loops around it, from the inside, that read what lies side by side.
+    taps: tuple[int, ...] = ()
 
 
 Profile = tuple[Feature, ...]
@@ -69,7 +70,7 @@ def joined(dots: list[Feature]) -> list[Feature]:
 
 
 def swapped(dot: Feature) -> bool:
-    """Whether wgmma computes a dot the other way round (`turn_dots`)."""
+    """Whether wgmma computes a dot the other way round (`swap_operands`)."""
     m, n = dot.extents[-3:-1]
     return m < LEAST_ROWS or (
         dot.element == str(TF32) and dot.inner == (True, False)) or (
@@ -78,9 +79,14 @@ def swapped(dot: Feature) -> bool:
 
 
 def side_by_side(dot: Feature) -> int:
-    """How many taps run side by side in a step: all of them, or one, where they load too much."""
+    """How many taps run side by side in a step: those of all loops that do not load too much."""
     m, n, k = dot.extents[-3:]
-    return dot.taps if dot.taps * (m + n) * k <= MOST_NEAR else 1
+    found = 1
+    for taps in dot.taps:
+        if not few(found * taps, found * taps * (m + n) * k):
+            break
+        found *= taps
+    return found
 
 
 def places(dot: Feature) -> int:

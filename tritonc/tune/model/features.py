@@ -11,24 +11,25 @@ from functools import cache
 from math import prod
 from weakref import WeakKeyDictionary
 
-from tritonc.analysis import row_loops
+from tritonc.analysis import column_loops, row_loops, shared_data
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.counters import iterations
 from tritonc.analysis.quotients import gathered
 from tritonc.analysis.signs import known_signs
-from tritonc.analysis.taps import MOST_TAPS, near
+from tritonc.analysis.taps import MOST_TAPS, adds_far_taps, adds_many_rows, adds_taps, near
+from tritonc.analysis.transposes import transposes
 from tritonc.analysis.values import origin, slice_of
 from tritonc.backend.dots.inner_axis import inner_first
 from tritonc.backend.dots.raw_operands import added_loads, computed_operand, is_plain
 from tritonc.backend.dots.select_dots import wants_halves
 from tritonc.backend.dots.share_repeats import Runs
+from tritonc.backend.dots.swap_operands import factors_of_columns
 from tritonc.backend.dots.together import chained
-from tritonc.backend.dots.turn_dots import factors_of_columns
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.ops import READ, WRITE
 from tritonc.ir.rules import pointee
-from tritonc.ir.types import F16, TF32, Scalar, element, scalar, shape
+from tritonc.ir.types import F16, I1, TF32, Scalar, element, scalar, shape
 from tritonc.tune.model.epilogues import behind
 from tritonc.tune.model.feature import Feature, Profile
 
@@ -36,6 +37,16 @@ _WORK = frozenset("""
     add sub mul sdiv udiv srem urem and or xor shl ashr lshr icmp smin smax umin umax addptr
     fadd fsub fmul fdiv fma fmin fmax fcmp exp2 log2 sqrt sitofp uitofp fptosi fptoui fpcast
 """.split())  # operations that a thread does for each element of a tile
+
+_OF_MASKS = frozenset("cmpp and or xor reshape broadcast reduce".split())
+_FORMS = (  # of loops, the most telling first
+    shared_data.chains_programs, row_loops.ends_by_tile, row_loops.recurrence, row_loops.crosses,
+    column_loops.few_columns, shared_data.segments, shared_data.adds_sums,
+    column_loops.sums_columns, row_loops.uneven_passes, row_loops.several_passes,
+    row_loops.reducing_passes,
+    row_loops.adds_gathered, row_loops.adds_tiles, shared_data.shares_addresses,
+    shared_data.contended, row_loops.windows_of_bytes,
+)  # fmt: skip
 
 _known: WeakKeyDictionary[Kernel, Profile] = WeakKeyDictionary()
 
@@ -61,7 +72,7 @@ def _read(kernel: Kernel) -> Iterator[Feature]:
     else:
         blocks = kernel.blocks
     readers = uses(kernel)
-    counts = row_loops.counts_in_loops(kernel, cfg)
+    counts = shared_data.counts_in_loops(kernel, cfg)
     infos = cache(lambda: axis_info.analyze(kernel))
     yield Feature("kernel", (), 0, form=_form_of(kernel, cfg))
     for block in blocks:
@@ -106,6 +117,8 @@ def _read(kernel: Kernel) -> Iterator[Feature]:
                     yield from _carried(kernel, op, [loop for loop in cfg.loops if block in loop])
             elif op.name in ("reduce", "scan", "reduce_with", "scan_with"):
                 t = op.operands[0].type
+                if element(t) == I1 and all(_only_guards(v, readers) for v in op.results):
+                    continue
                 axes = op.attributes.get("axes", (op.attributes.get("axis", 0),))
                 order = _memory_order(kernel, op.operands[0])
                 yield Feature("reduce", tuple(shape(t)[axis] for axis in order), element(t).bytes,
@@ -132,33 +145,26 @@ def _form_of(kernel: Kernel, cfg: Cfg) -> str:
     how many programs there are, as where columns are summed, goes before how often each loads."""
     if any(op.name == "dot" for op in kernel.ops()):
         return "" if cfg.loops else "once"
-    for name in ("chains_programs", "ends_by_tile", "recurrence", "crosses", "few_columns",
-                 "segments", "adds_sums", "sums_columns", "uneven_passes", "several_passes",
-                 "reducing_passes", "adds_gathered", "adds_tiles", "shares_addresses",
-                 "takes_turns", "windows_of_bytes"):
-        if getattr(row_loops, name)(kernel, cfg):
+    for form in _FORMS:
+        if form(kernel, cfg):
+            name = form.__name__
+            if form is row_loops.adds_tiles:
+                name = next((taps.__name__ for taps in (adds_many_rows, adds_far_taps, adds_taps)
+                             if taps(kernel, cfg)), name)
             nested = name.endswith("passes") and any(loop.depth > 1 for loop in cfg.loops)
-            if name == "adds_tiles":
-                name = next((taps for taps in ("adds_many_rows", "adds_far_taps", "adds_taps")
-                             if getattr(row_loops, taps)(kernel, cfg)), name)
             return "nested_passes" if nested else name
-    return "turned" if _turns(kernel) else ""
+    return "transposed" if transposes(kernel) else ""
 
 
-def _turns(kernel: Kernel) -> bool:
-    """Whether tiles are read along one axis of memory and written along another."""
-    accesses = [op.operands[0] for op in kernel.ops() if op.name in ("load", "store")
-                and len(shape(op.operands[0].type)) > 1]
-    if any(op.name == "trans" for op in kernel.ops()):
-        return True
-    infos = axis_info.analyze(kernel) if accesses else {}
-    runs = [info.contiguity for pointer in accesses if (info := infos.get(pointer)) is not None]
-    return len({run.index(max(run)) - len(run) for run in runs if max(run) > 1}) > 1
+def _only_guards(value: Value, readers: Mapping[Value, list[Op]]) -> bool:
+    """Whether a mask says only where something happens, as whether any of a row is wanted."""
+    return all((op.guard is value and value not in op.operands) or (op.name in _OF_MASKS and all(
+        _only_guards(v, readers) for v in op.results)) for op in readers.get(value, ()))
 
 
 def _memory_order(kernel: Kernel, value: Value) -> list[int]:
     """The axes of a tile that is reduced, the one along which it lies in memory last."""
-    last = row_loops.memory_axis(kernel, value)
+    last = column_loops.memory_axis(kernel, value)
     return [*(axis for axis in range(len(shape(value.type))) if axis != last), last]
 
 
@@ -240,16 +246,18 @@ def _short(loop: Loop | None) -> bool:
     return any(map(_of_program, starts)) and any(map(_of_program, ends))
 
 
-def _taps(loop: Loop | None) -> int:
-    """How many taps of a filter a loop around a product, or the one around it, goes through that
-    lie side by side in memory."""
-    inner = loop
+def _taps(loop: Loop | None) -> tuple[int, ...]:
+    """How many taps of a filter a loop around a product, or those around it, go through that lie
+    side by side in memory."""
+    inner, found = loop, list[int]()
     while loop is not None and inner is not None:
         times = iterations(loop, MOST_TAPS)
-        if times is not None and near(loop, inner.ops()):
-            return times
-        loop = loop.parent if loop is inner else None
-    return 1
+        if times is not None and near(loop, inner.ops()) and prod(found) * times <= MOST_TAPS:
+            found.append(times)
+        elif loop is not inner:
+            break
+        loop = loop.parent
+    return tuple(found)
 
 
 def _of_program(start: Value) -> bool:

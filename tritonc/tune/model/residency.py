@@ -62,7 +62,7 @@ def busy(products: Sequence[Chained], size: int, target: Target) -> float:
     with operands of `size` bytes: what is computed between them is computed beside those of
     other warpgroups.
 
-    All of a loop may be in flight at once, if there are registers for it (`advance_dots`).
+    All of a loop may be in flight at once, if there are registers for it (`rotate_dots`).
 
     >>> from tritonc.backend.target.target import TARGETS
     >>> [round(busy([Chained(rows, 128, d), Chained(rows, d, 128, "registers")], 2,

@@ -39,7 +39,7 @@ _COLUMNS = 32  # of columns alone, of which there may be few: pieces of 64 bytes
 # of more than three sums: forces and energies of 16384 points 457 us by 64 x 16, 524 by 128 x 16.
 _PAIRS, _SLICES = 2048, 2
 _ADDING = 4096  # of atomics on addresses that other programs have, too: they take turns
-_TURNS = 2048  # of one on one address that is read: programs wait for it, and should be many
+_CONTENDED = 2048  # of one on one address that is read: programs wait for it, and should be many
 # Where each program waits for the one before it.  Running sums of 30 million integers on an H200:
 # 43 ms by 1024, 20.8 by 2048, 9.4 by 4096, 4.2 by 8192.
 _CHAINED = 1 << 14
@@ -53,7 +53,7 @@ _WANTED = {"chains_programs": _CHAINED, "several_passes": _PASSES, "uneven_passe
            # which more are in the caches: norms of 6144 54.5 to 58.4, 54.3 to 55.7 (ten ways).
            "reducing_passes": _PASSES, "sums_columns": _PASSES, "nested_passes": _NESTED,
            "ends_by_tile": _WAITING, "recurrence": _RECURRENCE, "shares_addresses": _ADDING,
-           "few_columns": _COLUMNS, "takes_turns": _TURNS, "segments": _SEGMENT}
+           "few_columns": _COLUMNS, "contended": _CONTENDED, "segments": _SEGMENT}
 # Threads of a block whose row is loaded again, by the bytes of that, and how many blocks shall be
 # resident where the limit of registers does not say so: H200, four kernels of rows.  Five hide more
 # of 16 KB (softmax 0.154 ms, by four 0.167); of 32 KB layer norm took 1.03 times as long.
@@ -83,9 +83,9 @@ _WHOLE_PAIRS = ((512, 1, 0, 512), (1024, 2, 0, 1024), (2048, 2, 8, 2048), (4096,
 _LONG_HALVES = ((8192, 8, 3, 56 << 10), (8192, 16, 2, 150 << 10), (8192, 16, 1, 320 << 10),
                 (8192, 16, 2, None))
 _LONG_FLOATS = ((4096, 8, 3, 56 << 10), *_LONG_HALVES[1:])
-# Where the list of tiles ends before, rows of floats have twice the warps, so that fewer rows are in
-# the caches: 12345 divided by their length, by 2048, 132 us by eight, 116 by 16, 9000 96 and 95,
-# 16380 126 and 108.
+# Where the list of tiles ends before, rows of floats have twice the warps, so that fewer of them
+# are in the caches.  Rows divided by their lengths, by 2048, on an H200: 12345 columns 132 us by
+# eight, 116 by 16, 9000 96 and 95, 16380 126 and 108.
 _MOST_WARPS = 16
 # Of rows that two tiles have less than 7/8 full, nothing: RMS norm of halves by two of 4096, 256
 # threads, and by 1024, 128 threads, on an H200: 5120 columns 60.9 us, 45.8, 6144 65.6, 55.9, 8192
@@ -127,7 +127,7 @@ _SUMMED, _SUMMED_ROWS = 8192, 32
 _CROSSED = 4096
 # Of a tile of two axes that is only moved: long pieces of rows both ways, longer ones where it is
 # written, whose ends share lines with other programs.
-_TURNED_BYTES, _TURNED_ASPECT = 32 * 1024, 0.5
+_TRANSPOSED_BYTES, _TRANSPOSED_ASPECT = 32 * 1024, 0.5
 
 
 class Rows(NamedTuple):
@@ -258,8 +258,8 @@ def _row_cost(profile: Profile, form: str, target: Target, range_: Sequence[int]
     flat = [f for f in profile if prod(f.extents) == largest and len(f.extents) > 1]
     if flat and (not reductions or form == "ends_by_tile"):
         height, width = flat[0].extents[-2:]
-        if form == "turned":
-            size, aspect = _TURNED_BYTES / flat[0].bytes, _TURNED_ASPECT
+        if form == "transposed":
+            size, aspect = _TRANSPOSED_BYTES / flat[0].bytes, _TRANSPOSED_ASPECT
         elif form == "ends_by_tile":
             size, aspect = _WAITING, _FLAT_ASPECT
         elif form == "crosses":

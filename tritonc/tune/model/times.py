@@ -79,7 +79,7 @@ _ADDED = 1.0
 # Of a step, for each word of a left operand by registers, and of a right one that threads
 # turn. 64 x 64 x 32 of 512 x 512 x 4096 takes 335 cycles by neither, 563 by the first, 642 by both,
 # 128 x 256 x 32 1290 and 1911, and 1026 by 256 x 128, which is swapped.
-_LEFT, _TURNED = 0.04, 0.1
+_LEFT, _TRANSPOSED = 0.04, 0.1
 _FEW_STAGES = 0.15  # with two or three stages: 128 x 128 x 64 by two blocks, 1024 in cube 20 us, 13
 _SERIAL = 1.3  # how much longer it takes without a producer warp: one warpgroup does all by itself
 _DISTURBED = 0.08  # of the lesser of both that shows
@@ -94,6 +94,9 @@ _WORK = 28.0  # operations of single elements in a cycle, beside a product
 # halves by 128 x 256 796 us, by 128 x 128 866, by 64 x 64 1935; a convolution in NCHW order with
 # taps around its channels by 128 x 128 0.22, by 64 x 128 0.21, by 64 x 64 0.18.
 _SINGLE = 0.19
+# Of that, where all taps take their elements of the same accesses: the same convolution, nine taps
+# by 128 x 128 x 16 72.6 us, by 128 x 64 x 16 112, one tap by 128 x 256 x 32 136.
+_OF_SHARED = 0.7
 _UNPACKED = 45.0  # of those of an operand that is computed where it is read: two in a register
 _PLAIN = 2  # but for so many of a load, which vectorised accesses do not need
 PIECE, WORD = 16, 4  # bytes that are copied at once; of elements that CUDA cores multiply
@@ -138,8 +141,8 @@ def formula(profile: Profile, depths: tuple[int, ...], target: Target, alone: bo
         busy += _SHOWS / blocks * stage_bytes(found[0]) / _PORT
     if len(found) > 1:
         busy *= max(1.0, cost(profile, target))
-    if any(side_by_side(dot) < dot.taps for dot in found):
-        busy, wait = APART * busy, APART * wait
+    apart = APART if any(side_by_side(dot) < prod(dot.taps) for dot in found) else 1
+    busy, wait = apart * busy, apart * wait
     if (more := spread(profile)) > 1:
         brought = more * sum(map(stage_bytes, found))
         busy, wait = max(busy, brought / _PORT), max(wait, brought / _ALONE)
@@ -152,7 +155,9 @@ def formula(profile: Profile, depths: tuple[int, ...], target: Target, alone: bo
     single = 0.0 if widest.kind == "cores" else _SINGLE * sum(
         prod(dot.extents) // m + prod(dot.extents) // n for dot in found
         for m, n in (dot.extents[-3:-1],))
-    if found[0].bare:
+    if found[0].bare and side_by_side(found[0]) > 1:
+        busy = wait = apart * _OF_SHARED * single
+    elif found[0].bare:
         busy, wait = max(busy, single), max(wait, single)
     start = _START[widest.kind]
     if widest.kind == "wgmma" and len(found) == 1:
@@ -195,11 +200,11 @@ def _busy(dot: Feature, one: Use, beside: float = 0) -> float:
     brought = _brought(dot, one) / rate * (1 if one.persistent else _short(dot))
     few = _FEW if one.persistent and (one.ahead < 2 or _short(dot) > 1) else 1.0
     found = few * (max(computed, brought) + _DISTURBED * min(computed, brought))
-    turned = _turned(dot, one)
-    return (found + turned) * (_SERIAL if turned and not one.persistent else 1)
+    transposing = _transposing(dot, one)
+    return (found + transposing) * (_SERIAL if transposing and not one.persistent else 1)
 
 
-def _turned(dot: Feature, one: Use) -> float:
+def _transposing(dot: Feature, one: Use) -> float:
     """Cycles of a step in which threads bring operands of tf32 to wgmma, which memory has with
     another axis than K contiguous."""
     if one.kind != "wgmma" or dot.element != str(TF32) or all(dot.inner):
@@ -207,7 +212,7 @@ def _turned(dot: Feature, one: Use) -> float:
     m, n, k = dot.extents
     left, right = (n, 0) if dot.inner[0] else (m, 0 if dot.inner[1] else n)
     few = _FEW_STAGES if stage_bytes(dot) >= LARGE_STAGE else 0.0
-    return k * (_LEFT * left + _TURNED * right + few * max(m, n))
+    return k * (_LEFT * left + _TRANSPOSED * right + few * max(m, n))
 
 
 def _narrow(dot: Feature, one: Use) -> float:
@@ -236,10 +241,10 @@ def _computed(dot: Feature, one: Use) -> float:
     *batch, m, n, k = dot.extents
     held = max(1.0, prod(batch) * m * n * one.slices / one.threads)
     each = _CORES + (_SLICED if one.slices > 1 or one.late else 0.0)
-    turned = 4 * (dot.inner[0] / n + dot.inner[1] / m)
+    transposing = 4 * (dot.inner[0] / n + dot.inner[1] / m)
     overhead = _STEP * one.slices / (held * k)
     return prod(dot.extents) * max(dot.bytes // 4, 1) / _RATES["cores"] * (
-        each * (1 + overhead) + turned)
+        each * (1 + overhead) + transposing)
 
 
 def _wait(dot: Feature, one: Use) -> float:
@@ -263,7 +268,7 @@ def _wait(dot: Feature, one: Use) -> float:
     added = 0.0
     if dot.scaled or dot.element.startswith("f8"):
         added = _ADDED * prod(dot.extents[:-1]) / one.threads
-    return max(_BARRIER + stage / _ALONE + chain, arriving) + found + added + _turned(dot, one)
+    return max(_BARRIER + stage / _ALONE + chain, arriving) + found + added + _transposing(dot, one)
 
 
 def _cycles(number: float) -> int:

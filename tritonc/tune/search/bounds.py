@@ -59,8 +59,8 @@ def _rate(dot: Feature, bound: Mapping[str, int], peaks: Peaks, target: Target) 
         if row.kind == WGMMA and not wide:
             continue
         m, n, k = dot.extents
-        turned = row.kind == WGMMA and n >= row.rows and m >= row.columns  # `turn_dots`
-        if k >= row.depth and (turned or (m >= row.rows and n >= row.columns)):
+        swapped = row.kind == WGMMA and n >= row.rows and m >= row.columns  # `swap_operands`
+        if k >= row.depth and (swapped or (m >= row.rows and n >= row.columns)):
             share = _MMA_SHARE if hopper and row.kind != WGMMA else 1.0
             rates.append(peaks.tensor * share * 2 / dot.bytes)
     return max(rates)

@@ -17,7 +17,7 @@ from itertools import chain, repeat
 from math import prod
 
 from tritonc import sema, stages
-from tritonc.backend.dots.split_dots import SUMS
+from tritonc.backend.dots.slice_k import SUMS
 from tritonc.backend.layout.dot_layouts import DEFAULT, nestings
 from tritonc.backend.target.matrix import INSTRUCTIONS, WGMMA
 from tritonc.backend.target.target import Target, find

@@ -23,8 +23,8 @@ from tritonc.backend.emit.literals import GLOBAL_SPACE, SHARED_SPACE
 from tritonc.backend.emit.module import CONVERGENT
 from tritonc.backend.emit.products.wgmma import shared_address
 from tritonc.backend.emit.warps import FULL_WARP, WARPGROUP_BITS
-from tritonc.backend.pipeline.tensors.roles import CONSUMERS, PRODUCER, PRODUCER_WARPS
-from tritonc.backend.pipeline.tensors.tensor_access import ENDLESS
+from tritonc.backend.pipeline.tma.roles import CONSUMERS, PRODUCER, PRODUCER_WARPS
+from tritonc.backend.pipeline.tma.tma_access import ENDLESS
 from tritonc.ir.core import Op, Value
 from tritonc.ir.layouts.layout import WARP_SIZE, log2
 from tritonc.ir.types import SCALARS, TF32, Scalar

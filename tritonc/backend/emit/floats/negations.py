@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 
-from tritonc.analysis.values import origin
+from tritonc.analysis.values import closure, origin
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.types import I16, I32, element
 
@@ -48,15 +48,10 @@ def _variables(values: Iterable[Value]) -> set[Value]:
     return {v for v in origins if v.op is None or v.op.name != "constant"}
 
 
-def _origins(ops: Iterable[Op], through: Collection[str]) -> Iterator[Op]:
+def _origins(ops: Iterable[Op], through: Collection[str]) -> Iterable[Op]:
     """What computes the operands of operations, and theirs where `through` names it."""
-    seen: set[Op] = set()
-    waiting = [*ops]
-    while waiting:
-        for value in waiting.pop().operands:
-            op = value.op
-            if op is not None and op not in seen:
-                seen.add(op)
-                yield op
-                if op.name in through:
-                    waiting.append(op)
+    def made_of(op: Op) -> list[Op]:
+        return [v.op for v in op.operands if v.op is not None]
+
+    return closure((one for op in ops for one in made_of(op)),
+                   lambda op: made_of(op) if op.name in through else ())

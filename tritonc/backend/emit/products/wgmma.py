@@ -252,8 +252,8 @@ def _together(layout: SharedLayout, rows: int) -> SharedLayout:
     count, first, second = layout.shape
     if rows == 1:
         return SharedLayout((count * first, second), layout.offset, layout.alignment)
-    turned = transpose(layout, (1, 0, 2))
-    return SharedLayout((first, count * second), turned.offset, turned.alignment)
+    transposed = transpose(layout, (1, 0, 2))
+    return SharedLayout((first, count * second), transposed.offset, transposed.alignment)
 
 
 def _signed(word: int) -> int:

@@ -120,7 +120,7 @@ def _ways(value: Value, affinity: Affinity, block: Block | None = None,
     if mask is None or (mask.name not in _PASSED and mask.name != "icmp"):
         return []
     if mask.name == "icmp":
-        sums = _comparison(mask, affinity, holds)
+        sums = comparison(mask, affinity, holds)
         if sums is not None:
             return [list(sums)]
         test = row_test(mask, holds, block) if block is not None else None
@@ -137,7 +137,7 @@ def _ways(value: Value, affinity: Affinity, block: Block | None = None,
     return found[:MOST_WAYS]
 
 
-def _comparison(op: Op, affinity: Affinity, holds: bool) -> list[Linear] | None:
+def comparison(op: Op, affinity: Affinity, holds: bool) -> list[Linear] | None:
     """Sums that are negative only if `a < b` holds for all elements, or for none, and none of them
     wraps."""
     a, b = (affinity.of(v) for v in op.operands)
@@ -189,17 +189,17 @@ def _branch(kernel: Kernel, block: Block, select: Op, ways: list[Way], never: li
     kept = {select.operands[1], *tested, *held.values(), *(select.operands[2:] if never else [])}
     if held:  # a warp branches by itself
         kept |= {r for op in before if op not in late and not _alone(op) for r in op.results}
-    sunk = _only_for(select, before, kernel, kept, set(late))
+    sunk = only_for(select, before, kernel, kept, set(late))
     split(block, at + 1, rest)
     block.ops = [op for op in before if op not in sunk]
     masked.ops = [*(op for op in before if op in sunk), select]
     _recompute(masked)
     Builder(masked).emit("br", blocks=[rest])
     b = Builder(block, span=select.span)
-    full = _one_succeeds(b, ways, held)
+    full = one_succeeds(b, ways, held)
     values, sources, added = [select.operands[1]], [block], [masked, rest]
     if never:
-        none = _one_succeeds(b, never, held)
+        none = one_succeeds(b, never, held)
         part, other = Block(f"{block.name}.part"), Block(f"{block.name}.other")
         Builder(part, span=select.span).emit("cond_br", none, blocks=[other, masked])
         in_other = Builder(other, span=select.span)
@@ -241,7 +241,7 @@ def _alone(op: Op) -> bool:
                                               "cmpp")
 
 
-def _one_succeeds(b: Builder, ways: list[Way], held: dict[Test, Value]) -> Value:
+def one_succeeds(b: Builder, ways: list[Way], held: dict[Test, Value]) -> Value:
     """Whether all tests of one of the lists succeed."""
     zero = b.constant(0, I64)
     whole: list[Value] = []
@@ -256,7 +256,7 @@ def _one_succeeds(b: Builder, ways: list[Way], held: dict[Test, Value]) -> Value
     return reduce(lambda one, other: b.value("or", one, other), whole)
 
 
-def _only_for(select: Op, before: list[Op], kernel: Kernel, kept: set[Value], late: set[Op]
+def only_for(select: Op, before: list[Op], kernel: Kernel, kept: set[Value], late: set[Op]
               ) -> set[Op]:
     """The operations before the selection that only its mask and its last operand need, pure ones
     and loads that may come `late`, without those of the values that are `kept`."""

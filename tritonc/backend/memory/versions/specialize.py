@@ -63,8 +63,8 @@ from tritonc.ir.rules import pointee
 from tritonc.ir.types import I1, Tile, is_int, is_pointer, scalar, with_element
 from tritonc.later import Later
 
-bring_up = Later("tritonc.backend.pipeline.tensors.bring_up", "bring_up")
-_SMALL = 200  # operations of a kernel that may get a further body for each way to turn operands
+bring_up = Later("tritonc.backend.pipeline.tma.bring_up", "bring_up")
+_SMALL = 200  # operations of a kernel that may get a body for each way to transpose operands
 # Of one that may get a body for its edge tiles.  25 points of 384 in cube on an H200: 634 us, by it
 # 414.
 _MODERATE = 1000
@@ -88,7 +88,7 @@ def specialize(kernel: Kernel, context: Context) -> bool:
         return False
     kernel.attributes["aligned"] = [part for i, v in enumerate(kernel.parameters)
                                     if v in found.multiples for part in (i, found.multiples[v])]
-    others = _turned(kernel, found, lambda units: wanted_facts(kernel, tensor, told, units))
+    others = _transposed(kernel, found, lambda units: wanted_facts(kernel, tensor, told, units))
     others += _edges(kernel, found, lambda most: wanted_facts(kernel, tensor, told, edge=most))
     if tensor and not others:
         others = _operands_alone(kernel, found, wanted_facts(kernel, tensor, told, operands=True))
@@ -125,13 +125,13 @@ def _drop_promised(kernel: Kernel, found: Wanted) -> None:
             del found.multiples[value]
 
 
-def _turned(kernel: Kernel, found: Wanted, facts: Callable[[frozenset[Value]], Wanted]
+def _transposed(kernel: Kernel, found: Wanted, facts: Callable[[frozenset[Value]], Wanted]
             ) -> list[Wanted]:
     """The bodies for operands of products that lie the other way: where both strides are scalars,
     either may be 1.  `facts`: what is wanted where strides are not 1.  Of two operands one may be
-    turned or both, or the results too, as where all is column-major; and the kernel must be small,
-    since each body is one more of its code.  Last comes a body for rows that are not aligned, which
-    relies on strides of 1 alone."""
+    transposed or both, or the results too, as where all is column-major; and the kernel must be
+    small, since each body is one more of its code.  Last comes a body for rows that are not
+    aligned, which relies on strides of 1 alone."""
     cfg = Cfg(kernel)
     inner = {cfg.innermost.get(cfg.block_of[op]) for op in kernel.ops() if op.name == "dot"}
     read = {v for op in kernel.ops() if op.name == "load" and cfg.innermost.get(

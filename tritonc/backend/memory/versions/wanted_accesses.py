@@ -12,6 +12,7 @@ from tritonc.analysis.linear import Linear, number
 from tritonc.analysis.multiples import Multiples, MultiplesNeeded, joined
 from tritonc.analysis.records import Record, fields, unaligned
 from tritonc.analysis.row_loops import windows_of_bytes
+from tritonc.analysis.runs import Runs
 from tritonc.analysis.signs import Signs, known_signs, loop_order
 from tritonc.analysis.tables import table_of
 from tritonc.analysis.values import computed_from
@@ -30,7 +31,7 @@ from tritonc.backend.memory.versions.wanted import (
     testable_scalars,
 )
 from tritonc.backend.memory.versions.wanted_strides import ACCESS, Divisors, fixed, signs_of
-from tritonc.backend.pipeline.tensors.windows import window
+from tritonc.backend.pipeline.tma.windows import window
 from tritonc.backend.target.matrix import BY_NAME
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Block, Kernel, Op, Value
@@ -39,7 +40,7 @@ from tritonc.ir.rules import pointee
 from tritonc.ir.types import Tile, element, is_pointer, scalar, shape
 from tritonc.later import Later
 
-split_start = Later("tritonc.backend.pipeline.tensors.tensor_access", "split_start")
+split_start = Later("tritonc.backend.pipeline.tma.tma_access", "split_start")
 
 SMALL = 32  # tiles of fewer elements are not worth a second body
 # Of a row of a window of bytes: threads have two rows of eight, which share what they load, not one
@@ -56,7 +57,7 @@ class Collector:
         self.tensor = tensor
         self.boxes = tensor and any(map(large, kernel.blocks))  # others are copied by threads
         self.infos, self.apart = axis_info.analyze(kernel), ragged.may_be_ragged(kernel)
-        self.facts = Facts(kernel)
+        self.facts, self.runs = Facts(kernel), Runs(self.infos)
         self.cfg = cfg = Cfg(kernel)
         self.testable = testable_scalars(cfg)
         self.multiples = MultiplesNeeded(self.infos, lambda v: self.divisible(
@@ -208,6 +209,9 @@ class Collector:
         """Every n-th element, which whole accesses bring where rows begin and end with them.  But
         for products it is not worth a size that divides: a fact that fails leaves the fast body."""
         form = affinity.of(op.operands[0]) if op.name == "load" else None
+        if form is None and self.dots:  # a remainder by what is supposed to be a multiple
+            affinity = self.runs
+            form = affinity.of(op.operands[0]) if op.name == "load" else None
         apart = strided(form) if form is not None else None
         if form is None or form.base is None or apart is None or op.attributes.get("volatile"):
             return

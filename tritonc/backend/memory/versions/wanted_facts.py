@@ -20,10 +20,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from math import lcm, prod
 
+from tritonc.analysis.affine import Affinity
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.multiples import Multiples, joined
 from tritonc.analysis.quotients import gathered
 from tritonc.analysis.signs import known_signs
+from tritonc.analysis.values import slice_of
 from tritonc.backend.dots.share_repeats import Runs, loads_of_products, share_repeats
 from tritonc.backend.dots.together import large
 from tritonc.backend.memory.masks.drop_selections import steps_of_selections
@@ -51,6 +53,7 @@ from tritonc.backend.memory.versions.wanted_strides import (
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Kernel, Op, Value
+from tritonc.ir.ops import READ, WRITE
 from tritonc.ir.types import is_int, shape
 
 
@@ -104,7 +107,7 @@ def _wanted_facts(kernel: Kernel, told: Told) -> Wanted:
     inside = {old: plain.renamed(text.own) for op, plain in supposed_inside.items()
               for old in [text.own.get(op.result, op.result).op]
               if old is not None and old is not op}
-    text, assumed = _shared(text, told.never)
+    text, assumed = _shared(_placed(text), told.never)
     collector = Collector(text.kernel, told)
     not_one = {*told.not_one, *(v for v, old in text.own.items() if old in told.not_one)}
     units = Units(collector.infos, collector.testable, not_one,
@@ -136,6 +139,25 @@ def _wanted_facts(kernel: Kernel, told: Told) -> Wanted:
     found.edges |= bool(inside) and begins_inside(kernel)
     found.signs.update(found.apart.needs)
     return found
+
+
+def _placed(text: Text) -> Text:
+    """The kernel looked at as if bounds held of loads by which others are addressed: in full tiles
+    they do, and neighbours that one number places go on together."""
+    def places(kernel: Kernel) -> list[Op]:
+        led = slice_of([op.operands[0] for op in kernel.ops() if op.effects & {READ, WRITE}
+                        and op.operands and shape(op.operands[0].type)], masks=False)
+        affinity = Affinity()
+        return [op for op in kernel.ops() if op in led and op.name == "load"
+                and op.guard is not None and len(extents := shape(op.guard.type)) > 0
+                and not affinity.parts(op.guard, len(extents))[2]]
+
+    if not places(text.kernel):
+        return text
+    text = text.supposing({})
+    for op in places(text.kernel):
+        op.attributes = {**op.attributes, "whole": True}
+    return text
 
 
 def _shared(text: Text, never: frozenset[Value]) -> tuple[Text, Multiples]:
@@ -174,7 +196,7 @@ def wanted_of(kernel: Kernel, op: Op) -> Multiples:
         collector.alignment(op, collector.outside)
         return {} if collector.found.hindered else collector.found.multiples
     at = [one for one, _ in collector.accesses()].index(op)
-    divisors = {v: reach for _, v in collector.divisors.remainders(op.operands[0], reach)}
+    divisors = {v: run for _, v, run in collector.divisors.remainders(op.operands[0], reach)}
     if not divisors:
         return {}
     text = Text(kernel).supposing(multiples_of(divisors))

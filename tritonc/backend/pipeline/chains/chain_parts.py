@@ -15,10 +15,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import field
 
+from tritonc.analysis.values import closure
 from tritonc.backend.dots.together import chained
 from tritonc.backend.layout.split_reductions import split_axes
 from tritonc.backend.pipeline.chains.order_products import Chain
-from tritonc.backend.pipeline.tensors.roles import COPIES, has_producer
+from tritonc.backend.pipeline.tma.roles import COPIES, has_producer
 from tritonc.backend.shared.shared_memory import VIEWS, allocation, allocations
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Loop
@@ -192,7 +193,7 @@ def _take_rings(parts: Parts, late: set[Op]) -> set[Op] | None:
         if roots & (own - shared) or (roots & shared and op.name == "arrive_empty"):
             parts.second.add(op)
         for value in op.operands:
-            if op.name == "tensor_copy" and isinstance(value.type, Buffer):
+            if op.name == "tma_load" and isinstance(value.type, Buffer):
                 root, ahead = allocation(value)
                 t = root.result.type
                 if root in shared and (ahead is None or not isinstance(t, Buffer)
@@ -300,12 +301,9 @@ def _late_chains(header: Block, body: Block, readers: dict[Value, list[Op]]) -> 
     inside = {*header.ops, *body.ops}
     found = []
     for phi in header.phis():
-        chain, stack = {phi}, [phi]
-        while stack:
-            for result in stack.pop().results:
-                fresh = {op for op in readers.get(result, []) if op in inside} - chain
-                chain |= fresh
-                stack += fresh
+        chain = closure([phi], lambda op: [reader for result in op.results
+                                           for reader in readers.get(result, [])
+                                           if reader in inside])
         if isinstance(phi.result.type, Tile) and len(chain) > 1 and all(
                 op is phi or (op in body.ops and op.name != "phi" and op.pure
                               and not op.info.terminator) for op in chain):

@@ -1,4 +1,4 @@
-"""What a rotated loop of chained products does where an iteration ends (`advance_dots`).
+"""What a rotated loop of chained products does where an iteration ends (`rotate_dots`).
 
 Accumulators are scaled there, not where the next iteration adds a product to them.
 
@@ -142,26 +142,26 @@ def wait_early(header: Block, sources: Sequence[Block], waits: Sequence[Op], end
     """Move `waits` at rings, which precede the second product, to before `end`, the wait for it.
 
     `sources`: the block before the loop's header, then its body, which has them all; `last`: the
-    block behind the loop with the second product's last turn, and waits of its own.
+    block behind the loop with the second product's last iteration, and waits of its own.
     """
     body = sources[1]
     rings = [allocation(wait.operands[0])[0] for wait in waits]
     cone = {*waits, *slice_of((v for wait in waits for v in wait.inputs()), set(body.ops))}
     needed, at = [op for op in body.ops if op in cone], body.ops.index(end)
     late = {r for op in body.ops[at:] for r in op.results}
-    turned = [incoming(phi, body) for phi in header.phis()
+    carried = [incoming(phi, body) for phi in header.phis()
               if any(phi.result in op.inputs() for op in needed)]
-    if not needed or late & set(turned) or not all(
+    if not needed or late & set(carried) or not all(
             isinstance(ring.result.type, Buffer) and ring.result.type.stages > 1
             for ring in rings) or any(
                 not op.pure and op not in waits for op in needed):
         return
-    for block, place, turn in ((sources[0], len(sources[0].ops) - 1, 0), (body, at, 1)):
+    for block, place, later in ((sources[0], len(sources[0].ops) - 1, 0), (body, at, 1)):
         known = {phi.result: incoming(phi, block) for phi in header.phis()}
         copies = copy_ops(needed, known)
         for op in copies:
             if "ahead" in op.attributes:
-                op.attributes["ahead"] += turn
+                op.attributes["ahead"] += later
         block.ops[place:place] = copies
     body.ops = [op for op in body.ops if op not in waits]
     last.ops = [op for op in last.ops if op.name != "wait_full"

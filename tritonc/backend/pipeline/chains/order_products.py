@@ -34,7 +34,7 @@ each write to a buffer that they read, each fence, and the wait for the stage of
 read; what gives such a buffer away stays behind the wait for them.
 
 Needs loops of a header and one more block, with products that are each waited for in that block.
-After advance_dots, which orders the products of the loops that it rotates.
+After rotate_dots, which orders the products of the loops that it rotates.
 """
 
 from __future__ import annotations
@@ -42,10 +42,11 @@ from __future__ import annotations
 from dataclasses import field
 
 from tritonc.analysis.registers.pressure import estimated
+from tritonc.analysis.values import closure
 from tritonc.backend.dots.together import chained
 from tritonc.backend.launch.register_budget import available
 from tritonc.backend.pipeline.staged_loop import held_elements
-from tritonc.backend.pipeline.tensors.roles import COPIES
+from tritonc.backend.pipeline.tma.roles import COPIES
 from tritonc.backend.shared.shared_memory import accesses, allocations
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg
@@ -167,7 +168,7 @@ class Chain:
                     releases.append(op)  # it may be late, but for copies
                 else:
                     last = op
-                if op.name in ("wait_empty", "tensor_copy"):
+                if op.name in ("wait_empty", "tma_load"):
                     after.update(releases)
                 if op.name == "wait_full":
                     waits.setdefault(tuple(op.operands), op)
@@ -261,23 +262,15 @@ class _Order:
 
     def _needs(self, op: Op) -> set[Op]:
         """The products that must have ended before it."""
-        found: set[Op] = set()
-        stack, seen = [op], {op}
-        while stack:
-            one = stack.pop()
-            found |= self.chain.ended[one]
-            fresh = self.chain.after[one] - seen - self.done
-            seen |= fresh
-            stack += fresh
-        return found
+        return {product for one in self._behind(op) for product in self.chain.ended[one]}
+
+    def _behind(self, op: Op) -> dict[Op, None]:
+        """The operation and those that it comes after, as far as they are not done."""
+        return closure([op], lambda one: self.chain.after[one] - self.done)
 
     def _emit(self, op: Op) -> None:
         """The operation, behind those that it needs, in the order of the source."""
-        needed, stack = {op}, [op]
-        while stack:
-            fresh = self.chain.after[stack.pop()] - self.done - needed
-            needed |= fresh
-            stack += fresh
+        needed = self._behind(op)
         for one in self.chain.ops:
             if one in needed:
                 self.ops.append(one)

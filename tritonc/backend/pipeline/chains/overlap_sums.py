@@ -31,7 +31,7 @@ from tritonc.ir.types import I64, Buffer, Tile
 from tritonc.records import dataclass
 
 TRIP = 3  # iterations: of four, ptxas 13.0 may hold three results at once, and spills
-_EARLY = frozenset({"load", "wait_full", "wait_empty", "expect_full", "tensor_copy", "wgmma"})
+_EARLY = frozenset({"load", "wait_full", "wait_empty", "expect_full", "tma_load", "wgmma"})
 
 
 @dataclass

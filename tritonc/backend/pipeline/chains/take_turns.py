@@ -17,7 +17,7 @@ as tensor cores have work, the exponentials (`LONG`), behind whose last one a wa
 The first turn is opened once, at entry, and what is given at the end is left: all warpgroups run
 the same iterations, whatever the loops.
 
-Done for rotated loops (`advance_dots`) whose operands a producer warp brings, and in which threads
+Done for rotated loops (`rotate_dots`) whose operands a producer warp brings, and in which threads
 have more to do than a softmax: they load something else, such as a bias, or add to scores (H200, 32
 heads of 128: key_bias 0.1326 to 0.1188 ms, ALiBi 0.0728 to 0.0672); others are 7 % faster to 7 %
 slower.  Where heads are short, exponentials are always done in turn (heads of 64 by rows of 128:
@@ -30,7 +30,7 @@ Must come after insert_barriers and specialize_warps.
 from __future__ import annotations
 
 from tritonc.analysis.values import slice_of
-from tritonc.backend.pipeline.tensors.warpgroup_stores import GROUP_BITS
+from tritonc.backend.pipeline.tma.warpgroup_stores import GROUP_BITS
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context

@@ -1,0 +1,179 @@
+"""swap_operands: products of few rows and many columns are computed the other way round.
+
+Before:                                    After:
+  header: %c = phi [%start], [%d]            header: %t = phi [%swapped], [%e] : f32<64, 32>
+  body:   %d = dot %a, %b, %c : f32<32, 64>  body:   %e = dot (trans %b), (trans %a), %t
+  exit:   uses of %c                         exit:   %r = trans %t; uses of %r
+
+An instruction of wgmma multiplies 64 rows by 8 columns or more.  A product of fewer rows may have
+64 columns, which are rows of its transpose.  Operands stay as they are: views of shared memory
+are transposed, and the sum is transposed back behind the loop, which is another name for the same
+registers.  With 32 rows and 64 columns more multiprocessors have a tile than with 64, and they
+bring whole lines of memory, which 32 columns of 16 bits are not.
+
+A product of more than 128 rows, and of fewer columns, that only adds up is swapped, too: a tile of
+256 x 128 has four warpgroups as it is, and no registers for a producer warp (3072 in cube 184 us on
+an H200), and two as 128 x 256 (100 us).
+
+A product whose right operand the loop computes, and whose left one it does not, is swapped too:
+wgmma takes the left one from registers, where threads compute it (`raw_operands`).
+
+So is one of words (tf32) whose left operand alone is loaded with K contiguous: the other one has to
+come by registers.
+
+So is one that the source wrote the other way round, of transposed operands, and transposes
+back: nothing is swapped then.
+
+So is what a loop computes of a product, element by element, before it adds that: factors of rows
+become factors of columns.  Factors of columns alone are a reason to swap: a thread has elements of
+two rows and of up to 128 columns.  Done where wgmma can read both operands so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tritonc.analysis.axis import axis_info
+from tritonc.backend.dots.inner_axis import TRANSPOSED, inner_first, is_transpose, reads
+from tritonc.backend.dots.raw_operands import computed_operand, is_plain
+from tritonc.backend.dots.summed_dots import SummedDot, summed_dots
+from tritonc.backend.target.matrix import WGMMA, MatrixInstruction, candidates
+from tritonc.backend.target.target import Target
+from tritonc.ir.build import Builder
+from tritonc.ir.core import Kernel, Op, Value, uses
+from tritonc.ir.types import Tile, element, shape
+
+LEAST_ROWS = 64  # with which wgmma takes a product as it is
+MOST_ROWS = 128  # of two warpgroups
+
+
+def swap_operands(kernel: Kernel, target: Target, infos: axis_info.Infos) -> bool:
+    """Turn the products of a kernel whose only products are sums of one size, if wgmma gains."""
+    found = summed_dots(kernel, alone=False)
+    if not all(_fits(kernel, one, target, infos) for one in found):
+        return False
+    for one in found:
+        _swap(kernel, one)
+    return bool(found)
+
+
+def _transposed_back(kernel: Kernel, one: SummedDot) -> bool:
+    """Whether both operands are transposed, and the sum wherever it is read."""
+    readers, stack = uses(kernel), [one.phi.result]
+    if "swapped" in one.dot.attributes or not all(is_transpose(v.op) for v in one.dot.operands[:2]):
+        return False
+    while stack:
+        for op in readers.get(stack.pop(), []):
+            if op in one.members or is_transpose(op):
+                continue
+            if op.name != "fpcast":
+                return False
+            stack.append(op.result)
+    return True
+
+
+def _fits(kernel: Kernel, one: SummedDot, target: Target, infos: axis_info.Infos) -> bool:
+    """Whether wgmma takes the product with swapped operands, and not as it is."""
+    (rows, columns), depth = shape(one.dot.result.type), shape(one.dot.operands[0].type)[1]
+    readers, inner = uses(kernel), inner_first(one.dot, infos)
+
+    def takes(row: MatrixInstruction) -> bool:
+        return (row.kind == WGMMA and row.is_filled(columns, rows, depth)
+                and (rows < row.rows or _computed_right(one) or _transposed_back(kernel, one)
+                     or factors_of_columns(one.dot, readers)
+                     or (MOST_ROWS < rows > columns and _adds_plainly(one, readers))
+                     or (not row.transposes and inner == (True, False)))
+                and reads(row, *inner[::-1]))
+
+    rows_of_table = candidates(target.features, one.dot.operands[0].type, one.dot.result.type)
+    return not any(n & (n - 1) for n in (rows, columns, depth)) and any(map(takes, rows_of_table))
+
+
+def _adds_plainly(one: SummedDot, readers: Mapping[Value, Sequence[Op]]) -> bool:
+    """Whether both operands are loaded, and nothing is computed of the product before it is added.
+    """
+    return all(is_plain(v, True) for v in one.dot.operands[:2]) and not any(
+        op.name == "fmul" for op in readers.get(one.dot.result, ()))
+
+
+def _computed_right(one: SummedDot) -> bool:
+    """Whether the loop computes the right operand alone: swapped, it goes through registers."""
+    left, right = one.dot.operands[:2]
+    inside = set(one.loop.ops())
+    return is_plain(left, True) and not is_plain(right, True) and computed_operand(
+        right, inside) is not None
+
+
+def factors_of_columns(dot: Op, readers: Mapping[Value, Sequence[Op]]) -> bool:
+    """Whether a product is multiplied by a number of each column, and none of each row: a thread
+    has elements of many columns, and of few rows."""
+    axes, made = set[int](), [dot.result]
+    for value in made:
+        for op in [op for op in readers.get(value, ()) if op.name == "fmul"]:
+            axes.update(axis for v in op.operands if v not in made for axis in _axes(v))
+            made.append(op.result)
+    return axes == {1} and is_plain(dot.operands[0], True)
+
+
+def _axes(value: Value) -> set[int]:
+    """The axes of a tile along which its elements may differ, as the operations say it."""
+    op = value.op
+    if op is not None and op.name in ("constant", "splat"):
+        return set()
+    if op is not None and op.name == "broadcast":
+        return {i for i, n in enumerate(shape(op.operands[0].type)) if n > 1}
+    if op is not None and op.info.elementwise:
+        return {axis for v in op.operands for axis in _axes(v)}
+    return {0, 1}
+
+
+def _swap(kernel: Kernel, one: SummedDot) -> None:
+    """Give each member the transposed shape, and what else it reads; what is read behind the loop
+    is transposed back."""
+    swapped = shape(one.dot.result.type)[0] >= LEAST_ROWS and not _transposed_back(kernel, one)
+    made = {op.result for op in one.members}
+    for block in one.loop.blocks:
+        for op in [op for op in block.ops if op in one.members]:
+            if op is one.phi:
+                for i, (value, source) in enumerate(zip(op.operands, op.blocks, strict=True)):
+                    if value not in made:
+                        op.operands[i] = _transposed(Builder(source, len(source.ops) - 1, op.span),
+                                                 value)
+                continue
+            b = Builder(block, block.ops.index(op), op.span)
+            operands = [v if v in made else _transposed(b, v) for v in op.operands]
+            if op is one.dot:  # for what is computed, not for its rows
+                operands = [operands[1], operands[0], operands[2]]
+                op.attributes.pop("asked", None)  # its columns are rows now
+                if swapped:
+                    op.attributes["swapped"] = True
+            op.operands[:] = operands
+    after = Builder(one.exit, len(one.exit.phis()), one.dot.span)
+    inside = set(one.loop.ops())
+    for op in one.members:
+        t = op.result.type
+        op.result.type = Tile(element(t), shape(t)[::-1])
+    back = after.value("trans", one.phi.result, permutation=TRANSPOSED)
+    back.name = one.phi.result.name
+    for op in list(kernel.ops()):
+        if op not in inside and op is not back.op:
+            op.replace_inputs({one.phi.result: back})
+
+
+def _transposed(b: Builder, value: Value) -> Value:
+    """A tile that is transposed: rows and columns that are spread stay those."""
+    op, t = value.op, value.type
+    swapped = Tile(element(t), shape(t)[::-1])
+    if op is not None and op.name == "constant":
+        return b.constant(op.attributes["value"], swapped)
+    if op is not None and op.name == "splat":
+        return b.value("splat", op.operands[0], type=swapped)
+    if op is not None and op.name == "broadcast" and len(shape(op.operands[0].type)) == 2:
+        return b.value("broadcast", _transposed(b, op.operands[0]), type=swapped)
+    if op is not None and op.name == "reshape" and len(shape(op.operands[0].type)) == 1:
+        return b.value("reshape", op.operands[0], type=swapped)
+    if op is not None and op.name in ("fmul", "fadd", "fsub") and op in b.block.ops:
+        return b.value(op.name, *(_transposed(b, v) for v in op.operands), **op.attributes)
+    found = b.value("trans", value, permutation=TRANSPOSED)
+    found.name = value.name
+    return found

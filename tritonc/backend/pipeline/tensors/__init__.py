@@ -1,9 +1,0 @@
-"""Pipelines with TMA (the tensor memory accelerator), producer warps, and results stored by TMA.
-
-Read in this order: `tensor_access` (which loads and stores are boxes of a tensor; `windows` for
-those whose mask has a lower bound), `tensor_slots` (memory for the tensor maps, which the kernel
-makes itself), `boxes` (which loads of a loop TMA makes), `tensor_pipeline` (the decision),
-`tensor_ring` (the rewriting of one loop) and `region_ring` (the same across the tiles of a
-persistent block); `roles` and `specialize_warps` (the producer warp); `warm_start`; `store_tensors`
-with `store_order`, and `warpgroup_stores` (results).
-"""

@@ -1,0 +1,396 @@
+"""The rewriting of a staged loop into a pipeline with TMA loads (see `tma_pipeline`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tritonc.analysis.linear import Linear, emit
+from tritonc.backend.dots.together import cycles
+from tritonc.backend.pipeline.channel import Channel
+from tritonc.backend.pipeline.ring import Rewrite
+from tritonc.backend.pipeline.staged_loop import buffer_of, widen
+from tritonc.backend.pipeline.tma.map_slots import Claim, claim, make_map
+from tritonc.backend.pipeline.tma.tma_access import BEFORE, ENDLESS, Strip
+from tritonc.backend.pipeline.tma.warm_start import WarmStart, hoisted, taken_stores, warm_start
+from tritonc.backend.pipeline.tma.warpgroup_stores import by_warpgroups
+from tritonc.backend.shared.shared_memory import allocation, allocations
+from tritonc.ir.build import Builder, make_op
+from tritonc.ir.cfg import Cfg, Loop, add_incoming, make_phi, reached
+from tritonc.ir.core import Block, Op, Value
+from tritonc.ir.layouts.shared_layout import row_major
+from tritonc.ir.types import I1, I32, I64, Buffer, Tile
+
+SHORT = 512  # cycles of a warpgroup's products: those of 128 x 256 x 64, shared by two, are not
+
+
+class TensorRewrite(Rewrite):
+    """The pipeline with TMA loads and a ring of barriers that count bytes.
+
+    With several products in an iteration, each has a ring of its own, and a second one on which
+    the warps say that they have read a stage: what feeds a product is waited for just before it,
+    and no warp waits for the others but the one that makes the copies.  So has a single product
+    where a warp of its own shall make the copies (`separate`); then the threads may bring the first
+    product's first operands themselves (`warm`).
+    """
+
+    place: Block
+    products: list[list[int]]
+    separate = False
+    warm = False
+    outer: Loop | None = None  # before which it begins
+    coming: Value | None = None  # whether the iteration comes that is being copied
+    here = 0  # products whose operands of the first iteration are there
+    filled: Value  # whether they are
+    fixed: Sequence[Channel] = ()  # of what all iterations read, at the end of `channels`
+    fixed_stages = 1
+    behind: Sequence[Channel] = ()  # of parts of what the block behind the loop reads, likewise
+    beside: dict[Value, tuple[Value, Value]]  # the rings of buffers of these
+    warm_fixed: Sequence[Channel] = ()  # as `fixed`, if a warm start brings it too
+
+    def prologue(self) -> dict[Value, Value]:
+        """Maps and barriers, then the first copies."""
+        staged = self.staged
+        own = staged.preheader
+        stores = taken_stores(own) if self.home is own and self.place is own else []
+        first = [self.channels[i] for i in self.products[0]] if self.warm else []
+        warm = warm_start(self.kernel, staged, first, self.stages, self.outer, self.warm_fixed,
+                          self.fixed_stages) if first else None
+        claimed = claim(self.kernel, self.place)
+        self.slot = claimed.slot.result
+        depths = [self.depth(ring) for ring in range(self.rings_wanted)]
+        self.rings = [self.new_ring("ring", depth) for depth in depths]
+        self.released = [self.new_ring("released", depth) for depth in depths if self.apart]
+        if self.fixed:
+            for rings, name in ((self.rings, "ring"), (self.released, "released")):
+                rings.append(self.new_ring(name, self.fixed_stages))
+        self.beside = {buffer: (self.new_ring("ring", 1), self.new_ring("released", 1))
+                       for buffer in dict.fromkeys(one.store.operands[0] for one in self.behind)}
+        before = self.describe(claimed)
+        at = len(staged.preheader.ops) - 1
+        staged.preheader.ops[-1:-1] = before
+        filled, free = zip(*self.beside.values()) if self.beside else ((), ())
+        inits = [*(make_op("init_barriers", [ring]) for ring in (*self.rings, *filled)),
+                 *(make_op("init_barriers", [ring], released=True)
+                   for ring in (*self.released, *free))]
+        fence = make_op("proxy_fence", [])
+        if self.separate:  # the rings first: who computes may wait for them alone
+            ops = self.place.ops
+            ops.remove(claimed.slot)
+            where = next(i for i, op in enumerate(ops) if op is claimed.publish or (
+                op.name == "tensor_map" and op.operands[0] is claimed.scratch))
+            ops[where:where] = [*inits, claimed.slot]
+            begin = make_op("start_producer", [self.slot, claimed.publish.operands[2]],
+                            indices=tuple(dict.fromkeys(self.maps.values())))
+            self.begin, self.slot = begin, begin.result
+            self.slot.name = "own_slot"
+            by_warpgroups(self.kernel, self.home, claimed.slot.result, self.slot)
+            self.start_ring([fence, begin] if self.stores_before() else [begin])
+            if warm is not None:
+                self.start_warm(warm, begin, stores)
+                stores = []
+                at += len(warm.copies) if self.home is staged.preheader else 0
+        else:
+            self.start_ring([fence, *inits])
+        ahead = self.first_copies()
+        self.hoist(at)
+        if stores:  # products may read it
+            staged.preheader.ops[-1:-1] = [*stores, make_op("proxy_fence", [])]
+        if self.apart and (not self.separate or (self.stores_before() and not self.here)):
+            # the loop has no barrier of its own, nor has a warm start made one
+            staged.preheader.ops.insert(-1, make_op("barrier", []))
+        return ahead
+
+    def describe(self, claimed: Claim) -> list[Op]:
+        """Make the maps.  Returns what computes where boxes begin."""
+        before = Block("")
+        b = Builder(before, span=self.span)
+        cfg = Cfg(self.kernel)
+        self.maps: dict[int, int] = {}
+        self.outside: dict[tuple[int, int], Value] = {}
+        self.starts: dict[tuple[int, int], Value] = {}
+        self.later: dict[tuple[int, int], Linear] = {}  # what moves, but for its iteration
+        for i, one in enumerate(self.channels):
+            access = one.boxes
+            if access is None:
+                continue
+            once = all(cfg.available(v, self.place) for v in access.strip.map_values())
+            same = next((j for j in self.maps if self.channels[j].load is one.load), None)
+            if same is not None:  # another part
+                number = self.maps[same]
+                outside = {axis: self.outside[j, axis] for j, axis in self.outside if j == same}
+            else:
+                number, outside = make_map(claimed, None if once else b, access.strip,
+                                           access.element, access.box, access.swizzle)
+            self.maps[i] = number
+            self.outside.update(((i, axis), value) for axis, value in outside.items())
+            for axis, start in enumerate(access.strip.all_starts):
+                fixed, self.later[i, axis] = start.parted(lambda v: v in self.moving)
+                if fixed.terms:
+                    self.starts[i, axis] = emit(b, fixed, I32)
+        return before.ops
+
+    def start_warm(self, warm: WarmStart, begin: Op, stores: list[Op]) -> None:
+        """The copies before all loads and stores of the block, or else before the first map; the
+        stage, with `stores` of what products read beside it, when the producer begins."""
+        ops = self.home.ops
+        at = next(i for i, op in enumerate(ops)
+                  if op.name in ("init_barriers", "claim_slot", "tensor_map") or op is begin)
+        needed = {v for op in warm.copies for v in op.inputs()}
+        at = max([at, *(i + 1 for i, op in enumerate(ops) if needed & set(op.results))])
+        ops[:at] = hoisted(ops[:at], warm.copies)[0]
+        stage = widen(self.rings[0], self.stages, self.number(0), 0)
+        ops[-1:-1] = [
+            *stores, make_op("async_wait", [], pending=0),
+            *(make_op(name, []) for name in ("proxy_fence", "barrier")),
+            stage, make_op("arrive_full", [stage.result], guard=warm.runs)]
+        if self.warm_fixed:
+            stage = widen(self.rings[-1], self.fixed_stages, self.number(0), 0)
+            ops[-1:-1] = [stage, make_op("arrive_full", [stage.result])]
+        self.here, self.filled = 1, warm.runs
+
+    def stores_before(self) -> bool:
+        """Whether threads may have written what the copies overwrite."""
+        before = reached([self.home], Cfg(self.kernel).predecessors.__getitem__)
+        return any(op.name == "shared_store" for block in before for op in block.ops)
+
+    @property
+    def rings_wanted(self) -> int:
+        return len(self.products)
+
+    @property
+    def home(self) -> Block:
+        """The block at whose end the ring starts."""
+        return self.staged.preheader
+
+    def start_ring(self, ops: list[Op]) -> None:
+        """Place what makes the ring's barriers."""
+        self.home.ops[-1:-1] = ops
+
+    def first_copies(self) -> dict[Value, Value]:
+        """Start those before the loop.  Returns each phi's value `distance` iterations on."""
+        return super().prologue()
+
+    def hoist(self, at: int) -> None:
+        """Move what the prologue has put at position `at` of the preheader before the loads and
+        stores there: the first copies are under way while threads load what the loop needs too."""
+        ops = self.staged.preheader.ops
+        ops[:-1], passed = hoisted(ops[:at], ops[at:-1])
+        if any(op.name == "shared_store" for op in passed):  # products may read it, as before
+            ops.insert(-1, make_op("proxy_fence", []))
+
+    @property
+    def apart(self) -> bool:
+        """Whether each product has its own ring, and warps release its stages."""
+        return self.separate or len(self.products) > 1
+
+    def depth(self, product: int) -> int:
+        """How many stages a product's ring has."""
+        return self.stages
+
+    def new_ring(self, name: str, stages: int) -> Value:
+        """Barriers for the stages, at the entry."""
+        t = Buffer(I64, (1,), stages, row_major((1,)))
+        ring = make_op("alloc_shared", [], t, pinned=True)
+        ring.result.name = name
+        self.kernel.entry.ops.insert(0, ring)
+        return ring.result
+
+    def copies(self, mapping: dict[Value, Value], stage: Value, ahead: int) -> list[Op]:
+        """One iteration's copies: the box of its iteration."""
+        self.now = mapping
+        if self.by_threads:
+            ops = super().copies(mapping, stage, ahead)
+            assert self.runs is not None
+            self.coming = self.runs
+        else:
+            ops, self.coming = self.iteration(mapping)
+        if self.apart and self.ring:
+            return ops  # the copies stand before the products
+        there = self.here if ahead == 0 else 0
+        return [*ops, *(op for i in range(there, len(self.products))
+                        for op in self.fill(i, stage, ahead))]
+
+    def fill(self, product: int, stage: Value, ahead: int) -> list[Op]:
+        """The copies of what one product reads, once all warps have read what was there."""
+        members = [i for i in self.products[product] if self.channels[i].boxes is not None]
+        runs, stores = self.coming, [self.channels[i].store for i in members]
+        block = Block("")
+        b = Builder(block, span=self.span)
+        iteration = self.copied.result if self.ring else self.number(ahead)
+        depth = self.depth(product)
+        barrier = widen(self.rings[product], depth, stage, ahead)
+        views = [widen(store.operands[0], depth, stage, ahead) for store in stores]
+        for op in (barrier, *views):
+            b.insert(op)
+        if self.separate or (self.apart and self.ring):
+            released = widen(self.released[product], depth, stage, ahead)
+            b.insert(released)
+            phase = self.clock(product)[3].result if self.ring else self.number(0)
+            before = b.value("xor", phase, self.number(1))
+            b.insert(make_op("wait_empty", [released.result, before, *(v.result for v in views)],
+                             guard=runs))
+        b.insert(make_op("expect_full", [barrier.result], guard=runs, bytes=self.expected(members)))
+        for i, view in zip(members, views, strict=True):
+            self.copy(b, i, view.result, barrier.result, iteration, runs)
+        return block.ops
+
+    def copy(self, b: Builder, i: int, view: Value, barrier: Value, iteration: Value,
+             runs: Value | None) -> None:
+        """The copy of one operand in the loop's iteration `iteration`."""
+        access = self.channels[i].boxes
+        assert access is not None
+        strip, starts = access.strip, []
+        counted = self.inside(b, strip, access.box[1], iteration)
+        for axis in range(len(strip.all_starts)):
+            outside = self.outside.get((i, axis))
+            free = outside is not None and axis in strip.windows
+            parts = [self.starts.get((i, axis)), None if free else outside, counted.get(axis)]
+            if axis < len(strip.steps) and strip.steps[axis].terms:
+                step = emit(b, strip.steps[axis], I32)
+                parts.insert(0, b.value("mul", iteration, step))
+            if self.later[i, axis].terms:
+                parts.append(emit(b, self.later[i, axis], I32, lambda v: self.now.get(v, v)))
+            start, *others = [part for part in parts if part is not None] or [self.number(0)]
+            for part in others:
+                start = b.value("add", start, part)
+            if free and outside is not None:  # whose start may be negative
+                empty = b.value("icmp", outside, self.number(0), predicate="ne")
+                start = b.value("select", empty, outside, start)
+            if axis in strip.before:  # where strides are 0, too, it is in the tensor
+                start = b.value("and", b.value("add", start, self.number(BEFORE)),
+                                self.number(ENDLESS))
+            starts.append(start)
+        b.insert(make_op("tma_load", [view, barrier, self.slot, *starts], guard=runs,
+                         span=access.load.span, index=self.maps[i],
+                         panels=access.panels, box=access.box))
+
+    def inside(self, b: Builder, strip: Strip, rows: int, iteration: Value) -> dict[int, Value]:
+        """What the number of rows inside its mask adds to where a box of the iteration starts."""
+        if strip.inside is None:
+            return {}
+        first, step = (emit(b, part, I32, lambda v: self.now.get(v, v)) for part in strip.inside)
+        left = b.value("add", first, b.value("mul", iteration, step))
+        some = b.value("smin", b.value("smax", left, self.number(0)), self.number(rows))
+        return {1: b.value("sub", self.number(rows), some), 2: some}
+
+    def expected(self, channels: Iterable[int]) -> int:
+        """The bytes that boxes bring."""
+        return sum(one.bytes for i in channels if (one := self.channels[i].boxes) is not None)
+
+    @staticmethod
+    def bytes(stores: Iterable[Op]) -> int:
+        """The bytes of operands of one iteration."""
+        return sum(buffer_of(store.operands[0]).stage_bytes for store in stores)
+
+    def phis(self, ahead: dict[Value, Value]) -> dict[Value, Value]:
+        lead = super().phis(ahead)
+        header, preheader = self.staged.loop.header, self.staged.preheader
+        self.phase = make_phi([self.number(0)], [preheader], "phase")
+        self.copied = make_phi([self.number(self.distance)], [preheader], "iteration_ahead")
+        self.next_phase = make_phi([self.number(0)], [preheader], "next_phase")
+        header.ops[:0] = [self.phase, self.copied, *([self.next_phase] if self.apart else [])]
+        return lead
+
+    def wait(self) -> list[Op]:
+        return [] if self.apart else [*self.arrival(0), *super().wait()]
+
+    def arrival(self, product: int) -> list[Op]:
+        """What makes this iteration's operands of one product be there."""
+        read, _, phase, _ = self.clock(product)
+        view = widen(self.rings[product], self.depth(product), read.result, 0)
+        return [view, make_op("wait_full", [view.result, phase.result])]
+
+    def clock(self, product: int) -> tuple[Op, Op, Op, Op]:
+        """The stages of a product's ring to read and to write, and their phases."""
+        return self.ring[0], self.ring[1], self.phase, self.next_phase
+
+    def copies_place(self) -> int:
+        """Behind the start of a product: tensor cores need not wait for the first warp."""
+        for at, op in enumerate(self.staged.body.ops):
+            if op.name == "wgmma" and not self.apart and not isinstance(op.operands[0].type, Tile):
+                return at + 1
+        return super().copies_place()
+
+    def hand_over(self) -> None:
+        """Around each product: its operands are there; a later one's are copied; it has read."""
+        body = self.staged.body
+        roots = [allocation(store.operands[0])[0] for store in self.staged.stores]
+        for i, members in enumerate(self.products):
+            read, write, *_ = self.clock(i)
+            own = [roots[m] for m in members]
+            readers = [op for op in body.ops if op.name in ("wgmma", "shared_load")
+                       and not allocations(op).isdisjoint(own)]
+            starts = [op for op in readers if op.name == "wgmma"]
+            for start in starts[1:]:
+                # A half that begins when the one before is done with: the wait is over at once,
+                # and the assembler moves no instruction over it, which would take registers.
+                at = body.ops.index(start)
+                if any(op.name == "wgmma_wait" for op in body.ops[body.ops.index(starts[0]) : at]):
+                    body.ops[at:at] = self.arrival(i)
+            ends = [op for op in body.ops if op in readers or (op.name == "wgmma_wait" and any(
+                start.result in op.operands for start in readers))]
+            arrival, at = self.arrival(i), body.ops.index(readers[0])
+            body.ops[at:at] = arrival
+            at = body.ops.index(arrival[0]) if not self.distance else 1 + body.ops.index(
+                next((op for op in readers if op.name == "wgmma"), readers[-1]))
+            body.ops[at:at] = self.fill(i, write.result, self.distance)
+            view = widen(self.released[i], self.depth(i), read.result, 0)
+            at = body.ops.index(ends[-1]) + 1
+            body.ops[at:at] = [view, make_op("arrive_empty", [
+                view.result, *(root.result for root in own)])]
+
+    def body(self, lead: dict[Value, Value]) -> None:
+        super().body(lead)
+        if self.apart:
+            self.hand_over()
+        latch = self.staged.latch
+        step = make_op("add", [self.copied.result, self.number(1)])
+        phase = self.flip_phase(self.ring[0].operands[-1], self.phase.result)
+        latch.ops[-1:-1] = [step, *phase]
+        following = [(self.copied, step.result), (self.phase, phase[-1].result)]
+        if self.apart:
+            phase = self.flip_phase(self.ring[1].operands[-1], self.next_phase.result)
+            latch.ops[-1:-1] = phase
+            following.append((self.next_phase, phase[-1].result))
+        for phi, value in following:
+            add_incoming(phi, value, latch)
+
+    def flip_phase(self, stage: Value, phase: Value) -> list[Op]:
+        """The phase of `stage`, which follows one in `phase`: it flips with stage 0."""
+        wraps = make_op("icmp", [stage, self.number(0)], predicate="eq")
+        other = make_op("xor", [phase, self.number(1)])
+        return [wraps, other, make_op("select", [wraps.result, other.result, phase])]
+
+    def keep_in_flight(self) -> bool:
+        """Where warps release stages, which they do when a product has ended, other warps' products
+        fill the time until the next one starts, unless they are short, or threads compute an
+        operand meanwhile."""
+        if not self.separate:
+            return super().keep_in_flight()
+        body = self.staged.body
+        busy = any(op.name == "shared_load" for op in body.ops) or cycles(
+            body, self.kernel.attributes["num_warps"]) < SHORT \
+            or self.kernel.attributes.get("turns", 1) > 1
+        if not busy or self.distance > self.stages - 2 or not super().keep_in_flight():
+            return False
+        self.release_later()
+        return True
+
+    def release_later(self) -> None:
+        """Stages are released when the products that read them have ended, an iteration later."""
+        staged, (read, _) = self.staged, self.ring
+        no, yes = (make_op("constant", [], I1, value=value) for value in (False, True))
+        self.kernel.entry.ops[:0] = [no, yes]
+        before = make_phi([self.number(0), read.result], [staged.preheader, staged.latch],
+                          "stage_in_flight")
+        ran = make_phi([no.result, yes.result], [staged.preheader, staged.latch], "ran")
+        staged.loop.header.ops[:0] = [before, ran]
+        places = [staged.body, staged.exit]
+        for release in [op for op in staged.body.ops if op.name == "arrive_empty"]:
+            for block in places:
+                views = [make_op("buffer_stage", [allocation(v)[0].result, before.result],
+                                 ahead=-1) for v in release.operands]
+                later = make_op("arrive_empty", [view.result for view in views], guard=ran.result)
+                at = block.ops.index(next(op for op in block.ops if op.name == "wgmma_wait")) + 1
+                block.ops[at:at] = [*views, later]
+            staged.body.ops.remove(release)

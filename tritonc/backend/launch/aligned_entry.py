@@ -35,7 +35,7 @@ def aligned_entry(kernel: Kernel, target: Target) -> Kernel | None:
     if blocks < 2:
         return None
     found = copy_kernel(kernel)
-    for place, multiple in zip(known[::2], known[1::2], strict=True):
+    for place, multiple in enumerate(known):
         info = found.info[place]
         found.info[place] = replace(info, multiple_of=lcm(info.multiple_of, multiple))
     found.attributes |= {"min_blocks": blocks, "tiles": TILES}

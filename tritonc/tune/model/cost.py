@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from math import inf, prod
 
 from tritonc.backend.dots.inner_axis import reads
-from tritonc.backend.memory.masks.pad_tiles import padded
+from tritonc.backend.memory.masks.merged_axes import padded
 from tritonc.backend.target.matrix import (
     ACCUMULATORS,
     INSTRUCTIONS,

@@ -7,7 +7,7 @@ from math import prod
 from tritonc.analysis.taps import few
 from tritonc.backend.dots.swap_operands import LEAST_ROWS, MOST_ROWS
 from tritonc.backend.layout.layout_choice import ACCESS_BYTES
-from tritonc.backend.memory.masks.pad_tiles import padded
+from tritonc.backend.memory.masks.merged_axes import padded
 from tritonc.ir.types import TF32
 from tritonc.records import NamedTuple
 

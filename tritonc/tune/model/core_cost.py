@@ -6,7 +6,7 @@ from math import prod, sqrt
 
 from tritonc.backend.launch.choose_warps import LEGAL
 from tritonc.backend.launch.product_threads import ACCUMULATORS
-from tritonc.backend.memory.masks.pad_tiles import padded
+from tritonc.backend.memory.masks.merged_axes import padded
 from tritonc.backend.target.target import Target
 from tritonc.tune.model.feature import Feature
 from tritonc.tune.model.residency import SPILLS

@@ -63,7 +63,7 @@ KINDS: dict[str, Kind] = {
     **dict.fromkeys(("ahead", "least", "greatest"), is_integer),
     **dict.fromkeys((
         "alike", "asked", "axis", "bytes", "every", "groups", "held", "index", "maps", "offset",
-        "panels", "passes", "pending", "second", "size", "swizzle", "transposed", "unroll",
+        "panels", "passes", "pending", "pitch", "second", "size", "swizzle", "transposed", "unroll",
         "vector_axis"),
         is_count),
     **dict.fromkeys(("align", "vector"), is_power),

@@ -78,9 +78,11 @@ _ROWS: list[OpInfo] = [
            "whole run; `continues`: its stages go on from one run of their loop to the "
            "next; `private`: each element is used by one thread only; `groups`: each of so many "
            "warpgroups has rows of its own; `behind`: of what is read behind a product's loop; "
-           "`second`: bytes from there to that of the second program of a block.",
+           "`second`: bytes from there to that of the second program of a block; `pitch`: the "
+           "bytes of a stage that a ring fills and products read, where those are not all: stages "
+           "are so far apart, the last one first, as the first may be filled whole.",
            None, optional=("offset", "pinned", "continues", "private", "groups", "behind",
-                           "second"),
+                           "second", "pitch"),
            effects=frozenset({SHARED_WRITE})),
     OpInfo("buffer_stage", ("buffer", "stage"), own.stage,
            "One stage of a buffer.  In a loop, `ahead` tells how many iterations early its content "

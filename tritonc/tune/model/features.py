@@ -95,8 +95,8 @@ def _read(kernel: Kernel) -> Iterator[Feature]:
                 depth = sum(shape(one.operands[0].type)[-1] for one in dots
                             if one is op or (chain and _sum(one, readers) is _sum(op, readers)))
                 raw = _raw_bytes(kernel, cfg, op)
-                across = [not first for first in inner_first(op, infos())] if any(raw) else (
-                    False, False)
+                across = [not first for first in inner_first(op, infos())] if any(raw) or (
+                    e.bytes == 2) else (False, False)
                 yield Feature("dot", (*a[:-1], b[-1], depth), e.bytes, (), str(e),
                               inner, beside,
                               (0, cfg.order.index(block)), scaled=_scaled(op, readers),

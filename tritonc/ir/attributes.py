@@ -56,8 +56,9 @@ KINDS: dict[str, Kind] = {
     **dict.fromkeys((
         "amid", "any", "apart", "approximate", "based", "contiguous", "continues", "contract",
         "ballot", "behind", "early", "exact", "facts", "fenced", "inside", "late", "meets", "minus",
-        "moves", "piecewise", "pinned", "private", "ragged", "release", "released", "reverse",
-        "rises", "round", "rows", "stored", "swapped", "volatile", "waits", "wide", "written"),
+        "moves", "narrow", "piecewise", "pinned", "private", "ragged", "release", "released",
+        "reverse", "rises", "round", "rows", "stored", "swapped", "volatile", "waits", "wide",
+        "written"),
         is_flag),
     **dict.fromkeys(("ahead", "least", "greatest"), is_integer),
     **dict.fromkeys((

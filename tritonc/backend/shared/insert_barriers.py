@@ -338,6 +338,9 @@ class _Uses:
                 grouped="groups" in more, piece=_piece(op), atomic=op.name == "shared_atomic"))
         effects = op.effects
         pointers = [v for v in op.operands if is_pointer(v.type)]
+        if op.name == "atomic_rmw" and op.attributes["kind"] == "load" and isinstance(
+                pointers[0].type, Tile):
+            effects = frozenset({READ})
         if SYNC not in effects and pointers and effects & {READ, WRITE}:
             pointer = pointers[0]
             ring = self.moves(op)

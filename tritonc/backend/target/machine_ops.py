@@ -133,18 +133,18 @@ _ROWS: list[OpInfo] = [
            ("pending",), effects=frozenset({SHARED_WRITE, SYNC})),
     OpInfo("fma_dot", ("a", "b", "c"), own.machine_dot,
            "dot by scalar multiply-adds, operands read from buffers, or tiles in the layout in "
-           "which it reads them.  `minus`, here and below: the products are taken away.",
-           optional=("minus",),
+           "which it reads them.  `inner`, here and below: (start, end) of the k that take part; "
+           "`minus`: the products are taken away.", optional=("inner", "minus"),
            effects=frozenset({SHARED_READ})),
     OpInfo("mma_dot", ("a", "b", "c"), own.machine_dot,
            "dot by `instruction` (mma.sync), operands in its fragment layouts.  `rounded`: which "
            "of them are tf32 numbers that a store has rounded.", None,
-           ("instruction",), ("minus", "rounded")),
+           ("instruction",), ("inner", "minus", "rounded")),
     OpInfo("wgmma", ("a", "b", "c"), own.machine_dot,
            "Starts a dot by `instruction`; a is a buffer or a tile in its fragment layout, b a "
-           "buffer.  Its result may be read after a wgmma_wait.  `inner`: (start, end) of the k "
-           "that take part; `columns`: those of b; `asked`: how many of the result's, whose others "
-           "are as in c.", None, ("instruction",), ("inner", "columns", "asked", "minus"),
+           "buffer.  Its result may be read after a wgmma_wait.  `columns`: those of b; `asked`: "
+           "how many of the result's, whose others are as in c.", None, ("instruction",),
+           ("inner", "columns", "asked", "minus"),
            effects=frozenset({SHARED_READ})),
     OpInfo("wgmma_wait", ("*values",), own.held_apart,
            "The values, after all but the last `pending` started dots have ended.  The last `held` "

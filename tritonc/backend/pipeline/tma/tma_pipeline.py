@@ -53,7 +53,7 @@ from tritonc.backend.pipeline.tma.boxes import (
 )
 from tritonc.backend.pipeline.tma.bring_up import bring_up
 from tritonc.backend.pipeline.tma.map_slots import claim_place
-from tritonc.backend.pipeline.tma.region_ring import RegionRewrite, needed_beside, region
+from tritonc.backend.pipeline.tma.region_ring import EXCHANGE, RegionRewrite, needed_beside, region
 from tritonc.backend.pipeline.tma.roles import registers
 from tritonc.backend.pipeline.tma.tma_ring import TensorRewrite
 from tritonc.backend.pipeline.tma.warm_start import all_quick, copyable
@@ -276,7 +276,10 @@ def _region(kernel: Kernel, staged: StagedLoop, others: Sequence[StagedLoop],
     blocks = region(kernel, loops, place, every)
     buffers = {allocation(store.operands[0])[0] for store in (
         *(one.store for one in fixed), *(store for later in loops[1:] for store in later.stores))}
-    beside = needed_beside(kernel, blocks, staged, buffers) * kernel.attributes.get("turns", 1)
+    most, less = (needed_beside(kernel, blocks, staged, buffers, part)
+                  * kernel.attributes.get("turns", 1) for part in EXCHANGE)
+    beside = less if len(rings) == 1 and stages_that_fit(staged, room - most) < (
+        PRODUCER_STAGES) <= stages_that_fit(staged, room - less) else most
     wanted = (PRODUCER_STAGES if len(rings) == 1 and staged.stage_bytes < LARGE_STAGE
               else RELEASED_STAGES)
     if not blocks or stages_that_fit(staged, room - beside) < wanted:

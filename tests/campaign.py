@@ -34,6 +34,7 @@ import hostile  # noqa: E402
 import kills  # noqa: E402
 import mutations  # noqa: E402
 import random_patterns  # noqa: E402
+import random_planes  # noqa: E402
 import random_products  # noqa: E402
 import random_programs  # noqa: E402
 from damage import Input, damaged  # noqa: E402
@@ -170,7 +171,7 @@ CAMPAIGNS: dict[str, Campaign] = {
         "Random products for all targets, meta-parameters forced: the simulators of operations and "
         "of LLVM IR.",
         lambda seed, number: Input(str((
-            random_products.make, random_products.patch, random_products.make,
+            random_products.make, random_products.patch, random_planes.planes,
             random_products.transposed)[number % 4](seed * 10**9 + number)).encode(), "tc"),
         lambda given, rng: _judged(lambda: random_products.check(
             random_products.Product.read(given.data.decode()), rng.random() < 0.5), 120)),

@@ -189,6 +189,13 @@ kernel void counting(float* x, int N) {
   for (int i = 0; i < get_program_id(0); i++) sum += i;
   @(r < N) *(x + r) = sum;
 }
+kernel void chunks(float* x, int N, int chunk) {
+  int from = get_program_id(0) * chunk, to = min(from + chunk, N);
+  for (int n = from; n < to; n += T) @(n + 0 ... T < to) x[n + 0 ... T] = 1;
+}
+kernel void strides(float* x, int N, int tiles) {
+  for (int t = get_program_id(0); t < tiles; t += 64) @(t * T + 0 ... T < N) x[t * T + 0 ... T] = 1;
+}
 kernel void rows(float* x, int N) {
   for (int n = 0; n < N; n += T) @(n + 0 ... T < N) *(x + get_program_id(0) * N + n + 0 ... T) = 1;
 }
@@ -206,7 +213,7 @@ kernel void parts(float* x, int N) {
     ("sums", "the number of a tile along axis 0"), ("counted", "number of programs along axis 0"),
     ("tiled", "number of programs along axis 1"), ("blocks", "how much each of them stores"),
     ("stepped", "number of programs along axis 0"), ("batch", None), ("ordered", None),
-    ("counting", None)])
+    ("counting", None), ("chunks", None), ("strides", "number of programs along axis 0")])
 def test_variants_that_would_change_the_interface(kernel: str, why: str | None) -> None:
     path = write(Path(), "k.tc", PROGRAM_IDS)
     done = tritonc(str(path), "--tune=T=64", f"--variant={kernel}:T=256", "-o", "x.ptx")

@@ -210,8 +210,6 @@ BACKEND: list[Pass] = [
     # --- exchanges between threads ---
     _row("backend.layout.split_reductions", "Before lower_conversions: it makes layout "
          "conversions.", 0),
-    _row("backend.layout.share_indices", "Before lower_conversions: it makes layout "
-         "conversions.", 2),
     _row("backend.layout.compute_once", "Before lower_conversions: it makes layout "
          "conversions.", 2),
     _row("backend.layout.lower_conversions", "Before allocate_shared: it makes buffers.", 0),
@@ -351,8 +349,7 @@ ORDER: list[tuple[str, str, str]] = [
     ("split_reductions", "lower_conversions", "the exchange between warps is a conversion"),
     ("assign_layouts", "compute_once", "it looks for lanes that hold copies of an element"),
     ("compute_once", "lower_conversions", "it makes conversions"),
-    ("tabulate_masks", "share_indices", "masks are words of bits"),
-    ("share_indices", "lower_conversions", "it makes conversions"),
+    ("tabulate_masks", "compute_once", "masks are words of bits"),
     ("lower_conversions", "join_exchanges", "conversions have buffers"),
     ("join_exchanges", "allocate_shared", "both buffers are in use at once"),
     ("lower_conversions", "select_matrix_loads", "conversions have buffers"),

@@ -14,10 +14,11 @@ from typing import NamedTuple
 
 from tritonc.analysis.affine import Affine, Affinity
 from tritonc.analysis.axis.axis_info import Infos
-from tritonc.analysis.windows import Runs, Window, windows
+from tritonc.analysis.runs import Runs
+from tritonc.analysis.windows import Window, windows
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.rules import pointee
-from tritonc.ir.types import Tile, scalar
+from tritonc.ir.types import Tile, scalar, shape
 
 ACCESS_BYTES = 16
 _MOST_BYTES = 64  # of a thread in a row
@@ -67,13 +68,13 @@ def unaligned(record: Record, form: Affine, infos: Infos) -> dict[Value, int] | 
     terms = [(values, n) for values, n in form.offset.terms if values]
     terms += [term for d, s in enumerate(form.strides) if d != record.axis for term in s.terms]
     found = {} if _every(form.base, infos) % ACCESS_BYTES == 0 else {form.base: ACCESS_BYTES}
-    for values, n in terms:
-        if (known := gcd(ACCESS_BYTES, n * size * prod(_every(v, infos) for v in values))) \
-                < ACCESS_BYTES:
+    for values, n in sorted(terms, key=lambda term: len(term[0])):
+        starts = prod(_start(v, record.axis, infos) * found.get(v, 1) for v in values)
+        if (known := gcd(ACCESS_BYTES, n * size * starts)) < ACCESS_BYTES:
             if not values:
                 return None
             factor = next((v for v in values if v.op is None), values[0])  # a parameter is tested
-            found[factor] = ACCESS_BYTES // known * _every(factor, infos)
+            found[factor] = ACCESS_BYTES // known * _every(factor, infos) * found.get(factor, 1)
     return found
 
 
@@ -91,6 +92,13 @@ def places(kernel: Kernel, infos: Infos, blocks: Collection[Block] | None = None
     known, blocks = Runs(infos), kernel.blocks if blocks is None else blocks
     found, apart = windows(kernel, known, blocks), records(known, blocks)
     return {op: one for op, one in found.items() if one.step == 1 or op not in apart}, apart
+
+
+def _start(value: Value, axis: int, infos: Infos) -> int:
+    """What divides a value, or the beginnings of its runs along an axis."""
+    info = infos.get(value)
+    return _every(value, infos) if info is None or not shape(value.type) else \
+        info.start_divisibility(axis, info.contiguity[axis])
 
 
 def _every(value: Value, infos: Infos) -> int:

@@ -19,8 +19,9 @@ from tritonc.ir.types import scalar, shape
 ACCESS_BYTES = 16
 _MANY_TAPS, _ALL_TAPS = 16, 100
 # Elements that all taps of a product load, if they run side by side: as halves they fill 64
-# registers of 256 threads, beside as many sums.  And how many taps there may be.
-MOST_NEAR, MOST_TAPS = 1 << 15, 8
+# registers of 256 threads, beside as many sums; or each of them, of 128 x 128 x 16.  And how many
+# taps there may be.
+_MOST_NEAR, _MOST_EACH, MOST_TAPS = 1 << 15, 1 << 12, 9
 
 
 def near(loop: Loop, ops: Iterable[Op]) -> bool:
@@ -39,6 +40,16 @@ def near(loop: Loop, ops: Iterable[Op]) -> bool:
                 and abs(moves[0][1] * counter.step) * size < ACCESS_BYTES:
             return True
     return False
+
+
+def few(taps: int, elements: int) -> bool:
+    """Whether so many taps, which load so many elements together, may run side by side."""
+    return taps <= MOST_TAPS and elements <= max(_MOST_NEAR, taps * _MOST_EACH)
+
+
+def products(ops: Iterable[Op]) -> int:
+    """How many taps one iteration has."""
+    return sum(op.name == "dot" for op in ops)
 
 
 def loaded(ops: Iterable[Op]) -> int:

@@ -27,15 +27,15 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping
 from math import gcd, prod
 
-from tritonc.analysis.affine import Affine, Affinity
+from tritonc.analysis.affine import Affine, Affinity, Bound
 from tritonc.analysis.axis.axis_info import AxisInfo, Infos
-from tritonc.analysis.linear import Linear, number, symbol
+from tritonc.analysis.linear import Linear, number
 from tritonc.analysis.moved_bounds import may_move
 from tritonc.analysis.ragged import may_be_ragged
-from tritonc.analysis.signs import non_negative
+from tritonc.analysis.runs import Ends, Runs
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.rules import pointee
-from tritonc.ir.types import Tile, is_pointer, scalar, shape
+from tritonc.ir.types import Tile, scalar, shape
 from tritonc.records import NamedTuple
 
 ACCESS_BYTES = 16
@@ -46,9 +46,6 @@ _MOVED, _MASKED = 2, 4
 # same ones but for the first, at most, and their bytes.
 STEP, SHARED, SMALL = 4, 2, 2
 _Conjuncts = frozenset[tuple[Value, bool]]
-_LOOSE = {"sge": (True, False), "slt": (True, False), "sgt": (False, True), "sle": (False, True),
-          "eq": (False, False), "ne": (False, False)}
-_ABOVE, _BELOW = ("sgt", "sge", "ne"), ("slt", "sle", "ne")
 
 
 class Window(NamedTuple):
@@ -68,130 +65,6 @@ class Window(NamedTuple):
     rows: bool = False
     near: tuple[Hashable, Mapping[Op, int]] | None = None
     step: int = 1
-
-
-class _Ends(NamedTuple):
-    """Elements of each run along an axis, at its begin or its end, that a form is not of."""
-
-    axis: int
-    run: int
-    first: int = 0
-    last: int = 0
-
-
-class Runs(Affinity):
-    """Forms of the runs of neighbours in a tile.  A tile without a form of its own is a symbol,
-    which stands for the number that a run begins with; a term of `ends` is nothing but a mark."""
-
-    def __init__(self, infos: Infos) -> None:
-        super().__init__()
-        self.infos = infos
-        self.ends: dict[Value, _Ends] = {}
-
-    def _opaque(self, value: Value) -> Affine | None:
-        info = self.infos.get(value)
-        if not shape(value.type) or is_pointer(value.type) or info is None:
-            return super()._opaque(value)
-        return Affine(symbol(value), tuple(number(int(c > 1)) for c in info.contiguity))
-
-    def _assume_multiple(self, op: Op) -> Affine | None:
-        if shape(op.result.type):
-            return super()._assume_multiple(op)
-        if is_pointer(op.result.type):
-            return Affine(Linear(), (), op.result)
-        return Affine(symbol(op.result), ())
-
-    def _splat(self, op: Op) -> Affine | None:
-        found = super()._splat(op)  # axes of symbols are those of the whole tile
-        return None if found is None or any(shape(v.type) for v in found.offset.values()) else found
-
-    _broadcast = _reshape = _trans = _splat
-
-    def _as_signed(self, op: Op) -> bool:
-        """An index that is unsigned is not below 0: `_rows` takes it for two bounds."""
-        return True
-
-    def side(self, difference: Affine, loose: tuple[bool, bool], divisor: Affine | None = None,
-             wraps: bool = False) -> tuple[bool, _Ends] | None:
-        """Whether u + e, or u + e - n, for a remainder u by n, is above 0 or below, and where in a
-        run that is not known; `loose` allows for 0 above and below, n may be given.  `wraps`: an
-        unsigned u of 2**31 or more does no harm."""
-        for u in difference.offset.values():
-            if u.op is None or u.op.name != "urem" or not shape(u.type) or not (
-                    wraps or non_negative(u)):
-                continue
-            rest, info, n = difference - self.of_value(u), self.infos[u], u.op.operands[1]
-            axis = max(range(len(info.contiguity)), key=lambda d: info.contiguity[d])
-            run, by = info.contiguity[axis], self.of(n)
-            if not rest.uniform or by is None or run < 2 or gcd(
-                    info.divisibility[axis], self.infos[n].every) % run or (
-                    divisor is not None and (by - divisor).offset.terms):
-                continue
-            if (e := rest.offset.constant) is not None:
-                if e > 1 and not non_negative(u):
-                    continue  # u + e may be 2**32
-                ends = _Ends(axis, run, first=max(0, (not loose[0]) - e))
-            elif (e := (rest.offset + by.offset).constant) is not None and e >= 0:
-                ends = _Ends(axis, run, last=max(0, e - loose[1]))
-            else:
-                continue
-            if ends.first + ends.last < run:
-                return rest.offset.constant is not None, ends
-        return None
-
-    def of_value(self, value: Value) -> Affine:
-        found = self.of(value)
-        assert found is not None
-        return found
-
-    def compared(self, value: Value) -> tuple[bool, _Ends] | None:
-        """Whether a comparison holds, and where in a run that is not known."""
-        op = value.op
-        if op is not None and op.name == "cmpp":
-            found = self.compared(op.operands[0])
-            return found and (found[0] == (value is op.results[0]), found[1])
-        if op is None or op.name != "icmp" or op.attributes["predicate"] not in _LOOSE:
-            return None
-        predicate, forms = op.attributes["predicate"], [self.of(v) for v in op.operands]
-        if None in forms or scalar(op.operands[0].type).bits < 32:
-            return None
-        a, b = (form for form in forms if form is not None)
-        found = self.side(a - b, _LOOSE[predicate], wraps=predicate in ("eq", "ne"))
-        return found and (predicate in (_ABOVE if found[0] else _BELOW), found[1])
-
-    def _select(self, op: Op) -> Affine | None:
-        return self._one(op, self.compared(op.operands[0]), *op.operands[1:])
-
-    def _psi(self, op: Op) -> Affine | None:
-        if len(op.operands) != 4:
-            return None
-        return self._one(op, self.compared(op.operands[2]), op.operands[3], op.operands[1])
-
-    def _one(self, op: Op, known: tuple[bool, _Ends] | None, a: Value, b: Value) -> Affine | None:
-        """The form of a where that is known to be the result, or of b."""
-        form = None if known is None else self.of(a if known[0] else b)
-        if form is None or known is None:
-            return None
-        self.ends[op.result] = known[1]
-        return form._replace(offset=form.offset + symbol(op.result))
-
-    def _extreme(self, op: Op) -> Affine | None:
-        a, b = (self.of(v) for v in op.operands)
-        if a is None or b is None or scalar(op.result.type).bits < 32:
-            return None
-        known = self.side(a - b, (True, True))
-        return self._one(op, known and (known[0] == (op.name == "smax"), known[1]), *op.operands)
-
-    _smin = _smax = _extreme
-
-    def _umin(self, op: Op) -> Affine | None:
-        """umin(a, a - n) of an a below 2 n: the remainder."""
-        less = op.operands[1].op
-        a, n = self.of(op.operands[0]), less and less.name == "sub" and self.of(less.operands[1])
-        if less is None or a is None or not n or less.operands[0] is not op.operands[0]:
-            return None
-        known = self.side(a - n, _LOOSE["slt"], n, wraps=True)
-        return self._one(op, known and (not known[0], known[1]), *op.operands)
 
 
 def windows(kernel: Kernel, known: Runs, blocks: Iterable[Block]) -> dict[Op, Window]:
@@ -227,11 +100,11 @@ def _ragged(op: Op, known: Runs) -> Window | None:
     return Window(op, 0, False, info, _masked(op, known, axis, conjuncts, ends), _most(ends))
 
 
-def _most(ends: list[_Ends]) -> tuple[int, int]:
+def _most(ends: list[Ends]) -> tuple[int, int]:
     return (max((end.first for end in ends), default=0), max((end.last for end in ends), default=0))
 
 
-def _masked(op: Op, known: Runs, axis: int, conjuncts: _Conjuncts, ends: list[_Ends]
+def _masked(op: Op, known: Runs, axis: int, conjuncts: _Conjuncts, ends: list[Ends]
             ) -> AxisInfo | None:
     """What is known of a mask but for the ends of runs."""
     guard = None if op.guard is None else known.infos.get(op.guard)
@@ -273,7 +146,7 @@ def _window(op: Op, known: Runs) -> Window | None:
         run = gcd(run, _divides(values, n, axis, infos))
     run = gcd(run, *(end.run for end in ends))
     first, last = _most(ends)
-    if run < max(1 + step, share * (first + last)):
+    if run < max(2, 1 + step if step <= STEP else 0, share * (first + last)):
         return None
     begin = _constant(form.offset)
     guard, rows, near = _masked(op, known, axis, conjuncts, ends), None, None
@@ -327,21 +200,38 @@ def _constant(polynomial: Linear) -> int:
 def _rows(op: Op, form: Affine, axis: int, run: int, step: int, known: Runs
           ) -> tuple[Hashable, dict[Op, int]] | None:
     """What says which aligned accesses of `run` elements a mask lets through, if it takes each as a
-    whole: bounds of the rows of memory, at multiples of accesses, and of other axes.  With it, how
-    far bounds are from where that is so."""
+    whole: bounds of the rows of memory, at multiples of accesses, of other axes, and conditions
+    that are the same in an access.  With it, how far bounds are from where that is so."""
     steps = steps_of(form, axis, step)
     bounds, conditions, others = known.parts(op.guard, len(form.strides), steps)
-    lows = [low for value, where in others
-            if (low := known.least(value, where, steps)) is not None]
-    if len(lows) < len(others):
+    alike: set[Value] = set()
+    if op.guard is not None and known.infos[op.guard].constancy[axis] % run:
+        alike = {v for v, where in [*others, *((b.test.result, (b.axis,)) for b in bounds)]
+                 if axis in where and len(shape(v.type)) == len(where) and v in known.infos
+                 and known.infos[v].constancy[where.index(axis)] % run == 0}
+    lows = [known.least(value, where, steps) for value, where in others if value not in alike]
+    found = [low for low in lows if low is not None]
+    if len(found) < len(lows):
         return None
+    conditions += [value for value, _ in others if value in alike]
+    same = [bound for bound in bounds if bound.test.result in alike]
+    return _bounded(op, form, axis, run, known, bounds, found, conditions) or (
+        _bounded(op, form, axis, run, known, [b for b in bounds if b not in same], found,
+                 [*conditions, *(b.test.result for b in same)]) if same else None)
+
+
+def _bounded(op: Op, form: Affine, axis: int, run: int, known: Runs, bounds: list[Bound],
+             lows: list[Bound], conditions: list[Value]) -> tuple[Hashable, dict[Op, int]] | None:
+    """The same of these bounds and conditions."""
     tests = [bound.test for bound in (*bounds, *lows)]
     implied = [bound._replace(limit=Linear()) for bound in bounds
                if bound.test.attributes["predicate"][0] == "u"]
 
     def multiple(polynomial: Linear) -> bool:
         return all(_divides(values, n, axis, known.infos) % run == 0 and not any(
-            shape(v.type) for v in values) for values, n in polynomial.terms)
+            shape(v.type) and (v not in known.infos or len(shape(v.type)) <= axis
+                               or known.infos[v].constancy[axis] % run)
+            for v in values) for values, n in polynomial.terms)
 
     found, moved = set(), dict[Op, int]()
     if axis not in {low.axis for low in (*lows, *implied)}:  # no access of the row is below 0
@@ -350,7 +240,9 @@ def _rows(op: Op, form: Affine, axis: int, run: int, step: int, known: Runs
     for kind, bound in [*(("less", b) for b in bounds), *(("least", b) for b in (*lows, *implied))]:
         start, limit = bound.start, bound.limit
         if bound.axis == axis:  # up to which place in memory, or from which
-            start = form.offset - start
+            place = tuple(0 if d == axis else None for d in range(len(form.strides)))
+            start = form.offset - start.renamed({
+                v: known.spread.get((v, shape(op.result.type), place), v) for v in start.values()})
             by = _constant(start)
             start, limit = start - number(by), limit + number(by)
             if by := (-1 if kind == "less" else 1) * _constant(limit) % run * (
@@ -367,7 +259,7 @@ def _rows(op: Op, form: Affine, axis: int, run: int, step: int, known: Runs
     return (frozenset(found), tuple(conditions)), moved
 
 
-def _conjuncts(op: Op, known: Runs) -> tuple[_Conjuncts, list[_Ends]]:
+def _conjuncts(op: Op, known: Runs) -> tuple[_Conjuncts, list[Ends]]:
     """What a load's mask is a conjunction of, each with whether it holds or fails, but for what
     does so everywhere in a run except at an end; and these ends."""
     stack, found, ends = [(op.guard, True)] if op.guard is not None else [], set(), []

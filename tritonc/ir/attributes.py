@@ -71,7 +71,7 @@ KINDS: dict[str, Kind] = {
         "stmatrix", "symbol"), is_word),
     **dict.fromkeys((
         "axes", "bounds", "box", "columns", "indices", "inner", "neighbours", "owner",
-        "permutation", "registers"), are_integers),
+        "permutation", "registers", "rounded"), are_integers),
     "bits": are_powers,
     "window": is_window,
     "record": is_record,

@@ -20,8 +20,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from tritonc.analysis.affine import Affinity, Iteration
+from tritonc.analysis.counters import step_of
 from tritonc.analysis.values import int_of, origin
-from tritonc.ir.cfg import Cfg
+from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Kernel, Op, Value, uses
 from tritonc.ir.types import Tile, shape
 
@@ -76,19 +77,28 @@ def _counts_tiles(kernel: Kernel, axis: int) -> bool:
 
 
 def _computed_of(kernel: Kernel, axis: int) -> list[str] | None:
-    """What is computed of programs' ids, without looking into tiles; None if a loop is part."""
-    readers = uses(kernel)
+    """What is computed of programs' ids, without looking into tiles, and from where to where loops
+    count; None if another loop is part."""
+    readers, loops = uses(kernel), {phi: loop for loop in Cfg(kernel).loops
+                                    for phi in loop.header.phis()}
     pending = [op.result for op in kernel.ops() if op.name in _IDS
                and op.attributes["axis"] == axis]
     seen = {*pending}
     found = []
+    counting: set[Op | None] = set()
     while pending:
         value = pending.pop()
         for op in readers.get(value, ()):
+            if op in counting:
+                continue
             if op.name == "phi":
-                return None
+                walked = _walked(loops[op], op) if op in loops else None
+                if walked is None:
+                    return None
+                found.append(walked)
+                counting |= {op, loops[op].next(op).op, loops[op].header.terminator.operands[0].op}
             scalars = [result for result in op.results if not isinstance(result.type, Tile)]
-            if op.name not in ("splat", "load") and (scalars or not op.results):
+            if op.name not in ("splat", "load", "phi") and (scalars or not op.results):
                 found.append(_text(op, _DEEPEST))
             elif op.name != "splat" and isinstance(value.type, Tile):
                 found += _others(op, value)
@@ -97,6 +107,17 @@ def _computed_of(kernel: Kernel, axis: int) -> list[str] | None:
             seen.update(new)
             pending += new
     return sorted(found)
+
+
+def _walked(loop: Loop, phi: Op) -> str | None:
+    """From where to where a loop counts, if it does by a number and ends at its header."""
+    test = loop.header.terminator.operands[:1]
+    compared = test[0].op if test else None
+    if not step_of(loop, phi) or compared is None or phi.result not in compared.operands \
+            or loop.preheader is None:
+        return None
+    ends = [_value(v, _DEEPEST) for v in compared.operands if v is not phi.result]
+    return f"{_value(loop.first(phi), _DEEPEST)} {compared.attributes.get('predicate')} {ends}"
 
 
 def _others(op: Op, value: Value) -> Iterable[str]:

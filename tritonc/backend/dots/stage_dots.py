@@ -254,12 +254,15 @@ def _in_warps(op: Op, row: matrix.MatrixInstruction, warps: int, bits: int, buff
     whole, thin = (operand_layouts(op, k, warps) for k in (depth, depth >> bits))
     staged: list[InMemory | InRegisters] = []
     computed = op.attributes.get("registers", ())
+    rounded = list[int]()  # by threads that store: others read an element several times
     for number, (operand, layout, axis) in enumerate(zip((a, b), whole, (-1, -2), strict=True)):
         assert layout is not None
         slices = slices_of(operand, axis, bits)
         if number not in computed and _needs_memory(operand, layout):
+            rounds = row.operand == TF32 and not _loaded(operand)
+            rounded += [number] if rounds else []
             staged.append(InMemory(operand, _seen_panel(operand, slices), slices, buffers,
-                                   _MOVES if len(extents) > 2 else _MOVES[:1]))
+                                   _MOVES if len(extents) > 2 else _MOVES[:1], rounds))
         else:
             staged.append(InRegisters(operand, layout, slices, op.span))
 
@@ -272,8 +275,11 @@ def _in_warps(op: Op, row: matrix.MatrixInstruction, warps: int, bits: int, buff
                 ops.append(make_op("shared_load", [one.seen], t, span=op.span))
                 ops[-1].result.name = operand.name
             fragments.append(ops[-1].result if isinstance(one, InMemory) else one.seen)
-        return [*ops, make_op("mma_dot", [*fragments, total], span=op.span, instruction=row.name,
-                              **matrix.sign(op))]
+        dot = make_op("mma_dot", [*fragments, total], span=op.span, instruction=row.name,
+                      **matrix.sign(op))
+        if rounded:
+            dot.attributes["rounded"] = tuple(rounded)
+        return [*ops, dot]
 
     return staged, product
 

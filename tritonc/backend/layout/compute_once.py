@@ -1,4 +1,4 @@
-"""compute_once: lanes that hold copies share the work of sines, quotients and other long functions.
+"""compute_once: lanes that hold copies share the work of long functions, and of indices.
 
 Before:  %c = cos %a : f32<8, 1, 32; #l>       After:  %b = convert_layout %a : f32<8, 1, 32; #once>
                                                        %d = cos %b : f32<8, 1, 32; #once>
@@ -10,60 +10,81 @@ of these lanes has a part of the registers; shuffles bring the results to all.  
 takes fewer instructions, by the plan of the conversions.  An index is not brought to #once but made
 there, and a quotient of a quotient stays there: the image, row and column of each of 16 pixels of a
 thread are 48 shuffles then, not 48 divisions.
+
+Beside products it is a whole slice of indices, of which only the ends are brought:
+
+Before:  %c = sdiv %k, 9 : i32<32; #l>         After:  %c = sdiv %k, 9 : i32<32; #once>
+         %r = srem %k, 9 : i32<32; #l>                 %r = srem %k, 9 : i32<32; #once>
+         %a = mul %c, %HW : i32<32; #l>                %a = mul %c, %HW : i32<32; #once>
+         %b = add %a, %r : i32<32; #l>                 %s = add %a, %r : i32<32; #once>
+                                                       %b = convert_layout %s : i32<32; #l>
+
+Where lanes stand along the pixels of an image, each computes the place of the same channels and
+taps; where they stand along channels, several compute that of the same pixel.  That is done in
+loops; before and behind them shuffles come at the wrong time (79 x 341 floats by 128 x 32 x 32 766
+and 837 us on an H200), but in general bodies, whose registers count more than their speed, and
+before loops that are known to be short, beside which much is computed there.  What follows from
+loads is left, and what a wide access reads, of which threads compute the first element alone.
+
+After the passes that read addresses and masks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from functools import cache
+from math import inf
 
-from tritonc.analysis.values import defined_by
-from tritonc.backend.layout.conversion import Rename, plan_conversion, shuffle_cost
+from tritonc.analysis.axis import axis_info
+from tritonc.analysis.counters import iterations
+from tritonc.analysis.values import defined_by, int_of, slice_of
+from tritonc.backend.layout.conversion import Rename, layout_of, plan_conversion, shuffle_cost
 from tritonc.backend.layout.shuffle import Shuffle
+from tritonc.backend.memory.versions.general import general_blocks
+from tritonc.backend.pipeline.staged_loop import DOTS
 from tritonc.ir.build import Builder
+from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
-from tritonc.ir.core import Kernel, Op, Value
+from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.layouts.layout import Layout
 from tritonc.ir.ops import DIVISIONS
 from tritonc.ir.types import F64, Tile, is_int, scalar, with_layout
+from tritonc.records import NamedTuple
 
 # Instructions on the shortest way through a function of an f32, by ptxas 13.0 for sm_90.
 _INSTRUCTIONS = {"sin": 28, "cos": 28, "erf": 24, "tanh": 20, "log": 20, "log2": 20,
                  **dict.fromkeys(DIVISIONS, 12)}  # by what others divide too
-FEWEST = 4  # quotients of a thread: of two, `life` spilled 196 bytes, 68 without
-_INDEX = ("range", "splat", "constant", "add", "sub", "mul")
 _WIDE = 4  # times as many for an f64
 _SHUFFLE = 2  # instructions that go out in the time of one
+_INDEX = ("range", "splat", "constant", "add", "sub", "mul")
+FEWEST = 4  # quotients and indices of a thread: of two, `life` spilled 196 bytes, 68 without
+SHORT = 16  # iterations
+_BY_NUMBER = 3  # instructions of a quotient by a number
+_ONCE = 0.5  # of the instructions that may be left in general bodies where they run once
+Places = tuple[tuple[int, ...], ...]  # a layout but for the shape
 
 
 def compute_once(kernel: Kernel, context: Context) -> bool:
-    """Let lanes share the work; where functions are approximated by an instruction or two, that of
-    quotients alone."""
-    mapping: dict[Value, Value] = {}
-    back: list[Op] = []
+    """Let lanes share indices in kernels with products, then long functions; where these are
+    approximated by an instruction or two, quotients alone."""
+    changed = _indices(kernel)
+    if not any(op.name in _INSTRUCTIONS for op in kernel.ops()):
+        return changed
+    cfg = Cfg(kernel)
     for block in kernel.blocks:
-        if not any(op.name in _INSTRUCTIONS for op in block.ops):
-            continue
-        old, block.ops = block.ops, []
-        build, parts = Builder(block), dict[tuple[Value, Layout], Value]()
-        for op in old:
-            build.span = op.span
+        chosen, parts = list[Op](), set[tuple[Value, Layout]]()
+        for op in block.ops:
             layout = _shared(op, context.fast_math, parts)
-            if layout is None:
-                build.insert(op)
-                continue
-            operands = [_there(build, v, layout, parts) for v in op.operands]
-            computed = build.value(op.name, *operands, **op.attributes)
-            parts[op.result, layout] = computed
-            returned = build.emit("convert_layout", computed, type=op.result.type)
-            mapping[op.result] = returned.result
-            back.append(returned)
-    kernel.replace(mapping)
-    read = {value for op in kernel.ops() for value in op.inputs()}
-    needless = {op for op in back if op.result not in read}
-    for block in kernel.blocks:
-        block.ops = [op for op in block.ops if op not in needless]
-    return bool(mapping)
+            if layout is not None:
+                chosen.append(op)
+                parts |= {(v, layout) for v in (op.result, *op.operands)}
+        if chosen:
+            changed, known, groups = True, _Known.of(kernel), dict[Places, _Group]()
+            for op in chosen:
+                _of(groups, op, cfg, block, known).ops[op] = None
+            for group in groups.values():
+                group.rewrite(kernel, group.read_outside(), general=True)
+    return changed
 
 
 def _shared(op: Op, fast: bool, parts: Container[tuple[Value, Layout]]) -> Layout | None:
@@ -87,28 +108,167 @@ def _shared(op: Op, fast: bool, parts: Container[tuple[Value, Layout]]) -> Layou
     return layout if there is not None and back is not None and saved > there + back else None
 
 
+def _indices(kernel: Kernel) -> bool:
+    """Let lanes share indices in kernels with products."""
+    cfg = Cfg(kernel)
+    loops = {cfg.innermost[block] for block in cfg.innermost
+             if any(op.name in DOTS for op in block.ops)}
+    if not loops:
+        return False
+    general = set(general_blocks(cfg))
+    short = {loop.preheader for loop in loops if iterations(loop, SHORT) is not None}
+    indices = {block: [op for op in block.ops if _is_index(op)] for block in kernel.blocks
+               if block in general | short or cfg.innermost.get(block) in loops}
+    if not any(indices.values()):
+        return False
+    infos, changed, known = axis_info.analyze(kernel), False, _Known.of(kernel)
+    for block, ops in indices.items():
+        groups: dict[Places, _Group] = {}
+        for op in ops:
+            if _takes_time(op, infos):
+                group = _of(groups, op, cfg, block, known)
+                if all(map(group.may_read, op.operands)):
+                    group.ops[op] = None
+        found = [(group, ends) for group in groups.values() if (ends := group.ends())]
+        for group, ends in found:
+            group.rewrite(kernel, ends, block in general)
+        if found:
+            changed, known = True, _Known.of(kernel)
+    return changed
+
+
+def _is_index(op: Op) -> bool:
+    """Whether an operation is one on indices of which lanes have copies."""
+    t = op.results[0].type if len(op.results) == 1 else None
+    return isinstance(t, Tile) and t.layout is not None and op.guard is None \
+        and (op.info.elementwise or op.name == "reshape") and is_int(t) \
+        and scalar(t).bits in (1, 32) and elements(t.layout) >= FEWEST \
+        and spread(t.layout) != t.layout and not is_index(op.result)
+
+
+def _takes_time(op: Op, infos: axis_info.Infos) -> bool:
+    """Whether it may be part of a slice that lanes share: no two neighbours are alike."""
+    info = infos.get(op.result)
+    return 1 not in layout_of(op.result).register or (
+        info is not None and max(*info.contiguity, *info.constancy) == 1)
+
+
+class _Known(NamedTuple):
+    """Where operations stand, and what reads values."""
+
+    places: dict[Op, Block]
+    readers: dict[Value, list[Op]]
+
+    @classmethod
+    def of(cls, kernel: Kernel) -> _Known:
+        return cls({op: block for block in kernel.blocks for op in block.ops}, uses(kernel))
+
+
+class _Group:
+    """Operations of a block whose results threads hold alike."""
+
+    def __init__(self, cfg: Cfg, block: Block, known: _Known) -> None:
+        self.cfg, self.block, (self.places, self.readers) = cfg, block, known
+        self.ops: dict[Op, None] = {}
+        self.made: dict[Value, Value] = {}
+
+    def may_read(self, value: Value) -> bool:
+        """Whether the value is there in the other layout, or is made or brought there at no cost
+        to the loop."""
+        op = value.op
+        if not isinstance(value.type, Tile) or op in self.ops or is_index(value):
+            return True
+        if op is None or op.name == "phi" or value.type.layout is None:
+            return False
+        home, loop = self.places[op], self.cfg.innermost.get(self.block)
+        return loop is not None and home not in loop.blocks
+
+    def ends(self) -> list[Op]:
+        """The operations whose results are to be brought; the others of the group that they follow
+        from are computed only where they are shared."""
+        ends = self.read_outside()
+        while ends:
+            least, found = min(((self.cost(some), some) for some in (
+                ends, *([one for one in ends if one is not op] for op in ends))),
+                key=lambda each: each[0])
+            if found is ends:
+                most = self.cost([]) * (1 if self.block in self.cfg.innermost else _ONCE)
+                return ends if least < most else []
+            ends = found
+        return ends
+
+    def read_outside(self) -> list[Op]:
+        return [op for op in self.ops if any(
+            user not in self.ops for user in self.readers.get(op.result, ()))]
+
+    def cost(self, shared: list[Op]) -> float:
+        """Instructions of a thread, where the slices of some results are shared."""
+        rest = self.needed(op for op in self.read_outside() if op not in shared)
+        found = float(sum(_work(op) * elements(layout_of(op.result)) for op in rest))
+        for op in self.needed(shared):
+            found += _work(op) * elements(spread(layout_of(op.result)))
+        return found + sum(map(_brought, shared))
+
+    def needed(self, ends: Iterable[Op]) -> set[Op]:
+        """The operations of the group from which some follow."""
+        return slice_of((op.result for op in ends), self.ops, masks=False)
+
+    def rewrite(self, kernel: Kernel, ends: list[Op], general: bool) -> None:
+        shared = self.needed(ends)
+        kept = self.needed(op for op in self.read_outside() if op not in ends).difference(ends)
+        old, self.block.ops = self.block.ops, []
+        build, mapping = Builder(self.block), dict[Value, Value]()
+        for op in old:
+            build.span = op.span
+            if op not in shared or op in kept:
+                build.insert(op)
+            if op in shared:
+                operands = [self.there(build, v) for v in op.operands]
+                t = op.result.type
+                assert isinstance(t, Tile) and t.layout is not None
+                self.made[op.result] = build.value(
+                    op.name, *operands, type=with_layout(t, spread(t.layout)), **op.attributes)
+            if op in ends:
+                back = build.emit("convert_layout", self.made[op.result], type=op.result.type)
+                if not general:  # whose many conditions live on, and have few predicates
+                    back.attributes["ballot"] = True
+                mapping[op.result] = back.result
+        kernel.replace(mapping)
+
+    def there(self, build: Builder, value: Value) -> Value:
+        """A value in the other layout."""
+        t, op = value.type, value.op
+        if not isinstance(t, Tile):
+            return value
+        if value not in self.made:
+            assert op is not None and t.layout is not None
+            own = with_layout(t, spread(t.layout))
+            if is_index(value):
+                operands = [self.there(build, v) for v in op.operands]
+                self.made[value] = build.value(op.name, *operands, type=own, **op.attributes)
+            elif op.name == "convert_layout" and op.operands[0].type == own:
+                self.made[value] = op.operands[0]
+            else:
+                home = self.places[op]
+                before = build if home is self.block else Builder(
+                    home, home.ops.index(op) + 1, op.span)
+                self.made[value] = before.value("convert_layout", value, type=own)
+        return self.made[value]
+
+
+def _of(groups: dict[Places, _Group], op: Op, cfg: Cfg, block: Block, known: _Known) -> _Group:
+    """The group of an operation's layout."""
+    layout = layout_of(op.result)
+    key = layout.register, layout.lane, layout.warp
+    return groups.setdefault(key, _Group(cfg, block, known))
+
+
 def is_index(value: Value, depth: int = 4) -> bool:
     """Whether a few sums of what all threads have make a tile."""
     op = value.op
     if op is None or not isinstance(value.type, Tile):
         return True
     return op.name in _INDEX and depth > 0 and all(is_index(v, depth - 1) for v in op.operands)
-
-
-def _there(build: Builder, value: Value, layout: Layout,
-           parts: dict[tuple[Value, Layout], Value]) -> Value:
-    """The value in the other layout: made there, or brought."""
-    if not isinstance(value.type, Tile):
-        return value
-    if (value, layout) not in parts:
-        t, op = with_layout(value.type, layout), value.op
-        if op is not None and is_index(value):
-            operands = [_there(build, v, layout, parts) for v in op.operands]
-            made = build.value(op.name, *operands, type=t, **op.attributes)
-        else:
-            made = build.value("convert_layout", value, type=t)
-        parts[value, layout] = made
-    return parts[value, layout]
 
 
 def elements(layout: Layout) -> int:
@@ -133,3 +293,19 @@ def exchange_cost(source: Layout, to: Layout, bits: int) -> float | None:
     if isinstance(plan, Rename):
         return 0
     return shuffle_cost(plan, bits) * _SHUFFLE if isinstance(plan, Shuffle) else None
+
+
+def _work(op: Op) -> int:
+    """Instructions of an element."""
+    if op.name in DIVISIONS:
+        return _INSTRUCTIONS[op.name] if int_of(op.operands[1]) is None else _BY_NUMBER
+    return int(op.name != "reshape")
+
+
+def _brought(op: Op) -> float:
+    """What it takes to bring a result to all lanes; conditions travel by fours."""
+    t = op.result.type
+    assert isinstance(t, Tile) and t.layout is not None
+    bits = scalar(t).bits
+    cost = exchange_cost(spread(t.layout), t.layout, bits)
+    return inf if cost is None else cost and cost + (elements(t.layout) if bits < 32 else 0)

@@ -135,8 +135,9 @@ _ROWS: list[OpInfo] = [
            optional=("minus",),
            effects=frozenset({SHARED_READ})),
     OpInfo("mma_dot", ("a", "b", "c"), own.machine_dot,
-           "dot by `instruction` (mma.sync), operands in its fragment layouts.", None,
-           ("instruction",), ("minus",)),
+           "dot by `instruction` (mma.sync), operands in its fragment layouts.  `rounded`: which "
+           "of them are tf32 numbers that a store has rounded.", None,
+           ("instruction",), ("minus", "rounded")),
     OpInfo("wgmma", ("a", "b", "c"), own.machine_dot,
            "Starts a dot by `instruction`; a is a buffer or a tile in its fragment layout, b a "
            "buffer.  Its result may be read after a wgmma_wait.  `inner`: (start, end) of the k "

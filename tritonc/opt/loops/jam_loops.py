@@ -19,7 +19,7 @@ order.  Before strength_reduce: addresses follow from counters.
 from __future__ import annotations
 
 from tritonc.analysis.counters import iterations
-from tritonc.analysis.taps import MOST_NEAR, MOST_TAPS, loaded, near
+from tritonc.analysis.taps import MOST_TAPS, few, loaded, near, products
 from tritonc.analysis.values import needed
 from tritonc.ir.cfg import Cfg, incoming, redirect
 from tritonc.ir.context import Context
@@ -44,7 +44,8 @@ def _one_more(kernel: Kernel, context: Context) -> bool:
         if inner in around or outer is None or len(inner.blocks) != 2:
             continue
         times, ops = iterations(outer, MOST_TAPS), list(inner.ops())
-        if times is None or times < 2 or times * loaded(ops) > MOST_NEAR or not near(outer, ops):
+        if times is None or times < 2 or not few(
+                times * products(ops), times * loaded(ops)) or not near(outer, ops):
             continue
         pair = Pair(kernel, cfg, outer, inner)
         if pair.possible() and _sums(kernel, pair) and _counts_alone(pair):

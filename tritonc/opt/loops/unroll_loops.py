@@ -17,8 +17,8 @@ so that the passes below see what is left.
 
 from __future__ import annotations
 
+from tritonc.analysis import taps
 from tritonc.analysis.counters import iterations
-from tritonc.analysis.taps import MOST_NEAR, loaded, near
 from tritonc.ir.cfg import Cfg, Loop, incoming, redirect
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_blocks
@@ -70,13 +70,14 @@ def _unroll_one(kernel: Kernel, context: Context) -> bool:
             continue
         product = any(op.name == "dot" for op in ops)
         few = iterations(loop, MOST_ITERATIONS if product else ITERATIONS)
-        close = product and near(loop, ops)  # then copies share addresses and masks
+        close = product and taps.near(loop, ops)  # then copies share addresses and masks
         size, most = len(ops), MOST_OPERATIONS << close
         if not product:
             size, most = sum(op.name not in _FREE for op in ops), OPERATIONS
         if few is not None and (few < 2 or (
-                few * size <= most and few * loaded(ops) <= (
-                    MOST_NEAR if close else MOST_LOADED))):
+                few * size <= most and (
+                    taps.few(few * taps.products(ops), few * taps.loaded(ops)) if close
+                    else few * taps.loaded(ops) <= MOST_LOADED))):
             unroll(kernel, loop, few, few)
             return True
     return False

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from math import inf, prod
 
 from tritonc.backend.dots.inner_axis import reads
-from tritonc.backend.memory.masks.pad_tiles import padded
+from tritonc.backend.memory.masks.merged_axes import padded
 from tritonc.backend.target.matrix import (
     ACCUMULATORS,
     INSTRUCTIONS,
@@ -69,7 +69,7 @@ def _with_taps(dot: Feature) -> Feature:
     """A product as deep as a step of its loop is, in which taps run side by side."""
     *rows, k = dot.extents
     taps = side_by_side(dot)
-    return dot._replace(extents=(*rows, k * taps), taps=dot.taps // taps)
+    return dot._replace(extents=(*rows, k * taps), taps=(prod(dot.taps) // taps,))
 
 
 def _mean(chains: list[list[Feature]], target: Target) -> float:

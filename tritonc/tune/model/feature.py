@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from math import prod
 
-from tritonc.analysis.taps import MOST_NEAR
+from tritonc.analysis.taps import few
 from tritonc.backend.dots.swap_operands import LEAST_ROWS, MOST_ROWS
 from tritonc.backend.layout.layout_choice import ACCESS_BYTES
-from tritonc.backend.memory.masks.pad_tiles import padded
+from tritonc.backend.memory.masks.merged_axes import padded
 from tritonc.ir.types import TF32
 from tritonc.records import NamedTuple
 
@@ -50,7 +50,8 @@ class Feature(NamedTuple):
     sides: tuple[bool, bool] = (False, False)  # of a computed dot: which operands
     single: bool = False  # of a computed dot: a version loads them element by element
     bare: bool = False  # and every version both operands
-    taps: int = 1  # of a dot: iterations of a loop around it that read what lies side by side
+    # Of a dot: iterations of loops around it, from the inside, that read what lies side by side.
+    taps: tuple[int, ...] = ()
 
 
 Profile = tuple[Feature, ...]
@@ -77,9 +78,14 @@ def swapped(dot: Feature) -> bool:
 
 
 def side_by_side(dot: Feature) -> int:
-    """How many taps run side by side in a step: all of them, or one, where they load too much."""
+    """How many taps run side by side in a step: those of all loops that do not load too much."""
     m, n, k = dot.extents[-3:]
-    return dot.taps if dot.taps * (m + n) * k <= MOST_NEAR else 1
+    found = 1
+    for taps in dot.taps:
+        if not few(found * taps, found * taps * (m + n) * k):
+            break
+        found *= taps
+    return found
 
 
 def places(dot: Feature) -> int:

@@ -244,16 +244,18 @@ def _short(loop: Loop | None) -> bool:
     return any(map(_of_program, starts)) and any(map(_of_program, ends))
 
 
-def _taps(loop: Loop | None) -> int:
-    """How many taps of a filter a loop around a product, or the one around it, goes through that
-    lie side by side in memory."""
-    inner = loop
+def _taps(loop: Loop | None) -> tuple[int, ...]:
+    """How many taps of a filter a loop around a product, or those around it, go through that lie
+    side by side in memory."""
+    inner, found = loop, list[int]()
     while loop is not None and inner is not None:
         times = iterations(loop, MOST_TAPS)
-        if times is not None and near(loop, inner.ops()):
-            return times
-        loop = loop.parent if loop is inner else None
-    return 1
+        if times is not None and near(loop, inner.ops()) and prod(found) * times <= MOST_TAPS:
+            found.append(times)
+        elif loop is not inner:
+            break
+        loop = loop.parent
+    return tuple(found)
 
 
 def _of_program(start: Value) -> bool:

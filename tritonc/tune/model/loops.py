@@ -90,7 +90,7 @@ def _around(loop: Loop, places: Mapping[Value, int]) -> Around | None:
                   and counters & {*op.operands} for v in op.operands if v not in counters]
         numbers = [int_of(value) for value in (*starts, *bounds)]
         for value in (*starts, *bounds):
-            found = _length(value, places)
+            found = _length(value, places, starts)
             if found is not None and found[1]:
                 factor, arguments, divisor = found
                 return Around(factor, arguments, abs(step) * divisor)
@@ -104,9 +104,10 @@ _THROUGH = ("sext", "zext", "truncate")
 _BOUNDS = ("smin", "umin", "smax", "umax")  # `min(S, last)` is nearly S
 
 
-def _length(value: Value, places: Mapping[Value, int], depth: int = 16
+def _length(value: Value, places: Mapping[Value, int], starts: Sequence[Value], depth: int = 16
             ) -> tuple[int, tuple[int, ...], int] | None:
-    """A number as a constant times parameters by a constant, or nearly so."""
+    """A number, or how far it is from where a loop starts, as a constant times parameters by a
+    constant, or nearly so."""
     if value in places:
         return (1, (places[value],), 1) if isinstance(value.type, Scalar) else None
     op = value.op
@@ -115,13 +116,15 @@ def _length(value: Value, places: Mapping[Value, int], depth: int = 16
     if (number := int_of(value)) is not None:
         return (number, (), 1) if number > 0 else None
     if op.name in _BOUNDS:
-        rows = [_length(operand, places, depth - 1) for operand in op.operands]
+        rows = [_length(operand, places, starts, depth - 1) for operand in op.operands]
         return next((row for row in rows if row is not None and row[1]), None)
     if op.name == "mul":
-        one, two = (_length(operand, places, depth - 1) for operand in op.operands)
+        one, two = (_length(operand, places, starts, depth - 1) for operand in op.operands)
         if one is None or two is None:
             return None
         return one[0] * two[0], one[1] + two[1], one[2] * two[2]
+    if op.name == "add" and any(v in starts for v in op.operands):
+        return _length(op.operands[op.operands[0] in starts], places, starts, depth - 1)
     other = int_of(op.operands[1]) if len(op.operands) == 2 else None
     factor = divisor = 1
     if op.name in ("sdiv", "udiv") and other and other > 0:
@@ -132,7 +135,7 @@ def _length(value: Value, places: Mapping[Value, int], depth: int = 16
         factor = 1 << other
     elif op.name not in _THROUGH and not (op.name in ("add", "sub") and other is not None):
         return None
-    inner = _length(op.operands[0], places, depth - 1)
+    inner = _length(op.operands[0], places, starts, depth - 1)
     return inner and (inner[0] * factor, inner[1], inner[2] * divisor)
 
 

@@ -94,6 +94,9 @@ _WORK = 28.0  # operations of single elements in a cycle, beside a product
 # halves by 128 x 256 796 us, by 128 x 128 866, by 64 x 64 1935; a convolution in NCHW order with
 # taps around its channels by 128 x 128 0.22, by 64 x 128 0.21, by 64 x 64 0.18.
 _SINGLE = 0.19
+# Of that, where all taps take their elements of the same accesses: the same convolution, nine taps
+# by 128 x 128 x 16 72.6 us, by 128 x 64 x 16 112, one tap by 128 x 256 x 32 136.
+_OF_SHARED = 0.7
 _UNPACKED = 45.0  # of those of an operand that is computed where it is read: two in a register
 _PLAIN = 2  # but for so many of a load, which vectorised accesses do not need
 PIECE, WORD = 16, 4  # bytes that are copied at once; of elements that CUDA cores multiply
@@ -138,8 +141,8 @@ def formula(profile: Profile, depths: tuple[int, ...], target: Target, alone: bo
         busy += _SHOWS / blocks * stage_bytes(found[0]) / _PORT
     if len(found) > 1:
         busy *= max(1.0, cost(profile, target))
-    if any(side_by_side(dot) < dot.taps for dot in found):
-        busy, wait = APART * busy, APART * wait
+    apart = APART if any(side_by_side(dot) < prod(dot.taps) for dot in found) else 1
+    busy, wait = apart * busy, apart * wait
     if (more := spread(profile)) > 1:
         brought = more * sum(map(stage_bytes, found))
         busy, wait = max(busy, brought / _PORT), max(wait, brought / _ALONE)
@@ -152,7 +155,9 @@ def formula(profile: Profile, depths: tuple[int, ...], target: Target, alone: bo
     single = 0.0 if widest.kind == "cores" else _SINGLE * sum(
         prod(dot.extents) // m + prod(dot.extents) // n for dot in found
         for m, n in (dot.extents[-3:-1],))
-    if found[0].bare:
+    if found[0].bare and side_by_side(found[0]) > 1:
+        busy = wait = apart * _OF_SHARED * single
+    elif found[0].bare:
         busy, wait = max(busy, single), max(wait, single)
     start = _START[widest.kind]
     if widest.kind == "wgmma" and len(found) == 1:

@@ -68,7 +68,7 @@ def tma_cost(dot: Feature, row: MatrixInstruction, target: Target, carried: int,
                                        ) - _BESIDE_OPERANDS:
         return SPILLS + held + stage
     late = 1.2 if wide and made and held + 3 * made > COMPUTED_LEFT else 1.0
-    late *= APART if dot.taps > 1 else 1.0
+    late *= APART if prod(dot.taps) > 1 else 1.0
     # Rows of a stage are whole lines of 128 bytes of shared memory where wgmma reads them.
     # With mma.sync longer rows only need more registers on their way there.
     odd = (k * dot.bytes < 128) * 2.0 if wide else (k * dot.bytes > longest) * 1.3

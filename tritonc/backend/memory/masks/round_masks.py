@@ -21,7 +21,8 @@ from collections.abc import Mapping
 from tritonc.analysis.affine import Affinity
 from tritonc.analysis.aliases import pointer_roots
 from tritonc.analysis.axis import axis_info
-from tritonc.analysis.windows import Runs, windows
+from tritonc.analysis.runs import Runs
+from tritonc.analysis.windows import windows
 from tritonc.ir.build import Builder
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value

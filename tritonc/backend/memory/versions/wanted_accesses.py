@@ -12,6 +12,7 @@ from tritonc.analysis.linear import Linear, number
 from tritonc.analysis.multiples import Multiples, MultiplesNeeded, joined
 from tritonc.analysis.records import Record, fields, unaligned
 from tritonc.analysis.row_loops import windows_of_bytes
+from tritonc.analysis.runs import Runs
 from tritonc.analysis.signs import Signs, known_signs, loop_order
 from tritonc.analysis.tables import table_of
 from tritonc.analysis.values import computed_from
@@ -56,7 +57,7 @@ class Collector:
         self.tensor = tensor
         self.boxes = tensor and any(map(large, kernel.blocks))  # others are copied by threads
         self.infos, self.apart = axis_info.analyze(kernel), ragged.may_be_ragged(kernel)
-        self.facts = Facts(kernel)
+        self.facts, self.runs = Facts(kernel), Runs(self.infos)
         self.cfg = cfg = Cfg(kernel)
         self.testable = testable_scalars(cfg)
         self.multiples = MultiplesNeeded(self.infos, lambda v: self.divisible(
@@ -208,6 +209,9 @@ class Collector:
         """Every n-th element, which whole accesses bring where rows begin and end with them.  But
         for products it is not worth a size that divides: a fact that fails leaves the fast body."""
         form = affinity.of(op.operands[0]) if op.name == "load" else None
+        if form is None and self.dots:  # a remainder by what is supposed to be a multiple
+            affinity = self.runs
+            form = affinity.of(op.operands[0]) if op.name == "load" else None
         apart = strided(form) if form is not None else None
         if form is None or form.base is None or apart is None or op.attributes.get("volatile"):
             return

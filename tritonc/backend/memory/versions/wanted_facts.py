@@ -196,7 +196,7 @@ def wanted_of(kernel: Kernel, op: Op) -> Multiples:
         collector.alignment(op, collector.outside)
         return {} if collector.found.hindered else collector.found.multiples
     at = [one for one, _ in collector.accesses()].index(op)
-    divisors = {v: reach for _, v in collector.divisors.remainders(op.operands[0], reach)}
+    divisors = {v: run for _, v, run in collector.divisors.remainders(op.operands[0], reach)}
     if not divisors:
         return {}
     text = Text(kernel).supposing(multiples_of(divisors))

@@ -8,15 +8,18 @@ The channels of `i % C + i / C % S * C + ...` are contiguous as far as C is a mu
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from math import prod
 
 from tritonc.analysis.affine import Affine, Affinity, is_counter
-from tritonc.analysis.axis.axis_info import AxisInfo
+from tritonc.analysis.axis.axis_info import AxisInfo, Infos
 from tritonc.analysis.linear import Linear
 from tritonc.analysis.multiples import Multiples, MultiplesNeeded
+from tritonc.analysis.runs import Runs
 from tritonc.analysis.signs import Signs
-from tritonc.analysis.values import closure, origin
+from tritonc.analysis.values import closure, int_of, origin
+from tritonc.analysis.windows import strided
 from tritonc.backend.layout import layout_choice
 from tritonc.ir.build import make_op
 from tritonc.ir.core import Kernel, Op, Value
@@ -25,6 +28,9 @@ from tritonc.ir.types import scalar, shape
 from tritonc.records import NamedTuple
 
 ACCESS = layout_choice.ACCESS_BYTES
+# Taps that a step loads of one array side by side: rows of pixels are multiples of four more often
+# than of eight, and each access serves several of them.
+TAPS = 3
 BESIDE = 16  # a tile of so much less than the largest one does not decide
 SUMS = ("add", "addptr")
 _TERMS = (*SUMS, "sub", "broadcast", "reshape", "trans", "sext", "zext", "assume_multiple")
@@ -35,7 +41,7 @@ class Divisors(NamedTuple):
     `testable`: whether a scalar is known before all loops; `products`: whether there are any, whose
     quotients in loops are left to `count_quotients`."""
 
-    infos: Mapping[Value, AxisInfo]
+    infos: Infos
     multiples: MultiplesNeeded
     testable: Callable[[Value], bool]
     products: bool = True
@@ -49,22 +55,28 @@ class Divisors(NamedTuple):
         found: list[Multiples] = []
         stored = {v for op, _ in accesses if op.name == "store" for v in _sums(op.operands[0])}
         largest = max((prod(shape(op.operands[0].type)) for op, _ in accesses), default=0)
+        bases = Counter(_base(op) for op, outside in accesses if op.name == "load" and not outside)
         for op, outside in accesses:
             pointer = op.operands[0]
             info, reach = self.infos.get(pointer), reach_of(op)
+            most = reach // 2 if self.products and not outside and bases[
+                _base(op)] >= TAPS else reach
             wanted = info is not None and reach > 1 \
                 and max(info.contiguity) == 1 and prod(shape(pointer.type)) * BESIDE > largest
             divisors = self.remainders(
                 pointer, reach, outside or not self.products) if wanted else []
-            found.append({divisor: reach for divided, divisor in divisors
+            found.append({divisor: min(run, most) for divided, divisor, run in divisors
                           if not outside or divided in stored})
         return found
 
     def helped(self, accesses: Sequence[tuple[Op, bool]], asked: Sequence[Multiples]
                ) -> list[Multiples]:
         """What of it makes its access wide, if all of it holds."""
-        return [some if some and (self.wide(op) or (
-                    (outside or not self.products) and self.alike(op))) else {}
+        known = Runs(self.infos)
+        return [some if some and (self.wide(op, min(some.values())) or (
+                    (outside or not self.products) and self.alike(op)) or (
+                    self.products and not outside and op.name == "load"
+                    and (form := known.of(op.operands[0])) is not None and strided(form))) else {}
                 for (op, outside), some in zip(accesses, asked, strict=True)]
 
     def alike(self, op: Op) -> bool:
@@ -72,13 +84,14 @@ class Divisors(NamedTuple):
         info = self.infos.get(op.operands[0])
         return info is not None and max(info.constancy) >= reach_of(op)
 
-    def wide(self, op: Op) -> bool:
-        """Whether all that the access still lacks are multiples that can be tested."""
-        return self.needs(op) is not None
+    def wide(self, op: Op, run: int) -> bool:
+        """Whether all that an access of a run still lacks are multiples that can be tested."""
+        return self.needs(op, run) is not None
 
-    def needs(self, op: Op) -> Multiples | None:
-        """What must be multiples so that an access is wide; None if that is not all."""
-        pointer, reach = op.operands[0], reach_of(op)
+    def needs(self, op: Op, run: int = ACCESS) -> Multiples | None:
+        """What must be multiples so that an access is wide, or of a run; None if that is not all.
+        """
+        pointer, reach = op.operands[0], min(reach_of(op), run)
         info = self.infos.get(pointer)
         if info is None:
             return None
@@ -90,24 +103,37 @@ class Divisors(NamedTuple):
         return self.multiples.of_pointer(pointer, axis, reach)
 
     def remainders(self, pointer: Value, reach: int, quotients: bool = False
-                   ) -> list[tuple[Value, Value]]:
+                   ) -> list[tuple[Value, Value, int]]:
         """The dividends and divisors of terms of an address that are remainders of an index that
-        goes on for `reach`; or that its `quotients` make, which neighbours share."""
-        found, stack = [], [pointer]
+        goes on for `reach`, or for so many less as each counts for more, and how long that is; or
+        that its `quotients` make, which neighbours share."""
+        found, stack = [], [(pointer, reach)]
         while stack:
-            op = stack.pop().op
+            value, run = stack.pop()
+            op = value.op
             if op is None:
                 continue
             if op.name in _TERMS:
-                stack += op.operands
+                stack += [(v, run) for v in op.operands]
+            elif op.name == "mul" and self.products and not quotients and run % (
+                    step := int_of(origin(op.operands[1])) or reach) == 0 and run > step:
+                stack.append((op.operands[0], run // step))
             elif op.name in ("srem", "urem") or (quotients and op.name in ("sdiv", "udiv")):
                 if quotients:
-                    stack.append(op.operands[0])
+                    stack.append((op.operands[0], run))
                 info, divisor = self.infos.get(op.operands[0]), origin(op.operands[1])
-                if info is not None and max(info.contiguity) >= reach and not shape(
+                if info is not None and max(info.contiguity) >= run and not shape(
                         divisor.type) and self.testable(divisor):
-                    found.append((op.operands[0], divisor))
+                    found.append((op.operands[0], divisor, run))
         return found
+
+
+def _base(op: Op) -> Value:
+    """What an access adds its offset to."""
+    value = op.operands[0]
+    while value.op is not None and value.op.name in (*_TERMS, "splat"):
+        value = value.op.operands[0]
+    return value
 
 
 def has_remainder(pointer: Value) -> bool:

@@ -3,7 +3,7 @@
 Before:  each thread: ...                 After:  the consumers          the producer
            wait_full; wgmma                         wait_full; wgmma       wait_empty
            first thread: wait_empty,                arrive_empty           expect_full
-             expect_full, tma_load                                           tma_load
+             expect_full, tma_load                                         tma_load
            arrive_empty
 
 Where the rings say both that operands are there (wait_full) and that they have been read

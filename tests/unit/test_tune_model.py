@@ -271,7 +271,7 @@ def test_entries_for_tiles_of_one_row() -> None:
         {"R": 1, "T": 1024, "num_warps": 2, "min_blocks": 20}]
     # Of rows that no tile holds as chosen, unless two are nearly full.
     assert [(row.least, row.most) for row in found[3:6]] == [
-        (1025, 2048), (3585, 4096), (8193, 14336)]
+        (1025, 2048), (3585, 4096), (8193, 38400)]
 
 
 NESTED = """

@@ -304,12 +304,13 @@ _ROWS: list[OpInfo] = [
             "changes nothing; store: value replaces what was there.  `order` is relaxed, acquire, "
             "release or acq_rel, without one acq_rel of a scalar and relaxed of a tile; `scope` is "
             "block, gpu (without one) or system; `volatile`: no other access stands for it; "
-            "`wide`: one instruction may combine neighbours.",
+            "`wide`: one instruction may combine neighbours; `narrow`: by the first warp.",
             {READ, WRITE}, ("kind",),
-            ("order", "scope", "volatile", "wide", "vector", "vector_axis")),
+            ("order", "scope", "volatile", "wide", "narrow", "vector", "vector_axis")),
     _memory("atomic_cas", "p compare value", rules.atomic,
-            "Writes value where memory equals compare, atomically; gives the old value.  `order` "
-            "and `scope` as of atomic_rmw.", {READ, WRITE}, (), ("order", "scope")),
+            "Writes value where memory equals compare, atomically; gives the old value.  `order`, "
+            "`scope` and `narrow` as of atomic_rmw.", {READ, WRITE}, (),
+            ("order", "scope", "narrow")),
     OpInfo("memory_barrier", (), rules.nothing,
            "Earlier writes of the instance are seen by its later reads.",
            effects=frozenset({SYNC, READ, WRITE})),

@@ -35,7 +35,7 @@ from tritonc.analysis.row_loops import (
     several_passes,
     windows_of_bytes,
 )
-from tritonc.analysis.shared_data import adds_to_loaded, asks_programs, searches
+from tritonc.analysis.shared_data import adds_sums, adds_to_loaded, asks_programs, searches
 from tritonc.analysis.taps import adds_taps
 from tritonc.analysis.transposes import transposes
 from tritonc.analysis.values import constant_of, is_uniform, slice_of
@@ -156,6 +156,8 @@ def _wanted_threads(kernel: Kernel) -> int:
         return largest // max(PASS_ELEMENTS, ACCESS_BYTES // min(
             (scalar(pointee(op.operands[0].type)).bytes for op in kernel.ops() if op.name == "load"
              and 2 * prod(shape(op.operands[0].type)) > largest), default=4))
+    if adds_sums(kernel, cfg):
+        return largest // MOST_ELEMENTS
     if sums_columns(kernel, cfg) or scans_columns(cfg) or adds_to_loaded(kernel, largest):
         return largest // PASS_ELEMENTS
     if crosses(kernel, cfg):
@@ -316,5 +318,3 @@ def _places(kernel: Kernel) -> dict[Block, int]:
         reach = min(max(info.contiguity), ACCESS_BYTES // scalar(pointee(t)).bytes) if info else 1
         found[block] = found.get(block, 0) + prod(shape(t)) // reach
     return found
-
-

@@ -38,7 +38,8 @@ from tritonc.tune.model.launches import (
     with_times,
 )
 from tritonc.tune.model.loops import Around
-from tritonc.tune.model.portfolio import DOUBT_SCALED, MOST_SENT, Form, Member, form_of, slower
+from tritonc.tune.model.measured import MOST_SENT
+from tritonc.tune.model.portfolio import DOUBT_SCALED, Form, Member, form_of, slower
 from tritonc.tune.model.times import doubtful, formula
 from tritonc.variants import choice
 from tritonc.variants.choice import Cost

@@ -14,7 +14,9 @@ from tritonc.variants.choice import Cost
 _HIDDEN, _BEHIND = 200, 180
 _SINGLE = 2  # rows that are not aligned: 4095 x 4097 x 1027 1.1 to 0.8 of the speed, small ones 0.5
 _DEEP = 128  # bytes along K of an operand's tile; by twice as many 5120 x 2048 x 1024 36.7 us, 37.9
-_EDGE = 4  # floats of 5000 x 2000 x 1000, whose tiles at edges have masks: 54.0 and 58.5
+# By tiles at edges: floats of 5000 x 2000 x 1000 with GELU 61.5 us together, 66.0; of 1900 x 2304 x
+# 768 23.3 and 19.9; halves of 1501 x 1376 x 2000 17.8 and 17.5.
+_EDGE = 3
 
 
 def in_turns(profile: Profile, cost: Cost, target: Target) -> Cost | None:
@@ -29,6 +31,6 @@ def in_turns(profile: Profile, cost: Cost, target: Target) -> Cost | None:
             or dot.computed or dot.scaled or dot.extents[-1] * dot.bytes != _DEEP \
             or not use(dot, target).persistent:
         return None
-    hidden = UNIT * (_HIDDEN + _BEHIND * result.bytes)
-    return cost._replace(start=max(0, cost.start - hidden), edge=_EDGE * cost.edge,
-                         slow=_SINGLE * cost.slow)
+    hidden = min(cost.start, UNIT * (_HIDDEN + _BEHIND * result.bytes))  # but for the last one
+    return cost._replace(start=cost.start - hidden, once=cost.once + hidden,
+                         edge=_EDGE * cost.edge, slow=_SINGLE * cost.slow)

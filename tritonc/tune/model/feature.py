@@ -52,6 +52,7 @@ class Feature(NamedTuple):
     sides: tuple[bool, bool] = (False, False)  # of a computed dot: which operands
     single: bool = False  # of a computed dot: a version loads them element by element
     bare: bool = False  # and every version both operands
+    alone: bool = False  # of a dot: `_alone`
     # Of a dot: iterations of loops around it, from the inside, that read what lies side by side.
     taps: tuple[int, ...] = ()
 

@@ -20,7 +20,7 @@ from tritonc.analysis.axis import axis_info
 from tritonc.analysis.values import computed_from
 from tritonc.backend.dots.inner_axis import inner_first, reads
 from tritonc.backend.dots.swap_operands import swap_operands
-from tritonc.backend.memory.masks.pad_tiles import padded
+from tritonc.backend.memory.masks.merged_axes import padded
 from tritonc.backend.target.matrix import MOST_BATCH, WGMMA, MatrixInstruction, candidates
 from tritonc.backend.target.target import Target
 from tritonc.ir.build import make_op

@@ -93,8 +93,9 @@ def fma_dot(f: FunctionEmitter, op: Op) -> None:
         left, right = found[a, True], found[b, False]
         order = _snake(left.row_bits, right.row_bits, f.wanted(one.result))
         steps.append((one, left, right, order, total))
-    for k in range(-1, depth):
-        if k + 1 < depth:
+    last = max(one.attributes.get("inner", (0, depth))[1] for one in group)  # the rest is padding
+    for k in range(-1, last):
+        if k + 1 < last:
             for operand in found.values():
                 operand.fetch(k + 1)
         if k >= 0:
@@ -185,12 +186,14 @@ def mma_dot(f: FunctionEmitter, op: Op) -> None:
     f.target.require(row.feature, op.span)
     a, b, c = op.operands
     bits = row.operand.bits
-    left = _Fragments(f, a, row, a_fragment(row.rows, row.depth, bits), -1,
+    rounded = op.attributes.get("rounded", ())
+    left = _Fragments(f, a, row, a_fragment(row.rows, row.depth, bits), -1, 0 in rounded,
                       negated=bool(op.attributes.get("minus")))
-    right = _Fragments(f, b, row, b_fragment(row.depth, bits), -2)
+    right = _Fragments(f, b, row, b_fragment(row.depth, bits), -2, 1 in rounded)
     blocks = instances(f.layout(c), accumulator_fragment(row.rows, row.columns))
     names = list(f.values[c])
-    steps = sorted(left.by_k)
+    _, last = op.attributes.get("inner", (0, shape(a.type)[-1]))  # the rest is padding
+    steps = sorted(k for k in left.by_k if k < last)
     for k, after in zip(steps, [*steps[1:], None], strict=True):
         for needed in (k, after):
             if needed is not None:
@@ -208,8 +211,8 @@ class _Fragments:
     """The operand registers of each instruction, by the origin of its fragment."""
 
     def __init__(self, f: FunctionEmitter, value: Value, row: MatrixInstruction, fragment: Layout,
-                 axis: int, negated: bool = False) -> None:
-        self.f, self.row, self.negated = f, row, negated
+                 axis: int, rounded: bool, negated: bool = False) -> None:
+        self.f, self.row, self.rounded, self.negated = f, row, rounded, negated
         self.words: dict[tuple[int, ...], list[str]] = {}
         self.by_k: dict[int, list[tuple[tuple[int, ...], tuple[int, ...]]]] = {}
         for origin, registers in instances(f.layout(value), fragment):
@@ -225,19 +228,20 @@ class _Fragments:
             self.pieces(sum(1 << r for _, registers in found for r in registers))
         for origin, registers in found:
             names = [self.register(r) for r in registers]
-            self.words[origin] = [_register(self.f, self.row, names[i : i + each], self.negated)
+            self.words[origin] = [self._register(names[i : i + each])
                                   for i in range(0, len(names), each)]
 
-
-def _register(f: FunctionEmitter, row: MatrixInstruction, names: list[str], negated: bool) -> str:
-    """Elements packed as one operand register; a tf32 rounds."""
-    if row.operand == F64:
-        return f.op(f"fneg double {names[0]}") if negated else names[0]
-    word = operand_word(f, row.operand, names)
-    if negated:
-        signs = sum(1 << i - 1 for i in range(32, 0, -min(row.operand.bits, 32)))
-        word = f.op(f"xor i32 {word}, {signs}")
-    return f.op(f"bitcast i32 {word} to <2 x half>") if row.operand == F16 else word
+    def _register(self, names: list[str]) -> str:
+        """Elements packed as one operand register; a tf32 rounds, unless it is `rounded`."""
+        f, row = self.f, self.row
+        if row.operand == F64:
+            return f.op(f"fneg double {names[0]}") if self.negated else names[0]
+        word = f.op(f"bitcast float {names[0]} to i32") if self.rounded else operand_word(
+            f, row.operand, names)
+        if self.negated:
+            signs = sum(1 << i - 1 for i in range(32, 0, -min(row.operand.bits, 32)))
+            word = f.op(f"xor i32 {word}, {signs}")
+        return f.op(f"bitcast i32 {word} to <2 x half>") if row.operand == F16 else word
 
 
 def _issue(f: FunctionEmitter, row: MatrixInstruction, a: list[str], b: list[str], c: list[str]

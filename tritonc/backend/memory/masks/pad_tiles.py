@@ -25,7 +25,8 @@ powers of two, numbers stay what they are; axes that both sides begin or end wit
     (6, 8) -> (3, 16)        padded (8, 8) -> (4, 16)         element 47 is the last on both sides
     (48,)  -> (16, 3)        padded (64,)  -> (16, 4)         element 3 is (1, 0), number 4
 
-The second kind becomes a `gather`.  Loads say what padding holds: products need no `select` then.
+The second kind becomes a `gather`, unless a later one takes the axis apart again (`merged_axes`).
+Loads say what padding holds: products need no `select` then.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
+from tritonc.analysis.values import constant_of
+from tritonc.backend.memory.masks.merged_axes import Shape, groups, merged_axes, padded, plain
 from tritonc.ir import combiner
 from tritonc.ir.build import Builder
 from tritonc.ir.context import Context
@@ -54,7 +57,6 @@ from tritonc.ir.types import (
 from tritonc.records import NamedTuple
 from tritonc.source import fail
 
-Shape = tuple[int, ...]
 MOST_ELEMENTS = 1 << 22  # of a padded tile; no GPU's registers hold so many
 
 
@@ -72,15 +74,6 @@ def legal(kernel: Kernel, op: Op) -> str | None:
     return f"an extent of {wrong} is not a power of two" if wrong is not None else None
 
 
-def padded(extents: Shape) -> Shape:
-    """The next powers of two.
-
-    >>> padded((48, 1, 3, 64))
-    (64, 1, 4, 64)
-    """
-    return tuple(1 << (n - 1).bit_length() for n in extents)
-
-
 class _Filled(NamedTuple):
     """The padding along `axes` is known to hold `number`."""
 
@@ -92,6 +85,8 @@ class _Padding:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self.before = {r: shape(r.type) for op in kernel.ops() for r in op.results}
+        self.merged = merged_axes(kernel)
+        self.before |= self.merged
         self.first = Builder(Block("masks"))  # masks, for the start of the kernel
         self.masks: dict[tuple[Shape, Shape], Value] = {}
         self.filled: dict[Value, _Filled] = {}
@@ -139,6 +134,9 @@ class _Padding:
                 op.attributes["asked"] = self.before[op.result][1]  # nobody asks for others
             op.operands[0] = self.fill(op.operands[0], (rank - 1,), 0, build, any_zero=True)
             op.operands[1] = self.fill(op.operands[1], (rank - 2,), 0, build, any_zero=True)
+            start = constant_of(op.operands[2])
+            if op.result in self.merged and start is not None:
+                op.operands[2] = build.constant(start, op.result.type)
         elif op.name == "take":  # an index of an element there
             axes = range(len(shape(op.result.type)))
             op.operands[1] = self.fill(op.operands[1], axes, 0, build)
@@ -172,7 +170,7 @@ class _Padding:
         t = result.type
         if not isinstance(t, Tile):
             return
-        extents = padded(t.shape)
+        extents = padded(self.before[result])
         if prod(extents) > MOST_ELEMENTS:
             raise fail("tile-too-large", op.span, f"a tile of {t} is padded to {extents}, which is "
                        f"more than {MOST_ELEMENTS} elements")
@@ -260,6 +258,9 @@ class _Padding:
 
     def reshape(self, op: Op, build: Builder) -> None:
         source, result = op.operands[0], op.result
+        if source in self.merged or result in self.merged:
+            build.insert(op)
+            return
         before, after = self.before.get(source, ()), self.before[result]
         if keeps_numbers(before, after):
             build.insert(op)
@@ -317,31 +318,7 @@ def keeps_numbers(before: Shape, after: Shape) -> bool:
     >>> keeps_numbers((3, 5, 8), (3, 5, 2, 4)), keeps_numbers((3, 5), (15,))
     (True, False)
     """
-    return all((_plain(a) and _plain(b)) or a == b for a, b in _groups(before, after))
-
-
-def _plain(extents: Shape) -> bool:
-    """All but the first are powers of two."""
-    return all(n & (n - 1) == 0 for n in extents[1:])
-
-
-def _groups(before: Shape, after: Shape) -> list[tuple[Shape, Shape]]:
-    """The shortest runs of axes of both shapes that have equal sizes; extents of 1 left out.
-
-    >>> _groups((4, 6, 1, 5), (8, 3, 5))
-    [((4, 6), (8, 3)), ((5,), (5,))]
-    """
-    found = []
-    a, b = [n for n in before if n > 1], [n for n in after if n > 1]
-    while a or b:
-        left, right = [a.pop(0)], [b.pop(0)]
-        while prod(left) != prod(right):
-            if prod(left) < prod(right):
-                left.append(a.pop(0))
-            else:
-                right.append(b.pop(0))
-        found.append((tuple(left), tuple(right)))
-    return found
+    return all((plain(a) and plain(b)) or a == b for a, b in groups(before, after))
 
 
 def _padded_numbers(build: Builder, before: Shape, after: Shape) -> Value:

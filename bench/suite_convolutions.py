@@ -32,9 +32,9 @@ def _told_half(s: Sizes, names: str) -> Sequence[Mapping[str, int]]:
     return tiles((128, 128, 64), (128, 64, 64), (64, 128, 64), (128, 256, 64), names=names)
 
 
-def _cudnn(x: Any, w: Any, padding: tuple[int, int], turned: bool, groups: int = 1) -> Launches:
+def _cudnn(x: Any, w: Any, padding: tuple[int, int], transposed: bool, groups: int = 1) -> Launches:
     """cuDNN on images as [B, C, H, W] and filters [K, C, R, S] with either layout in memory; the
-    result as [B, H, W, K] if `turned`."""
+    result as [B, H, W, K] if `transposed`."""
     rows, last = torch.contiguous_format, torch.channels_last
     found = {}
     for name, layout in (("cudnn nchw", rows), ("cudnn nhwc", last)):
@@ -42,7 +42,7 @@ def _cudnn(x: Any, w: Any, padding: tuple[int, int], turned: bool, groups: int =
 
         def run(image: Any = image, filters: Any = filters) -> Any:
             y = functional.conv2d(image, filters, padding=padding, groups=groups)
-            return y.permute(0, 2, 3, 1) if turned else y
+            return y.permute(0, 2, 3, 1) if transposed else y
 
         found[name] = run
     return found
@@ -86,19 +86,19 @@ def _moved(t: Any, x: Any, places: Any) -> Any:
     return padded.gather(2, places).view(t.B, t.C, t.H, t.W)
 
 
-def _shift(t: Any, turned: bool) -> Mapping[str, Any]:
-    x = t.x.permute(0, 3, 1, 2) if turned else t.x
+def _shift(t: Any, transposed: bool) -> Mapping[str, Any]:
+    x = t.x.permute(0, 3, 1, 2) if transposed else t.x
     y = _exact(_moved(t, x, _shifted(t)), t.w[:, :, None, None], (0, 0))
-    return {"y": y.permute(0, 2, 3, 1) if turned else y}
+    return {"y": y.permute(0, 2, 3, 1) if transposed else y}
 
 
-def _shift_peers(t: Any, turned: bool) -> Launches:
-    x = (t.x.permute(0, 3, 1, 2) if turned else t.x).contiguous()
+def _shift_peers(t: Any, transposed: bool) -> Launches:
+    x = (t.x.permute(0, 3, 1, 2) if transposed else t.x).contiguous()
     places, w = _shifted(t).contiguous(), t.w[:, :, None, None].contiguous()
 
     def gather() -> Any:
         y = functional.conv2d(_moved(t, x, places), w)
-        return y.permute(0, 2, 3, 1) if turned else y
+        return y.permute(0, 2, 3, 1) if transposed else y
 
     return {"gather + cudnn": gather}
 

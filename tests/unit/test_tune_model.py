@@ -15,9 +15,11 @@ from tritonc.ir.core import Module
 from tritonc.options import Options
 from tritonc.source import Diagnostics, SourceFile
 from tritonc.tune.model import choose as model
+from tritonc.tune.model import coarse
 from tritonc.tune.model.feature import Feature, delivered, stage_bytes
 from tritonc.tune.model.loops import loops_around
 from tritonc.tune.model.rows import row_entries
+from tritonc.variants import choice
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 TARGET = find("sm_80")
@@ -126,6 +128,23 @@ def test_words_across_k_come_as_whole_sectors() -> None:
     assert delivered(dot._replace(across=(False, False))) == stage_bytes(dot)
     wide = dot._replace(extents=(16, 128, 128))
     assert delivered(wide) == stage_bytes(wide)
+
+
+def test_weights_of_4_bits_take_as_long_as_measured() -> None:
+    """16 x 4096 x 4096 by tiles of samples/int4_linear, in microseconds on an H200 (1755 MHz)."""
+    measured = {(32, 64, 128): 14.6, (64, 64, 128): 17.3, (128, 64, 128): 22.7,
+                (64, 128, 128): 26.3, (128, 128, 128): 28.2, (128, 64, 64): 28.4,
+                (64, 128, 64): 31.9, (64, 128, 32): 46.0}
+    lowering = sample("int4_linear")
+    found = coarse._combinations(lowering.space, lowering, find("sm_90a"),
+                                 {"TM": 128, "TN": 128, "TK": 64})
+    assert found is not None
+    for row in found[0]:
+        tile = row.binding["TM"], row.binding["TN"], row.binding["TK"]
+        if tile in measured:
+            cycles = int(choice.time(row.cost, row.tile, (16, 4096), (4096,))) / coarse.UNIT
+            assert 0.7 < measured.pop(tile) / (cycles / 1755) < 1.45, tile
+    assert not measured
 
 
 def test_products_without_a_loop_leave_room_for_other_blocks() -> None:
@@ -252,7 +271,7 @@ def test_entries_for_tiles_of_one_row() -> None:
         {"R": 1, "T": 1024, "num_warps": 2, "min_blocks": 20}]
     # Of rows that no tile holds as chosen, unless two are nearly full.
     assert [(row.least, row.most) for row in found[3:6]] == [
-        (1025, 2048), (3585, 4096), (8193, 14336)]
+        (1025, 2048), (3585, 4096), (8193, 38400)]
 
 
 NESTED = """

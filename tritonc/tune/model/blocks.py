@@ -84,7 +84,8 @@ def use(dot: Feature, target: Target, work: float = 0) -> Use:
             return Use("wgmma", 128 * groups, 1, results // (128 * groups) + 80, stages * stage,
                        stages, gathers=groups == 1)
         threads = 128 * groups + (128 if persistent and groups > 1 else 0)
-        return Use("wgmma", threads, 1, results // (128 * groups) + 80,
+        registers = results // (128 * groups) + 80 + _held_operands(dot, work, 128 * groups)
+        return Use("wgmma", threads, 1, registers,
                    room if persistent else stages * stage, stages - 2, persistent,
                    dot.computed and groups == 1)
     copies = "async_copy" in target.features
@@ -116,6 +117,15 @@ def use(dot: Feature, target: Target, work: float = 0) -> Use:
     half = target.registers_per_multiprocessor // (2 * threads)
     within = half if half < registers < 1.32 * half and not work else registers
     return Use("cores", threads, slices, within, max(2 * stage, sums), 1, late=registers > _LATE)
+
+
+def _held_operands(dot: Feature, work: float, threads: int) -> int:
+    """Registers of a thread for operands of wgmma that it computes: two sets of them, and what the
+    operations need.  Weights of 8 bits by 64 x 128 x 128 184 in all, by x 32 120, of 4 bits 191 and
+    160: then no second block fits."""
+    elements = dot.extents[-1] * sum(n for n, raw in zip(dot.extents[-3:-1], dot.raw) if raw)
+    more = min(40.0, 8 * (work / elements - 1)) if elements else 0.0
+    return round(elements * dot.bytes / (2 * threads) + max(0.0, more))
 
 
 def _takes(row: MatrixInstruction, dot: Feature) -> bool:

@@ -97,7 +97,12 @@ _SINGLE = 0.19
 # Of that, where all taps take their elements of the same accesses: the same convolution, nine taps
 # by 128 x 128 x 16 72.6 us, by 128 x 64 x 16 112, one tap by 128 x 256 x 32 136.
 _OF_SHARED = 0.7
-_UNPACKED = 45.0  # of those of an operand that is computed where it is read: two in a register
+# Elements in a cycle of an operand that is computed where it is read, and operations of single
+# elements more: two are in a register, and bits of a word are taken at once.  H200, 2048 x 4096 x
+# 4096 by 128 x 64 x 128: int8 153 us, int4 164, int2 170, float8 by columns 193, 4-bit floats of
+# 11 operations 188, AWQ 207; by 64 x 64 x 128 231, 252, 260, 294, 286, 334.
+_CONVERTED, _UNPACKED = 90.0, 360.0
+_READ = 90  # cycles of a step until they are read: by 64 x 128 x 32 37 us, x 64 27, x 128 25
 _PLAIN = 2  # but for so many of a load, which vectorised accesses do not need
 PIECE, WORD = 16, 4  # bytes that are copied at once; of elements that CUDA cores multiply
 # Of a step of a block alone, for each computed row beyond those of one warpgroup: 14 x 14 pixels by
@@ -124,7 +129,7 @@ def formula(profile: Profile, depths: tuple[int, ...], target: Target, alone: bo
     meanwhile = widest.gathers or (widest.persistent and found[0].computed)
     beside = work / _WORK * (_HIDDEN if meanwhile else 1)
     if packed:
-        beside = work / _UNPACKED * _short(found[0])
+        beside = _converted(found[0], work) * _short(found[0])
     if work and widest.kind == "cores":
         beside += _BARRIER
     inside = beside if meanwhile else 0
@@ -132,7 +137,7 @@ def formula(profile: Profile, depths: tuple[int, ...], target: Target, alone: bo
     wait = sum(_wait(dot, one) for dot, one in zip(found, uses, strict=True))
     if packed and widest.threads > 128:  # one warpgroup computes while another multiplies
         busy = max(busy, beside) + _DISTURBED * min(busy, beside)
-        wait = beside + wait * (_HIDDEN if beside > wait else 1)
+        wait = _READ + beside + wait * (_HIDDEN if beside > wait else 1)
     else:
         busy, wait = busy + beside - inside, wait + beside
     if widest.kind == "cores" and found[0].scaled:
@@ -165,6 +170,12 @@ def formula(profile: Profile, depths: tuple[int, ...], target: Target, alone: bo
                            for f in profile if f.kind == "behind"))
     return Cost(target.multiprocessors, blocks, UNIT * once, UNIT * start, _cycles(busy),
                 _cycles(wait), _cycles(edge), depths, slow=_cycles(single))
+
+
+def _converted(dot: Feature, work: float) -> float:
+    """Cycles of a step for operands that are computed where they are read."""
+    elements = sum(size for size, raw in zip(dot.extents[-3:-1], dot.raw) if raw)
+    return dot.extents[-1] * elements / _CONVERTED + work / _UNPACKED
 
 
 def computed_beside(profile: Profile) -> float:

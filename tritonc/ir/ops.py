@@ -366,7 +366,7 @@ _ROWS: list[OpInfo] = [
            "as it runs.  `facts`: both do the same, the first one by more that is known.  "
            "`passes`: a producer warp goes to the block of that number, whatever c is.  `turns`: "
            "behind the first one warps of so many parts compute programs of their own.",
-           optional=("unroll", "facts", "passes", "turns"), effects=frozenset({CONTROL})),
+           optional=("unroll", "facts", "passes", "pingpong"), effects=frozenset({CONTROL})),
     OpInfo("ret", (), rules.nothing, "Ends the instance.", effects=frozenset({CONTROL})),
 ]
 

@@ -10,7 +10,7 @@ Before:  launch: cond_br %used, choose, over      After:  launch: cond_br %used 
 
 Only persistent blocks take programs in turn, so the body that is added has those alone: where a
 fact does not hold, as that rows are aligned, blocks go on as if the body was not there.  Both have
-as many threads, whose warpgroups hold tiles together or one each: the branch says so (`turns`).
+as many threads, whose warpgroups hold tiles together or one each: the branch says so (`pingpong`).
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def add_pingpong(launch: Block, turned: Kernel, wanted: Value, used: Value, numb
             to.ops[:0] = [op for op in block.ops if op.name == "alloc_shared"]
             block.ops = [op for op in block.ops if op.name != "alloc_shared"]
     Builder(turn).emit("cond_br", wanted, blocks=[turned.entry, again],
-                       turns=turned.attributes["pingpong"])
+                       pingpong=turned.attributes["pingpong"])
     Builder(again).emit("cond_br", used, blocks=[choose, end])
     Builder(end).emit("ret")
     kept = reached([turned.entry], stop=[again])

@@ -40,7 +40,7 @@ def choose_pingpong(kernel: Kernel, context: Context) -> bool:
     if found is not None:
         refuse(context, *found)
         return False
-    kernel.attributes.update(num_warps=WARPS, turns=2)
+    kernel.attributes.update(num_warps=WARPS, pingpong=2)
     return True
 
 

@@ -194,7 +194,7 @@ def best_at(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
             clusters: Sequence[int] | None = (1,)) -> Binding | None:
     """The combination that takes the least time at one range, `arguments` being the scalars that
     are known of a launch; None where the model knows no cost.  It has `cluster_k`, if that is not
-    1: one of `clusters`, or of all that are legal for None; or `turns`, if blocks compute two
+    1: one of `clusters`, or of all that are legal for None; or `pingpong`, if blocks compute two
     programs at once."""
     rows = [row for row in ranked(space, lower, target) if row.runs]
     if rows and clusters is None:

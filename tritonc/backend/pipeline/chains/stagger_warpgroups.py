@@ -79,13 +79,13 @@ def _order(kernel: Kernel, block: Block, home: Block) -> bool:
         return False  # stages that another loop uses would not turn here
     ring = view.operands[0].type
     assert isinstance(ring, Buffer)
-    turns = make_op("alloc_shared", [], Buffer(I64, (1,), ring.stages, row_major((1,))),
+    order = make_op("alloc_shared", [], Buffer(I64, (1,), ring.stages, row_major((1,))),
                     pinned=True)
-    turns.result.name = "pingpong"
-    kernel.entry.ops.insert(0, turns)
+    order.result.name = "order"
+    kernel.entry.ops.insert(0, order)
     at = next(i for i, op in enumerate(home.ops) if op.name == "init_barriers")
-    home.ops.insert(at, make_op("init_barriers", [turns.result]))
-    stage = widen(turns.result, ring.stages, view.operands[1], 0)
+    home.ops.insert(at, make_op("init_barriers", [order.result]))
+    stage = widen(order.result, ring.stages, view.operands[1], 0)
     end = names.index("wgmma_wait") + 1
     block.ops.insert(end, make_op("order_arrive", [stage.result]))
     block.ops[first:first] = [stage, make_op("order_wait", [stage.result, phase])]

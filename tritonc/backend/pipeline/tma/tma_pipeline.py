@@ -117,8 +117,8 @@ def tma_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
         return [], hindered
     groups = products(kernel, staged) if not hindered else [list(range(len(channels)))]
     alone = not others_beside(kernel, staged, target)
-    turns = kernel.attributes.get("pingpong", 1)
-    warps = kernel.attributes["num_warps"] * turns
+    pingpong = kernel.attributes.get("pingpong", 1)
+    warps = kernel.attributes["num_warps"] * pingpong
     separate = (not hindered and handed_over(kernel, staged)
                 and (warps > WARPGROUP or (
                     len(groups) == 1 and (alone or context.meta.get("producer") == 1)))
@@ -164,7 +164,7 @@ def tma_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
     outer = rewrite.outer
     rewrite.place, rewrite.moving = place, moving
     rewrite.products, rewrite.separate = groups, separate
-    rewrite.warm = separate and turns == 1 and (outer is None or (
+    rewrite.warm = separate and pingpong == 1 and (outer is None or (
         counts_programs(outer) and outer.latch is not None
         and cfg.dominates(staged.preheader, outer.latch))) and copyable(
             staged, [staged.stores[i] for i in groups[0]], infos)

@@ -173,6 +173,7 @@ KINDS = {
             BLOCK=lambda t: [power(t.N)] * 4, ROWS=[1, 2, 4, 8], warps=[1, 2, 4, 4]))),
     "scan_three": long_scan(),
     "scan_lookback": long_scan(zeroed=("told", "ticket")),
+    "scan_lookback_window": long_scan(zeroed=("told", "ticket")),
     "stencil": Kind(
         LOOPS, want=lambda t: {"y": _stencil_want(t)},
         peers=beside("torch", lambda t: functional.conv2d(t.x[None, None], _stencil(t), padding=1),

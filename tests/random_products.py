@@ -59,7 +59,9 @@ class Product:
 
 def make(seed: int) -> Product:
     rng = random.Random(f"product {seed}")
-    tm, tn = rng.choice((64, 64, 128)), rng.choice((16, 32, 64, 96, 128, 192))
+    tm, tn = rng.choice((64, 64, 128)), rng.choice((16, 32, 64, 96, 128, 144, 160, 192))
+    if rng.random() < 0.1:
+        tm, tn = rng.choice((144, 160, 192, 224)), 128
     tk = rng.choice((16, 32, 64))
     kind = rng.choice(("half", "half", "bfloat16", "float8_e4m3"))
     out = rng.choice((kind, "float")) if kind != "float8_e4m3" else "bfloat16"

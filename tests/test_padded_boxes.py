@@ -33,11 +33,30 @@ def test_boxes_without_padding(stem: str, brought: tuple[tuple[int, int], int]) 
         2 * 64 * (128 + 192)}
 
 
-@pytest.mark.parametrize("columns, depth", [(144, 64), (128, 48)])
-def test_what_no_box_has(columns: int, depth: int) -> None:
-    """144 columns are no whole rows of 128 bytes; the padding of K must be zero."""
+@pytest.mark.parametrize("stem, rows, columns, brought, parts", [
+    ("matmul_f16", 128, 160, {((64, 128), 1): 64 * 128, ((64, 64), 3): 64 * 192}, 5),
+    ("linear_bf16", 128, 144, {((64, 128), 1): 64 * 128, ((64, 144), 1): 64 * 144}, 9),
+    ("matmul_f16", 176, 128, {((64, 176), 1): 64 * 176, ((64, 64), 2): 64 * 128}, 11),
+    ("linear_bf16", 224, 128, {((64, 224), 1): 64 * 224, ((64, 128), 1): 64 * 128}, 7)])
+def test_stages_without_padding(stem: str, rows: int, columns: int, brought: dict[
+        tuple[tuple[int, int], int], int], parts: int) -> None:
+    """Boxes end with what is no padding, or with the next whole line of it, and so do stages; parts
+    of the result are whole ones."""
+    values = (*SIZES[:3], ("TM", str(rows)), ("TN", str(columns)), ("TK", "64"))
+    (result,) = simulate(Setting(SUITE / f"{stem}.tc", values), "sm_90a")
+    assert result.module is not None
+    (kernel,) = result.module.kernels
+    assert boxes(kernel, "tma_load") == {*brought}
+    assert sum(op.name == "tma_store" for op in kernel.ops()) == parts
+    padded = {2 * n for (box, panels), n in brought.items() if n != 64 * 128}
+    assert {op.attributes["pitch"] for op in kernel.ops()
+            if op.name == "alloc_shared" and "pitch" in op.attributes} == padded
+
+
+def test_what_no_box_has() -> None:
+    """The padding of K must be zero."""
     (result,) = simulate(Setting(SUITE / "matmul_f16.tc", (
-        *SIZES, ("TN", str(columns)), ("TK", str(depth)))), "sm_90a")
+        *SIZES, ("TN", "128"), ("TK", "48"))), "sm_90a")
     assert result.module is not None
     (kernel,) = result.module.kernels
     assert ((64, 64), 3) not in boxes(kernel, "tma_load")

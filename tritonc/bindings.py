@@ -83,7 +83,7 @@ class Bindings:
         if not unbound and known is None:
             return dict(given)
         from tritonc.tune.model.choose import MAX_COMBINATIONS, choose
-        from tritonc.tune.model.wider import wider
+        from tritonc.tune.model.wider import for_all_sizes, wider
 
         lowered: dict[tuple[int, ...], Module | CompileError] = {}
 
@@ -104,6 +104,7 @@ class Bindings:
         self._shapes = lower
         target = self._target()
         wide = wider(unbound, lower, target)
+        listed = unbound
         self.lists, unbound = {**self.lists, **wide}, {**unbound, **wide}
         count = prod(map(len, unbound.values()))
         if count > MAX_COMBINATIONS:
@@ -124,7 +125,9 @@ class Bindings:
             self.chosen_meta = {name: self.chosen.pop(name) for name in ("cluster_k", "turns")
                                 if name in self.chosen}
         if unbound and not self.chosen:
-            self.chosen = choose(unbound, lower, target, known.extents if known is not None else ())
+            known_extents = known.extents if known is not None else ()
+            self.chosen = choose(unbound if known_extents else for_all_sizes(unbound, listed),
+                                 lower, target, known_extents)
             self.general_meta = self._narrow(lower)
         self._tell_refused(diagnostics)
         return {**given, **self.chosen}

@@ -305,7 +305,7 @@ class _Compilation:
             self.diagnostics.warning(found.name, found.span, found.message, *found.notes)
         if done and machine:
             if (self.options.small_clusters or self.plan) and self.alike is None:
-                variants.pack(module, meta)
+                variants.pack(module, meta, context.target)
             meta = variants.settle(module, meta, self.alike is None)
             self._emit(module, context.target, meta)
 

@@ -133,7 +133,8 @@ def _kernel(kernel: Kernel, target: Target, meta: Mapping[str, int]) -> dict[str
         "parameters": parameters,
         "threads": kernel.threads,
         **({"cluster": blocks} if blocks > 1 else {}),
-        **({"programs": kernel.attributes["programs"]} if "programs" in kernel.attributes else {}),
+        **{name: kernel.attributes[name] for name in ("programs", "tiles")
+           if name in kernel.attributes},
         **({"workspace": kernel.attributes["workspace"] * blocks}
            if "workspace" in kernel.attributes else {}),
         "shared_bytes": 0 if dynamic else shared,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from math import prod
 from operator import mul
 from typing import Any, NamedTuple
 
@@ -17,6 +16,7 @@ import numpy.typing as npt
 
 from simulator import hazards
 from simulator.hazards import GROUPS, MANY, NOBODY, Hazards, Indices, Threads
+from tritonc.backend.shared.shared_memory import held_bytes, pitch
 from tritonc.interp.frame import Frame, Step
 from tritonc.ir.core import Op, Value
 from tritonc.ir.layouts.shared_layout import row_major
@@ -181,12 +181,15 @@ class Machine:
                 self.shared = Space(_extent(frame))
             space = self.shared
         else:
-            space = Space(t.bytes)
+            space = Space(held_bytes(op))
             self.alone.append(space)
         layout = t.layout or row_major(t.shape)
         assert start % max(layout.alignment, t.element.bytes) == 0, "a misaligned buffer"
         index = hazards.offsets(layout)
-        stages = np.arange(t.stages).reshape(-1, *[1] * index.ndim) * prod(t.shape)
+        stages = np.arange(t.stages).reshape(-1, *[1] * index.ndim) * (
+            pitch(op) // t.element.bytes)
+        if "pitch" in op.attributes:
+            stages = stages[::-1]
         return View(space, self.serial, start, t.element, stages + index)
 
     # ---- reports
@@ -284,7 +287,7 @@ def _extent(frame: Frame) -> int:
         if op.name == "alloc_shared" and "offset" in op.attributes:
             t = op.result.type
             assert isinstance(t, Buffer)
-            ends.append(op.attributes["offset"] + t.bytes)
+            ends.append(op.attributes["offset"] + held_bytes(op))
     return max(ends)
 
 

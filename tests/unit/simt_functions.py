@@ -158,7 +158,7 @@ def _ballot(m: Any, name: str, types: list[str], v: list[Lanes], active: Any) ->
 
 
 def _redux(m: Any, name: str, types: list[str], v: list[Lanes], active: Any) -> Lanes:
-    _together(m, name, types, v, active)
+    _whole_warps(m, name, types, v, active)
     kind = name.rpartition(".")[2]
     table = {"add": np.add, "min": np.minimum, "max": np.maximum, "umin": np.minimum,
              "umax": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}

@@ -36,12 +36,12 @@ def chosen(text: str, **tune: int) -> tuple[dict[str, int], dict[str, int]]:
     return result.bindings.chosen, result.bindings.meta
 
 
-@pytest.mark.parametrize("steps, tile", [(0, (128, 256)), (32, (128, 256)), (48, (128, 192)),
+@pytest.mark.parametrize("steps, tile", [(0, (128, 256)), (32, (128, 256)), (48, (128, 128)),
                                          (64, (128, 128)), (160, (128, 64))])
 def test_long_epilogues_have_smaller_tiles(steps: int, tile: tuple[int, int]) -> None:
     """Their instructions shall fit into the cache: with 64 multiply-adds for each result 4096 x
     4096 x 1024 takes 146 us by 128 x 256 and 103 by 128 x 128, with 160 332, 327 and 216 by 128 x
-    64; with 16 63 and 65, with 32 73 and 72, with 48 88 and 84 (H200)."""
+    64; with 16 63 and 65, with 32 72 and 71, with 48 87 and 83 (H200)."""
     found, _ = chosen(PRODUCT.replace("REST", "".join(
         f"t = t * acc + 0.{i:03}f;" for i in range(steps))))
     assert (found["TM"], found["TN"]) == tile

@@ -358,14 +358,35 @@ def test_long_rows_of_several_sums_have_smaller_tiles(name: str, tile: int) -> N
 
 
 @pytest.mark.parametrize("name, threads", [
-    ("rbf_predict", 128), ("mahalanobis", 128), ("small_products", 128)])
+    ("rbf_predict", 128), ("mahalanobis", 256), ("small_products", 128)])
 def test_products_that_are_computed_with_at_once(name: str, threads: int) -> None:
     manifest = benchmark("unseen/" + name).manifest
     assert manifest is not None and manifest["kernels"][0]["threads"] == threads
 
 
+def test_aligned_images_have_an_entry_with_the_registers_of_their_body() -> None:
+    """Of a median of nine bytes the general body holds twice as much as the fast one; of GELU,
+    whose bodies need as many, there is none."""
+    manifest = benchmark("suite/median", small_clusters=True).manifest
+    assert manifest is not None
+    (entry,) = manifest["kernels"][0]["variants"]
+    assert entry["requires"] == [
+        *({"argument": place, "multiple_of": 8} for place in (0, 1, 3)),
+        {"range": 0, "at_least": 512}, {"range": 1, "at_least": 8192}]
+    other = benchmark("suite/gelu_bias", small_clusters=True).manifest
+    assert other is not None and not other["kernels"][0].get("variants")
+
+
+def test_loops_that_add_sums_to_memory_have_large_tiles() -> None:
+    result = benchmark("unseen/factor_stats")
+    assert result.tunables == {"TM": 32, "TN": 256}
+    assert result.manifest is not None and result.manifest["kernels"][0]["threads"] == 256
+
+
 @pytest.mark.parametrize("name, threads", [
     ("grid_sample_points", 256),  # places and masks of four pixels are held beside weights
+    ("ray_spheres", 64),  # an inner loop holds what the outer one does, too
+    ("rotate_points", 256),  # records of 16 bytes
     ("pad_transpose", 256),  # bytes that are turned: 64 of a thread, as of wider elements
     ("select_middle", 64)])  # numbers loaded at remainders of quotients are not moved
 def test_threads_of_tiles_that_are_moved(name: str, threads: int) -> None:

@@ -114,15 +114,29 @@ def test_words_are_not_gathered(name: str) -> None:
     assert tile((folder / f"{name}.tc").read_text(encoding="utf-8")) == [256, 128]
 
 
-def test_columns_between_those_of_the_list() -> None:
-    """Halves may take 192 columns, others not."""
+BETWEEN = [144, 160, 176, 192, 208, 224, 240]
+
+
+def test_extents_between_those_of_the_list() -> None:
+    """Columns and rows of halves may have them, others not."""
     text = TEXT.replace("int8", "half").replace("(half)q", "q").replace("BEHIND", "")
-    assert between(text) == [192] and not between(text.replace("half", "float8_e4m3"))
+    assert between(text, "TN") == between(text, "TM") == BETWEEN
+    assert not between(text.replace("half", "float8_e4m3"), "TN")
+    assert not between(text.replace(", 256}", "}"), "TM")  # of which none is as wide
 
 
-def between(text: str) -> list[int]:
-    """The columns of the variants that the source does not list."""
+def test_whether_any_row_is_there() -> None:
+    """A bias is loaded where a mask holds in any row; what else asks that has each program's."""
+    text = TEXT.replace("int8", "half").replace("(half)q", "q")
+    loaded = text.replace("BEHIND", "").replace("= acc;", "= acc + (float)x[rn];")
+    assert between(loaded, "TM") == BETWEEN
+    asked = text.replace("BEHIND", "acc += (rm < M && rm > 9)[|] ? 1 : 0;")
+    assert between(asked, "TN") == BETWEEN and not between(asked, "TM")
+
+
+def between(text: str, name: str) -> list[int]:
+    """The values of the variants that the source does not list."""
     made = driver.compile(SourceFile("product.tc", text), Options(arch="sm_90a", variants=32), (),
                           plan=True)
     (planned,) = made.planned.values()
-    return sorted({v["tunables"]["TN"] for v in planned["variants"]} - {64, 128, 256})
+    return sorted({v["tunables"][name] for v in planned["variants"]} & {*BETWEEN})

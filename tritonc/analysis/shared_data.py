@@ -11,6 +11,8 @@ from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Kernel, Op, Value, uses
 from tritonc.ir.types import Tile, shape
 
+_WARP = 32  # elements
+
 
 def segments(kernel: Kernel, cfg: Cfg) -> bool:
     """Whether a loop that loads tiles goes from one number that is loaded, or that a search finds,
@@ -36,10 +38,10 @@ def _searched(cfg: Cfg, value: Value) -> bool:
 
 
 def asks_programs(kernel: Kernel, cfg: Cfg) -> bool:
-    """Whether a loop without tiles has atomics on scalars, or loads that are volatile: how long it
-    takes is up to other programs, so there had better be many."""
+    """Whether a loop without tiles of more than a warp has atomics, or loads that are volatile: how
+    long it takes is up to other programs, so there had better be many."""
     return any(op.name in ("atomic_rmw", "atomic_cas") or op.attributes.get("volatile")
-               for loop in cfg.loops if _of_scalars(loop) for op in loop.ops())
+               for loop in cfg.loops if _of_scalars(loop, _WARP) for op in loop.ops())
 
 
 def searches(cfg: Cfg) -> bool:
@@ -48,9 +50,10 @@ def searches(cfg: Cfg) -> bool:
     return any(op.name == "load" for loop in cfg.loops if _of_scalars(loop) for op in loop.ops())
 
 
-def _of_scalars(loop: Loop) -> bool:
-    return not any(isinstance(v.type, Tile)
-                   for op in loop.ops() for v in (*op.results, *op.inputs()))
+def _of_scalars(loop: Loop, most: int = 0) -> bool:
+    """Whether no tile of the loop has more than so many elements."""
+    return all(not isinstance(v.type, Tile) or prod(v.type.shape) <= most
+               for op in loop.ops() for v in (*op.results, *op.inputs()))
 
 
 def chains_programs(kernel: Kernel, cfg: Cfg) -> bool:
@@ -78,6 +81,14 @@ def shares_addresses(kernel: Kernel, cfg: Cfg) -> bool:
         readers.get(op.result) or cfg.block_of[op] in cfg.innermost for op in found) and any(
         not isinstance(op.operands[0].type, Tile) or _loaded(op.operands[0])
         or not (axes := _axes_of(op.operands[0])) or tiled - axes for op in found))
+
+
+def adds_sums(kernel: Kernel, cfg: Cfg) -> bool:
+    """Whether a loop adds to memory, by atomics, what it sums up of each of its tiles: the larger
+    a tile, the fewer additions."""
+    return any(op.name == "atomic_rmw" and shape(op.operands[1].type) and any(
+        one.name == "reduce" and one in ops for one in slice_of(op.operands[1:2], ops))
+        for block in cfg.innermost if (ops := set(block.ops)) for op in block.ops)
 
 
 def adds_to_loaded(kernel: Kernel, largest: int) -> bool:

@@ -56,16 +56,17 @@ KINDS: dict[str, Kind] = {
     **dict.fromkeys((
         "amid", "any", "apart", "approximate", "based", "contiguous", "continues", "contract",
         "ballot", "behind", "early", "exact", "facts", "fenced", "inside", "late", "meets", "minus",
-        "moves", "piecewise", "pinned", "private", "ragged", "release", "released", "reverse",
-        "rises", "round", "rows", "stored", "swapped", "volatile", "waits", "wide", "written"),
+        "moves", "narrow", "piecewise", "pinned", "private", "ragged", "release", "released",
+        "reverse", "rises", "round", "rows", "stored", "swapped", "volatile", "waits", "wide",
+        "written"),
         is_flag),
     **dict.fromkeys(("ahead", "least", "greatest"), is_integer),
     **dict.fromkeys((
         "alike", "asked", "axis", "bytes", "every", "groups", "held", "index", "maps", "offset",
-        "panels", "passes", "pending", "second", "size", "swizzle", "transposed", "unroll",
+        "panels", "passes", "pending", "pitch", "second", "size", "swizzle", "transposed", "unroll",
         "vector_axis"),
         is_count),
-    **dict.fromkeys(("align", "vector"), is_power),
+    **dict.fromkeys(("align", "turns", "vector"), is_power),
     **dict.fromkeys((
         "cache", "element", "instruction", "kind", "ldmatrix", "message", "format", "step",
         "stmatrix", "symbol"), is_word),

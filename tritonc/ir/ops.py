@@ -304,12 +304,13 @@ _ROWS: list[OpInfo] = [
             "changes nothing; store: value replaces what was there.  `order` is relaxed, acquire, "
             "release or acq_rel, without one acq_rel of a scalar and relaxed of a tile; `scope` is "
             "block, gpu (without one) or system; `volatile`: no other access stands for it; "
-            "`wide`: one instruction may combine neighbours.",
+            "`wide`: one instruction may combine neighbours; `narrow`: by the first warp.",
             {READ, WRITE}, ("kind",),
-            ("order", "scope", "volatile", "wide", "vector", "vector_axis")),
+            ("order", "scope", "volatile", "wide", "narrow", "vector", "vector_axis")),
     _memory("atomic_cas", "p compare value", rules.atomic,
-            "Writes value where memory equals compare, atomically; gives the old value.  `order` "
-            "and `scope` as of atomic_rmw.", {READ, WRITE}, (), ("order", "scope")),
+            "Writes value where memory equals compare, atomically; gives the old value.  `order`, "
+            "`scope` and `narrow` as of atomic_rmw.", {READ, WRITE}, (),
+            ("order", "scope", "narrow")),
     OpInfo("memory_barrier", (), rules.nothing,
            "Earlier writes of the instance are seen by its later reads.",
            effects=frozenset({SYNC, READ, WRITE})),
@@ -363,8 +364,9 @@ _ROWS: list[OpInfo] = [
     OpInfo("cond_br", ("c",), rules.condition, "Goes to the first block if c, else the second.  "
            "`unroll`: at the test of a loop, how often its body is to be repeated, 0 for as often "
            "as it runs.  `facts`: both do the same, the first one by more that is known.  "
-           "`passes`: a producer warp goes to the block of that number, whatever c is.",
-           optional=("unroll", "facts", "passes"), effects=frozenset({CONTROL})),
+           "`passes`: a producer warp goes to the block of that number, whatever c is.  `turns`: "
+           "behind the first one warps of so many parts compute programs of their own.",
+           optional=("unroll", "facts", "passes", "turns"), effects=frozenset({CONTROL})),
     OpInfo("ret", (), rules.nothing, "Ends the instance.", effects=frozenset({CONTROL})),
 ]
 

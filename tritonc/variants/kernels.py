@@ -3,7 +3,7 @@
     add       lowers each variant to Triton-IR, as a kernel `NAME__v1`, `NAME__v2`, ...
     plan      only says what there would be: the launch compiles the one that it takes
     leave_out of one that a pass refuses, unless the user asked for it by name
-    pack      after the passes: of small programs a block has several
+    pack      after the passes: of small programs a block has several, aligned arguments their own
     settle    after the passes: of equal ones the first stays; numbers have no gaps
 """
 
@@ -17,6 +17,7 @@ from tritonc.records import dataclass
 from tritonc.source import CompileError, Diagnostics, Span, fail
 
 if TYPE_CHECKING:
+    from tritonc.backend.target.target import Target
     from tritonc.ir.core import Kernel, Module
     from tritonc.variants.variant import Binding, Variant, VariantSet
 
@@ -109,9 +110,11 @@ class Variants:
         module.kernels.remove(kernel)
         del self.added[kernel.name]
 
-    def pack(self, module: Module, meta: dict[str, dict[str, int]]) -> None:
+    def pack(self, module: Module, meta: dict[str, dict[str, int]], target: Target) -> None:
         """Add, after the passes, entries whose blocks have several programs each: before a variant
-        of which a launch takes the first that it may, and behind all for the kernel itself."""
+        of which a launch takes the first that it may, and behind all for the kernel itself; and
+        those for arguments that are aligned."""
+        from tritonc.backend.launch.aligned_entry import aligned_entry
         from tritonc.backend.launch.pack_programs import pack_programs
         from tritonc.variants.variant import Variant, entry_name
 
@@ -121,7 +124,8 @@ class Variants:
             if known is None or (known.variants and known.chosen()) or any(
                     variant.given for variant in known.variants):
                 continue
-            if (packed := pack_programs(kernel)) is None:
+            packed = pack_programs(kernel) or (aligned_entry(kernel, target) if place < 0 else None)
+            if packed is None:
                 continue
             packed.name = entry_name(general, len(known.variants) + 1, meta)
             self.added[packed.name] = general, len(known.variants)

@@ -186,6 +186,9 @@ def required(general: Mapping[str, Any], variant: Mapping[str, Any]) -> list[dic
                 if key in two and two[key] != one.get(key)}
         if more:
             found.append({"argument": place, **more})
+    if "tiles" in variant:
+        found += [{"range": axis, "at_least": variant["tiles"] * tile}
+                  for axis, tile in enumerate(variant["tile"]) if tile > 1]
     if "programs" in variant:
         tile = variant["tile"][0]
         found.append({"range": 0, "multiple_of": tile,

@@ -27,17 +27,18 @@ def share_operands(kernel: Kernel) -> Callable[[], None]:
     stores = {op.operands[0]: op for op in kernel.ops() if op.name == "shared_store"}
     count = {buffer: sum(op.name == "shared_store" and op.operands[0] is buffer
                          for op in readers[buffer]) for buffer in stores}
-    first: dict[tuple[Block, Value, Type], Value] = {}
+    first: dict[tuple[Block, Value, Type, bool], Value] = {}
     shared: dict[Value, Value] = {}
     dropped: set[Op] = set()
     for block in kernel.blocks:
         if len(products(block.ops)) == PAIR and chained(block):
             continue
         for op in block.ops:
-            if op.name != "shared_store" or op.attributes or count[op.operands[0]] != 1:
+            if op.name != "shared_store" or {*op.attributes} - {"round"} \
+                    or count[op.operands[0]] != 1:
                 continue
             buffer, value = op.operands
-            other = first.setdefault((block, value, buffer.type), buffer)
+            other = first.setdefault((block, value, buffer.type, "round" in op.attributes), buffer)
             if other is not buffer and buffer.op is not None:
                 shared[buffer] = other
                 dropped |= {op, buffer.op}

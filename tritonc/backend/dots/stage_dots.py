@@ -50,6 +50,7 @@ Needs layouts.  Leaves barriers to insert_barriers and overlap to pipeline.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from tritonc.backend.dots.keep_tables import keep_tables
 from tritonc.backend.dots.promote import promoted, started
@@ -243,8 +244,10 @@ def _on_cores(op: Op, bits: int, buffers: list[Op]) -> tuple[Operands, Product]:
         else:
             layout = staging_layout(source, axis, e.bytes)
         staged.append(InMemory(operand, layout, slices, buffers, _MOVES))
+    part: dict[str, Any] = {} if bits else _taking_part(op, 1)
     return staged, lambda total: [
-        make_op("fma_dot", [*(one.seen for one in staged), total], span=op.span, **matrix.sign(op))]
+        make_op("fma_dot", [*(one.seen for one in staged), total], span=op.span, **part,
+                **matrix.sign(op))]
 
 
 def _in_warps(op: Op, row: matrix.MatrixInstruction, warps: int, bits: int, buffers: list[Op]
@@ -254,6 +257,7 @@ def _in_warps(op: Op, row: matrix.MatrixInstruction, warps: int, bits: int, buff
     whole, thin = (operand_layouts(op, k, warps) for k in (depth, depth >> bits))
     staged: list[InMemory | InRegisters] = []
     computed = op.attributes.get("registers", ())
+    part: dict[str, Any] = {} if bits else _taking_part(op, row.depth)
     rounded = list[int]()  # by threads that store: others read an element several times
     for number, (operand, layout, axis) in enumerate(zip((a, b), whole, (-1, -2), strict=True)):
         assert layout is not None
@@ -276,7 +280,7 @@ def _in_warps(op: Op, row: matrix.MatrixInstruction, warps: int, bits: int, buff
                 ops[-1].result.name = operand.name
             fragments.append(ops[-1].result if isinstance(one, InMemory) else one.seen)
         dot = make_op("mma_dot", [*fragments, total], span=op.span, instruction=row.name,
-                      **matrix.sign(op))
+                      **part, **matrix.sign(op))
         if rounded:
             dot.attributes["rounded"] = tuple(rounded)
         return [*ops, dot]
@@ -306,16 +310,16 @@ def _in_warpgroups(op: Op, row: matrix.MatrixInstruction, warps: int, bits: int,
         fence = make_op("proxy_fence", [], span=op.span)
         if exact and row.operand in (F8E4M3, F8E5M2):
             return [fence, *promoted(op, row, left.seen, right.seen, total)]
-        part = None if bits else _taking_part(op, row)
+        part = None if bits else _taking_part(op, row.depth)
         return [fence, *started(op, row, left.seen, right.seen, total, part)]
 
     return (left, right), product
 
 
-def _taking_part(dot: Op, row: matrix.MatrixInstruction) -> dict[str, tuple[int, int]]:
+def _taking_part(dot: Op, step: int) -> dict[str, tuple[int, int]]:
     """The k that are no padding, in steps of the instruction; nothing for all."""
     first, last = dot.attributes.get("inner", (0, 0))
-    last = -(-last // row.depth) * row.depth
+    last = -(-last // step) * step
     flat = len(shape(dot.result.type)) == 2
     part = flat and 0 < last < shape(dot.operands[0].type)[-1]
     return {"inner": (first, last)} if part else {}

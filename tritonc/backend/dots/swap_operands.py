@@ -86,7 +86,8 @@ def _fits(kernel: Kernel, one: SummedDot, target: Target, infos: axis_info.Infos
                 and reads(row, *inner[::-1]))
 
     rows_of_table = candidates(target.features, one.dot.operands[0].type, one.dot.result.type)
-    return not any(n & (n - 1) for n in (rows, columns, depth)) and any(map(takes, rows_of_table))
+    extents = (columns, depth) if rows > MOST_ROWS else (rows, columns, depth)
+    return not any(n & (n - 1) for n in extents) and any(map(takes, rows_of_table))
 
 
 def _adds_plainly(one: SummedDot, readers: Mapping[Value, Sequence[Op]]) -> bool:

@@ -96,8 +96,9 @@ def join_parts(f: FunctionEmitter, op: Op) -> None:
     found = f.blank(op.result.type)
     for index, part in enumerate(op.operands):
         moved = part_registers(f.layout(op.result), op.attributes["bits"], index)
-        for r, name in zip(moved, f.values[part], strict=True):
-            found[r] = name
+        if part in f.values:  # or nobody reads any of it, as of padding
+            for r, name in zip(moved, f.values[part], strict=True):
+                found[r] = name
     f.values[op.result] = found
 
 

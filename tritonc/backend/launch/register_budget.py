@@ -71,6 +71,10 @@ SHARES = (3 / 4, 1 / 2, 3 / 8, 1 / 4)
 # odd halves transposed took 1.5 times as long.
 STREAMS = ((3 / 4, 1.15, 1.35), (9 / 16, 1.2, 1.35), (1 / 2, 1.4, 1.4))
 
+# The same of an entry whose general body hardly runs: the estimate counts whole tiles, of pixels
+# that the assembler computes in turn.  Medians, whose estimate is 116, by 64 registers.
+ALIGNED = 2.0
+
 
 def available(kernel: Kernel, context: Context, blocks: int | None = None,
               estimate: Estimate | None = None) -> int:
@@ -198,6 +202,24 @@ def _stream_threads(kernel: Kernel, target: Target, loops: list[Loop], estimate:
         if needed <= slack * registers and general <= rest * registers:
             return threads
     return 0
+
+
+def aligned_blocks(kernel: Kernel, target: Target, estimate: Estimate) -> int:
+    """How many blocks of a stream shall be resident where hardly a program takes the general body;
+    0 where that is not in the way."""
+    if _stream_threads(kernel, target, [], estimate) or _has_rows(kernel) or (
+            kernel.attributes["num_warps"] > WARPGROUP) or any(
+            op.name in DOTS for op in kernel.ops()) or any(
+            map(_loads_tiles, estimate.cfg.loops)):
+        return 0
+    needed, general = of_fast_body(estimate).registers, estimate.pressure().registers
+    share, _, rest = STREAMS[-1]
+    threads = round(share * target.threads_per_multiprocessor)
+    registers = registers_of(threads, target)
+    if needed > ALIGNED * registers or general <= max(rest * registers, OVER * needed):
+        return 0
+    warps: int = kernel.attributes["num_warps"]
+    return min(threads // (warps << LANE_BITS), target.blocks_per_multiprocessor)
 
 
 def of_fast_body(estimate: Estimate) -> Pressure:

@@ -40,7 +40,8 @@ def lower_atomics(kernel: Kernel, context: Context) -> bool:
                                    for reader in readers.get(op.result, ())):
             return []
         t = op.result.type
-        own = isinstance(t, Tile) and t.layout is not None and all(t.layout.thread)
+        own = isinstance(t, Tile) and t.layout is not None and all(
+            t.layout.lane if op.attributes.get("narrow") else t.layout.thread)
         if kernel.attributes["num_warps"] == 1 and not isinstance(t, Tile) and not is_pointer(t):
             return [make_op("from_first_lane", [op.result], span=op.span)]
         return [] if own else share(kernel, op)

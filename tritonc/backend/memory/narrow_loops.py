@@ -14,9 +14,10 @@ each iteration, a warp alone has it by a shuffle.  What is read behind the loop 
 once.  Atomics that change nothing need not release anything in each iteration, either: one fence
 before the loop does.
 
-Legal where the loop does nothing but scalar arithmetic and atomics, which one thread performs in
-its order; or where all that it does with memory is to load, volatile.  Needs layouts; what the loop
-leaves goes through buffers, as from an atomic (`lower_atomics`, which comes behind).
+Legal where the loop does nothing but arithmetic and atomics of scalars, which one thread performs
+in its order; or reads tiles that each warp holds, an element in each lane; or where all that it
+does with memory is to load scalars, volatile.  Needs layouts; what the loop leaves goes through
+buffers, as from an atomic (`lower_atomics`, which comes behind).
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from tritonc.ir.cfg import Cfg, Loop, follow, make_phi, redirect
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.ops import CONTROL
-from tritonc.ir.types import I1, Buffer, Tile, is_float, is_pointer
+from tritonc.ir.types import I1, Buffer, Tile, Type, is_float, is_pointer
 
 _ROLES = ("start_producer", "wgmma", "mma_dot", "fma_dot")
 
@@ -59,9 +60,9 @@ def _next(kernel: Kernel, done: set[Block]) -> Loop | None:
 
 
 def _asks(op: Op) -> bool:
-    """Whether one thread reads memory for all."""
-    return not any(isinstance(r.type, Tile) for r in op.results) and (
-        op.name in ATOMICS or (op.name == "load" and bool(op.attributes.get("volatile"))))
+    """Whether one thread reads memory for all, or one for each element."""
+    return op.name in ATOMICS or (op.name == "load" and bool(op.attributes.get("volatile"))
+                                  and not isinstance(op.result.type, Tile))
 
 
 def _changes_nothing(op: Op) -> bool:
@@ -85,8 +86,24 @@ def _legal(loop: Loop, cfg: Cfg) -> bool:
     outside = loop.exits[0][1]
     if cfg.predecessors[outside] != [loop.exits[0][0]]:
         return False
-    return all(op in asking or not op.effects - {CONTROL} for op in ops) and not any(
-        isinstance(v.type, (Tile, Buffer)) for op in ops for v in (*op.results, *op.inputs()))
+    return all(op in asking or not op.effects - {CONTROL} for op in ops) and all(
+        _in_each_warp(v.type) for op in ops for v in (*op.results, *op.inputs())) and (
+        not any(isinstance(op.operands[0].type, Tile) for op in asking)
+        or all(map(_reads_apart, asking)))
+
+
+def _reads_apart(op: Op) -> bool:
+    """Whether it only reads, each element in one lane: then no thread waits for another's."""
+    t = op.operands[0].type
+    return op.attributes.get("kind") == "load" and (
+        not isinstance(t, Tile) or (t.layout is not None and all(t.layout.lane)))
+
+
+def _in_each_warp(t: Type) -> bool:
+    """Whether each warp has all of a value."""
+    if isinstance(t, Tile):
+        return t.layout is not None and not any(t.layout.warp)
+    return not isinstance(t, Buffer)
 
 
 def _narrow(kernel: Kernel, loop: Loop) -> None:
@@ -97,6 +114,9 @@ def _narrow(kernel: Kernel, loop: Loop) -> None:
     follow(loop.header, before, enter)
     redirect(last, behind, leave)
     asking = [op for op in loop.ops() if _asks(op)]
+    for op in asking:
+        if isinstance(op.operands[0].type, Tile):
+            op.attributes["narrow"] = True
     if all(map(_changes_nothing, asking)):
         Builder(enter).emit("device_fence")
         for op in asking:
@@ -138,7 +158,8 @@ def _narrow(kernel: Kernel, loop: Loop) -> None:
 def _share_in_warp(kernel: Kernel, loop: Loop) -> None:
     """What the first thread has read, all of its warp have, and nobody else reads."""
     def same(op: Op) -> list[Op]:
-        found = [make_op("from_first_lane", [op.result], span=op.span)] if _asks(op) else []
+        found = [make_op("from_first_lane", [op.result], span=op.span)] if _asks(op) and not (
+            isinstance(op.result.type, Tile)) else []
         for new in found:
             new.result.name = op.result.name
         return found

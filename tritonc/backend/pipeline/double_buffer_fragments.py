@@ -145,7 +145,8 @@ def _views(operand: Value) -> list[Op]:
 def _carry(one: _Product) -> None:
     """Read the first k ahead; multiply by those that are read by themselves from registers."""
     body, dot, wait = one.body, one.dot, dict(one.wait.attributes)
-    depth, total = shape(dot.operands[0].type)[1], dot.operands[2]
+    _, depth = dot.attributes.pop("inner", (0, shape(dot.operands[0].type)[1]))
+    total = dot.operands[2]
     entry, ahead, first = [], [], []
     for side, chain in enumerate(one.views):
         entry += _slice(one, side, chain, incoming(one.read, one.preheader), 0)

@@ -10,7 +10,14 @@ from tritonc.analysis.values import conditions, defined_by, int_of, needed, orig
 from tritonc.backend.dots.together import chained
 from tritonc.backend.layout.accesses import Accesses
 from tritonc.backend.layout.conversion import Shared, plan_of
-from tritonc.backend.shared.shared_memory import VIEWS, accesses, allocation, body_of
+from tritonc.backend.shared.shared_memory import (
+    VIEWS,
+    accesses,
+    allocation,
+    body_of,
+    held_bytes,
+    pitch,
+)
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop, add_incoming, make_phi
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
@@ -69,7 +76,7 @@ class StagedLoop:
     def stage_bytes(self) -> int:
         """Of all operands of an iteration."""
         buffers = dict.fromkeys(allocation(store.operands[0])[0] for store in self.stores)
-        return self.beside + sum(buffer_of(op.result).stage_bytes for op in buffers
+        return self.beside + sum(pitch(op) for op in buffers
                                  if op not in self.single)
 
 
@@ -183,12 +190,13 @@ def stages_that_fit(staged: StagedLoop, limit: int) -> int:
     """How many stages of the loop's operands fit into `limit` bytes, beside the other buffers that
     are in use while the loop runs."""
     own = {allocation(store.operands[0])[0] for store in staged.stores}
-    others = {op: buffer_of(op.result).bytes for op in (*staged.pinned, *staged.single)}
+    others = {op: held_bytes(op) for op in (*staged.pinned, *staged.single)}
     for op in staged.loop.ops():
         for access in accesses(op):
             if access.allocation not in own:
-                others[access.allocation] = buffer_of(access.allocation.result).bytes
-    return (limit - staged.exchange - sum(others.values())) // staged.stage_bytes
+                others[access.allocation] = held_bytes(access.allocation)
+    rest = sum(buffer_of(op.result).stage_bytes - pitch(op) for op in own)
+    return (limit - staged.exchange - sum(others.values()) - rest) // staged.stage_bytes
 
 
 def buffer_of(value: Value) -> Buffer:

@@ -24,7 +24,13 @@ from collections.abc import Callable
 from itertools import pairwise
 
 from tritonc.backend.launch.choose_turns import refuse
-from tritonc.backend.shared.shared_memory import accesses, allocation, allocations, body_of
+from tritonc.backend.shared.shared_memory import (
+    accesses,
+    allocation,
+    allocations,
+    body_of,
+    held_bytes,
+)
 from tritonc.backend.target.target import Target
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
@@ -55,12 +61,12 @@ def allocate_shared(kernel: Kernel, context: Context) -> bool:
         return allocate_shared(kernel, context)
     for op, offset in offsets.items():
         op.attributes["offset"] = offset
-        if size[op] > _buffer(op).bytes:
+        if size[op] > held_bytes(op):
             op.attributes["second"] = _apart(op)
     changed = bool(offsets) or kernel.attributes.get("shared_bytes") != total
     kernel.attributes["shared_bytes"] = total
     if total > target.shared_per_block:
-        largest = max(offsets, key=lambda op: _buffer(op).bytes)
+        largest = max(offsets, key=lambda op: held_bytes(op))
         raise fail("shared-memory", largest.span or kernel.span,
                    f"kernel '{kernel.name}' needs {total} bytes of shared memory; {target.name} "
                    f"has {target.shared_per_block} for a block: smaller tiles would fit")
@@ -70,7 +76,7 @@ def allocate_shared(kernel: Kernel, context: Context) -> bool:
 def sizes(kernel: Kernel) -> dict[Op, int]:
     """The bytes of each buffer.  Of a block that computes two programs at once, each has its own,
     but for those that the producer fills."""
-    found = {op: _buffer(op).bytes for op in kernel.ops() if op.name == "alloc_shared"}
+    found = {op: held_bytes(op) for op in kernel.ops() if op.name == "alloc_shared"}
     for op in _of_programs(kernel):
         found[op] += _apart(op)
     return found
@@ -87,7 +93,7 @@ def _of_programs(kernel: Kernel) -> set[Op]:
 
 def _apart(op: Op) -> int:
     """How far the second program's buffer is from the first one's."""
-    return -(-_buffer(op).bytes // APART) * APART
+    return -(-held_bytes(op) // APART) * APART
 
 
 def _spare(used: int, target: Target) -> int:

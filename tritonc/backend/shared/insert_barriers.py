@@ -41,7 +41,7 @@ from tritonc.analysis.axis import axis_info
 from tritonc.analysis.moving import addresses_modulo, meets_itself
 from tritonc.backend.launch.persist import counts_programs
 from tritonc.backend.shared.pending import ACQUIRED, FENCED, MET, RELEASED, Pending, State, conflict
-from tritonc.backend.shared.shared_memory import HANDS_OVER, accesses, allocation
+from tritonc.backend.shared.shared_memory import HANDS_OVER, accesses, allocation, held_bytes
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context
@@ -228,12 +228,12 @@ def _progress(op: Op, state: State) -> State:
 def _hand_over(name: str, buffer: Value, state: State) -> State:
     """What a ring's barriers say of the accesses of one stage of a buffer."""
     root, ahead = allocation(buffer)
-    t, start = root.result.type, root.attributes["offset"]
-    assert isinstance(t, Buffer)
+    start = root.attributes["offset"]
+    end = start + held_bytes(root)
     found = []
     for p in state:
         same = not p.is_global and p.ahead is not None and ahead is not None and (
-            (p.start, p.end) == (start, start + t.bytes) and (p.ahead - ahead) % p.stages == 0)
+            (p.start, p.end) == (start, end) and (p.ahead - ahead) % p.stages == 0)
         if same and name == "arrive_empty" and not p.write and not p.flight:
             p = p._replace(handed=max(p.handed, RELEASED))
         if same and name == "wait_empty" and p.handed:
@@ -331,13 +331,16 @@ class _Uses:
             assert isinstance(buffer, Buffer)
             start, ring, more = home.attributes["offset"], self.ring.get(home), home.attributes
             found.append(Pending(
-                access.write, start, start + buffer.bytes, access.ahead if ring else None,
+                access.write, start, start + held_bytes(home), access.ahead if ring else None,
                 buffer.stages, ring, bool(more.get("continues")), flight,
                 age=1 if CLOSES.get(op.name) == flight else 0, alone=op.name in ALONE,
                 copies=op.name == "tma_load", private=home if more.get("private") else None,
                 grouped="groups" in more, piece=_piece(op), atomic=op.name == "shared_atomic"))
         effects = op.effects
         pointers = [v for v in op.operands if is_pointer(v.type)]
+        if op.name == "atomic_rmw" and op.attributes["kind"] == "load" and isinstance(
+                pointers[0].type, Tile):
+            effects = frozenset({READ})
         if SYNC not in effects and pointers and effects & {READ, WRITE}:
             pointer = pointers[0]
             ring = self.moves(op)

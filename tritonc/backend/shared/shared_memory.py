@@ -42,6 +42,20 @@ def allocation(buffer: Value) -> tuple[Op, int | None]:
     return op, ahead
 
 
+def pitch(op: Op) -> int:
+    """The bytes of each stage of a buffer that count: stages are as far apart."""
+    t = op.result.type
+    assert isinstance(t, Buffer)
+    return int(op.attributes.get("pitch", t.stage_bytes))
+
+
+def held_bytes(op: Op) -> int:
+    """The bytes of a buffer with all stages."""
+    t = op.result.type
+    assert isinstance(t, Buffer)
+    return (t.stages - 1) * pitch(op) + t.stage_bytes
+
+
 def allocations(op: Op) -> set[Op]:
     """The buffers and rings that an operation names."""
     return {allocation(v)[0] for v in op.operands if isinstance(v.type, Buffer)}

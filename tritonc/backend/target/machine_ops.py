@@ -78,9 +78,11 @@ _ROWS: list[OpInfo] = [
            "whole run; `continues`: its stages go on from one run of their loop to the "
            "next; `private`: each element is used by one thread only; `groups`: each of so many "
            "warpgroups has rows of its own; `behind`: of what is read behind a product's loop; "
-           "`second`: bytes from there to that of the second program of a block.",
+           "`second`: bytes from there to that of the second program of a block; `pitch`: the "
+           "bytes of a stage that a ring fills and products read, where those are not all: stages "
+           "are so far apart, the last one first, as the first may be filled whole.",
            None, optional=("offset", "pinned", "continues", "private", "groups", "behind",
-                           "second"),
+                           "second", "pitch"),
            effects=frozenset({SHARED_WRITE})),
     OpInfo("buffer_stage", ("buffer", "stage"), own.stage,
            "One stage of a buffer.  In a loop, `ahead` tells how many iterations early its content "
@@ -131,18 +133,18 @@ _ROWS: list[OpInfo] = [
            ("pending",), effects=frozenset({SHARED_WRITE, SYNC})),
     OpInfo("fma_dot", ("a", "b", "c"), own.machine_dot,
            "dot by scalar multiply-adds, operands read from buffers, or tiles in the layout in "
-           "which it reads them.  `minus`, here and below: the products are taken away.",
-           optional=("minus",),
+           "which it reads them.  `inner`, here and below: (start, end) of the k that take part; "
+           "`minus`: the products are taken away.", optional=("inner", "minus"),
            effects=frozenset({SHARED_READ})),
     OpInfo("mma_dot", ("a", "b", "c"), own.machine_dot,
            "dot by `instruction` (mma.sync), operands in its fragment layouts.  `rounded`: which "
            "of them are tf32 numbers that a store has rounded.", None,
-           ("instruction",), ("minus", "rounded")),
+           ("instruction",), ("inner", "minus", "rounded")),
     OpInfo("wgmma", ("a", "b", "c"), own.machine_dot,
            "Starts a dot by `instruction`; a is a buffer or a tile in its fragment layout, b a "
-           "buffer.  Its result may be read after a wgmma_wait.  `inner`: (start, end) of the k "
-           "that take part; `columns`: those of b; `asked`: how many of the result's, whose others "
-           "are as in c.", None, ("instruction",), ("inner", "columns", "asked", "minus"),
+           "buffer.  Its result may be read after a wgmma_wait.  `columns`: those of b; `asked`: "
+           "how many of the result's, whose others are as in c.", None, ("instruction",),
+           ("inner", "columns", "asked", "minus"),
            effects=frozenset({SHARED_READ})),
     OpInfo("wgmma_wait", ("*values",), own.held_apart,
            "The values, after all but the last `pending` started dots have ended.  The last `held` "

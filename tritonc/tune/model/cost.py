@@ -38,9 +38,13 @@ def cost(profile: Profile, target: Target, extents: Sequence[int] = ()) -> float
     that is known; infinite for tiles without elements, which a value of 0 predicts."""
     if any(extent < 1 for feature in profile for extent in feature.extents):
         return inf
-    once = any(f.kind == "dot" and f.extents[-3] >= _ONCE_ROWS for f in profile) and any(
-        f.kind == "kernel" and f.form == "once" for f in profile)
-    return (_ONCE if once else 1.0) * _cost(profile, target, extents)
+    many = _once(profile) and any(f.kind == "dot" and f.extents[-3] >= _ONCE_ROWS for f in profile)
+    return (_ONCE if many else 1.0) * _cost(profile, target, extents)
+
+
+def _once(profile: Profile) -> bool:
+    """Whether products are in no loop."""
+    return any(f.kind == "kernel" and f.form == "once" for f in profile)
 
 
 def _cost(profile: Profile, target: Target, extents: Sequence[int]) -> float:
@@ -54,7 +58,7 @@ def _cost(profile: Profile, target: Target, extents: Sequence[int]) -> float:
         held = 0 if dots[0].beside else sum(prod(f.extents) * max(f.bytes, 4) // 4
                                             for f in profile if f.kind == "held")
         return _product_cost(dots[0], target, held, max(1.0, spread(profile)),
-                             sum(f.bytes for f in profile if f.kind == "behind"))
+                             sum(f.bytes for f in profile if f.kind == "behind"), _once(profile))
     if all(found) and all(dot.extents[-3] < ROWS for dot in dots):
         products = [_chained(dot, dot.extents[-3:]) for dot in dots]
         if any(crowded([product], dots[0].bytes) for product in products):
@@ -118,7 +122,7 @@ def _instructions(dot: Feature, target: Target) -> list[MatrixInstruction]:
 
 
 def _product_cost(dot: Feature, target: Target, carried: int = 0, spread: float = 1.0,
-                  behind: int = 0) -> float:
+                  behind: int = 0, once: bool = False) -> float:
     """Of a dot on tensor cores, where it can be, or on CUDA cores; 1 is the peak of the best.
 
     `carried` is the registers, of all threads, that hold other tiles meanwhile; `spread`, how many
@@ -127,7 +131,7 @@ def _product_cost(dot: Feature, target: Target, carried: int = 0, spread: float 
     """
     rows = _instructions(dot, target)
     if not rows:
-        return core_cost(dot, target, carried, spread)
+        return core_cost(dot, target, carried, spread, once)
     *batch, m, n, k = dot.extents
     for row in rows:
         if row.takes(m, n, k):

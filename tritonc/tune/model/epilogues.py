@@ -24,7 +24,7 @@ from tritonc.ir.types import I1, I64, element, shape
 # to 6.7).
 WAITS, ISSUED, MISSED = 2.3, 100, 5.0
 CACHED = 6000
-LIGHT = 24  # instructions for a result that all tiles take alike: GELU has 14
+LIGHT = 4  # instructions for a result that all blocks take, which `times` counts as their start
 _FREE = frozenset("""
     constant splat broadcast reshape trans phi dot load truncate zext sext psi
 """.split())  # words of registers, or nothing
@@ -80,9 +80,14 @@ def cycles(results: int, instructions: int, threads: int, blocks: int = 1) -> fl
     For 128 x 256 of 4096 x 4096 x 1024, with 64 multiply-adds behind the loop (H200: 41600, 21600):
 
     >>> [round(cycles(128 * n, 65, 256)) * 256 // n for n in (256, 128)]
-    [41600, 13434]
+    [41600, 19988]
     """
     held = results / threads
     if held * instructions > CACHED:
         return held * instructions * MISSED
     return held * max(0, instructions - LIGHT) * max(WAITS, blocks * threads / ISSUED)
+
+
+def alike(results: int, instructions: int) -> float:
+    """What it takes for those that all tiles take alike."""
+    return results * min(instructions, LIGHT) / ISSUED

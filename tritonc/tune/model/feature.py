@@ -8,6 +8,7 @@ from tritonc.analysis.taps import few
 from tritonc.backend.dots.swap_operands import LEAST_ROWS, MOST_ROWS
 from tritonc.backend.layout.layout_choice import ACCESS_BYTES
 from tritonc.backend.memory.masks.merged_axes import padded
+from tritonc.backend.target.matrix import LARGE
 from tritonc.ir.types import TF32
 from tritonc.records import NamedTuple
 
@@ -15,6 +16,7 @@ SECTOR = 32  # bytes that the second-level cache delivers at least
 # What a step takes where taps that lie side by side in memory run one after the other.  H200, three
 # taps of stride 2 by 128 x 128: 217 us so, 127 side by side; seven of stride 1: 113 and 83.
 APART = 1.6
+SIDE, LINE = 128, 128  # rows or columns beside padded ones, bytes of a step
 PAIR = 64  # bytes that memory delivers at least: of words across K a tile of few columns has fewer
 
 
@@ -50,6 +52,7 @@ class Feature(NamedTuple):
     sides: tuple[bool, bool] = (False, False)  # of a computed dot: which operands
     single: bool = False  # of a computed dot: a version loads them element by element
     bare: bool = False  # and every version both operands
+    alone: bool = False  # of a dot: `_alone`
     # Of a dot: iterations of loops around it, from the inside, that read what lies side by side.
     taps: tuple[int, ...] = ()
 
@@ -102,12 +105,16 @@ def spread(profile: Profile) -> float:
 
 
 def delivered(dot: Feature) -> float:
-    """Bytes that the second-level cache delivers for a step: of words across K, of which a tile of
-    few columns has few in a row, it has whole sectors."""
-    found = float(stage_bytes(dot))
+    """Bytes that the second-level cache delivers for a step, of what is no padding: of words across
+    K, of which a tile of few columns has few in a row, it has whole sectors."""
+    found = float(_bytes(dot, dot.extents))
     for size, raw, across in zip(dot.extents[-3:-1], dot.raw, dot.across):
-        if across:
+        if across and any(dot.raw):
             found += dot.extents[-1] * max(0.0, PAIR - size * raw)
+        elif across and size > SIDE:
+            row = size * dot.bytes  # comes as boxes of a line, which begin where tiles do
+            boxes = -(-row // LINE) * (LINE + PAIR * (row % PAIR > 0))
+            found += dot.extents[-1] * (boxes - row)
     return found
 
 
@@ -117,8 +124,28 @@ def held_extents(dot: Feature) -> tuple[int, ...]:
     return dot.extents if dot.beside else (*padded(dot.extents[:-1]), dot.extents[-1])
 
 
+def is_padded(profile: Profile) -> bool:
+    """Whether a product's tile has a side of more than 128 that is no power of two."""
+    return any(f.kind == "dot" and any(SIDE < n < held for n, held in zip(
+        f.extents[-3:-1], held_extents(f)[-3:-1])) for f in profile)
+
+
+def between(profile: Profile) -> bool:
+    """Whether that is so of one side of a tile that TMA brings; of the other, and of steps, what
+    was measured."""
+    return is_padded(profile) and all(
+        f.kind != "dot" or (min(f.extents[-3:-1]) == SIDE and f.extents[-1] * f.bytes == LINE)
+        for f in profile)
+
+
 def stage_bytes(dot: Feature) -> int:
-    """What one step brings of both operands, as memory has them, and keeps of padding."""
-    *batch, m, n, k = held_extents(dot)
+    """What a stage of both operands takes, as memory has them; of padding, too, where threads bring
+    them (`tma_pipeline`)."""
+    boxes = len(dot.extents) == 3 and prod(dot.extents[:2]) >= LARGE and not dot.computed
+    return _bytes(dot, dot.extents if boxes else held_extents(dot))
+
+
+def _bytes(dot: Feature, extents: tuple[int, ...]) -> int:
+    *batch, m, n, k = extents
     left, right = (raw or dot.bytes for raw in dot.raw)
     return round(prod(batch) * k * (m * left + n * right))

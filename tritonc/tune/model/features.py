@@ -41,8 +41,9 @@ _WORK = frozenset("""
 _OF_MASKS = frozenset("cmpp and or xor reshape broadcast reduce".split())
 _FORMS = (  # of loops, the most telling first
     shared_data.chains_programs, row_loops.ends_by_tile, row_loops.recurrence, row_loops.crosses,
-    column_loops.few_columns, shared_data.segments, column_loops.sums_columns,
-    row_loops.uneven_passes, row_loops.several_passes, row_loops.reducing_passes,
+    column_loops.few_columns, shared_data.segments, shared_data.adds_sums,
+    column_loops.sums_columns, row_loops.uneven_passes, row_loops.several_passes,
+    row_loops.reducing_passes,
     row_loops.adds_gathered, row_loops.adds_tiles, shared_data.shares_addresses,
     shared_data.contended, row_loops.windows_of_bytes,
 )  # fmt: skip
@@ -94,8 +95,8 @@ def _read(kernel: Kernel) -> Iterator[Feature]:
                 depth = sum(shape(one.operands[0].type)[-1] for one in dots
                             if one is op or (chain and _sum(one, readers) is _sum(op, readers)))
                 raw = _raw_bytes(kernel, cfg, op)
-                across = [not first for first in inner_first(op, infos())] if any(raw) else (
-                    False, False)
+                across = [not first for first in inner_first(op, infos())] if any(raw) or (
+                    e.bytes == 2) else (False, False)
                 yield Feature("dot", (*a[:-1], b[-1], depth), e.bytes, (), str(e),
                               inner, beside,
                               (0, cfg.order.index(block)), scaled=_scaled(op, readers),
@@ -109,7 +110,8 @@ def _read(kernel: Kernel) -> Iterator[Feature]:
                               computed=any(sides := _computed(kernel, cfg, op)), sides=sides,
                               single=any(sides) and _single(op, infos()),
                               bare=(bare := any(sides) and _bare(op, infos())),
-                              taps=_taps(cfg.innermost.get(block), 2 if bare else 1))
+                              taps=_taps(cfg.innermost.get(block), 2 if bare else 1),
+                              alone=_alone(kernel, cfg, op))
                 if len(a) > 2:
                     yield from _neighbours(op, infos())
                 if not chain:
@@ -201,6 +203,19 @@ def _computed(kernel: Kernel, cfg: Cfg, dot: Op) -> tuple[bool, bool]:
     left, right = (not far.isdisjoint(slice_of([operand], None, ("dot", "phi", "load"), False))
                    for operand in dot.operands[:2])
     return left, right
+
+
+def _alone(kernel: Kernel, cfg: Cfg, dot: Op) -> bool:
+    """Whether a dot is all that programs multiply, each in one loop that none goes past, and where
+    its operands are follows from numbers that are not loaded."""
+    loops = [loop for loop in cfg.loops if cfg.block_of[dot] in loop]
+    ends = [block for block in cfg.order if block.terminator.name == "ret"]
+    loads = [op for op in slice_of(dot.operands[:2], None, ("dot", "load"), False)
+             if op.name == "load"]
+    return len(loops) == 1 and sum(op.name == "dot" for op in kernel.ops()) == 1 and all(
+        cfg.dominates(loops[0].header, block) for block in ends) and not any(
+        op.name == "load" for op in slice_of([op.operands[0] for op in loads], None, ("dot",),
+                                             False))
 
 
 def _single(dot: Op, infos: axis_info.Infos) -> bool:

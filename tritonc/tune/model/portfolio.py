@@ -20,11 +20,12 @@ from tritonc.source import CompileError
 from tritonc.tune.model.choose import Binding, Lower, Ranked, middle, multiples, neighbours, ranked
 from tritonc.tune.model.cluster_times import IN_MEMORY, aligned, cluster_sizes, clusters_meet
 from tritonc.tune.model.cluster_times import priced as cost_of
-from tritonc.tune.model.feature import Profile
+from tritonc.tune.model.feature import Profile, between
 from tritonc.tune.model.features import features
 from tritonc.tune.model.loops import Around, forms, loops_around
+from tritonc.tune.model.measured import is_measured
 from tritonc.tune.model.times import doubtful
-from tritonc.tune.model.turns import in_turns
+from tritonc.tune.model.turns import in_turns, with_results
 from tritonc.variants import choice
 from tritonc.variants.choice import Cost
 from tritonc.variants.variant import tile_of
@@ -36,10 +37,6 @@ WITHIN = 0.05  # a size is served by what is at most so much slower than the bes
 DOUBT = 0.01  # with 0.03 two of 89 sizes took the general entry where another was faster
 _POWER = 1.5  # of the logarithm of what a size takes longer: one that loses much counts more
 DOUBT_SCALED = 0.3  # of sums that are scaled beside the product, of which few times were measured
-# Results of a cluster: larger tiles, whose sums take longer on their way, were slower than the
-# model says (128 x 128: int8_linear of 128 rows 16 to 20 us, 15 by 128 x 64; conv_nchw of 14 x 14).
-# Of convolutions 64 x 64, 64 x 128 and 128 x 64 by clusters of two were measured.
-MOST_SENT, LEAST_SENT = 128 * 64, 64
 _MOST_PRICED = 512  # combinations,
 _MOST_LISTED = 10_000  # of so many
 # The sizes that a portfolio is made for: along the first two axes of the range, along further ones
@@ -112,6 +109,7 @@ def portfolio(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
     (kernel,) = lower(base).kernels
     if any(chained(block) for block in kernel.blocks):
         return None
+    whole = with_results([row.profile for row in rows], target)
     scaled, computed = (any(getattr(f, name) for row in rows for f in row.profile)
                         for name in ("scaled", "computed"))
     # The choice takes it that a grid's third axis has 65535 tiles: of clusters it has fewer.
@@ -120,9 +118,11 @@ def portfolio(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
         for row in rows:
             tile, depths = form.cuts(row.binding)
             found = cost_of(row.profile, depths, target, blocks)
-            if found is not None and _is_measured(row, tile, blocks):
+            if found is not None and (is_measured(row.profile, tile, blocks) or (
+                    row.binding == base and blocks == 1)):
                 turned = in_turns(row.profile, found, target) if blocks == 1 else None
-                both = [(more, found), *([({"turns": 2}, turned)] if turned is not None else [])]
+                both = [(more, whole(row.profile, found)),
+                        *([({"turns": 2}, turned)] if turned is not None else [])]
                 for extra, cost in both:
                     known.append(({**row.binding, **extra}, cost, tile))
                     profiles.append(row.profile)
@@ -133,9 +133,12 @@ def portfolio(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
     extents = _EXTENTS if most <= _MANY else _BETWEEN
     times = _times(known, form, _PIXELS if computed else extents, extents)
     best = times.min(axis=0)
-    chosen, served, worst = cover(times / best, first, most)
+    # The sizes of the grid ask for few of these; what a launch asks for is between.
+    kept = [i for i, (binding, *_) in enumerate(known)
+            if i != first and between(profiles[i])] if most > _MANY else []
+    chosen, served, worst = cover(times / best, first, most, kept=kept)
     members = []
-    for i in chosen:
+    for i in [*kept, *chosen]:
         binding, cost, _ = known[i]
         # In several waves, on tensor cores: conv_nhwc of 28 x 28 27 us, 23 by blocks without.
         if "cluster_k" in binding and not clusters_meet(profiles[i], target):
@@ -146,7 +149,7 @@ def portfolio(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
         members.append(Member(binding, slower(cost, doubt)))
     if in_memory and form.axes < 3 and form.loops and not (scaled or computed) \
             and "wgmma" in target.features:
-        least = times[[first, *chosen]].min(axis=0)
+        least = times[[first, *kept, *chosen]].min(axis=0)
         members += _in_memory(rows, form, target, least, extents)
     return Portfolio(known[first][1], tuple(members), form.loops, aligned(kernel, target), served,
                      worst)
@@ -158,12 +161,13 @@ def _in_memory(rows: Sequence[Ranked], form: Form, target: Target, least: np.nda
     import numpy as np
 
     known: list[tuple[Binding, Cost, tuple[int, ...]]] = []
+    whole = with_results([row.profile for row in rows], target)
     for blocks in IN_MEMORY:
         for row in rows:
             tile, depths = form.cuts(row.binding)
             cost = cost_of(row.profile, depths, target, blocks, in_memory=True)
             if cost is not None:
-                known.append(({**row.binding, "memory_k": blocks}, cost, tile))
+                known.append(({**row.binding, "memory_k": blocks}, whole(row.profile, cost), tile))
     members: list[Member] = []
     times = _times(known, form, extents, extents) if known else np.ones((1, 1))
     while known and len(members) < _MOST_IN_MEMORY:
@@ -174,12 +178,6 @@ def _in_memory(rows: Sequence[Ranked], form: Form, target: Target, least: np.nda
         members.append(Member(known[best][0], slower(known[best][1], DOUBT)))
         least = np.minimum(least, times[best])
     return members
-
-
-def _is_measured(row: Ranked, tile: Sequence[int], blocks: int) -> bool:
-    """Whether clusters of so many blocks are known to do what the model says, of a convolution."""
-    return blocks == 1 or not any(f.computed for f in row.profile if f.kind == "dot") or (
-        blocks == 2 and min(tile) >= LEAST_SENT and prod(tile) <= MOST_SENT)
 
 
 def slower(cost: Cost, doubt: float) -> Cost:
@@ -228,16 +226,17 @@ def times_at(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
     if any(known[i] < 1 for loop in form.loops for i in loop.arguments):
         return None
     lengths = [choice.length(loop._asdict(), known) for loop in form.loops]
+    whole = with_results([row.profile for row in rows], target)
     if turned and not choice.all_hold(aligned(kernel, target), extents, known):
         return None
 
     def taken(row: Ranked) -> int:
         tile, depths = form.cuts(row.binding)
         found = cost_of(row.profile, depths, target, blocks)
-        if turned and found is not None:
-            found = in_turns(row.profile, found, target)
+        if found is not None:
+            found = in_turns(row.profile, found, target) if turned else whole(row.profile, found)
         return int(choice.time(found, tile, extents, lengths)) if (
-            found is not None and _is_measured(row, tile, blocks)) else choice.LARGEST
+            found is not None and is_measured(row.profile, tile, blocks)) else choice.LARGEST
 
     return [taken(row) for row in rows]
 
@@ -266,11 +265,11 @@ def priced(bindings: Sequence[Mapping[str, int]], lower: Lower, target: Target
     return (known, costs) if known is not None else None
 
 
-def cover(ratios: np.ndarray, first: int, most: int, within: float = WITHIN
-          ) -> tuple[list[int], float, float]:
-    """Rows to add to row `first`, at most `most`, so that each column has a ratio of at most
-    1 + `within` in some row, or else the least sum of `_POWER`s of excess; the share of columns
-    that have, and the worst of the ratios.
+def cover(ratios: np.ndarray, first: int, most: int, within: float = WITHIN,
+          kept: Sequence[int] = ()) -> tuple[list[int], float, float]:
+    """Rows to add to row `first` and those `kept`, at most `most`, so that each column has a ratio
+    of at most 1 + `within` in some row, or else the least sum of `_POWER`s of excess; the share of
+    columns that have, and the worst of the ratios.
 
     Each time the row that leaves the least excess (greedy cover), as long as some is left; then
     each is exchanged for another one if that leaves less.
@@ -285,7 +284,7 @@ def cover(ratios: np.ndarray, first: int, most: int, within: float = WITHIN
     chosen: list[int] = []
 
     def others(place: int) -> np.ndarray:
-        rows = [first, *(row for row in chosen if row != place)]
+        rows = [first, *kept, *(row for row in chosen if row != place)]
         return np.asarray(excess[rows].min(axis=0))
 
     def best(now: np.ndarray) -> tuple[int, float]:
@@ -310,7 +309,7 @@ def cover(ratios: np.ndarray, first: int, most: int, within: float = WITHIN
     for place in [*chosen]:
         if others(place).sum().round(6) <= others(-1).sum().round(6):
             chosen.remove(place)
-    final = ratios[[first, *chosen]].min(axis=0)
+    final = ratios[[first, *kept, *chosen]].min(axis=0)
     return chosen, float((final <= 1 + within).mean()), round(float(final.max()), 6)
 
 

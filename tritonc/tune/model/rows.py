@@ -83,6 +83,10 @@ _WHOLE_PAIRS = ((512, 1, 0, 512), (1024, 2, 0, 1024), (2048, 2, 8, 2048), (4096,
 _LONG_HALVES = ((8192, 8, 3, 56 << 10), (8192, 16, 2, 150 << 10), (8192, 16, 1, 320 << 10),
                 (8192, 16, 2, None))
 _LONG_FLOATS = ((4096, 8, 3, 56 << 10), *_LONG_HALVES[1:])
+# Where the list of tiles ends before, rows of floats have twice the warps, so that fewer of them
+# are in the caches.  Rows divided by their lengths, by 2048, on an H200: 12345 columns 132 us by
+# eight, 116 by 16, 9000 96 and 95, 16380 126 and 108.
+_MOST_WARPS = 16
 # Of rows that two tiles have less than 7/8 full, nothing: RMS norm of halves by two of 4096, 256
 # threads, and by 1024, 128 threads, on an H200: 5120 columns 60.9 us, 45.8, 6144 65.6, 55.9, 8192
 # 73.4, 80.2; softmax of floats, by 2048, 256 threads: 97.5, 95.0 and, of 8192, 149, 162.
@@ -112,6 +116,10 @@ _MANY_ROWS_BYTES, _MANY_ROWS_ASPECT = 512, 4
 # Of rows of a table, whose numbers a loop loads.  16 rows of floats for each of 262144 on an H200:
 # 64 columns 365 us by 8 x 128, 207 by 32 x 64, 128 columns 459 and 412, 256 columns 919 and 812.
 _GATHERED_BYTES, _GATHERED_ASPECT = 8192, 2
+# Of what loops sum up and add to memory: a tile, and how many rows of it are one sum.  Sums of rows
+# and of columns, 8192 x 8192 on an H200: 107 us by 8 x 256, 91 by 16 x 256 or 64 x 128, 79 by 32 x
+# 256 with 32 elements of a thread, 143 by 64 x 256.
+_SUMMED, _SUMMED_ROWS = 8192, 32
 # Of lines that meet, elements of a square.  Codes of 16 words on an H200: 82 us by 64 x 64, 272 by
 # 16 x 128; sums of least ones 235 us and 240 by 16 x 64.
 _CROSSED = 4096
@@ -173,6 +181,8 @@ def row_entries(space: Mapping[str, Sequence[int]], lower: Callable[[Mapping[str
             and not blocks and streaming_threads(kernel) == 32 * warps
         if not same and rows_around(
                 lower({**chosen, name: tile})) == loops._replace(depth=tile):
+            if tile < wanted and sizes == [_FLOAT] and (most is None or wanted < most):
+                warps = min(_MOST_WARPS, 2 * warps)
             binding = {**chosen, name: tile, "num_warps": warps}
             binding |= {"min_blocks": blocks} if blocks == 1 or (blocks and tile >= wanted) else {}
             if found and (found[-1].binding, (found[-1].most or 0) + 1) == (binding, least):
@@ -282,6 +292,9 @@ def _row_cost(profile: Profile, form: str, target: Target, range_: Sequence[int]
     if form != "segments" and any(
             0 in f.axes for f, left in zip(reductions, columns, strict=True) if left):
         wanted = max(wanted, _PASSES)
+    if form == "adds_sums":
+        return abs(log2(max(largest, 1) / _SUMMED)) + 0.3 * min(
+            abs(log2(largest / kept / _SUMMED_ROWS)) for kept in rows)
     cost = abs(log2(max(largest, 1) / wanted))
     for kept, feature, left in zip(rows, reductions, columns, strict=True):
         line = (_PIECE_BYTES if form == "sums_columns" else _LINE_BYTES) // min(

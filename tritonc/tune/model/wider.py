@@ -3,12 +3,12 @@
 A program that converts an operand converts each element anew, so that what it costs falls with the
 extent of the other operand: by 256 x 128 half as many conversions as by 128 x 256.  So it is with
 rows whose places follow from quotients or are loaded, as a convolution's pixels, which threads
-copy: tiles twice as wide.  Of other products, tiles between 128 and 256 columns fill rounds of
-multiprocessors that those leave half empty.  Where the programs along an axis compute each row by
-itself, one can take the rows of two: what the rows share, loops and the other operand, is the same.
-That is so if the kernel lowered with another extent differs in extents alone, and no operation
-brings elements along that axis together.  Rows beyond the launch are those of no program; so each
-access must have a mask that ends them.
+copy: tiles twice as wide.  Of other products, tiles between 128 and 256 columns or rows fill
+rounds of multiprocessors that those leave half empty.  Where the programs along an axis compute
+each row by itself, one can take the rows of two: what the rows share, loops and the other operand,
+is the same.  That is so if the kernel lowered with another extent differs in extents alone, and no
+operation brings elements along that axis together, but to say whether a load has any.  Rows beyond
+the launch are those of no program; so each access must have a mask that ends them.
 """
 
 from __future__ import annotations
@@ -19,16 +19,19 @@ from math import prod
 from tritonc.analysis.quotients import gathered
 from tritonc.analysis.values import constant_of, slice_of
 from tritonc.backend.target.target import Target
-from tritonc.ir.core import Kernel, Op, Value
+from tritonc.ir.core import Kernel, Op, Value, uses
 from tritonc.ir.ops import CONTROL, READ
 from tritonc.ir.types import shape
 from tritonc.tune.model.choose import Lower, lowered, middle
+from tritonc.tune.model.feature import SIDE
 from tritonc.tune.model.features import features
 
 WIDEST = 256  # columns of an instruction
-# Columns of halves between those of the list.  H200, by 128 x 128 or 256 and by 128 x 192: 1536 in
-# cube 20.0 and 17.0 us, 3072 88.7 and 81.8, 3000 x 3072 x 768 29.9 and 26.1.
-BETWEEN = 192
+# Columns of halves, or rows, between those of the list.  H200, by 128 x 128 or 256, 128 x 192, and
+# the best of these: A B of 1536 in cube 20.0, 16.2, 14.8 us, A B^T 20.2, 16.9, 14.8, of 1152 x 3840
+# x 1024 22.7, 22.3, 18.8; A B of 1792 in cube 22.9, 31.0, 21.3.
+BETWEEN = (144, 160, 176, 192, 208, 224, 240)
+FEW = (192,)
 _BELOW, _ABOVE = ("slt", "sle", "ult", "ule"), ("sgt", "sge", "ugt", "uge")
 _RISES = ("get_global_range", "splat", "constant", "broadcast", "reshape", "trans", "add", "sub",
           "mul", "sdiv", "udiv", "sext", "zext")
@@ -36,9 +39,10 @@ _ENDS = ("dot", "phi", "load")
 _SPREADS = ("phi", "splat", "constant", "broadcast", "trans", "select", "psi", "cmpp")
 
 
-def wider(space: Mapping[str, Sequence[int]], lower: Lower, target: Target
-          ) -> dict[str, tuple[int, ...]]:
-    """The tunables of `space` that may have one more value, with their values."""
+def wider(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
+          measured: bool = False) -> dict[str, tuple[int, ...]]:
+    """The tunables of `space` that may have more values, with their values; few more where each is
+    `measured`."""
     if "wgmma" not in target.features:
         return {}
     base = lowered(lower, middle(space))
@@ -51,17 +55,30 @@ def wider(space: Mapping[str, Sequence[int]], lower: Lower, target: Target
     doubled = any(dot.raw) or dot.swapped or left != right
     if not doubled and (left or dot.scaled or dot.bytes != 2 or len(dot.extents) > 3):
         return {}
-    axis = -3 if dot.raw[1] or dot.swapped or (right and not dot.raw[0]) else -2
+    axes = (-3,) if dot.raw[1] or dot.swapped or (right and not dot.raw[0]) else (
+        -2,) if doubled else (-3, -2)
+    widest = any(WIDEST in values for values in space.values())
+    sides = () if not widest else (WIDEST,) if measured else (WIDEST, SIDE)
     found = {}
     for name, values in space.items():
-        more = 2 * max(values) if doubled else BETWEEN if WIDEST in values else 0
-        if 2 <= more <= WIDEST and more not in values and (
-                other := lowered(lower, {**middle(space), name: more})):
+        added = (2 * max(values),) if doubled else () if max(values) not in sides else (
+            FEW if measured else BETWEEN)
+        more = [n for n in added if 2 <= n <= WIDEST and n not in values]
+        if more and (other := lowered(lower, {**middle(space), name: more[-1]})):
             (wide,) = (f for f in features(other.kernels[0]) if f.kind == "dot")
-            if wide.extents[axis] > dot.extents[axis] and by_themselves(
+            if any(wide.extents[axis] > dot.extents[axis] for axis in axes) and by_themselves(
                     base.kernels[0], other.kernels[0]):
-                found[name] = (*values, more)
+                found[name] = (*values, *more)
     return found
+
+
+def for_all_sizes(space: Mapping[str, Sequence[int]], listed: Mapping[str, Sequence[int]]
+                  ) -> dict[str, Sequence[int]]:
+    """The values to choose among where nothing is known of a launch: rounds are not known that
+    others fill.  4096 x 4096 x 1024 with 48 multiply-adds for each result takes 92 us by 128 x 192,
+    and 83 by 128 x 128."""
+    return {name: [v for v in values if v in listed[name] or v not in BETWEEN]
+            for name, values in space.items()}
 
 
 def _gathered(kernel: Kernel) -> tuple[bool, bool]:
@@ -85,8 +102,27 @@ def by_themselves(kernel: Kernel, wide: Kernel) -> bool:
     axes = {op.attributes["axis"] for op, other in zip(ops, others, strict=False)
             if op.name == other.name == "get_global_range"
             and op.attributes["extent"] != other.attributes["extent"]}
+    readers = uses(kernel)
     return len(ops) == len(others) and len(axes) == 1 and all(
-        _alike(op, other, axes) for op, other in zip(ops, others, strict=True))
+        _alike(op, other, axes) or (op.name == other.name and _any_row(op, readers))
+        for op, other in zip(ops, others, strict=True))
+
+
+def _any_row(op: Op, readers: Mapping[Value, Sequence[Op]]) -> bool:
+    """Whether it says if a mask holds anywhere along an axis, which loads alone ask, of what they
+    give nothing elsewhere: as of a bias that a masked store reads."""
+    if op.name != "reduce" or op.attributes["kind"] != "or":
+        return False
+    stack = [op.result]
+    while stack:
+        value = stack.pop()
+        for reader in readers.get(value, ()):
+            if reader.name in ("splat", "reshape", "broadcast", "and"):
+                stack.append(reader.result)
+            elif reader.name != "load" or value is not reader.guard \
+                    or not {"other", "volatile"}.isdisjoint(reader.attributes):
+                return False
+    return True
 
 
 def _alike(op: Op, other: Op, axes: set[int]) -> bool:

@@ -33,7 +33,7 @@ from tritonc.source import Diagnostics, SourceFile
 from tritonc.tune.model.choose import Lower, Ranked, choose, lowered, ranked
 from tritonc.tune.model.feature import Profile
 from tritonc.tune.model.portfolio import times_at
-from tritonc.tune.model.wider import wider
+from tritonc.tune.model.wider import for_all_sizes, wider
 from tritonc.tune.search.journal import Name, name_of
 from tritonc.tune.search.where import Where
 from tritonc.tune.workers.jobs import Binding
@@ -103,8 +103,9 @@ def search_space(source: SourceFile, options: Options, kernel: str, nesting: boo
         module = sema.analyze_shapes(program, {**given, **binding}, options)
         return Module([k for k in module.kernels if k.name == kernel], module.constants)
 
-    tunables = {**tunables, **wider(tunables, lower, target)}
-    default = choose(tunables, lower, target)
+    listed = tunables
+    tunables = {**tunables, **wider(tunables, lower, target, measured=True)}
+    default = choose(for_all_sizes(tunables, listed), lower, target)
     sema.analyze(program, {**given, **default}, diagnostics, options)  # says what is wrong
     found = facts(lower(default), target)
     meta: dict[str, tuple[int | None, ...]] = {

@@ -20,7 +20,7 @@ from tritonc.backend.emit.registers import copied, members, owned
 from tritonc.backend.layout.access import SharedAccess, SharedAccesses, shared_accesses
 from tritonc.backend.layout.conversion import part_holders, part_layout, part_registers
 from tritonc.backend.layout.dot_layouts import thickened
-from tritonc.backend.shared.shared_memory import SHARED_ALIGNMENT
+from tritonc.backend.shared.shared_memory import SHARED_ALIGNMENT, allocation, pitch
 from tritonc.ir.core import Op, Value
 from tritonc.ir.layouts.layout import Layout, SharedLayout
 from tritonc.ir.types import Buffer, shape
@@ -49,11 +49,17 @@ def alloc_shared(f: FunctionEmitter, op: Op) -> None:
 
 def buffer_stage(f: FunctionEmitter, op: Op) -> None:
     whole = f.buffers[op.operands[0]]
-    stage, size = f.scalar(op.operands[1]), buffer_type(op.operands[0].type).stage_bytes
+    root = allocation(op.operands[0])[0]
+    stage, size = f.scalar(op.operands[1]), pitch(root)
+    backwards = "pitch" in root.attributes
+    last = buffer_type(root.result.type).stages - 1
     if stage.lstrip("-").isdigit():
-        f.buffers[op.result] = BufferAddress(whole.offset + int(stage) * size, whole.dynamic,
+        number = last - int(stage) if backwards else int(stage)
+        f.buffers[op.result] = BufferAddress(whole.offset + number * size, whole.dynamic,
                                              whole.steps)
         return
+    if backwards:
+        stage = f.op(f"sub nuw i32 {last}, {stage}")
     dynamic = f.op(f"mul nuw i32 {stage}, {size}")
     if whole.dynamic:
         dynamic = f.op(f"add nuw i32 {whole.dynamic}, {dynamic}")

@@ -93,8 +93,9 @@ def fma_dot(f: FunctionEmitter, op: Op) -> None:
         left, right = found[a, True], found[b, False]
         order = _snake(left.row_bits, right.row_bits, f.wanted(one.result))
         steps.append((one, left, right, order, total))
-    for k in range(-1, depth):
-        if k + 1 < depth:
+    last = max(one.attributes.get("inner", (0, depth))[1] for one in group)  # the rest is padding
+    for k in range(-1, last):
+        if k + 1 < last:
             for operand in found.values():
                 operand.fetch(k + 1)
         if k >= 0:
@@ -191,7 +192,8 @@ def mma_dot(f: FunctionEmitter, op: Op) -> None:
     right = _Fragments(f, b, row, b_fragment(row.depth, bits), -2, 1 in rounded)
     blocks = instances(f.layout(c), accumulator_fragment(row.rows, row.columns))
     names = list(f.values[c])
-    steps = sorted(left.by_k)
+    _, last = op.attributes.get("inner", (0, shape(a.type)[-1]))  # the rest is padding
+    steps = sorted(k for k in left.by_k if k < last)
     for k, after in zip(steps, [*steps[1:], None], strict=True):
         for needed in (k, after):
             if needed is not None:

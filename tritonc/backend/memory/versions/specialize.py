@@ -40,6 +40,7 @@ from collections.abc import Callable
 
 from tritonc.analysis.moving import mark_moving
 from tritonc.analysis.multiples import implied
+from tritonc.analysis.row_loops import windows_of_bytes
 from tritonc.analysis.signs import MOST
 from tritonc.analysis.values import needed, slice_of
 from tritonc.backend.launch.persist import by_elements, maps_last, wanted
@@ -86,6 +87,8 @@ def specialize(kernel: Kernel, context: Context) -> bool:
     place = _place(kernel, found) if found.subjects else None
     if place is None:
         return False
+    if windows_of_bytes(kernel, Cfg(kernel)):  # for `aligned_entry`
+        kernel.attributes["aligned"] = [found.multiples.get(v, 1) for v in kernel.parameters]
     others = _transposed(kernel, found, lambda units: wanted_facts(kernel, tensor, told, units))
     others += _edges(kernel, found, lambda most: wanted_facts(kernel, tensor, told, edge=most))
     if tensor and not others:

@@ -88,7 +88,7 @@ def channels_behind(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos) 
         load = part.operands[0].op if part.name == "tile_part" else part
         assert load is not None and load.name == "load"
         strip = recognize(load, buffer_of(root.result).element.bytes, Affinity(signs=known), None,
-                          infos)
+                          infos, cut=True)
         if isinstance(strip, str) or strip.moving(staged.preheader, cfg) \
                 or _stored_before(kernel, cfg, staged, [load]):
             return []
@@ -96,7 +96,8 @@ def channels_behind(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos) 
                             if part.attributes["index"] >> i & 1), shape(load.result.type)[1])
         first, second = (start + number(corner[axis])
                          for start, axis in zip(strip.starts, strip.axes, strict=True))
-        boxes = _boxed(load, buffer_of(root.result), replace(strip, starts=(first, second)))
+        boxes = _boxed(load, buffer_of(root.result),
+                       replace(strip, starts=(first, second), cut=()))
         assert not isinstance(boxes, str)
         found.append(Channel(store, Means.BOXES, load, boxes))
     return found
@@ -177,7 +178,7 @@ def _boxed(load: Op, buffer: Buffer, strip: Strip) -> Boxes | str:
             buffer.shape, (inner, outer), size, swizzle):
         return "TMA does not support tiles of these extents in the layout that the product reads"
     columns, sizes = swizzle // size, strip.cut or buffer.shape
-    panels = sizes[inner] // columns
-    if sizes[inner] % columns or (panels > 1 and sizes[outer] < buffer.shape[outer]):
+    panels = -(-sizes[inner] // columns)
+    if panels > 1 and sizes[outer] < buffer.shape[outer]:
         return "TMA does not support so few of a tile's elements"
     return Boxes(load, buffer.element, strip, swizzle, (columns, sizes[outer]), panels)

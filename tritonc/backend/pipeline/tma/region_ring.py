@@ -44,7 +44,9 @@ from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.ssa import rewire
 from tritonc.ir.types import I1, I32
 
-EXCHANGE = 16 * 1024  # bytes of a tile that goes between warps at once
+# Bytes of a tile that goes between warps at once: half of them, if that leaves room for a third
+# stage.  A product of 64 x 512 x 64 and its layer norm on an H200: 80.6 us, 66.6.
+EXCHANGE = 16 * 1024, 8 * 1024
 
 
 def region(kernel: Kernel, loops: list[StagedLoop], place: Block, boxes: list[Boxes]
@@ -76,10 +78,11 @@ def region(kernel: Kernel, loops: list[StagedLoop], place: Block, boxes: list[Bo
     return found
 
 
-def needed_beside(kernel: Kernel, blocks: list[Block], staged: StagedLoop, known: set[Op]) -> int:
+def needed_beside(kernel: Kernel, blocks: list[Block], staged: StagedLoop, known: set[Op],
+                  part: int) -> int:
     """Bytes of shared memory that other operations of the blocks want: buffers that are not set
     apart yet, nor `known`, nor of the loop, and one for the largest exchange, which may go in parts
-    of EXCHANGE bytes.  What only an inner loop uses, others may use when it does not run."""
+    of `part` bytes.  What only an inner loop uses, others may use when it does not run."""
     readers, cfg = uses(kernel), Cfg(kernel)
     known |= {access.allocation for op in staged.loop.ops() for access in accesses(op)}
     buffers: dict[Op, set[Loop | None]] = {}
@@ -87,7 +90,7 @@ def needed_beside(kernel: Kernel, blocks: list[Block], staged: StagedLoop, known
     for block in blocks:
         loop = cfg.innermost.get(block)
         for op in block.ops if block not in staged.loop else ():
-            exchange[loop] = max(exchange.get(loop, 0), min(exchanged(op, readers), EXCHANGE))
+            exchange[loop] = max(exchange.get(loop, 0), min(exchanged(op, readers), part))
             for access in accesses(op):
                 if access.allocation not in known and not access.allocation.attributes.get(
                         "pinned"):

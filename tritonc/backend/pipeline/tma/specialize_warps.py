@@ -40,7 +40,6 @@ from collections.abc import Iterable
 from tritonc.analysis.values import closure
 from tritonc.backend.launch.choose_turns import refuse
 from tritonc.backend.launch.persist import counts_programs
-from tritonc.backend.pipeline.staged_loop import buffer_of
 from tritonc.backend.pipeline.tma.alternate_programs import prevents
 from tritonc.backend.pipeline.tma.roles import (
     COPIES,
@@ -52,7 +51,7 @@ from tritonc.backend.pipeline.tma.roles import (
     producer_blocks,
     registers,
 )
-from tritonc.backend.shared.shared_memory import HANDS_OVER, accesses, allocation
+from tritonc.backend.shared.shared_memory import HANDS_OVER, accesses, allocation, held_bytes
 from tritonc.ir.cfg import Cfg, reached
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value
@@ -206,6 +205,6 @@ def _disturbs(op: Op, written: set[Op]) -> bool:
 
 
 def _overlap(a: Op, b: Op) -> bool:
-    (start, end), (first, last) = ((op.attributes["offset"], op.attributes["offset"] + buffer_of(
-        op.result).bytes) for op in (a, b))
+    (start, end), (first, last) = (
+        (op.attributes["offset"], op.attributes["offset"] + held_bytes(op)) for op in (a, b))
     return bool(start < last and first < end)

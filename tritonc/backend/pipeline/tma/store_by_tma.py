@@ -31,6 +31,7 @@ from operator import lt
 
 from tritonc.analysis.affine import Affinity
 from tritonc.analysis.axis import axis_info
+from tritonc.analysis.axis.axis_info import low_bit
 from tritonc.analysis.linear import emit
 from tritonc.analysis.signs import known_signs
 from tritonc.backend.launch.persist import ROWS, counts_programs, rare_programs
@@ -118,12 +119,12 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
     if place is None:
         return "its mask or its addresses depend on computed data"
     inner, outer = strip.axes
-    bits, extents = _parts(t.layout, inner, e.bytes)
+    whole = strip.cut or t.shape
+    bits, extents = _parts(t.layout, inner, e.bytes, whole)
     swizzle = next((s for s in (128, 64, 32) if extents[inner] * e.bytes >= s), None)
     size = e.bytes * extents[0] * extents[1]
     if swizzle is None or extents[outer] > MOST_BOX or size > 2 * PART:
         return "TMA does not support tiles of these extents"
-    whole = strip.cut or t.shape
     if any(n % part for n, part in zip(whole, extents, strict=True)):
         return "its mask leaves out some of a part"
     again = comes_again(cfg, block)
@@ -133,8 +134,8 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
     sliced = slices(kernel, block, op, value, bits, stored=True)
     together = slices(kernel, block, op, value, bits, stored=False)
     strips = {}
-    if persistent and not strip.cut:
-        strips = _read_behind(kernel, cfg, block, together, bits, infos)
+    if persistent:
+        strips = _read_behind(kernel, cfg, block, together, bits, infos, strip.cut)
     beside = {load: _buffers(load, bits, found.axes) for load, found in strips.items()}
     if not fits(kernel, room, sum(buffer_of(v).bytes for some in beside.values() for v in some)
                 + min(BUFFERS, 1 << len(bits)) * size + _ring(kernel)):
@@ -180,7 +181,7 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
         return {(load.result, bits): _through_memory(
             made, load, some[number % len(some)], bits, number) for load, some in beside.items()}
 
-    read = [*map(bring, range(1 << len(bits)))] if before else []
+    read = {number: bring(number) for number in kept} if before else {}
     for turn, number in enumerate(kept):
         buffer = buffers[turn % len(buffers)]
         if not (at_once and turn):
@@ -214,7 +215,7 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
 
 
 def _read_behind(kernel: Kernel, cfg: Cfg, block: Block, together: Slices, bits: tuple[int, ...],
-                 infos: axis_info.Infos) -> dict[Op, Strip]:
+                 infos: axis_info.Infos, cut: tuple[int, ...]) -> dict[Op, Strip]:
     """The tiles that the stored one is computed from and that the block loads, right behind the
     product's loop: TMA can bring their parts while the loop ends."""
     t, known, found = together.value.type, known_signs(kernel, cfg, block), {}
@@ -226,8 +227,8 @@ def _read_behind(kernel: Kernel, cfg: Cfg, block: Block, together: Slices, bits:
         own, e = load.result.type, scalar(load.result.type)
         if not isinstance(own, Tile) or own.layout != t.layout:
             continue
-        strip = recognize(load, e.bytes, Affinity(signs=known), None, infos)
-        if isinstance(strip, str) or not forward(strip, known):
+        strip = recognize(load, e.bytes, Affinity(signs=known), None, infos, cut=True)
+        if isinstance(strip, str) or not forward(strip, known) or strip.cut != cut:
             continue
         extents = part_type(own, bits).shape
         swizzle = next((s for s in (128, 64, 32) if extents[strip.axes[0]] * e.bytes >= s), None)
@@ -347,23 +348,29 @@ def _columns(layout: Layout) -> tuple[int, ...]:
     return tuple(columns[len(columns) - max(0, log2(layout.registers // FEW)) :])
 
 
-def _parts(layout: Layout, inner: int, size: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The bits of the index that number the parts, and the extents of a part.
+def _parts(layout: Layout, inner: int, size: int, whole: tuple[int, ...]
+           ) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The bits of the index that number the parts, and the extents of a part; what is stored of
+    the tile, `whole`, is whole parts.
 
     Rows of 128 bytes are enough; then fewer rows.  A part is what threads hold of each other's
     neighbours: its number must be in the registers.
 
     >>> from tritonc.ir.layouts.fragment import wgmma_accumulator
-    >>> _parts(wgmma_accumulator((128, 256), (2, 1), 256), 1, 2)
+    >>> _parts(wgmma_accumulator((128, 256), (2, 1), 256), 1, 2, (128, 256))
     ((64, 128), (128, 64))
+    >>> _parts(wgmma_accumulator((128, 256), (2, 1), 256), 1, 2, (128, 160))
+    ((32, 64, 128), (128, 32))
     """
     extents = list(layout.shape)
     bits: list[int] = []
+    line = min(128, low_bit(whole[inner] * size))
     for axis in (inner, 1 - inner):
         bases = axis_bases(layout.shape, axis)
-        while size * extents[0] * extents[1] > PART and extents[axis] > 1:
+        while extents[axis] > 1 and (size * extents[0] * extents[1] > PART
+                                     or whole[axis] % extents[axis]):
             top = bases[log2(extents[axis]) - 1]
-            if top not in layout.register or (axis == inner and extents[axis] * size <= 128):
+            if top not in layout.register or (axis == inner and extents[axis] * size <= line):
                 break
             bits.insert(0, top)
             extents[axis] //= 2

@@ -43,6 +43,7 @@ from tritonc.backend.pipeline.stages import (
     copied_stages,
     most_stages,
     others_beside,
+    released_stages,
     shared_stages,
 )
 from tritonc.backend.pipeline.tma.boxes import (
@@ -53,7 +54,7 @@ from tritonc.backend.pipeline.tma.boxes import (
 )
 from tritonc.backend.pipeline.tma.bring_up import bring_up
 from tritonc.backend.pipeline.tma.map_slots import claim_place
-from tritonc.backend.pipeline.tma.region_ring import RegionRewrite, needed_beside, region
+from tritonc.backend.pipeline.tma.region_ring import EXCHANGE, RegionRewrite, needed_beside, region
 from tritonc.backend.pipeline.tma.roles import registers
 from tritonc.backend.pipeline.tma.tma_ring import TensorRewrite
 from tritonc.backend.pipeline.tma.warm_start import all_quick, copyable
@@ -124,6 +125,8 @@ def tma_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
                 and registers(warps, target) is not None
                 and bool(context.meta.get("producer", _pays(staged))))
     ring, single = None, list[int]()
+    if separate and len(groups) == 1:
+        _leave_out(channels)
     if separate and context.meta.get("continued", 1):
         if len(groups) > 1 and kernel.attributes.get("one_stage"):
             single = beside_products(kernel, staged)
@@ -140,9 +143,11 @@ def tma_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
     most = max((groups, *(later.products for later in ring[0])), key=len) if ring else groups
     stages, least = _stages(kernel, staged, context, most, alone, separate, bool(hindered))
     if stages < least:
+        for one in channels:
+            allocation(one.store.operands[0])[0].attributes.pop("pitch", None)
         return [], _all(staged, f"{least} stages of the operands do not fit into shared memory, "
                            "or are more than num_stages")
-    distance = max(1, stages - 2)
+    distance = max(1, stages - (1 if len(groups) > 1 else 2))  # chains release one by one
     cfg = Cfg(kernel)
     rewrite = TensorRewrite(kernel, staged, part, channels, stages, distance)
     followers: list[RegionRewrite] = []
@@ -187,6 +192,16 @@ def tma_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
     return [staged, *(later.staged for later in followers)], hindered
 
 
+def _leave_out(channels: Sequence[Channel]) -> None:
+    """Let stages take no more memory than boxes bring of a tile whose mask leaves out the rest."""
+    for one in channels:
+        root = allocation(one.store.operands[0])[0]
+        t = buffer_of(root.result)
+        if one.boxes is not None and one.boxes.strip.cut and t.layout is not None \
+                and one.boxes.bytes < t.stage_bytes and one.boxes.bytes % t.layout.alignment == 0:
+            root.attributes["pitch"] = one.boxes.bytes
+
+
 def _moving(channels: Iterable[Channel], staged: StagedLoop, cfg: Cfg) -> list[Value]:
     """What boxes of the loop begin at that is not there before it."""
     return [v for one in channels if one.boxes is not None
@@ -211,7 +226,7 @@ def _stages(kernel: Kernel, staged: StagedLoop, context: Context, groups: list[l
     stages = (copied_stages if mixed else most_stages)(
         kernel, staged, context.target, 1 if separate else kernel.attributes.get("turns", 1))
     if len(groups) > 1:
-        stages = min(stages, RELEASED_STAGES)
+        stages = min(stages, released_stages(kernel, staged, context.target))
     elif not alone and not separate:
         stages = min(stages, shared_stages(kernel, staged, context.target))
     return stages, least
@@ -262,7 +277,10 @@ def _region(kernel: Kernel, staged: StagedLoop, others: Sequence[StagedLoop],
     blocks = region(kernel, loops, place, every)
     buffers = {allocation(store.operands[0])[0] for store in (
         *(one.store for one in fixed), *(store for later in loops[1:] for store in later.stores))}
-    beside = needed_beside(kernel, blocks, staged, buffers) * kernel.attributes.get("turns", 1)
+    most, less = (needed_beside(kernel, blocks, staged, buffers, part)
+                  * kernel.attributes.get("turns", 1) for part in EXCHANGE)
+    beside = less if len(rings) == 1 and stages_that_fit(staged, room - most) < (
+        PRODUCER_STAGES) <= stages_that_fit(staged, room - less) else most
     wanted = (PRODUCER_STAGES if len(rings) == 1 and staged.stage_bytes < LARGE_STAGE
               else RELEASED_STAGES)
     if not blocks or stages_that_fit(staged, room - beside) < wanted:

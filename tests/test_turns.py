@@ -197,6 +197,23 @@ GELU = PLAIN.replace("#define TM 128\n#define TN 128\n#define TK 64\n", LISTS).r
           "(a @ b + s) ** 3)))")
 
 
+BATCH = GELU
+for _old, _new in (("N = 264, K", "N = 264, Z = 2, K"), ("range: M, N", "range: M, N, Z"),
+                   ("randn(M, K)", "randn(Z, M, K)"), ("randn(K, N)", "randn(Z, K, N)"),
+                   ("zeros(M, N)", "zeros(Z, M, N)"),
+                   ("  float acc", "  int z = get_program_id(2);\n  float acc"),
+                   ("a + rm[", "a + (z * M + rm)["), ("b + rk[", "b + (z * K + rk)["),
+                   ("c + rm[", "c + (z * M + rm)[")):
+    assert _old in BATCH
+    BATCH = BATCH.replace(_old, _new)
+
+
+def test_a_body_beside_others_for_batches() -> None:
+    product = random_products.Product(BATCH, (("coarsen", 2),), "sm_90a")
+    assert random_products.check(product, True) == "wgmma roles TMA loads, threads"
+    assert any("turns" in op.attributes for op in lowered(BATCH).ops())
+
+
 @pytest.mark.parametrize("sizes", [
     (300, 264, 200), (128, 264, 64), (300, 520, 0),  # in turn
     (300, 257, 63),  # rows that are not aligned

@@ -142,7 +142,7 @@ def join(large: Kernel, small: Kernel, most: int, worth: int = 1, turned: Turned
     kernels, added = [large, small], list[Block]()
     if turned is not None:
         kernels.append(turned.kernel)
-        added = _turn(launch, large, small, turned, few, number)
+        added = _turn(launch, large, small, turned, few, number, count)
     large.blocks = [launch, *added, choose, *more, *small.blocks, *large.blocks, over]
     large.tile = dict(small.tile)
     large.attributes["small"] = {"most": most, **small.tunables}
@@ -150,8 +150,8 @@ def join(large: Kernel, small: Kernel, most: int, worth: int = 1, turned: Turned
         int(kernel.attributes.get("shared_bytes", 0)) for kernel in kernels)
 
 
-def _turn(launch: Block, large: Kernel, small: Kernel, found: Turned, few: Value, number: Value
-          ) -> list[Block]:
+def _turn(launch: Block, large: Kernel, small: Kernel, found: Turned, few: Value, number: Value,
+          count: int) -> list[Block]:
     """Let launches of many programs run the body of `found`, if its loop is no longer than it says;
     returns the blocks behind `launch`."""
     turned, end = found.kernel, launch.ops.pop()
@@ -165,7 +165,7 @@ def _turn(launch: Block, large: Kernel, small: Kernel, found: Turned, few: Value
     launch.ops.append(end)
     turn, added = add_turns(launch, turned, wanted, end.operands[0], number)
     end = turn.ops.pop()
-    b, count = Builder(turn), axes(large.blocks)
+    b = Builder(turn)
     _renumber(b, turned, _extents(b, count, ratios(turned.tile, small.tile) or {}), number)
     turn.ops.append(end)
     return added

@@ -128,7 +128,8 @@ def _read(kernel: Kernel) -> Iterator[Feature]:
             elif op.effects & {READ, WRITE} and op.operands and (
                     block in cfg.innermost or not counts):
                 t = op.operands[0].type
-                yield Feature("access", shape(t), scalar(pointee(t)).bytes)
+                yield Feature("access", shape(t), scalar(pointee(t)).bytes,
+                              added=int(op.name == "store" and block not in cfg.innermost))
             elif dots and not chain and op.name in _WORK and not (
                     op.name in ("add", "fadd") and any(v.op in dots for v in op.operands)) and (
                     op.name != "fpcast" or element(op.result.type) != TF32):  # as it is read

@@ -307,8 +307,9 @@ def _epilogue(rng: random.Random) -> tuple[str, str]:
         ("float add[TN] = rn < N ? *(bias + rn) : 0;\n  acc = acc + add[newaxis, :];", "s + bias"),
         ("float total[TM] = acc[:, max];\n  acc = acc - acc;\n  acc = acc + 1;",
          "np.ones((M, N))"),
-        ("float r[TM, TN] = (rm < M)[:, newaxis] && rn < N ? *(more + rm[:, newaxis] * N + rn) : 0;\n"
-         "  acc = acc + r;", "s + more"),
+        ("bool in[TM, TN] = (rm < M)[:, newaxis] && rn < N;\n"
+         "  float r[TM, TN] = in ? *(more + rm[:, newaxis] * N + rn) : 0;\n  acc = acc + r;",
+         "s + more"),
     ))
 
 

@@ -10,7 +10,7 @@ import random_products
 from tritonc import driver
 from tritonc.backend.pipeline.staged_loop import buffer_of
 from tritonc.backend.shared.shared_memory import allocations, body_of
-from tritonc.ir.cfg import Cfg
+from tritonc.ir.cfg import Cfg, reached
 from tritonc.ir.core import Block, Kernel, Op
 from tritonc.options import Options
 from tritonc.source import SourceFile
@@ -165,11 +165,12 @@ def test_every_program_has_its_turn(text: str) -> None:
 
 
 def test_the_price() -> None:
-    """What follows the products runs beside others'; elements one by one take twice as long."""
+    """What follows the products takes each program's time, or that of the last one, in turn;
+    elements one by one take twice as long."""
     from tritonc.backend.target.target import TARGETS
     from tritonc.tune.model.cluster_times import priced
     from tritonc.tune.model.features import features
-    from tritonc.tune.model.turns import in_turns
+    from tritonc.tune.model.turns import in_turns, together
 
     def costs(text: str) -> tuple[Cost, Cost | None]:
         result = driver.compile(SourceFile("t.tc", text), Options(arch="sm_90a", opt_level=0),
@@ -178,9 +179,66 @@ def test_the_price() -> None:
         profile = features(result.module.kernels[0])
         cost = priced(profile, (64,), TARGETS["sm_90a"], 1)
         assert cost is not None
-        return cost, in_turns(profile, cost, TARGETS["sm_90a"])
+        return together(profile, cost), in_turns(profile, cost, TARGETS["sm_90a"])
 
-    (together, turned), (_, more) = costs(PLAIN), costs(PLAIN.replace("= acc;", "= tanh(acc);"))
+    (plain, turned), (long, more) = costs(PLAIN), costs(PLAIN.replace("= acc;", "= tanh(acc);"))
     assert turned is not None and more is not None
-    assert more.start < turned.start < together.start and turned.slow == 2 * together.slow
+    assert abs(more.start - turned.start) < 4 and turned.slow == 2 * plain.slow  # one cycle
+    assert turned.start < plain.start < long.start
+    assert plain.once == long.once < turned.once < more.once
     assert costs(BESIDE)[1] is None
+
+
+LISTS = "".join(f"const tunable int T{axis} = {{{values}}};\n" for axis, values in (
+    ("M", "64, 128"), ("N", "64, 128, 256"), ("K", "32, 64")))
+GELU = PLAIN.replace("#define TM 128\n#define TN 128\n#define TK 64\n", LISTS).replace(
+    "= acc;", "= 0.5f * acc * (1 + tanh(0.7978845608f * (acc + 0.044715f * acc * acc * acc)));"
+).replace("a @ b + s", "0.5 * (a @ b + s) * (1 + np.tanh(0.7978845608 * (a @ b + s + 0.044715 * "
+          "(a @ b + s) ** 3)))")
+
+
+BATCH = GELU
+for _old, _new in (("N = 264, K", "N = 264, Z = 2, K"), ("range: M, N", "range: M, N, Z"),
+                   ("randn(M, K)", "randn(Z, M, K)"), ("randn(K, N)", "randn(Z, K, N)"),
+                   ("zeros(M, N)", "zeros(Z, M, N)"),
+                   ("  float acc", "  int z = get_program_id(2);\n  float acc"),
+                   ("a + rm[", "a + (z * M + rm)["), ("b + rk[", "b + (z * K + rk)["),
+                   ("c + rm[", "c + (z * M + rm)[")):
+    assert _old in BATCH
+    BATCH = BATCH.replace(_old, _new)
+
+
+def test_a_body_beside_others_for_batches() -> None:
+    product = random_products.Product(BATCH, (("coarsen", 2),), "sm_90a")
+    assert random_products.check(product, True) == "wgmma roles TMA loads, threads"
+    assert any("turns" in op.attributes for op in lowered(BATCH).ops())
+
+
+@pytest.mark.parametrize("sizes", [
+    (300, 264, 200), (128, 264, 64), (300, 520, 0),  # in turn
+    (300, 257, 63),  # rows that are not aligned
+    (128, 128, 64),  # two programs, by small tiles
+])  # fmt: skip
+def test_a_body_beside_others(sizes: tuple[int, ...]) -> None:
+    """Launches of many programs whose rows are aligned take it, others run what is there."""
+    m, n, k = sizes
+    text = GELU.replace("M = 300, N = 264, K = 200", f"M = {m}, N = {n}, K = {k}")
+    product = random_products.Product(text, (("coarsen", 2),), "sm_90a")
+    assert random_products.check(product, True) == "wgmma roles TMA loads, threads"
+
+
+def test_where_a_body_is_beside_others() -> None:
+    """Where what is behind the product is worth it; the branch says how its warps work."""
+    for text, there in ((GELU, True), (PLAIN.replace("#define TM 128\n#define TN 128\n#define TK "
+                                                     "64\n", LISTS), False)):
+        kernel = lowered(text)
+        cfg = Cfg(kernel)
+        branches = [block for block in cfg.order if "turns" in block.terminator.attributes]
+        assert bool(branches) == there and kernel.threads == 384 and "turns" not in (
+            kernel.attributes)
+        for block in branches:
+            assert block.terminator.attributes["turns"] == 2
+            body, again = block.successors
+            inside = reached([body], stop=[again])
+            assert {op.name for b in inside for op in b.ops} >= {"take_turn", "is_turn"}
+            assert all(op.name != "take_turn" for b in cfg.order if b not in inside for op in b.ops)

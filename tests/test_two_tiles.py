@@ -183,8 +183,9 @@ def test_entries_of_launches(stem: str) -> None:
     assert any(taken)
     assert tiles[taken[-1]] == [128, 256] if stem == "conv_nhwc" else not taken[-1]
     for entry in entries(result):
-        kernel = next(k for k in result.module.kernels if k.name == entry["entry"])
-        simulated(result, problem, kernel)
+        if not entry["requires"]:  # those in turn want sizes that the problem does not have
+            kernel = next(k for k in result.module.kernels if k.name == entry["entry"])
+            simulated(result, problem, kernel)
 
 
 def test_a_ptx_by_itself_has_one_entry(tmp_path: Path) -> None:

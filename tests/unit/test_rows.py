@@ -385,6 +385,8 @@ def test_loops_that_add_sums_to_memory_have_large_tiles() -> None:
 
 @pytest.mark.parametrize("name, threads", [
     ("grid_sample_points", 256),  # places and masks of four pixels are held beside weights
+    ("ray_spheres", 64),  # an inner loop holds what the outer one does, too
+    ("rotate_points", 256),  # records of 16 bytes
     ("pad_transpose", 256),  # bytes that are turned: 64 of a thread, as of wider elements
     ("select_middle", 64)])  # numbers loaded at remainders of quotients are not moved
 def test_threads_of_tiles_that_are_moved(name: str, threads: int) -> None:

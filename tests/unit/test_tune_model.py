@@ -142,7 +142,7 @@ def test_weights_of_4_bits_take_as_long_as_measured() -> None:
     for row in found[0]:
         tile = row.binding["TM"], row.binding["TN"], row.binding["TK"]
         if tile in measured:
-            cycles = int(choice.time(row.cost, row.tile, (16, 4096), (4096,))) / coarse._UNIT
+            cycles = int(choice.time(row.cost, row.tile, (16, 4096), (4096,))) / coarse.UNIT
             assert 0.7 < measured.pop(tile) / (cycles / 1755) < 1.45, tile
     assert not measured
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tritonc.ir.context import Context, SmallBody
+from tritonc.ir.context import Context, SmallBody, Turned
 from tritonc.ir.core import Kernel, Module
 from tritonc.ir.ops import READ, ROWS, WRITE
 from tritonc.options import Options
@@ -46,20 +46,27 @@ def small_body(kernel: Kernel, lower: Lower, choose: Choose, context: Context,
         meta = {**context.meta, "num_warps": large.attributes["num_warps"], "coarsen": 0}
         if large.attributes.get("bands"):  # `coarsen` gives the programs their numbers
             meta["group"] = 1
-        own = replace(context, meta=meta, remarks=[], warnings=[], small=None)
         hooks = pass_manager.Hooks()
         if options.verify_each:
             from tritonc.ir.verify import verify
 
             hooks.verify = lambda kernel, context: verify(kernel, table=ROWS)
-        try:
-            small = lowered(Variant(chosen.binding), whole.kernels[0], whole, lower)
-            pass_manager.run(small, own, [*passes.OPT, *passes.BACKEND], level=options.opt_level,
+
+        def passed(binding: Mapping[str, int], meta: dict[str, int]) -> Kernel:
+            own = replace(context, meta=meta, remarks=[], warnings=[], small=None)
+            found = lowered(Variant(binding), whole.kernels[0], whole, lower)
+            pass_manager.run(found, own, [*passes.OPT, *passes.BACKEND], level=options.opt_level,
                              hooks=hooks)
+            return found
+
+        try:
+            small = passed(chosen.binding, meta)
+            turned = None if chosen.turned is None else Turned(passed(chosen.turned.binding, {
+                **context.meta, "coarsen": 0, "turns": 2}), chosen.turned.longest)
         except CompileError as error:
             context.remark("coarsen", "no smaller tiles for launches of few programs: "
                            f"{error.diagnostics[0].message}", kernel.span, missed=True)
             return None
-        return SmallBody(small, chosen.most, chosen.worth)
+        return SmallBody(small, chosen.most, chosen.worth, turned)
 
     return make

@@ -9,7 +9,7 @@ is an int, bit r for register r.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from tritonc.backend.emit.registers import (
     access_chunks,
@@ -45,17 +45,18 @@ class Machine(NamedTuple):
     role: str = ""  # of the threads that run the code (see `pipeline.roles`); "" if there is one
 
 
-def demand(blocks: list[Block], machine: Machine) -> dict[Value, int]:
+def demand(machines: Mapping[Block, Machine]) -> dict[Value, int]:
     """The wanted registers of each value; values of which none is wanted have no entry.
 
-    `blocks`: the reachable ones in reverse postorder.
+    `machines`: that of each block, of the reachable ones in reverse postorder.
     """
     found: dict[Value, int] = {}
     seen: dict[Op, int] = {}  # for which of its results' registers an operation has been looked at
+    backwards = [*machines.items()][::-1]
     changed = True
     while changed:
         changed = False
-        for block in reversed(blocks):
+        for block, machine in backwards:
             for op in reversed(block.ops):
                 mask = 0
                 for result in op.results:

@@ -24,7 +24,7 @@ from tritonc.backend.pipeline.tma.roles import (
     first_choices,
     producer_blocks,
 )
-from tritonc.ir.cfg import Cfg
+from tritonc.ir.cfg import Cfg, reached
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.layouts.layout import LANE_BITS, WARP_SIZE, Layout, log2
 from tritonc.ir.types import BF16, Type, element
@@ -57,7 +57,8 @@ class FunctionEmitter(Instructions):
         self.kernel = kernel
         self.shared = shared  # the global that is the kernel's shared memory; "" without
         self.warps: int = kernel.attributes["num_warps"]
-        self.turns: int = kernel.attributes.get("turns", 1)
+        self.turns: int = kernel.attributes.get("turns", 1)  # in the block that is written
+        self.consumer_warps: int = self.warps * self.turns  # those before the producer's
         names = {op.name for op in kernel.ops()}
         # registers are few: addresses of shared memory are made of one another
         self.derives_addresses = {"fma_dot", "async_copy"} <= names or "wgmma" in names
@@ -123,11 +124,6 @@ class FunctionEmitter(Instructions):
         self.module.declare(name, "i32 (i32, i32, i32, i32)")
         own = self.prelude(f"lshr i32 {number}, {log2(self.warps) + LANE_BITS}")
         return self.prelude(f"call i32 @{name}(i32 -1, i32 {own}, i32 0, i32 31) {CONVERGENT}")
-
-    @property
-    def consumer_warps(self) -> int:
-        """Those before the producer's."""
-        return self.warps * self.turns
 
     def linear(self, bases: tuple[int, ...]) -> str:
         """The XOR of `bases[i]` over the bits i of the thread's number that are 1; "0" for none."""
@@ -233,13 +229,20 @@ class FunctionEmitter(Instructions):
         self._ends, self._phis = {}, []
         if role == PRODUCER:
             blocks = producer_blocks(blocks)
-        machine = Machine(self.warps, self.target.access_bytes, self.options.device_assert, role)
-        self._machine = machine
-        self.demand = demand(blocks, machine)
+        base = Machine(self.kernel.attributes["num_warps"], self.target.access_bytes,
+                       self.options.device_assert, role)
+        parts = {block: end.attributes["turns"] for end in (b.terminator for b in blocks)
+                 if "turns" in end.attributes
+                 for block in reached(end.blocks[:1], stop=end.blocks[1:])}
+        machines = {block: base._replace(warps=base.warps // parts.get(block, 1))
+                    for block in blocks}
+        self.demand = demand(machines)
         choices = first_choices(self.kernel) if role else set()
         takes = {to for block in choices for to in block.successors} - choices
         takes = takes or ({self.kernel.entry} if role else set())
-        for block in blocks:
+        for block, machine in machines.items():
+            self.warps, self.turns = machine.warps, self.consumer_warps // machine.warps
+            self._machine = machine
             self.start_block(self._labels[block])
             self.angles.clear()
             for op in block.ops:

@@ -5,13 +5,14 @@ that is computed.  If each holds a tile of its own, the products of one run besi
 (`alternate_programs`).  A thread holds twice as many sums, so what it computes of them must be
 little.
 
-H200, us, together and in turn: 128 x 128 of 3072 x 3072 x 1024 with bias 35.1 and 32.5, with GELU
-44.9 and 37.4, of 4096 x 3072 x 768 46.4 and 38.1, of 4096 in cube 209 and 200; plain, 4096 in cube
-194 and 190.
+H200, us, together and in turn: 128 x 128 of 3072 x 3072 x 1024 with bias 35.1 and 32.6, with GELU
+40.2 and 34.7, of 4096 x 3072 x 768 40.2 and 35.1, of 4096 in cube 197 and 191; plain, 4096 in cube
+192 and 188.
 
 A launch whose rows are not aligned takes another body, in which a warpgroup's threads copy and
 hold a tile alone: 4095 x 4097 x 1027 193 us and 176, with bias 200 and 254; 333 x 777 x 555 14.5
-and 24.  So this is for entries that a launch's sizes choose, and where they are known.
+and 24.  So this is for entries that launches choose, and where sizes are known; the entry for all
+sizes may have a body of this kind beside others, for rows that are aligned (`add_turns`).
 
 Meta-parameter `turns`: 2 lets them take programs in turn, where that can be.
 """
@@ -28,7 +29,7 @@ from tritonc.ir.types import shape
 from tritonc.source import Span
 
 SHAPE = 128, 128  # of a result of which a warpgroup's threads hold 128 sums each
-WARPS = 4  # of a warpgroup
+WARPS, THREADS = 4, 128  # of a warpgroup
 
 
 def choose_turns(kernel: Kernel, context: Context) -> bool:

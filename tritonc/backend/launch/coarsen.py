@@ -35,12 +35,13 @@ from collections.abc import Mapping, Sequence
 from math import prod
 
 from tritonc.backend.launch import last_round
+from tritonc.backend.launch.add_turns import add_turns, can_add
 from tritonc.backend.launch.persist import axes, own_number, supersede
 from tritonc.backend.pipeline.tma.roles import COPIES, SETUP
 from tritonc.ir.build import Builder
-from tritonc.ir.context import Context
+from tritonc.ir.context import Context, Turned
 from tritonc.ir.core import Block, Kernel, Op, Value
-from tritonc.ir.types import I32
+from tritonc.ir.types import I1, I32
 
 AXES = 3  # of a grid
 MOST = 1 << 12  # programs that a small body may have: the square of such a number has 32 bits
@@ -61,9 +62,16 @@ def coarsen(kernel: Kernel, context: Context) -> bool:
     given = context.meta.get("coarsen")
     most, worth = (found.most, found.worth) if given is None else (given, 0)
     tile = " x ".join(map(str, found.kernel.tile.values()))
-    join(kernel, found.kernel, most, worth)
+    turned = found.turned
+    if turned is not None and not _can_turn(kernel, found.kernel, turned.kernel):
+        turned = None
+    join(kernel, found.kernel, most, worth, turned)
     context.remark("coarsen", f"launches of at most {most} programs use smaller tiles: "
                    f"{tile}", kernel.span)
+    if turned is not None:
+        context.remark("coarsen", "launches of more, whose rows are aligned, let warpgroups take "
+                       "programs in turn: " + " x ".join(map(str, turned.kernel.tile.values())),
+                       kernel.span)
     return True
 
 
@@ -87,6 +95,11 @@ def obstacle(large: Kernel, small: Kernel) -> str | None:
     return None
 
 
+def _can_turn(large: Kernel, small: Kernel, turned: Kernel) -> bool:
+    return can_add(large, turned) and axes(large.blocks) == axes(turned.blocks) and (
+        turned.tile == small.tile or ratios(turned.tile, small.tile) is not None)
+
+
 def ratios(large: Mapping[int, int], small: Mapping[int, int]) -> dict[int, int] | None:
     """How many small tiles a large one has along each axis; None where they are no whole number,
     or where none is more than 1."""
@@ -96,10 +109,11 @@ def ratios(large: Mapping[int, int], small: Mapping[int, int]) -> dict[int, int]
     return found if any(ratio > 1 for ratio in found.values()) else None
 
 
-def join(large: Kernel, small: Kernel, most: int, worth: int = 1) -> None:
+def join(large: Kernel, small: Kernel, most: int, worth: int = 1, turned: Turned | None = None
+         ) -> None:
     """Make `large` an entry whose launches of at most `most` programs run the body of `small`,
     which is used up, and those whose large tiles would hold at most `worth` small ones each; there
-    is no `obstacle`."""
+    is no `obstacle`.  Others may run a body of `turned`."""
     times = ratios(large.tile, small.tile)
     assert times is not None and most <= MOST
     small.replace(dict(zip(small.parameters, large.parameters, strict=True)))
@@ -107,11 +121,7 @@ def join(large: Kernel, small: Kernel, most: int, worth: int = 1) -> None:
     b = Builder(launch)
     count = axes(large.blocks)
     number, launched = own_number(b, count)
-    extents = [b.value("get_num_programs", axis=axis) for axis in range(count)]
-    for axis, ratio in times.items():
-        if axis < count and ratio > 1:
-            up = b.value("add", extents[axis], b.constant(ratio - 1, I32))
-            extents[axis] = b.value("udiv", up, b.constant(ratio, I32))
+    extents = _extents(b, count, times)
     total = extents[0]
     for extent in extents[1:]:
         total = b.value("mul", total, extent)
@@ -129,11 +139,46 @@ def join(large: Kernel, small: Kernel, most: int, worth: int = 1) -> None:
         start, other, more = last_round.add(large, small, last, times, number, inside, extents)
     b.emit("cond_br", few, blocks=[start, other])
     Builder(over).emit("ret")
-    large.blocks = [launch, choose, *more, *small.blocks, *large.blocks, over]
+    kernels, added = [large, small], list[Block]()
+    if turned is not None:
+        kernels.append(turned.kernel)
+        added = _turn(launch, large, small, turned, few, number, count)
+    large.blocks = [launch, *added, choose, *more, *small.blocks, *large.blocks, over]
     large.tile = dict(small.tile)
     large.attributes["small"] = {"most": most, **small.tunables}
-    bytes_of_each = [int(kernel.attributes.get("shared_bytes", 0)) for kernel in (large, small)]
-    large.attributes["shared_bytes"] = max(bytes_of_each)
+    large.attributes["shared_bytes"] = max(
+        int(kernel.attributes.get("shared_bytes", 0)) for kernel in kernels)
+
+
+def _turn(launch: Block, large: Kernel, small: Kernel, found: Turned, few: Value, number: Value,
+          count: int) -> list[Block]:
+    """Let launches of many programs run the body of `found`, if its loop is no longer than it says;
+    returns the blocks behind `launch`."""
+    turned, end = found.kernel, launch.ops.pop()
+    turned.replace(dict(zip(turned.parameters, large.parameters, strict=True)))
+    b = Builder(launch)
+    wanted = b.value("xor", few, b.constant(1, I1))
+    for argument, most in found.longest:
+        length = large.parameters[argument]
+        wanted = b.value("and", wanted, b.value(
+            "icmp", length, b.constant(most, length.type), predicate="sle"))
+    launch.ops.append(end)
+    turn, added = add_turns(launch, turned, wanted, end.operands[0], number)
+    end = turn.ops.pop()
+    b = Builder(turn)
+    _renumber(b, turned, _extents(b, count, ratios(turned.tile, small.tile) or {}), number)
+    turn.ops.append(end)
+    return added
+
+
+def _extents(b: Builder, count: int, times: Mapping[int, int]) -> list[Value]:
+    """How many tiles there are along each axis, that have `times` as much of it as a block's."""
+    extents = [b.value("get_num_programs", axis=axis) for axis in range(count)]
+    for axis, ratio in times.items():
+        if axis < count and ratio > 1:
+            up = b.value("add", extents[axis], b.constant(ratio - 1, I32))
+            extents[axis] = b.value("udiv", up, b.constant(ratio, I32))
+    return extents
 
 
 def _few(b: Builder, most: int) -> Value:

@@ -40,7 +40,16 @@ from tritonc.tune.model.launches import (
 from tritonc.tune.model.loops import Around
 from tritonc.tune.model.measured import MOST_SENT
 from tritonc.tune.model.portfolio import DOUBT_SCALED, Form, Member, form_of, slower
-from tritonc.tune.model.times import doubtful, formula
+from tritonc.tune.model.times import UNIT, doubtful, formula
+from tritonc.tune.model.turned import (
+    BodyInTurns,
+    beside_turns,
+    body_in_turns,
+    entries_in_turns,
+    priced_together,
+    rate,
+)
+from tritonc.tune.model.turns import ENDED, can_turn
 from tritonc.variants import choice
 from tritonc.variants.choice import Cost
 
@@ -82,19 +91,20 @@ _MOST_COMPUTED = 2
 _LIMITS = (1, 2, 3, 4, 6, 8, 12, 16, 24)  # programs for each multiprocessor that run the small body
 _MANY = (4096, 4096), (512, 512, 64)  # a launch of many programs, and one of a batch;
 _DEEP = 2048, 256  # their loops
-_UNIT = 4  # of a cycle, in a `Cost`
 
 
 class Small(NamedTuple):
     """The tunables of the small body, the programs of a launch up to which it shall run, and how
     many of its tiles take as long as a large one where there are many; the costs of both bodies,
-    and the tile of the large one, where that computes its last round in small tiles."""
+    and the tile of the large one, where that computes its last round in small tiles; a third body,
+    whose warpgroups take programs in turn."""
 
     binding: Binding
     most: int
     worth: int = 1
     cost: Cost | None = None
     large: tuple[tuple[int, ...], Cost] | None = None
+    turned: BodyInTurns | None = None
 
 
 class Few(NamedTuple):
@@ -122,7 +132,9 @@ def bodies(space: Mapping[str, Sequence[int]], lower: Lower, target: Target, lar
     launches = [*launches_of(form)]
     small = _small(rows, whole, form, target, launches)
     if not clusters:
-        return small and _with_last_round(rows, whole, small), None
+        return small and _with_last_round(rows, whole, small._replace(
+            turned=body_in_turns(rows, whole, _general(rows, whole, small), form, target)),
+            target), None
     few = _few(rows, whole, form, target, lower, small)
     if few and small is not None and whole.kind == "cores":
         small = _small(rows, whole, form, target, launches, 0, FEW_PARTS)
@@ -130,9 +142,13 @@ def bodies(space: Mapping[str, Sequence[int]], lower: Lower, target: Target, lar
         tile = _general(rows, whole, small).tile
         meet = prod(whole.tile) // prod(tile) * whole.cost.blocks * target.multiprocessors
         small = small._replace(most=min(MOST, max(small.most, meet)))
-    few += _others(rows, whole, form, small, few)
-    return small, Few(tuple(Member(row.binding, row.cost) for row in few),
-                      _general(rows, whole, small).cost,
+    general = _general(rows, whole, small)
+    turned = entries_in_turns(rows, form, target, beside_turns([whole, general, *few], general))
+    few += _others(rows, whole, form, small, [*few, *turned])
+    if turned:
+        whole, general, *few = beside_turns([whole, general, *few], general)
+        few += turned
+    return small, Few(tuple(Member(row.binding, row.cost) for row in few), general.cost,
                       (whole.tile, whole.cost) if small else None, form.loops,
                       aligned(lower(large).kernels[0], target)) if few else None
 
@@ -165,8 +181,13 @@ def _general(rows: Sequence[Candidate], whole: Candidate, small: Small | None) -
     return found._replace(cost=found.cost._replace(wait=round(found.cost.wait * _PRODUCER)))
 
 
-def _with_last_round(rows: Sequence[Candidate], whole: Candidate, small: Small) -> Small:
+def _with_last_round(rows: Sequence[Candidate], whole: Candidate, small: Small, target: Target
+                     ) -> Small:
     own = _general(rows, whole, small)
+    if any(can_turn(row.profile, target) for row in rows):
+        whole, own = map(priced_together, (whole, own))
+        # The last round, which starts sooner, counts as others: of blocks that end at once, one.
+        whole = whole._replace(cost=whole.cost._replace(start=whole.cost.start + UNIT * ENDED))
     if whole.kind != "wgmma" or prod(whole.tile) < LARGE or small.worth < 2 or not own.cost.depths:
         return small
     step = max(own.cost.busy, own.cost.wait) * whole.cost.depths[0] // own.cost.depths[0]
@@ -186,7 +207,7 @@ def _small(rows: Sequence[Candidate], whole: Candidate, form: Form, target: Targ
     joined = [time * (_UNEVEN if whole.cost.blocks > 1 and count <= filled else 1)
               for time, count in zip(whole.times, whole.programs, strict=True)]
     computed = any(any(feature.raw) for feature in whole.profile)
-    ends = _UNIT * _ENDS[whole.cost.blocks > 1] / whole.cost.processors
+    ends = UNIT * _ENDS[whole.cost.blocks > 1] / whole.cost.processors
     best, saved = None, worth * len(joined)
     for each in _parts(rows, whole, form, target, parts):
         each = with_times(each, launches)
@@ -201,7 +222,7 @@ def _small(rows: Sequence[Candidate], whole: Candidate, form: Form, target: Targ
             if gain > saved:
                 saved = gain
                 best = Small(each.binding, most,
-                             max(1, int(_rate(whole.cost) / _rate(each.cost))))
+                             max(1, int(rate(whole.cost) / rate(each.cost))))
     return best
 
 
@@ -324,11 +345,6 @@ def _sides(profile: Profile) -> tuple[bool, bool]:
     return any(dot.sides[0] for dot in dots), any(dot.sides[1] for dot in dots)
 
 
-def _rate(cost: Cost) -> float:
-    """What a tile takes of a multiprocessor that is full, for a unit of the loop."""
-    return max(cost.busy, cost.wait / cost.blocks) / (cost.depths[0] if cost.depths else 1)
-
-
 def _parts(rows: Sequence[Candidate], whole: Candidate, form: Form, target: Target, parts: int
            ) -> Iterator[Candidate]:
     """The combinations whose tiles cut the large one into a few parts."""
@@ -367,5 +383,5 @@ def _most_parts(cost: Cost, tile: tuple[int, ...], form: Form) -> float:
     batch = form.axes > 2
     extents = _MANY[batch][:form.axes]
     lengths = (_DEEP[batch], *[TAPS] * (len(form.loops) - 1))
-    each = count_tiles(extents, tile) / cost.processors * _UNIT * _ENDS[cost.blocks > 1]
+    each = count_tiles(extents, tile) / cost.processors * UNIT * _ENDS[cost.blocks > 1]
     return 1 + _MOST_LOST * int(choice.time(cost, tile, extents, lengths)) / each

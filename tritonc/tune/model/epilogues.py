@@ -86,3 +86,8 @@ def cycles(results: int, instructions: int, threads: int, blocks: int = 1) -> fl
     if held * instructions > CACHED:
         return held * instructions * MISSED
     return held * max(0, instructions - LIGHT) * max(WAITS, blocks * threads / ISSUED)
+
+
+def alike(results: int, instructions: int) -> float:
+    """What it takes for those that all tiles take alike."""
+    return results * min(instructions, LIGHT) / ISSUED

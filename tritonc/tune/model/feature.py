@@ -45,13 +45,16 @@ class Feature(NamedTuple):
     across: tuple[bool, bool] = (False, False)  # whether rows of these lie across the axis of K
     left: str = "fixed"  # of a dot in a chain: as `Chained` has it, and what follows
     again: bool = False
-    added: int = 0  # or of what is computed behind loops: tiles that are loaded there
+    # Or of what is computed behind loops: tiles that are loaded there; of an access: 1 of a store
+    # in no loop.
+    added: int = 0
     short: bool = False
     computed: bool = False  # of a dot: where an operand's rows are follows from quotients; of a
     # reduction: it reads what is made in its block
     sides: tuple[bool, bool] = (False, False)  # of a computed dot: which operands
     single: bool = False  # of a computed dot: a version loads them element by element
     bare: bool = False  # and every version both operands
+    alone: bool = False  # of a dot: `_alone`
     # Of a dot: iterations of loops around it, from the inside, that read what lies side by side.
     taps: tuple[int, ...] = ()
 

@@ -110,7 +110,8 @@ def _read(kernel: Kernel) -> Iterator[Feature]:
                               computed=any(sides := _computed(kernel, cfg, op)), sides=sides,
                               single=any(sides) and _single(op, infos()),
                               bare=(bare := any(sides) and _bare(op, infos())),
-                              taps=_taps(cfg.innermost.get(block), 2 if bare else 1))
+                              taps=_taps(cfg.innermost.get(block), 2 if bare else 1),
+                              alone=_alone(kernel, cfg, op))
                 if len(a) > 2:
                     yield from _neighbours(op, infos())
                 if not chain:
@@ -127,7 +128,8 @@ def _read(kernel: Kernel) -> Iterator[Feature]:
             elif op.effects & {READ, WRITE} and op.operands and (
                     block in cfg.innermost or not counts):
                 t = op.operands[0].type
-                yield Feature("access", shape(t), scalar(pointee(t)).bytes)
+                yield Feature("access", shape(t), scalar(pointee(t)).bytes,
+                              added=int(op.name == "store" and block not in cfg.innermost))
             elif dots and not chain and op.name in _WORK and not (
                     op.name in ("add", "fadd") and any(v.op in dots for v in op.operands)) and (
                     op.name != "fpcast" or element(op.result.type) != TF32):  # as it is read
@@ -202,6 +204,19 @@ def _computed(kernel: Kernel, cfg: Cfg, dot: Op) -> tuple[bool, bool]:
     left, right = (not far.isdisjoint(slice_of([operand], None, ("dot", "phi", "load"), False))
                    for operand in dot.operands[:2])
     return left, right
+
+
+def _alone(kernel: Kernel, cfg: Cfg, dot: Op) -> bool:
+    """Whether a dot is all that programs multiply, each in one loop that none goes past, and where
+    its operands are follows from numbers that are not loaded."""
+    loops = [loop for loop in cfg.loops if cfg.block_of[dot] in loop]
+    ends = [block for block in cfg.order if block.terminator.name == "ret"]
+    loads = [op for op in slice_of(dot.operands[:2], None, ("dot", "load"), False)
+             if op.name == "load"]
+    return len(loops) == 1 and sum(op.name == "dot" for op in kernel.ops()) == 1 and all(
+        cfg.dominates(loops[0].header, block) for block in ends) and not any(
+        op.name == "load" for op in slice_of([op.operands[0] for op in loads], None, ("dot",),
+                                             False))
 
 
 def _single(dot: Op, infos: axis_info.Infos) -> bool:

@@ -25,7 +25,7 @@ from tritonc.tune.model.features import features
 from tritonc.tune.model.loops import Around, forms, loops_around
 from tritonc.tune.model.measured import is_measured
 from tritonc.tune.model.times import doubtful
-from tritonc.tune.model.turns import in_turns
+from tritonc.tune.model.turns import in_turns, with_results
 from tritonc.variants import choice
 from tritonc.variants.choice import Cost
 from tritonc.variants.variant import tile_of
@@ -109,6 +109,7 @@ def portfolio(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
     (kernel,) = lower(base).kernels
     if any(chained(block) for block in kernel.blocks):
         return None
+    whole = with_results([row.profile for row in rows], target)
     scaled, computed = (any(getattr(f, name) for row in rows for f in row.profile)
                         for name in ("scaled", "computed"))
     # The choice takes it that a grid's third axis has 65535 tiles: of clusters it has fewer.
@@ -120,7 +121,8 @@ def portfolio(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
             if found is not None and (is_measured(row.profile, tile, blocks) or (
                     row.binding == base and blocks == 1)):
                 turned = in_turns(row.profile, found, target) if blocks == 1 else None
-                both = [(more, found), *([({"turns": 2}, turned)] if turned is not None else [])]
+                both = [(more, whole(row.profile, found)),
+                        *([({"turns": 2}, turned)] if turned is not None else [])]
                 for extra, cost in both:
                     known.append(({**row.binding, **extra}, cost, tile))
                     profiles.append(row.profile)
@@ -159,12 +161,13 @@ def _in_memory(rows: Sequence[Ranked], form: Form, target: Target, least: np.nda
     import numpy as np
 
     known: list[tuple[Binding, Cost, tuple[int, ...]]] = []
+    whole = with_results([row.profile for row in rows], target)
     for blocks in IN_MEMORY:
         for row in rows:
             tile, depths = form.cuts(row.binding)
             cost = cost_of(row.profile, depths, target, blocks, in_memory=True)
             if cost is not None:
-                known.append(({**row.binding, "memory_k": blocks}, cost, tile))
+                known.append(({**row.binding, "memory_k": blocks}, whole(row.profile, cost), tile))
     members: list[Member] = []
     times = _times(known, form, extents, extents) if known else np.ones((1, 1))
     while known and len(members) < _MOST_IN_MEMORY:
@@ -223,14 +226,15 @@ def times_at(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
     if any(known[i] < 1 for loop in form.loops for i in loop.arguments):
         return None
     lengths = [choice.length(loop._asdict(), known) for loop in form.loops]
+    whole = with_results([row.profile for row in rows], target)
     if turned and not choice.all_hold(aligned(kernel, target), extents, known):
         return None
 
     def taken(row: Ranked) -> int:
         tile, depths = form.cuts(row.binding)
         found = cost_of(row.profile, depths, target, blocks)
-        if turned and found is not None:
-            found = in_turns(row.profile, found, target)
+        if found is not None:
+            found = in_turns(row.profile, found, target) if turned else whole(row.profile, found)
         return int(choice.time(found, tile, extents, lengths)) if (
             found is not None and is_measured(row.profile, tile, blocks)) else choice.LARGEST
 

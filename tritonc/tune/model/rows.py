@@ -101,7 +101,9 @@ _ONCE, _ONCE_EACH, _ONCE_LEAST = 4096, 32, 8192
 # Half a tile of more sums and maxima of floats than these.  H200, cross-entropy with smoothed
 # labels: 50257 halves 163 us by 4096, 127 by 2048, 32000 40.2 and 36.9; without, 65.8 and 69.0.
 _ONCE_SUMS = 2
-_FLAT_BYTES, _FLAT_ASPECT = 4096, 8  # of a tile of two axes, both contiguous along the last
+# Of a tile of two axes, both contiguous along the last; half of two that are stored.  RoPE of 128
+# halves, two tiles of 64, on an H200: 70.3 us by 32 x 64, 68.5 by 16 x 64.
+_FLAT_BYTES, _FLAT_ASPECT = 4096, 8
 _COMPUTED = 4  # bytes of an element of a window of pixels, whatever it has in memory
 # Of one that loops add others to: what lies beyond an edge costs as much; and where they add a
 # known number of taps, of which threads read many again.
@@ -264,9 +266,12 @@ def _row_cost(profile: Profile, form: str, target: Target, range_: Sequence[int]
             size, aspect = _CROSSED, 1
         else:
             computed = _COMPUTED if form == "windows_of_bytes" else flat[0].bytes
+            stores = sum(f.added for f in profile if f.kind == "access" and f.bytes > 1
+                         and prod(f.extents) == largest)
             size = {"adds_tiles": _ADDED_BYTES, "adds_taps": _TAPS_BYTES,
                     "adds_many_rows": _MANY_ROWS_BYTES, "adds_gathered": _GATHERED_BYTES,
-                    "adds_far_taps": _FAR_TAPS_BYTES}.get(form, _FLAT_BYTES) / computed
+                    "adds_far_taps": _FAR_TAPS_BYTES}.get(
+                        form, _FLAT_BYTES / (2 if stores == 2 else 1)) / computed
             aspect = {"adds_many_rows": _MANY_ROWS_ASPECT,
                       "adds_gathered": _GATHERED_ASPECT}.get(form, _FLAT_ASPECT)
         # What is only written, in pieces of which memory has longer ones: one-hot rows of 1000

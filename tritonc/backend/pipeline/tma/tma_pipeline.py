@@ -43,6 +43,7 @@ from tritonc.backend.pipeline.stages import (
     copied_stages,
     most_stages,
     others_beside,
+    released_stages,
     shared_stages,
 )
 from tritonc.backend.pipeline.tma.boxes import (
@@ -146,7 +147,7 @@ def tma_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
             allocation(one.store.operands[0])[0].attributes.pop("pitch", None)
         return [], _all(staged, f"{least} stages of the operands do not fit into shared memory, "
                            "or are more than num_stages")
-    distance = max(1, stages - 2)
+    distance = max(1, stages - (1 if len(groups) > 1 else 2))  # chains release one by one
     cfg = Cfg(kernel)
     rewrite = TensorRewrite(kernel, staged, part, channels, stages, distance)
     followers: list[RegionRewrite] = []
@@ -225,7 +226,7 @@ def _stages(kernel: Kernel, staged: StagedLoop, context: Context, groups: list[l
     stages = (copied_stages if mixed else most_stages)(
         kernel, staged, context.target, 1 if separate else kernel.attributes.get("turns", 1))
     if len(groups) > 1:
-        stages = min(stages, RELEASED_STAGES)
+        stages = min(stages, released_stages(kernel, staged, context.target))
     elif not alone and not separate:
         stages = min(stages, shared_stages(kernel, staged, context.target))
     return stages, least

@@ -86,6 +86,7 @@ def make(seed: int) -> Product:
 //! arg: a = randn({'K, M' if turned_a else 'M, K'})
 //! arg: b = randn({'N, K' if turned_b else 'K, N'})
 //! arg: bias = randn(N)
+//! arg: more = randn(M, N)
 //! arg: c = zeros(M, N)
 //! arg: M = M
 //! arg: N = N
@@ -96,8 +97,8 @@ def make(seed: int) -> Product:
 #define TM {tm}
 #define TN {tn}
 #define TK {tk}
-kernel void product(const {kind}* a, const {kind}* b, const float* bias, {out}* c, int M, int N,
-                    int K) {{
+kernel void product(const {kind}* a, const {kind}* b, const float* bias, const half* more,
+                    {out}* c, int M, int N, int K) {{
   int rm[TM] = get_global_range(0);
   int rn[TN] = get_global_range(1);
   float acc[TM, TN] = 0;
@@ -306,6 +307,9 @@ def _epilogue(rng: random.Random) -> tuple[str, str]:
         ("float add[TN] = rn < N ? *(bias + rn) : 0;\n  acc = acc + add[newaxis, :];", "s + bias"),
         ("float total[TM] = acc[:, max];\n  acc = acc - acc;\n  acc = acc + 1;",
          "np.ones((M, N))"),
+        ("bool in[TM, TN] = (rm < M)[:, newaxis] && rn < N;\n"
+         "  float r[TM, TN] = in ? *(more + rm[:, newaxis] * N + rn) : 0;\n  acc = acc + r;",
+         "s + more"),
     ))
 
 

@@ -17,6 +17,7 @@ SIZES = (("M", "392"), ("N", "520"), ("K", "136"), ("TM", "128"), ("TK", "64"))
 
 @pytest.mark.parametrize("path, columns, parts", [
     ("ways/products/residual", 128, 2), ("ways/products/residual", 256, 4),
+    ("ways/products/residual", 192, 3), ("ways/products/residual", 160, 5),
     ("unseen/gemm_axpby", 128, 4)])
 def test_what_an_epilogue_reads_comes_by_tma(path: str, columns: int, parts: int) -> None:
     setting = Setting(ROOT / "bench" / f"{path}.tc", (*SIZES, ("TN", str(columns))))

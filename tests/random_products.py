@@ -31,7 +31,7 @@ _FORCED: dict[str, tuple[int, ...]] = {
     "num_warps": (4, 8), "num_stages": (1, 2, 3, 4), "group": (1, 2, 16), "wgmma": (0, 1),
     "slices": (1, 2, 4), "tma_load": (0, 1), "tma_store": (0, 1), "persistent": (0, 1),
     "continued": (0, 1), "producer": (0, 1), "cluster_k": (1, 1, 1, 2, 4),
-    "min_blocks": (0, 1, 2), "turns": (1, 2),
+    "min_blocks": (0, 1, 2), "pingpong": (1, 2),
 }  # fmt: skip
 _LIMITS = ("too much", "too many", "does not fit", "more shared memory",
            "bytes of shared memory", "cannot be compiled", "limit")
@@ -116,7 +116,7 @@ kernel void product(const {kind}* a, const {kind}* b, const float* bias, const h
                    if rng.random() < 0.5)
     if rng.random() < 0.3:  # all roles of a persistent block
         forced = (("wgmma", 1), ("tma_load", 1), ("producer", 1), ("persistent", 1),
-                  ("num_stages", rng.choice((2, 3, 4))), ("turns", rng.choice((1, 2))))
+                  ("num_stages", rng.choice((2, 3, 4))), ("pingpong", rng.choice((1, 2))))
     return Product(text, forced, rng.choice(("sm_90a", rng.choice([*TARGETS]))))
 
 

@@ -122,7 +122,7 @@ class Bindings:
                                       (1,) if bound else None) or {}
             except (ValueError, CompileError):  # several kernels; others report what is wrong
                 self.chosen = {}
-            self.chosen_meta = {name: self.chosen.pop(name) for name in ("cluster_k", "turns")
+            self.chosen_meta = {name: self.chosen.pop(name) for name in ("cluster_k", "pingpong")
                                 if name in self.chosen}
         if unbound and not self.chosen:
             known_extents = known.extents if known is not None else ()

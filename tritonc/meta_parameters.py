@@ -63,7 +63,7 @@ META_PARAMETERS: tuple[MetaParameter, ...] = (
     MetaParameter("producer", "pipeline", "Whether a producer warp makes the TMA loads.",
                   (0,), range(2), frozenset({"wgmma"}),
                   (("wgmma", 0), ("tma_load", 0))),
-    MetaParameter("turns", "choose_turns", "How many warpgroups of a persistent block take "
+    MetaParameter("pingpong", "choose_pingpong", "How many warpgroups of a persistent block take "
                   "programs in turn (ping-pong).", (2,), (1, 2), frozenset({"wgmma"}),
                   (("wgmma", 0), ("tma_load", 0), ("persistent", 0), ("producer", 0),
                    ("continued", 0), *_SHARED, *(("num_warps", n) for n in (1, 2, 8, 16)))),

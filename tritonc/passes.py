@@ -27,9 +27,9 @@ ONLY: dict[str, tuple[str, ...]] = {
     "bound_conversions": ("sitofp", "uitofp", "fpcast"),
     "stage_dots": ("dot", "channel", "shared_store"), "pipeline": ("shared_store",),
     "double_buffer_fragments": ("fma_dot",), "detach_results": ("fma_dot",),
-    "choose_turns": ("dot",), "alternate_programs": ("start_producer",),
+    "choose_pingpong": ("dot",), "pingpong_programs": ("start_producer",),
     **dict.fromkeys(("halve_products", "store_by_tma", "rotate_dots", "order_products",
-                     "spread_late", "overlap_sums", "take_turns", "defer_loads"), ("wgmma",)),
+                     "spread_late", "overlap_sums", "pingpong_chains", "defer_loads"), ("wgmma",)),
     "specialize_warps": ("start_producer",), "stagger_warpgroups": ("start_producer",),
     "swap_neighbours": ("take",), "lower_take": ("take",), "apply_assumptions": ("assume",),
     "improve_combiners": ("reduce_with", "scan_with"), "split_scans": ("scan", "scan_with"),
@@ -159,8 +159,8 @@ BACKEND: list[Pass] = [
          "divides an index; before pipelines run divisions ahead.", 2),
     _row("backend.memory.count_quotients", "After raw_operands, which leaves one quotient for each "
          "iteration.", 2),
-    _row("backend.launch.choose_turns", "Before choose_warps, which leaves a number that is set; "
-         "after rasterize, which says whether blocks persist.", 2),
+    _row("backend.launch.choose_pingpong", "Before choose_warps, which leaves a number that is "
+         "set; after rasterize, which says whether blocks persist.", 2),
     _row("backend.launch.choose_warps", "Before assign_layouts, which spreads tiles over the "
          "warps.", 0),
     _row("backend.layout.split_scans", "After choose_warps: each warp gets a part."),
@@ -242,9 +242,10 @@ BACKEND: list[Pass] = [
     _row("backend.shared.insert_barriers", "All accesses of memory are in their order, and buffers "
          "have their places.", 0),
     # --- the whole loop, the whole kernel ---
-    _row("backend.pipeline.tma.alternate_programs", "Barriers stand: those of a program are of "
+    _row("backend.pipeline.tma.pingpong_programs", "Barriers stand: those of a program are of "
          "its threads alone.", 2),
-    _row("backend.pipeline.chains.take_turns", "Barriers stand, which must not be in a turn.", 2),
+    _row("backend.pipeline.chains.pingpong_chains", "Barriers stand, which must not be in a turn.",
+         2),
     _row("backend.pipeline.chains.alternate_registers", "Last: earlier passes expect a loop body "
          "to be one iteration.", 2),
     _row("backend.pipeline.chains.overlap_sums", "Also last, for loops that the previous pass does "
@@ -375,8 +376,8 @@ ORDER: list[tuple[str, str, str]] = [
     ("pack_halves", "limit_registers", "pairs need half the registers"),
     ("pipeline", "stagger_warpgroups", "only where a producer warp is ahead of all"),
     ("stagger_warpgroups", "allocate_shared", "turns have barriers"),
-    ("insert_barriers", "take_turns", "no turn has a barrier of the block in it"),
-    ("specialize_warps", "take_turns", "whether there is a producer warp"),
+    ("insert_barriers", "pingpong_chains", "no turn has a barrier of the block in it"),
+    ("specialize_warps", "pingpong_chains", "whether there is a producer warp"),
     ("insert_barriers", "overlap_sums", "a stage's distance is that from one iteration"),
     ("insert_barriers", "alternate_registers", "a stage's distance is that from one iteration"),
     ("overlap_sums", "coarsen", "a kernel has one body to the passes before"),

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 Lower = Callable[[Mapping[str, int], str], Module]  # one kernel, for values of tunables
 Sizes = Callable[[Kernel, Sequence[str]], list[dict[str, Any]]]
 
-_BY_HAND = frozenset(("cluster_k", "coarsen", "turns"))  # whoever chooses one of them has one entry
+# Whoever chooses one of them has one entry.
+_BY_HAND = frozenset(("cluster_k", "coarsen", "pingpong"))
 
 
 class Planning(Bindings):
@@ -147,7 +148,7 @@ class Planning(Bindings):
             return found
         general, *rest = own[1]
         return replace(found, general=general, variants=[
-            variant if not {"cluster_k", "turns"}.isdisjoint(variant.binding)
+            variant if not {"cluster_k", "pingpong"}.isdisjoint(variant.binding)
             and "cluster" in target.features
             else variant._replace(cost=slower(cost, 0 if variant.given else DOUBT))
             for variant, cost in zip(found.variants, rest, strict=True)])
@@ -215,7 +216,7 @@ def _variant(member: Member, kernel: Kernel, aligned: Sequence[Mapping[str, int]
     """A member of a portfolio.  In turns, tiles are smaller, and bring more from the second-level
     cache, which delivers whole sectors: 5000 x 2000 x 1000 takes 1.13 times as long."""
     facts = [Fact(kernel.parameters[fact["argument"]].name, "%", 2 * fact["multiple_of"])
-             for fact in aligned if "multiple_of" in fact] if "turns" in member.binding else []
+             for fact in aligned if "multiple_of" in fact] if "pingpong" in member.binding else []
     return Variant(member.binding, (*facts,), member.cost)
 
 

@@ -316,7 +316,7 @@ def _async_wait(machine: Machine, frame: Frame, op: Op) -> None:
 _SIMULATED: dict[str, Simulated] = {
     "get_num_multiprocessors": lambda machine, frame, op: np.int32(MULTIPROCESSORS),
     "first_warp": lambda machine, frame, op: np.bool_(True),
-    "is_turn": lambda machine, frame, op: np.bool_(True),  # both programs, one after the other
+    "own_program": lambda machine, frame, op: np.bool_(True),  # both, one after the other
     "device_fence": lambda machine, frame, op: None,  # matters to other programs
     "alloc_shared": lambda machine, frame, op: (machine.allocate(frame, op),),
     "buffer_stage": _buffer_stage, "buffer_trans": _buffer_trans,
@@ -329,7 +329,7 @@ _SIMULATED: dict[str, Simulated] = {
     "get_cluster_rank": lambda machine, frame, op: clusters.get_cluster_rank(frame, op),
     "cluster_arrive": _cluster_arrive, "cluster_reduce": _cluster_reduce,
     "group_barrier": lambda machine, frame, op: machine.group_barrier(),
-    "take_turn": lambda machine, frame, op: None,  # all warpgroups do everything at once here
+    "order_barrier": lambda machine, frame, op: None,  # all warpgroups do everything at once here
     **dict.fromkeys(("barrier", "memory_barrier"), lambda machine, frame, op: machine.barrier()),
     "async_copy": _async_copy, "async_commit": _async_commit, "async_wait": _async_wait,
 }

@@ -359,5 +359,5 @@ SIMULATED: dict[str, Callable[[Machine, Frame, Op], Any]] = {
     "tma_load": _tensor_copy,
     "wait_full": _wait_full, "arrive_empty": _arrive_empty, "wait_empty": _wait_empty,
     "tma_store": _tensor_store, "store_wait": _store_wait,
-    **dict.fromkeys(("turn_wait", "turn_pass"), lambda machine, frame, op: None),
+    **dict.fromkeys(("order_wait", "order_arrive"), lambda machine, frame, op: None),
 }

@@ -309,7 +309,7 @@ def test_the_first_of_each_tile_is_measured_before_others_are_compared() -> None
     ("sm_80", "float", {"group", "min_blocks", "num_warps", "slices"}),
     ("sm_80", "half", {"group", "num_stages", "num_warps", "slices"}),
     ("sm_90a", "half", {"cluster_k", "continued", "producer", "group", "num_stages", "num_warps",
-                        "persistent", "slices", "tma_load", "tma_store", "turns",
+                        "persistent", "slices", "tma_load", "tma_store", "pingpong",
                         "wgmma"}),
 ])
 def test_meta_parameters_that_apply(arch: str, element: str, names: set[str]) -> None:

@@ -66,7 +66,7 @@ KINDS: dict[str, Kind] = {
         "panels", "passes", "pending", "pitch", "second", "size", "swizzle", "transposed", "unroll",
         "vector_axis"),
         is_count),
-    **dict.fromkeys(("align", "turns", "vector"), is_power),
+    **dict.fromkeys(("align", "pingpong", "vector"), is_power),
     **dict.fromkeys((
         "cache", "element", "instruction", "kind", "ldmatrix", "message", "format", "step",
         "stmatrix", "symbol"), is_word),

@@ -206,7 +206,7 @@ class Kernel:
     @property
     def threads(self) -> int:
         """Of a block: those that hold tiles, and those of warps that only make copies."""
-        warps = self.attributes.get("num_warps", 1) * self.attributes.get("turns", 1)
+        warps = self.attributes.get("num_warps", 1) * self.attributes.get("pingpong", 1)
         warps += self.attributes.get("producer_warps", 0)
         return 32 * int(warps) * int(self.attributes.get("programs", 1))
 

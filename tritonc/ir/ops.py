@@ -364,9 +364,9 @@ _ROWS: list[OpInfo] = [
     OpInfo("cond_br", ("c",), rules.condition, "Goes to the first block if c, else the second.  "
            "`unroll`: at the test of a loop, how often its body is to be repeated, 0 for as often "
            "as it runs.  `facts`: both do the same, the first one by more that is known.  "
-           "`passes`: a producer warp goes to the block of that number, whatever c is.  `turns`: "
-           "behind the first one warps of so many parts compute programs of their own.",
-           optional=("unroll", "facts", "passes", "turns"), effects=frozenset({CONTROL})),
+           "`passes`: a producer warp goes to the block of that number, whatever c is.  "
+           "`pingpong`: behind the first one warps of so many parts compute programs of their own.",
+           optional=("unroll", "facts", "passes", "pingpong"), effects=frozenset({CONTROL})),
     OpInfo("ret", (), rules.nothing, "Ends the instance.", effects=frozenset({CONTROL})),
 ]
 

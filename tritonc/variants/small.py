@@ -62,7 +62,7 @@ def small_body(kernel: Kernel, lower: Lower, choose: Choose, context: Context,
         try:
             small = passed(chosen.binding, meta)
             turned = None if chosen.turned is None else Turned(passed(chosen.turned.binding, {
-                **context.meta, "coarsen": 0, "turns": 2}), chosen.turned.longest)
+                **context.meta, "coarsen": 0, "pingpong": 2}), chosen.turned.longest)
         except CompileError as error:
             context.remark("coarsen", "no smaller tiles for launches of few programs: "
                            f"{error.diagnostics[0].message}", kernel.span, missed=True)

@@ -55,40 +55,40 @@ def cond_br(f: FunctionEmitter, op: Op) -> None:
 
 
 def group_barrier(f: FunctionEmitter, op: Op) -> None:
-    if f.turns > 1:
+    if f.pingpong > 1:
         f.barrier()
         return
     own = f.prelude(f"add i32 {warpgroup(f)}, {_GROUPS}")
     f.meet_at(own, 1 << WARPGROUP_BITS)
 
 
-def take_turn(f: FunctionEmitter, op: Op) -> None:
+def order_barrier(f: FunctionEmitter, op: Op) -> None:
     """A warpgroup waits at the barrier of its turn, where the one before it arrives."""
     if f.role != CONSUMERS:
         return
     step, both = op.attributes["step"], 2 << WARPGROUP_BITS
-    own = f.turn if f.turns > 1 else warpgroup(f)
+    own = f.group if f.pingpong > 1 else warpgroup(f)
     last = (f.consumer_warps << LANE_BITS >> WARPGROUP_BITS) - 1
     end = f.prelude(f"icmp eq i32 {own}, {last}")
     if step == "wait":
         f.meet_at(f.prelude(f"add i32 {own}, {_TURNS}"), both)
-    elif step == "give":
+    elif step == "arrive":
         following = f.prelude(f"add i32 {own}, {_TURNS + 1}")
         to = f.prelude(f"select i1 {end}, i32 {_TURNS}, i32 {following}")
-        f.under(f.scalar(op.operands[0]) if op.operands else "", "give",
+        f.under(f.scalar(op.operands[0]) if op.operands else "", "arrive",
                 lambda: f.meet_at(to, both, "arrive"))
     else:
         f.under(end, "open", lambda: f.meet_at(_TURNS, both, "arrive"))
 
 
-def is_turn(f: FunctionEmitter, op: Op) -> None:
-    f.values[op.result] = [f.op(f"icmp eq i32 {f.turn}, {f.scalar(op.operands[0])}")
-                           if f.turns > 1 else "true"]
+def own_program(f: FunctionEmitter, op: Op) -> None:
+    f.values[op.result] = [f.op(f"icmp eq i32 {f.group}, {f.scalar(op.operands[0])}")
+                           if f.pingpong > 1 else "true"]
 
 
 EMITTERS: dict[str, Emitter] = {
-    "is_turn": is_turn,
-    "phi": phi, "cond_br": cond_br, "group_barrier": group_barrier, "take_turn": take_turn,
+    "own_program": own_program,
+    "phi": phi, "cond_br": cond_br, "group_barrier": group_barrier, "order_barrier": order_barrier,
     "br": lambda f, op: f.line(f"br label %{f.branch_target(op.blocks[0])}"),
     "ret": lambda f, op: f.line("ret void"),
     # A barrier also orders the block's accesses of global and shared memory.

@@ -57,8 +57,8 @@ class FunctionEmitter(Instructions):
         self.kernel = kernel
         self.shared = shared  # the global that is the kernel's shared memory; "" without
         self.warps: int = kernel.attributes["num_warps"]
-        self.turns: int = kernel.attributes.get("turns", 1)  # in the block that is written
-        self.consumer_warps: int = self.warps * self.turns  # those before the producer's
+        self.pingpong: int = kernel.attributes.get("pingpong", 1)  # in the block that is written
+        self.consumer_warps: int = self.warps * self.pingpong  # those before the producer's
         names = {op.name for op in kernel.ops()}
         # registers are few: addresses of shared memory are made of one another
         self.derives_addresses = {"fma_dot", "async_copy"} <= names or "wgmma" in names
@@ -112,12 +112,12 @@ class FunctionEmitter(Instructions):
         number = self.prelude_call("llvm.nvvm.read.ptx.sreg.tid.x")
         if "programs" in self.kernel.attributes:
             return self.prelude(f"and i32 {number}, {WARP_SIZE - 1}")
-        if self.turns > 1 and self.role != PRODUCER:
+        if self.pingpong > 1 and self.role != PRODUCER:
             return self.prelude(f"and i32 {number}, {(self.warps << LANE_BITS) - 1}")
         return number
 
     @property
-    def turn(self) -> str:
+    def group(self) -> str:
         """Which of the programs that a block computes at once is this thread's."""
         number = self.prelude_call("llvm.nvvm.read.ptx.sreg.tid.x")
         name = "llvm.nvvm.shfl.sync.idx.i32"
@@ -231,8 +231,8 @@ class FunctionEmitter(Instructions):
             blocks = producer_blocks(blocks)
         base = Machine(self.kernel.attributes["num_warps"], self.target.access_bytes,
                        self.options.device_assert, role)
-        parts = {block: end.attributes["turns"] for end in (b.terminator for b in blocks)
-                 if "turns" in end.attributes
+        parts = {block: end.attributes["pingpong"] for end in (b.terminator for b in blocks)
+                 if "pingpong" in end.attributes
                  for block in reached(end.blocks[:1], stop=end.blocks[1:])}
         machines = {block: base._replace(warps=base.warps // parts.get(block, 1))
                     for block in blocks}
@@ -241,7 +241,7 @@ class FunctionEmitter(Instructions):
         takes = {to for block in choices for to in block.successors} - choices
         takes = takes or ({self.kernel.entry} if role else set())
         for block, machine in machines.items():
-            self.warps, self.turns = machine.warps, self.consumer_warps // machine.warps
+            self.warps, self.pingpong = machine.warps, self.consumer_warps // machine.warps
             self._machine = machine
             self.start_block(self._labels[block])
             self.angles.clear()
@@ -294,7 +294,7 @@ class FunctionEmitter(Instructions):
     def _meet(self, kind: str, result: str, *arguments: str) -> str:
         count = [f"i32 {self.warps << LANE_BITS}"] if self.role else []
         name = f"llvm.nvvm.barrier.cta.{kind}.aligned.{'count' if count else 'all'}"
-        number = self.prelude(f"add i32 {self.turn}, {ROLE}") if self.turns > 1 else 0
+        number = self.prelude(f"add i32 {self.group}, {ROLE}") if self.pingpong > 1 else 0
         return self.convergent(name, result, f"i32 {number}", *count, *arguments)
 
     def meet_at(self, number: str | int, threads: int, kind: str = "sync") -> None:

@@ -35,7 +35,7 @@ from collections.abc import Mapping, Sequence
 from math import prod
 
 from tritonc.backend.launch import last_round
-from tritonc.backend.launch.add_turns import add_turns, can_add
+from tritonc.backend.launch.add_pingpong import add_pingpong, can_add
 from tritonc.backend.launch.persist import axes, own_number, supersede
 from tritonc.backend.pipeline.tma.roles import COPIES, SETUP
 from tritonc.ir.build import Builder
@@ -81,7 +81,7 @@ def obstacle(large: Kernel, small: Kernel) -> str | None:
         return "the larger tile is not a multiple of the smaller one"
     if large.attributes["num_warps"] != small.attributes["num_warps"]:
         return "the two tiles need different numbers of warps"
-    if large.attributes.get("turns") or small.attributes.get("turns"):
+    if large.attributes.get("pingpong") or small.attributes.get("pingpong"):
         return "warpgroups take programs in turn"
     if max(kernel.attributes.get("cluster", 1) for kernel in (large, small)) > 1:
         return "the kernel is launched in clusters"
@@ -163,7 +163,7 @@ def _turn(launch: Block, large: Kernel, small: Kernel, found: Turned, few: Value
         wanted = b.value("and", wanted, b.value(
             "icmp", length, b.constant(most, length.type), predicate="sle"))
     launch.ops.append(end)
-    turn, added = add_turns(launch, turned, wanted, end.operands[0], number)
+    turn, added = add_pingpong(launch, turned, wanted, end.operands[0], number)
     end = turn.ops.pop()
     b = Builder(turn)
     _renumber(b, turned, _extents(b, count, ratios(turned.tile, small.tile) or {}), number)

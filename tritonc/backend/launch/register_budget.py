@@ -87,7 +87,7 @@ def available(kernel: Kernel, context: Context, blocks: int | None = None,
     target: Target = context.target
     warps: int = kernel.attributes["num_warps"]
     if has_producer(kernel):
-        roles = registers_of_roles(warps * kernel.attributes.get("turns", 1), target)
+        roles = registers_of_roles(warps * kernel.attributes.get("pingpong", 1), target)
         if roles is not None and roles[1]:
             return min(roles[1], target.registers_per_thread)
     if any(op.name in DOTS for op in kernel.ops()):

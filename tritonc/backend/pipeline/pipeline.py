@@ -143,7 +143,7 @@ def _pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos, contex
     stages = context.meta.get("num_stages") or (
         fit if beside > 1 else RELEASED_STAGES if others_beside(kernel, staged, target)
         else copied_stages(
-            kernel, staged, target, kernel.attributes.get("turns", 1)))
+            kernel, staged, target, kernel.attributes.get("pingpong", 1)))
     if stages > fit:
         beside = 1
     # Where other blocks' products run meanwhile, none need stay in flight across the back edge.

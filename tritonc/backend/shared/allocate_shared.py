@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import pairwise
 
-from tritonc.backend.launch.choose_turns import refuse
+from tritonc.backend.launch.choose_pingpong import refuse
 from tritonc.backend.shared.shared_memory import (
     accesses,
     allocation,
@@ -51,11 +51,11 @@ def allocate_shared(kernel: Kernel, context: Context) -> bool:
     """
     target: Target = context.target
     if not any(op.name == "start_producer" for op in kernel.ops()) \
-            and kernel.attributes.pop("turns", None):
+            and kernel.attributes.pop("pingpong", None):
         refuse(context, "no producer warp brings operands of two programs", kernel.span)
     size = sizes(kernel)
     offsets, total = placement(kernel, target.shared_per_block, lambda used: _spare(used, target))
-    if total > target.shared_per_block and kernel.attributes.pop("turns", None):
+    if total > target.shared_per_block and kernel.attributes.pop("pingpong", None):
         refuse(context, f"buffers of two programs need {total} bytes of shared memory",
                kernel.span)
         return allocate_shared(kernel, context)
@@ -84,7 +84,7 @@ def sizes(kernel: Kernel) -> dict[Op, int]:
 
 def _of_programs(kernel: Kernel) -> set[Op]:
     """The buffers that each program has, of blocks that compute two at once."""
-    if kernel.attributes.get("turns", 1) == 1:
+    if kernel.attributes.get("pingpong", 1) == 1:
         return set()
     common = {allocation(v)[0] for op in kernel.ops() if op.name in _COMMON
               for v in op.operands if isinstance(v.type, Buffer)}

@@ -116,11 +116,12 @@ _ROWS: list[OpInfo] = [
            effects=frozenset({SYNC})),
     OpInfo("group_barrier", (), rules.nothing, "Waits for all threads of the warpgroup.",
            effects=frozenset({SYNC})),
-    OpInfo("is_turn", ("turn",), own.truth,
+    OpInfo("own_program", ("turn",), own.truth,
            "Whether the program whose `turn` it is, 0 or 1, is this thread's."),
-    OpInfo("take_turn", ("*some",), rules.nothing,
-           "Warpgroups pass `step` one after the other: \"open\" at entry, \"wait\" for the own "
-           "turn, \"give\" it on, if `some` holds.", None, ("step",), effects=frozenset({OUTPUT})),
+    OpInfo("order_barrier", ("*some",), rules.nothing,
+           "Warpgroups pass in order (CUTLASS: OrderedSequenceBarrier).  `step`: \"open\" at "
+           "entry, \"wait\" for the own turn, \"arrive\" to give it on, if `some` holds.",
+           None, ("step",), effects=frozenset({OUTPUT})),
     OpInfo("async_copy", ("buffer", "p", "*some"), own.async_copy,
            "Starts a copy from global memory to a buffer (cp.async); zeros where the guard does "
            "not hold.  Nothing at all if `some` is there and false: nobody will read the buffer.  "
@@ -195,10 +196,10 @@ _ROWS: list[OpInfo] = [
            "come; these, if `early`, go on before the slot is claimed.",
            lambda m, op, slot, cell: slot, ("indices",), ("waits", "early"),
            effects=frozenset({SHARED_READ, SYNC})),
-    OpInfo("turn_wait", ("ring", "phase"), rules.nothing,
+    OpInfo("order_wait", ("ring", "phase"), rules.nothing,
            "All warpgroups but the first one wait until that one has passed the stage on.",
            effects=frozenset({OUTPUT})),
-    OpInfo("turn_pass", ("ring",), rules.nothing, "The first warpgroup passes the stage on.",
+    OpInfo("order_arrive", ("ring",), rules.nothing, "The first warpgroup passes the stage on.",
            effects=frozenset({OUTPUT})),
     OpInfo("expect_full", ("ring",), rules.nothing,
            "The stage's full barrier completes its phase after `bytes` more bytes (expect-tx).",

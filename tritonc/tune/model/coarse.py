@@ -39,17 +39,17 @@ from tritonc.tune.model.launches import (
 )
 from tritonc.tune.model.loops import Around
 from tritonc.tune.model.measured import MOST_SENT
-from tritonc.tune.model.portfolio import DOUBT_SCALED, Form, Member, form_of, slower
-from tritonc.tune.model.times import UNIT, doubtful, formula
-from tritonc.tune.model.turned import (
+from tritonc.tune.model.pingpong import ENDED, can_pingpong
+from tritonc.tune.model.pingpong_entries import (
     BodyInTurns,
-    beside_turns,
-    body_in_turns,
-    entries_in_turns,
+    beside_pingpong,
+    pingpong_body,
+    pingpong_entries,
     priced_together,
     rate,
 )
-from tritonc.tune.model.turns import ENDED, can_turn
+from tritonc.tune.model.portfolio import DOUBT_SCALED, Form, Member, form_of, slower
+from tritonc.tune.model.times import UNIT, doubtful, formula
 from tritonc.variants import choice
 from tritonc.variants.choice import Cost
 
@@ -133,7 +133,7 @@ def bodies(space: Mapping[str, Sequence[int]], lower: Lower, target: Target, lar
     small = _small(rows, whole, form, target, launches)
     if not clusters:
         return small and _with_last_round(rows, whole, small._replace(
-            turned=body_in_turns(rows, whole, _general(rows, whole, small), form, target)),
+            turned=pingpong_body(rows, whole, _general(rows, whole, small), form, target)),
             target), None
     few = _few(rows, whole, form, target, lower, small)
     if few and small is not None and whole.kind == "cores":
@@ -143,10 +143,10 @@ def bodies(space: Mapping[str, Sequence[int]], lower: Lower, target: Target, lar
         meet = prod(whole.tile) // prod(tile) * whole.cost.blocks * target.multiprocessors
         small = small._replace(most=min(MOST, max(small.most, meet)))
     general = _general(rows, whole, small)
-    turned = entries_in_turns(rows, form, target, beside_turns([whole, general, *few], general))
+    turned = pingpong_entries(rows, form, target, beside_pingpong([whole, general, *few], general))
     few += _others(rows, whole, form, small, [*few, *turned])
     if turned:
-        whole, general, *few = beside_turns([whole, general, *few], general)
+        whole, general, *few = beside_pingpong([whole, general, *few], general)
         few += turned
     return small, Few(tuple(Member(row.binding, row.cost) for row in few), general.cost,
                       (whole.tile, whole.cost) if small else None, form.loops,
@@ -184,7 +184,7 @@ def _general(rows: Sequence[Candidate], whole: Candidate, small: Small | None) -
 def _with_last_round(rows: Sequence[Candidate], whole: Candidate, small: Small, target: Target
                      ) -> Small:
     own = _general(rows, whole, small)
-    if any(can_turn(row.profile, target) for row in rows):
+    if any(can_pingpong(row.profile, target) for row in rows):
         whole, own = map(priced_together, (whole, own))
         # The last round, which starts sooner, counts as others: of blocks that end at once, one.
         whole = whole._replace(cost=whole.cost._replace(start=whole.cost.start + UNIT * ENDED))

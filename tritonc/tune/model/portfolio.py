@@ -24,8 +24,8 @@ from tritonc.tune.model.feature import Profile, between
 from tritonc.tune.model.features import features
 from tritonc.tune.model.loops import Around, forms, loops_around
 from tritonc.tune.model.measured import is_measured
+from tritonc.tune.model.pingpong import in_pingpong, with_results
 from tritonc.tune.model.times import doubtful
-from tritonc.tune.model.turns import in_turns, with_results
 from tritonc.variants import choice
 from tritonc.variants.choice import Cost
 from tritonc.variants.variant import tile_of
@@ -120,9 +120,9 @@ def portfolio(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
             found = cost_of(row.profile, depths, target, blocks)
             if found is not None and (is_measured(row.profile, tile, blocks) or (
                     row.binding == base and blocks == 1)):
-                turned = in_turns(row.profile, found, target) if blocks == 1 else None
+                turned = in_pingpong(row.profile, found, target) if blocks == 1 else None
                 both = [(more, whole(row.profile, found)),
-                        *([({"turns": 2}, turned)] if turned is not None else [])]
+                        *([({"pingpong": 2}, turned)] if turned is not None else [])]
                 for extra, cost in both:
                     known.append(({**row.binding, **extra}, cost, tile))
                     profiles.append(row.profile)
@@ -194,7 +194,7 @@ def best_at(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
             clusters: Sequence[int] | None = (1,)) -> Binding | None:
     """The combination that takes the least time at one range, `arguments` being the scalars that
     are known of a launch; None where the model knows no cost.  It has `cluster_k`, if that is not
-    1: one of `clusters`, or of all that are legal for None; or `turns`, if blocks compute two
+    1: one of `clusters`, or of all that are legal for None; or `pingpong`, if blocks compute two
     programs at once."""
     rows = [row for row in ranked(space, lower, target) if row.runs]
     if rows and clusters is None:
@@ -209,7 +209,7 @@ def best_at(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
         found += [(time, row.cost, {**row.binding, **more})
                   for time, row in zip(times, rows, strict=False)]
     turned = times_at(space, lower, target, rows[:_MOST_PRICED], extents, arguments, turned=True)
-    found += [(time, row.cost, {**row.binding, "turns": 2})
+    found += [(time, row.cost, {**row.binding, "pingpong": 2})
               for time, row in zip(turned or (), rows, strict=False) if time < choice.LARGEST]
     return min(found, key=lambda each: each[:2])[2] if found else None
 
@@ -234,7 +234,7 @@ def times_at(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
         tile, depths = form.cuts(row.binding)
         found = cost_of(row.profile, depths, target, blocks)
         if found is not None:
-            found = in_turns(row.profile, found, target) if turned else whole(row.profile, found)
+            found = in_pingpong(row.profile, found, target) if turned else whole(row.profile, found)
         return int(choice.time(found, tile, extents, lengths)) if (
             found is not None and is_measured(row.profile, tile, blocks)) else choice.LARGEST
 

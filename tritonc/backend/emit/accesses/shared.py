@@ -41,7 +41,7 @@ def buffer_layout(t: object) -> SharedLayout:
 
 def alloc_shared(f: FunctionEmitter, op: Op) -> None:
     if apart := op.attributes.get("second"):
-        own = f.prelude(f"mul nuw i32 {f.turn}, {apart}")
+        own = f.prelude(f"mul nuw i32 {f.group}, {apart}")
         f.buffers[op.result] = BufferAddress(op.attributes["offset"], own, apart)
         return
     f.buffers[op.result] = BufferAddress(op.attributes["offset"])

@@ -152,7 +152,7 @@ def release_slot(f: FunctionEmitter, op: Op) -> None:
         claim = f.op(f"getelementptr i32, {GLOBAL} {claims}, i64 {number}")
         f.line(f'store atomic i32 0, {GLOBAL} {claim} syncscope("device") monotonic, align 4')
 
-    if f.turns > 1:
+    if f.pingpong > 1:
         _release_last(f, slot, give_back)
         return
     if f.role == CONSUMERS and (start := _early(f, slot)) is not None:
@@ -177,7 +177,7 @@ def _release_last(f: FunctionEmitter, slot: Value, give_back: Callable[[], None]
             f.values[slot] = [_own_slot(f, start.operands[1])]
         f.under(first_thread(f), "release", give_back)
 
-    first = f.prelude(f"icmp eq i32 {f.turn}, 0")
+    first = f.prelude(f"icmp eq i32 {f.group}, 0")
     f.under(first, "last", meet)
     f.under(f.prelude(f"xor i1 {first}, true"), "leave",
             lambda: f.meet_at(_CLAIMED, threads, "arrive"))
@@ -271,7 +271,7 @@ def start_producer(f: FunctionEmitter, op: Op) -> None:
         _setup_barrier(f)
         if early:
             f.under(_in_warp(f, _claimer(f)), "claimed",
-                    lambda: f.meet_at(_CLAIMED, (f.consumer_warps + 1) * WARP_SIZE if f.turns > 1
+                    lambda: f.meet_at(_CLAIMED, (f.consumer_warps + 1) * WARP_SIZE if f.pingpong > 1
                                       else _HANDING_BACK[1], "arrive"))
         else:
             f.meet_at(*_meeting(f), "sync" if op.attributes.get("waits") else "arrive")

@@ -90,13 +90,13 @@ def wait_empty(f: FunctionEmitter, op: Op) -> None:
     f.under(_guarded(f, op), "acquire", lambda: wait_full(f, op))
 
 
-def turn_wait(f: FunctionEmitter, op: Op) -> None:
+def order_wait(f: FunctionEmitter, op: Op) -> None:
     """Only where warpgroups do not wait for each other anyway."""
     later = f.prelude(f"icmp uge i32 {f.thread}, {1 << WARPGROUP_BITS}")
     f.under(later if f.role else "false", "turn", lambda: wait_full(f, op))
 
 
-def turn_pass(f: FunctionEmitter, op: Op) -> None:
+def order_arrive(f: FunctionEmitter, op: Op) -> None:
     """One thread for all: no data depend on it."""
     f.under(first_thread(f), "pass", lambda: _arrive(f, op))
 
@@ -169,7 +169,7 @@ def store_wait(f: FunctionEmitter, op: Op) -> None:
 EMITTERS: dict[str, Emitter] = {
     "init_barriers": init_barriers, "expect_full": expect_full, "arrive_full": arrive_full,
     "wait_full": wait_full, "arrive_empty": arrive_empty, "wait_empty": wait_empty,
-    "turn_wait": turn_wait, "turn_pass": turn_pass,
+    "order_wait": order_wait, "order_arrive": order_arrive,
     "tma_load": tma_load, "tma_store": tma_store, "store_wait": store_wait,
     "proxy_fence": lambda f, op: f.call("llvm.nvvm.fence.proxy.async.shared_cta", "void"),
 }

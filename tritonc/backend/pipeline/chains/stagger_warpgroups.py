@@ -1,9 +1,9 @@
 """stagger_warpgroups: warpgroups that compute from products in a loop do so one after the other.
 
 Before:  loop:  wait_full %r, %phase           After:  loop:  wait_full %r, %phase
-                %p = wgmma; wgmma_wait                        turn_wait %t, %phase
+                %p = wgmma; wgmma_wait                        order_wait %t, %phase
                 %c1 = fadd %c, (fmul %p, %scale)              %p = wgmma; wgmma_wait
-                                                              turn_pass %t
+                                                              order_arrive %t
                                                               %c1 = fadd %c, (fmul %p, %scale)
 
 Where a partial sum is scaled and added, a warpgroup has no product in flight meanwhile: its
@@ -43,7 +43,7 @@ def stagger_warpgroups(kernel: Kernel, context: Context) -> bool:
         for loop in cfg.loops:
             block = _computing(kernel, cfg, loop)
             if block is not None and home not in loop and cfg.dominates(home, block):
-                changed |= _take_turns(kernel, block, home)
+                changed |= _order(kernel, block, home)
     return changed
 
 
@@ -64,7 +64,7 @@ def _computing(kernel: Kernel, cfg: Cfg, loop: Loop) -> Block | None:
     return None
 
 
-def _take_turns(kernel: Kernel, block: Block, home: Block) -> bool:
+def _order(kernel: Kernel, block: Block, home: Block) -> bool:
     """Put barriers for turns into the block, one for each stage of the ring that it reads: they
     turn with the ring's, so that one phase says both."""
     names = [op.name for op in block.ops]
@@ -79,14 +79,14 @@ def _take_turns(kernel: Kernel, block: Block, home: Block) -> bool:
         return False  # stages that another loop uses would not turn here
     ring = view.operands[0].type
     assert isinstance(ring, Buffer)
-    turns = make_op("alloc_shared", [], Buffer(I64, (1,), ring.stages, row_major((1,))),
+    order = make_op("alloc_shared", [], Buffer(I64, (1,), ring.stages, row_major((1,))),
                     pinned=True)
-    turns.result.name = "turns"
-    kernel.entry.ops.insert(0, turns)
+    order.result.name = "order"
+    kernel.entry.ops.insert(0, order)
     at = next(i for i, op in enumerate(home.ops) if op.name == "init_barriers")
-    home.ops.insert(at, make_op("init_barriers", [turns.result]))
-    stage = widen(turns.result, ring.stages, view.operands[1], 0)
+    home.ops.insert(at, make_op("init_barriers", [order.result]))
+    stage = widen(order.result, ring.stages, view.operands[1], 0)
     end = names.index("wgmma_wait") + 1
-    block.ops.insert(end, make_op("turn_pass", [stage.result]))
-    block.ops[first:first] = [stage, make_op("turn_wait", [stage.result, phase])]
+    block.ops.insert(end, make_op("order_arrive", [stage.result]))
+    block.ops[first:first] = [stage, make_op("order_wait", [stage.result, phase])]
     return True

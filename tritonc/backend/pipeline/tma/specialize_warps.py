@@ -38,9 +38,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tritonc.analysis.values import closure
-from tritonc.backend.launch.choose_turns import refuse
+from tritonc.backend.launch.choose_pingpong import refuse
 from tritonc.backend.launch.persist import counts_programs
-from tritonc.backend.pipeline.tma.alternate_programs import prevents
+from tritonc.backend.pipeline.tma.pingpong_programs import prevents
 from tritonc.backend.pipeline.tma.roles import (
     COPIES,
     PRODUCER_WARPS,
@@ -61,7 +61,7 @@ from tritonc.ir.types import Tile
 
 def specialize_warps(kernel: Kernel, context: Context) -> bool:
     """Mark the kernel, if its copies can be made by a warp of its own."""
-    turns = kernel.attributes.pop("turns", 1)
+    pingpong = kernel.attributes.pop("pingpong", 1)
     starts = [op for op in kernel.ops() if op.name == START]
     if not starts:
         return False
@@ -71,14 +71,14 @@ def specialize_warps(kernel: Kernel, context: Context) -> bool:
         context.remark("specialize_warps", "no producer warp: the addresses of the copies depend "
                        "on results of the other warps", kernel.span, missed=True)
         return False
-    if turns > 1 and (why := prevents(kernel)):
+    if pingpong > 1 and (why := prevents(kernel)):
         refuse(context, why, kernel.span)
-        turns = 1
-    found = registers(kernel.attributes["num_warps"] * turns, context.target)
+        pingpong = 1
+    found = registers(kernel.attributes["num_warps"] * pingpong, context.target)
     if found is None:
         return False
-    if turns > 1:
-        kernel.attributes["turns"] = turns
+    if pingpong > 1:
+        kernel.attributes["pingpong"] = pingpong
     for start in starts:
         start.attributes["waits"] = _waits(kernel, start)
         start.attributes["early"] = not start.attributes["waits"] and _maps_for_copies(

@@ -104,7 +104,7 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
         return ""
     persistent = _persistent(kernel)
     least = ROWS * ROWS // 2 if persistent else LARGE + 1
-    if not context.meta.get("tma_store", t.size >= least and "turns" not in kernel.attributes
+    if not context.meta.get("tma_store", t.size >= least and "pingpong" not in kernel.attributes
                             and not (persistent and kernel.attributes.get("plain_stores"))):
         return ""
     e = scalar(t)

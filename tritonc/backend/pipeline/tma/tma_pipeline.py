@@ -117,8 +117,8 @@ def tma_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
         return [], hindered
     groups = products(kernel, staged) if not hindered else [list(range(len(channels)))]
     alone = not others_beside(kernel, staged, target)
-    turns = kernel.attributes.get("turns", 1)
-    warps = kernel.attributes["num_warps"] * turns
+    pingpong = kernel.attributes.get("pingpong", 1)
+    warps = kernel.attributes["num_warps"] * pingpong
     separate = (not hindered and handed_over(kernel, staged)
                 and (warps > WARPGROUP or (
                     len(groups) == 1 and (alone or context.meta.get("producer") == 1)))
@@ -164,7 +164,7 @@ def tma_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
     outer = rewrite.outer
     rewrite.place, rewrite.moving = place, moving
     rewrite.products, rewrite.separate = groups, separate
-    rewrite.warm = separate and turns == 1 and (outer is None or (
+    rewrite.warm = separate and pingpong == 1 and (outer is None or (
         counts_programs(outer) and outer.latch is not None
         and cfg.dominates(staged.preheader, outer.latch))) and copyable(
             staged, [staged.stores[i] for i in groups[0]], infos)
@@ -224,7 +224,7 @@ def _stages(kernel: Kernel, staged: StagedLoop, context: Context, groups: list[l
     if asked := context.meta.get("num_stages"):
         return asked, least
     stages = (copied_stages if mixed else most_stages)(
-        kernel, staged, context.target, 1 if separate else kernel.attributes.get("turns", 1))
+        kernel, staged, context.target, 1 if separate else kernel.attributes.get("pingpong", 1))
     if len(groups) > 1:
         stages = min(stages, released_stages(kernel, staged, context.target))
     elif not alone and not separate:
@@ -278,7 +278,7 @@ def _region(kernel: Kernel, staged: StagedLoop, others: Sequence[StagedLoop],
     buffers = {allocation(store.operands[0])[0] for store in (
         *(one.store for one in fixed), *(store for later in loops[1:] for store in later.stores))}
     most, less = (needed_beside(kernel, blocks, staged, buffers, part)
-                  * kernel.attributes.get("turns", 1) for part in EXCHANGE)
+                  * kernel.attributes.get("pingpong", 1) for part in EXCHANGE)
     beside = less if len(rings) == 1 and stages_that_fit(staged, room - most) < (
         PRODUCER_STAGES) <= stages_that_fit(staged, room - less) else most
     wanted = (PRODUCER_STAGES if len(rings) == 1 and staged.stage_bytes < LARGE_STAGE

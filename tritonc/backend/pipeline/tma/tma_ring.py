@@ -370,7 +370,7 @@ class TensorRewrite(Rewrite):
         body = self.staged.body
         busy = any(op.name == "shared_load" for op in body.ops) or cycles(
             body, self.kernel.attributes["num_warps"]) < SHORT \
-            or self.kernel.attributes.get("turns", 1) > 1
+            or self.kernel.attributes.get("pingpong", 1) > 1
         if not busy or self.distance > self.stages - 2 or not super().keep_in_flight():
             return False
         self.release_later()

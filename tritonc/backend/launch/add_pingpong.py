@@ -1,5 +1,5 @@
-"""A body of an entry whose warpgroups take programs in turn (`choose_turns`), for launches that it
-is faster for; others run the bodies that are there.
+"""A body of an entry whose warpgroups take programs in turn (`choose_pingpong`), for
+launches that it is faster for; others run the bodies that are there.
 
 Before:  launch: cond_br %used, choose, over      After:  launch: cond_br %used || number < blocks,
                                                                   turn, over
@@ -10,7 +10,7 @@ Before:  launch: cond_br %used, choose, over      After:  launch: cond_br %used 
 
 Only persistent blocks take programs in turn, so the body that is added has those alone: where a
 fact does not hold, as that rows are aligned, blocks go on as if the body was not there.  Both have
-as many threads, whose warpgroups hold tiles together or one each: the branch says so (`turns`).
+as many threads, whose warpgroups hold tiles together or one each: the branch says so (`pingpong`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SAME = "registers", "producer_warps"  # attributes
 
 def can_add(kernel: Kernel, turned: Kernel) -> bool:
     """Whether an entry can have a body of the other kernel; both went through the passes."""
-    return turned.attributes.get("turns", 1) > 1 and kernel.threads == turned.threads and all(
+    return turned.attributes.get("pingpong", 1) > 1 and kernel.threads == turned.threads and all(
         kernel.attributes.get(name) == turned.attributes.get(name) for name in _SAME) and (
         any(_choices(turned).values()))
 
@@ -36,7 +36,7 @@ def _choices(turned: Kernel) -> dict[Block, list[Block]]:
     that other bodies begin with; none where a block of another kind leads there."""
     cfg = Cfg(turned)
     leading = set(leading_to(cfg.order, [block for block in cfg.order if any(
-        op.name == "take_turn" for op in block.ops)]))
+        op.name == "order_barrier" for op in block.ops)]))
     found: dict[Block, list[Block]] = {}
     pending = [turned.entry]
     while pending:
@@ -49,7 +49,7 @@ def _choices(turned: Kernel) -> dict[Block, list[Block]]:
     return found
 
 
-def add_turns(launch: Block, turned: Kernel, wanted: Value, used: Value, number: Value
+def add_pingpong(launch: Block, turned: Kernel, wanted: Value, used: Value, number: Value
               ) -> tuple[Block, list[Block]]:
     """Let `launch`, whose blocks end unless they are `used`, run the other kernel's body where that
     is `wanted`.  Returns the block before that body, which may give the programs other numbers, and
@@ -68,7 +68,7 @@ def add_turns(launch: Block, turned: Kernel, wanted: Value, used: Value, number:
             to.ops[:0] = [op for op in block.ops if op.name == "alloc_shared"]
             block.ops = [op for op in block.ops if op.name != "alloc_shared"]
     Builder(turn).emit("cond_br", wanted, blocks=[turned.entry, again],
-                       turns=turned.attributes["turns"])
+                       pingpong=turned.attributes["pingpong"])
     Builder(again).emit("cond_br", used, blocks=[choose, end])
     Builder(end).emit("ret")
     kept = reached([turned.entry], stop=[again])

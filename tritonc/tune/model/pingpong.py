@@ -1,4 +1,4 @@
-"""The time of blocks whose warpgroups take programs in turn (`choose_turns`).
+"""The time of blocks whose warpgroups take programs in turn (`choose_pingpong`).
 
 Warpgroups that hold a tile together compute and store its result while no product runs: a program
 takes its products' time and that of what is behind them.  In turn, the products of one warpgroup
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from math import prod
 
-from tritonc.backend.launch.choose_turns import SHAPE, THREADS
+from tritonc.backend.launch.choose_pingpong import SHAPE, THREADS
 from tritonc.backend.target.target import Target
 from tritonc.tune.model.blocks import use
 from tritonc.tune.model.epilogues import LIGHT, WAITS, alike, cycles
@@ -36,7 +36,7 @@ _EDGE = 3
 
 def with_results(profiles: Iterable[Profile], target: Target) -> Callable[[Profile, Cost], Cost]:
     """What makes costs of combinations comparable with those in turn, if one can have them."""
-    return together if any(can_turn(profile, target) for profile in profiles) else (
+    return together if any(can_pingpong(profile, target) for profile in profiles) else (
         lambda profile, cost: cost)
 
 
@@ -50,7 +50,7 @@ def together(profile: Profile, cost: Cost) -> Cost:
     return cost._replace(start=cost.start + round(UNIT * more))
 
 
-def can_turn(profile: Profile, target: Target) -> bool:
+def can_pingpong(profile: Profile, target: Target) -> bool:
     """Whether warpgroups can take a combination's programs in turn, and something is known of it.
     """
     dots, results = [feature for feature in profile if feature.kind == "dot"], _results(profile)
@@ -62,10 +62,10 @@ def can_turn(profile: Profile, target: Target) -> bool:
         dot.extents[-1] * dot.bytes == _DEEP and use(dot, target).persistent)
 
 
-def in_turns(profile: Profile, cost: Cost, target: Target) -> Cost | None:
+def in_pingpong(profile: Profile, cost: Cost, target: Target) -> Cost | None:
     """The cost of a combination whose warpgroups take programs in turn, from that where they work
     together; None where they cannot."""
-    if not can_turn(profile, target):
+    if not can_pingpong(profile, target):
         return None
     (result,) = _results(profile)
     hidden = _HIDDEN + cycles(prod(SHAPE), result.bytes, 2 * THREADS)

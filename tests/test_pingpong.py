@@ -79,27 +79,27 @@ def lowered(text: str, **tune: int) -> Kernel:
 def test_results(sizes: tuple[int, ...]) -> None:
     m, n, k = sizes
     text = PLAIN.replace("M = 300, N = 264, K = 200", f"M = {m}, N = {n}, K = {k}")
-    product = random_products.Product(text, (("turns", 2),), "sm_90a")
+    product = random_products.Product(text, (("pingpong", 2),), "sm_90a")
     assert random_products.check(product, True) == "wgmma roles TMA loads, threads"
 
 
 @pytest.mark.parametrize("apart", [265, 272])
 def test_results_that_are_not_aligned(apart: int) -> None:
     text = APART.replace("L = 265", f"L = {apart}")
-    product = random_products.Product(text, (("turns", 2),), "sm_90a")
+    product = random_products.Product(text, (("pingpong", 2),), "sm_90a")
     assert random_products.check(product, True) == "wgmma roles TMA loads, threads"
-    kernel = lowered(text, turns=2)
-    assert kernel.attributes["turns"] == 2
+    kernel = lowered(text, pingpong=2)
+    assert kernel.attributes["pingpong"] == 2
     names = [op.name for op in kernel.ops()]
-    assert names.count("start_producer") == 2 and names.count("is_turn") == 3
+    assert names.count("start_producer") == 2 and names.count("own_program") == 3
 
 
 def test_a_warpgroup_holds_a_tile() -> None:
-    kernel = lowered(PLAIN, turns=2)
-    assert kernel.attributes["turns"] == 2 and kernel.attributes["num_warps"] == 4
+    kernel = lowered(PLAIN, pingpong=2)
+    assert kernel.attributes["pingpong"] == 2 and kernel.attributes["num_warps"] == 4
     assert kernel.threads == 384 and kernel.attributes["registers"] == (24, 240)
     names = [op.name for op in kernel.ops()]
-    assert names.count("is_turn") == 2  # of the loop over programs, and of the other body
+    assert names.count("own_program") == 2  # of the loop over programs, and of the other body
     own = [op for op in kernel.ops() if op.attributes.get("second")]
     assert own and all(op.attributes["second"] >= op.result.type.bytes  # type: ignore[union-attr]
                        for op in own if op.name == "alloc_shared")
@@ -110,7 +110,7 @@ def test_a_warpgroup_holds_a_tile() -> None:
 @pytest.mark.parametrize("text", [PLAIN, APART, PLAIN.replace("half* c", "float* c")])
 def test_programs_share_no_memory(text: str) -> None:
     """Each is where it is: buffers of one body lie apart, whenever they are used."""
-    kernel = lowered(text, turns=2)
+    kernel = lowered(text, pingpong=2)
     cfg = Cfg(kernel)
     users: dict[Op, set[Block]] = {}
     for op in kernel.ops():
@@ -127,15 +127,17 @@ def test_programs_share_no_memory(text: str) -> None:
 
 
 @pytest.mark.parametrize("text, tune, why", [
-    (PLAIN, {}, ""), (PLAIN, {"turns": 1}, ""),
-    (BESIDE, {"turns": 2}, "threads have no registers for what is loaded behind the product"),
-    (PLAIN.replace("TN 128", "TN 256"), {"turns": 2}, "the product is not one of 128x128 on wgmma"),
-    (PLAIN.replace("acc = dot(ta, tb, acc)", "acc = dot(max(ta, (half)0), tb, acc)"), {"turns": 2},
-     "an operand is computed from what is loaded"),
-    (PLAIN, {"turns": 2, "persistent": 0}, "blocks are not persistent: each computes one program"),
-    (PLAIN, {"turns": 2, "producer": 0}, "producer is 0"),
-    (PLAIN, {"turns": 2, "num_warps": 8}, "each is 4 warps, and 8 are asked for"),
-    (PLAIN, {"turns": 2, "tma_load": 0}, "blocks are not persistent: each computes one program"),
+    (PLAIN, {}, ""), (PLAIN, {"pingpong": 1}, ""),
+    (BESIDE, {"pingpong": 2}, "threads have no registers for what is loaded behind the product"),
+    (PLAIN.replace("TN 128", "TN 256"), {"pingpong": 2},
+     "the product is not one of 128x128 on wgmma"),
+    (PLAIN.replace("acc = dot(ta, tb, acc)", "acc = dot(max(ta, (half)0), tb, acc)"),
+     {"pingpong": 2}, "an operand is computed from what is loaded"),
+    (PLAIN, {"pingpong": 2, "persistent": 0},
+     "blocks are not persistent: each computes one program"),
+    (PLAIN, {"pingpong": 2, "producer": 0}, "producer is 0"),
+    (PLAIN, {"pingpong": 2, "num_warps": 8}, "each is 4 warps, and 8 are asked for"),
+    (PLAIN, {"pingpong": 2, "tma_load": 0}, "blocks are not persistent: each computes one program"),
 ])  # fmt: skip
 def test_where_they_work_together(text: str, tune: dict[str, int], why: str) -> None:
     """And what a remark says of it, at the place that prevents it."""
@@ -143,11 +145,11 @@ def test_where_they_work_together(text: str, tune: dict[str, int], why: str) -> 
         arch="sm_90a", tune=tune, verify_each=True), ("manifest",))
     assert result.module is not None
     kernel = result.module.kernels[0]
-    assert "turns" not in kernel.attributes
-    assert all(op.name != "is_turn" for op in kernel.ops())
-    said = [item for item in result.remarks if item.pass_name == "choose_turns"]
+    assert "pingpong" not in kernel.attributes
+    assert all(op.name != "own_program" for op in kernel.ops())
+    said = [item for item in result.remarks if item.pass_name == "choose_pingpong"]
     assert [item.message for item in said] == [
-        f"the warpgroups do not take programs in turn: {why}"] * bool(why)
+        f"no ping-pong of warpgroups: {why}"] * bool(why)
     assert all(item.span is not None for item in said)
 
 
@@ -160,8 +162,9 @@ SOME = PLAIN.replace("  for (int k = 0", "  if (s[get_program_id(1)] > 0)\n  for
 @pytest.mark.parametrize("text", [CHOOSING, SOME])
 def test_every_program_has_its_turn(text: str) -> None:
     """A program that goes past the loop would not give its turn on."""
-    kernel = lowered(text, turns=2)
-    assert "turns" not in kernel.attributes and all(op.name != "take_turn" for op in kernel.ops())
+    kernel = lowered(text, pingpong=2)
+    assert "pingpong" not in kernel.attributes
+    assert all(op.name != "order_barrier" for op in kernel.ops())
 
 
 def test_the_price() -> None:
@@ -170,7 +173,7 @@ def test_the_price() -> None:
     from tritonc.backend.target.target import TARGETS
     from tritonc.tune.model.cluster_times import priced
     from tritonc.tune.model.features import features
-    from tritonc.tune.model.turns import in_turns, together
+    from tritonc.tune.model.pingpong import in_pingpong, together
 
     def costs(text: str) -> tuple[Cost, Cost | None]:
         result = driver.compile(SourceFile("t.tc", text), Options(arch="sm_90a", opt_level=0),
@@ -179,7 +182,7 @@ def test_the_price() -> None:
         profile = features(result.module.kernels[0])
         cost = priced(profile, (64,), TARGETS["sm_90a"], 1)
         assert cost is not None
-        return together(profile, cost), in_turns(profile, cost, TARGETS["sm_90a"])
+        return together(profile, cost), in_pingpong(profile, cost, TARGETS["sm_90a"])
 
     (plain, turned), (long, more) = costs(PLAIN), costs(PLAIN.replace("= acc;", "= tanh(acc);"))
     assert turned is not None and more is not None
@@ -211,7 +214,7 @@ for _old, _new in (("N = 264, K", "N = 264, Z = 2, K"), ("range: M, N", "range: 
 def test_a_body_beside_others_for_batches() -> None:
     product = random_products.Product(BATCH, (("coarsen", 2),), "sm_90a")
     assert random_products.check(product, True) == "wgmma roles TMA loads, threads"
-    assert any("turns" in op.attributes for op in lowered(BATCH).ops())
+    assert any("pingpong" in op.attributes for op in lowered(BATCH).ops())
 
 
 @pytest.mark.parametrize("sizes", [
@@ -233,12 +236,13 @@ def test_where_a_body_is_beside_others() -> None:
                                                      "64\n", LISTS), False)):
         kernel = lowered(text)
         cfg = Cfg(kernel)
-        branches = [block for block in cfg.order if "turns" in block.terminator.attributes]
-        assert bool(branches) == there and kernel.threads == 384 and "turns" not in (
+        branches = [block for block in cfg.order if "pingpong" in block.terminator.attributes]
+        assert bool(branches) == there and kernel.threads == 384 and "pingpong" not in (
             kernel.attributes)
         for block in branches:
-            assert block.terminator.attributes["turns"] == 2
+            assert block.terminator.attributes["pingpong"] == 2
             body, again = block.successors
             inside = reached([body], stop=[again])
-            assert {op.name for b in inside for op in b.ops} >= {"take_turn", "is_turn"}
-            assert all(op.name != "take_turn" for b in cfg.order if b not in inside for op in b.ops)
+            assert {op.name for b in inside for op in b.ops} >= {"order_barrier", "own_program"}
+            assert all(op.name != "order_barrier"
+                       for b in cfg.order if b not in inside for op in b.ops)

@@ -1,10 +1,10 @@
-"""take_turns: warpgroups of chained products take turns (ping-pong), each to compute beside the
+"""pingpong_chains: warpgroups of chained products run in ping-pong, each to compute beside the
 products of the next, and not beside its own.
 
-Before:  start %s = product ...                  After:  take_turn {step = wait}
+Before:  start %s = product ...                  After:  order_barrier {step = wait}
          start %t = product ...                          start %s = product ...
          wait for %s                                     start %t = product ...
-         ...                                             take_turn {step = give}
+         ...                                             order_barrier {step = arrive}
                                                          wait for %s
                                                          ...
 
@@ -45,7 +45,7 @@ _POWERS = ("exp", "exp2")
 _SUMS = ("fadd", "fsub", "fma")  # one of them is the exponent of a softmax
 
 
-def take_turns(kernel: Kernel, context: Context) -> bool:
+def pingpong_chains(kernel: Kernel, context: Context) -> bool:
     """Let the warpgroups take turns in the loops with two products in flight."""
     groups = kernel.attributes["num_warps"] >> GROUP_BITS
     if groups < 2 or not kernel.attributes.get("producer_warps"):
@@ -55,12 +55,12 @@ def take_turns(kernel: Kernel, context: Context) -> bool:
              if not any(other is not loop and other.header in loop for other in cfg.loops)]
     found = [bounds for loop in loops if (bounds := _turn(cfg, loop)) is not None]
     for first, last in found:
-        for at, step in ((first, "wait"), (last, "give")):
+        for at, step in ((first, "wait"), (last, "arrive")):
             block = cfg.block_of[at]
-            block.ops.insert(block.ops.index(at), make_op("take_turn", [], step=step))
+            block.ops.insert(block.ops.index(at), make_op("order_barrier", [], step=step))
     if found:
-        kernel.entry.ops.insert(-1, make_op("take_turn", [], step="open"))
-        context.remark("take_turns", "the warpgroups take turns (ping-pong)", found[0][0].span)
+        kernel.entry.ops.insert(-1, make_op("order_barrier", [], step="open"))
+        context.remark("pingpong_chains", "the warpgroups take turns (ping-pong)", found[0][0].span)
     return bool(found)
 
 

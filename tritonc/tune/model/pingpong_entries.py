@@ -15,9 +15,9 @@ from tritonc.records import NamedTuple
 from tritonc.tune.model.choose import Binding
 from tritonc.tune.model.launches import Candidate, launches_of, with_times
 from tritonc.tune.model.loops import TYPICAL
+from tritonc.tune.model.pingpong import ENDED, in_pingpong, together
 from tritonc.tune.model.portfolio import Form, slower
 from tritonc.tune.model.times import UNIT
-from tritonc.tune.model.turns import ENDED, in_turns, together
 from tritonc.variants.choice import MOST_LENGTH, Cost
 
 _DOUBT = 0.03  # as of other entries (`coarse`)
@@ -35,7 +35,7 @@ class BodyInTurns(NamedTuple):
 
 def _candidates(rows: Sequence[Candidate], target: Target) -> list[Candidate]:
     return [row._replace(cost=slower(cost, _DOUBT)) for row in rows
-            if (cost := in_turns(row.profile, row.cost, target)) is not None]
+            if (cost := in_pingpong(row.profile, row.cost, target)) is not None]
 
 
 def priced_together(row: Candidate, launched: Candidate | None = None) -> Candidate:
@@ -53,7 +53,7 @@ def _starting(row: Candidate, more: float) -> Candidate:
     return row._replace(cost=row.cost._replace(start=row.cost.start + round(more)))
 
 
-def beside_turns(rows: Sequence[Candidate], launched: Candidate) -> list[Candidate]:
+def beside_pingpong(rows: Sequence[Candidate], launched: Candidate) -> list[Candidate]:
     """With what the first of them, a large tile, takes more than it has as its cost, and others by
     their results, so that they are to each other as they are."""
     whole = rows[0]
@@ -61,7 +61,7 @@ def beside_turns(rows: Sequence[Candidate], launched: Candidate) -> list[Candida
     return [_starting(row, more * prod(row.tile) * max(row.cost.blocks, 1)) for row in rows]
 
 
-def entries_in_turns(rows: Sequence[Candidate], form: Form, target: Target,
+def pingpong_entries(rows: Sequence[Candidate], form: Form, target: Target,
                      others: Sequence[Candidate]) -> list[Candidate]:
     """Those that save enough, beside `others`, which are priced so."""
     launches = [*launches_of(form)]
@@ -71,17 +71,17 @@ def entries_in_turns(rows: Sequence[Candidate], form: Form, target: Target,
         return sum(log2(max(1.0, old / new)) for old, new in zip(
             least, with_times(row, launches).times, strict=True))
 
-    return [row._replace(binding={**row.binding, "turns": 2}) for row in _candidates(rows, target)
-            if saved(row) > _WORTH * len(launches)]
+    return [row._replace(binding={**row.binding, "pingpong": 2})
+            for row in _candidates(rows, target) if saved(row) > _WORTH * len(launches)]
 
 
-def body_in_turns(rows: Sequence[Candidate], whole: Candidate, small: Candidate, form: Form,
+def pingpong_body(rows: Sequence[Candidate], whole: Candidate, small: Candidate, form: Form,
                   target: Target) -> BodyInTurns | None:
     """One beside the bodies of a large and a small tile, if it saves enough where loops have
     typical lengths; for the lengths for which it saves something."""
     (around, *more), large = form.loops, priced_together(whole, small).cost
     for row in rows:
-        cost = in_turns(row.profile, row.cost, target)
+        cost = in_pingpong(row.profile, row.cost, target)
         if cost is None or more or len(around.arguments) != 1 or around.factor != 1:
             continue
         times = prod(whole.tile) // prod(row.tile)

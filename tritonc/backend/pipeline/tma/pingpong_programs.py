@@ -1,9 +1,9 @@
-"""alternate_programs: the warpgroups of a persistent block take programs in turn (ping-pong).
+"""pingpong_programs: the warpgroups of a persistent block take programs in turn (ping-pong).
 
 Before:  head:  %i = phi ...              After:  head:  %i = phi ...; %turn = phi [0], [1 - %turn]
                 cond_br .., program, done                cond_br .., whose, done
-         program: loop; store; br head            whose: cond_br (is_turn %turn), program, other
-                                                  program: take_turn wait; loop; take_turn give;
+         program: loop; store; br head            whose: cond_br (own_program %turn), program, other
+                                                  program: wait; loop; arrive (order_barrier);
                                                            store; br head
                                                   other: stages and phases of the loop; br head
 
@@ -31,9 +31,9 @@ from tritonc.ir.ops import WRITE
 from tritonc.ir.types import I32, Buffer, Tile
 
 
-def alternate_programs(kernel: Kernel, context: Context) -> bool:
+def pingpong_programs(kernel: Kernel, context: Context) -> bool:
     """Let two warpgroups compute a program each, where `turns` says so."""
-    if kernel.attributes.get("turns", 1) == 1:
+    if kernel.attributes.get("pingpong", 1) == 1:
         return False
     zero, one = (make_op("constant", [], I32, value=i) for i in (0, 1))
     kernel.entry.ops[:0] = [zero, one]
@@ -42,7 +42,7 @@ def alternate_programs(kernel: Kernel, context: Context) -> bool:
     _first_alone(kernel, cfg)
     for programs in [loop for loop in Cfg(kernel).loops if counts_programs(loop)]:
         _alternate(kernel, programs, zero.result, one.result)
-    context.remark("alternate_programs", "the warpgroups take programs in turn (ping-pong)",
+    context.remark("pingpong_programs", "the warpgroups take programs in turn (ping-pong)",
                    kernel.span)
     return True
 
@@ -76,7 +76,7 @@ def _alternate(kernel: Kernel, programs: Loop, zero: Value, one: Value) -> None:
     # whose program it is
     whose = Block("whose")
     b = Builder(whose)
-    b.emit("cond_br", b.value("is_turn", turn.result), blocks=[start, copies[start]], passes=0)
+    b.emit("cond_br", b.value("own_program", turn.result), blocks=[start, copies[start]], passes=0)
     redirect(head, start, whose)
     for block in (start, copies[start]):
         follow(block, head, whose)
@@ -87,11 +87,11 @@ def _alternate(kernel: Kernel, programs: Loop, zero: Value, one: Value) -> None:
     # one loop after the other
     preheader, leave = fed.preheader, next(to for _, to in fed.exits)
     assert preheader is not None
-    outside.ops.insert(-1, make_op("take_turn", [], step="open"))
-    preheader.ops.insert(-1, make_op("take_turn", [], step="wait"))
+    outside.ops.insert(-1, make_op("order_barrier", [], step="open"))
+    preheader.ops.insert(-1, make_op("order_barrier", [], step="wait"))
     step, more = _another(head, programs)
     at = len(leave.phis())
-    leave.ops[at:at] = [step, more, make_op("take_turn", [more.result], step="give")]
+    leave.ops[at:at] = [step, more, make_op("order_barrier", [more.result], step="arrive")]
     place = kernel.blocks.index(start)
     kernel.blocks.insert(place, whose)
     place = kernel.blocks.index(latch) + 1
@@ -170,7 +170,8 @@ def _first_alone(kernel: Kernel, cfg: Cfg) -> None:
         rest, leave = Block(f"{home.name}.first"), Block(f"{home.name}.second")
         split(home, at + 1, rest)
         b = Builder(home)
-        b.emit("cond_br", b.value("is_turn", b.constant(0, I32)), blocks=[rest, leave], passes=0)
+        own = b.value("own_program", b.constant(0, I32))
+        b.emit("cond_br", own, blocks=[rest, leave], passes=0)
         leave.ops += [make_op("release_slot", [slot]), Op("ret", [])]
         kernel.blocks.insert(kernel.blocks.index(home) + 1, rest)
         kernel.blocks.append(leave)
@@ -205,7 +206,7 @@ def _one_each(kernel: Kernel, cfg: Cfg) -> None:
                if op.name == "get_program_id"]
         count, at = axes(cfg.order), kernel.blocks.index(first)
         head, whose, body, after, over = (Block(f"{first.name}.{name}") for name in (
-            "turns", "whose", "own", "turned", "over"))
+            "pingpong", "whose", "own", "turned", "over"))
         split(first, len(first.phis()), body)
         b = Builder(first)
         number, total = own_number(b, count)
@@ -226,7 +227,7 @@ def _one_each(kernel: Kernel, cfg: Cfg) -> None:
             numbers.append(b.value("urem", left, extent))
             left = b.value("udiv", left, extent)
         numbers.append(left)
-        b.emit("cond_br", b.value("is_turn", turn.result), blocks=[body, after])
+        b.emit("cond_br", b.value("own_program", turn.result), blocks=[body, after])
         for block in (body, *inside[1:]):
             if block.terminator.name == "ret":
                 block.ops[-1] = Op("br", [], blocks=[after], span=block.terminator.span)

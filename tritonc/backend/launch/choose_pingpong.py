@@ -1,8 +1,8 @@
-"""choose_turns: whether the warpgroups of a persistent block take programs in turn (ping-pong).
+"""choose_pingpong: whether the warpgroups of a persistent block take programs in turn (ping-pong).
 
 Two warpgroups that hold a tile together both wait while its result is stored, and what comes before
 that is computed.  If each holds a tile of its own, the products of one run beside that of the other
-(`alternate_programs`).  A thread holds twice as many sums, so what it computes of them must be
+(`pingpong_programs`).  A thread holds twice as many sums, so what it computes of them must be
 little.
 
 H200, us, together and in turn: 128 x 128 of 3072 x 3072 x 1024 with bias 35.1 and 32.6, with GELU
@@ -12,7 +12,7 @@ H200, us, together and in turn: 128 x 128 of 3072 x 3072 x 1024 with bias 35.1 a
 A launch whose rows are not aligned takes another body, in which a warpgroup's threads copy and
 hold a tile alone: 4095 x 4097 x 1027 193 us and 176, with bias 200 and 254; 333 x 777 x 555 14.5
 and 24.  So this is for entries that launches choose, and where sizes are known; the entry for all
-sizes may have a body of this kind beside others, for rows that are aligned (`add_turns`).
+sizes may have a body of this kind beside others, for rows that are aligned (`add_pingpong`).
 
 Meta-parameter `turns`: 2 lets them take programs in turn, where that can be.
 """
@@ -32,21 +32,21 @@ SHAPE = 128, 128  # of a result of which a warpgroup's threads hold 128 sums eac
 WARPS, THREADS = 4, 128  # of a warpgroup
 
 
-def choose_turns(kernel: Kernel, context: Context) -> bool:
+def choose_pingpong(kernel: Kernel, context: Context) -> bool:
     """Set `turns`, and the warps of one, if a block shall compute two programs at once."""
-    if context.meta.get("turns", 1) == 1:
+    if context.meta.get("pingpong", 1) == 1:
         return False
     found = _missing(kernel, context)
     if found is not None:
         refuse(context, *found)
         return False
-    kernel.attributes.update(num_warps=WARPS, turns=2)
+    kernel.attributes.update(num_warps=WARPS, pingpong=2)
     return True
 
 
 def refuse(context: Context, reason: str, span: Span | None) -> None:
     """Say why warpgroups work together where they were to take turns."""
-    context.remark("choose_turns", f"the warpgroups do not take programs in turn: {reason}", span,
+    context.remark("choose_pingpong", f"no ping-pong of warpgroups: {reason}", span,
                    missed=True)
 
 

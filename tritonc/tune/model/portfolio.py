@@ -132,13 +132,14 @@ def portfolio(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
         return None
     extents = _EXTENTS if most <= _MANY else _BETWEEN
     times = _times(known, form, _PIXELS if computed else extents, extents)
-    best = times.min(axis=0)
     # The sizes of the grid ask for few of these; what a launch asks for is between.
     kept = [i for i, (binding, *_) in enumerate(known)
             if i != first and between(profiles[i])] if most > _MANY else []
-    chosen, served, worst = cover(times / best, first, most, kept=kept)
+    rest = [i for i in range(len(known)) if i not in kept]  # all others as if these were not there
+    chosen, served, worst = cover(times[rest] / times[rest].min(axis=0), rest.index(first), most)
+    chosen = [*kept, *(rest[i] for i in chosen)]
     members = []
-    for i in [*kept, *chosen]:
+    for i in chosen:
         binding, cost, _ = known[i]
         # In several waves, on tensor cores: conv_nhwc of 28 x 28 27 us, 23 by blocks without.
         if "cluster_k" in binding and not clusters_meet(profiles[i], target):
@@ -149,7 +150,7 @@ def portfolio(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
         members.append(Member(binding, slower(cost, doubt)))
     if in_memory and form.axes < 3 and form.loops and not (scaled or computed) \
             and "wgmma" in target.features:
-        least = times[[first, *kept, *chosen]].min(axis=0)
+        least = times[[first, *chosen]].min(axis=0)
         members += _in_memory(rows, form, target, least, extents)
     return Portfolio(known[first][1], tuple(members), form.loops, aligned(kernel, target), served,
                      worst)
@@ -265,11 +266,11 @@ def priced(bindings: Sequence[Mapping[str, int]], lower: Lower, target: Target
     return (known, costs) if known is not None else None
 
 
-def cover(ratios: np.ndarray, first: int, most: int, within: float = WITHIN,
-          kept: Sequence[int] = ()) -> tuple[list[int], float, float]:
-    """Rows to add to row `first` and those `kept`, at most `most`, so that each column has a ratio
-    of at most 1 + `within` in some row, or else the least sum of `_POWER`s of excess; the share of
-    columns that have, and the worst of the ratios.
+def cover(ratios: np.ndarray, first: int, most: int, within: float = WITHIN
+          ) -> tuple[list[int], float, float]:
+    """Rows to add to row `first`, at most `most`, so that each column has a ratio of at most
+    1 + `within` in some row, or else the least sum of `_POWER`s of excess; the share of columns
+    that have, and the worst of the ratios.
 
     Each time the row that leaves the least excess (greedy cover), as long as some is left; then
     each is exchanged for another one if that leaves less.
@@ -284,7 +285,7 @@ def cover(ratios: np.ndarray, first: int, most: int, within: float = WITHIN,
     chosen: list[int] = []
 
     def others(place: int) -> np.ndarray:
-        rows = [first, *kept, *(row for row in chosen if row != place)]
+        rows = [first, *(row for row in chosen if row != place)]
         return np.asarray(excess[rows].min(axis=0))
 
     def best(now: np.ndarray) -> tuple[int, float]:
@@ -309,7 +310,7 @@ def cover(ratios: np.ndarray, first: int, most: int, within: float = WITHIN,
     for place in [*chosen]:
         if others(place).sum().round(6) <= others(-1).sum().round(6):
             chosen.remove(place)
-    final = ratios[[first, *kept, *chosen]].min(axis=0)
+    final = ratios[[first, *chosen]].min(axis=0)
     return chosen, float((final <= 1 + within).mean()), round(float(final.max()), 6)
 
 

@@ -181,6 +181,8 @@ def test_entries_of_launches(stem: str) -> None:
     taken = [choice.choose(row["choice"], tiles, [True] * len(tiles), extents, arguments)
              for extents in ((64, 64), (512, 64), (2048, 64), (1 << 13, 1 << 13))]
     assert any(taken)
+    assert all(bool(entry["requires"]) == ("pingpong" in entry["tunables"])
+               for entry in entries(result))
     assert tiles[taken[-1]] == [128, 256] if stem == "conv_nhwc" else not taken[-1]
     for entry in entries(result):
         if not entry["requires"]:  # those in turn want sizes that the problem does not have

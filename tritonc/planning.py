@@ -216,7 +216,7 @@ def _variant(member: Member, kernel: Kernel, of: Few | Portfolio) -> Variant:
     """A member of a portfolio.  In turn, tiles are smaller, and bring more from the second-level
     cache, which delivers whole sectors: 5000 x 2000 x 1000 takes 1.13 times as long.  In short
     loops results take longer than products: 16 of 2048 x 2048 x 128 1.12 times."""
-    if "turns" not in member.binding:
+    if "pingpong" not in member.binding:
         return Variant(member.binding, cost=member.cost)
     names = [value.name for value in kernel.parameters]
     facts = [Fact(names[fact["argument"]], "%", 2 * fact["multiple_of"])

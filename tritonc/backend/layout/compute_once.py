@@ -267,9 +267,10 @@ class _Group:
             elif op.name == "convert_layout" and op.operands[0].type == own:
                 self.made[value] = op.operands[0]
             else:
-                home = self.places[op]
-                before = build if home is self.block else Builder(
-                    home, home.ops.index(op) + 1, op.span)
+                home, loop = self.places[op], self.cfg.innermost.get(self.block)
+                outside = loop is not None and home not in loop.blocks
+                before = Builder(home, max(home.ops.index(op) + 1, len(home.phis())), op.span
+                                 ) if outside else build
                 self.made[value] = before.value("convert_layout", value, type=own)
         return self.made[value]
 

@@ -41,6 +41,7 @@ from tritonc.analysis.values import defined_by, int_of, slice_of
 from tritonc.backend.layout.conversion import Rename, layout_of, plan_conversion, shuffle_cost
 from tritonc.backend.layout.shuffle import Shuffle
 from tritonc.backend.memory.versions.general import general_blocks
+from tritonc.backend.pipeline.safe_divisors import never_zero
 from tritonc.backend.pipeline.staged_loop import DOTS
 from tritonc.ir.build import Builder
 from tritonc.ir.cfg import Cfg
@@ -95,7 +96,8 @@ def _shared(op: Op, fast: bool, parts: Container[tuple[Value, Layout]]) -> Layou
     if is_int(t):
         divisor = op.operands[1]
         if scalar(t).bits != 32 or defined_by(divisor, "splat") is None \
-                or elements(t.layout) < FEWEST:
+                or elements(t.layout) < FEWEST or (
+                    _may_be_zero(op) and not is_condition(op.guard)):
             return None
     elif fast:
         return None
@@ -106,6 +108,17 @@ def _shared(op: Op, fast: bool, parts: Container[tuple[Value, Layout]]) -> Layou
     saved = (elements(t.layout) - elements(layout)) * _INSTRUCTIONS[op.name] * (
         _WIDE if scalar(t) == F64 else 1)
     return layout if there is not None and back is not None and saved > there + back else None
+
+
+def _may_be_zero(op: Op) -> bool:
+    """Whether only the guard keeps a divisor from being 0."""
+    return op.guard is not None and op.name in DIVISIONS and not never_zero(op.operands[1])
+
+
+def is_condition(value: Value | None) -> bool:
+    """Whether a predicate is a truth value that all threads have."""
+    return value is not None and value.op is not None and value.op.name == "cmpp" \
+        and is_index(value.op.operands[0])
 
 
 def _indices(kernel: Kernel) -> bool:
@@ -226,8 +239,10 @@ class _Group:
                 operands = [self.there(build, v) for v in op.operands]
                 t = op.result.type
                 assert isinstance(t, Tile) and t.layout is not None
+                guard = op.guard if _may_be_zero(op) else None
                 self.made[op.result] = build.value(
-                    op.name, *operands, type=with_layout(t, spread(t.layout)), **op.attributes)
+                    op.name, *operands, type=with_layout(t, spread(t.layout)),
+                    guard=guard and self.there(build, guard), **op.attributes)
             if op in ends:
                 back = build.emit("convert_layout", self.made[op.result], type=op.result.type)
                 if not general:  # whose many conditions live on, and have few predicates
@@ -246,12 +261,16 @@ class _Group:
             if is_index(value):
                 operands = [self.there(build, v) for v in op.operands]
                 self.made[value] = build.value(op.name, *operands, type=own, **op.attributes)
+            elif is_condition(value):
+                both = build.emit("cmpp", self.there(build, op.operands[0]))
+                self.made[value] = both.results[op.results.index(value)]
             elif op.name == "convert_layout" and op.operands[0].type == own:
                 self.made[value] = op.operands[0]
             else:
-                home = self.places[op]
-                before = build if home is self.block else Builder(
-                    home, home.ops.index(op) + 1, op.span)
+                home, loop = self.places[op], self.cfg.innermost.get(self.block)
+                outside = loop is not None and home not in loop.blocks
+                before = Builder(home, max(home.ops.index(op) + 1, len(home.phis())), op.span
+                                 ) if outside else build
                 self.made[value] = before.value("convert_layout", value, type=own)
         return self.made[value]
 

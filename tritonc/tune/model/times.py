@@ -62,6 +62,9 @@ _LOADED = 80.0  # by loads into registers, beside their latency
 _RATES = {"wgmma": 1540.0, "mma": 900.0, "cores": 128.0}  # the first two of 16-bit numbers
 _DOUBLES = 95.0  # whose peak is 128: 2048 in cube by 64 x 64 to 128 x 128 85 to 95
 _NARROW = 1.1  # of wgmma of 64 columns
+# Of tiles between powers of two: 8192 in cube by 128 x 256 1374 us, by 224 x 128 1397, 8192 x 8192
+# x 2048 353 and 363, 6144 in cube 577 and 627.
+_BETWEEN = 1.04
 # Of large tiles of short rows, or of three stages: 2304 x 2304 x 4608 by 128 x 128 x 64 76 us, by
 # 128 x 128 x 128 79.
 _FEW = 1.03
@@ -238,8 +241,11 @@ def _narrow(dot: Feature, one: Use) -> float:
     of doubles of few rows or columns, whose fragments serve less."""
     if dot.bytes > WORD:
         return max(1.0, 0.75 + 16 / min(dot.extents[-3:-1]))
+    if one.kind != "wgmma":
+        return 1.0
     columns = dot.extents[-3 if swapped(dot) else -2]
-    return max(1.0, _NARROW * (0.5 + 32 / columns)) if one.kind == "wgmma" else 1.0
+    between = any(n & (n - 1) for n in dot.extents[-3:-1])
+    return max(1.0, _NARROW * (0.5 + 32 / columns)) * (_BETWEEN if between else 1.0)
 
 
 def _brought(dot: Feature, one: Use) -> float:

@@ -43,6 +43,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--filter", default="", help="only workloads whose names match")
     parser.add_argument("--group", default="", help="only groups whose names contain this")
+    parser.add_argument("--sizes", type=Path, help="a file of other sizes (bench/other_sizes.txt)")
     parser.add_argument("--list", action="store_true", help="list the workloads and exit")
     parser.add_argument("--compile-only", action="store_true", help="compile, and say what came")
     parser.add_argument("--no-told", action="store_true", help="no tiles but the default's")
@@ -57,7 +58,7 @@ def main() -> None:
     parser.add_argument("--picture", type=Path, help="write the ratios as an SVG picture")
     parser.add_argument("--compare", type=Path, help="results of an earlier run to compare with")
     options = parser.parse_args()
-    chosen = suite_support.workloads(options.filter, options.group)
+    chosen = suite_support.workloads(options.filter, options.group, others=options.sizes)
     if options.list:
         for workload in chosen:
             print(f"{workload.kind.group}: {workload.name}")
@@ -121,7 +122,8 @@ def measure(worker: Worker, workload: Workload, compiled: Compiled, options: arg
     for _ in range(3):
         started = time.perf_counter()
         found = worker.do({
-            "do": "measure", "name": workload.name, "modules": modules, "skip": skip,
+            "do": "measure", "name": workload.name, "others": _others(options),
+            "modules": modules, "skip": skip,
             "rounds": options.rounds, "least_ms": options.least_ms, "folder": str(folder),
         }, MEASURE_LIMIT)
         row["seconds"] = time.perf_counter() - started
@@ -135,6 +137,10 @@ def measure(worker: Worker, workload: Workload, compiled: Compiled, options: arg
     if skip:
         row.setdefault("notes", []).append(f"left out: {', '.join(skip)}")
     return suite_report.judged(row, workload, told)
+
+
+def _others(options: argparse.Namespace) -> str | None:
+    return str(options.sizes.resolve()) if options.sizes else None
 
 
 def tunes(workload: Workload, options: argparse.Namespace) -> list[Job]:
@@ -176,7 +182,8 @@ def compile_all(chosen: Sequence[Workload], options: argparse.Namespace, folder:
     print(f"{len(jobs)} compilations, {time.perf_counter() - started:.0f} s", flush=True)
     if whole:
         started = time.perf_counter()
-        warm = [{"do": "warm", "name": w.name, "at": compiled[_key(w, {}, False)]["at"]}
+        warm = [{"do": "warm", "name": w.name, "others": _others(options),
+                 "at": compiled[_key(w, {}, False)]["at"]}
                 for w in chosen if "at" in compiled[_key(w, {}, False)]]
         warm = list({job["name"]: job for job in warm}.values())
         count = max(1, options.jobs // 2)

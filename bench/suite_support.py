@@ -205,13 +205,27 @@ def kinds(collection: str = "suite") -> dict[str, Kind]:
     return found
 
 
-def workloads(pattern: str = "", group: str = "", collection: str = "suite") -> list[Workload]:
-    """What is measured, in the order of the tables; `pattern` is a regular expression."""
-    found = []
+def other_sizes(path: Path) -> dict[str, list[dict[str, str]]]:
+    """Sizes for kernels, in place of their files': lines such as `gemv: N = 11008, K = 4096`."""
+    found: dict[str, list[dict[str, str]]] = {}
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if line and not line.startswith("#"):
+            stem, _, sizes = line.partition(":")
+            found.setdefault(stem, []).append(pairs(sizes))
+    return found
+
+
+def workloads(pattern: str = "", group: str = "", collection: str = "suite",
+              others: Path | None = None) -> list[Workload]:
+    """What is measured, in the order of the tables; `pattern` is a regular expression.  `others`:
+    a file of sizes for those kernels that it names, and no more."""
+    found, instead = [], other_sizes(others) if others is not None else None
     for stem, kind in kinds(collection).items():
+        if instead is not None and stem not in instead:
+            continue
         problem = read(source(stem, collection).read_text())
         for variant in kind.variants:
-            for line in problem.bench or [problem.sizes]:
+            for line in instead[stem] if instead else problem.bench or [problem.sizes]:
                 sizes = {name: eval(value, dict(_PLAIN)) for name, value in line.items()}
                 if kind.only and not kind.only(sizes, variant):
                     continue

@@ -127,8 +127,10 @@ def load(ptx: str, manifest: Job) -> Job:
 def _workload(job: Job, name: str = "") -> Any:
     import suite_support
 
-    return next(w for w in suite_support.workloads(collection=job.get("collection", "suite"))
-                if w.name == (name or job["name"]))
+    others = Path(job["others"]) if job.get("others") else None
+    return next(w for w in suite_support.workloads(
+        collection=job.get("collection", "suite"), others=others)
+        if w.name == (name or job["name"]))
 
 
 def warm(job: Job, say: Say) -> Job:

@@ -360,7 +360,7 @@ def test_long_rows_of_several_sums_have_smaller_tiles(name: str, tile: int) -> N
 @pytest.mark.parametrize("name, threads", [
     ("rbf_predict", 128), ("mahalanobis", 256), ("small_products", 128)])
 def test_products_that_are_computed_with_at_once(name: str, threads: int) -> None:
-    manifest = benchmark("unseen/" + name).manifest
+    manifest = benchmark(name).manifest
     assert manifest is not None and manifest["kernels"][0]["threads"] == threads
 
 
@@ -384,13 +384,14 @@ def test_loops_that_add_sums_to_memory_have_large_tiles() -> None:
 
 
 @pytest.mark.parametrize("name, threads", [
-    ("grid_sample_points", 256),  # places and masks of four pixels are held beside weights
-    ("ray_spheres", 64),  # an inner loop holds what the outer one does, too
-    ("rotate_points", 256),  # records of 16 bytes
-    ("pad_transpose", 256),  # bytes that are turned: 64 of a thread, as of wider elements
-    ("select_middle", 64)])  # numbers loaded at remainders of quotients are not moved
+    ("unseen/grid_sample_points", 256),  # places and masks of four pixels are held beside weights
+    ("unseen/ray_spheres", 64),  # an inner loop holds what the outer one does, too
+    ("unseen/rotate_points", 256),  # records of 16 bytes
+    ("suite/depthwise_time", 64),  # a row of records beside rows of numbers
+    ("unseen/pad_transpose", 256),  # bytes that are transposed: 64 of a thread, as of wider ones
+    ("unseen/select_middle", 64)])  # numbers loaded at remainders of quotients are not moved
 def test_threads_of_tiles_that_are_moved(name: str, threads: int) -> None:
-    manifest = benchmark("unseen/" + name).manifest
+    manifest = benchmark(name).manifest
     assert manifest is not None and manifest["kernels"][0]["threads"] == threads
 
 
@@ -400,3 +401,12 @@ def test_rows_that_a_loaded_number_places_go_on_together() -> None:
     source = SourceFile(path.name, path.read_text(encoding="utf-8"))
     ptx = driver.compile(source, Options(arch="sm_90a"), ("ptx",)).outputs["ptx"]
     assert "ld.global.v4.b32" in ptx and "st.global.v4.b32" in ptx
+
+
+@pytest.mark.parametrize("name", ["decode_linear", "linear_bf16"])
+def test_entries_for_all_sizes_have_listed_tiles(name: str) -> None:
+    """Tiles between powers of two are for launches whose sizes choose them."""
+    manifest = benchmark("suite/" + name, small_clusters=True).manifest
+    assert manifest is not None
+    tiles = [row["tunables"] for row in manifest["kernels"][0]["variants"]]
+    assert tiles and all(side & (side - 1) == 0 for tile in tiles for side in tile.values())

@@ -142,7 +142,7 @@ def _wanted_threads(kernel: Kernel) -> int:
     windows = windows_of_bytes(kernel, cfg)
     size = 4 if windows else max((scalar(t).bytes for t in moved), default=4)
     if not (cfg.loops or windows or _combines(kernel)):
-        size = max(size, *_records(kernel))
+        size = max(size, *_records(kernel, largest))
     held = max(sum(max(1, element(t).bytes // 4) for t in types if shape(t)
                    and 2 * prod(shape(t)) > largest) for types in held_tiles(kernel, cfg))
     reduced = any(op.name in ("reduce", "reduce_with") and 2 * prod(
@@ -204,14 +204,17 @@ def _wanted_threads(kernel: Kernel) -> int:
     return min(wanted, max(SCANNING, largest // MOST_ELEMENTS)) if scans else wanted
 
 
-def _records(kernel: Kernel) -> Iterator[int]:
-    """The bytes of the fields of records that are accessed, as far as one access has them.  Points
-    of three floats turned by quaternions, 20 million on an H200: 245 us by 4 of a thread, 204 by 2,
-    183 by one."""
+def _records(kernel: Kernel, largest: int) -> Iterator[int]:
+    """The bytes of the fields of records that tiles of most elements access, as far as one access
+    has them.  Points of three floats turned by quaternions, 20 million on an H200: 245 us by 4 of a
+    thread, 204 by 2, 183 by one.  A row of such weights beside rows does not count: a depthwise
+    convolution along time took 1.3 times as long by 256 threads."""
     yield 1
     for block in kernel.blocks:
         found: dict[int, set[int]] = {}
         for op, (record, _) in fields(block.ops, Affinity()).items():
+            if 2 * prod(shape(op.operands[0].type)) <= largest:
+                continue
             size = scalar(pointee(op.operands[0].type)).bytes
             found.setdefault(record.number, set()).update(range(record.begin, record.begin + size))
         yield from (min(len(places), ACCESS_BYTES) for places in found.values())

@@ -273,6 +273,13 @@ def _of_words(row: Candidate) -> bool:
         one.kind == "dot" and one.element == str(TF32) for one in row.profile)
 
 
+def _is_listed(row: Candidate) -> bool:
+    """Whether its sides are powers of two.  Those between fill rounds of some launches, which have
+    entries of their own; for all launches 64 x 144 and 208 x 64 were worse than 64 x 128: 16 x
+    14336 x 4096 33.3 us for 26.7, 1024 in cube 1.1 times as long."""
+    return not any(side & (side - 1) for side in row.tile)
+
+
 def _is_square(row: Candidate) -> bool:
     """Whether its sides are those with which tf32 was measured.  Rows that a tensor lacks cost the
     most: 4096 x 128 x 4096 by 64 x 256 took 78 us, 26 by 128 x 64."""
@@ -308,7 +315,7 @@ def _others(rows: Sequence[Candidate], whole: Candidate, form: Form, small: Smal
     own = doubtful(whole.profile, whole.cost)
     known = [with_times(row._replace(cost=slower(row.cost, _DOUBT + max(0.0, doubtful(
                 row.profile, row.cost) - own))), launches)
-             for row in rows if row.threads <= _MOST_THREADS and (
+             for row in rows if row.threads <= _MOST_THREADS and _is_listed(row) and (
                  not _of_words(whole) or (row.kind == whole.kind and _is_square(row))) and (
                  not converted or (prod(row.tile) >= LARGE
                                    and row.cost.depths >= whole.cost.depths)) and (

@@ -216,7 +216,7 @@ def _off(frame: Frame, op: Op) -> bool:
     return active is not None and not bool(active)
 
 
-def _tensor_copy(machine: Machine, frame: Frame, op: Op) -> None:
+def _tma_load(machine: Machine, frame: Frame, op: Op) -> None:
     if _off(frame, op):
         return
     buffer, ring = (frame.read(v) for v in op.operands[:2])
@@ -235,7 +235,7 @@ def _tensor_copy(machine: Machine, frame: Frame, op: Op) -> None:
         _land(machine, frame, stage)
 
 
-def _tensor_store(machine: Machine, frame: Frame, op: Op) -> None:
+def _tma_store(machine: Machine, frame: Frame, op: Op) -> None:
     """Stores at once what the buffer holds, and then counts as one that reads it."""
     buffer: View = frame.read(op.operands[0])
     tensor, (start0, *others) = _mapped(machine, frame, op, 1)
@@ -356,8 +356,8 @@ SIMULATED: dict[str, Callable[[Machine, Frame, Op], Any]] = {
     "claim_slot": _claim_slot, "release_slot": _release_slot, "tensor_map": _tensor_map,
     "publish_maps": _publish_maps,
     "init_barriers": _init_barriers, "expect_full": _expect_full, "arrive_full": _arrive_full,
-    "tma_load": _tensor_copy,
+    "tma_load": _tma_load,
     "wait_full": _wait_full, "arrive_empty": _arrive_empty, "wait_empty": _wait_empty,
-    "tma_store": _tensor_store, "store_wait": _store_wait,
+    "tma_store": _tma_store, "store_wait": _store_wait,
     **dict.fromkeys(("order_wait", "order_arrive"), lambda machine, frame, op: None),
 }

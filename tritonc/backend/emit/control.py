@@ -12,7 +12,7 @@ from tritonc.ir.layouts.layout import LANE_BITS
 from tritonc.ir.types import Scalar, Tile, element
 
 _GROUPS = 8  # the barrier of the first warpgroup
-_TURNS = 1  # the barrier of its turn
+_ORDER = 1  # the order barrier of the first warpgroup
 
 
 def phi(f: FunctionEmitter, op: Op) -> None:
@@ -71,14 +71,14 @@ def order_barrier(f: FunctionEmitter, op: Op) -> None:
     last = (f.consumer_warps << LANE_BITS >> WARPGROUP_BITS) - 1
     end = f.prelude(f"icmp eq i32 {own}, {last}")
     if step == "wait":
-        f.meet_at(f.prelude(f"add i32 {own}, {_TURNS}"), both)
+        f.meet_at(f.prelude(f"add i32 {own}, {_ORDER}"), both)
     elif step == "arrive":
-        following = f.prelude(f"add i32 {own}, {_TURNS + 1}")
-        to = f.prelude(f"select i1 {end}, i32 {_TURNS}, i32 {following}")
+        following = f.prelude(f"add i32 {own}, {_ORDER + 1}")
+        to = f.prelude(f"select i1 {end}, i32 {_ORDER}, i32 {following}")
         f.under(f.scalar(op.operands[0]) if op.operands else "", "arrive",
                 lambda: f.meet_at(to, both, "arrive"))
     else:
-        f.under(end, "open", lambda: f.meet_at(_TURNS, both, "arrive"))
+        f.under(end, "open", lambda: f.meet_at(_ORDER, both, "arrive"))
 
 
 def own_program(f: FunctionEmitter, op: Op) -> None:

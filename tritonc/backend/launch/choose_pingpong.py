@@ -14,7 +14,7 @@ hold a tile alone: 4095 x 4097 x 1027 193 us and 176, with bias 200 and 254; 333
 and 24.  So this is for entries that launches choose, and where sizes are known; the entry for all
 sizes may have a body of this kind beside others, for rows that are aligned (`add_pingpong`).
 
-Meta-parameter `turns`: 2 lets them take programs in turn, where that can be.
+Meta-parameter `pingpong`: 2 lets them take programs in turn, where that can be.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ WARPS, THREADS = 4, 128  # of a warpgroup
 
 
 def choose_pingpong(kernel: Kernel, context: Context) -> bool:
-    """Set `turns`, and the warps of one, if a block shall compute two programs at once."""
+    """Set `pingpong`, and the warps of one, if a block shall compute two programs at once."""
     if context.meta.get("pingpong", 1) == 1:
         return False
     found = _missing(kernel, context)

@@ -1,4 +1,4 @@
-"""Entries and bodies whose warpgroups take programs in turn, beside others (`turns` has the price).
+"""Entries and bodies in ping-pong, beside others (`pingpong` has the price).
 
 Where launches choose among entries there is one more.  An entry of its own has one more body
 (`coarsen`), for loops that are so short that what is behind them is worth the loss of a smaller

@@ -32,7 +32,7 @@ from tritonc.ir.types import I32, Buffer, Tile
 
 
 def pingpong_programs(kernel: Kernel, context: Context) -> bool:
-    """Let two warpgroups compute a program each, where `turns` says so."""
+    """Let two warpgroups compute a program each, where `pingpong` says so."""
     if kernel.attributes.get("pingpong", 1) == 1:
         return False
     zero, one = (make_op("constant", [], I32, value=i) for i in (0, 1))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tritonc.analysis.elements import Elements
+from tritonc.analysis.facts import Facts
 from tritonc.backend.emit.demand import Machine, demand, is_root
 from tritonc.backend.emit.floats.negations import compared_negations
 from tritonc.backend.emit.instructions import Instructions
@@ -95,6 +96,7 @@ class FunctionEmitter(Instructions):
         self.ranges: dict[str, tuple[str, int]] = {}
         self.elements = Elements()  # that are known: none changes any more
         self.demand: dict[Value, int] = {}
+        self.facts = Facts(kernel)
         self._machine = Machine(self.warps, self.target.access_bytes, False)
         self._early = 0  # of its lines, those that stand before the first branch
         self._labels: dict[Block, str] = {}

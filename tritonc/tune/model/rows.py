@@ -161,7 +161,7 @@ def row_entries(space: Mapping[str, Sequence[int]], lower: Callable[[Mapping[str
             or loops.depth != chosen[name] or not sizes:
         return []
     found: list[Rows] = []
-    least: int | None = None
+    least: int | None = 1
     plain = not any(op.name in _FUNCTIONS for block in cfg.innermost for op in block.ops)
     table: Iterable[tuple[int, int, int, int | None]] = _by_length(sizes, plain)
     if any(loop.depth > 1 for loop in cfg.loops):

@@ -98,6 +98,9 @@ def specialize(kernel: Kernel, context: Context) -> bool:
                 kernel, tensor, told, operands=True, records=True))
         others += _any_size(kernel, found, lambda ones: wanted_facts(
             kernel, tensor, told | ones, operands=True))
+    if kernel.attributes.get("single_trips", 0) > 1 and found.multiples and found.apart.pairs:
+        # Rows that are not aligned, of several tiles: each is loaded once, too.
+        others.append(Wanted(signs=found.signs, apart=found.apart))
     for body in (found, *others):
         context.remark("specialize", promise(body), kernel.span)
     common, own = found.parted() if wanted(kernel, context) and maps_last(

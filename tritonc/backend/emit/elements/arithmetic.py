@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from math import inf
 
 from tritonc.backend.emit.body import Body, helper_function
 from tritonc.backend.emit.elements.casts import convert_float
@@ -287,19 +286,21 @@ def icmp(f: FunctionEmitter, op: Op) -> None:
     the base: their sums need not be computed, nor be held for the next comparison.
 
     No index is negative, so a limit below -1 does as -1 does, and the difference does not wrap.
-    Where the limit is known not to exceed the constant, none is below it.
+    Where the limit is known not to exceed the constant, none is below it; where it is known to
+    exceed the greatest index that a register has in any thread, all are.
     """
     t, predicate, emit = f.type(op.operands[0]), op.attributes["predicate"], f.op
     first = first_of_runs(f, op)
     mirrored = SWAPPED[predicate] if predicate[0] == "s" and (
         first.bit_count() >= SHARED_LIMIT) else ""
-    least = inf if predicate not in ("slt", "sle") else (
-        f.facts.interval(op.operands[1])[1] + (predicate == "sle"))
+    low, high = (limit + (predicate == "sle") for limit in f.facts.interval(op.operands[1]))
     left: dict[tuple[str, str], str] = {}  # base of indices, limit -> from the one to the other
 
     def compare(a: str, b: str) -> str:
-        if a in f.ranges and f.ranges[a][1] >= least:
-            return "false"
+        if predicate in ("slt", "sle") and a in f.ranges:
+            base, step = f.ranges[a]
+            if step >= high or step + f.greatest[base] < low:
+                return "false" if step >= high else "true"
         if op.attributes.get("based") and f.constant_parts.get(a, ("", -1))[1] >= 0:
             base, step = f.constant_parts[a]  # not negative together, so the base has not wrapped
             if (base, b) not in left:

@@ -28,7 +28,7 @@ Lower = Callable[[Mapping[str, int]], Kernel]
 # pieces for each multiprocessor.  Gradients of weights on an H200, 8 warps: 16384 x 768 halves 65
 # us by 64 x 32 alone, 20 by 32 x 32 in clusters of eight; 21389 x 256 217 and 19; 26200 x 1697 276,
 # 68 by 16 x 64; 10218 x 4928 128, 69 in clusters of two; 2578 x 14528 71, 43 without.
-_PIECES = ((8, 64, 0.25), (8, 128, 0.25), (2, 128, 1.0), (1, 128, None))
+_PIECES = ((8, 64, 0.25), (8, 128, 0.25), (4, 128, 0.5), (2, 128, 1.0), (1, 128, None))
 _SUMMED, _SUMMING_WARPS = 1024, 8  # elements of a tile
 # Rows that a tile of a constant length holds: elements of a program, and warps.  Softmax of 512 of
 # 1024 halves under a mask 66 us by one row and warp, 51 so; of 256 85 and 37.
@@ -39,7 +39,8 @@ _LEAST_SIDE = 16
 # Passes over rows, or scans, that are longer than a tile: its elements, and warps.  Group norm of 80
 # groups of 401408 halves 439 us by 1024 and two warps, 156 so; running sums of 30 rows of 180544
 # floats 137 and 55, of 3736 13.7 and 12.9.
-_LONG, _LONG_WARPS, _LONG_LEAST = 4096, 8, 3072
+# Where two warps are what one would choose: by eight for four others were slower by 5 to 15 %.
+_LONG, _LONG_WARPS, _LONG_LEAST, _LONG_FEWER = 4096, 8, 3072, 64
 
 
 def shape_entries(kernel: Kernel, space: Space, lower: Lower, chosen: Binding, target: Target
@@ -113,6 +114,8 @@ def _sides(kernel: Kernel, space: Space, lower: Lower, chosen: Binding) -> Itera
 
 def _long_rows(kernel: Kernel, cfg: Cfg, space: Space, chosen: Binding) -> Iterator[Variant]:
     names = [name for name in space if len(space[name]) > 1]
+    if streaming_threads(kernel) > _LONG_FEWER:
+        return
     scans = any(op.name in ("scan", "scan_with") for block in cfg.innermost for op in block.ops)
     if len(names) != 1 or not (scans or several_passes(kernel, cfg)
                                or reducing_passes(kernel, cfg)):

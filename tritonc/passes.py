@@ -130,7 +130,6 @@ BACKEND: list[Pass] = [
          "for them.", 2),
     _row("opt.fold_constants", "In the backend: removes the masks that hold in the fast body."),
     _row("opt.peephole", "In the backend: removes what depended on those masks."),
-    _row("opt.cse", "In the backend: loads behind stores that are known to lie elsewhere."),
     _row("backend.memory.masks.drop_selections", "The facts are known by now; nothing depends on "
          "where loads stand.", 2),
     _row("backend.memory.masks.fold_masked_loads", "After the passes that remove masks."),

@@ -94,6 +94,7 @@ class FunctionEmitter(Instructions):
         self.exchanged: dict[tuple[str, str, int], str] = {}  # between lanes: see `exchange`
         # name -> (base, c): an index of a range, which is base + c, both from 0
         self.ranges: dict[str, tuple[str, int]] = {}
+        self.moved_ranges = dict(self.ranges)  # the same of one with a number added
         self.greatest: dict[str, int] = {}  # that such a base is in any thread
         self.elements = Elements()  # that are known: none changes any more
         self.demand: dict[Value, int] = {}

@@ -98,8 +98,9 @@ def _known(kernel: Kernel, cfg: Cfg, context: Context) -> int:
             return 0
         times |= {-(-(limit - first) // counter.step) for limit in facts.interval(counter.limit)}
     largest = max(prod(shape(op.result.type)) for op in kernel.ops() if op.name == "load")
-    held = times and largest * max(times) // (WARP_SIZE * context.meta.get("num_warps", 0) or 1)
-    return times.pop() if len(times) == 1 and held <= MOST_ELEMENTS else 0
+    threads = WARP_SIZE * context.meta.get("num_warps", 0)
+    return times.pop() if len(times) == 1 and (
+        largest * max(times) <= MOST_ELEMENTS * threads) else 0
 
 
 def _once(loop: Loop) -> list[tuple[Linear, Linear]]:

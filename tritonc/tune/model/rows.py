@@ -192,7 +192,8 @@ def row_entries(space: Mapping[str, Sequence[int]], lower: Callable[[Mapping[str
             binding = {**chosen, name: tile, "num_warps": warps}
             binding |= {"min_blocks": blocks} if blocks == 1 or (
                 blocks and (tile >= wanted or several)) else {}
-            if (most is None or most > tile) and found and (found[-1].binding, (found[-1].most or 0) + 1) == (binding, least):
+            before = found[-1] if found and (most is None or most > tile) else None
+            if before and (before.binding, (before.most or 0) + 1) == (binding, least):
                 least = found.pop().least
             found.append(Rows(binding, loops.arguments[0], least, most))
         least = None if most is None else most + 1

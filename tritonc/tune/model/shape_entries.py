@@ -11,11 +11,12 @@ from math import prod
 
 from tritonc.analysis.column_loops import sums_columns
 from tritonc.analysis.row_loops import reducing_passes, several_passes, windows_of_bytes
+from tritonc.analysis.transposes import transposes
 from tritonc.analysis.values import origin
 from tritonc.backend.launch.choose_warps import streaming_threads
 from tritonc.backend.target.target import Target
 from tritonc.ir.cfg import Cfg
-from tritonc.ir.core import Kernel, Op, Value
+from tritonc.ir.core import Kernel, Value
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import scalar, shape
 from tritonc.tune.model.cluster_times import cluster_sizes
@@ -33,11 +34,11 @@ _SUMMED, _SUMMING_WARPS = 1024, 8  # elements of a tile
 # Rows that a tile of a constant length holds: elements of a program, and warps.  Softmax of 512 of
 # 1024 halves under a mask 66 us by one row and warp, 51 so; of 256 85 and 37.
 _SHORT, _SHORT_WARPS = 1024, 2
-# Sides of tiles that are halved, twice, where images and heads are no longer: a depthwise convolution
-# of 61440 images of 14 x 14 717 us by 8 x 64, 188 by 8 x 16, of 20 x 20 1.75 times as fast.
+# Sides of tiles that are halved, twice, where images and heads are no longer: a depthwise
+# convolution of 58560 images of 14 x 14 717 us by 8 x 64, 188 by 8 x 16.
 _LEAST_SIDE = 16
-# Passes over rows, or scans, that are longer than a tile: its elements, and warps.  Group norm of 80
-# groups of 401408 halves 439 us by 1024 and two warps, 156 so; running sums of 30 rows of 180544
+# Passes over rows, or scans, that are longer than a tile: its elements, and warps.  Group norm of
+# 80 groups of 401408 halves 439 us by 1024 and two warps, 156 so; running sums of 30 rows of 180544
 # floats 137 and 55, of 3736 13.7 and 12.9.
 # Where two warps are what one would choose: by eight for four others were slower by 5 to 15 %.
 _LONG, _LONG_WARPS, _LONG_LEAST, _LONG_FEWER = 4096, 8, 3072, 64
@@ -53,7 +54,7 @@ def shape_entries(kernel: Kernel, space: Space, lower: Lower, chosen: Binding, t
         yield from _columns(kernel, space, lower, chosen, target)
     elif not cfg.loops and any(op.name == "reduce" for op in kernel.ops()):
         yield from _short_rows(kernel, space, lower, chosen)
-    elif not windows_of_bytes(kernel, cfg):
+    elif not windows_of_bytes(kernel, cfg) and not transposes(kernel):
         yield from _sides(kernel, space, lower, chosen)
         yield from _long_rows(kernel, cfg, space, chosen)
 
@@ -161,4 +162,5 @@ def _nearest(values: Sequence[int], wanted: int) -> int:
 
 
 def _between(limit: Value, least: int, most: int | None) -> tuple[Fact, ...]:
-    return (Fact(limit.name, ">=", least), *([] if most is None else [Fact(limit.name, "<=", most)]))
+    facts = Fact(limit.name, ">=", least), Fact(limit.name, "<=", most or 0)
+    return facts[:1] if most is None else facts

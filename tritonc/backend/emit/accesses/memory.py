@@ -165,7 +165,7 @@ def emit_store(f: FunctionEmitter, op: Op) -> None:
     chunks = access_chunks(op, f.warps, f.target.access_bytes)
     if op.attributes.get("ragged") and op.guard is not None:
         inner = op.attributes.get("inner", [0])[0]
-        chunks = [c for c in chunks if any(f.guard(op, r) != "false" for r in c)]
+        chunks = tuple(c for c in chunks if any(f.guard(op, r) != "false" for r in c))
         vectors = [Vector(_access(f, op, c, ""), [f.guard(op, r) for r in c], inner=inner)
                    for c in chunks]
         store_vectors(f, vectors, [[values[r] for r in c] for c in chunks], owner)

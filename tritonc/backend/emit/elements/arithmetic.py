@@ -99,7 +99,7 @@ def integer_binary(f: FunctionEmitter, op: Op) -> None:
         if name == "add" and a in f.ranges and b.isdigit() and t == "i32":
             base, step = f.ranges[a]
             if step + int(b) < LARGEST:
-                f.ranges[total] = base, step + int(b)
+                f.moved_ranges[total] = base, step + int(b)
         return total
 
     each_register(f, op, ranged)
@@ -297,8 +297,8 @@ def icmp(f: FunctionEmitter, op: Op) -> None:
     left: dict[tuple[str, str], str] = {}  # base of indices, limit -> from the one to the other
 
     def compare(a: str, b: str) -> str:
-        if predicate in ("slt", "sle") and a in f.ranges:
-            base, step = f.ranges[a]
+        if predicate in ("slt", "sle") and (known := f.ranges.get(a) or f.moved_ranges.get(a)):
+            base, step = known
             if step >= high or step + f.greatest[base] < low:
                 return "false" if step >= high else "true"
         if op.attributes.get("based") and f.constant_parts.get(a, ("", -1))[1] >= 0:

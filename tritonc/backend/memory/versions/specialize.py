@@ -63,6 +63,7 @@ from tritonc.ir.ops import READ, WRITE
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import I1, Tile, is_int, is_pointer, scalar, with_element
 from tritonc.later import Later
+from tritonc.opt.cse import cse
 
 bring_up = Later("tritonc.backend.pipeline.tma.bring_up", "bring_up")
 _SMALL = 200  # operations of a kernel that may get a body for each way to transpose operands
@@ -120,6 +121,8 @@ def specialize(kernel: Kernel, context: Context) -> bool:
         _, general = add_body(kernel, body, general)
     _mark_fallback(kernel, general[0])
     unwrap_indices(kernel, context)  # those that the fast body knows not to be negative
+    if kernel.attributes.get("single_trips", 0) > 1:
+        cse(kernel, context)  # a load behind stores that are known to lie elsewhere
     return True
 
 

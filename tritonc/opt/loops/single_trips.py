@@ -10,6 +10,9 @@ every loop runs just once, the passes are one block, in which the second load is
 
 Rows are short as often as not, and a tile for long ones is loaded by few programs at a time.
 
+Where the bounds of a length tell how many tiles all rows take, as in an entry for rows of 8193 to
+10240 elements, and threads can hold them, all loops are straight code instead, of so many tiles.
+
 Needs loops with one exit, at their headers, whose pointers still move as the source moved them.
 """
 

@@ -28,7 +28,7 @@ Lower = Callable[[Mapping[str, int]], Kernel]
 # Sums of columns: blocks of a cluster that share the rows, bytes of a piece of columns, the most
 # pieces for each multiprocessor.  Gradients of weights on an H200, 8 warps: 16384 x 768 halves 65
 # us by 64 x 32 alone, 20 by 32 x 32 in clusters of eight; 21389 x 256 217 and 19; 26200 x 1697 276,
-# 68 by 16 x 64; 10218 x 4928 128, 69 in clusters of two; 2578 x 14528 71, 43 without.
+# 68 by 16 x 64; 10218 x 4928 128, 69 in clusters of two; 2578 x 14528 71, 43 without; 8192 x 4096 47, 60 so.
 _PIECES = ((8, 64, 0.25), (8, 128, 0.25), (4, 128, 0.5), (2, 128, 1.0), (1, 128, None))
 _SUMMED, _SUMMING_WARPS = 1024, 8  # elements of a tile
 # Rows that a tile of a constant length holds: elements of a program, and warps.  Softmax of 512 of
@@ -69,7 +69,10 @@ def _columns(kernel: Kernel, space: Space, lower: Lower, chosen: Binding, target
     columns = next((name for name in names if _tile(lower, chosen, space, name, axis)), "")
     size = min(scalar(pointee(op.operands[0].type)).bytes for op in kernel.ops()
                if op.name == "load" and len(shape(op.result.type)) > 1)
-    least = 1
+    least, wave = 1, target.multiprocessors * chosen.get(columns, 0)
+    if columns:  # a piece for each multiprocessor, and none that ends inside
+        yield Variant(chosen, (*_between(limit, wave * 3 // 4, wave),
+                               Fact(limit.name, "%", chosen[columns])))
     for blocks, bytes_, pieces in _PIECES if columns else ():
         (rows,) = (name for name in names if name != columns)
         wide = _nearest(space[columns], bytes_ // size)

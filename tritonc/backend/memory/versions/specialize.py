@@ -38,6 +38,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tritonc.analysis.aliases import may_alias, pointer_roots
 from tritonc.analysis.moving import mark_moving
 from tritonc.analysis.multiples import implied
 from tritonc.analysis.row_loops import windows_of_bytes
@@ -123,7 +124,21 @@ def specialize(kernel: Kernel, context: Context) -> bool:
     unwrap_indices(kernel, context)  # those that the fast body knows not to be negative
     if kernel.attributes.get("single_trips", 0) > 1:
         cse(kernel, context)  # a load behind stores that are known to lie elsewhere
+        _store_last(kernel)
     return True
+
+
+def _store_last(kernel: Kernel) -> None:
+    """Let stores of a block, which lie elsewhere than what it loads behind them, come after those
+    loads: memory brings the weights of all tiles of a row at once."""
+    roots = pointer_roots(kernel)
+    for block in kernel.blocks:
+        stores = [op for op in block.ops if op.name == "store"]
+        behind = block.ops[block.ops.index(stores[0]):-1] if stores else []
+        if not any(op.effects and op not in stores and (op.effects != {READ} or any(
+                may_alias(kernel, store.operands[0], op.operands[0], roots) for store in stores))
+                for op in behind):
+            block.ops[:-1] = [*(op for op in block.ops[:-1] if op not in stores), *stores]
 
 
 def _drop_promised(kernel: Kernel, found: Wanted) -> None:

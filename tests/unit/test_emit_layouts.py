@@ -165,6 +165,22 @@ def test_gathers(e: Scalar) -> None:
     same(program.run(), execute(done))
 
 
+def test_gathers_of_a_tile_share_what_is_stored() -> None:
+    k = Sketch("k", 2)
+    x = k.pointer("x", I32, np.arange(256) ** 2)
+    r = k.arange(256)
+    out = k.pointer("out", I32, np.zeros(256, np.int32))
+    value = k.load(k.at(x, r))
+    found = [k.gather(value, k.build.value("xor", r, k.build.constant(n, r.type))) for n in (5, 77)]
+    k.store(k.at(out, r), k.build.value("sub", *found))
+    program = k.done()
+    want, done = program.run(), lowered(program, without=("specialize",))
+    names = [op.name for op in done.kernel.ops()]
+    assert names.count("shared_gather") == 2 and names.count("shared_store") == 1
+    same(want, done.run())
+    same(want, execute(done))
+
+
 @pytest.mark.parametrize("e", [I1, I8, F16, F32, I64], ids=str)
 @pytest.mark.parametrize("seed", range(40))
 def test_shifts(seed: int, e: Scalar) -> None:

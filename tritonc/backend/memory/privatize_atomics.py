@@ -32,6 +32,7 @@ from tritonc.analysis.axis import axis_info
 from tritonc.analysis.facts import Facts
 from tritonc.analysis.values import SPREADS, defined_by, origin
 from tritonc.backend.launch import persist
+from tritonc.backend.launch.fast_loops import loop_fast_bodies
 from tritonc.backend.layout.layout_choice import spread
 from tritonc.backend.pipeline.staged_loop import buffer_of
 from tritonc.ir.build import Builder, make_op
@@ -234,6 +235,7 @@ def _loop(kernel: Kernel) -> tuple[Block, Block]:
         return b.value("urem", number, rows), b.value("udiv", number, rows)
 
     persist.renumber(kernel, kernel.blocks[kernel.blocks.index(home):], home, order)
+    loop_fast_bodies(kernel, home)
     begin = next(block for block in kernel.blocks if block.name == "begin")
     done = next(block for block in kernel.blocks if block.name == "done")
     return begin, done

@@ -16,6 +16,8 @@ had nothing to do.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from tritonc.analysis.values import origin
 from tritonc.backend.memory.versions.general import rare
 from tritonc.backend.pipeline.loop_slice import find_slice
@@ -25,49 +27,70 @@ from tritonc.ir.cfg import Cfg, Loop, add_incoming, make_phi, redirect
 from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value
 
-_PROMISES = ("assume_multiple", "assume_positive")
+_FIXED = ("assume_multiple", "assume_positive", "constant", "range")
 
 
 def loop_fast_bodies(kernel: Kernel, home: Block) -> None:
     """Give fast bodies of one block, of the loop over programs that begins one at `home`, loops."""
     cfg = Cfg(kernel)
     loop, general = cfg.innermost.get(home), set(rare(cfg, cfg.order))
-    if loop is None or not loop.regular or len(loop.header.phis()) != 1:
+    latch = loop.latch if loop is not None and loop.regular else None
+    if loop is None or latch is None or len(loop.header.phis()) != 1 or latch.phis():
         return
     for block in loop.blocks:
         before = cfg.predecessors[block]
-        if block not in general and block.successors == [loop.latch] and len(before) == 1 \
-                and before[0].terminator.attributes.get("facts") and not loop.latch.phis() \
-                and before[0].terminator.blocks[0] is block and cfg.innermost[block] is loop:
+        if block in general or block.successors != [latch] or len(before) != 1 \
+                or cfg.innermost[block] is not loop:
+            continue
+        test = before[0].terminator
+        if test.attributes.get("facts") and test.blocks[0] is block:
             _loop(kernel, cfg, loop, block, before[0])
             return
 
 
-def _may_trap(op: Op) -> bool:
-    """Whether an operation might divide by 0 for a program that there is not."""
-    return op.info.may_trap and origin(op.operands[-1]).op is not None and not never_zero(
-        op.operands[-1])
+def _tests(cfg: Cfg, above: Iterable[Block], body: Block) -> list[Value] | None:
+    """The conditions under which programs take the body, of the branches above it; None if not all
+    are such.  A body may do without the facts of another one, of which a test comes first."""
+    found = []
+    for branch in (b.terminator for b in above):
+        if branch.name == "cond_br" and cfg.dominates(branch.blocks[0], body):
+            found.append(branch.operands[0])
+        elif branch.name != "br" and not branch.attributes.get("facts"):
+            return None
+    return found
+
+
+def _late(op: Op) -> bool:
+    """Whether an operation must not run for a program that there is not: one that loads, promises,
+    or divides by what might be 0 then."""
+    divides = op.info.may_trap and origin(op.operands[-1]).op is not None
+    return op.name == "load" or op.name in _FIXED[:2] or (
+        divides and not never_zero(op.operands[-1]))
 
 
 def _loop(kernel: Kernel, cfg: Cfg, loop: Loop, body: Block, test: Block) -> None:
     header, latch = loop.header, loop.latch
     assert latch is not None
-    number, tests = header.phis()[0], [b.terminator.operands[0] for b in (test, header)]
+    number = header.phis()[0]
     step = loop.next(number).op
-    above = {b for b in loop.blocks if cfg.dominates(b, body) and b is not body}
+    above = {b: None for b in loop.blocks if cfg.dominates(b, body) and b is not body}
+    tests = _tests(cfg, above, body)
     inside = {op for b in above for op in b.ops}
     read = [v for op in body.ops for v in op.inputs() if v.op in inside]
-    part = find_slice(loop, [*tests, *read], above | {latch}, True, True)
-    if part is None or part.loads or part.phis != [number] or step is None or step.name != "add" \
-            or step.operands[0] is not number.result or any(map(_may_trap, part.ops)):
+    part = None if tests is None else find_slice(loop, [*tests, *read], {*above, latch}, True, True)
+    if tests is None or part is None or part.phis != [number] or any(map(_late, part.ops)) \
+            or step is None or step.name != "add" or step.operands[0] is not number.result:
         return
     outer, again, behind = Block("before"), Block("again"), Block("behind")
     mine = make_phi([number.result], [outer])
     mapping: dict[Value, Value] = {number.result: mine.result}
     again.ops = [mine, *copy_ops(part.ops, mapping)]
     b = Builder(again)
-    b.emit("cond_br", b.value("and", *(mapping.get(v, v) for v in tests)), blocks=[body, behind])
-    fixed = {op for op in body.ops if op.name in (*_PROMISES, "constant", "range")}
+    comes = [mapping.get(v, v) for v in tests]
+    while len(comes) > 1:
+        comes.append(b.value("and", comes.pop(0), comes.pop(0)))
+    b.emit("cond_br", *comes, blocks=[body, behind])
+    fixed = {op for op in body.ops if op.name in _FIXED}
     moving = {op for op in body.ops if op not in fixed} | {*again.ops}
     outer.ops = [op for op in body.ops
                  if op in fixed and not any(v.op in moving for v in op.inputs())]

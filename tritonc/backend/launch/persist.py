@@ -331,7 +331,8 @@ def counts_programs(loop: Loop) -> bool:
     order."""
     def blocks(value: Value) -> bool:
         made = defined_by(value, "mul")
-        return defined_by(made.operands[0] if made else value, "get_num_multiprocessors") is not None
+        count = made.operands[0] if made is not None else value
+        return defined_by(count, "get_num_multiprocessors") is not None
 
     def steps(value: Value) -> bool:
         made = defined_by(value, "add")

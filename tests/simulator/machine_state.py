@@ -125,7 +125,8 @@ class TensorMap:
 
 @dataclass(eq=False)
 class Stage:
-    """A stage of a ring: how many phases have ended, and what the present one waits for."""
+    """A stage of a multi-stage buffer: how many phases have ended, and what the present one waits
+    for."""
 
     phases: int = 0
     expected: int | None = None  # bytes, once a thread has said so
@@ -136,17 +137,17 @@ class Stage:
 
 @dataclass(eq=False)
 class Engine:
-    """What the copy engine knows: maps of slots that are claimed, and rings by their serials."""
+    """What the copy engine knows: maps of slots that are claimed, and barriers by their serials."""
 
     slots: dict[int, dict[int, TensorMap]] = field(default_factory=dict)
     made: dict[int, TensorMap] = field(default_factory=dict)  # not published yet
-    rings: dict[int, dict[int, Stage]] = field(default_factory=dict)  # by first offset
+    barriers: dict[int, dict[int, Stage]] = field(default_factory=dict)  # by first offset
     releases: int = 0
     # in flight: what each reads, and the thread that made it
     stores: deque[list[tuple[View, int]]] = field(default_factory=deque)
 
     def stages(self) -> list[Stage]:
-        return [stage for ring in self.rings.values() for stage in ring.values()]
+        return [stage for stages in self.barriers.values() for stage in stages.values()]
 
 
 @dataclass(eq=False)

@@ -55,8 +55,8 @@ def is_record(value: Any) -> bool:
 KINDS: dict[str, Kind] = {
     **dict.fromkeys((
         "amid", "any", "apart", "approximate", "based", "contiguous", "continues", "contract",
-        "ballot", "behind", "early", "exact", "facts", "fenced", "inside", "late", "meets", "minus",
-        "moves", "narrow", "piecewise", "pinned", "private", "ragged", "release", "released",
+        "ballot", "behind", "early", "empty", "exact", "facts", "fenced", "inside", "late", "meets",
+        "minus", "moves", "narrow", "piecewise", "pinned", "private", "ragged", "release",
         "reverse", "rises", "round", "rows", "stored", "swapped", "volatile", "waits", "wide",
         "written"),
         is_flag),

@@ -184,7 +184,7 @@ class _WithMoves(Assignment):
         """Whether the load uses memory in `layout` as it does in its own, or only repeats a row.
 
         Beside a product on wgmma, instructions that read a sector in parts, one after the other,
-        cost less than a detour through shared memory, which the ring of operands fills and at which
+        cost less than a detour through shared memory, which stages of operands fill and at which
         all warps meet.
         """
         threads = 32 * self.warps

@@ -244,18 +244,18 @@ def live_ranges(kernel: Kernel) -> dict[Op, tuple[int, int]]:
 
 def _copied_ahead(cfg: Cfg, position: dict[Op, int], lives: dict[Op, tuple[int, int]]
                   ) -> dict[Op, tuple[int, int]]:
-    """The lives of rings that a producer warp may fill from its start on, until the last of them
+    """The lives of buffers that a producer warp may fill from its start on, until the last of them
     has been read: it runs ahead of those that read them, over all that lies between."""
     found: dict[Op, tuple[int, int]] = {}
     for start in position:
         if start.name != "start_producer":
             continue
         blocks = [block for block in cfg.order if cfg.dominates(cfg.block_of[start], block)]
-        rings = {access.allocation for block in blocks for op in block.ops
+        filled = {access.allocation for block in blocks for op in block.ops
                  for access in accesses(op) if access.allocation.attributes.get("continues")}
-        for ring in rings:
-            found[ring] = (min(position[start], lives[ring][0]),
-                           max(lives[other][1] for other in rings))
+        for buffer in filled:
+            found[buffer] = (min(position[start], lives[buffer][0]),
+                           max(lives[other][1] for other in filled))
     return found
 
 

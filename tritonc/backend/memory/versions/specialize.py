@@ -15,7 +15,7 @@ behind the last value that is loaded or computed: from there on there are two bo
 of a value in the fast body is said by hints (`assume_multiple`), strides of 1 are constants, masks
 of full tiles are true.  This is the only pass that makes versions of a body.
 
-Blocks of a product that go from program to program (`persist`) make maps and rings once: what is
+Blocks of a product that go from program to program (`persist`) make maps and barriers once: what is
 the same for all programs is tested at entry, and in that body once more, for each program, what
 differs.  Where it fails, which is rare, a product does with little shared memory.
 

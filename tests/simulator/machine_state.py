@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from simulator import hazards
 from simulator.hazards import GROUPS, MANY, NOBODY, Hazards, Indices, Threads
-from tritonc.backend.shared.shared_memory import held_bytes, pitch
+from tritonc.backend.shared.shared_memory import buffer_bytes, pitch
 from tritonc.interp.frame import Frame, Step
 from tritonc.ir.core import Op, Value
 from tritonc.ir.layouts.shared_layout import row_major
@@ -182,7 +182,7 @@ class Machine:
                 self.shared = Space(_extent(frame))
             space = self.shared
         else:
-            space = Space(held_bytes(op))
+            space = Space(buffer_bytes(op))
             self.alone.append(space)
         layout = t.layout or row_major(t.shape)
         assert start % max(layout.alignment, t.element.bytes) == 0, "a misaligned buffer"
@@ -288,7 +288,7 @@ def _extent(frame: Frame) -> int:
         if op.name == "alloc_shared" and "offset" in op.attributes:
             t = op.result.type
             assert isinstance(t, Buffer)
-            ends.append(op.attributes["offset"] + held_bytes(op))
+            ends.append(op.attributes["offset"] + buffer_bytes(op))
     return max(ends)
 
 

@@ -62,7 +62,7 @@ KINDS: dict[str, Kind] = {
         is_flag),
     **dict.fromkeys(("ahead", "least", "greatest"), is_integer),
     **dict.fromkeys((
-        "alike", "asked", "axis", "bytes", "every", "groups", "held", "index", "maps", "offset",
+        "alike", "asked", "axis", "bytes", "every", "groups", "index", "live", "maps", "offset",
         "panels", "passes", "pending", "pitch", "second", "size", "swizzle", "transposed", "unroll",
         "vector_axis"),
         is_count),

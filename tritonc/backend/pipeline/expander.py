@@ -325,4 +325,4 @@ class Expander:
         self.staged.loop.header.ops.insert(0, held)
         for wait in waits:
             wait.operands.append(held.result)
-            wait.attributes["held"] = 1
+            wait.attributes["live"] = 1

@@ -42,7 +42,7 @@ from tritonc.analysis.axis import axis_info
 from tritonc.analysis.moving import addresses_modulo, meets_itself
 from tritonc.backend.launch.persist import counts_programs
 from tritonc.backend.shared.pending import ACQUIRED, FENCED, MET, RELEASED, Pending, State, conflict
-from tritonc.backend.shared.shared_memory import HANDS_OVER, accesses, allocation, held_bytes
+from tritonc.backend.shared.shared_memory import HANDS_OVER, accesses, allocation, buffer_bytes
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context
@@ -230,7 +230,7 @@ def _hand_over(name: str, buffer: Value, state: State) -> State:
     """What full and empty barriers say of the accesses of one stage of a buffer."""
     root, ahead = allocation(buffer)
     start = root.attributes["offset"]
-    end = start + held_bytes(root)
+    end = start + buffer_bytes(root)
     found = []
     for p in state:
         same = not p.is_global and p.ahead is not None and ahead is not None and (
@@ -333,11 +333,11 @@ class _Uses:
             start, more = home.attributes["offset"], home.attributes
             stage_loop = self.stage_loops.get(home)
             found.append(Pending(
-                access.write, start, start + held_bytes(home), access.ahead if stage_loop else None,
-                buffer.stages, stage_loop, bool(more.get("continues")), flight,
-                age=1 if CLOSES.get(op.name) == flight else 0, alone=op.name in ALONE,
-                copies=op.name == "tma_load", private=home if more.get("private") else None,
-                grouped="groups" in more, piece=_piece(op), atomic=op.name == "shared_atomic"))
+                access.write, start, start + buffer_bytes(home), access.ahead if stage_loop else
+                None, buffer.stages, stage_loop, bool(more.get("continues")), flight, age=1 if
+                CLOSES.get(op.name) == flight else 0, alone=op.name in ALONE, copies=op.name ==
+                "tma_load", private=home if more.get("private") else None, grouped="groups" in more,
+                piece=_piece(op), atomic=op.name == "shared_atomic"))
         effects = op.effects
         pointers = [v for v in op.operands if is_pointer(v.type)]
         if op.name == "atomic_rmw" and op.attributes["kind"] == "load" and isinstance(

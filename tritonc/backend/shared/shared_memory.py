@@ -49,7 +49,7 @@ def pitch(op: Op) -> int:
     return int(op.attributes.get("pitch", t.stage_bytes))
 
 
-def held_bytes(op: Op) -> int:
+def buffer_bytes(op: Op) -> int:
     """The bytes of a buffer with all stages."""
     t = op.result.type
     assert isinstance(t, Buffer)

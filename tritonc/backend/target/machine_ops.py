@@ -52,7 +52,7 @@ _ROWS: list[OpInfo] = [
     OpInfo("any_other", ("x",), lambda types, attributes, stated: (I1,),
            "Whether an element of x is not `number`; a warp answers for those that it holds.",
            lambda m, op, x: (x != op.attributes["number"]).any(), ("number",)),
-    OpInfo("extreme_held", ("x",), lambda types, attributes, stated: (scalar(types[0]),),
+    OpInfo("warp_extreme", ("x",), lambda types, attributes, stated: (scalar(types[0]),),
            "The least element of x (`kind` smin) or the greatest (smax); a warp answers for those "
            "that it holds.",
            lambda m, op, x: x.min() if op.attributes["kind"] == "smin" else x.max(), ("kind",)),
@@ -147,10 +147,10 @@ _ROWS: list[OpInfo] = [
            "how many of the result's, whose others are as in c.", None, ("instruction",),
            ("inner", "columns", "asked", "minus"),
            effects=frozenset({SHARED_READ})),
-    OpInfo("wgmma_wait", ("*values",), own.held_apart,
+    OpInfo("wgmma_wait", ("*values",), own.without_live,
            "The values, after all but the last `pending` started dots have ended.  The last `held` "
            "of them are what those read from registers: they stay where they are until then.",
-           None, ("pending",), ("held",), effects=frozenset({SHARED_READ})),
+           None, ("pending",), ("live",), effects=frozenset({SHARED_READ})),
     OpInfo("pack", ("a",), own.packed,
            "Words of neighbours along the last axis, the first lowest.",
            lambda m, op, a: m.bitcast(op, a.copy())),

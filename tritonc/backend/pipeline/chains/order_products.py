@@ -45,7 +45,7 @@ from tritonc.analysis.registers.pressure import estimated
 from tritonc.analysis.values import closure
 from tritonc.backend.dots.together import chained
 from tritonc.backend.launch.register_budget import available
-from tritonc.backend.pipeline.staged_loop import held_elements
+from tritonc.backend.pipeline.staged_loop import elements_per_thread
 from tritonc.backend.pipeline.tma.roles import COPIES
 from tritonc.backend.shared.shared_memory import accesses, allocations
 from tritonc.ir.build import make_op
@@ -285,7 +285,8 @@ class _Order:
 
 def _spreads(op: Op) -> bool:
     """Whether it gives a tile to more lanes than had it: more registers than before."""
-    return op.name == "convert_layout" and held_elements(op.result) > held_elements(op.operands[0])
+    return op.name == "convert_layout" and (
+        elements_per_thread(op.result) > elements_per_thread(op.operands[0]))
 
 
 def _written(op: Op) -> set[Op]:

@@ -53,7 +53,7 @@ from tritonc.backend.pipeline.tma.roles import (
     producer_blocks,
     registers,
 )
-from tritonc.backend.shared.shared_memory import HANDS_OVER, accesses, allocation, held_bytes
+from tritonc.backend.shared.shared_memory import HANDS_OVER, accesses, allocation, buffer_bytes
 from tritonc.ir.cfg import Cfg, reached
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value
@@ -208,5 +208,5 @@ def _disturbs(op: Op, written: set[Op]) -> bool:
 
 def _overlap(a: Op, b: Op) -> bool:
     (start, end), (first, last) = (
-        (op.attributes["offset"], op.attributes["offset"] + held_bytes(op)) for op in (a, b))
+        (op.attributes["offset"], op.attributes["offset"] + buffer_bytes(op)) for op in (a, b))
     return bool(start < last and first < end)

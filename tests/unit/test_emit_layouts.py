@@ -205,7 +205,7 @@ def test_shifts(seed: int, e: Scalar) -> None:
     k = Sketch("k", 1 << warp_bits)
     x = k.pointer("x", e, np.resize(numbers(e), at.shape))
     i = k.pointer("i", I32, at.take(places, axis))
-    out = k.pointer("out", e, np.zeros(at.shape, held_dtype(e)))
+    out = k.pointer("out", e, np.zeros(at.shape, register_dtype(e)))
     line = Layout((at.size,), layout.register, layout.lane, layout.warp)
 
     def pointers(base: object, to: Scalar) -> object:

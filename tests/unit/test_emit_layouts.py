@@ -186,16 +186,18 @@ def test_gathers_of_a_tile_share_what_is_stored() -> None:
 def test_shifts(seed: int, e: Scalar) -> None:
     """Elements so many places on along an axis: lanes exchange them where a warp has the axis."""
     choose = random.Random(seed)
-    bits, warp_bits = choose.randint(3, 8), choose.randint(0, 2)
+    bits, warp_bits = choose.randint(4, 9), choose.randint(0, 2)
     rows = 1 << choose.randint(0, bits - 1)
     columns = (1 << bits) // rows
     layout = random_layout(choose, bits, warp_bits)
     layout = Layout((rows, columns), layout.register, layout.lane, layout.warp)
-    if seed % 3 == 0:  # neighbours in a thread, rows in lanes, warps last
+    if seed % 4:  # neighbours in a thread, rows in lanes, warps last
         places = [1 << i for i in range(bits)]
-        register, warp = places[: max(bits - 5 - warp_bits, 1)], places[5:][-warp_bits or bits:]
+        register = places[: max(bits - 5 - warp_bits, 2)]
+        warp = places[len(register) :][5 : 5 + warp_bits]
         lane = [b for b in places if b not in register and b not in warp]
-        layout = Layout((rows, columns), tuple(register), (*lane, *[0] * 5)[:5], tuple(warp))
+        layout = Layout((rows, columns), tuple(register), (*lane, *[0] * 5)[:5],
+                        (*warp, *[0] * warp_bits)[:warp_bits])
     axis = choose.randrange(2) if rows > 1 else 1
     extent, wrap = (rows, columns)[axis], choose.randrange(2)
     by = choose.choice([-1, 1, 1 - extent, choose.randrange(1, extent)])

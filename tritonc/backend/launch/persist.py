@@ -327,8 +327,7 @@ def own_number(b: Builder, count: int) -> tuple[Value, Value]:
 
 
 def counts_programs(loop: Loop) -> bool:
-    """Whether the loop is one that `add_loop` or `loop_fast_bodies` makes: its iterations have no
-    order."""
+    """Whether the loop is the one that `add_loop` makes: its iterations have no order."""
     def blocks(value: Value) -> bool:
         made = defined_by(value, "mul")
         count = made.operands[0] if made is not None else value

@@ -34,7 +34,6 @@ from tritonc.analysis.aliases import pointer_roots, stores_may_reach
 from tritonc.analysis.column_loops import sums_columns, walks_rows
 from tritonc.analysis.row_loops import only_adds, waits_for_itself
 from tritonc.analysis.values import needed, slice_of
-from tritonc.backend.launch.persist import counts_programs
 from tritonc.backend.memory.versions.general import rare
 from tritonc.backend.pipeline.loop_slice import Slice, advance, find_slice, initial_values
 from tritonc.backend.pipeline.staged_loop import DOTS, Guards, elements_per_thread
@@ -106,8 +105,7 @@ def load_ahead(kernel: Kernel, context: Context) -> bool:
                 (STEPS_ROOM, STEPS_TIMES, 2 * STEPS_TIMES)))
         elif not products and (loop.depth > 1 or walks_rows(loop)):
             times = _times(loop, ROWS_ROOM, ROWS_TIMES, 2 * ROWS_TIMES)
-            counts = any(op.name == "shared_atomic" for op in latch.ops)  # in turn, memory waits
-            if times < FEWEST and (loop.depth > 1 or only_adds(loop)) and not counts:
+            if times < FEWEST and (loop.depth > 1 or only_adds(loop)):
                 times = 0
         elif not products and _waits_for_lanes(loop):
             most = LANES_ROOM // 2 if latch in general else LANES_ROOM
@@ -125,7 +123,7 @@ def load_ahead(kernel: Kernel, context: Context) -> bool:
                      and (op in leaders if done < early else op not in leaders)
                      and (op in lead or not lead) and op not in producer
                      and (op in making or not (beside and done))]
-            if stores_may_reach(kernel, _in_order(loop, loads), loads, pointer_roots(kernel)) or (
+            if stores_may_reach(kernel, loop.blocks, loads, pointer_roots(kernel)) or (
                     products and latch in general
                     and sum(_bytes(op.result) for op in loads) > 2 * LANES_ROOM):
                 break
@@ -185,15 +183,6 @@ def _bytes(value: Value, packed: bool = False) -> int:
     alone = not packed and isinstance(value.type, Tile) and value.type.layout is not None and (
         1 not in value.type.layout.register)
     return elements_per_thread(value) * max(scalar(value.type).bytes, 4 if alone else 2)
-
-
-def _in_order(loop: Loop, loads: list[Op]) -> list[Block]:
-    """What has an order with the loads of an iteration.  Programs have none among themselves."""
-    if not loads or not counts_programs(loop) or loop.body is None:
-        return loop.blocks
-    before = Block("before")
-    before.ops = loop.body.ops[: max(map(loop.body.ops.index, loads))]
-    return [before]
 
 
 def _slice(loop: Loop, loads: list[Op]) -> Slice | None:

@@ -39,14 +39,13 @@ def safe_divisors(kernel: Kernel, context: Context) -> bool:
 
 
 def never_zero(divisor: Value) -> bool:
-    """Whether a divisor is made so, a number or that of programs, of which one asks; -1 divides the
-    least integer to something."""
+    """Whether a divisor is made so, or a number; -1 divides the least integer to something."""
     scalar = origin(divisor)
     number = int_of(scalar)
     if number is not None:
         return number not in (0, -1)
-    return scalar.op is not None and (scalar.op.name == "get_num_programs" or (
-        scalar.op.name == "umax" and any((int_of(v) or 0) > 0 for v in scalar.op.operands)))
+    return scalar.op is not None and scalar.op.name == "umax" and any(
+        (int_of(v) or 0) > 0 for v in scalar.op.operands)
 
 
 class _Divisors:

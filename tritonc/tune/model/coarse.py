@@ -83,7 +83,7 @@ _LEAST_WORK, _LARGEST = 1 << 27, 1 << 40  # multiply-adds of those launches
 # Of other entries, at most so many: each lessens the fourth power of the logarithm of what launches
 # take too long by, which is mostly that of the worst.
 _OTHERS, _POWER, _WORTH_OTHER = 2, 4, 0.001
-_MOST_ENTRIES, _WORTH_ENTRY = 5, 0.015
+_MOST_ENTRIES, _WORTH_ENTRY = 6, 0.01
 _DOUBT = 0.03
 _DOUBT_CORES = 0.2  # conv_nchw of 28 x 28 by 64 x 128 took 1.2 times as long as by two bodies
 _MOST_THREADS = 256  # 32 x 256 by four warpgroups: 1.8 times as long as 64 x 128 (conv_nhwc_flat)
@@ -138,7 +138,7 @@ def bodies(space: Mapping[str, Sequence[int]], lower: Lower, target: Target, lar
             turned=pingpong_body(rows, whole, _general(rows, whole, small), form, target)),
             target), None
     if whole.kind == "wgmma" and any(any(f.raw) or f.scaled for f in whole.profile):
-        own = _general(rows, whole, small)
+        small, own = None, whole
         few = entries([row for row in rows if row.threads <= _MOST_THREADS],
                       [whole, own], form, target, cluster_sizes(lower(large).kernels[0], target),
                       _DOUBT, _MOST_ENTRIES, _WORTH_ENTRY)

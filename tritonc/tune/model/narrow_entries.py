@@ -3,7 +3,7 @@ few that leave least of what launches take too long by.
 
 Launches are those of a grid: from one row to thousands, of matrices that are no powers of two.
 Each time the entry is taken that lessens most the sum of a power of log2(time / the best tile's
-time).  What memory takes to deliver the operands is no entry's gain.
+time); then each is exchanged for what lessens it more.  What memory takes to deliver the operands is no entry's gain.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ _COLUMNS = (2304, 3584, 5120, 7168, 9728, 13824, 20480)
 _LENGTHS = (2048, 5120, 14336)
 _LARGEST = 130_000_000  # elements of an operand
 _POWER = 1.5
+_EXCHANGES = 2  # rounds
 _MEMORY = 2250  # bytes in a clock cycle that an H200's memory delivers
 
 
@@ -57,18 +58,26 @@ def entries(rows: Sequence[Candidate], general: Sequence[Candidate], form: Form,
     now = [*map(min, *(of(with_times(row, launches)) for row in (*general, *general[:1])))]
     best = [min(column) for column in zip(now, *times, strict=True)]
 
-    def excess(found: Sequence[float]) -> float:
-        return sum((time - fastest) ** _POWER for time, fastest in zip(found, best, strict=True))
+    excess = [[(time - fastest) ** _POWER for time, fastest in zip(row, best, strict=True)]
+              for row in times]
+    own = [(time - fastest) ** _POWER for time, fastest in zip(now, best, strict=True)]
+    chosen: list[int] = []
 
-    chosen: list[Candidate] = []
-    while len(chosen) < most:
-        left = [excess([*map(min, now, row)]) for row in times]
+    def next_best(place: int) -> tuple[int, float]:
+        """What leaves the least beside all that are chosen but for that at `place`; how much."""
+        now = [*map(min, own, *(excess[i] for j, i in enumerate(chosen) if j != place), own)]
+        left = [sum(map(min, now, row)) for row in excess]
         found = min(range(len(known)), key=left.__getitem__)
-        if excess(now) - left[found] < worth * len(launches):
+        return found, sum(now) - left[found]
+
+    while len(chosen) < most:
+        found, gain = next_best(-1)
+        if gain < worth * len(launches):
             break
-        chosen.append(known[found])
-        now = [*map(min, now, times[found])]
-    return chosen
+        chosen.append(found)
+    for place in [*range(len(chosen))] * _EXCHANGES:
+        chosen[place], _ = next_best(place)
+    return [known[i] for i in chosen]
 
 
 def _launches(form: Form, dot: Feature) -> list[Launch]:

@@ -244,7 +244,7 @@ class Collector:
         limit = self.limit(bound)
         # A row that ends inside its tile does so in all programs: whole accesses keep its mask.
         somewhere = any(v.op is not None for v in values) or not contiguous or limit is None
-        few = (not contiguous and extent in self.least) or self.told.edge
+        few = extent in self.least or self.told.edge
         # If all tiles are known to be full, none is an edge.
         edges = limit is None or limit not in self.told.values or self.told.values[limit] % extent
         cheap = self.slow and reach > 1 and (limit is not None or not contiguous) and edges
@@ -309,11 +309,12 @@ class Collector:
 
 
 def _least_rows(kernel: Kernel) -> set[int]:
-    """The rows of products on mma.sync that have no more than an instruction: the source may have
-    fewer, so that no tile is ever full.  Their masks are the same in all steps of K."""
-    rows = [(BY_NAME[op.attributes["instruction"]].rows, shape(op.result.type)[-2])
-            for op in kernel.ops() if op.name == "dot" and "instruction" in op.attributes]
-    return {tile for least, tile in rows if tile == least}
+    """The rows of products on mma.sync that have no more than an instruction, and their columns:
+    the source may have fewer rows, so that no tile is ever full, and for a tile that lacks columns
+    all others would wait.  Their masks are the same in all steps of K."""
+    return {extent for op in kernel.ops() if op.name == "dot" and "instruction" in op.attributes
+            for extents in [shape(op.result.type)[-2:]]
+            if extents[0] == BY_NAME[op.attributes["instruction"]].rows for extent in extents}
 
 
 def _fits(polynomial: Linear) -> bool:

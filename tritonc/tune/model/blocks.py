@@ -93,7 +93,7 @@ def use(dot: Feature, target: Target, work: float = 0, alone: bool = False) -> U
         slices = COMPUTED if groups == 1 and any(dot.raw) else 1
         threads = 128 * groups * slices + (128 if persistent and groups > 1 else 0)
         others = _OF_LEAST if min(m, n) == LEAST else _OTHERS
-        registers = results // (128 * groups) + others + _held_operands(
+        registers = results // (128 * groups) + others + _live_operands(
             dot, work, 128 * groups * slices)
         return Use("wgmma", threads, slices, registers,
                    room if persistent else stages * stage, stages - 2, persistent,
@@ -108,7 +108,7 @@ def use(dot: Feature, target: Target, work: float = 0, alone: bool = False) -> U
         half = (target.shared_per_multiprocessor // 2 - target.shared_reserved) // stage
         stages = max(2, min(MOST_STAGES, half if half >= 3 else target.shared_per_block // stage))
         threads = 32 * warps * slices
-        registers = results * slices // threads + 48 + _held_operands(dot, work, threads)
+        registers = results * slices // threads + 48 + _live_operands(dot, work, threads)
         return Use("mma", threads, slices, registers, stages * stage, stages - 1 if copies else 1,
                    slow="wgmma" in target.features and dot.element == str(TF32))
     threads = results // (FRAGMENT if dot.scaled else ACCUMULATORS)
@@ -129,7 +129,7 @@ def use(dot: Feature, target: Target, work: float = 0, alone: bool = False) -> U
     return Use("cores", threads, slices, within, max(2 * stage, sums), 1, late=registers > _LATE)
 
 
-def _held_operands(dot: Feature, work: float, threads: int) -> int:
+def _live_operands(dot: Feature, work: float, threads: int) -> int:
     """Registers of a thread for operands of wgmma that it computes: two sets of them, and what the
     operations need.  Weights of 8 bits by 64 x 128 x 128 184 in all, by x 32 120, of 4 bits 191 and
     160: then no second block fits."""

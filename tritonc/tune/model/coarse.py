@@ -23,7 +23,6 @@ from tritonc.tune.model.blocks import computing
 from tritonc.tune.model.chains import more_rows
 from tritonc.tune.model.choose import Binding, Lower, ranked
 from tritonc.tune.model.cluster_times import aligned, cluster_sizes, clusters_meet, priced
-from tritonc.tune.model.narrow_entries import entries
 from tritonc.tune.model.feature import Profile
 from tritonc.tune.model.launches import (
     ALL_EXTENTS,
@@ -40,6 +39,7 @@ from tritonc.tune.model.launches import (
 )
 from tritonc.tune.model.loops import Around
 from tritonc.tune.model.measured import MOST_SENT
+from tritonc.tune.model.narrow_entries import entries
 from tritonc.tune.model.pingpong import ENDED, can_pingpong
 from tritonc.tune.model.pingpong_entries import (
     BodyInTurns,

@@ -3,7 +3,8 @@ few that leave least of what launches take too long by.
 
 Launches are those of a grid: from one row to thousands, of matrices that are no powers of two.
 Each time the entry is taken that lessens most the sum of a power of log2(time / the best tile's
-time); then each is exchanged for what lessens it more.  What memory takes to deliver the operands is no entry's gain.
+time); then each is exchanged for what lessens it more.  What memory takes
+to deliver the operands is no entry's gain.
 """
 
 from __future__ import annotations

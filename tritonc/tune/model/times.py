@@ -102,7 +102,7 @@ _SINGLE = 0.19
 # by 128 x 128 x 16 72.6 us, by 128 x 64 x 16 112, one tap by 128 x 256 x 32 136.
 _OF_SHARED = 0.7
 # Elements in a cycle of an operand that is computed where it is read, and operations of single
-# elements more; `_OF_MMA` by mma.sync.  Two are in a register, and bits of a word are taken at once.
+# elements more, of which two are in a register; `_OF_MMA` by mma.sync.
 _CONVERTED, _UNPACKED, _OF_MMA = 29.0, 500.0, (90.0, 360.0)
 # Of wgmma: multiply-adds in a cycle of a product whose operand is in registers; cycles of a step
 # until it is read, of a block beside others and alone; the part of the lesser of both that shows
@@ -110,7 +110,7 @@ _CONVERTED, _UNPACKED, _OF_MMA = 29.0, 500.0, (90.0, 360.0)
 # 128 566 cycles, 32 x 64 614, 64 x 64 769, 128 x 64 999, 64 x 64 x 64 444, 16 x 128 x 128 851, 64 x
 # 128 1261, 128 x 128 1306, 256 x 128 x 64 1131; of 4 bits 576, 669, 821, 1074, 539, 1004, 1355,
 # 1415, 1134.
-_HELD, _READ, _READ_ALONE, _TAKES_TURNS = 2050.0, 90, 190, 0.3
+_OF_REGISTERS, _READ, _READ_ALONE, _IN_TURNS = 2050.0, 90, 190, 0.3
 _PLAIN = 2  # but for so many of a load, which vectorised accesses do not need
 PIECE, WORD = 16, 4  # bytes that are copied at once; of elements that CUDA cores multiply
 # Of a step of a block alone, for each computed row beyond those of one warpgroup: 14 x 14 pixels by
@@ -200,12 +200,12 @@ def _converted(dot: Feature, work: float, one: Use) -> float:
 def _in_registers(dot: Feature, one: Use, beside: float) -> tuple[float, float]:
     """Of a step of wgmma whose operand threads compute in `beside` cycles: of one of many blocks,
     and of one alone."""
-    computed, brought = prod(dot.extents) / _HELD, _brought(dot, one)
+    computed, brought = prod(dot.extents) / _OF_REGISTERS, _brought(dot, one)
     busy = _READ + computed + beside
     alone = busy + _READ_ALONE - _READ
     if one.persistent and one.threads > 128 * one.slices:
         alone = busy = (_FEW if one.ahead < 2 else 1.0) * (
-            busy - (1 - _TAKES_TURNS) * min(computed, beside))
+            busy - (1 - _IN_TURNS) * min(computed, beside))
     arriving = (_LATENCY + brought / _ALONE) / (one.ahead + one.persistent)
     return max(busy, brought / _PORT), max(arriving, alone)
 

@@ -32,8 +32,8 @@ WIDEST = 256  # columns of an instruction
 # x 1024 22.7, 22.3, 18.8; A B of 1792 in cube 22.9, 31.0, 21.3.
 BETWEEN = (144, 160, 176, 192, 208, 224, 240)
 FEW = (192,)
-# Rows beside an operand that is converted.  Weights of 8 bits, 777 x 12288 x 4224: 163 us by those of
-# the list, 124 by 224 x 128; 300 x 13824 x 3072 67, and 49 by 160 x 128; 384 x 8200 x 3072 41, 31.
+# Rows beside a converted operand.  Weights of 8 bits, 777 x 12288 x 4224: 163 us by those of the
+# list, 124 by 224 x 128; 300 x 13824 x 3072 67, and 49 by 160 x 128; 384 x 8200 x 3072 41, 31.
 CONVERTED = (160, 192, 224)
 _BELOW, _ABOVE = ("slt", "sle", "ult", "ule"), ("sgt", "sge", "ugt", "uge")
 _RISES = ("get_global_range", "splat", "constant", "broadcast", "reshape", "trans", "add", "sub",

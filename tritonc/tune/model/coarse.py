@@ -39,7 +39,7 @@ from tritonc.tune.model.launches import (
 )
 from tritonc.tune.model.loops import Around
 from tritonc.tune.model.measured import MOST_SENT
-from tritonc.tune.model.narrow_entries import entries
+from tritonc.tune.model.narrow_entries import are_converted, entries
 from tritonc.tune.model.pingpong import ENDED, can_pingpong
 from tritonc.tune.model.pingpong_entries import (
     BodyInTurns,
@@ -83,7 +83,6 @@ _LEAST_WORK, _LARGEST = 1 << 27, 1 << 40  # multiply-adds of those launches
 # Of other entries, at most so many: each lessens the fourth power of the logarithm of what launches
 # take too long by, which is mostly that of the worst.
 _OTHERS, _POWER, _WORTH_OTHER = 2, 4, 0.001
-_MOST_ENTRIES, _WORTH_ENTRY = 6, 0.01
 _DOUBT = 0.03
 _DOUBT_CORES = 0.2  # conv_nchw of 28 x 28 by 64 x 128 took 1.2 times as long as by two bodies
 _MOST_THREADS = 256  # 32 x 256 by four warpgroups: 1.8 times as long as 64 x 128 (conv_nhwc_flat)
@@ -137,14 +136,11 @@ def bodies(space: Mapping[str, Sequence[int]], lower: Lower, target: Target, lar
         return small and _with_last_round(rows, whole, small._replace(
             turned=pingpong_body(rows, whole, _general(rows, whole, small), form, target)),
             target), None
-    if whole.kind == "wgmma" and any(any(f.raw) or f.scaled for f in whole.profile):
-        small, own = None, whole
-        few = entries([row for row in rows if row.threads <= _MOST_THREADS],
-                      [whole, own], form, target, cluster_sizes(lower(large).kernels[0], target),
-                      _DOUBT, _MOST_ENTRIES, _WORTH_ENTRY)
-        return small, Few(tuple(Member(row.binding, row.cost) for row in few), own.cost,
-                          (whole.tile, whole.cost) if small else None, form.loops,
-                          aligned(lower(large).kernels[0], target)) if few else None
+    if are_converted(whole, form):  # entries serve launches of few programs better
+        few = entries([row for row in rows if row.threads <= _MOST_THREADS], [whole], form, target,
+                      cluster_sizes(lower(large).kernels[0], target))
+        return None, Few(tuple(Member(row.binding, row.cost) for row in few), whole.cost, None,
+                         form.loops, aligned(lower(large).kernels[0], target)) if few else None
     few = _few(rows, whole, form, target, lower, small)
     if few and small is not None and whole.kind == "cores":
         small = _small(rows, whole, form, target, launches, 0, FEW_PARTS)

@@ -1,5 +1,5 @@
-"""The entries to have beside the general one of a product on wgmma: with and without clusters, the
-few that leave least of what launches take too long by.
+"""The entries beside the general one of a product on wgmma that converts an operand: with and
+without clusters, the few that leave least of what launches take too long by.
 
 Launches are those of a grid: from one row to thousands, of matrices that are no powers of two.
 Each time the entry is taken that lessens most the sum of a power of log2(time / the best tile's
@@ -28,14 +28,21 @@ _LENGTHS = (2048, 5120, 14336)
 _LARGEST = 130_000_000  # elements of an operand
 _POWER = 1.5
 _EXCHANGES = 2  # rounds
+_MOST, _WORTH, _DOUBT = 6, 0.01, 0.03  # of entries, and what each is worth of a launch
 _MEMORY = 2250  # bytes in a clock cycle that an H200's memory delivers
 
 
+def are_converted(whole: Candidate, form: Form) -> bool:
+    """Whether entries are chosen so: of one product on wgmma of an operand that threads convert."""
+    dots = [feature for feature in whole.profile if feature.kind == "dot"]
+    return whole.kind == "wgmma" and form.axes == 2 and len(dots) == 1 and any(
+        dots[0].raw) and not (dots[0].computed or dots[0].scaled)
+
+
 def entries(rows: Sequence[Candidate], general: Sequence[Candidate], form: Form,
-            target: Target, clusters: Sequence[int], doubt: float, most: int, worth: float
-            ) -> list[Candidate]:
-    """At most `most` entries beside the bodies of the `general` one, in `clusters` of so many
-    blocks (1 for none), each of which is worth so much of a launch."""
+            target: Target, clusters: Sequence[int]) -> list[Candidate]:
+    """The entries beside the bodies of the `general` one, in `clusters` of so many blocks (1 for
+    none)."""
     (dot,) = (feature for feature in general[0].profile if feature.kind == "dot")
     launches = _launches(form, dot)
     known = []
@@ -49,7 +56,7 @@ def entries(rows: Sequence[Candidate], general: Sequence[Candidate], form: Form,
                 cost = cost._replace(blocks=0)  # they run all at once
             more = {"cluster_k": blocks} if blocks > 1 else {}
             known.append(with_times(row._replace(binding={**row.binding, **more},
-                                                 cost=slower(cost, doubt)), launches))
+                                                 cost=slower(cost, _DOUBT)), launches))
     least = [UNIT * _brought(dot, launch) / _MEMORY for launch in launches]
 
     def of(row: Candidate) -> list[float]:
@@ -71,9 +78,9 @@ def entries(rows: Sequence[Candidate], general: Sequence[Candidate], form: Form,
         found = min(range(len(known)), key=left.__getitem__)
         return found, sum(now) - left[found]
 
-    while len(chosen) < most:
+    while len(chosen) < _MOST:
         found, gain = next_best(-1)
-        if gain < worth * len(launches):
+        if gain < _WORTH * len(launches):
             break
         chosen.append(found)
     for place in [*range(len(chosen))] * _EXCHANGES:

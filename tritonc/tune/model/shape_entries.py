@@ -28,7 +28,7 @@ Lower = Callable[[Mapping[str, int]], Kernel]
 # Sums of columns: blocks of a cluster that share the rows, bytes of a piece of columns, the most
 # pieces for each multiprocessor.  Gradients of weights on an H200, 8 warps: 16384 x 768 halves 65
 # us by 64 x 32 alone, 20 by 32 x 32 in clusters of eight; 21389 x 256 217 and 19; 26200 x 1697 276,
-# 68 by 16 x 64; 10218 x 4928 128, 69 in clusters of two; 2578 x 14528 71, 43 without; 8192 x 4096 47, 60 so.
+# 68 by 16 x 64; 10218 x 4928 128, 69 in clusters of two; 2578 x 14528 71, 43 without.
 _PIECES = ((8, 64, 0.25), (8, 128, 0.25), (4, 128, 0.5), (2, 128, 1.0), (1, 128, None))
 _SUMMED, _SUMMING_WARPS = 1024, 8  # elements of a tile
 # Rows that a tile of a constant length holds: elements of a program, and warps.  Softmax of 512 of

@@ -36,14 +36,14 @@ The constants are left to fold_constants and peephole, which run again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 from tritonc.analysis.aliases import may_alias, pointer_roots
 from tritonc.analysis.moving import mark_moving
 from tritonc.analysis.multiples import implied
 from tritonc.analysis.row_loops import windows_of_bytes
 from tritonc.analysis.signs import MOST
-from tritonc.analysis.values import needed, slice_of
+from tritonc.analysis.values import attributes_key, needed, slice_of
 from tritonc.backend.launch.persist import by_elements, maps_last, wanted
 from tritonc.backend.layout.layout_choice import ACCESS_BYTES
 from tritonc.backend.memory.masks.unwrap_indices import unwrap_indices
@@ -64,7 +64,6 @@ from tritonc.ir.ops import READ, WRITE
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import I1, Tile, is_int, is_pointer, scalar, with_element
 from tritonc.later import Later
-from tritonc.opt.cse import cse
 
 bring_up = Later("tritonc.backend.pipeline.tma.bring_up", "bring_up")
 _SMALL = 200  # operations of a kernel that may get a body for each way to transpose operands
@@ -123,22 +122,26 @@ def specialize(kernel: Kernel, context: Context) -> bool:
     _mark_fallback(kernel, general[0])
     unwrap_indices(kernel, context)  # those that the fast body knows not to be negative
     if kernel.attributes.get("single_trips", 0) > 1:
-        cse(kernel, context)  # a load behind stores that are known to lie elsewhere
-        _store_last(kernel)
+        _load_once(kernel)
     return True
 
 
-def _store_last(kernel: Kernel) -> None:
-    """Let stores of a block, which lie elsewhere than what it loads behind them, come after those
-    loads: memory brings the weights of all tiles of a row at once."""
+def _load_once(kernel: Kernel) -> None:
+    """Let a block make each load once, if what it stores lies elsewhere."""
     roots = pointer_roots(kernel)
     for block in kernel.blocks:
-        stores = [op for op in block.ops if op.name == "store"]
-        behind = block.ops[block.ops.index(stores[0]):-1] if stores else []
-        if not any(op.effects and op not in stores and (op.effects != {READ} or any(
-                may_alias(kernel, store.operands[0], op.operands[0], roots) for store in stores))
-                for op in behind):
-            block.ops[:-1] = [*(op for op in block.ops[:-1] if op not in stores), *stores]
+        touched = [op for op in block.ops[:-1] if op.effects and op.name != "assume"]
+        loads = [op for op in touched if op.effects == {READ} and not op.attributes.get("volatile")]
+        stores = [op for op in touched if op.name == "store"]
+        if len(loads) + len(stores) < len(touched) or any(may_alias(
+                kernel, one.operands[0], other.operands[0], roots)
+                for one in loads for other in stores):
+            continue
+        first: dict[Hashable, Op] = {}
+        again = {op.result: same.result for op in loads if (same := first.setdefault((
+            op.operands[0], op.guard, attributes_key(op.attributes)), op)) is not op}
+        kernel.replace(again)
+        block.ops = [op for op in block.ops if not op.results or op.results[0] not in again]
 
 
 def _drop_promised(kernel: Kernel, found: Wanted) -> None:

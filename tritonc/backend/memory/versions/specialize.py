@@ -39,7 +39,6 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 
 from tritonc.analysis.aliases import may_alias, pointer_roots
-from tritonc.analysis.column_loops import scans_columns
 from tritonc.analysis.moving import mark_moving
 from tritonc.analysis.multiples import implied
 from tritonc.analysis.row_loops import windows_of_bytes
@@ -100,10 +99,8 @@ def specialize(kernel: Kernel, context: Context) -> bool:
                 kernel, tensor, known, operands=True, records=True))
         others += _any_size(kernel, found, lambda ones: wanted_facts(
             kernel, tensor, known | ones, operands=True))
-    if found.apart.pairs and (kernel.attributes.get("single_trips", 0) > 1
-                              or scans_columns(kernel, Cfg(kernel))):
-        # Rows that are not aligned, of several tiles: each is loaded once, too.  Of few programs
-        # the one at an edge is the last.
+    if kernel.attributes.get("single_trips", 0) > 1 and found.multiples and found.apart.pairs:
+        # Rows that are not aligned, of several tiles: each is loaded once, too.
         others.append(Wanted(signs=found.signs, apart=found.apart))
     for body in (found, *others):
         context.remark("specialize", promise(body), kernel.span)

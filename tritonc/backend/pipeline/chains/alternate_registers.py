@@ -67,7 +67,7 @@ def _iterations_ahead(loop: Loop, columns: bool) -> int:
     ops = list(loop.ops())
     names = {op.name for op in ops}
     if not loop.regular or len(ops) > MOST_OPS or names & {*DOTS} or (
-            "scan" in names and not columns):
+            names & {"scan", "scan_with"} and not columns):
         return 0
     following = {phi.result: loop.next(phi) for phi in loop.header.phis()}
     longest = 0

@@ -105,6 +105,7 @@ def load_ahead(kernel: Kernel, context: Context) -> bool:
                 (STEPS_ROOM, STEPS_TIMES, 2 * STEPS_TIMES)))
         elif not products and (loop.depth > 1 or walks_rows(loop)):
             times = _times(loop, ROWS_ROOM, ROWS_TIMES, 2 * ROWS_TIMES)
+            most = max(most, ROWS_ROOM // 2 + 8) if latch in general else most
             if times < FEWEST and (loop.depth > 1 or only_adds(loop)):
                 times = 0
         elif not products and _waits_for_lanes(loop):

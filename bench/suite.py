@@ -122,7 +122,7 @@ def measure(worker: Worker, workload: Workload, compiled: Compiled, options: arg
     for _ in range(3):
         started = time.perf_counter()
         found = worker.do({
-            "do": "measure", "name": workload.name, "others": _others(options),
+            "do": "measure", "name": workload.name, "other_sizes": _other_sizes(options),
             "modules": modules, "skip": skip,
             "rounds": options.rounds, "least_ms": options.least_ms, "folder": str(folder),
         }, MEASURE_LIMIT)
@@ -139,7 +139,7 @@ def measure(worker: Worker, workload: Workload, compiled: Compiled, options: arg
     return suite_report.judged(row, workload, known)
 
 
-def _others(options: argparse.Namespace) -> str | None:
+def _other_sizes(options: argparse.Namespace) -> str | None:
     return str(options.sizes.resolve()) if options.sizes else None
 
 
@@ -182,7 +182,7 @@ def compile_all(chosen: Sequence[Workload], options: argparse.Namespace, folder:
     print(f"{len(jobs)} compilations, {time.perf_counter() - started:.0f} s", flush=True)
     if whole:
         started = time.perf_counter()
-        warm = [{"do": "warm", "name": w.name, "others": _others(options),
+        warm = [{"do": "warm", "name": w.name, "other_sizes": _other_sizes(options),
                  "at": compiled[_key(w, {}, False)]["at"]}
                 for w in chosen if "at" in compiled[_key(w, {}, False)]]
         warm = list({job["name"]: job for job in warm}.values())

@@ -55,6 +55,7 @@ class Feature(NamedTuple):
     single: bool = False  # of a computed dot: a version loads them element by element
     bare: bool = False  # and every version both operands
     alone: bool = False  # of a dot: `_alone`
+    parts: tuple[int, ...] = ()  # of a dot in a chain: depths of the products that make its sum
     # Of a dot: iterations of loops around it, from the inside, that read what lies side by side.
     taps: tuple[int, ...] = ()
 

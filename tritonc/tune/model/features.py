@@ -102,7 +102,7 @@ def _read(kernel: Kernel) -> Iterator[Feature]:
                               (0, cfg.order.index(block)), scaled=_scaled(op, readers),
                               swapped=factors_of_columns(op, readers) or (
                                   e == TF32 and inner == (True, False)),
-                              raw=raw, across=(across[0], across[1]), left=_left(op, block),
+                              raw=raw, across=(across[0], across[1]), left=(left := _left(op, block)),
                               again=_again(op, dots), added=max((
                                   element(one.result.type).bytes for one in added_loads(block)
                                   if shape(one.result.type) == shape(op.result.type)), default=0),
@@ -111,7 +111,8 @@ def _read(kernel: Kernel) -> Iterator[Feature]:
                               single=any(sides) and _single(op, infos()),
                               bare=(bare := any(sides) and _bare(op, infos())),
                               taps=_taps(cfg.innermost.get(block), 2 if bare else 1),
-                              alone=_alone(kernel, cfg, op), parts=parts[1:] and parts)
+                              alone=_alone(kernel, cfg, op), parts=parts[1:] and parts,
+                              fixed=left == "fixed" and not chain and block in cfg.innermost)
                 if len(a) > 2:
                     yield from _neighbours(op, infos())
                 if not chain:

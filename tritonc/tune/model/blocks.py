@@ -137,7 +137,8 @@ def use(dot: Feature, target: Target, work: float = 0, alone: bool = False) -> U
     # Slightly too many are limited to what lets a second block run (`limit_registers`).
     half = target.registers_per_multiprocessor // (2 * threads)
     within = half if half < registers < 1.32 * half and not work else registers
-    return Use("cores", threads, slices, within, max(2 * stage + fixed, sums), 1, late=registers > _LATE)
+    return Use("cores", threads, slices, within, max(2 * stage + fixed, sums), 1,
+               late=registers > _LATE)
 
 
 def _live_operands(dot: Feature, work: float, threads: int) -> int:

@@ -102,7 +102,8 @@ def _read(kernel: Kernel) -> Iterator[Feature]:
                               (0, cfg.order.index(block)), scaled=_scaled(op, readers),
                               swapped=factors_of_columns(op, readers) or (
                                   e == TF32 and inner == (True, False)),
-                              raw=raw, across=(across[0], across[1]), left=(left := _left(op, block)),
+                              raw=raw, across=(across[0], across[1]),
+                              left=(left := _left(op, block)),
                               again=_again(op, dots), added=max((
                                   element(one.result.type).bytes for one in added_loads(block)
                                   if shape(one.result.type) == shape(op.result.type)), default=0),

@@ -23,6 +23,7 @@ from tritonc.tune.model.blocks import computing
 from tritonc.tune.model.chains import more_rows
 from tritonc.tune.model.choose import Binding, Lower, ranked
 from tritonc.tune.model.cluster_times import aligned, cluster_sizes, clusters_meet, priced
+from tritonc.tune.model.entries import are_covered, covering
 from tritonc.tune.model.feature import Profile
 from tritonc.tune.model.launches import (
     ALL_EXTENTS,
@@ -135,7 +136,14 @@ def bodies(space: Mapping[str, Sequence[int]], lower: Lower, target: Target, lar
         return small and _with_last_round(rows, whole, small._replace(
             turned=pingpong_body(rows, whole, _general(rows, whole, small), form, target)),
             target), None
-    few = _few(rows, whole, form, target, lower, small)
+    sizes = cluster_sizes(lower(whole.binding).kernels[0], target)
+    if are_covered(whole, form):
+        general, large = _both(rows, whole, small, target)
+        few = covering(rows, [general, large], form, target, sizes)
+        return small, Few(tuple(Member(row.binding, row.cost) for row in few), general.cost,
+                          (large.tile, large.cost) if small else None, form.loops,
+                          aligned(lower(large.binding).kernels[0], target))
+    few = _few(rows, whole, form, target, sizes[1:], small)
     if few and small is not None and whole.kind == "cores":
         small = _small(rows, whole, form, target, launches, 0, FEW_PARTS)
     if few and small is not None and whole.kind == "cores":
@@ -179,6 +187,18 @@ def _general(rows: Sequence[Candidate], whole: Candidate, small: Small | None) -
     if found is None or whole.kind != "wgmma" or prod(whole.tile) < LARGE:
         return found or whole
     return found._replace(cost=found.cost._replace(wait=round(found.cost.wait * _PRODUCER)))
+
+
+def _both(rows: Sequence[Candidate], whole: Candidate, small: Small | None, target: Target
+          ) -> tuple[Candidate, Candidate]:
+    """The bodies of an entry: that of launches of few programs, and the large one, with its last
+    round."""
+    own = _general(rows, whole, small)
+    if small is not None:
+        found = _with_last_round(rows, whole, small, target)
+        if found.large is not None and found.cost is not None:
+            return own._replace(cost=found.cost), whole._replace(cost=found.large[1])
+    return priced_together(own), priced_together(whole, own if small else None)
 
 
 def _with_last_round(rows: Sequence[Candidate], whole: Candidate, small: Small, target: Target
@@ -226,11 +246,9 @@ def _small(rows: Sequence[Candidate], whole: Candidate, form: Form, target: Targ
     return best
 
 
-def _few(rows: Sequence[Candidate], whole: Candidate, form: Form, target: Target, lower: Lower,
-         small: Small | None) -> list[Candidate]:
+def _few(rows: Sequence[Candidate], whole: Candidate, form: Form, target: Target,
+         sizes: Sequence[int], small: Small | None) -> list[Candidate]:
     """The entries of clusters to have beside an entry with such a small body."""
-    (kernel,) = lower(whole.binding).kernels
-    sizes = [blocks for blocks in cluster_sizes(kernel, target) if blocks > 1]
     if form.axes >= AXES or whole.kind == "mma" or not sizes:  # of mma none are measured
         return []
     launches = [launch for launch in launches_of(form)

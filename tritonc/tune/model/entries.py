@@ -1,0 +1,78 @@
+"""The entries beside the general one of products of 16-bit numbers.
+
+Of all tiles, clusters and those in ping-pong, those that leave the least excess over the best one,
+at sizes of which few are powers of two: the greedy cover, of which each is then exchanged for what
+leaves less.  What a size loses counts by its square, so that one that loses much counts more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import log2, prod
+
+from tritonc.backend.target.target import Target
+from tritonc.tune.model.cluster_times import priced
+from tritonc.tune.model.launches import Candidate, launches_of, with_times
+from tritonc.tune.model.measured import is_measured
+from tritonc.tune.model.pingpong import in_pingpong
+from tritonc.tune.model.pingpong_entries import priced_together
+from tritonc.tune.model.portfolio import Form, slower
+
+MOST = 5
+_EXTENTS = (16, 64, 200, 640, 1280, 2304, 5120), (320, 640, 1280, 2304, 5120, 10240)
+_LENGTHS = (640, 2304, 8192)
+_LEAST_WORK = 1 << 25  # multiply-adds; what has less takes the time of a launch
+_DOUBT = 0.03  # that the model says others gain over the general entry, which is there already
+_EXCHANGES = 2  # rounds
+
+
+def are_covered(whole: Candidate, form: Form) -> bool:
+    """Whether entries are chosen so: of one product of 16-bit numbers on wgmma, as memory has them.
+    """
+    dots = [feature for feature in whole.profile if feature.kind == "dot"]
+    return whole.kind == "wgmma" and form.axes == 2 and len(form.loops) == 1 and all(
+        dot.bytes == 2 and not (any(dot.raw) or dot.computed or dot.scaled or dot.beside)
+        for dot in dots) and len(dots) == 1
+
+
+def covering(rows: Sequence[Candidate], general: Sequence[Candidate], form: Form, target: Target,
+             clusters: Sequence[int]) -> list[Candidate]:
+    """The entries to have beside the bodies of the general one, of all combinations `rows`."""
+    launches = [launch for launch in launches_of(form, _EXTENTS, lengths=_LENGTHS)
+                if prod((*launch[0], *launch[1])) >= _LEAST_WORK]
+    known = [with_times(row, launches) for row in _candidates(rows, target, clusters)]
+    own = [*map(min, *(with_times(row, launches).times for row in general))]
+    best = [*map(min, own, *(row.times for row in known))]
+    excess = [[log2(time / fastest) for time, fastest in zip(row.times, best, strict=True)]
+              for row in known]
+    chosen: list[int] = []
+
+    def next_best(place: int) -> int:
+        """What leaves the least beside all that are chosen, but for that at `place`."""
+        left = [*map(min, [log2(time / fastest) for time, fastest in zip(own, best, strict=True)],
+                     *(excess[i] for j, i in enumerate(chosen) if j != place), own)]
+        return min(range(len(known)), key=lambda i: sum(
+            [lost * lost for lost in map(min, left, excess[i])]))
+
+    while len(chosen) < min(MOST, len(known)):
+        chosen.append(next_best(-1))
+    for place in [*range(len(chosen))] * _EXCHANGES:
+        chosen[place] = next_best(place)
+    return [known[i] for i in dict.fromkeys(chosen)]
+
+
+def _candidates(rows: Sequence[Candidate], target: Target, clusters: Sequence[int]
+                ) -> Iterator[Candidate]:
+    for row in rows:
+        for blocks in clusters:
+            cost = priced(row.profile, row.cost.depths, target, blocks)
+            if cost is None or not is_measured(row.profile, row.tile, blocks):
+                continue
+            if blocks > 1:
+                row = row._replace(binding={**row.binding, "cluster_k": blocks})
+                cost = cost._replace(blocks=0)
+            found = priced_together(row._replace(cost=cost))
+            yield found._replace(cost=slower(found.cost, _DOUBT))
+            if blocks == 1 and (cost := in_pingpong(row.profile, cost, target)) is not None:
+                yield row._replace(cost=slower(cost, _DOUBT),
+                                   binding={**row.binding, "pingpong": 2})

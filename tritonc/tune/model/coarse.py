@@ -40,7 +40,7 @@ from tritonc.tune.model.launches import (
 )
 from tritonc.tune.model.loops import Around
 from tritonc.tune.model.measured import MOST_SENT
-from tritonc.tune.model.pingpong import ENDED, can_pingpong
+from tritonc.tune.model.pingpong import can_pingpong
 from tritonc.tune.model.pingpong_entries import (
     BodyInTurns,
     beside_pingpong,
@@ -205,9 +205,7 @@ def _with_last_round(rows: Sequence[Candidate], whole: Candidate, small: Small, 
                      ) -> Small:
     own = _general(rows, whole, small)
     if any(can_pingpong(row.profile, target) for row in rows):
-        whole, own = map(priced_together, (whole, own))
-        # The last round, which starts sooner, counts as others: of blocks that end at once, one.
-        whole = whole._replace(cost=whole.cost._replace(start=whole.cost.start + UNIT * ENDED))
+        whole, own = priced_together(whole, own), priced_together(own)
     if whole.kind != "wgmma" or prod(whole.tile) < LARGE or small.worth < 2 or not own.cost.depths:
         return small
     step = max(own.cost.busy, own.cost.wait) * whole.cost.depths[0] // own.cost.depths[0]

@@ -8,21 +8,22 @@ leaves less.  What a size loses counts by its square, so that one that loses muc
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import log2, prod
+from math import inf, log2, prod
 
 from tritonc.backend.target.target import Target
 from tritonc.tune.model.cluster_times import priced
 from tritonc.tune.model.launches import Candidate, launches_of, with_times
 from tritonc.tune.model.measured import is_measured
 from tritonc.tune.model.pingpong import in_pingpong
-from tritonc.tune.model.pingpong_entries import priced_together
+from tritonc.tune.model.pingpong_entries import priced_together, rate
 from tritonc.tune.model.portfolio import Form, slower
 
 MOST = 5
-_EXTENTS = (16, 64, 200, 640, 1280, 2304, 5120), (320, 640, 1280, 2304, 5120, 10240)
-_LENGTHS = (640, 2304, 8192)
+_EXTENTS = (64, 128, 256, 384, 2304, 3072, 4608, 6144), (384, 576, 3072, 6144)
+_LENGTHS = (256, 1152, 4608)
 _LEAST_WORK = 1 << 25  # multiply-adds; what has less takes the time of a launch
 _DOUBT = 0.03  # that the model says others gain over the general entry, which is there already
+_NEARLY = 1.02  # of the time of a tile's best depth
 _EXCHANGES = 2  # rounds
 
 
@@ -40,19 +41,23 @@ def covering(rows: Sequence[Candidate], general: Sequence[Candidate], form: Form
     """The entries to have beside the bodies of the general one, of all combinations `rows`."""
     launches = [launch for launch in launches_of(form, _EXTENTS, lengths=_LENGTHS)
                 if prod((*launch[0], *launch[1])) >= _LEAST_WORK]
-    known = [with_times(row, launches) for row in _candidates(rows, target, clusters)]
+    rows = [row for row in rows if is_measured(row.profile, row.tile, 1)]
+    fastest: dict[tuple[int, ...], float] = {}
+    for row in rows:
+        fastest[row.tile] = min(rate(row.cost), fastest.get(row.tile, inf))
+    known = [with_times(row, launches) for row in _candidates([
+        row for row in rows if rate(row.cost) <= _NEARLY * fastest[row.tile]], target, clusters)]
     own = [*map(min, *(with_times(row, launches).times for row in general))]
     best = [*map(min, own, *(row.times for row in known))]
-    excess = [[log2(time / fastest) for time, fastest in zip(row.times, best, strict=True)]
-              for row in known]
+    lost, *excess = ([log2(time / least) for time, least in zip(times, best, strict=True)]
+                     for times in (own, *(row.times for row in known)))
     chosen: list[int] = []
 
     def next_best(place: int) -> int:
         """What leaves the least beside all that are chosen, but for that at `place`."""
-        left = [*map(min, [log2(time / fastest) for time, fastest in zip(own, best, strict=True)],
-                     *(excess[i] for j, i in enumerate(chosen) if j != place), own)]
+        left = [*map(min, lost, lost, *(excess[i] for j, i in enumerate(chosen) if j != place))]
         return min(range(len(known)), key=lambda i: sum(
-            [lost * lost for lost in map(min, left, excess[i])]))
+            [each * each for each in map(min, left, excess[i])]))
 
     while len(chosen) < min(MOST, len(known)):
         chosen.append(next_best(-1))
@@ -66,7 +71,7 @@ def _candidates(rows: Sequence[Candidate], target: Target, clusters: Sequence[in
     for row in rows:
         for blocks in clusters:
             cost = priced(row.profile, row.cost.depths, target, blocks)
-            if cost is None or not is_measured(row.profile, row.tile, blocks):
+            if cost is None:
                 continue
             if blocks > 1:
                 row = row._replace(binding={**row.binding, "cluster_k": blocks})

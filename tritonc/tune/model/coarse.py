@@ -138,24 +138,23 @@ def bodies(space: Mapping[str, Sequence[int]], lower: Lower, target: Target, lar
             target), None
     sizes = cluster_sizes(lower(whole.binding).kernels[0], target)
     if are_covered(whole, form):
-        general, large = _both(rows, whole, small, target)
-        few = covering(rows, [general, large], form, target, sizes)
-        return small, Few(tuple(Member(row.binding, row.cost) for row in few), general.cost,
-                          (large.tile, large.cost) if small else None, form.loops,
-                          aligned(lower(large.binding).kernels[0], target))
-    few = _few(rows, whole, form, target, sizes[1:], small)
-    if few and small is not None and whole.kind == "cores":
-        small = _small(rows, whole, form, target, launches, 0, FEW_PARTS)
-    if few and small is not None and whole.kind == "cores":
-        tile = _general(rows, whole, small).tile
-        meet = prod(whole.tile) // prod(tile) * whole.cost.blocks * target.multiprocessors
-        small = small._replace(most=min(MOST, max(small.most, meet)))
-    general = _general(rows, whole, small)
-    turned = pingpong_entries(rows, form, target, beside_pingpong([whole, general, *few], general))
-    few += _others(rows, whole, form, small, [*few, *turned])
-    if turned:
-        whole, general, *few = beside_pingpong([whole, general, *few], general)
-        few += turned
+        general, whole = _both(rows, whole, small, target)
+        few = covering(rows, [general, whole], form, target, sizes)
+    else:
+        few = _few(rows, whole, form, target, sizes[1:], small)
+        if few and small is not None and whole.kind == "cores":
+            small = _small(rows, whole, form, target, launches, 0, FEW_PARTS)
+        if few and small is not None and whole.kind == "cores":
+            tile = _general(rows, whole, small).tile
+            meet = prod(whole.tile) // prod(tile) * whole.cost.blocks * target.multiprocessors
+            small = small._replace(most=min(MOST, max(small.most, meet)))
+        general = _general(rows, whole, small)
+        turned = pingpong_entries(rows, form, target,
+                                  beside_pingpong([whole, general, *few], general))
+        few += _others(rows, whole, form, small, [*few, *turned])
+        if turned:
+            whole, general, *few = beside_pingpong([whole, general, *few], general)
+            few += turned
     return small, Few(tuple(Member(row.binding, row.cost) for row in few), general.cost,
                       (whole.tile, whole.cost) if small else None, form.loops,
                       aligned(lower(large).kernels[0], target)) if few else None

@@ -62,9 +62,10 @@ LEAST, LEAST_WGMMA = 32, 64
 # Of a step, where the large body has more warps than the small tile would get: they share its
 # inner axis (measured with 4 and 8 warps: convolutions by 64 x 64 1.25, products 1.0 to 1.15).
 _SHARED_OUT = 1.05
-# The same where the large body has a producer warp: half products of 1024 in cube, 2048 x 512
-# x 512 by 128 x 64 beside 128 x 256, and by 64 x 128 alone.
-_PRODUCER = 1.08
+# The same where the large body has a producer warp, and cycles of such a launch.  Halves by 128 x 64
+# beside 128 x 256, by 64 x 128 alone: 2048 x 512 x 512 5.8 us, 5.0, 1024 in cube 7.8, 7.2, 200 x
+# 4096 x 4096 22.5, 19.8, 2368 x 384 x 4096 20.7, 18.4, by half of the depth 24.5.
+_PRODUCER, _LARGER = 1.2, 800
 # Clock cycles that a block takes which ends at once, of those of a multiprocessor: alone on it, or
 # beside others.  H200: 0.14 us and 0.04 us of an empty one, 0.16 us in products.
 _ENDS = (290, 70)
@@ -185,7 +186,8 @@ def _general(rows: Sequence[Candidate], whole: Candidate, small: Small | None) -
                   and row.binding == small.binding), None)
     if found is None or whole.kind != "wgmma" or prod(whole.tile) < LARGE:
         return found or whole
-    return found._replace(cost=found.cost._replace(wait=round(found.cost.wait * _PRODUCER)))
+    return found._replace(cost=found.cost._replace(
+        once=found.cost.once + UNIT * _LARGER, wait=round(found.cost.wait * _PRODUCER)))
 
 
 def _both(rows: Sequence[Candidate], whole: Candidate, small: Small | None, target: Target

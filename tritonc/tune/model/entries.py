@@ -18,9 +18,9 @@ from tritonc.tune.model.pingpong import in_pingpong
 from tritonc.tune.model.pingpong_entries import priced_together, rate
 from tritonc.tune.model.portfolio import Form, slower
 
-MOST = 5
-_EXTENTS = (64, 128, 256, 384, 2304, 3072, 4608, 6144), (384, 576, 3072, 6144)
-_LENGTHS = (256, 1152, 4608)
+MOST = 6
+_EXTENTS = (64, 128, 512, 1536, 2304), (64, 768, 1152, 2304, 4608, 6144, 12288)
+_LENGTHS = (768, 1536, 3072)
 _LEAST_WORK = 1 << 25  # multiply-adds; what has less takes the time of a launch
 _DOUBT = 0.03  # that the model says others gain over the general entry, which is there already
 _NEARLY = 1.02  # of the time of a tile's best depth

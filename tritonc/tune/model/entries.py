@@ -30,10 +30,9 @@ _EXCHANGES = 2  # rounds
 def are_covered(whole: Candidate, form: Form) -> bool:
     """Whether entries are chosen so: of one product of 16-bit numbers on wgmma, as memory has them.
     """
-    dots = [feature for feature in whole.profile if feature.kind == "dot"]
-    return whole.kind == "wgmma" and form.axes == 2 and len(form.loops) == 1 and all(
-        dot.bytes == 2 and not (any(dot.raw) or dot.computed or dot.scaled or dot.beside)
-        for dot in dots) and len(dots) == 1
+    return whole.kind == "wgmma" and form.axes == 2 and all(
+        dot.alone and dot.bytes == 2 and not (any(dot.raw) or dot.computed or dot.scaled)
+        for dot in whole.profile if dot.kind == "dot")
 
 
 def covering(rows: Sequence[Candidate], general: Sequence[Candidate], form: Form, target: Target,

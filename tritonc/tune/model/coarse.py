@@ -40,6 +40,7 @@ from tritonc.tune.model.launches import (
 )
 from tritonc.tune.model.loops import Around
 from tritonc.tune.model.measured import MOST_SENT
+from tritonc.tune.model.narrow_entries import are_converted, entries
 from tritonc.tune.model.pingpong import can_pingpong
 from tritonc.tune.model.pingpong_entries import (
     BodyInTurns,
@@ -62,9 +63,9 @@ LEAST, LEAST_WGMMA = 32, 64
 # Of a step, where the large body has more warps than the small tile would get: they share its
 # inner axis (measured with 4 and 8 warps: convolutions by 64 x 64 1.25, products 1.0 to 1.15).
 _SHARED_OUT = 1.05
-# The same where the large body has a producer warp, and cycles of such a launch.  Halves by 128 x 64
-# beside 128 x 256, by 64 x 128 alone: 2048 x 512 x 512 5.8 us, 5.0, 1024 in cube 7.8, 7.2, 200 x
-# 4096 x 4096 22.5, 19.8, 2368 x 384 x 4096 20.7, 18.4, by half of the depth 24.5.
+# The same where the large body has a producer warp, and cycles of such a launch.  Halves by 128 x
+# 64 beside 128 x 256, by 64 x 128 alone: 2048 x 512 x 512 5.8 us, 5.0, 1024 in cube 7.8, 7.2, 200
+# x 4096 x 4096 22.5, 19.8, 2368 x 384 x 4096 20.7, 18.4, by half of the depth 24.5.
 _PRODUCER, _LARGER = 1.2, 800
 # Clock cycles that a block takes which ends at once, of those of a multiprocessor: alone on it, or
 # beside others.  H200: 0.14 us and 0.04 us of an empty one, 0.16 us in products.
@@ -137,8 +138,12 @@ def bodies(space: Mapping[str, Sequence[int]], lower: Lower, target: Target, lar
         return small and _with_last_round(rows, whole, small._replace(
             turned=pingpong_body(rows, whole, _general(rows, whole, small), form, target)),
             target), None
-    sizes = cluster_sizes(lower(whole.binding).kernels[0], target)
-    if are_covered(whole, form):
+    sizes = cluster_sizes(lower(large).kernels[0], target)
+    if are_converted(whole, form):  # entries serve launches of few programs better
+        small, general = None, whole
+        few = entries([row for row in rows if row.threads <= _MOST_THREADS], [whole], form, target,
+                      sizes)
+    elif are_covered(whole, form):
         general, whole = _both(rows, whole, small, target)
         few = covering(rows, [general, whole], form, target, sizes)
     else:

@@ -1,8 +1,8 @@
 """The entries beside the general one of products of 16-bit numbers.
 
 Of all tiles, clusters and those in ping-pong, those that leave the least excess over the best one,
-at sizes of which few are powers of two: the greedy cover, of which each is then exchanged for what
-leaves less.  What a size loses counts by its square, so that one that loses much counts more.
+at sizes of which few are powers of two.  What a size loses counts by its square, so that one that
+loses much counts more.
 """
 
 from __future__ import annotations
@@ -47,22 +47,35 @@ def covering(rows: Sequence[Candidate], general: Sequence[Candidate], form: Form
     known = [with_times(row, launches) for row in _candidates([
         row for row in rows if rate(row.cost) <= _NEARLY * fastest[row.tile]], target, clusters)]
     own = [*map(min, *(with_times(row, launches).times for row in general))]
-    best = [*map(min, own, *(row.times for row in known))]
-    lost, *excess = ([log2(time / least) for time, least in zip(times, best, strict=True)]
-                     for times in (own, *(row.times for row in known)))
+    chosen = fewest([[*map(log2, row.times)] for row in known], [*map(log2, own)], 2, MOST)
+    return [known[i] for i in chosen]
+
+
+def fewest(times: Sequence[Sequence[float]], own: Sequence[float], power: float, most: int,
+           worth: float = 0.0) -> list[int]:
+    """The rows, at most `most`, beside which the least is left of a power of what `own` and they
+    exceed the best of all by, as logarithms; one that leaves less by less than `worth` of a launch
+    is none.  Each time what leaves the least; then each is exchanged for what leaves less."""
+    best = [min(column) for column in zip(own, *times, strict=True)]
+    lost, *excess = ([(time - least) ** power for time, least in zip(row, best, strict=True)]
+                     for row in (own, *times))
     chosen: list[int] = []
 
-    def next_best(place: int) -> int:
-        """What leaves the least beside all that are chosen, but for that at `place`."""
-        left = [*map(min, lost, lost, *(excess[i] for j, i in enumerate(chosen) if j != place))]
-        return min(range(len(known)), key=lambda i: sum(
-            [each * each for each in map(min, left, excess[i])]))
+    def next_best(place: int) -> tuple[int, float]:
+        """What leaves the least beside all that are chosen but for that at `place`; how much."""
+        now = [*map(min, lost, *(excess[i] for j, i in enumerate(chosen) if j != place), lost)]
+        left = [sum(map(min, now, row)) for row in excess]
+        found = min(range(len(left)), key=left.__getitem__)
+        return found, sum(now) - left[found]
 
-    while len(chosen) < min(MOST, len(known)):
-        chosen.append(next_best(-1))
+    while times and len(chosen) < most:
+        found, gain = next_best(-1)
+        if gain <= worth * len(own):
+            break
+        chosen.append(found)
     for place in [*range(len(chosen))] * _EXCHANGES:
-        chosen[place] = next_best(place)
-    return [known[i] for i in dict.fromkeys(chosen)]
+        chosen[place], _ = next_best(place)
+    return [*dict.fromkeys(chosen)]
 
 
 def _candidates(rows: Sequence[Candidate], target: Target, clusters: Sequence[int]

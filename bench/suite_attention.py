@@ -101,8 +101,8 @@ def _lengths_inputs(t: Any) -> Mapping[str, Any]:
     if t.N == 3:
         starts = [0, 33, 40, 100]
     else:
-        parts = [4096, 2048, 1024, 3072, 512, 2560, 1536, 1536]
-        starts = [sum(parts[:i]) for i in range(9)]
+        parts = [8, 4, 2, 6, 1, 5, 3, 3] * (t.N // 8)
+        starts = [t.T * sum(parts[:i]) // sum(parts) for i in range(t.N + 1)]
     return {"starts": torch.tensor(starts), "bounds": starts,
             "longest": max(b - a for a, b in pairwise(starts))}
 

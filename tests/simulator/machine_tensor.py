@@ -224,7 +224,7 @@ def _tma_load(machine: Machine, frame: Frame, op: Op) -> None:
     for panel in range(op.attributes["panels"]):
         addresses, active = tensor.piece([start0 + panel * tensor.box[0], *others])
         held, undefined = frame.gather(op, buffer.element, addresses, active)
-        view = _panel(buffer, panel, tensor)
+        view = _panel(buffer, panel, tensor, op.attributes.get("row"))
         machine.overwrites(frame, op, view, np.zeros(held.size, np.int16), held.shape)
         _fenced(machine, frame, op, view, held.shape)
         view.put(view.space.in_flight, True)
@@ -279,10 +279,13 @@ def _mapped(machine: Machine, frame: Frame, op: Op, slot: int) -> tuple[TensorMa
     return tensor, starts
 
 
-def _panel(buffer: View, number: int, tensor: TensorMap) -> View:
-    """Where each element of a box goes: rows one after the other, swizzled."""
+def _panel(buffer: View, number: int, tensor: TensorMap, row: int | None = None) -> View:
+    """Where each element of a box goes: rows one after the other, swizzled; from a `row` on, if
+    the buffer has more of them."""
     size = tensor.element.bytes
-    first = buffer.start + (int(buffer.offsets.min()) + number * prod(tensor.box)) * size
+    before = number * prod(tensor.box) if row is None else tensor.box[0] * (
+        row + number * buffer.offsets.shape[-2])
+    first = buffer.start + (int(buffer.offsets.min()) + before) * size
     assert first % 128 == 0, "a box begins at a multiple of 128 bytes"
     plain = first + np.arange(tensor.box[0] * tensor.box[1], dtype=np.int64) * size
     mask = max(tensor.swizzle // 16 - 1, 0)

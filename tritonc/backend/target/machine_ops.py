@@ -211,8 +211,10 @@ _ROWS: list[OpInfo] = [
     OpInfo("tma_load", ("buffer", "ring", "slot", "start0", "start1", "*starts"),
            rules.nothing,
            "Starts the copy of a box (start0, start1: its first element) of map `index` to the "
-           "buffer in `panels` pieces along axis 0 of the map; counts at the ring's barrier.", None,
-           ("index", "panels", "box"), effects=frozenset({READ, SHARED_WRITE}), guardable=True),
+           "buffer in `panels` pieces along axis 0 of the map; counts at the ring's barrier.  "
+           "`row`: of the buffer where the box begins, if that has more rows.", None,
+           ("index", "panels", "box"), ("row",),
+           effects=frozenset({READ, SHARED_WRITE}), guardable=True),
     OpInfo("tma_store", ("buffer", "slot", "start0", "start1", "*starts"),
            rules.nothing,
            "Starts to store the buffer to the box (start0, start1: its first element) of map "

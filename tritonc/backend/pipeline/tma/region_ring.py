@@ -55,7 +55,7 @@ def region(kernel: Kernel, loops: list[StagedLoop], place: Block, boxes: list[Bo
     none if it cannot."""
     cfg = Cfg(kernel)
     found = [block for block in cfg.order if cfg.dominates(place, block)]
-    values = [v for one in boxes for v in one.strip.values()]
+    values = [v for one in boxes for v in one.values()]
     values += [block.terminator.operands[0]
                for block in leading_to(found, [one.body for one in loops])
                if block.terminator.name == "cond_br"]

@@ -107,8 +107,8 @@ class TensorRewrite(Rewrite):
         cfg = Cfg(self.kernel)
         self.maps: dict[int, int] = {}
         self.outside: dict[tuple[int, int], Value] = {}
-        self.starts: dict[tuple[int, int], Value] = {}
-        self.later: dict[tuple[int, int], Linear] = {}  # what moves, but for its iteration
+        self.starts: dict[tuple[int, int, int], Value] = {}  # by channel, part, axis
+        self.later: dict[tuple[int, int, int], Linear] = {}  # what moves, but for its iteration
         for i, one in enumerate(self.channels):
             access = one.boxes
             if access is None:
@@ -123,10 +123,12 @@ class TensorRewrite(Rewrite):
                                            access.element, access.box, access.swizzle)
             self.maps[i] = number
             self.outside.update(((i, axis), value) for axis, value in outside.items())
-            for axis, start in enumerate(access.strip.all_starts):
-                fixed, self.later[i, axis] = start.parted(lambda v: v in self.moving)
-                if fixed.terms:
-                    self.starts[i, axis] = emit(b, fixed, I32)
+            for part, strip in enumerate(access.strips):
+                for axis, start in enumerate(strip.all_starts):
+                    place = i, part, axis
+                    fixed, self.later[place] = start.parted(lambda v: v in self.moving)
+                    if fixed.terms:
+                        self.starts[place] = emit(b, fixed, I32)
         return before.ops
 
     def start_warm(self, warm: WarmStart, begin: Op, stores: list[Op]) -> None:
@@ -236,20 +238,30 @@ class TensorRewrite(Rewrite):
 
     def copy(self, b: Builder, i: int, view: Value, barrier: Value, iteration: Value,
              runs: Value | None) -> None:
-        """The copy of one operand in the loop's iteration `iteration`."""
+        """The copies of one operand in the loop's iteration `iteration`."""
         access = self.channels[i].boxes
         assert access is not None
-        strip, starts = access.strip, []
-        counted = self.inside(b, strip, access.box[1], iteration)
+        for part, strip in enumerate(access.strips):
+            row = {"row": part * access.box[1]} if access.below else {}
+            starts = self.box_starts(b, (i, part), strip, access.box[1], iteration)
+            b.insert(make_op("tma_load", [view, barrier, self.slot, *starts], guard=runs,
+                             span=access.load.span, index=self.maps[i],
+                             panels=access.panels, box=access.box, **row))
+
+    def box_starts(self, b: Builder, place: tuple[int, int], strip: Strip, rows: int,
+                   iteration: Value) -> list[Value]:
+        """Where the box begins of a channel and part of its tile, on each axis of the tensor."""
+        starts = []
+        counted = self.inside(b, strip, rows, iteration)
         for axis in range(len(strip.all_starts)):
-            outside = self.outside.get((i, axis))
+            outside = self.outside.get((place[0], axis))
             free = outside is not None and axis in strip.windows
-            parts = [self.starts.get((i, axis)), None if free else outside, counted.get(axis)]
+            parts = [self.starts.get((*place, axis)), None if free else outside, counted.get(axis)]
             if axis < len(strip.steps) and strip.steps[axis].terms:
                 step = emit(b, strip.steps[axis], I32)
                 parts.insert(0, b.value("mul", iteration, step))
-            if self.later[i, axis].terms:
-                parts.append(emit(b, self.later[i, axis], I32, lambda v: self.now.get(v, v)))
+            if (later := self.later[(*place, axis)]).terms:
+                parts.append(emit(b, later, I32, lambda v: self.now.get(v, v)))
             start, *others = [part for part in parts if part is not None] or [self.number(0)]
             for part in others:
                 start = b.value("add", start, part)
@@ -260,9 +272,7 @@ class TensorRewrite(Rewrite):
                 start = b.value("and", b.value("add", start, self.number(BEFORE)),
                                 self.number(ENDLESS))
             starts.append(start)
-        b.insert(make_op("tma_load", [view, barrier, self.slot, *starts], guard=runs,
-                         span=access.load.span, index=self.maps[i],
-                         panels=access.panels, box=access.box))
+        return starts
 
     def inside(self, b: Builder, strip: Strip, rows: int, iteration: Value) -> dict[int, Value]:
         """What the number of rows inside its mask adds to where a box of the iteration starts."""

@@ -17,7 +17,7 @@ Sizes = Mapping[str, int]
 FLAT = ((128, 128, 8, 3), (128, 64, 4, 3), (64, 64, 4, 3), (128, 64, 8, 3))  # TM, TN, warps, stages
 
 
-def _told(s: Sizes) -> Sequence[Mapping[str, int]]:
+def _tiles(s: Sizes) -> Sequence[Mapping[str, int]]:
     return tiles((128, 128), (128, 64), (64, 64), (64, 128), names="TM TN")
 
 
@@ -232,7 +232,7 @@ def _paged_peers(t: Any) -> Launches:
 
 
 def forward(group: str, want: Any, peers: Any, **more: Any) -> Kind:
-    return Kind(group, want=want, peers=peers, **{"told": _told, "hot": True, **more})
+    return Kind(group, want=want, peers=peers, **{"tiles": _tiles, "hot": True, **more})
 
 
 def _some(sizes: Sizes, macros: Sizes) -> bool:
@@ -287,13 +287,13 @@ KINDS = {
     "attention_backward": forward(
         "attention backward", _backward_want, _backward_peers, inputs=_backward_inputs,
         variants=({"D": 128}, {"D": 64}), tolerance=1.5e-2,
-        told=lambda s: tiles((64, 64, 128, 64), (64, 64, 64, 64), (64, 128, 64, 128),
+        tiles=lambda s: tiles((64, 64, 128, 64), (64, 64, 64, 64), (64, 128, 64, 128),
                              names="TM TN QM QN"),
         only=_some),
     "paged_decode": Kind("paged decode", want=_paged, peers=_paged_peers, inputs=_paged_inputs,
                          variants=({"D": 128, "G": 4},), limit=True,
-                         told=lambda s: tiles((16,), (32,), (64,), (128,), names="TN")),
+                         tiles=lambda s: tiles((16,), (32,), (64,), (128,), names="TN")),
     "paged_decode_split": Kind("paged decode", want=_paged, peers=_paged_peers, limit=True,
                                inputs=_paged_inputs, variants=({"D": 128, "G": 4},),
-                               told=lambda s: tiles((16,), (32,), (64,), (128,), names="TN")),
+                               tiles=lambda s: tiles((16,), (32,), (64,), (128,), names="TN")),
 }

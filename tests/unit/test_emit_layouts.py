@@ -17,7 +17,7 @@ from tritonc.backend.layout.lower_conversions import lower_conversions
 from tritonc.backend.shared.allocate_shared import allocate_shared
 from tritonc.backend.shared.insert_barriers import insert_barriers
 from tritonc.ir.layouts.layout import Layout
-from tritonc.ir.numeric.formats import held_dtype
+from tritonc.ir.numeric.formats import register_dtype
 from tritonc.ir.types import (
     BF16,
     F8E4M3,
@@ -56,7 +56,7 @@ def conversion(e: Scalar, source: Layout, destination: Layout, limit: int | None
     k = Sketch("k", source.num_warps)
     n = source.size
     x = k.pointer("x", e, np.resize(numbers(e), n))
-    out = k.pointer("out", e, np.zeros(n, held_dtype(e)))
+    out = k.pointer("out", e, np.zeros(n, register_dtype(e)))
 
     def pointers(base: object, layout: Layout) -> object:
         r = k.build.value("range", type=Tile(I32, (n,), layout), start=0, stop=n)
@@ -152,7 +152,7 @@ def test_gathers(e: Scalar) -> None:
     x = k.pointer("x", e, np.resize(numbers(e), 1024))
     i = k.pointer("i", I32, np.random.default_rng(0).integers(0, 1024, 256))
     r, s = k.arange(1024), k.arange(256)
-    out = k.pointer("out", e, np.zeros(256, held_dtype(e)))
+    out = k.pointer("out", e, np.zeros(256, register_dtype(e)))
     found = k.gather(k.load(k.at(x, r)), k.load(k.at(i, s)))
     k.store(k.at(out, s), found)
     program = k.done()
@@ -173,15 +173,15 @@ def product(e: Scalar, to: Scalar, m: int, n: int, depth: int, warps: int = 2,
     k = Sketch("k", warps)
     a = np.random.default_rng(0).integers(-3, 4, (m, depth))
     b = np.random.default_rng(1).integers(-3, 4, (depth, n))
-    pa = k.pointer("a", e, a.astype(held_dtype(e)), multiple_of=16)
-    pb = k.pointer("b", e, (b.T if turned else b).astype(held_dtype(e)), multiple_of=16)
+    pa = k.pointer("a", e, a.astype(register_dtype(e)), multiple_of=16)
+    pb = k.pointer("b", e, (b.T if turned else b).astype(register_dtype(e)), multiple_of=16)
     rm, rn, rk = k.arange(m), k.arange(n), k.arange(depth)
     left = k.load(k.rows(pa, rm, depth, rk))
     if turned:
         right = k.build.value("trans", k.load(k.rows(pb, rn, depth, rk)), permutation=(1, 0))
     else:
         right = k.load(k.rows(pb, rk, n, rn))
-    out = k.pointer("out", to, np.zeros((m, n), held_dtype(to)))
+    out = k.pointer("out", to, np.zeros((m, n), register_dtype(to)))
     k.store(k.rows(out, rm, n, rn), k.dot(left, right, k.full(1, to, m, n)))
     return k.done()
 

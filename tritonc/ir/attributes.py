@@ -55,14 +55,14 @@ def is_record(value: Any) -> bool:
 KINDS: dict[str, Kind] = {
     **dict.fromkeys((
         "amid", "any", "apart", "approximate", "based", "contiguous", "continues", "contract",
-        "ballot", "behind", "early", "exact", "facts", "fenced", "inside", "late", "meets", "minus",
-        "moves", "narrow", "piecewise", "pinned", "private", "ragged", "release", "released",
+        "ballot", "behind", "early", "empty", "exact", "facts", "fenced", "inside", "late", "meets",
+        "minus", "moves", "narrow", "piecewise", "pinned", "private", "ragged", "release",
         "reverse", "rises", "round", "rows", "stored", "swapped", "volatile", "waits", "wide",
         "written"),
         is_flag),
     **dict.fromkeys(("ahead", "least", "greatest"), is_integer),
     **dict.fromkeys((
-        "alike", "asked", "axis", "bytes", "every", "groups", "held", "index", "maps", "offset",
+        "alike", "asked", "axis", "bytes", "every", "groups", "index", "live", "maps", "offset",
         "panels", "passes", "pending", "pitch", "second", "size", "swizzle", "transposed", "unroll",
         "vector_axis"),
         is_count),

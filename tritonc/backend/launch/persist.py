@@ -114,7 +114,7 @@ def _ahead(kernel: Kernel, context: Context) -> bool:
         return True
     if None in map(Cfg(kernel).innermost.get, blocks) or not all(
             fed(block) or large(block) for block in blocks):
-        return False  # products that no ring feeds
+        return False  # products that no pipeline feeds
     most = max(blocks, key=lambda block: _types(block).total())
     dots, loads = products(most.ops), [op for op in most.ops if op.name == "load"]
     sums = [dot for dot in dots if dot.operands[2].op not in dots]

@@ -84,7 +84,7 @@ def use(dot: Feature, target: Target, work: float = 0) -> Use:
             return Use("wgmma", 128 * groups, 1, results // (128 * groups) + 80, stages * stage,
                        stages, gathers=groups == 1)
         threads = 128 * groups + (128 if persistent and groups > 1 else 0)
-        registers = results // (128 * groups) + 80 + _held_operands(dot, work, 128 * groups)
+        registers = results // (128 * groups) + 80 + _live_operands(dot, work, 128 * groups)
         return Use("wgmma", threads, 1, registers,
                    room if persistent else stages * stage, stages - 2, persistent,
                    dot.computed and groups == 1)
@@ -119,7 +119,7 @@ def use(dot: Feature, target: Target, work: float = 0) -> Use:
     return Use("cores", threads, slices, within, max(2 * stage, sums), 1, late=registers > _LATE)
 
 
-def _held_operands(dot: Feature, work: float, threads: int) -> int:
+def _live_operands(dot: Feature, work: float, threads: int) -> int:
     """Registers of a thread for operands of wgmma that it computes: two sets of them, and what the
     operations need.  Weights of 8 bits by 64 x 128 x 128 184 in all, by x 32 120, of 4 bits 191 and
     160: then no second block fits."""

@@ -17,7 +17,7 @@ from tritonc.ir.core import Kernel, Value
 from tritonc.ir.types import is_int
 from tritonc.later import Later
 from tritonc.tune.model.blocks import computing
-from tritonc.tune.model.feature import Profile, held_extents, stage_bytes
+from tritonc.tune.model.feature import Profile, register_extents, stage_bytes
 from tritonc.tune.model.times import LEAST, UNIT, WORD, formula
 from tritonc.variants.choice import Cost
 
@@ -50,7 +50,7 @@ def priced(profile: Profile, depths: tuple[int, ...], target: Target, blocks: in
     dots = [feature for feature in profile if feature.kind == "dot"]
     if len(dots) != 1 or not depths:
         return None
-    if held_extents(dots[0]) != dots[0].extents:
+    if register_extents(dots[0]) != dots[0].extents:
         return None  # 700 x 2000 x 5000 by 128 x 192 in clusters of two 43.6 us, 128 x 256 33.8
     sums = max(4, dots[0].bytes) * prod(dots[0].extents[:-1])
     if in_memory:

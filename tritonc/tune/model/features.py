@@ -332,4 +332,4 @@ def _carried(kernel: Kernel, dot: Op, loops: Sequence[Loop]) -> Iterator[Feature
     for t in types:
         e = element(t)
         if isinstance(e, Scalar) and e.bits > 1:
-            yield Feature("held", shape(t), e.bytes)
+            yield Feature("live", shape(t), e.bytes)

@@ -15,7 +15,7 @@ behind the last value that is loaded or computed: from there on there are two bo
 of a value in the fast body is said by hints (`assume_multiple`), strides of 1 are constants, masks
 of full tiles are true.  This is the only pass that makes versions of a body.
 
-Blocks of a product that go from program to program (`persist`) make maps and rings once: what is
+Blocks of a product that go from program to program (`persist`) make maps and barriers once: what is
 the same for all programs is tested at entry, and in that body once more, for each program, what
 differs.  Where it fails, which is rare, a product does with little shared memory.
 
@@ -27,7 +27,7 @@ Tiles at edges may begin earlier, so that all are full (`moved_tiles`).
 Where TMA brings operands it masks them at no cost: then masks stay and edge tiles run in the fast
 body too, which assumes that strides and offsets are not negative.
 
-Where a compilation is told sizes, the fast body asks for no multiple that they are not: of a
+Where sizes are known, the fast body asks for no multiple that they are not: of a
 product with rows of 7133 elements, one operand is copied by 16 bytes at least.
 
 Nothing is done where no access would get wider and no mask would go.  Needs loops with preheaders.
@@ -76,10 +76,10 @@ def specialize(kernel: Kernel, context: Context) -> bool:
     """Add the fast body, if there is something to gain."""
     mark_moving(kernel)  # whose masks may go
     mark_wide(kernel, context.target)
-    told = {value: context.told[value.name] for value in kernel.parameters
-            if value.name in context.told}
+    known = {value: context.known_sizes[value.name] for value in kernel.parameters
+            if value.name in context.known_sizes}
     tensor = _copies_tensors(kernel, context)
-    found = wanted_facts(kernel, tensor, told)
+    found = wanted_facts(kernel, tensor, known)
     for op, why in found.hindered:
         context.remark("specialize", f"access not vectorised: {why}", op.span, missed=True)
     _drop_promised(kernel, found)
@@ -89,15 +89,15 @@ def specialize(kernel: Kernel, context: Context) -> bool:
         return False
     if windows_of_bytes(kernel, Cfg(kernel)):  # for `aligned_entry`
         kernel.attributes["aligned"] = [found.multiples.get(v, 1) for v in kernel.parameters]
-    others = _transposed(kernel, found, lambda units: wanted_facts(kernel, tensor, told, units))
-    others += _edges(kernel, found, lambda most: wanted_facts(kernel, tensor, told, edge=most))
+    others = _transposed(kernel, found, lambda units: wanted_facts(kernel, tensor, known, units))
+    others += _edges(kernel, found, lambda most: wanted_facts(kernel, tensor, known, edge=most))
     if tensor and not others:
-        others = _operands_alone(kernel, found, wanted_facts(kernel, tensor, told, operands=True))
+        others = _operands_alone(kernel, found, wanted_facts(kernel, tensor, known, operands=True))
         if by_elements(kernel):
             others += _operands_alone(kernel, others[0] if others else found, wanted_facts(
-                kernel, tensor, told, operands=True, records=True))
+                kernel, tensor, known, operands=True, records=True))
         others += _any_size(kernel, found, lambda ones: wanted_facts(
-            kernel, tensor, told | ones, operands=True))
+            kernel, tensor, known | ones, operands=True))
     for body in (found, *others):
         context.remark("specialize", promise(body), kernel.span)
     common, own = found.parted() if wanted(kernel, context) and maps_last(

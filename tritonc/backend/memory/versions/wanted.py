@@ -24,7 +24,7 @@ _GIVEN = ("load", "phi")
 T = TypeVar("T")
 
 
-class Told(NamedTuple):
+class Known(NamedTuple):
     """What is known of launches: whether TMA brings the operands, values of parameters, which
     of these are not the multiples that would be wanted, strides that are not 1, where tiles are
     those at edges, which are not full, the most elements of an access, which tiles may begin
@@ -40,7 +40,7 @@ class Told(NamedTuple):
     records: bool = False
 
 
-NOTHING_TOLD = Told()
+NOTHING_KNOWN = Known()
 
 
 class Plain(NamedTuple):

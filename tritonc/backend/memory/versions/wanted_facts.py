@@ -32,8 +32,8 @@ from tritonc.backend.memory.masks.drop_selections import steps_of_selections
 from tritonc.backend.memory.masks.unwrap_indices import unwrap, wrapping
 from tritonc.backend.memory.versions.moved_tiles import Moved, moved_tiles
 from tritonc.backend.memory.versions.wanted import (
+    Known,
     Text,
-    Told,
     Wanted,
     axis_of,
     axis_of_start,
@@ -57,14 +57,14 @@ from tritonc.ir.ops import READ, WRITE
 from tritonc.ir.types import is_int, shape
 
 
-def wanted_facts(kernel: Kernel, tensor: bool, told: Mapping[Value, int] | None = None,
+def wanted_facts(kernel: Kernel, tensor: bool, known: Mapping[Value, int] | None = None,
                  not_one: frozenset[Value] = frozenset(), edge: int = 0,
                  operands: bool = False, records: bool = False) -> Wanted:
     """What the accesses of a kernel lack: see `_wanted`.  Tiles at edges begin earlier where that
     leaves all accesses as wide."""
     moved = {} if tensor or edge else moved_tiles(kernel)
     while True:
-        found = _wanted(kernel, tensor, told or {}, not_one, edge, moved, operands, records)
+        found = _wanted(kernel, tensor, known or {}, not_one, edge, moved, operands, records)
         tested = {axis_of_start(end) for end, _ in found.full.values()}
         left = {axis: one for axis, one in moved.items() if axis in tested and not any(
             axis_of(v) == axis for v in found.subjects) and not found.apart.pairs
@@ -74,28 +74,27 @@ def wanted_facts(kernel: Kernel, tensor: bool, told: Mapping[Value, int] | None 
         moved = left
 
 
-def _wanted(kernel: Kernel, tensor: bool, told: Mapping[Value, int], not_one: frozenset[Value],
+def _wanted(kernel: Kernel, tensor: bool, known: Mapping[Value, int], not_one: frozenset[Value],
             edge: int, moved: Mapping[int, Moved], operands: bool, records: bool) -> Wanted:
     """What the accesses of a kernel lack.
 
     `tensor`: TMA brings the operands, which masks them at no cost: masks stay, and the signs of
-    strides and offsets are wanted.  `told`: values of parameters; no multiple is wanted that one of
-    these is not.  `not_one`: strides that are not supposed to be 1.  `edge`: the tiles are
-    not full, and an access has so many elements at most.  `operands`: stores and
-    single rows want nothing; `records`: but of fields of records.
-    """
+    strides and offsets are wanted.  `known`: values of parameters; no multiple is wanted that one
+    of these is not.  `not_one`: strides that are not supposed to be 1.  `edge`: the tiles are not
+    full, and an access has so many elements at most.  `operands`: stores and single rows want
+    nothing; `records`: but of fields of records."""
     never: frozenset[Value] = frozenset()
     while True:
-        found = _wanted_facts(kernel, Told(
-            tensor, told, never, not_one, edge, moved, operands, records))
-        missed = {v for v, n in found.multiples.items() if told.get(v, 0) % n} - never
+        found = _wanted_facts(kernel, Known(
+            tensor, known, never, not_one, edge, moved, operands, records))
+        missed = {v for v, n in found.multiples.items() if known.get(v, 0) % n} - never
         if not missed:
             return found
         never |= missed
 
 
-def _wanted_facts(kernel: Kernel, told: Told) -> Wanted:
-    """The same, of which no value of `told.never` need be a multiple."""
+def _wanted_facts(kernel: Kernel, known: Known) -> Wanted:
+    """The same, of which no value of `known.never` need be a multiple."""
     text, needs = Text(kernel), dict[Value, None]()
     if wrapping(kernel):  # looked at as if their indices were not negative
         text = text.supposing({})
@@ -103,38 +102,38 @@ def _wanted_facts(kernel: Kernel, told: Told) -> Wanted:
         signs.testable = testable_scalars(cfg)
         needs = renamed(unwrap(text.kernel, signs, text.kernel.blocks) or {}, text.own)
     # Looked at as if indices were inside, and what tiles repeat were loaded once.
-    text, supposed_inside = (text, {}) if told.edge else suppose_inside(text)
+    text, supposed_inside = (text, {}) if known.edge else suppose_inside(text)
     inside = {old: plain.renamed(text.own) for op, plain in supposed_inside.items()
               for old in [text.own.get(op.result, op.result).op]
               if old is not None and old is not op}
-    text, assumed = _shared(_placed(text), told.never)
-    collector = Collector(text.kernel, told)
-    not_one = {*told.not_one, *(v for v, old in text.own.items() if old in told.not_one)}
+    text, assumed = _shared(_placed(text), known.never)
+    collector = Collector(text.kernel, known)
+    not_one = {*known.not_one, *(v for v, old in text.own.items() if old in known.not_one)}
     units = Units(collector.infos, collector.testable, not_one,
                   limits_of(text.kernel)).asked(collector.accesses())
     own = text.own
     if units:  # looked at as if they were 1
         text = text.supposing({v: make_op("constant", [], v.type, value=1) for v in units})
-        collector = Collector(text.kernel, told)
+        collector = Collector(text.kernel, known)
     asked = collector.divisors.asked(collector.placed())
     for last in (False, True):  # looked at as if they were multiples; then those that helped
         hints = multiples_of(dict(pair for some in asked for pair in some.items()))
         if not hints:
             break
         supposed = text.supposing(hints)
-        helped = Collector(supposed.kernel, told)
+        helped = Collector(supposed.kernel, known)
         asked = helped.divisors.helped(helped.placed(), asked)
         if last:
             text, collector = supposed, helped
             collector.want({hint.operands[0]: hint.attributes["n"] for hint in hints.values()})
-    known = {*kernel.parameters, *(v for op in kernel.ops() for v in op.results)}
+    values = {*kernel.parameters, *(v for op in kernel.ops() for v in op.results)}
     collector.want(assumed)
     found = collector.run().renamed(text.own)
     found.whole = collector.found.whole
     found.units, found.signs = renamed(units, own), {**needs, **found.signs}
     # Copies that were looked at have other values, of loads that a later pass makes narrow, whose
     # masks it derives from the kernel's.
-    found = found.kept(known.__contains__)
+    found = found.kept(values.__contains__)
     found.inside, found.apart = inside, wanted_apart(kernel)
     found.edges |= bool(inside) and begins_inside(kernel)
     found.signs.update(found.apart.needs)

@@ -106,19 +106,13 @@ def tma_load(f: FunctionEmitter, op: Op) -> None:
 
 
 def _copy_panels(f: FunctionEmitter, op: Op) -> None:
-<<<<<<< HEAD
-    buffer, ring, slot, *starts = op.operands
+    buffer, full, slot, *starts = op.operands
     box, panel_bytes, first = op.attributes["box"], _panel_bytes(op), 0
     if (row := op.attributes.get("row")) is not None:  # a box of some of the rows
         t = buffer_type(buffer.type)
         first, panel_bytes = row * panel_bytes // box[1], (
             t.shape[0] * t.shape[1] * t.element.bytes // op.attributes["panels"])
-    barrier, tensor = buffer_pointer(f, ring), generic_map(f, slot, op.attributes["index"])
-=======
-    buffer, full, slot, *starts = op.operands
-    box, panel_bytes = op.attributes["box"], _panel_bytes(op)
     barrier, tensor = buffer_pointer(f, full), generic_map(f, slot, op.attributes["index"])
->>>>>>> main
     for panel in range(op.attributes["panels"]):
         to = buffer_pointer(f, buffer, first + panel * panel_bytes, _CLUSTER_SPACE)
         f.call(f"llvm.nvvm.cp.async.bulk.tensor.g2s.tile.{len(starts)}d", "void", to, barrier,

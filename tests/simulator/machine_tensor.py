@@ -221,6 +221,10 @@ def _tma_load(machine: Machine, frame: Frame, op: Op) -> None:
         return
     buffer, full = (frame.read(v) for v in op.operands[:2])
     tensor, (start0, *others) = _mapped(machine, frame, op, 2)
+    if "nothing" in op.attributes and others[0] == op.attributes["box"][1]:
+        tensor, _ = _mapped(machine, frame, op, 2, op.attributes["nothing"])
+    if not tensor.piece([start0, *others])[1].any():  # a GPU touches the base of the tensor then
+        frame.gather(op, buffer.element, np.array([tensor.base]), np.array([True]))
     for panel in range(op.attributes["panels"]):
         addresses, active = tensor.piece([start0 + panel * tensor.box[0], *others])
         held, undefined = frame.gather(op, buffer.element, addresses, active)
@@ -269,12 +273,14 @@ def _store_wait(machine: Machine, frame: Frame, op: Op) -> None:
                                     np.full(view.places.size, thread, np.int16))
 
 
-def _mapped(machine: Machine, frame: Frame, op: Op, slot: int) -> tuple[TensorMap, list[int]]:
-    """The map that an operation names by operand `slot`, and where its box starts."""
+def _mapped(machine: Machine, frame: Frame, op: Op, slot: int, index: int | None = None
+            ) -> tuple[TensorMap, list[int]]:
+    """The map that an operation names by operand `slot`, or that of the index, and where its box
+    starts."""
     for value in op.operands[slot + 1 :]:
         frame.require(op, value, None, "where this box starts")
     number, *starts = (int(frame.read(v)) for v in op.operands[slot:])
-    tensor = machine.engine.slots[number][op.attributes["index"]]
+    tensor = machine.engine.slots[number][op.attributes["index"] if index is None else index]
     _check_map(frame, op, tensor)
     return tensor, starts
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from tritonc.analysis.affine import Affinity, Iteration
 from tritonc.analysis.aliases import may_alias, pointer_roots
 from tritonc.analysis.axis import axis_info
-from tritonc.analysis.linear import number
+from tritonc.analysis.linear import equal, number
 from tritonc.analysis.signs import Signs, known_signs, loop_order
 from tritonc.backend.launch.persist import counts_programs
 from tritonc.backend.pipeline.channel import Boxes, Channel, Means, by_threads
@@ -59,8 +59,30 @@ def loop_channels(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos, pl
             if staged.preheader in cfg.innermost and extent is not None \
                     and not computed_at(extent.values(), place, cfg):
                 found = replace(found, strip=count_rows(found.strip) or found.strip)
+            first, *below = (replace(strip, empty=may_be_empty(strip, staged, affinity))
+                             for strip in found.strips)
+            found = replace(found, strip=first, below=(*below,))
             channels.append(Channel(store, Means.BOXES, found.load, found))
     return channels, hindered
+
+
+def may_be_empty(strip: Strip, staged: StagedLoop, affinity: Affinity) -> bool:
+    """Whether a box whose rows are counted may have none, though the loop's condition holds."""
+    test, iteration = staged.condition.op, affinity.iteration
+    if strip.inside is None or iteration is None:
+        return False
+    if test is None or test.name != "icmp" or test.attributes["predicate"] != "slt":
+        return True
+    counter, limits = affinity.of(test.operands[0]), [test.operands[1]]
+    while counter is not None and limits:
+        value = limits.pop()
+        if value.op is not None and value.op.name == "smin":
+            limits += value.op.operands
+        limit = affinity.of(value)
+        left = limit and (limit.offset - counter.offset).split(iteration.counter)
+        if left and all(map(equal, left, strip.inside)):
+            return False
+    return True
 
 
 def channels_before(kernel: Kernel, staged: StagedLoop, later: list[StagedLoop],

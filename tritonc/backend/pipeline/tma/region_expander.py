@@ -196,7 +196,7 @@ class RegionExpander(TmaExpander):
                 self.kernel.replace(dict(zip(own, shared, strict=True)))
             leader.buffers.setdefault(group, own)
         self.staged.preheader.ops[-1:-1] = self.describe(claim(self.kernel, self.place))
-        leader.begin.attributes["indices"] += tuple(self.maps.values())
+        leader.begin.attributes["indices"] += self.used_maps
         self.rewrite()
 
     def operands(self, product: int) -> list[Value]:

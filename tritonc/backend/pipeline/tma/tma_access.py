@@ -59,7 +59,8 @@ class Strip:
     rows it leaves in the first iteration, and how many more in each; the first of `depth` then is
     where the tile begins.  `before`: the axes whose numbers may be negative.  `windows`: the axes
     on which boxes begin anywhere, of any sign.  `cut`: of the tile's axes how many elements take
-    part, where the mask leaves out the last ones whatever the program.
+    part, where the mask leaves out the last ones whatever the program.  `empty`: whether the mask
+    may leave no row at all, in an iteration that comes.
     """
 
     op: Op
@@ -75,6 +76,7 @@ class Strip:
     before: frozenset[int] = frozenset()
     windows: frozenset[int] = frozenset()
     cut: tuple[int, ...] = ()
+    empty: bool = False
 
     @property
     def all_starts(self) -> list[Linear]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from tritonc.analysis.linear import Linear, emit
 from tritonc.backend.dots.together import cycles
@@ -79,7 +80,7 @@ class TmaExpander(Expander):
                 op.name == "tensor_map" and op.operands[0] is claimed.scratch))
             ops[where:where] = [*inits, claimed.slot]
             begin = make_op("start_producer", [self.slot, claimed.publish.operands[2]],
-                            indices=tuple(dict.fromkeys(self.maps.values())))
+                            indices=self.used_maps)
             self.begin, self.slot = begin, begin.result
             self.slot.name = "own_slot"
             by_warpgroups(self.kernel, self.home, claimed.slot.result, self.slot)
@@ -105,9 +106,11 @@ class TmaExpander(Expander):
         b = Builder(before, span=self.span)
         cfg = Cfg(self.kernel)
         self.maps: dict[int, int] = {}
+        self.nothing: dict[int, int] = {}  # the maps of boxes that may have no row
         self.outside: dict[tuple[int, int], Value] = {}
         self.starts: dict[tuple[int, int, int], Value] = {}  # by channel, part, axis
         self.later: dict[tuple[int, int, int], Linear] = {}  # what moves, but for its iteration
+        empty: dict[object, int] = {}
         for i, one in enumerate(self.channels):
             access = one.boxes
             if access is None:
@@ -121,6 +124,13 @@ class TmaExpander(Expander):
                 number, outside = make_map(claimed, None if once else b, access.strip,
                                            access.element, access.box, access.swizzle)
             self.maps[i] = number
+            if any(strip.empty for strip in access.strips):
+                alike = (access.box, access.swizzle, access.element, len(access.strip.depth))
+                if alike not in empty:  # TMA touches the base, though no element of the box
+                    empty[alike], _ = make_map(
+                        claimed, None if once else b, replace(access.strip, origin=Linear()),
+                        access.element, access.box, access.swizzle)
+                self.nothing[i] = empty[alike]
             self.outside.update(((i, axis), value) for axis, value in outside.items())
             for part, strip in enumerate(access.strips):
                 for axis, start in enumerate(strip.all_starts):
@@ -129,6 +139,10 @@ class TmaExpander(Expander):
                     if fixed.terms:
                         self.starts[place] = emit(b, fixed, I32)
         return before.ops
+
+    @property
+    def used_maps(self) -> tuple[int, ...]:
+        return tuple(dict.fromkeys((*self.maps.values(), *self.nothing.values())))
 
     def start_warm(self, warm: WarmStart, begin: Op, stores: list[Op]) -> None:
         """The copies before all loads and stores of the block, or else before the first map; the
@@ -241,11 +255,13 @@ class TmaExpander(Expander):
         access = self.channels[i].boxes
         assert access is not None
         for part, strip in enumerate(access.strips):
-            row = {"row": part * access.box[1]} if access.below else {}
             starts = self.box_starts(b, (i, part), strip, access.box[1], iteration)
-            b.insert(make_op("tma_load", [view, barrier, self.slot, *starts], guard=runs,
-                             span=access.load.span, index=self.maps[i],
-                             panels=access.panels, box=access.box, **row))
+            load = make_op("tma_load", [view, barrier, self.slot, *starts], guard=runs,
+                           span=access.load.span, index=self.maps[i], panels=access.panels,
+                           box=access.box)
+            b.insert(load)
+            load.attributes |= {"row": part * access.box[1]} if access.below else {}
+            load.attributes |= {"nothing": self.nothing[i]} if strip.empty else {}
 
     def box_starts(self, b: Builder, place: tuple[int, int], strip: Strip, rows: int,
                    iteration: Value) -> list[Value]:

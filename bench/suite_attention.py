@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 from suite_support import Kind, Launches, tiles, with_triton
@@ -100,9 +100,12 @@ def _flat(t: Any) -> tuple[Any, Any, Any]:
 def _lengths_inputs(t: Any) -> Mapping[str, Any]:
     if t.N == 3:
         starts = [0, 33, 40, 100]
-    else:
-        parts = [4096, 2048, 1024, 3072, 512, 2560, 1536, 1536]
-        starts = [sum(parts[:i]) for i in range(9)]
+    else:  # a sequence of the greatest length, then longer and longer ones
+        parts = [t.L, *((t.T - t.L) * i * 2 // (t.N * (t.N - 1)) for i in range(1, t.N))]
+        if t.N == 8:
+            parts = [4096, 2048, 1024, 3072, 512, 2560, 1536, 1536]
+        parts[-1] += t.T - sum(parts)
+        starts = [0, *accumulate(parts)]
     return {"starts": torch.tensor(starts), "bounds": starts,
             "longest": max(b - a for a, b in pairwise(starts))}
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tritonc.analysis.elements import Elements
+from tritonc.analysis.facts import Facts
 from tritonc.backend.emit.demand import Machine, demand, is_root
 from tritonc.backend.emit.floats.negations import compared_negations
 from tritonc.backend.emit.instructions import Instructions
@@ -86,6 +87,7 @@ class FunctionEmitter(Instructions):
         self.halves: dict[tuple[str, str, int], str] = {}
         self.angles: dict[str, tuple[str, str]] = {}  # of this block, modulo pi/2: see `math`
         self.alone: set[str] = set()  # words of one loaded byte
+        self.read: dict[Op, tuple[str, str]] = {}  # the last of a buffer in this block: name, type
         self.held: dict[Value, Names] = {}  # words that an operation in flight reads
         self.role = ""  # whose code is being written: CONSUMERS, PRODUCER, or of all threads
         # name -> (base, c): an integer that is base + c, a pointer that is c bytes after base
@@ -94,8 +96,11 @@ class FunctionEmitter(Instructions):
         self.exchanged: dict[tuple[str, str, int], str] = {}  # between lanes: see `exchange`
         # name -> (base, c): an index of a range, which is base + c, both from 0
         self.ranges: dict[str, tuple[str, int]] = {}
+        self.moved_ranges = dict(self.ranges)  # the same of one with a number added
+        self.greatest: dict[str, int] = {}  # that such a base is in any thread
         self.elements = Elements()  # that are known: none changes any more
         self.demand: dict[Value, int] = {}
+        self.facts = Facts(kernel)
         self._machine = Machine(self.warps, self.target.access_bytes, False)
         self._early = 0  # of its lines, those that stand before the first branch
         self._labels: dict[Block, str] = {}
@@ -246,6 +251,7 @@ class FunctionEmitter(Instructions):
             self._machine = machine
             self.start_block(self._labels[block])
             self.angles.clear()
+            self.read.clear()
             for op in block.ops:
                 if op.name != "phi" and self._after_phis:
                     self.lines += self._after_phis

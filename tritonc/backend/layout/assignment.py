@@ -89,7 +89,8 @@ class Assignment:
                 return None
             return 1, layout_ops.slice_axes(self.reduced_layout(op), reduced_axes(op))
         if name == "gather":  # where its indices are, or else what they choose from
-            known = [self.primary[v] for v in reversed(op.operands)
+            asked = op.operands[:1] if "shift" in op.attributes else op.operands[::-1]
+            known = [self.primary[v] for v in asked
                      if v in self.primary and shape(v.type) == extents]
             return (1, known[0][1] if known else layout_choice.plain(extents, self.warps))
         if name == "histogram":
@@ -103,9 +104,21 @@ class Assignment:
         if name in DIVISIONS and self.handed_around(op):
             return 0, layout_choice.in_each_warp(extents, self.warps)
         if name == "phi" or ALL_OPS[name].elementwise:
-            known = [self.primary[v] for v in op.operands if v in self.primary]
+            known = [self.entering(op, v) for v in op.operands if v in self.primary]
             return max(known, key=lambda entry: entry[0]) if known else None
         return None
+
+    def entering(self, op: Op, value: Value) -> tuple[int, Layout]:
+        """The layout of an operand.  What a loop of products begins with, such as the greatest
+        scores so far, is weaker than what each iteration makes of it, unless a product made it."""
+        strength, layout = self.primary[value]
+        if op.name == "phi" and strength < STRENGTH["dot"]:
+            block = self.cfg.block_of[op]
+            loop = self.cfg.innermost.get(block)
+            if loop in self.product_loops and block is loop.header and loop.preheader is not None \
+                    and value is loop.first(op):
+                return 0, layout
+        return strength, layout
 
     def unreduced(self, op: Op) -> tuple[int, Layout] | None:
         """What is made of reductions alone, and spread over their axes again, as where the halves
@@ -193,7 +206,8 @@ class Assignment:
         if op.name in ("reduce", "reduce_with"):
             return [self.reduced_layout(op)] * len(op.operands)
         if op.name == "gather":
-            return [self.own_layout(op.operands[0]), layout]
+            shifts = "shift" in op.attributes
+            return [layout if shifts else self.own_layout(op.operands[0]), layout]
         if op.name == "dot":
             a, b, _ = op.operands
             left, right = dot_layouts.operands_in_registers(op, self.warps)

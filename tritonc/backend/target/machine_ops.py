@@ -65,7 +65,12 @@ _ROWS: list[OpInfo] = [
            "`strides` elements apart along its axes: a thread needs the first one that it holds.",
            lambda m, op, p, offset, *strides: m.add_pointer(op, p, offset)),
     OpInfo("gather", ("a", "index"), own.gather,
-           "Element i is element `index[i]` of a, counted row-major."),
+           "Element i is element `index[i]` of a, counted row-major; `shift`: as `shift_lanes` "
+           "says.", optional=("shift",)),
+    OpInfo("shift_lanes", ("a",), own.same_types,
+           "The element so many places on along an axis, which is in a warp: `shift` has the axis, "
+           "the places, and whether they go on at the other end (1) or stay at the last one (0).",
+           None, ("shift",)),
     OpInfo("tile_part", ("a",), own.tile_part,
            "The elements of a whose row-major number has at its bits `bits` (powers of two, the "
            "first counts least, all of them in registers) the number `index`, in their order.",
@@ -211,8 +216,11 @@ _ROWS: list[OpInfo] = [
     OpInfo("tma_load", ("buffer", "barriers", "slot", "start0", "start1", "*starts"),
            rules.nothing,
            "Starts the copy of a box (start0, start1: its first element) of map `index` to the "
-           "buffer in `panels` pieces along axis 0 of the map; counts at the full barrier.", None,
-           ("index", "panels", "box"), effects=frozenset({READ, SHARED_WRITE}), guardable=True),
+           "buffer in `panels` pieces along axis 0 of the map; counts at the full barrier.  "
+           "`row`: of the buffer where the box begins, if that has more rows.  `nothing`: the map "
+           "where start1 is behind the rows of the tensor, so that nothing is loaded.",
+           None, ("index", "panels", "box"), ("row", "nothing"),
+           effects=frozenset({READ, SHARED_WRITE}), guardable=True),
     OpInfo("tma_store", ("buffer", "slot", "start0", "start1", "*starts"),
            rules.nothing,
            "Starts to store the buffer to the box (start0, start1: its first element) of map "

@@ -6,10 +6,12 @@ from __future__ import annotations
 from math import prod, sqrt
 
 from tritonc.backend.dots.inner_axis import reads
-from tritonc.backend.dots.slice_k import FEW, MATRIX_WARPS, SUMS, WARPS
+from tritonc.backend.dots.slice_k import COMPUTED, FEW, MATRIX_WARPS, SUMS, WARPS
 from tritonc.backend.dots.swap_operands import LEAST_ROWS
 from tritonc.backend.launch.product_threads import ACCUMULATORS, FRAGMENT, warpgroups
 from tritonc.backend.pipeline.stages import (
+    ALONE_IN_FLIGHT,
+    ALONE_STAGES,
     IN_FLIGHT,
     MOST_ASYNCHRONOUS,
     MOST_STAGES,
@@ -20,9 +22,21 @@ from tritonc.backend.target.matrix import INSTRUCTIONS, LARGE, MOST_BATCH, WGMMA
 from tritonc.backend.target.target import Target
 from tritonc.ir.types import TF32
 from tritonc.records import NamedTuple
-from tritonc.tune.model.feature import Feature, Profile, joined, places, stage_bytes, swapped
+from tritonc.tune.model.feature import (
+    Feature,
+    Profile,
+    fixed_bytes,
+    joined,
+    places,
+    stage_bytes,
+    swapped,
+)
 from tritonc.variants.choice import MOST_BLOCKS
 
+LEAST = 16  # rows of mma, and columns of the least product of wgmma here
+# Registers of a thread beside sums and operands: weights of 8 and 4 bits by 16 x 64 take 79 and 109
+# in all, by 32 x 64 120 and 165, by 64 x 64 127 and 176.
+_OF_LEAST, _OTHERS = 48, 80
 _LATE = 180  # registers beyond which the next loads do not go out before the products
 
 
@@ -63,11 +77,12 @@ def consumers(one: Use) -> int:
     return one.threads - (128 if one.persistent and one.threads > 256 else 0)
 
 
-def use(dot: Feature, target: Target, work: float = 0) -> Use:
-    """What a block takes that computes a dot in a loop.  `work`: operations of single elements
-    beside it."""
+def use(dot: Feature, target: Target, work: float = 0, alone: bool = False) -> Use:
+    """What a block takes that computes a dot in a loop, `alone` as those of clusters.  `work`:
+    operations of single elements beside it."""
     *batch, m, n, k = dot.extents
-    results, stage = prod(batch) * m * n, stage_bytes(dot)
+    results, fixed = prod(batch) * m * n, fixed_bytes(dot)
+    stage = stage_bytes(dot) - fixed
     rows = [row for row in INSTRUCTIONS if row.feature in target.features
             and str(row.operand) == dot.element and k >= row.depth
             and (not batch or (row.kind != WGMMA and prod(batch) <= MOST_BATCH))]
@@ -75,18 +90,22 @@ def use(dot: Feature, target: Target, work: float = 0) -> Use:
     if wide is not None:
         groups = warpgroups(*((n, m) if swapped(dot) else (m, n)), places(dot))
         persistent = results >= LARGE
-        room = target.shared_per_block - 2048
-        stages = room // stage if persistent else min(
-            MOST_ASYNCHRONOUS, room // stage, 2 - -IN_FLIGHT // stage)
+        room = target.shared_per_block - 2048 - fixed
+        most, in_flight = (ALONE_STAGES, ALONE_IN_FLIGHT) if alone else (
+            MOST_ASYNCHRONOUS, IN_FLIGHT)
+        stages = room // stage if persistent else min(most, room // stage, 2 - -in_flight // stage)
         if dot.computed and (beside := blocks_beside(
                 stage, 4 * groups, results // (128 * groups), target)) > 1:
             stages, persistent = stages_beside(stage, beside, target), False
             return Use("wgmma", 128 * groups, 1, results // (128 * groups) + 80, stages * stage,
                        stages, gathers=groups == 1)
-        threads = 128 * groups + (128 if persistent and groups > 1 else 0)
-        registers = results // (128 * groups) + 80 + _live_operands(dot, work, 128 * groups)
-        return Use("wgmma", threads, 1, registers,
-                   room if persistent else stages * stage, stages - 2, persistent,
+        slices = COMPUTED if groups == 1 and any(dot.raw) else 1
+        threads = 128 * groups * slices + (128 if persistent and groups > 1 else 0)
+        others = _OF_LEAST if min(m, n) == LEAST else _OTHERS
+        registers = results // (128 * groups) + others + _live_operands(
+            dot, work, 128 * groups * slices)
+        return Use("wgmma", threads, slices, registers,
+                   (room if persistent else stages * stage) + fixed, stages - 2, persistent,
                    dot.computed and groups == 1)
     copies = "async_copy" in target.features
     if any(m >= row.rows and n >= row.columns for row in rows):
@@ -95,11 +114,13 @@ def use(dot: Feature, target: Target, work: float = 0) -> Use:
         depth = next(row.depth for row in rows if m >= row.rows and n >= row.columns)
         warps = warps if warps < FEW else max(FEW, results // (128 * 32))
         slices = 1 if batch else _slices(MATRIX_WARPS // warps, k // depth, results)
-        half = (target.shared_per_multiprocessor // 2 - target.shared_reserved) // stage
-        stages = max(2, min(MOST_STAGES, half if half >= 3 else target.shared_per_block // stage))
+        half = (target.shared_per_multiprocessor // 2 - target.shared_reserved - fixed) // stage
+        stages = max(2, min(MOST_STAGES, half if half >= 3 else (
+            target.shared_per_block - fixed) // stage))
         threads = 32 * warps * slices
-        registers = results * slices // threads + 48
-        return Use("mma", threads, slices, registers, stages * stage, stages - 1 if copies else 1,
+        registers = results * slices // threads + 48 + _live_operands(dot, work, threads)
+        return Use("mma", threads, slices, registers, stages * stage + fixed,
+                   stages - 1 if copies else 1,
                    slow="wgmma" in target.features and dot.element == str(TF32))
     threads = results // (FRAGMENT if dot.scaled else ACCUMULATORS)
     slices = 1
@@ -116,7 +137,8 @@ def use(dot: Feature, target: Target, work: float = 0) -> Use:
     # Slightly too many are limited to what lets a second block run (`limit_registers`).
     half = target.registers_per_multiprocessor // (2 * threads)
     within = half if half < registers < 1.32 * half and not work else registers
-    return Use("cores", threads, slices, within, max(2 * stage, sums), 1, late=registers > _LATE)
+    return Use("cores", threads, slices, within, max(2 * stage + fixed, sums), 1,
+               late=registers > _LATE)
 
 
 def _live_operands(dot: Feature, work: float, threads: int) -> int:
@@ -124,7 +146,7 @@ def _live_operands(dot: Feature, work: float, threads: int) -> int:
     operations need.  Weights of 8 bits by 64 x 128 x 128 184 in all, by x 32 120, of 4 bits 191 and
     160: then no second block fits."""
     elements = dot.extents[-1] * sum(n for n, raw in zip(dot.extents[-3:-1], dot.raw) if raw)
-    more = min(40.0, 8 * (work / elements - 1)) if elements else 0.0
+    more = min(32.0, 8 * (work / elements - 1)) if elements else 0.0
     return round(elements * dot.bytes / (2 * threads) + max(0.0, more))
 
 

@@ -31,8 +31,9 @@ from tritonc.backend.memory.versions.wanted import (
     testable_scalars,
 )
 from tritonc.backend.memory.versions.wanted_strides import ACCESS, Divisors, fixed, signs_of
+from tritonc.backend.pipeline.tma.parts import first_part
 from tritonc.backend.pipeline.tma.windows import window
-from tritonc.backend.target.matrix import BY_NAME
+from tritonc.backend.target.matrix import BY_NAME, WGMMA
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.layouts.layout import WARP_SIZE
@@ -68,7 +69,7 @@ class Collector:
                                  any(op.name == "dot" for op in kernel.ops()))
         self.fields: dict[Block, dict[Op, tuple[Record, Affine]]] = {}
         self.found = Wanted(multiples=self.multiples.wanted, moved=dict(known.moved))
-        self.least = _least_rows(kernel)
+        self.least, self.beside = _least_rows(kernel)
         self.dots = dots = [op for op in kernel.ops() if op.name == "dot"]
         # Products on CUDA cores take so long, and additions to memory where there are no loops,
         # that masks of whole accesses cost nothing, and an edge tile without wide accesses is what
@@ -244,7 +245,7 @@ class Collector:
         limit = self.limit(bound)
         # A row that ends inside its tile does so in all programs: whole accesses keep its mask.
         somewhere = any(v.op is not None for v in values) or not contiguous or limit is None
-        few = (not contiguous and extent in self.least) or self.known.edge
+        few = (not contiguous and extent in self.least) or extent in self.beside or self.known.edge
         # If all tiles are known to be full, none is an edge.
         edges = limit is None or limit not in self.known.values or self.known.values[limit] % extent
         cheap = self.slow and reach > 1 and (limit is not None or not contiguous) and edges
@@ -292,6 +293,8 @@ class Collector:
         if seen is not None:
             self.found.signs.update(signs_of(seen.form, affinity.signs) or {})
             return
+        if form is None:
+            form = first_part(op, affinity, self.infos)
         if form is None or form.base is None or len(form.strides) != 2:
             return
         needs = signs_of(form, affinity.signs)
@@ -308,12 +311,18 @@ class Collector:
         self.found.signs.update(needs)
 
 
-def _least_rows(kernel: Kernel) -> set[int]:
-    """The rows of products on mma.sync that have no more than an instruction: the source may have
-    fewer, so that no tile is ever full.  Their masks are the same in all steps of K."""
-    rows = [(BY_NAME[op.attributes["instruction"]].rows, shape(op.result.type)[-2])
-            for op in kernel.ops() if op.name == "dot" and "instruction" in op.attributes]
-    return {tile for least, tile in rows if tile == least}
+def _least_rows(kernel: Kernel) -> tuple[set[int], set[int]]:
+    """The rows of products on tensor cores that have no more than an instruction: the source may
+    have fewer, so that no tile is ever full.  On mma.sync the columns beside them, for a tile that
+    lacks some all others would wait.  Their masks are the same in all steps of K."""
+    least, beside = set(), set()
+    for op in kernel.ops():
+        if op.name == "dot" and "instruction" in op.attributes:
+            row, (*_, m, n) = BY_NAME[op.attributes["instruction"]], shape(op.result.type)
+            if m == row.rows:
+                least.add(m)
+                beside |= {n} if row.kind != WGMMA else set()
+    return least, beside
 
 
 def _fits(polynomial: Linear) -> bool:

@@ -14,7 +14,8 @@ the thread divides number by number.  What the form of a dividend says is not te
 0 or at least 1, `clamp` has a bound; and of a quotient that goes into halves alone, what is below
 2^-25 comes to 0, with the sign that it has here too.  The assembler's slower way is a call for
 each, which makes long code and spilled registers where a thread holds the result of a product:
-there it divides in double precision.  That takes more registers at a time (8 of 72 in a SwiGLU without a product).
+there it divides in double precision.  That takes more registers at a time (8 of 72 in a SwiGLU
+without a product).
 
 Where each number has a divisor of its own, as in x / (1 + exp(-x)), a thread tests groups of them
 at once, too: magnitudes from 2^-62 to 2^62, and the quotients do not wait for each

@@ -20,7 +20,7 @@ from tritonc.pass_manager import Pass
 ONLY: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("select_dots", "slice_k", "raw_operands", "safe_divisors", "merge_tails",
                      "jam_loops", "coalesce_loops", "separate_axes", "merge_axes",
-                     "sort_residues", "rasterize"), ("dot",)),
+                     "sort_residues", "rasterize", "flatten_rows"), ("dot",)),
     **dict.fromkeys(("tabulate_masks", "join_bounds"), ("fma_dot", "mma_dot", "wgmma")),
     "compute_pieces": ("load",), "clamped_loads": ("smin", "smax"),
     **dict.fromkeys(("drop_selections", "skip_masks"), ("select",)),
@@ -124,6 +124,8 @@ BACKEND: list[Pass] = [
          "which it needs to see.", 2),
     _row("backend.memory.versions.specialize", "While addresses and masks have the form of the "
          "source.", 2),
+    _row("backend.memory.masks.flatten_rows", "After specialize, whose facts it needs; before "
+         "rasterize, which asks what threads find rows for.", 2),
     _row("backend.memory.versions.specialize_stores", "Tests the facts that stores alone need. "
          "Before rasterize: a block still computes one program.", 2),
     _row("backend.launch.rasterize", "Replaces program ids, so it comes after the passes that look "

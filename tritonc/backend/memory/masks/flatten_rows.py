@@ -1,0 +1,344 @@
+"""flatten_rows: rows of pixels that lie one behind the other are loaded as rows of a matrix.
+
+Before:  %q = srem %x, %W   ...                    After:  @(0 <= x + shift < B * H * W and c < C)
+         @(b < B and 0 <= p + r < H                        %t = load base + x * C + (shift * C + c)
+           and 0 <= q + s < W and c < C)                   %u = select (0 <= p + r < H
+         %t = load base + ((b * H + p + r) * W                          and 0 <= q + s < W), %t, 0
+                           + q + s) * C + c                %d = dot %u, %w
+         %d = dot %t, %w
+
+A convolution whose result has as many pixels as its image reads for each tap a box of a matrix,
+whose rows are all pixels of all images, and zeros where a tap lies outside of its image.  So TMA
+brings the box, and what the mask takes away beside it threads make zero in the registers that wgmma
+reads.  The box has more elements than the mask: they are of the same array, pixels that the mask
+allows to other rows.
+
+After specialize, whose facts say that extents are equal; before the passes that ask what threads
+compute for each row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tritonc.analysis.affine import Affinity
+from tritonc.analysis.digits import ONE, Digits, Equal, Sum, bases
+from tritonc.analysis.linear import Linear, emit, equal, number
+from tritonc.analysis.values import is_zero, slice_of
+from tritonc.backend.target.matrix import BY_NAME, WGMMA
+from tritonc.ir.build import Builder
+from tritonc.ir.cfg import Cfg, Loop
+from tritonc.ir.context import Context
+from tritonc.ir.core import Kernel, Op, Value, uses
+from tritonc.ir.ops import SWAPPED
+from tritonc.ir.types import I1, I32, Tile, element, is_float, is_int, same_axes, shape
+from tritonc.records import dataclass
+
+_NONE = Linear()
+
+
+def flatten_rows(kernel: Kernel, context: Context) -> bool:
+    """Do it for left operands of products on wgmma, whose masks threads apply in registers."""
+    return "tensor_map" in context.target.features and flatten(kernel)
+
+
+def flatten(kernel: Kernel) -> bool:
+    """The same, of what has an instruction that reads registers."""
+    cfg, found = Cfg(kernel), False
+    for load, result, loop in _operands(kernel, cfg):
+        made = slice_of(load.inputs(), ends=("load", "phi"))
+        for base in bases(made):
+            rows = _Rows(load, Digits(base, made), loop)
+            if rows.understood():
+                rows.rewrite(kernel, cfg, result)
+                found = True
+                break
+    return found
+
+
+def extents(kernel: Kernel) -> Equal:
+    """The scalars that would have to be equal for it, those that are computed with what each would
+    be."""
+    found: Equal = {}
+    for load, _, loop in _operands(kernel, Cfg(kernel)):
+        made = slice_of(load.inputs(), ends=("load", "phi"))
+        for base in bases(made):
+            total = _Rows(load, Digits(base, made), loop).address()
+            pairs = total and total.equalities()
+            if pairs and not any(_one_tap(*pair) for pair in pairs.items()):
+                found |= pairs
+    return found
+
+
+def _one_tap(computed: Value, other: Value) -> bool:
+    """Whether two extents are equal where there is but one tap."""
+    affinity = Affinity()
+    a, b = (affinity.of(v) for v in (computed, other))
+    apart = a.offset - b.offset if a is not None and b is not None else _NONE
+    return sorted((len(values), n) for values, n in apart.terms) in ([(0, 1), (1, -1)],
+                                                                     [(0, -1), (1, 1)])
+
+
+def _operands(kernel: Kernel, cfg: Cfg) -> Iterator[tuple[Op, Op, Loop]]:
+    """Loads in loops that are, zero where masked, left operands of products on wgmma alone, with
+    the operation that has the zeros."""
+    readers = uses(kernel)
+    for block in cfg.order:
+        loop = cfg.innermost.get(block)
+        for load in list(block.ops):
+            if load.name != "load" or loop is None or loop.preheader is None or load.guard is None \
+                    or len(shape(load.result.type)) != 2 or load.attributes.get("volatile"):
+                continue
+            found = readers.get(load.result, [])
+            if len(found) == 1 and found[0].name == "psi" and len(found[0].operands) == 4 and any(
+                    is_zero(v) for v in found[0].operands[1::2]) and found[0] in block.ops and all(
+                    op.name == "dot" and op.operands[0] is found[0].result
+                    and op.operands[1] is not found[0].result
+                    and BY_NAME[op.attributes.get("instruction", "")].kind == WGMMA
+                    for op in readers.get(found[0].result, [])
+                    if op.attributes.get("instruction") or op.name != "dot"):
+                yield load, found[0], loop
+
+
+@dataclass
+class _Digit:
+    """A digit that a tap moves by `moved`, and what a mask says of it then: that it is not
+    negative, and less than a limit."""
+
+    moved: Linear = _NONE
+    least: bool = False
+    limit: Linear | None = None
+
+
+class _Rows:
+    """The rows of a load as sums of digits, and how a mask bounds them."""
+
+    def __init__(self, load: Op, digits: Digits, loop: Loop) -> None:
+        self.load, self.digits, self.loop, self.affinity = load, digits, loop, Affinity()
+        self.leaves: list[Value] = []  # of what is added up to the address, what has rows
+        self.axis = 0
+        self.removed: list[Value] = []  # conditions on rows
+        self.shift = self.count = self.factor = _NONE
+        self.whole = ONE  # images are so long, of which the count begins the last one
+
+    # ---- what there is
+
+    def address(self) -> Sum | None:
+        """The sum that each row's address is, beside what differs among columns; None for others.
+        """
+        parts = _parts(self.load.operands[0])
+        axes = {axis for v, axis in parts or () if axis >= 0 and any(
+            op.name in ("sdiv", "srem", "udiv", "urem") for op in slice_of([v], ends=("phi",)))}
+        if parts is None or len(axes) != 1:
+            return None
+        (self.axis,) = axes
+        self.leaves = [v for v, axis in parts if axis == self.axis]
+        total = Sum()
+        for value in (*self.leaves, *(v for v, axis in parts if axis < 0)):
+            found = self.digits.of(value)
+            if found is None:
+                return None
+            total = total.plus(found)
+        return total
+
+    def understood(self) -> bool:
+        """Whether all rows lie one behind the other, and the mask keeps them in as many."""
+        total = self.address()
+        if total is None or len(total.parts) != 1 or total.divides:
+            return False
+        self.factor = total.parts[0][1]
+        for term in total.offset.terms:
+            row = Linear((term,)).divided(self.factor)
+            self.shift += row if row is not None else _NONE
+        found = self._digits()
+        return found is not None and self._bounded(*found)
+
+    def _digits(self) -> tuple[dict[Linear, _Digit], Linear | None] | None:
+        """The digits of which the mask says something, by what x is divided by, and where x itself
+        ends."""
+        bounds, _, others = self.affinity.parts(self.load.guard, 2)
+        found: dict[Linear, _Digit] = {ONE: _Digit()}
+        end: Linear | None = None
+        own = self.affinity.of(self.digits.base)
+        for bound in bounds:
+            if bound.axis == self.axis:
+                self.removed.append(bound.test.result)
+                if own is not None and equal(bound.start, own.offset):
+                    end = bound.limit
+        for value, where in others:
+            op, moving = value.op, [d for d, n in enumerate(shape(value.type)) if n > 1]
+            if op is None or op.name != "icmp" or [where[d] for d in moving] != [self.axis]:
+                return None
+            self.removed.append(value)
+            a, b = (self.digits.of(v) for v in op.operands)
+            predicate = op.attributes["predicate"]
+            if a is not None and not a.parts:
+                a, b, predicate = b, a, SWAPPED[predicate]
+            if a is None or b is None or b.parts:
+                continue
+            first = next((d for d, f in a.parts if equal(f, ONE)), None)
+            rest = [(d, f) for d, f in a.parts if d is not first]
+            if first is None or len(rest) > 1 or any(
+                    (first * f + d).terms for d, f in rest):
+                continue
+            for divisor in (first, *(d for d, _ in rest)):
+                if not any(equal(divisor, known) for known in found):
+                    found[divisor] = _Digit()
+            digit = next(one for known, one in found.items() if equal(known, first))
+            if digit.moved.terms and not equal(digit.moved, a.offset):
+                return None
+            digit.moved = a.offset
+            limit = b.offset + number(int(predicate in ("sgt", "sle")))
+            digit.least |= predicate in ("sgt", "sge") and not limit.terms or predicate == "ult"
+            if predicate in ("slt", "sle", "ult"):
+                digit.limit = limit
+        return found, end
+
+    def _bounded(self, found: dict[Linear, _Digit], end: Linear | None) -> bool:
+        """Whether digits that taps move stay digits, and rows move by as much as they do."""
+        divisors = sorted(found, key=lambda d: len(d.terms[0][0]))
+        moved = _NONE
+        for divisor, above in zip(divisors, [*divisors[1:], None], strict=True):
+            digit = found[divisor]
+            extent = digit.limit if above is None else above.divided(divisor)
+            moved += divisor * digit.moved
+            if above is None and extent is None and end is not None and not digit.moved.terms:
+                self.count = end  # rounded up to whole images below
+                self.whole = divisor
+            elif extent is None or (digit.moved.terms and not (
+                    digit.least and digit.limit is not None and self._same(digit.limit, extent))):
+                return False
+            elif above is None:
+                self.count, self.whole = divisor * extent, ONE
+        return self._same(moved, self.shift)
+
+    def _same(self, a: Linear, b: Linear) -> bool:
+        """Whether polynomials are equal, those that scalars stand for in their place."""
+        apart = a - b
+        forms = {v: form.offset for v in apart.values()
+                 if (form := self.affinity.of(v)) is not None}
+        return not apart.substituted(forms).terms
+
+    # ---- what is made of it
+
+    def rewrite(self, kernel: Kernel, cfg: Cfg, zeros: Op) -> None:
+        """Load the box; select what the mask wants of it."""
+        assert self.loop.preheader is not None and isinstance(self.load.result.type, Tile)
+        before, block = self.loop.preheader, cfg.block_of[self.load]
+        early = Builder(before, len(before.ops) - 1, self.load.span)
+        total = emit(early, self.count, I32)
+        if not equal(self.whole, ONE):
+            image = emit(early, self.whole, I32)
+            less = early.value("sub", total, early.constant(1, I32))
+            total = early.value("mul", early.value("add", early.value(
+                "sdiv", less, image), early.constant(1, I32)), image)
+        first = self.leaves[0]
+        at = Builder(block, block.ops.index(self.load), self.load.span)
+        made: dict[Value, Value] = {first: self._rows(cfg, first)}
+        for leaf in self.leaves[1:]:
+            made[leaf] = at.constant(0, leaf.type)
+        address = _again(at, self.load.operands[0], made)
+        base = self.digits.base
+        row = at.value("add", base, at.value("splat", emit(at, self.shift, I32), type=base.type))
+        inside = at.value("and", *(at.value("icmp", row, at.value(
+            "splat", limit, type=base.type), predicate=predicate) for predicate, limit in (
+                ("sgt", at.constant(-1, I32)), ("slt", total))))
+        box = self._spread(at, inside)
+        kept = _without(at, self.load.guard, self.removed)
+        box, rest = at.emit("cmpp", box if kept is None else at.value("and", box, kept)).results
+        loaded = at.emit("load", address, type=self.load.result.type, guard=box,
+                         **self.load.attributes).result
+        t = self.load.result.type
+        none = at.constant(0.0 if is_float(t) else 0, t)
+        loaded = at.value("psi", box, loaded, rest, none)
+        wanted = None
+        for value in self.removed:
+            flat = value if shape(value.type) == shape(base.type) else at.value(
+                "reshape", value, type=Tile(I1, shape(base.type)))
+            wanted = flat if wanted is None else at.value("and", wanted, flat)
+        assert wanted is not None
+        result = at.value("select", self._spread(at, wanted), loaded, none)
+        block.ops.remove(self.load)
+        block.ops.remove(zeros)
+        kernel.replace({zeros.result: result})
+
+    def _rows(self, cfg: Cfg, leaf: Value) -> Value:
+        """The part of the address that rows make, behind what made it before."""
+        total = Sum()
+        for value in self.leaves:
+            found = self.digits.of(value)
+            assert found is not None
+            total = total.plus(found)
+        block, after = cfg.block_of[self.load], self.load
+        at = block.ops.index(after)
+        if len(self.leaves) == 1 and leaf.op is not None:
+            block = cfg.block_of[leaf.op]
+            at = block.ops.index(leaf.op) + 1
+        b, t = Builder(block, at, self.load.span), self.digits.base.type
+        rows = b.value("mul", self.digits.base, b.value(
+            "splat", emit(b, total.parts[0][1], I32), type=t))
+        if total.offset.terms:
+            rows = b.value("add", rows, b.value("splat", emit(b, total.offset, I32), type=t))
+        if element(leaf.type) != I32:
+            rows = b.value("sext", rows, type=Tile(element(leaf.type), shape(t)))
+        return rows if rows.type == leaf.type else b.value("reshape", rows, type=leaf.type)
+
+    def _spread(self, b: Builder, value: Value) -> Value:
+        """What is said of rows, of all elements."""
+        whole = shape(self.load.result.type)
+        thin = tuple(n if d == self.axis else 1 for d, n in enumerate(whole))
+        return b.value("broadcast", b.value("reshape", value, type=Tile(I1, thin)),
+                       type=Tile(I1, whole))
+
+
+def _parts(pointer: Value) -> list[tuple[Value, int]] | None:
+    """The integers that are added up to an address of two axes, those that differ along one axis
+    alone, or along none (-1), with it; None where there are others."""
+    found: list[tuple[Value, int]] = []
+    stack: list[tuple[Value, tuple[int, ...]]] = [(pointer, (0, 1))]
+    while stack:
+        value, where = stack.pop()
+        op, dims = value.op, shape(value.type)
+        moving = [where[d] for d, n in enumerate(dims) if n > 1]
+        if is_int(value.type) and len(moving) < 2 and (moving or op is None or op.name != "splat"):
+            found.append((value, moving[0] if moving else -1))
+        elif op is None or op.name == "splat":
+            if op is not None and is_int(op.operands[0].type):
+                found.append((op.operands[0], -1))
+        elif op.name in ("add", "addptr"):
+            stack += [(v, where) for v in op.operands]
+        elif op.name in ("broadcast", "reshape"):
+            places = same_axes(dims, shape(op.operands[0].type))
+            places = [*range(len(dims))] if op.name == "broadcast" else places
+            if places is None:
+                return None
+            stack.append((op.operands[0], tuple(-1 if d is None else where[d] for d in places)))
+        else:
+            return None
+    return found
+
+
+def _again(b: Builder, value: Value, made: dict[Value, Value]) -> Value:
+    """The value with others in place of some that it is made of."""
+    op = value.op
+    if value not in made:
+        operands = [_again(b, v, made) for v in op.operands] if op is not None and op.name in (
+            "add", "addptr", "broadcast", "reshape") else []
+        made[value] = value if op is None or operands == op.operands[:len(operands)] else b.value(
+            op.name, *operands, type=value.type)
+    return made[value]
+
+
+def _without(b: Builder, mask: Value | None, removed: list[Value]) -> Value | None:
+    """The mask without some conditions; None if nothing is left."""
+    op = mask.op if mask is not None else None
+    if mask in removed or mask is None:
+        return None
+    if op is None or op.name not in ("and", "broadcast", "reshape", "splat") and not (
+            op.name == "cmpp" and mask is op.results[0]):
+        return mask
+    left = [_without(b, v, removed) for v in op.operands]
+    kept = [v for v in left if v is not None]
+    if not kept or op.name == "cmpp" or (op.name == "and" and len(kept) == 1):
+        return kept[0] if kept else None
+    return mask if kept == op.operands else b.value(op.name, *kept, type=mask.type)

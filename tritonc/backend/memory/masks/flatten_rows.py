@@ -56,7 +56,7 @@ def flatten(kernel: Kernel) -> bool:
     return found
 
 
-def extents(kernel: Kernel) -> Equal:
+def equal_extents(kernel: Kernel) -> Equal:
     """The scalars that would have to be equal for it, those that are computed with what each would
     be."""
     found: Equal = {}
@@ -232,9 +232,8 @@ class _Rows:
             less = early.value("sub", total, early.constant(1, I32))
             total = early.value("mul", early.value("add", early.value(
                 "sdiv", less, image), early.constant(1, I32)), image)
-        first = self.leaves[0]
+        made = {self.leaves[0]: self._rows(cfg, self.leaves[0])}
         at = Builder(block, block.ops.index(self.load), self.load.span)
-        made: dict[Value, Value] = {first: self._rows(cfg, first)}
         for leaf in self.leaves[1:]:
             made[leaf] = at.constant(0, leaf.type)
         address = _again(at, self.load.operands[0], made)

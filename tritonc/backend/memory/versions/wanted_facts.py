@@ -6,6 +6,7 @@
                is a bound
     full       end <= limit: then a mask holds for the whole tile
     inside     the same of indices that wrap or are clamped (`wanted_inside`)
+    equal      two scalars are: rows of pixels lie one behind the other (`flatten_rows`)
     positive   a float is above 0: then exponentials of products are fused (`fuse_exponents`)
     apart      what is accessed of two parameters does not meet (`wanted_apart`)
 
@@ -29,6 +30,7 @@ from tritonc.analysis.values import slice_of
 from tritonc.backend.dots.share_repeats import Runs, loads_of_products, share_repeats
 from tritonc.backend.dots.together import large
 from tritonc.backend.memory.masks.drop_selections import steps_of_selections
+from tritonc.backend.memory.masks.flatten_rows import equal_extents, flatten
 from tritonc.backend.memory.masks.unwrap_indices import unwrap, wrapping
 from tritonc.backend.memory.versions.moved_tiles import Moved, moved_tiles
 from tritonc.backend.memory.versions.wanted import (
@@ -59,12 +61,13 @@ from tritonc.ir.types import is_int, shape
 
 def wanted_facts(kernel: Kernel, tensor: bool, told: Mapping[Value, int] | None = None,
                  not_one: frozenset[Value] = frozenset(), edge: int = 0,
-                 operands: bool = False, records: bool = False) -> Wanted:
+                 operands: bool = False, records: bool = False, extents: bool = False) -> Wanted:
     """What the accesses of a kernel lack: see `_wanted`.  Tiles at edges begin earlier where that
     leaves all accesses as wide."""
     moved = {} if tensor or edge else moved_tiles(kernel)
     while True:
-        found = _wanted(kernel, tensor, told or {}, not_one, edge, moved, operands, records)
+        found = _wanted(kernel, tensor, told or {}, not_one, edge, moved, operands, records,
+                        extents)
         tested = {axis_of_start(end) for end, _ in found.full.values()}
         left = {axis: one for axis, one in moved.items() if axis in tested and not any(
             axis_of(v) == axis for v in found.subjects) and not found.apart.pairs
@@ -75,19 +78,21 @@ def wanted_facts(kernel: Kernel, tensor: bool, told: Mapping[Value, int] | None 
 
 
 def _wanted(kernel: Kernel, tensor: bool, told: Mapping[Value, int], not_one: frozenset[Value],
-            edge: int, moved: Mapping[int, Moved], operands: bool, records: bool) -> Wanted:
+            edge: int, moved: Mapping[int, Moved], operands: bool, records: bool, extents: bool
+            ) -> Wanted:
     """What the accesses of a kernel lack.
 
     `tensor`: TMA brings the operands, which masks them at no cost: masks stay, and the signs of
     strides and offsets are wanted.  `told`: values of parameters; no multiple is wanted that one of
     these is not.  `not_one`: strides that are not supposed to be 1.  `edge`: the tiles are
     not full, and an access has so many elements at most.  `operands`: stores and
-    single rows want nothing; `records`: but of fields of records.
+    single rows want nothing; `records`: but of fields of records.  `extents`: scalars are wanted to
+    be equal.
     """
     never: frozenset[Value] = frozenset()
     while True:
         found = _wanted_facts(kernel, Told(
-            tensor, told, never, not_one, edge, moved, operands, records))
+            tensor, told, never, not_one, edge, moved, operands, records, extents))
         missed = {v for v, n in found.multiples.items() if told.get(v, 0) % n} - never
         if not missed:
             return found
@@ -102,7 +107,8 @@ def _wanted_facts(kernel: Kernel, told: Told) -> Wanted:
         signs = known_signs(text.kernel, cfg := Cfg(text.kernel), text.kernel.entry)
         signs.testable = testable_scalars(cfg)
         needs = renamed(unwrap(text.kernel, signs, text.kernel.blocks) or {}, text.own)
-    # Looked at as if indices were inside, and what tiles repeat were loaded once.
+    # Looked at as if rows lay one behind the other, indices were inside, and what tiles repeat were loaded once.
+    text, same = _flat(text, told)
     text, supposed_inside = (text, {}) if told.edge else suppose_inside(text)
     inside = {old: plain.renamed(text.own) for op, plain in supposed_inside.items()
               for old in [text.own.get(op.result, op.result).op]
@@ -135,10 +141,26 @@ def _wanted_facts(kernel: Kernel, told: Told) -> Wanted:
     # Copies that were looked at have other values, of loads that a later pass makes narrow, whose
     # masks it derives from the kernel's.
     found = found.kept(known.__contains__)
-    found.inside, found.apart = inside, wanted_apart(kernel)
+    found.inside, found.apart, found.equal = inside, wanted_apart(kernel), same
     found.edges |= bool(inside) and begins_inside(kernel)
     found.signs.update(found.apart.needs)
     return found
+
+
+def _flat(text: Text, told: Told) -> tuple[Text, dict[Value, Value]]:
+    """The kernel with rows of pixels as rows of a matrix, as far as extents may be equal; which
+    these are."""
+    if not told.tensor:
+        return text, {}
+    flat = text.supposing({})
+    equal = equal_extents(flat.kernel) if told.extents else {}
+    testable = testable_scalars(Cfg(flat.kernel))
+    if not all(map(testable, [*equal, *equal.values()])):
+        equal = {}
+    flat.kernel.replace(equal)
+    if not flatten(flat.kernel):
+        return text, {}
+    return flat, {flat.own.get(a, a): flat.own.get(b, b) for a, b in equal.items()}
 
 
 def _placed(text: Text) -> Text:

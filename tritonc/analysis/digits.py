@@ -93,9 +93,7 @@ class Digits:
         self.extents = {v for op in ops if op.name in (*_DIVIDE, *_REST)
                         and (by := defined_by(op.operands[1], "splat")) is not None
                         for v in _divisors(by.operands[0])}
-        counted = _counted(base)
-        assert counted is not None
-        self.start, self.range = self.scalar(counted[0]), counted[1]
+        self.start, self.range = _counted(base) or (base, base)
 
     @remembered(None)
     def of(self, value: Value) -> Sum | None:
@@ -111,11 +109,8 @@ class Digits:
             return None
         if (constant := int_of(value)) is not None:
             return Sum((), number(constant))
-        if op.name == "range":
-            same = op.result.type == self.range.type
-            return Sum(((ONE, ONE),), number(
-                op.attributes["start"] - self.range.op.attributes["start"]) - self.start
-                ) if same and self.range.op is not None else None
+        if value is self.range:
+            return Sum(((ONE, ONE),), self.scalar(self.start).scaled(-1))
         if op.name in (*SPREADS, "sext", "assume_multiple"):
             return None if op.name == "reshape" and same_axes(
                 shape(op.operands[0].type), dims) is None else self.of(op.operands[0])
@@ -168,8 +163,11 @@ def bases(ops: Iterable[Op]) -> Iterator[Value]:
 
 
 def _counted(value: Value) -> tuple[Value, Value] | None:
-    """What is added to the range that a tile of numbers is, and the range."""
+    """What is added to the range that a tile of numbers is, and the range; the tile itself before
+    `expand_range`."""
     op = value.op
+    if op is not None and op.name == "get_global_range":
+        return value, value
     if op is None or op.name != "add" or len(shape(value.type)) != 1:
         return None
     for start, counted in (op.operands, op.operands[::-1]):

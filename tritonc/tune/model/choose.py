@@ -30,7 +30,7 @@ from tritonc.ir.core import Module
 from tritonc.records import NamedTuple
 from tritonc.source import CompileError
 from tritonc.tune.model.cost import cost
-from tritonc.tune.model.feature import Profile
+from tritonc.tune.model.feature import Profile, brought
 from tritonc.tune.model.features import features
 from tritonc.tune.model.residency import SPILLS
 
@@ -109,14 +109,16 @@ def ranked(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
     found = []
     if (predict := _predictor(space, names, lower)) is not None:
         if prod(len(space[n]) for n in names) > MAX_COMBINATIONS:
-            candidates = _one_at_a_time(space, names, lambda b: cost(predict(b), target, extents))
+            candidates = _one_at_a_time(space, names, lambda b: cost(
+                brought(predict(b), target), target, extents))
         for binding in candidates:
-            profile = predict(binding)
+            profile = brought(predict(binding), target)
             found.append(Ranked(cost(profile, target, extents), binding, profile))
     else:
         for binding in islice(candidates, MAX_LOWERED):
             known = _profile(lower, binding)
             if known is not None:
+                known = brought(known, target)
                 found.append(Ranked(cost(known, target, extents), binding, known))
         found += [Ranked(inf, binding, ())
                   for binding in islice(candidates, MAX_COMBINATIONS - MAX_LOWERED)]

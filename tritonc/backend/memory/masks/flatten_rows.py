@@ -25,10 +25,12 @@ from tritonc.analysis.affine import Affinity
 from tritonc.analysis.digits import ONE, Digits, Equal, Sum, bases
 from tritonc.analysis.linear import Linear, emit, equal, number
 from tritonc.analysis.values import is_zero, slice_of
-from tritonc.backend.target.matrix import BY_NAME, WGMMA
+from tritonc.backend.dots.together import large
+from tritonc.backend.target import matrix
 from tritonc.ir.build import Builder
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context
+from tritonc.ir.copies import copy_kernel
 from tritonc.ir.core import Kernel, Op, Value, uses
 from tritonc.ir.ops import SWAPPED
 from tritonc.ir.types import I1, I32, Tile, element, is_float, is_int, same_axes, shape
@@ -38,36 +40,56 @@ _NONE = Linear()
 
 
 def flatten_rows(kernel: Kernel, context: Context) -> bool:
-    """Do it for left operands of products on wgmma, whose masks threads apply in registers."""
-    return "tensor_map" in context.target.features and flatten(kernel)
+    """Do it for left operands of large products on wgmma, whose masks threads apply in registers.
+    """
+    found = flatten(kernel) if "tensor_map" in context.target.features else []
+    for load in found:
+        context.remark("flatten_rows", "rows lie one behind the other: loaded as those of a matrix",
+                       load.span)
+    return bool(found)
 
 
-def flatten(kernel: Kernel) -> bool:
-    """The same, of what has an instruction that reads registers."""
-    cfg, found = Cfg(kernel), False
-    for load, result, loop in _operands(kernel, cfg):
-        made = slice_of(load.inputs(), ends=("load", "phi"))
-        for base in bases(made):
-            rows = _Rows(load, Digits(base, made), loop)
-            if rows.understood():
-                rows.rewrite(kernel, cfg, result)
-                found = True
-                break
-    return found
+def flatten(kernel: Kernel) -> list[Op]:
+    """The same, whatever the target is; the loads that were replaced."""
+    found = list(_flat(kernel, on_wgmma=True))
+    for rows, zeros in found:
+        rows.rewrite(kernel, Cfg(kernel), zeros)
+    return [rows.load for rows, _ in found]
 
 
-def equal_extents(kernel: Kernel) -> Equal:
+def flat_loads(kernel: Kernel) -> set[Op]:
+    """The loads of which that could be done, if their products were on wgmma and extents equal."""
+    copy = copy_kernel(kernel)
+    copy.replace(equal_extents(copy, on_wgmma=False))
+    found = {rows.load for rows, _ in _flat(copy, on_wgmma=False)}
+    return {op for op, twin in zip(kernel.ops(), copy.ops(), strict=True) if twin in found}
+
+
+def equal_extents(kernel: Kernel, on_wgmma: bool = True) -> Equal:
     """The scalars that would have to be equal for it, those that are computed with what each would
     be."""
     found: Equal = {}
-    for load, _, loop in _operands(kernel, Cfg(kernel)):
+    for rows, _ in _candidates(kernel, on_wgmma):
+        total = rows.address()
+        pairs = total.equalities() if total is not None else None
+        if pairs and not any(_one_tap(*pair) for pair in pairs.items()):
+            found |= pairs
+    return found
+
+
+def _flat(kernel: Kernel, on_wgmma: bool) -> Iterator[tuple[_Rows, Op]]:
+    """Each load once."""
+    found = {rows.load: (rows, zeros) for rows, zeros in _candidates(kernel, on_wgmma)
+             if rows.understood()}
+    yield from found.values()
+
+
+def _candidates(kernel: Kernel, on_wgmma: bool) -> Iterator[tuple[_Rows, Op]]:
+    """Loads of left operands by quotients of a tile of numbers."""
+    for load, zeros, loop in _operands(kernel, Cfg(kernel), on_wgmma):
         made = slice_of(load.inputs(), ends=("load", "phi"))
         for base in bases(made):
-            total = _Rows(load, Digits(base, made), loop).address()
-            pairs = total and total.equalities()
-            if pairs and not any(_one_tap(*pair) for pair in pairs.items()):
-                found |= pairs
-    return found
+            yield _Rows(load, Digits(base, made), loop), zeros
 
 
 def _one_tap(computed: Value, other: Value) -> bool:
@@ -79,25 +101,24 @@ def _one_tap(computed: Value, other: Value) -> bool:
                                                                      [(0, -1), (1, 1)])
 
 
-def _operands(kernel: Kernel, cfg: Cfg) -> Iterator[tuple[Op, Op, Loop]]:
-    """Loads in loops that are, zero where masked, left operands of products on wgmma alone, with
-    the operation that has the zeros."""
+def _operands(kernel: Kernel, cfg: Cfg, on_wgmma: bool) -> Iterator[tuple[Op, Op, Loop]]:
+    """Loads in loops that are, zero where masked, left operands of products alone, with the
+    operation that has the zeros."""
     readers = uses(kernel)
     for block in cfg.order:
         loop = cfg.innermost.get(block)
-        for load in list(block.ops):
-            if load.name != "load" or loop is None or loop.preheader is None or load.guard is None \
-                    or len(shape(load.result.type)) != 2 or load.attributes.get("volatile"):
-                continue
-            found = readers.get(load.result, [])
-            if len(found) == 1 and found[0].name == "psi" and len(found[0].operands) == 4 and any(
-                    is_zero(v) for v in found[0].operands[1::2]) and found[0] in block.ops and all(
-                    op.name == "dot" and op.operands[0] is found[0].result
-                    and op.operands[1] is not found[0].result
-                    and BY_NAME[op.attributes.get("instruction", "")].kind == WGMMA
-                    for op in readers.get(found[0].result, [])
-                    if op.attributes.get("instruction") or op.name != "dot"):
-                yield load, found[0], loop
+        if loop is None or loop.preheader is None or (on_wgmma and not large(block)):
+            continue
+        for load in [op for op in block.ops if op.name == "load"]:
+            zeros = next(iter(readers.get(load.result, [])), load)
+            if load.guard is not None and len(shape(load.result.type)) == 2 \
+                    and not load.attributes.get("volatile") and zeros.name == "psi" \
+                    and len(readers[load.result]) == 1 and len(zeros.operands) == 4 \
+                    and zeros in block.ops and any(map(is_zero, zeros.operands[1::2])) and all(
+                        op.name == "dot" and op.operands[0] is zeros.result is not op.operands[1]
+                        and (not on_wgmma or matrix.on_wgmma(op))
+                        for op in readers.get(zeros.result, [])):
+                yield load, zeros, loop
 
 
 @dataclass
@@ -126,12 +147,9 @@ class _Rows:
     def address(self) -> Sum | None:
         """The sum that each row's address is, beside what differs among columns; None for others.
         """
-        parts = _parts(self.load.operands[0])
-        axes = {axis for v, axis in parts or () if axis >= 0 and any(
-            op.name in ("sdiv", "srem", "udiv", "urem") for op in slice_of([v], ends=("phi",)))}
-        if parts is None or len(axes) != 1:
+        parts, masks = _parts(self.load.operands[0]), self._masks()
+        if parts is None or masks is None:
             return None
-        (self.axis,) = axes
         self.leaves = [v for v, axis in parts if axis == self.axis]
         total = Sum()
         for value in (*self.leaves, *(v for v, axis in parts if axis < 0)):
@@ -139,7 +157,22 @@ class _Rows:
             if found is None:
                 return None
             total = total.plus(found)
-        return total
+        return total if total.parts else None
+
+    def _masks(self) -> list[Op] | None:
+        """The comparisons of what follows from quotients, all of one axis; None if there are
+        others, or none."""
+        others = self.affinity.parts(self.load.guard, 2)[2]
+        axes = {tuple(where[d] for d, n in enumerate(shape(v.type)) if n > 1)
+                for v, where in others}
+        ops = [v.op for v, _ in others if v.op is not None and v.op.name == "icmp"]
+        if len(axes) != 1 or len(ops) < len(others):
+            return None
+        (moving,) = axes
+        if len(moving) != 1 or moving[0] is None:
+            return None
+        self.axis = moving[0]
+        return ops
 
     def understood(self) -> bool:
         """Whether all rows lie one behind the other, and the mask keeps them in as many."""
@@ -150,52 +183,47 @@ class _Rows:
         for term in total.offset.terms:
             row = Linear((term,)).divided(self.factor)
             self.shift += row if row is not None else _NONE
-        found = self._digits()
-        return found is not None and self._bounded(*found)
+        return self._bounded(self._digits())
 
-    def _digits(self) -> tuple[dict[Linear, _Digit], Linear | None] | None:
-        """The digits of which the mask says something, by what x is divided by, and where x itself
-        ends."""
-        bounds, _, others = self.affinity.parts(self.load.guard, 2)
+    def _digits(self) -> dict[Linear, _Digit]:
+        """The digits of which the mask says something, by what x is divided by."""
+        compared: list[tuple[Linear, str, Linear, Linear]] = []
         found: dict[Linear, _Digit] = {ONE: _Digit()}
-        end: Linear | None = None
-        own = self.affinity.of(self.digits.base)
-        for bound in bounds:
-            if bound.axis == self.axis:
-                self.removed.append(bound.test.result)
-                if own is not None and equal(bound.start, own.offset):
-                    end = bound.limit
-        for value, where in others:
-            op, moving = value.op, [d for d, n in enumerate(shape(value.type)) if n > 1]
-            if op is None or op.name != "icmp" or [where[d] for d in moving] != [self.axis]:
-                return None
-            self.removed.append(value)
+        for op in self._masks() or ():
+            self.removed.append(op.result)
             a, b = (self.digits.of(v) for v in op.operands)
             predicate = op.attributes["predicate"]
             if a is not None and not a.parts:
                 a, b, predicate = b, a, SWAPPED[predicate]
-            if a is None or b is None or b.parts:
+            first = a and next((d for d, f in a.parts if equal(f, ONE)), None)
+            if a is None or b is None or b.parts or first is None or len(a.parts) > 2 or any(
+                    (first * f + d).terms for d, f in a.parts if d is not first):
                 continue
-            first = next((d for d, f in a.parts if equal(f, ONE)), None)
-            rest = [(d, f) for d, f in a.parts if d is not first]
-            if first is None or len(rest) > 1 or any(
-                    (first * f + d).terms for d, f in rest):
-                continue
-            for divisor in (first, *(d for d, _ in rest)):
+            for divisor in (first, *(d for d, _ in a.parts)):
                 if not any(equal(divisor, known) for known in found):
                     found[divisor] = _Digit()
-            digit = next(one for known, one in found.items() if equal(known, first))
-            if digit.moved.terms and not equal(digit.moved, a.offset):
-                return None
-            digit.moved = a.offset
             limit = b.offset + number(int(predicate in ("sgt", "sle")))
-            digit.least |= predicate in ("sgt", "sge") and not limit.terms or predicate == "ult"
+            compared.append((next(d for d in found if equal(d, first)), predicate, a.offset, limit))
+        for divisor, predicate, offset, limit in compared:
+            digit = found[divisor]
+            if predicate in ("sgt", "sge", "ult"):
+                digit.least = True
+                digit.moved = offset if predicate == "ult" else offset - limit
+            elif not digit.least:
+                digit.moved = offset
+        for divisor, predicate, offset, limit in compared:
             if predicate in ("slt", "sle", "ult"):
-                digit.limit = limit
-        return found, end
+                found[divisor].limit = limit - offset + found[divisor].moved
+        return found
 
-    def _bounded(self, found: dict[Linear, _Digit], end: Linear | None) -> bool:
+    def _bounded(self, found: dict[Linear, _Digit]) -> bool:
         """Whether digits that taps move stay digits, and rows move by as much as they do."""
+        own, end = self.affinity.of(self.digits.base), None
+        for bound in self.affinity.parts(self.load.guard, 2)[0]:
+            if bound.axis == self.axis:
+                self.removed.append(bound.test.result)
+                if own is not None and equal(bound.start, own.offset):
+                    end = bound.limit
         divisors = sorted(found, key=lambda d: len(d.terms[0][0]))
         moved = _NONE
         for divisor, above in zip(divisors, [*divisors[1:], None], strict=True):

@@ -30,7 +30,7 @@ from tritonc.ir.core import Module
 from tritonc.records import NamedTuple
 from tritonc.source import CompileError
 from tritonc.tune.model.cost import cost
-from tritonc.tune.model.feature import Profile, brought
+from tritonc.tune.model.feature import Profile, as_boxes
 from tritonc.tune.model.features import features
 from tritonc.tune.model.residency import SPILLS
 
@@ -109,17 +109,17 @@ def ranked(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
     found = []
     if (predict := _predictor(space, names, lower)) is not None:
         if prod(len(space[n]) for n in names) > MAX_COMBINATIONS:
-            candidates = _one_at_a_time(space, names, lambda b: cost(
-                brought(predict(b), target), target, extents))
+            candidates = _one_at_a_time(space, names, lambda b: cost(predict(b), target, extents))
         for binding in candidates:
-            profile = brought(predict(binding), target)
-            found.append(Ranked(cost(profile, target, extents), binding, profile))
+            profile = predict(binding)
+            found.append(Ranked(cost(profile, target, extents), binding,
+                                as_boxes(profile, target)))
     else:
         for binding in islice(candidates, MAX_LOWERED):
             known = _profile(lower, binding)
             if known is not None:
-                known = brought(known, target)
-                found.append(Ranked(cost(known, target, extents), binding, known))
+                found.append(Ranked(cost(known, target, extents), binding,
+                                    as_boxes(known, target)))
         found += [Ranked(inf, binding, ())
                   for binding in islice(candidates, MAX_COMBINATIONS - MAX_LOWERED)]
     return sorted(found, key=lambda candidate: candidate.cost)

@@ -67,7 +67,7 @@ Profile = tuple[Feature, ...]
 
 
 
-def brought(profile: Profile, target: Target) -> Profile:
+def as_boxes(profile: Profile, target: Target) -> Profile:
     """The profile where TMA brings rows that lie one behind the other: extents that may be equal
     mostly are."""
     return tuple(f._replace(computed=False, sides=(False, False)) if f.flat

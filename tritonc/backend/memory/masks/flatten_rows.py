@@ -19,13 +19,18 @@ compute for each row.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 from tritonc.analysis.affine import Affinity
 from tritonc.analysis.digits import ONE, Digits, Equal, Sum, bases
 from tritonc.analysis.linear import Linear, emit, equal, number
-from tritonc.analysis.values import is_zero, slice_of
+from tritonc.analysis.values import int_of, is_zero, slice_of
 from tritonc.backend.dots.together import large
+from tritonc.backend.memory.masks.uniform_quotients import (
+    Quotient,
+    of_steps,
+    uniform_quotients,
+)
 from tritonc.backend.target import matrix
 from tritonc.ir.build import Builder
 from tritonc.ir.cfg import Cfg, Loop
@@ -37,12 +42,16 @@ from tritonc.ir.types import I1, I32, Tile, element, is_float, is_int, same_axes
 from tritonc.records import dataclass
 
 _NONE = Linear()
+Where = tuple[int | None, ...]  # the axes of a load that those of a tile are
 
 
 def flatten_rows(kernel: Kernel, context: Context) -> bool:
     """Do it for left operands of large products on wgmma, whose masks threads apply in registers.
     """
-    found = flatten(kernel) if "tensor_map" in context.target.features else []
+    if "tensor_map" not in context.target.features:
+        return False
+    uniform_quotients(kernel, quotients(kernel))
+    found = flatten(kernel)
     for load in found:
         context.remark("flatten_rows", "rows lie one behind the other: loaded as those of a matrix",
                        load.span)
@@ -57,9 +66,18 @@ def flatten(kernel: Kernel) -> list[Op]:
     return [rows.load for rows, _ in found]
 
 
+def quotients(kernel: Kernel, on_wgmma: bool = True) -> list[Quotient]:
+    """Of what columns count of such loads, where they are in the way."""
+    found = {op for rows, _ in _candidates(kernel, on_wgmma)
+             for op in slice_of(rows.load.inputs(), ends=("load", "phi"))}
+    return [one for one in of_steps(kernel) if one.op in found] if found else []
+
+
 def flat_loads(kernel: Kernel) -> set[Op]:
-    """The loads of which that could be done, if their products were on wgmma and extents equal."""
+    """The loads of which that could be done, if their products were on wgmma, steps of loops within
+    taps, and extents equal."""
     copy = copy_kernel(kernel)
+    uniform_quotients(copy, quotients(copy, on_wgmma=False), everywhere=True)
     copy.replace(equal_extents(copy, on_wgmma=False))
     found = {rows.load for rows, _ in _flat(copy, on_wgmma=False)}
     return {op for op, twin in zip(kernel.ops(), copy.ops(), strict=True) if twin in found}
@@ -138,7 +156,7 @@ class _Rows:
         self.load, self.digits, self.loop, self.affinity = load, digits, loop, Affinity()
         self.leaves: list[Value] = []  # of what is added up to the address, what has rows
         self.axis = 0
-        self.removed: list[Value] = []  # conditions on rows
+        self.removed: dict[Value, Where] = {}  # conditions on rows, and what their axes are
         self.shift = self.count = self.factor = _NONE
         self.whole = ONE  # images are so long, of which the count begins the last one
 
@@ -152,27 +170,77 @@ class _Rows:
             return None
         self.leaves = [v for v, axis in parts if axis == self.axis]
         total = Sum()
-        for value in (*self.leaves, *(v for v, axis in parts if axis < 0)):
+        for value, axis in parts:
             found = self.digits.of(value)
-            if found is None:
-                return None
-            total = total.plus(found)
+            if axis in (self.axis, -1):
+                if found is None:
+                    return None
+                total = total.plus(found)
+            else:
+                total = total.plus(Sum((), self._uniform(value)))
         return total if total.parts else None
 
-    def _masks(self) -> list[Op] | None:
-        """The comparisons of what follows from quotients, all of one axis; None if there are
-        others, or none."""
+    def _uniform(self, value: Value) -> Linear:
+        """What all columns add to an address in common."""
+        found, op = self.digits.of(value), value.op
+        if found is not None and not found.parts:
+            return found.offset
+        if op is None or op.name not in ("add", "reshape", "broadcast"):
+            return _NONE
+        return self._uniform(op.operands[0]) + (
+            self._uniform(op.operands[1]) if op.name == "add" else _NONE)
+
+    def _masks(self) -> list[tuple[Op, Where, Sum, Sum]] | None:
+        """The comparisons of what follows from quotients, all of one axis, with their two sides;
+        None if there are others, or none."""
         others = self.affinity.parts(self.load.guard, 2)[2]
-        axes = {tuple(where[d] for d, n in enumerate(shape(v.type)) if n > 1)
-                for v, where in others}
-        ops = [v.op for v, _ in others if v.op is not None and v.op.name == "icmp"]
-        if len(axes) != 1 or len(ops) < len(others):
+        for self.axis in (0, 1):
+            found = []
+            for value, where in others:
+                sides = [self._along(v, where) for v in value.op.operands] if (
+                    value.op is not None and value.op.name == "icmp") else [None]
+                if sides[0] is not None and sides[1] is not None and value.op is not None:
+                    found.append((value.op, where, sides[0], sides[1]))
+            if found and len(found) == len(others) and any(a.parts or b.parts
+                                                           for _, _, a, b in found):
+                return found
+        return None
+
+    def _along(self, value: Value, where: Where) -> Sum | None:
+        """The sum that a value is in each row; None if it differs among columns, or is none."""
+        op, dims = value.op, shape(value.type)
+        moving = [where[d] for d, n in enumerate(dims) if n > 1]
+        if len(moving) < 2:
+            found = self.digits.of(value)
+            return found if found is None or moving == [self.axis] or not found.parts else None
+        if op is None or op.name not in ("add", "sub", "broadcast", "reshape", "splat", "constant"):
             return None
-        (moving,) = axes
-        if len(moving) != 1 or moving[0] is None:
-            return None
-        self.axis = moving[0]
-        return ops
+        if (constant := int_of(value)) is not None:
+            return Sum((), number(constant))
+        if op.name in ("add", "sub"):
+            a, b = (self._along(v, where) for v in op.operands)
+            return None if a is None or b is None else a.plus(
+                b, number(1 if op.name == "add" else -1))
+        inner = _axes(op, where)
+        return None if inner is None else self._along(op.operands[0], inner)
+
+    def _narrow(self, b: Builder, value: Value, where: Where) -> Value:
+        """Such a value of rows alone."""
+        op, t = value.op, self.digits.base.type
+        moving = [where[d] for d, n in enumerate(shape(value.type)) if n > 1]
+        assert isinstance(t, Tile)
+        if moving == [self.axis]:
+            to = Tile(element(value.type), t.shape)
+            return value if value.type == to else b.value("reshape", value, type=to)
+        if len(moving) < 2 or op is None or op.name == "constant":
+            found = self._along(value, where)
+            assert found is not None
+            return b.value("splat", emit(b, found.offset, I32), type=t)
+        if op.name in ("add", "sub"):
+            return b.value(op.name, *(self._narrow(b, v, where) for v in op.operands))
+        inner = _axes(op, where)
+        assert inner is not None
+        return self._narrow(b, op.operands[0], inner)
 
     def understood(self) -> bool:
         """Whether all rows lie one behind the other, and the mask keeps them in as many."""
@@ -189,14 +257,13 @@ class _Rows:
         """The digits of which the mask says something, by what x is divided by."""
         compared: list[tuple[Linear, str, Linear, Linear]] = []
         found: dict[Linear, _Digit] = {ONE: _Digit()}
-        for op in self._masks() or ():
-            self.removed.append(op.result)
-            a, b = (self.digits.of(v) for v in op.operands)
+        for op, where, a, b in self._masks() or ():
+            self.removed[op.result] = where
             predicate = op.attributes["predicate"]
-            if a is not None and not a.parts:
+            if not a.parts:
                 a, b, predicate = b, a, SWAPPED[predicate]
-            first = a and next((d for d, f in a.parts if equal(f, ONE)), None)
-            if a is None or b is None or b.parts or first is None or len(a.parts) > 2 or any(
+            first = next((d for d, f in a.parts if equal(f, ONE)), None)
+            if b.parts or first is None or len(a.parts) > 2 or any(
                     (first * f + d).terms for d, f in a.parts if d is not first):
                 continue
             for divisor in (first, *(d for d, _ in a.parts)):
@@ -221,7 +288,8 @@ class _Rows:
         own, end = self.affinity.of(self.digits.base), None
         for bound in self.affinity.parts(self.load.guard, 2)[0]:
             if bound.axis == self.axis:
-                self.removed.append(bound.test.result)
+                self.removed[bound.test.result] = (self.axis,) if len(shape(
+                    bound.test.result.type)) == 1 else (0, 1)
                 if own is not None and equal(bound.start, own.offset):
                     end = bound.limit
         divisors = sorted(found, key=lambda d: len(d.terms[0][0]))
@@ -279,9 +347,10 @@ class _Rows:
         none = at.constant(0.0 if is_float(t) else 0, t)
         loaded = at.value("psi", box, loaded, rest, none)
         wanted = None
-        for value in self.removed:
-            flat = value if shape(value.type) == shape(base.type) else at.value(
-                "reshape", value, type=Tile(I1, shape(base.type)))
+        for value, where in self.removed.items():
+            assert value.op is not None
+            flat = at.value("icmp", *(self._narrow(at, v, where) for v in value.op.operands),
+                            **value.op.attributes)
             wanted = flat if wanted is None else at.value("and", wanted, flat)
         assert wanted is not None
         result = at.value("select", self._spread(at, wanted), loaded, none)
@@ -322,11 +391,11 @@ def _parts(pointer: Value) -> list[tuple[Value, int]] | None:
     """The integers that are added up to an address of two axes, those that differ along one axis
     alone, or along none (-1), with it; None where there are others."""
     found: list[tuple[Value, int]] = []
-    stack: list[tuple[Value, tuple[int, ...]]] = [(pointer, (0, 1))]
+    stack: list[tuple[Value, Where]] = [(pointer, (0, 1))]
     while stack:
         value, where = stack.pop()
         op, dims = value.op, shape(value.type)
-        moving = [where[d] for d, n in enumerate(dims) if n > 1]
+        moving = [axis for n, axis in zip(dims, where, strict=True) if n > 1 and axis is not None]
         if is_int(value.type) and len(moving) < 2 and (moving or op is None or op.name != "splat"):
             found.append((value, moving[0] if moving else -1))
         elif op is None or op.name == "splat":
@@ -335,14 +404,22 @@ def _parts(pointer: Value) -> list[tuple[Value, int]] | None:
         elif op.name in ("add", "addptr"):
             stack += [(v, where) for v in op.operands]
         elif op.name in ("broadcast", "reshape"):
-            places = same_axes(dims, shape(op.operands[0].type))
-            places = [*range(len(dims))] if op.name == "broadcast" else places
-            if places is None:
+            inner = _axes(op, where)
+            if inner is None:
                 return None
-            stack.append((op.operands[0], tuple(-1 if d is None else where[d] for d in places)))
+            stack.append((op.operands[0], inner))
         else:
             return None
     return found
+
+
+def _axes(op: Op, where: Where) -> Where | None:
+    """What the axes of the operand of a broadcast, reshape or splat are; None where axes merge."""
+    before, after = shape(op.operands[0].type), shape(op.result.type)
+    if op.name == "reshape":
+        places = same_axes(after, before)
+        return None if places is None else tuple(None if d is None else where[d] for d in places)
+    return where[:len(before)]
 
 
 def _again(b: Builder, value: Value, made: dict[Value, Value]) -> Value:
@@ -356,10 +433,10 @@ def _again(b: Builder, value: Value, made: dict[Value, Value]) -> Value:
     return made[value]
 
 
-def _without(b: Builder, mask: Value | None, removed: list[Value]) -> Value | None:
+def _without(b: Builder, mask: Value | None, removed: Container[Value]) -> Value | None:
     """The mask without some conditions; None if nothing is left."""
     op = mask.op if mask is not None else None
-    if mask in removed or mask is None:
+    if mask is None or mask in removed:
         return None
     if op is None or op.name not in ("and", "broadcast", "reshape", "splat") and not (
             op.name == "cmpp" and mask is op.results[0]):

@@ -30,7 +30,8 @@ from tritonc.analysis.values import slice_of
 from tritonc.backend.dots.share_repeats import Runs, loads_of_products, share_repeats
 from tritonc.backend.dots.together import large
 from tritonc.backend.memory.masks.drop_selections import steps_of_selections
-from tritonc.backend.memory.masks.flatten_rows import equal_extents, flatten
+from tritonc.backend.memory.masks.flatten_rows import equal_extents, flatten, quotients
+from tritonc.backend.memory.masks.uniform_quotients import needed, uniform_quotients
 from tritonc.backend.memory.masks.unwrap_indices import unwrap, wrapping
 from tritonc.backend.memory.versions.moved_tiles import Moved, moved_tiles
 from tritonc.backend.memory.versions.wanted import (
@@ -108,7 +109,7 @@ def _wanted_facts(kernel: Kernel, told: Told) -> Wanted:
         signs.testable = testable_scalars(cfg)
         needs = renamed(unwrap(text.kernel, signs, text.kernel.blocks) or {}, text.own)
     # Looked at as if rows lay one behind the other, indices were inside, and what tiles repeat were loaded once.
-    text, same = _flat(text, told)
+    text, same, whole = _flat(text, told)
     text, supposed_inside = (text, {}) if told.edge else suppose_inside(text)
     inside = {old: plain.renamed(text.own) for op, plain in supposed_inside.items()
               for old in [text.own.get(op.result, op.result).op]
@@ -134,7 +135,7 @@ def _wanted_facts(kernel: Kernel, told: Told) -> Wanted:
             text, collector = supposed, helped
             collector.want({hint.operands[0]: hint.attributes["n"] for hint in hints.values()})
     known = {*kernel.parameters, *(v for op in kernel.ops() for v in op.results)}
-    collector.want(assumed)
+    collector.want(joined(assumed, whole))
     found = collector.run().renamed(text.own)
     found.whole = collector.found.whole
     found.units, found.signs = renamed(units, own), {**needs, **found.signs}
@@ -147,20 +148,22 @@ def _wanted_facts(kernel: Kernel, told: Told) -> Wanted:
     return found
 
 
-def _flat(text: Text, told: Told) -> tuple[Text, dict[Value, Value]]:
-    """The kernel with rows of pixels as rows of a matrix, as far as extents may be equal; which
-    these are."""
+def _flat(text: Text, told: Told) -> tuple[Text, dict[Value, Value], Multiples]:
+    """The kernel with rows of pixels as rows of a matrix, as far as extents may be equal and sizes
+    multiples; which these are."""
     if not told.tensor:
-        return text, {}
-    flat = text.supposing({})
+        return text, {}, {}
+    testable = testable_scalars(Cfg(text.kernel))
+    needs = needed(text.kernel, quotients(text.kernel), lambda v: testable(v) and v not in told.never
+                   ) if told.extents else {}
+    flat = text.supposing(multiples_of(needs or {}))
+    uniform_quotients(flat.kernel, quotients(flat.kernel))
     equal = equal_extents(flat.kernel) if told.extents else {}
-    testable = testable_scalars(Cfg(flat.kernel))
-    if not all(map(testable, [*equal, *equal.values()])):
+    if not all(map(testable_scalars(Cfg(flat.kernel)), [*equal, *equal.values()])):
         equal = {}
     flat.kernel.replace(equal)
-    if not flatten(flat.kernel):
-        return text, {}
-    return flat, {flat.own.get(a, a): flat.own.get(b, b) for a, b in equal.items()}
+    return (flat, {flat.own.get(a, a): flat.own.get(b, b) for a, b in equal.items()},
+            renamed(needs or {}, text.own)) if flatten(flat.kernel) else (text, {}, {})
 
 
 def _placed(text: Text) -> Text:

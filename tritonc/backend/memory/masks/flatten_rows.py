@@ -20,6 +20,7 @@ compute for each row.
 from __future__ import annotations
 
 from collections.abc import Container, Iterator
+from dataclasses import replace
 
 from tritonc.analysis.affine import Affinity
 from tritonc.analysis.digits import ONE, Digits, Equal, Sum, bases
@@ -35,7 +36,7 @@ from tritonc.backend.target import matrix
 from tritonc.ir.build import Builder
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context
-from tritonc.ir.copies import copy_kernel
+from tritonc.ir.copies import copy_blocks
 from tritonc.ir.core import Kernel, Op, Value, uses
 from tritonc.ir.ops import SWAPPED
 from tritonc.ir.types import I1, I32, Tile, element, is_float, is_int, same_axes, shape
@@ -76,11 +77,12 @@ def quotients(kernel: Kernel, on_wgmma: bool = True) -> list[Quotient]:
 def flat_loads(kernel: Kernel) -> set[Op]:
     """The loads of which that could be done, if their products were on wgmma, steps of loops within
     taps, and extents equal."""
-    copy = copy_kernel(kernel)
+    blocks, onward = copy_blocks(kernel.blocks)
+    copy = replace(kernel, blocks=blocks)
     uniform_quotients(copy, quotients(copy, on_wgmma=False), everywhere=True)
     copy.replace(equal_extents(copy, on_wgmma=False))
-    found = {rows.load for rows, _ in _flat(copy, on_wgmma=False)}
-    return {op for op, twin in zip(kernel.ops(), copy.ops(), strict=True) if twin in found}
+    found = {rows.load.result for rows, _ in _flat(copy, on_wgmma=False)}
+    return {op for op in kernel.ops() if op.name == "load" and onward[op.result] in found}
 
 
 def equal_extents(kernel: Kernel, on_wgmma: bool = True) -> Equal:

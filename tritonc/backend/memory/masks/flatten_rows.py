@@ -24,9 +24,11 @@ from dataclasses import replace
 
 from tritonc.analysis.affine import Affinity
 from tritonc.analysis.digits import ONE, Digits, Equal, Sum, bases
+from tritonc.analysis.facts import Facts
 from tritonc.analysis.linear import Linear, emit, equal, number
 from tritonc.analysis.values import int_of, is_zero, slice_of
 from tritonc.backend.dots.together import large
+from tritonc.backend.memory.masks.drop_selections import whole
 from tritonc.backend.memory.masks.uniform_quotients import (
     Quotient,
     of_steps,
@@ -301,8 +303,8 @@ class _Rows:
             extent = digit.limit if above is None else above.divided(divisor)
             moved += divisor * digit.moved
             if above is None and extent is None and end is not None and not digit.moved.terms:
-                self.count = end  # rounded up to whole images below
-                self.whole = divisor
+                self.count = end  # rounded up to whole images, if it may be less
+                self.whole = divisor if end.divided(divisor) is None else ONE
             elif extent is None or (digit.moved.terms and not (
                     digit.least and digit.limit is not None and self._same(digit.limit, extent))):
                 return False
@@ -341,7 +343,10 @@ class _Rows:
             "splat", limit, type=base.type), predicate=predicate) for predicate, limit in (
                 ("sgt", at.constant(-1, I32)), ("slt", total))))
         box = self._spread(at, inside)
-        kept = _without(at, self.load.guard, self.removed)
+        facts = Facts(kernel)
+        always = {bound.test.result for bound in self.affinity.parts(self.load.guard, 2)[0]
+                  if bound.axis != self.axis and whole(bound.test.result, self.loop, facts)}
+        kept = _without(at, self.load.guard, {*self.removed, *always})
         box, rest = at.emit("cmpp", box if kept is None else at.value("and", box, kept)).results
         loaded = at.emit("load", address, type=self.load.result.type, guard=box,
                          **self.load.attributes).result

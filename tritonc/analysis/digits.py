@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 
 from tritonc.analysis.linear import Linear, equal, number, symbol
 from tritonc.analysis.values import SPREADS, defined_by, int_of, origin, remembered
-from tritonc.ir.core import Kernel, Op, Value
+from tritonc.ir.core import Op, Value
 from tritonc.ir.types import is_int, same_axes, shape
 from tritonc.records import NamedTuple
 
@@ -89,15 +89,19 @@ class Digits:
 
     def __init__(self, base: Value, ops: Iterable[Op]) -> None:
         """`ops` has what divides x."""
-        self.base = base
+        self.base, self.known = base, dict[Value, Sum | None]()
         self.extents = {v for op in ops if op.name in (*_DIVIDE, *_REST)
                         and (by := defined_by(op.operands[1], "splat")) is not None
                         for v in _divisors(by.operands[0])}
         self.start, self.range = _counted(base) or (base, base)
 
-    @remembered(None)
     def of(self, value: Value) -> Sum | None:
         """The sum, of a scalar or a tile of one axis; None if it is none."""
+        if value not in self.known:
+            self.known[value] = self._of(value)
+        return self.known[value]
+
+    def _of(self, value: Value) -> Sum | None:
         op, dims = value.op, shape(value.type)
         if not is_int(value.type) or sum(n > 1 for n in dims) > 1:
             return None

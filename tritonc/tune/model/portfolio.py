@@ -258,8 +258,8 @@ def priced(bindings: Sequence[Mapping[str, int]], lower: Lower, target: Target
                 known is not None and forms(loops) != forms(known)):
             return None
         known = known or loops
-        cost = cost_of(as_boxes(features(kernel), target), tuple(loop.depth for loop in loops), target,
-                       binding.get("memory_k", 1), in_memory=True)
+        cost = cost_of(as_boxes(features(kernel), target), tuple(loop.depth for loop in loops),
+                       target, binding.get("memory_k", 1), in_memory=True)
         if cost is None:
             return None
         costs.append(cost)

@@ -127,7 +127,7 @@ def choose(f: FunctionEmitter, t: str, condition: str, a: str, b: str) -> str:
 def select_words(f: FunctionEmitter, op: Op) -> None:
     """Set the wanted registers of a choice between a tile that came in words and a number: whole
     words where all of one have the same condition."""
-    condition, value, other = op.operands
+    condition, _, other = op.operands
     e, number, mask = scalar(op.result.type), constant_of(other), f.wanted(op.result)
     count, t, names = 32 // e.bits, llvm_type(e), f.values[op.operands[1]]
     found, known = f.blank(op.result.type), dict[tuple[str, ...], Names]()

@@ -108,7 +108,8 @@ def _wanted_facts(kernel: Kernel, told: Told) -> Wanted:
         signs = known_signs(text.kernel, cfg := Cfg(text.kernel), text.kernel.entry)
         signs.testable = testable_scalars(cfg)
         needs = renamed(unwrap(text.kernel, signs, text.kernel.blocks) or {}, text.own)
-    # Looked at as if rows lay one behind the other, indices were inside, and what tiles repeat were loaded once.
+    # Looked at as if rows lay one behind the other, indices were inside, and what tiles repeat were
+    # loaded once.
     text, same, whole = _flat(text, told)
     text, supposed_inside = (text, {}) if told.edge else suppose_inside(text)
     inside = {old: plain.renamed(text.own) for op, plain in supposed_inside.items()
@@ -154,8 +155,8 @@ def _flat(text: Text, told: Told) -> tuple[Text, dict[Value, Value], Multiples]:
     if not told.tensor:
         return text, {}, {}
     testable = testable_scalars(Cfg(text.kernel))
-    needs = needed(text.kernel, quotients(text.kernel), lambda v: testable(v) and v not in told.never
-                   ) if told.extents else {}
+    needs = needed(text.kernel, quotients(text.kernel), lambda v: (
+        testable(v) and v not in told.never)) if told.extents else {}
     flat = text.supposing(multiples_of(needs or {}))
     uniform_quotients(flat.kernel, quotients(flat.kernel))
     equal = equal_extents(flat.kernel) if told.extents else {}

@@ -75,6 +75,11 @@ def as_boxes(profile: Profile, target: Target) -> Profile:
                  and prod(f.extents[:-1]) >= LARGE and not swapped(f) else f for f in profile)
 
 
+def near_bytes(profile: Profile) -> int:
+    """The bytes of a row of a box that TMA brings again for each tap; 0 where it brings none."""
+    return max((f.extents[-1] * f.bytes for f in profile if f.flat and not f.computed), default=0)
+
+
 def joined(dots: list[Feature]) -> list[Feature]:
     """Dots of one depth that run beside each other as one: they fill the registers together, and
     those of one operand are as much work for its bytes as one of all their columns."""

@@ -90,7 +90,7 @@ def equal_extents(kernel: Kernel, on_wgmma: bool = True) -> Equal:
 def _flat(kernel: Kernel, on_wgmma: bool) -> Iterator[tuple[Rows, Op]]:
     """Each load once."""
     found = {rows.load: (rows, zeros) for rows, zeros in _candidates(kernel, on_wgmma)
-             if rows.understood()}
+             if rows.understood() and (rows.plain or not on_wgmma)}
     yield from found.values()
 
 

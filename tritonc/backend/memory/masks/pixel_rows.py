@@ -42,7 +42,7 @@ class Rows:
     def __init__(self, load: Op, digits: Digits, loop: Loop) -> None:
         self.load, self.digits, self.loop, self.affinity = load, digits, loop, Affinity()
         self.leaves: list[Value] = []  # of what is added up to the address, what has rows
-        self.axis = 0
+        self.axis, self.plain = 0, True  # whether what is added up counts once
         self.removed: dict[Value, Where] = {}  # conditions on rows, and what their axes are
         self.shift = self.count = self.factor = _NONE
 
@@ -51,20 +51,46 @@ class Rows:
     def address(self) -> Sum | None:
         """The sum that each row's address is, beside what differs among columns; None for others.
         """
-        parts, masks = _parts(self.load.operands[0]), self._masks()
-        if parts is None or masks is None:
+        parts = self._parts() if self._masks() is not None else None
+        if parts is None:
             return None
-        self.leaves = [v for v, axis in parts if axis == self.axis]
+        self.leaves = [v for v, axis, _ in parts if axis == self.axis]
+        self.plain = all(equal(factor, ONE) for _, _, factor in parts)
         total = Sum()
-        for value, axis in parts:
-            found = self.digits.of(value)
-            if axis in (self.axis, -1):
-                if found is None:
-                    return None
-                total = total.plus(found)
-            else:
-                total = total.plus(Sum((), self._uniform(value)))
+        for value, axis, factor in parts:
+            found = self.digits.of(value) if axis in (self.axis, -1) else Sum(
+                (), self._uniform(value))
+            if found is None:
+                return None
+            total = total.plus(found, factor)
         return total if total.parts else None
+
+    def _parts(self) -> list[tuple[Value, int, Linear]] | None:
+        """The integers that are added up to the address, those that differ along one axis alone, or
+        along none (-1), with it, and how often each counts; None where there are others."""
+        found: list[tuple[Value, int, Linear]] = []
+        stack: list[tuple[Value, Where, Linear]] = [(self.load.operands[0], (0, 1), ONE)]
+        while stack:
+            value, where, factor = stack.pop()
+            op, dims = value.op, shape(value.type)
+            moving = [axis for n, axis in zip(dims, where, strict=True)
+                      if n > 1 and axis is not None]
+            inner = _axes(op, where) if op is not None and op.name in (
+                "broadcast", "reshape", "splat") else None
+            by = self._along(op.operands[1], where) if op is not None and op.name == "mul" else None
+            if is_int(value.type) and len(moving) < 2:
+                found.append((value, moving[0] if moving else -1, factor))
+            elif op is not None and op.name in ("add", "addptr", "sub"):
+                last = factor.scaled(-1) if op.name == "sub" else factor
+                stack += [(op.operands[0], where, factor), (op.operands[1], where, last)]
+            elif op is not None and inner is not None:
+                if is_int(value.type) or (dims[:1] != () and op.name != "splat"):
+                    stack.append((op.operands[0], inner, factor))
+            elif op is not None and by is not None and not by.parts:
+                stack.append((op.operands[0], where, factor * by.offset))
+            else:
+                return None
+        return found
 
     def _uniform(self, value: Value) -> Linear:
         """What all columns add to an address in common."""
@@ -270,32 +296,6 @@ class Rows:
         thin = tuple(n if d == self.axis else 1 for d, n in enumerate(whole))
         return b.value("broadcast", b.value("reshape", value, type=Tile(I1, thin)),
                        type=Tile(I1, whole))
-
-
-def _parts(pointer: Value) -> list[tuple[Value, int]] | None:
-    """The integers that are added up to an address of two axes, those that differ along one axis
-    alone, or along none (-1), with it; None where there are others."""
-    found: list[tuple[Value, int]] = []
-    stack: list[tuple[Value, Where]] = [(pointer, (0, 1))]
-    while stack:
-        value, where = stack.pop()
-        op, dims = value.op, shape(value.type)
-        moving = [axis for n, axis in zip(dims, where, strict=True) if n > 1 and axis is not None]
-        if is_int(value.type) and len(moving) < 2 and (moving or op is None or op.name != "splat"):
-            found.append((value, moving[0] if moving else -1))
-        elif op is None or op.name == "splat":
-            if op is not None and is_int(op.operands[0].type):
-                found.append((op.operands[0], -1))
-        elif op.name in ("add", "addptr"):
-            stack += [(v, where) for v in op.operands]
-        elif op.name in ("broadcast", "reshape"):
-            inner = _axes(op, where)
-            if inner is None:
-                return None
-            stack.append((op.operands[0], inner))
-        else:
-            return None
-    return found
 
 
 def _axes(op: Op, where: Where) -> Where | None:

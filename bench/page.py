@@ -82,7 +82,7 @@ def means(rows: list[Row]) -> tuple[float, float, float]:
     """The geometric means of workloads: one entry for all sizes, variants, sizes known."""
     return (geometric_mean(row["default_ratio"] for row in rows),
             geometric_mean(row.get("variants_ratio", row["default_ratio"]) for row in rows),
-            geometric_mean(row["told_ratio"] for row in rows))
+            geometric_mean(row["known_ratio"] for row in rows))
 
 
 def suite(rows: list[Row]) -> list[str]:

@@ -8,7 +8,7 @@
 The kernels are those of bench/paper, peers cuBLAS, cuDNN and Triton; each result is checked.  Every
 point goes to docs/paper/points.csv, where it replaces the one measured before; the figures are
 drawn from that file, by matplotlib if it is installed.  Each kernel is measured as it is compiled
-by itself ("default"), told the sizes ("told"), and with tuned values ("tuned").
+by itself ("default"), with sizes known ("known"), and with tuned values ("tuned").
 
 Without a GPU, or without torch, every kernel is checked in the interpreter at small sizes instead.
 """
@@ -175,7 +175,7 @@ def builds(point: Point, tries: str | None = None) -> dict[str, Job]:
     """The compilations of a point by candidate.  Of those whose names begin with the same word the
     best is measured: "whole" and "split" are the tiles to try, without split-K and with it."""
     found: dict[str, Job] = {"ours": _job(point.workload),
-                             "told": _job(point.workload, told=True)}
+                             "known": _job(point.workload, known=True)}
     if tries:
         for values in paper_tries.of_workload(point.workload) if tries == "all" else near(point):
             text = " ".join(f"{key}={n}" for key, n in values.items())
@@ -212,15 +212,15 @@ def near(point: Point) -> list[dict[str, int]]:
 
 
 def _best_known(workload: Workload) -> Job:
-    """The compilation with tuned values, or told the sizes."""
+    """The compilation with tuned values, or with the sizes known."""
     values = paper_keep.values_of(workload)
-    return _given(workload, values) if values else _job(workload, told=True)
+    return _given(workload, values) if values else _job(workload, known=True)
 
 
-def _given(workload: Workload, values: Mapping[str, int], told: bool = True) -> Job:
-    """A compilation with given values: told the sizes, as what takes a tuning file's is; what they
+def _given(workload: Workload, values: Mapping[str, int], known: bool = True) -> Job:
+    """A compilation with given values and known sizes, as what takes a tuning file's is; what they
     do not say is the passes' choice, and not the model's."""
-    return {**_job(workload, told), "tune": {"cluster_k": 1, **values}}
+    return {**_job(workload, known), "tune": {"cluster_k": 1, **values}}
 
 
 def _tried(workload: Workload, values: Mapping[str, int], tries: str) -> Job:
@@ -230,10 +230,10 @@ def _tried(workload: Workload, values: Mapping[str, int], tries: str) -> Job:
     return _given(workload, values, tries == "near" or odd)
 
 
-def _job(workload: Workload, told: bool = False) -> Job:
+def _job(workload: Workload, known: bool = False) -> Job:
     return {"do": "compile", "collection": "paper", "stem": workload.stem,
             "defines": workload.defines, "tune": {}, "options": {},
-            "sizes": dict(workload.sizes) if told else {}}
+            "sizes": dict(workload.sizes) if known else {}}
 
 
 def compile_all(chosen: list[Point], options: argparse.Namespace, folder: Path
@@ -325,7 +325,7 @@ def measure(worker: Worker, point: Point, compiled: dict[str, Job], options: arg
     failed = {name: job["failed"] for name, job in compiled.items() if "failed" in job}
     modules = {name: job["at"] for name, job in compiled.items() if "failed" not in job}
     first: dict[str, str] = {}  # of those that are equal
-    for name in [n for n in modules if n in ("told", "tuned") or options.tries]:
+    for name in [n for n in modules if n in ("known", "tuned") or options.tries]:
         same = first.setdefault(modules[name], next(
             n for n in modules if modules[n] == modules[name]))
         if same != name:
@@ -364,7 +364,7 @@ def measure(worker: Worker, point: Point, compiled: dict[str, Job], options: arg
                 **made.get("tunables", {}), **made.get("meta", {})}.items()
                 if (k, v) != ("cluster_k", 1)) or name,
             "gpu": about["gpu"], "commit": about["commit"], "date": time.strftime("%Y-%m-%d")})
-    for name in ("told", "tuned"):  # the same kernel need not be measured twice
+    for name in ("known", "tuned"):  # the same kernel need not be measured twice
         same = failed.get(name, "").removeprefix("same as ")
         like = next((r for r in rows if r["candidate"] == CANDIDATES.get(same, same)), None)
         if like is not None:
@@ -375,12 +375,12 @@ def measure(worker: Worker, point: Point, compiled: dict[str, Job], options: arg
             file.write(json.dumps({"figure": point.figure, "point": point.label,
                                    "type": point.type, "times": found.get("screened")}) + "\n")
         paper_keep.keep(point, rows, compiled, options.arch)
-        mine = [row for row in rows if row["candidate"] in ("default", "told", "whole", "split")]
+        mine = [row for row in rows if row["candidate"] in ("default", "known", "whole", "split")]
         rows += [{**min(mine, key=lambda row: float(row["milliseconds"])), "candidate": "tuned"}
                  for _ in mine[:1]]
     times = {row["candidate"]: float(row["milliseconds"]) for row in rows}
     peers = {k: v for k, v in times.items() if k in ("cublas", "cudnn", "triton")}
-    best = min((v for k, v in times.items() if k in ("default", "told", "tuned", "split")),
+    best = min((v for k, v in times.items() if k in ("default", "known", "tuned", "split")),
                default=0)
     said = " ".join(f"{name} {ms:.4f}" for name, ms in times.items())
     if peers and best:

@@ -14,10 +14,10 @@ matplotlib.use("svg")
 from matplotlib import pyplot as plt
 
 Rows = Sequence[Mapping[str, str]]
-COLOURS = {"tuned": "#1f5fa8", "told": "#4f93d8", "default": "#9fc5ee", "cublas": "#6aa84f",
+COLOURS = {"tuned": "#1f5fa8", "known": "#4f93d8", "default": "#9fc5ee", "cublas": "#6aa84f",
            "cudnn": "#6aa84f", "triton": "#e08a2e", "naive": "#999999", "ceiling": "#6aa84f",
            "split": "#0b2f59", "whole": "#7f9fc4"}
-NAMES = {"tuned": "tritonc, tuned", "told": "told the sizes", "default": "tritonc",
+NAMES = {"tuned": "tritonc, tuned", "known": "sizes known", "default": "tritonc",
          "cublas": "cuBLAS", "cudnn": "cuDNN, best layout", "triton": "Triton",
          "naive": "shift kernel + cuBLAS", "ceiling": "1x1 convolution (the ceiling)",
          "split": "tritonc, with split-K", "whole": "tritonc, without split-K"}
@@ -59,7 +59,7 @@ def _roofline(rows: Rows, machine: Mapping[str, Any]) -> Any:
     line = [x for x in (low, ridge, high) if low <= x <= high]
     axes.plot(line, [min(peaks["f32"], x * peaks["memory"]) * 1e-12 for x in line], "k-",
               label="roofline (measured peaks)")
-    for name in ("tuned", "told", "default", "cublas", "triton"):
+    for name in ("tuned", "known", "default", "cublas", "triton"):
         mine = sorted((float(r["intensity"]), float(r["tflops"])) for r in rows
                       if r["candidate"] == name)
         if mine:
@@ -98,7 +98,7 @@ def _products(rows: Rows, machine: Mapping[str, Any]) -> Any:
         mine = [row for row in rows if row["type"] == kind]
         measured = {row["point"] for row in mine}
         places = [label for size in GROUPS if (label := "x".join(map(str, size))) in measured]
-        _bars(axes, mine, places, ("tuned", "told", "default", "split", "whole", "cublas",
+        _bars(axes, mine, places, ("tuned", "known", "default", "split", "whole", "cublas",
                                    "triton"))
         axes.set_title(f"Products M x N x K, {kind}, {machine['gpu']}")
         _legend(axes, 7)
@@ -111,7 +111,7 @@ def _convolutions(rows: Rows, machine: Mapping[str, Any]) -> Any:
     for axes, kind in zip(panels[0], kinds):
         mine = [row for row in rows if row["type"] == kind]
         _bars(axes, mine, sorted({row["point"] for row in mine}),
-              ("tuned", "told", "default", "cudnn", "triton"))
+              ("tuned", "known", "default", "cudnn", "triton"))
         axes.set_title(f"Implicit matrix product, {kind}, {machine['gpu']}")
         _legend(axes, 3)
     return figure
@@ -121,7 +121,7 @@ def _shifts(rows: Rows, machine: Mapping[str, Any]) -> Any:
     figure, axes = plt.subplots(figsize=(5.5, 3.4))
     mine = [row for row in rows if "1x1" not in row["point"]]
     _bars(axes, mine, sorted({row["point"] for row in mine}),
-          ("naive", "tuned", "told", "default", "triton", "ceiling"))
+          ("naive", "tuned", "known", "default", "triton", "ceiling"))
     axes.set_title(f"Shift convolution, float, {machine['gpu']}")
     _legend(axes, 3)
     return figure

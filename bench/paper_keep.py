@@ -19,7 +19,7 @@ from tritonc.tune.tuning_file import Entry
 def keep(point: Point, rows: Sequence[Mapping[str, Any]], compiled: Mapping[str, Any], arch: str
          ) -> None:
     """The best of our candidates of a point, of `rows`, as an entry."""
-    candidates = [row for row in rows if row["candidate"] in ("told", "whole", "split")]
+    candidates = [row for row in rows if row["candidate"] in ("known", "whole", "split")]
     if candidates:
         best = min(candidates, key=lambda row: float(row["milliseconds"]))
         _add(point.workload, best, compiled[best["name"]], arch)

@@ -6,7 +6,7 @@
 
 Each file of bench/suite is a kernel as a user writes it at first.  It is compiled as it is
 ("default"), with variants among which the launch chooses (--variants) and, where its sizes are
-known, with a few tiles and told the sizes ("told"); what is right is timed in turn with cuBLAS,
+known, with a few tiles and the sizes known ("known"); what is right is timed in turn with cuBLAS,
 cuDNN, torch and Triton.  The ratio is the best peer's time by ours: 1 is as fast as the best, more
 is faster.  `copy` is a copy that moves as many bytes as the kernel must.
 
@@ -46,10 +46,10 @@ def main() -> None:
     parser.add_argument("--sizes", type=Path, help="a file of other sizes (bench/other_sizes.txt)")
     parser.add_argument("--list", action="store_true", help="list the workloads and exit")
     parser.add_argument("--compile-only", action="store_true", help="compile, and say what came")
-    parser.add_argument("--no-told", action="store_true", help="no tiles but the default's")
+    parser.add_argument("--no-known", action="store_true", help="no tiles but the default's")
     parser.add_argument("--variants", type=int, default=0, metavar="N",
                         help="also with so many variants of each kernel, at most")
-    parser.add_argument("--tiles", type=int, default=3, help="to try at most, for told")
+    parser.add_argument("--tiles", type=int, default=3, help="to try at most, with known sizes")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--least-ms", type=float, default=2.0, help="of a sample")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
@@ -106,7 +106,7 @@ def measure(worker: Worker, workload: Workload, compiled: Compiled, options: arg
     row: Job = {"name": workload.name, "group": workload.kind.group, "compiled": _short(ours)}
     if "failed" in ours:
         return {**row, "failed": f"does not compile: {ours['failed']}"}
-    modules, told = {"ours": ours["at"]}, {}
+    modules, known = {"ours": ours["at"]}, {}
     if options.variants:
         found = compiled[_key(workload, {}, False, options.variants)]
         if "failed" in found:
@@ -116,13 +116,13 @@ def measure(worker: Worker, workload: Workload, compiled: Compiled, options: arg
     for tune in tunes(workload, options):
         found = compiled[_key(workload, tune, True)]
         if "failed" not in found and found["at"] not in modules.values():
-            name = "told " + (" ".join(f"{k}={v}" for k, v in tune.items()) or "sizes")
-            modules[name], told[name] = found["at"], _short(found)
+            name = "known " + (" ".join(f"{k}={v}" for k, v in tune.items()) or "sizes")
+            modules[name], known[name] = found["at"], _short(found)
     skip: list[str] = []
     for _ in range(3):
         started = time.perf_counter()
         found = worker.do({
-            "do": "measure", "name": workload.name, "others": _others(options),
+            "do": "measure", "name": workload.name, "other_sizes": _other_sizes(options),
             "modules": modules, "skip": skip,
             "rounds": options.rounds, "least_ms": options.least_ms, "folder": str(folder),
         }, MEASURE_LIMIT)
@@ -136,16 +136,16 @@ def measure(worker: Worker, workload: Workload, compiled: Compiled, options: arg
     row |= found
     if skip:
         row.setdefault("notes", []).append(f"left out: {', '.join(skip)}")
-    return suite_report.judged(row, workload, told)
+    return suite_report.judged(row, workload, known)
 
 
-def _others(options: argparse.Namespace) -> str | None:
+def _other_sizes(options: argparse.Namespace) -> str | None:
     return str(options.sizes.resolve()) if options.sizes else None
 
 
 def tunes(workload: Workload, options: argparse.Namespace) -> list[Job]:
-    """Tunables to try beside the default: none but told the sizes, and some tiles."""
-    return [] if options.no_told else [{}, *workload.tiles[:options.tiles]]
+    """Tunables to try beside the default: none but the sizes known, and some tiles."""
+    return [] if options.no_known else [{}, *workload.tiles[:options.tiles]]
 
 
 def _short(compiled: Job) -> Job:
@@ -154,9 +154,9 @@ def _short(compiled: Job) -> Job:
                                            "warnings") if key in compiled}
 
 
-def _key(workload: Workload, tune: Job, told: bool, variants: int = 0) -> tuple[Any, ...]:
+def _key(workload: Workload, tune: Job, known: bool, variants: int = 0) -> tuple[Any, ...]:
     """What distinguishes a compilation."""
-    sizes = tuple(workload.sizes.items()) if told and not tune else ()
+    sizes = tuple(workload.sizes.items()) if known and not tune else ()
     return workload.stem, workload.defines, tuple(sorted(tune.items())), sizes, variants
 
 
@@ -165,12 +165,12 @@ def compile_all(chosen: Sequence[Workload], options: argparse.Namespace, folder:
     jobs: dict[tuple[Any, ...], Job] = {}
     whole = not options.compile_only
     for workload in chosen:
-        told_tunes = [(tune, True, 0) for tune in tunes(workload, options)] if whole else []
+        known_tunes = [(tune, True, 0) for tune in tunes(workload, options)] if whole else []
         with_variants = [(dict[str, int](), False, options.variants)] * bool(options.variants)
-        for tune, told, variants in [(dict[str, int](), False, 0), *with_variants, *told_tunes]:
-            jobs[_key(workload, tune, told, variants)] = {
+        for tune, known, variants in [(dict[str, int](), False, 0), *with_variants, *known_tunes]:
+            jobs[_key(workload, tune, known, variants)] = {
                 "do": "compile", "stem": workload.stem, "defines": workload.defines, "tune": tune,
-                "sizes": dict(workload.sizes) if told and not tune else {}, "arch": options.arch,
+                "sizes": dict(workload.sizes) if known and not tune else {}, "arch": options.arch,
                 "variants": variants, "options": dict(workload.kind.options), "folder": str(folder),
                 "load": whole, "assemble": not whole}
     for key, job in jobs.items():
@@ -182,7 +182,7 @@ def compile_all(chosen: Sequence[Workload], options: argparse.Namespace, folder:
     print(f"{len(jobs)} compilations, {time.perf_counter() - started:.0f} s", flush=True)
     if whole:
         started = time.perf_counter()
-        warm = [{"do": "warm", "name": w.name, "others": _others(options),
+        warm = [{"do": "warm", "name": w.name, "other_sizes": _other_sizes(options),
                  "at": compiled[_key(w, {}, False)]["at"]}
                 for w in chosen if "at" in compiled[_key(w, {}, False)]]
         warm = list({job["name"]: job for job in warm}.values())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 from suite_support import Kind, Launches, tiles, with_triton
@@ -17,7 +17,7 @@ Sizes = Mapping[str, int]
 FLAT = ((128, 128, 8, 3), (128, 64, 4, 3), (64, 64, 4, 3), (128, 64, 8, 3))  # TM, TN, warps, stages
 
 
-def _told(s: Sizes) -> Sequence[Mapping[str, int]]:
+def _tiles(s: Sizes) -> Sequence[Mapping[str, int]]:
     return tiles((128, 128), (128, 64), (64, 64), (64, 128), names="TM TN")
 
 
@@ -100,9 +100,12 @@ def _flat(t: Any) -> tuple[Any, Any, Any]:
 def _lengths_inputs(t: Any) -> Mapping[str, Any]:
     if t.N == 3:
         starts = [0, 33, 40, 100]
-    else:
-        parts = [4096, 2048, 1024, 3072, 512, 2560, 1536, 1536]
-        starts = [sum(parts[:i]) for i in range(9)]
+    else:  # a sequence of the greatest length, then longer and longer ones
+        parts = [t.L, *((t.T - t.L) * i * 2 // (t.N * (t.N - 1)) for i in range(1, t.N))]
+        if t.N == 8:
+            parts = [4096, 2048, 1024, 3072, 512, 2560, 1536, 1536]
+        parts[-1] += t.T - sum(parts)
+        starts = [0, *accumulate(parts)]
     return {"starts": torch.tensor(starts), "bounds": starts,
             "longest": max(b - a for a, b in pairwise(starts))}
 
@@ -232,7 +235,7 @@ def _paged_peers(t: Any) -> Launches:
 
 
 def forward(group: str, want: Any, peers: Any, **more: Any) -> Kind:
-    return Kind(group, want=want, peers=peers, **{"told": _told, "hot": True, **more})
+    return Kind(group, want=want, peers=peers, **{"tiles": _tiles, "hot": True, **more})
 
 
 def _some(sizes: Sizes, macros: Sizes) -> bool:
@@ -287,13 +290,13 @@ KINDS = {
     "attention_backward": forward(
         "attention backward", _backward_want, _backward_peers, inputs=_backward_inputs,
         variants=({"D": 128}, {"D": 64}), tolerance=1.5e-2,
-        told=lambda s: tiles((64, 64, 128, 64), (64, 64, 64, 64), (64, 128, 64, 128),
+        tiles=lambda s: tiles((64, 64, 128, 64), (64, 64, 64, 64), (64, 128, 64, 128),
                              names="TM TN QM QN"),
         only=_some),
     "paged_decode": Kind("paged decode", want=_paged, peers=_paged_peers, inputs=_paged_inputs,
                          variants=({"D": 128, "G": 4},), limit=True,
-                         told=lambda s: tiles((16,), (32,), (64,), (128,), names="TN")),
+                         tiles=lambda s: tiles((16,), (32,), (64,), (128,), names="TN")),
     "paged_decode_split": Kind("paged decode", want=_paged, peers=_paged_peers, limit=True,
                                inputs=_paged_inputs, variants=({"D": 128, "G": 4},),
-                               told=lambda s: tiles((16,), (32,), (64,), (128,), names="TN")),
+                               tiles=lambda s: tiles((16,), (32,), (64,), (128,), names="TN")),
 }

@@ -16,7 +16,7 @@ except ImportError:  # compiling needs no torch
 Sizes = Mapping[str, int]
 
 
-def _told_f32(s: Sizes) -> Sequence[Mapping[str, int]]:
+def _tiles_f32(s: Sizes) -> Sequence[Mapping[str, int]]:
     if s["K"] <= 64:
         return tiles((128, 32, 16), (64, 32, 16), (128, 64, 16), (64, 64, 16))
     if s["H"] * s["W"] * s["B"] <= 1024:
@@ -24,7 +24,7 @@ def _told_f32(s: Sizes) -> Sequence[Mapping[str, int]]:
     return tiles((64, 64, 16), (128, 64, 16), (64, 128, 16), (64, 64, 8))
 
 
-def _told_half(s: Sizes, names: str) -> Sequence[Mapping[str, int]]:
+def _tiles_half(s: Sizes, names: str) -> Sequence[Mapping[str, int]]:
     if s["K"] <= 64:
         return tiles((128, 32, 32), (64, 32, 32), (128, 64, 32), names=names)
     if s["H"] * s["W"] * s["B"] <= 1024:
@@ -104,24 +104,24 @@ def _shift_peers(t: Any, transposed: bool) -> Launches:
 
 
 KINDS = {
-    "conv_nchw": Kind("convolution", told=_told_f32, hot=True, tolerance=2e-5,
+    "conv_nchw": Kind("convolution", tiles=_tiles_f32, hot=True, tolerance=2e-5,
                       want=lambda t: {"y": _exact(t.x, t.w, (t.PH, t.PW))},
                       peers=lambda t: _cudnn(t.x, t.w, (t.PH, t.PW), False)),
-    "conv_nhwc": Kind("convolution", told=lambda s: _told_half(s, "TM TN TC"), hot=True,
+    "conv_nhwc": Kind("convolution", tiles=lambda s: _tiles_half(s, "TM TN TC"), hot=True,
                       want=lambda t: {"y": _exact(*_nhwc(t), (t.PH, t.PW)).permute(0, 2, 3, 1)},
                       peers=lambda t: _cudnn(*_nhwc(t), (t.PH, t.PW), True)),
     "conv_nhwc_flat": Kind(
-        "convolution", told=lambda s: _told_half(s, "TM TN TK"), hot=True,
+        "convolution", tiles=lambda s: _tiles_half(s, "TM TN TK"), hot=True,
         want=lambda t: {"y": _exact(*_nhwc(t), (t.PH, t.PW)).permute(0, 2, 3, 1)},
         peers=lambda t: _cudnn(*_nhwc(t), (t.PH, t.PW), True)),
-    "conv_table": Kind("convolution", told=_told_f32, hot=True, inputs=_table_inputs,
+    "conv_table": Kind("convolution", tiles=_tiles_f32, hot=True, inputs=_table_inputs,
                        tolerance=2e-5,
                        want=lambda t: {"y": _exact(t.x, _table_filters(t), (0, 0))},
                        peers=lambda t: _cudnn(t.x, _table_filters(t), (0, 0), False)),
-    "shift_conv": Kind("shift convolution", told=_told_f32, hot=True, inputs=_shift_inputs,
+    "shift_conv": Kind("shift convolution", tiles=_tiles_f32, hot=True, inputs=_shift_inputs,
                        want=lambda t: _shift(t, False), peers=lambda t: _shift_peers(t, False)),
     "shift_conv_half": Kind(
-        "shift convolution", told=lambda s: _told_half(s, "TM TN TK"), hot=True,
+        "shift convolution", tiles=lambda s: _tiles_half(s, "TM TN TK"), hot=True,
         inputs=_shift_inputs, want=lambda t: _shift(t, True),
         peers=lambda t: _shift_peers(t, True)),
 }

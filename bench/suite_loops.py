@@ -17,7 +17,7 @@ Sizes = Mapping[str, int]
 SCANS, LOOPS = "histogram, sort, scan", "loops of tiles"
 
 
-def told(names: str, *rows: tuple[int, ...]) -> Callable[[Sizes], Sequence[Mapping[str, int]]]:
+def choices(names: str, *rows: tuple[int, ...]) -> Callable[[Sizes], Sequence[Mapping[str, int]]]:
     return lambda sizes: tiles(*rows, names=names)
 
 
@@ -148,7 +148,7 @@ def _sum_of_all(t: Any) -> Any:
 def long_scan(**more: Any) -> Kind:
     return Kind(SCANS, want=lambda t: {"y": torch.cumsum(t.x.double(), 0)},
                 peers=lambda t: {"torch (cub)": lambda: _sum_of_all(t)}, tolerance=1e-4,
-                variants=({"T": 4096}, {"T": 1024}), told=lambda s: [{"num_warps": n} for n in
+                variants=({"T": 4096}, {"T": 1024}), tiles=lambda s: [{"num_warps": n} for n in
                                                                     (4, 8, 16)], **more)
 
 
@@ -156,18 +156,18 @@ KINDS = {
     "cumsum_columns": Kind(
         SCANS, want=lambda t: {"y": t.x.double().cumsum(0)},
         peers=lambda t: {"torch": lambda: t.x.cumsum(0)}, limit=True,
-        told=lambda s: tiles((32, 32), (64, 16), names="TC TR")),
+        tiles=lambda s: tiles((32, 32), (64, 16), names="TC TR")),
     "histogram": Kind(SCANS, want=_counts, peers=_count_peers, zeroed=("counts",),
-                      told=told("T", (512,), (2048,), (4096,))),
+                      tiles=choices("T", (512,), (2048,), (4096,))),
     "histogram_bytes": Kind(SCANS, want=_counts, peers=_count_peers, zeroed=("counts",),
-                            told=told("T", (512,), (2048,), (4096,))),
+                            tiles=choices("T", (512,), (2048,), (4096,))),
     "sort_rows": Kind(
-        SCANS, want=lambda t: {"y": _sort_float(t)}, told=_warps,
+        SCANS, want=lambda t: {"y": _sort_float(t)}, tiles=_warps,
         peers=beside("torch", _sort_float, peers_of(
             "sort_rows", lambda t, c: (-(-t.M // c["ROWS"]),), lambda t: [t.x, t.y],
             N=[256] * 3, ROWS=[1, 1, 4], warps=[1, 4, 8]))),
     "rank_rows": Kind(
-        SCANS, want=lambda t: {"y": _sort_float(t)}, told=_warps,
+        SCANS, want=lambda t: {"y": _sort_float(t)}, tiles=_warps,
         peers=beside("torch", _sort_float, peers_of(
             "sort_some", lambda t, c: (-(-t.M // c["ROWS"]),), lambda t: [t.x, t.y, t.M, t.N],
             BLOCK=lambda t: [power(t.N)] * 4, ROWS=[1, 2, 4, 8], warps=[1, 2, 4, 4]))),
@@ -181,38 +181,38 @@ KINDS = {
                               lambda t: [t.x, t.y, t.H, t.W, t.edge, t.corner],
                               TM=[1, 4, 8, 16, 32], TN=[1024, 256, 128, 64, 64],
                               warps=[4, 4, 4, 4, 8])),
-        told=told("TH TW", (1, 512), (4, 256), (8, 128), (16, 64))),
+        tiles=choices("TH TW", (1, 512), (4, 256), (8, 128), (16, 64))),
     "n_body": Kind(
         LOOPS, want=_bodies, tolerance=2e-4, hot=True,
         peers=peers_of("n_body", lambda t, c: (-(-t.N // c["TI"]),),
                        lambda t: [t.x, t.y, t.z, t.mass, t.ax, t.ay, t.az, t.N, t.soft],
                        TI=[64, 128, 64, 256, 32], TJ=[32, 16, 16, 8, 32], warps=[4, 4, 4, 4, 4]),
-        told=told("TI TJ", (64, 32), (128, 16), (256, 8), (64, 16))),
+        tiles=choices("TI TJ", (64, 32), (128, 16), (256, 8), (64, 16))),
     "selective_scan": Kind(
         LOOPS, want=_scan, tolerance=1e-4,
         peers=peers_of("selective_scan", lambda t, c: (-(-t.E // c["TE"]), t.B),
                        lambda t: [t.x, t.dt, t.a, t.b, t.c, t.y, t.L, t.E],
                        NS=lambda t: [t.NS] * 5, TE=[8, 16, 32, 64, 128], warps=[1, 1, 2, 4, 4]),
-        told=told("TE", (8,), (16,), (32,), (64,)), macros=lambda s: {"NS": 16}),
+        tiles=choices("TE", (8,), (16,), (32,), (64,)), macros=lambda s: {"NS": 16}),
     "depthwise": Kind(
         LOOPS, want=lambda t: {"y": _exact(_depthwise, t, torch.float64)}, hot=True,
         peers=beside("cudnn", lambda t: _depthwise(t, torch.float32), peers_of(
             "depthwise", _planes, lambda t: [t.x, t.w, t.y, t.C, t.H, t.W],
             TM=[8, 16, 16, 32], TN=[64, 64, 32, 64], warps=[4, 4, 4, 8])),
-        told=told("TH TW", (16, 128), (8, 64), (16, 64), (32, 32))),
+        tiles=choices("TH TW", (16, 128), (8, 64), (16, 64), (32, 32))),
     "depthwise_time": Kind(
         LOOPS, want=lambda t: {"y": _exact(_over_time, t, torch.float32).contiguous()},
         peers=beside("torch", lambda t: _over_time(t, torch.bfloat16), peers_of(
             "depthwise_time", lambda t, c: (-(-t.L // c["TM"]), -(-t.E // c["TN"]), t.B),
             lambda t: [t.x, t.w, t.bias, t.y, t.L, t.E], TM=[4, 8, 16, 32],
             TN=[256, 256, 128, 128], warps=[4, 4, 4, 8])),
-        told=told("TL TE", (4, 256), (8, 256), (8, 512), (16, 128))),
+        tiles=choices("TL TE", (4, 256), (8, 256), (8, 512), (16, 128))),
     "mandelbrot": Kind(
         LOOPS, want=_escape, tolerance=0.05, hot=True,
         peers=peers_of("mandelbrot", _squares,
                        lambda t: [t.times, t.H, t.W, t.left, t.low, t.step, t.limit],
                        TM=[1, 4, 8, 16, 8], TN=[128, 32, 16, 16, 32], warps=[1, 1, 1, 4, 4]),
-        told=told("TH TW", (1, 32), (4, 32), (8, 16), (8, 64))),
+        tiles=choices("TH TW", (1, 32), (4, 32), (8, 16), (8, 64))),
     "search_sorted": Kind(
         LOOPS, want=lambda t: {"place": torch.searchsorted(t.table, t.x).int()},
         inputs=lambda t: {"table": torch.sort(torch.randn(t.R, device=t.device))[0]},
@@ -220,5 +220,5 @@ KINDS = {
             "search_sorted", lambda t, c: (-(-t.N // c["BLOCK"]),),
             lambda t: [t.table, t.x, t.place, t.N, t.R], BLOCK=[128, 256, 512, 1024],
             warps=[4, 4, 4, 4])),
-        told=told("T", (128,), (256,), (512,), (1024,))),
+        tiles=choices("T", (128,), (256,), (512,), (1024,))),
 }

@@ -274,7 +274,7 @@ def measure(workload: Workload, modules: Mapping[str, tuple[Any, Mapping[str, An
             ) -> dict[str, Any]:
     """Times and errors of a workload.
 
-    `modules` has what was compiled: "ours" by default, "variants", "told ..." for sizes; each
+    `modules` has what was compiled: "ours" by default, "variants", "known ..." for sizes; each
     is what has kernels by name, and its manifest.  `skip` names candidates that broke a run before.
     Those of `others` are of another workload, with data of its own, and measured beside this one.
     With `screen` only so many go on of those whose names begin with the same word, by a first
@@ -376,8 +376,8 @@ def measure(workload: Workload, modules: Mapping[str, tuple[Any, Mapping[str, An
 
 def _best_of_each(samplers: Mapping[str, Sampler], gap: float
                   ) -> tuple[dict[str, Sampler], dict[str, float]]:
-    """Of the candidates that share their first word the fastest: tiles told, and configurations;
-    and the times of those that were compared."""
+    """Of the candidates that share their first word the fastest: tiles with known sizes, and
+    configurations; and the times of those that were compared."""
     groups: dict[str, dict[str, Sampler]] = {}
     for name, sampler in samplers.items():
         groups.setdefault(name.split()[0], {})[name] = sampler

@@ -18,7 +18,7 @@ except ImportError:  # compiling needs no torch
 Sizes = Mapping[str, int]
 
 
-def _told(s: Sizes) -> Sequence[Mapping[str, int]]:
+def _tiles(s: Sizes) -> Sequence[Mapping[str, int]]:
     if s["M"] <= 16:
         return tiles((16, 16, 128), (16, 32, 128), (16, 64, 64), (16, 32, 64))
     if s["M"] <= 128:
@@ -26,7 +26,7 @@ def _told(s: Sizes) -> Sequence[Mapping[str, int]]:
     return tiles((128, 128, 64), (128, 64, 64), (64, 128, 64))
 
 
-def _told_fp8(s: Sizes) -> Sequence[Mapping[str, int]]:
+def _tiles_fp8(s: Sizes) -> Sequence[Mapping[str, int]]:
     if s["M"] <= 128:
         return tiles((64, 64, 128), (64, 128, 128), (128, 64, 128))
     return tiles((128, 256, 128), (128, 128, 128), (64, 256, 128))
@@ -106,28 +106,28 @@ def _block_want(t: Any) -> Mapping[str, Any]:
 
 
 KINDS = {
-    "int4_linear": Kind("narrow weights", told=_told, hot=True,
+    "int4_linear": Kind("narrow weights", tiles=_tiles, hot=True,
                         want=lambda t: {"y": t.x.float() @ _weights(t).float().t()},
                         peers=lambda t: _cublas(t.x, _weights(t).t(), t.y)),
-    "int4_words": Kind("narrow weights", told=_told, hot=True,
+    "int4_words": Kind("narrow weights", tiles=_tiles, hot=True,
                        want=lambda t: {"y": t.x.float() @ _weights_of_words(t).float()},
                        peers=lambda t: _cublas(t.x, _weights_of_words(t), t.y)),
     "int4_gemv": Kind("narrow weights", hot=True,
-                      told=lambda s: tiles((2, 128), (4, 128), (4, 64), (8, 32), names="TN TW"),
+                      tiles=lambda s: tiles((2, 128), (4, 128), (4, 64), (8, 32), names="TN TW"),
                       want=lambda t: {"y": _weights_of_rows(t).float() @ t.x.float()},
                       peers=lambda t: _cublas(_weights_of_rows(t), t.x, t.y), tolerance=2e-2),
-    "int8_linear": Kind("narrow weights", told=_told, hot=True,
+    "int8_linear": Kind("narrow weights", tiles=_tiles, hot=True,
                         want=lambda t: {"y": t.x.float() @ t.w.float().t() * t.scale},
                         peers=_int8),
     "int8_matmul": Kind("narrow weights", hot=True,
-                        told=lambda s: tiles((128, 256, 128), (128, 128, 128), (64, 256, 128)),
+                        tiles=lambda s: tiles((128, 256, 128), (128, 128, 128), (64, 256, 128)),
                         want=lambda t: {"y": (t.a.float() @ t.b.float().t()) * t.ra[:, None]
                                         * t.rb}, peers=_int8_product),
-    "fp8_rowwise": Kind("fp8", told=_told_fp8, hot=True,
+    "fp8_rowwise": Kind("fp8", tiles=_tiles_fp8, hot=True,
                         want=lambda t: {"y": (t.a.float() @ t.b.float().t()) * t.ra[:, None]
                                         * t.rb}, peers=_rowwise),
     "fp8_block": Kind("fp8", hot=True,
-                      told=lambda s: tiles((128, 128), (64, 128), (64, 64), (32, 128),
+                      tiles=lambda s: tiles((128, 128), (64, 128), (64, 64), (32, 128),
                                            names="TM TN"),
                       want=_block_want, peers=_blockwise),
 }

@@ -16,7 +16,7 @@ except ImportError:  # compiling needs no torch
 Sizes = Mapping[str, int]
 
 
-def told_f32(s: Sizes) -> Sequence[Mapping[str, int]]:
+def tiles_f32(s: Sizes) -> Sequence[Mapping[str, int]]:
     """Tiles that suit float on CUDA cores."""
     if s["N"] <= 16:
         return tiles((32, 16, 64), (16, 16, 64))
@@ -26,7 +26,7 @@ def told_f32(s: Sizes) -> Sequence[Mapping[str, int]]:
     return tiles((64, 64, 16), (64, 128, 16), (128, 64, 16), (32, 64, 32))
 
 
-def told_half(s: Sizes) -> Sequence[Mapping[str, int]]:
+def tiles_half(s: Sizes) -> Sequence[Mapping[str, int]]:
     """Tiles that suit half on tensor cores."""
     if s["N"] <= 64:
         return tiles((32, 64, 64), (64, 32, 64), (64, 64, 64))
@@ -37,16 +37,16 @@ def told_half(s: Sizes) -> Sequence[Mapping[str, int]]:
     return tiles((128, 256, 64), (128, 128, 64), (64, 256, 64))
 
 
-def told_decode(s: Sizes) -> Sequence[Mapping[str, int]]:
+def tiles_decode(s: Sizes) -> Sequence[Mapping[str, int]]:
     return tiles((16, 16, 256), (16, 32, 128), (32, 32, 128), (64, 32, 128))
 
 
-def told_pair(s: Sizes) -> Sequence[Mapping[str, int]]:
+def tiles_pair(s: Sizes) -> Sequence[Mapping[str, int]]:
     """Two accumulators."""
     return tiles((128, 128, 64), (64, 128, 64), (128, 64, 64))
 
 
-def told_batch(s: Sizes) -> Sequence[Mapping[str, int]]:
+def tiles_batch(s: Sizes) -> Sequence[Mapping[str, int]]:
     return tiles((128, 128, 64), (64, 128, 64), (64, 64, 64), (128, 256, 64))
 
 
@@ -61,25 +61,25 @@ def matmul(a: Callable[[Any], Any], b: Callable[[Any], Any], c: str) -> Callable
     return lambda t: {"cublas": lambda: torch.matmul(a(t), b(t), out=getattr(t, c))}
 
 
-def plain(group: str, told: Any, **more: Any) -> Kind:
+def plain(group: str, chosen: Any, **more: Any) -> Kind:
     """c = a @ b."""
     return Kind(group, want=lambda t: product(t, "c", t.a, t.b),
-                peers=matmul(lambda t: t.a, lambda t: t.b, "c"), told=told, hot=True, **more)
+                peers=matmul(lambda t: t.a, lambda t: t.b, "c"), tiles=chosen, hot=True, **more)
 
 
-def linear(group: str, told: Any, **more: Any) -> Kind:
+def linear(group: str, chosen: Any, **more: Any) -> Kind:
     """y = x @ trans(w)."""
     return Kind(group, want=lambda t: product(t, "y", t.x, t.w.t()),
-                peers=matmul(lambda t: t.x, lambda t: t.w.t(), "y"), told=told, hot=True, **more)
+                peers=matmul(lambda t: t.x, lambda t: t.w.t(), "y"), tiles=chosen, hot=True, **more)
 
 
 def epilogue(result: Callable[[Any, Any], Any], peers: Callable[[Any], Launches],
-             turned: bool, told: Any = told_half) -> Kind:
+             turned: bool, chosen: Any = tiles_half) -> Kind:
     """y = result(t, x @ w); w is out x in if `turned`."""
     def want(t: Any) -> Mapping[str, Any]:
         return {"y": result(t, t.x.float() @ (t.w.t() if turned else t.w).float())}
 
-    return Kind("epilogues", want=want, peers=peers, told=told, hot=True)
+    return Kind("epilogues", want=want, peers=peers, tiles=chosen, hot=True)
 
 
 def _sgemm(t: Any) -> Mapping[str, Any]:
@@ -188,36 +188,36 @@ def _moe_peers(t: Any) -> Launches:
 
 
 KINDS = {
-    "matmul_f32": plain("fp32 products", told_f32),
-    "sgemm": Kind("fp32 products", want=_sgemm, peers=_sgemm_peers, told=told_f32, hot=True),
-    "matmul_f16": plain("half products", told_half),
-    "linear_bf16": linear("half products", told_half),
-    "matmul_strides": plain("half products", told_half),
+    "matmul_f32": plain("fp32 products", tiles_f32),
+    "sgemm": Kind("fp32 products", want=_sgemm, peers=_sgemm_peers, tiles=tiles_f32, hot=True),
+    "matmul_f16": plain("half products", tiles_half),
+    "linear_bf16": linear("half products", tiles_half),
+    "matmul_strides": plain("half products", tiles_half),
     "gemv": Kind("decode products", want=lambda t: {"y": t.w.float() @ t.x.float()},
                  peers=lambda t: {"cublas": lambda: torch.mv(t.w, t.x, out=t.y)},
-                 told=lambda s: tiles((2, 512), (4, 512), (8, 256), (4, 1024), names="TN TK")),
-    "decode_linear": linear("decode products", told_decode),
+                 tiles=lambda s: tiles((2, 512), (4, 512), (8, 256), (4, 1024), names="TN TK")),
+    "decode_linear": linear("decode products", tiles_decode),
     "linear_gelu": epilogue(lambda t, h: functional.gelu(h + t.bias, approximate="tanh"),
                             _gelu_peers, False),
     "linear_relu": epilogue(lambda t, h: (h + t.bias).relu(), _relu_peers, True),
     "linear_residual": epilogue(
         lambda t, h: h + t.residual,
         lambda t: {"cublas": lambda: torch.addmm(t.residual, t.x, t.w, out=t.y)}, False),
-    "linear_swiglu": Kind("epilogues", want=_swiglu_want, peers=_swiglu_peers, told=told_pair,
+    "linear_swiglu": Kind("epilogues", want=_swiglu_want, peers=_swiglu_peers, tiles=tiles_pair,
                           hot=True),
     "linear_scaled": epilogue(lambda t, h: h * t.rows[:, None] * t.columns, _scaled_peers, False),
     "bmm": Kind("batched and grouped", want=lambda t: product(t, "c", t.a, t.b),
                 peers=lambda t: {"cublas": lambda: torch.bmm(t.a, t.b, out=t.c)},
-                told=told_batch, hot=True),
+                tiles=tiles_batch, hot=True),
     "bmm_f32": Kind("batched and grouped", want=lambda t: product(t, "c", t.a, t.b),
                     peers=lambda t: {"cublas": lambda: torch.bmm(t.a, t.b, out=t.c)},
-                    told=lambda s: tiles((64, 64, 16), (64, 128, 16), (128, 64, 16)), hot=True),
+                    tiles=lambda s: tiles((64, 64, 16), (64, 128, 16), (128, 64, 16)), hot=True),
     "grouped_matmul": Kind("batched and grouped", want=_grouped_want, peers=_grouped_peers,
-                           inputs=_grouped_inputs, told=told_batch, hot=True),
+                           inputs=_grouped_inputs, tiles=tiles_batch, hot=True),
     "moe_experts": Kind("batched and grouped", want=_moe_want, peers=_moe_peers,
                         inputs=_moe_inputs, macros=lambda s: {"T": 64}, hot=True,
-                        told=lambda s: tiles((128, 64), (256, 64), (64, 64), names="TN TK")),
+                        tiles=lambda s: tiles((128, 64), (256, 64), (64, 64), names="TN TK")),
     "gathered_matmul": Kind(
         "batched and grouped", want=lambda t: {"y": t.x[t.index.long()].float() @ t.w.float()},
-        peers=lambda t: {"torch": lambda: t.x[t.index.long()] @ t.w}, told=told_half, hot=True),
+        peers=lambda t: {"torch": lambda: t.x[t.index.long()] @ t.w}, tiles=tiles_half, hot=True),
 }

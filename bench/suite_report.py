@@ -11,12 +11,12 @@ from typing import Any
 from suite_support import GROUPS, Workload
 
 Row = dict[str, Any]
-COLUMNS = ("default", "variants", "told")
-HEADING = (f"{'workload':42} {'ours':>9} {'told':>9} {'peer':>9} {'':16} {'default':>7} "
-           f"{'variants':>8} {'told':>6} {'copy':>5}  notes")
+COLUMNS = ("default", "variants", "known")
+HEADING = (f"{'workload':42} {'ours':>9} {'known':>9} {'peer':>9} {'':16} {'default':>7} "
+           f"{'variants':>8} {'known':>6} {'copy':>5}  notes")
 
 
-def judged(row: Row, workload: Workload, told: Mapping[str, Row]) -> Row:
+def judged(row: Row, workload: Workload, known: Mapping[str, Row]) -> Row:
     """The row with medians and ratios; without the times of each round."""
     times = row.pop("times", None)
     if times is None:
@@ -26,28 +26,28 @@ def judged(row: Row, workload: Workload, told: Mapping[str, Row]) -> Row:
     row["milliseconds"] = middle
     wrong = row.get("wrong", {})
     ours = middle.get("ours")
-    best_told = next((name for name in middle if name.startswith("told")), None)
+    best_known = next((name for name in middle if name.startswith("known")), None)
     peers = {name: ms for name, ms in middle.items()
-             if name not in ("ours", "variants") and not name.startswith("told")
+             if name not in ("ours", "variants") and not name.startswith("known")
              and (name != "copy" or workload.kind.limit)}
-    row["told_tile"] = best_told if best_told else ""
-    row["told_compiled"] = told.get(best_told or "", {})
+    row["known_tile"] = best_known if best_known else ""
+    row["known_compiled"] = known.get(best_known or "", {})
     if ours is None:
         row["failed"] = wrong.get("ours", "no time")
         return row
     row["ours"] = ours
     row["variants"] = middle.get("variants", ours)
-    row["told"] = min(ours, middle[best_told]) if best_told else ours
-    if row["told"] == ours:
-        row["told_tile"] = ""
+    row["known"] = min(ours, middle[best_known]) if best_known else ours
+    if row["known"] == ours:
+        row["known_tile"] = ""
     if peers:
         row["peer"] = min(peers, key=lambda name: peers[name])
         row["default_ratio"] = peers[row["peer"]] / ours
         row["variants_ratio"] = peers[row["peer"]] / row["variants"]
-        row["told_ratio"] = peers[row["peer"]] / row["told"]
+        row["known_ratio"] = peers[row["peer"]] / row["known"]
     if "copy" in middle:
         row["copy_ratio"] = middle["copy"] / ours
-        row["told_copy_ratio"] = middle["copy"] / row["told"]
+        row["known_copy_ratio"] = middle["copy"] / row["known"]
     return row
 
 
@@ -64,8 +64,8 @@ def notes(row: Row) -> str:
         said.append(f"{row['flops'] / row['ours'] * 1e-9:.0f} TFLOP/s")
     elif row.get("moved") and row.get("ours"):
         said.append(f"{row['moved'] / row['ours'] * 1e-6:.0f} GB/s")
-    if row.get("told_tile"):
-        said.append(row["told_tile"])
+    if row.get("known_tile"):
+        said.append(row["known_tile"])
     for taken in row.get("taken", []):
         tile = " ".join(f"{key}={value}" for key, value in taken["tunables"].items())
         said.append(f"variant {taken['number']} of {taken['of']}: {tile}")
@@ -92,10 +92,10 @@ def line(row: Row) -> str:
     def ratio(value: float | None) -> str:
         return "" if value is None else f"{value:.2f}"
 
-    return (f"{name:42} {ms(row['ours']):>9} {ms(row['told']):>9} "
+    return (f"{name:42} {ms(row['ours']):>9} {ms(row['known']):>9} "
             f"{ms(row['milliseconds'].get(peer)):>9} {(peer or '')[:16]:16} "
             f"{ratio(row.get('default_ratio')):>7} {ratio(row.get('variants_ratio')):>8} "
-            f"{ratio(row.get('told_ratio')):>6} "
+            f"{ratio(row.get('known_ratio')):>6} "
             f"{ratio(row.get('copy_ratio')):>5}  {notes(row)}")
 
 
@@ -123,14 +123,14 @@ def print_table(result: Row) -> None:
         print(f"-- {group}")
         for row in sorted(found, key=lambda row: row.get("default_ratio", 0.0)):
             print(line(row))
-    print(f"\n{'geometric mean':24} {'default':>8} {'variants':>8} {'told':>8} {'of a copy':>10} "
+    print(f"\n{'geometric mean':24} {'default':>8} {'variants':>8} {'known':>8} {'of a copy':>10} "
           f"{'worst':>6}  of")
     for group, found in [*_by_group(rows).items(), ("all", rows)]:
         ratios = [row["default_ratio"] for row in found if "default_ratio" in row]
         failed = sum("ours" not in row for row in found)
         print(f"{group:24} {geometric(ratios):8.2f} "
               f"{geometric(row.get('variants_ratio', 0) for row in found):8.2f} "
-              f"{geometric(row.get('told_ratio', 0) for row in found):8.2f} "
+              f"{geometric(row.get('known_ratio', 0) for row in found):8.2f} "
               f"{geometric(row.get('copy_ratio', 0) for row in found):10.2f} "
               f"{min(ratios, default=math.nan):6.2f}  {len(ratios)}"
               f"{f', {failed} FAILED' if failed else ''}")
@@ -149,12 +149,12 @@ def print_comparison(old: Row, new: Row) -> None:
             if ("ours" in row) != ("ours" in was):
                 print(f"  {row['name']}: {'works now' if 'ours' in row else 'FAILS now'}")
         else:
-            changes.append((was["ours"] / row["ours"], was["told"] / row["told"], row))
-    for speed, told, row in sorted(changes, key=lambda change: change[0]):
-        if abs(speed - 1) > 0.03 or abs(told - 1) > 0.03:
-            print(f"  {row['name']:42} default {speed:.2f} times as fast, told {told:.2f}; ratio "
+            changes.append((was["ours"] / row["ours"], was["known"] / row["known"], row))
+    for speed, known, row in sorted(changes, key=lambda change: change[0]):
+        if abs(speed - 1) > 0.03 or abs(known - 1) > 0.03:
+            print(f"  {row['name']:42} default {speed:.2f} times as fast, known {known:.2f}; ratio "
                   f"{row.get('default_ratio', math.nan):.2f}")
-    print(f"  of all: default {geometric(c[0] for c in changes):.3f} times as fast, told "
+    print(f"  of all: default {geometric(c[0] for c in changes):.3f} times as fast, known "
           f"{geometric(c[1] for c in changes):.3f}")
 
 
@@ -212,7 +212,7 @@ LEAST, MOST = 0.05, 4.0  # of the picture's axis
 
 
 def picture(result: Row) -> str:
-    """The ratios as SVG: a bar for the default, a mark for told, on a logarithmic axis."""
+    """The ratios as SVG: a bar for the default, a mark for known sizes, on a logarithmic axis."""
     left, width, height, top = 330, 520, 13, 46
 
     def place(ratio: float) -> float:
@@ -230,12 +230,12 @@ def picture(result: Row) -> str:
             parts.append(f'<text x="{left - 6}" y="{y + 10}" text-anchor="end">'
                          f'{escape(row["name"])}</text>')
             if "default_ratio" in row:
-                ratio, told = row["default_ratio"], row["told_ratio"]
+                ratio, known = row["default_ratio"], row["known_ratio"]
                 x = place(ratio)
                 parts.append(f'<rect x="{left}" y="{y + 2}" width="{x - left:.1f}" height="9" '
-                             f'fill="{colour}"/><circle cx="{place(told):.1f}" cy="{y + 6.5}" '
+                             f'fill="{colour}"/><circle cx="{place(known):.1f}" cy="{y + 6.5}" '
                              f'r="3" fill="none" stroke="black"/><text x="{left + width + 8}" '
-                             f'y="{y + 10}">{ratio:.2f} {told:.2f} {escape(row["peer"])}</text>')
+                             f'y="{y + 10}">{ratio:.2f} {known:.2f} {escape(row["peer"])}</text>')
             else:
                 parts.append(f'<text x="{left + 4}" y="{y + 10}" fill="red">'
                              f'{"no peer" if "ours" in row else "failed"}</text>')
@@ -248,10 +248,10 @@ def picture(result: Row) -> str:
                     f'stroke="{"black" if mark == 1 else "#ccc"}"/><text x="{x:.1f}" '
                     f'y="{top - 10}" text-anchor="middle">{mark:g}</text>')
     mean = geometric(row.get("default_ratio", 0) for row in result["rows"])
-    told = geometric(row.get("told_ratio", 0) for row in result["rows"])
+    known = geometric(row.get("known_ratio", 0) for row in result["rows"])
     return (f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + width + 190}" '
             f'height="{y + 10}" font-family="sans-serif" font-size="10">'
             f'<rect width="100%" height="100%" fill="white"/><text x="6" y="16" font-size="13">'
             f'Best peer\'s time by ours on {escape(str(result.get("gpu")))}, '
-            f'{escape(result["commit"])}: {mean:.2f} by default (bars), {told:.2f} told '
-            f'(circles)</text>{"".join(axis)}{"".join(parts)}</svg>\n')
+            f'{escape(result["commit"])}: {mean:.2f} by default (bars), {known:.2f} with '
+            f'known sizes (circles)</text>{"".join(axis)}{"".join(parts)}</svg>\n')

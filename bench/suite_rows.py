@@ -16,7 +16,7 @@ except ImportError:  # compiling needs no torch
 Sizes = Mapping[str, int]
 
 
-def told_row(s: Sizes) -> Sequence[Mapping[str, int]]:
+def tiles_row(s: Sizes) -> Sequence[Mapping[str, int]]:
     """Tiles of a loop over a row: the whole row, and less."""
     whole = min(16384, power(s["N"], 512))
     return tiles(*((n,) for n in {1024, whole, max(512, whole // 2), max(512, whole // 4)}),
@@ -33,9 +33,9 @@ def whole(s: Sizes) -> Mapping[str, int]:
     return {"TN": power(s["N"])}
 
 
-def row(want: Callable[[Any], Mapping[str, Any]], peers: Callable[[Any], Launches], told: Any,
+def row(want: Callable[[Any], Mapping[str, Any]], peers: Callable[[Any], Launches], chosen: Any,
         **more: Any) -> Kind:
-    return Kind("rows", want=want, peers=peers, told=told, **more)
+    return Kind("rows", want=want, peers=peers, tiles=chosen, **more)
 
 
 def _rms(t: Any) -> Any:
@@ -169,9 +169,9 @@ KINDS = {
         lambda t: {"y": _rms(t)},
         lambda t: {"torch": lambda: functional.rms_norm(t.x, (t.N,), t.w, t.eps),
                    **with_triton(lambda k: k.whole_rows(k.rms_norm, t.M, t.N, t.x, t.w, t.y, t.N,
-                                                        t.eps))}, told_row),
+                                                        t.eps))}, tiles_row),
     "add_rms_norm": row(_add_rms, _add_rms_peers, _warps, macros=whole),
-    "layer_norm": row(_layer, _layer_peers, told_row),
+    "layer_norm": row(_layer, _layer_peers, tiles_row),
     "layer_norm_backward": row(
         _layer_backward, _layer_backward_peers,
         lambda s: [{"TN": n, "TR": r, "TC": c} for n, r, c in
@@ -185,7 +185,7 @@ KINDS = {
         lambda t: with_triton(lambda k: k.norm_backward(
             k.rms_norm_backward, [t.dy, t.x, t.w, t.dx], [t.dw], t.M, t.N, t.eps)),
         _warps, macros=lambda s: {"TN": power(s["N"]), "R": 32}, zeroed=("dw",), tolerance=1e-2),
-    "softmax": row(lambda t: {"y": torch.softmax(t.x, 1)}, _softmax_peers, told_row),
+    "softmax": row(lambda t: {"y": torch.softmax(t.x, 1)}, _softmax_peers, tiles_row),
     "softmax_whole": row(lambda t: {"y": torch.softmax(t.x.float(), 1)}, _softmax_peers, _warps,
                          macros=whole),
     "softmax_backward": row(
@@ -193,8 +193,8 @@ KINDS = {
         lambda t: {"torch": lambda: torch._softmax_backward_data(t.dy, t.y, 1, torch.float32),
                    **with_triton(lambda k: k.whole_rows(k.softmax_backward, t.M, t.N, t.y, t.dy,
                                                         t.dx, t.N))}, _warps, macros=whole),
-    "cross_entropy": row(_entropy, _entropy_peers, told_row),
-    "cross_entropy_backward": row(_entropy_backward, _entropy_backward_peers, told_row,
+    "cross_entropy": row(_entropy, _entropy_peers, tiles_row),
+    "cross_entropy_backward": row(_entropy_backward, _entropy_backward_peers, tiles_row,
                                   inputs=_entropy_inputs),
     "quantise_rows": row(
         _quantised,
@@ -205,16 +205,16 @@ KINDS = {
         lambda t: {"best": t.x.argmax(1).int()},
         lambda t: {"torch": lambda: torch.argmax(t.x, 1),
                    **with_triton(lambda k: k.looped_rows(k.argmax_rows, t.M, t.x, t.best, t.N))},
-        told_row),
+        tiles_row),
     "running_sum": row(
         lambda t: {"y": torch.cumsum(t.x.double(), 1)},
         lambda t: {"torch": lambda: torch.cumsum(t.x, 1, out=t.y),
                    **with_triton(lambda k: k.looped_rows(k.running_sum, t.M, t.x, t.y, t.N))},
-        told_row, tolerance=5e-5),
+        tiles_row, tolerance=5e-5),
     "top_k": row(_top, _top_peers, lambda s: tiles((4,), (8,), (16,), (32,), names="TM"),
                  macros=lambda s: {"TN": power(s["N"])}),
     "top_k_large": row(
         lambda t: {"values": t.x.topk(t.KEPT, 1).values},
-        lambda t: {"torch": lambda: torch.topk(t.x, t.KEPT, 1)[0]}, told_row,
+        lambda t: {"torch": lambda: torch.topk(t.x, t.KEPT, 1)[0]}, tiles_row,
         macros=lambda s: {"KEPT": 16}),
 }

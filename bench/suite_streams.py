@@ -16,13 +16,13 @@ except ImportError:  # compiling needs no torch
 Sizes = Mapping[str, int]
 
 
-def told(names: str, *rows: tuple[int, ...]) -> Callable[[Sizes], Sequence[Mapping[str, int]]]:
+def choices(names: str, *rows: tuple[int, ...]) -> Callable[[Sizes], Sequence[Mapping[str, int]]]:
     return lambda sizes: tiles(*rows, names=names)
 
 
 def stream(want: Callable[[Any], Mapping[str, Any]], peers: Callable[[Any], Launches], tried: Any,
            **more: Any) -> Kind:
-    return Kind("streams", want=want, peers=peers, told=tried, **more)
+    return Kind("streams", want=want, peers=peers, tiles=tried, **more)
 
 
 def streams() -> Any:
@@ -115,20 +115,20 @@ def _tiles(kernel: str, *arguments: Any, m: int, n: int, z: int = 1, square: boo
 
 
 KINDS = {
-    "rope": stream(_rope, _rope_peers, told("TH", (4,), (8,), (16,), (32,)),
+    "rope": stream(_rope, _rope_peers, choices("TH", (4,), (8,), (16,), (32,)),
                    variants=({"D": 128}, {"D": 64})),
     "swiglu": stream(
         lambda t: {"y": functional.silu(t.x[:, :t.N].float()) * t.x[:, t.N:].float()},
-        _swiglu_peers, told("TN", (512,), (1024,), (2048,), (4096,))),
+        _swiglu_peers, choices("TN", (512,), (1024,), (2048,), (4096,))),
     "gelu_bias": stream(
         lambda t: {"y": functional.gelu(t.x.float() + t.bias.float())},
         lambda t: {"torch": lambda: functional.gelu(t.x + t.bias),
                    **with_triton(lambda k: k.flat(streams().gelu_bias, t.M * t.N, t.x, t.bias, t.y,
                                                   t.N, t.M * t.N))},
-        told("T", (512,), (1024,), (2048,), (4096,)), tolerance=1.5e-2),
+        choices("T", (512,), (1024,), (2048,), (4096,)), tolerance=1.5e-2),
     "dropout": stream(
         lambda t: {"y": t.residual.float() + torch.where(_mask(t), t.x.float() / (1 - t.p), 0.0)},
-        _dropout_peers, told("T", (512,), (1024,), (2048,), (4096,))),
+        _dropout_peers, choices("T", (512,), (1024,), (2048,), (4096,))),
     "embedding": stream(
         lambda t: {"y": t.table[t.token.long()]},
         lambda t: {"torch": lambda: torch.index_select(t.table, 0, t.token, out=t.y),
@@ -136,17 +136,17 @@ KINDS = {
                        streams().embedding, lambda g: (t.M, -(-t.N // g["BLOCK"])),
                        [t.token, t.table, t.y, t.N], BLOCK=[512, 1024, 2048, 4096],
                        warps=[1, 2, 4, 4]))},
-        told("TM TN", (1, 1024), (2, 1024), (4, 512), (1, 2048))),
+        choices("TM TN", (1, 1024), (2, 1024), (4, 512), (1, 2048))),
     "transpose": stream(
         lambda t: {"y": t.x.t().contiguous()},
         lambda t: {"torch": lambda: t.y.copy_(t.x.t()),
                    **_tiles("transpose", t.x, t.y, t.M, t.N, m=t.M, n=t.N)},
-        told("TM TN", (32, 32), (64, 64), (32, 64), (128, 32))),
+        choices("TM TN", (32, 32), (64, 64), (32, 64), (128, 32))),
     "transpose_half": stream(
         lambda t: {"y": t.x.transpose(1, 2).contiguous()},
         lambda t: {"torch": lambda: t.y.copy_(t.x.transpose(1, 2)),
                    **_tiles("transpose", t.x, t.y, t.M, t.N, m=t.M, n=t.N, z=t.B)},
-        told("TM TN", (64, 64), (32, 64), (128, 64), (64, 128))),
+        choices("TM TN", (64, 64), (32, 64), (128, 64), (64, 128))),
     "split_heads": stream(
         lambda t: {name: t.x[:, :, i].transpose(1, 2).contiguous()
                    for i, name in enumerate("qkv")},
@@ -155,17 +155,18 @@ KINDS = {
                        streams().split_heads, lambda g: (-(-t.S // g["TS"]), t.H, t.B),
                        [t.x, t.q, t.k, t.v, t.S, t.H, t.D], TS=[16, 32, 64, 128],
                        warps=[4, 4, 8, 8]))},
-        told("TS", (16,), (32,), (64,), (128,)), variants=({"D": 128},)),
-    "adam": stream(_adam, _adam_peers, told("T", (256,), (512,), (1024,), (2048,)),
+        choices("TS", (16,), (32,), (64,), (128,)), variants=({"D": 128},)),
+    "adam": stream(_adam, _adam_peers, choices("T", (256,), (512,), (1024,), (2048,)),
                    tolerance=5e-3),
     "bias_gradient": stream(
         lambda t: {"db": t.dy.float().sum(0)}, _bias_peers,
-        told("TM TN", (32, 64), (16, 128), (32, 128), (16, 256)), zeroed=("db",), tolerance=1e-2),
+        choices("TM TN", (32, 64), (16, 128), (32, 128), (16, 256)), zeroed=("db",),
+        tolerance=1e-2),
     "broadcast_chain": stream(
         lambda t: {"y": torch.tanh(t.x * t.scale[:, None] + t.shift) * t.keep + t.residual},
         lambda t: {"torch": lambda: torch.tanh(t.x * t.scale[:, None] + t.shift) * t.keep
                    + t.residual,
                    **_tiles("broadcast_chain", t.x, t.scale, t.shift, t.keep, t.residual, t.y, t.M,
                             t.N, m=t.M, n=t.N, square=False)},
-        told("TM TN", (1, 1024), (2, 512), (4, 256), (1, 512))),
+        choices("TM TN", (1, 1024), (2, 512), (4, 256), (1, 512))),
 }

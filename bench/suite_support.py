@@ -71,7 +71,7 @@ class Kind:
     `want` gives the expected outputs by name, `peers` launches that compute the same, by name;
     a peer may return its result, or write the outputs.  `inputs` replaces tensors that the `//!`
     lines make with NumPy.  `zeroed` are outputs that a kernel adds to: clearing them is measured.
-    `told` are tunables to try where sizes are known, `macros` what a user would define for them.
+    `tiles` are tunables to try where sizes are known, `macros` what a user would define for them.
     `limit`: a copy that moves as many bytes is the peer.  `after` runs behind the kernels, where
     a library does the rest.
     """
@@ -81,7 +81,7 @@ class Kind:
     peers: Callable[[Any], Launches]
     inputs: Callable[[Any], Mapping[str, Any]] | None = None
     macros: Callable[[Mapping[str, int]], Mapping[str, int]] | None = None
-    told: Callable[[Mapping[str, int]], Sequence[Mapping[str, int]]] | None = None
+    tiles: Callable[[Mapping[str, int]], Sequence[Mapping[str, int]]] | None = None
     variants: Sequence[Mapping[str, int]] = ({},)
     zeroed: Sequence[str] = ()
     tolerance: float | None = None
@@ -127,7 +127,7 @@ class Workload:
     def tiles(self) -> list[dict[str, int]]:
         """Tunables to try where the sizes are known."""
         known = {**self.macros, **self.sizes}
-        return [dict(row) for row in self.kind.told(known)] if self.kind.told else []
+        return [dict(row) for row in self.kind.tiles(known)] if self.kind.tiles else []
 
 
 def read(text: str) -> Problem:

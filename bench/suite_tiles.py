@@ -45,7 +45,7 @@ def tile(kernel: str, want: Callable[[Any], Mapping[str, Any]], names: str, rows
 
     return Kind(GROUP, want=want, peers=peers, variants=macros, tolerance=tolerance,
                 inputs=inputs,
-                told=lambda s: tiles((1,), (2,), (4,), (8,), names="TM") if rows[0][0] else [])
+                tiles=lambda s: tiles((1,), (2,), (4,), (8,), names="TM") if rows[0][0] else [])
 
 
 def _top(t: Any) -> Mapping[str, Any]:

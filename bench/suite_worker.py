@@ -127,9 +127,9 @@ def load(ptx: str, manifest: Job) -> Job:
 def _workload(job: Job, name: str = "") -> Any:
     import suite_support
 
-    others = Path(job["others"]) if job.get("others") else None
+    sizes = Path(job["other_sizes"]) if job.get("other_sizes") else None
     return next(w for w in suite_support.workloads(
-        collection=job.get("collection", "suite"), others=others)
+        collection=job.get("collection", "suite"), others=sizes)
         if w.name == (name or job["name"]))
 
 

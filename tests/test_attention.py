@@ -1,4 +1,4 @@
-"""Attention and its like on simulated tensor cores: products that run ahead, rings, masks."""
+"""Attention and its like on simulated tensor cores: products that run ahead, stages, masks."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_products_and_softmax_overlap() -> None:
              for op in loop_of_products(result.module.kernels[0])]
     order = [name for name in names if name[0] in (
         "wait_full", "wgmma", "wgmma_wait", "exp2", "any_other", "scale", "barrier")]
-    # The assembler moves no wait for a product over the loop that is a wait at a ring.
+    # The assembler moves no wait for a product over the loop that is a wait for a stage.
     assert order == [("wait_full", None), ("wgmma", None), ("wgmma", None), ("wgmma_wait", 1),
                      ("exp2", None), ("exp2", None), ("any_other", None), ("wait_full", None),
                      ("wgmma_wait", 0), ("scale", None)]
@@ -99,16 +99,16 @@ def test_queries_of_the_next_program_come_early(heads: int, stages: list[int]) -
     (result, _), = compiled(setting(PLAIN, f"D={heads},TM=128,TN=128"), "sm_90a")
     assert result.module is not None
     kernel = result.module.kernels[0]
-    rings = [op.result.type for op in kernel.ops()
+    buffers = [op.result.type for op in kernel.ops()
              if op.name == "alloc_shared" and op.attributes.get("continues")]
-    assert [ring.stages for ring in rings if isinstance(ring, Buffer)] == stages
+    assert [buffer.stages for buffer in buffers if isinstance(buffer, Buffer)] == stages
     released = [[op.guard is not None for op in loop.ops() if op.name == "arrive_empty"]
                 for loop in Cfg(kernel).loops if loop.depth == 2]
     assert released == [[True, False, False] if stages[0] == 1 else [False, False]]
 
 
 def started_and_waited_for(kernel: Kernel) -> list[list[tuple[str, int | None]]]:
-    """What happens around products in the loops that read them from a ring."""
+    """What happens around products in the loops that read them from a buffer."""
     seen = ("wgmma", "wgmma_wait", "exp2", "arrive_empty", "shared_store")
     found = []
     for loop in Cfg(kernel).loops:

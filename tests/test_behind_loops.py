@@ -25,9 +25,9 @@ def test_what_an_epilogue_reads_comes_by_tma(path: str, columns: int, parts: int
     assert result.module is not None
     (kernel,) = result.module.kernels
     beside = {op.result for op in kernel.ops() if op.attributes.get("behind")}
-    ring = [op.name for op in kernel.ops() if op.name in ("wait_empty", "tma_load") and any(
+    copies = [op.name for op in kernel.ops() if op.name in ("wait_empty", "tma_load") and any(
         v.op is not None and v.op.operands and v.op.operands[0] in beside for v in op.operands)]
-    assert len(beside) == 2 and ring == ["wait_empty", "tma_load"] * parts
+    assert len(beside) == 2 and copies == ["wait_empty", "tma_load"] * parts
 
 
 @pytest.mark.parametrize("restrict", [False, True])
@@ -48,7 +48,7 @@ def test_what_may_be_overwritten_is_read_before(restrict: bool) -> None:
 
 
 @pytest.mark.parametrize("name", ["producer", "continued"])
-def test_without_a_ring_threads_load_it(name: str) -> None:
+def test_without_a_pipeline_threads_load_it(name: str) -> None:
     setting = Setting(ROOT / "bench/ways/products/residual.tc", (*SIZES, ("TN", "128")))
     (result, data), = compiled(setting, "sm_90a", make=lambda source, options, kinds: compile_(
         source, replace(options, tune={**options.tune, name: 0}), kinds))

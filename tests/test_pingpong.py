@@ -103,8 +103,8 @@ def test_a_warpgroup_holds_a_tile() -> None:
     own = [op for op in kernel.ops() if op.attributes.get("second")]
     assert own and all(op.attributes["second"] >= op.result.type.bytes  # type: ignore[union-attr]
                        for op in own if op.name == "alloc_shared")
-    rings = [op for op in kernel.ops() if op.attributes.get("continues")]
-    assert rings and not any(op.attributes.get("second") for op in rings)
+    staged = [op for op in kernel.ops() if op.attributes.get("continues")]
+    assert staged and not any(op.attributes.get("second") for op in staged)
 
 
 @pytest.mark.parametrize("text", [PLAIN, APART, PLAIN.replace("half* c", "float* c")])

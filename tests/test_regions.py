@@ -1,4 +1,4 @@
-"""Products whose loop is not alone, on simulated tensor cores: one ring serves a whole region."""
+"""Products whose loop is not alone, on simulated tensor cores: one pipeline for a region."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_producer_warp_serves_any_region(setting: Setting) -> None:
 
 @pytest.mark.parametrize("name", ["two_sets", "global_tokens"])
 def test_loops_behind_each_other_in_persistent_blocks(name: str) -> None:
-    """One ring serves both loops, and one of two stages has the queries that both read."""
+    """One pipeline serves both loops, and one of two stages has the queries that both read."""
     path = ROOT / "bench" / "ways" / "attention" / f"{name}.tc"
     setting = Setting(path, (("D", "128"), ("TM", "128"), ("TN", "128")))
     (result, _), = compiled(setting, "sm_90a")

@@ -2,7 +2,7 @@
 all come to their ends?
 
 The simulator runs a kernel's text as one thread does that makes the copies, too; here each role
-runs its own part of the text, scalars and rings alone.
+runs its own part of the text, scalars and barriers alone.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PRODUCER = ("wait_empty", "tma_load")
 CONSUMER = ("wait_full", "arrive_empty", "arrive_full")
 
 
-class Ring:
+class Barrier:
     """A barrier of one stage: phases that have ended, and what has come of the one that runs."""
 
     def __init__(self) -> None:
@@ -46,13 +46,13 @@ class Launch:
                  parameters: dict[str, int], loaded: list[int]) -> None:
         self.kernel, self.grid, self.processors = kernel, grid, processors
         self.parameters, self.loaded = parameters, loaded
-        self.rings: dict[tuple[Op, int], Ring] = defaultdict(Ring)
+        self.barriers: dict[tuple[Op, int], Barrier] = defaultdict(Barrier)
         self.program: tuple[int, ...] = ()
         self.chance = random.Random(0)
 
     def ends(self, program: tuple[int, ...], seed: int) -> bool:
         """Whether all roles of a block end, in an order that the seed says."""
-        self.rings.clear()
+        self.barriers.clear()
         self.program = program
         running = {0: self.run(PRODUCER, False)} | {
             i: self.run(CONSUMER, i == 1) for i in range(1, CONSUMERS + 1)}
@@ -68,7 +68,7 @@ class Launch:
         return True
 
     def run(self, role: tuple[str, ...], first: bool) -> Iterator[bool]:
-        """Whether it waits, whenever it meets a ring."""
+        """Whether it waits, whenever it meets a barrier."""
         values: dict[Value, Any] = {
             v: self.parameters.get(v.name, 1) for v in self.kernel.parameters}
         block, before = self.kernel.entry, self.kernel.entry
@@ -97,9 +97,9 @@ class Launch:
 
     def meet(self, op: Op, values: dict[Value, Any], first: bool) -> Iterator[bool]:
         copies = op.name == "tma_load"
-        ring = self.ring(op.operands[1 if copies else 0], values)
+        barrier = self.barrier(op.operands[1 if copies else 0], values)
         if op.name in ("wait_full", "wait_empty"):
-            while ring.phase % 2 == values[op.operands[1]] % 2:
+            while barrier.phase % 2 == values[op.operands[1]] % 2:
                 yield True
         elif copies:
             block = next(b for b in self.kernel.blocks if op in b.ops)
@@ -107,17 +107,17 @@ class Launch:
                            if o.name == "expect_full" and o.operands[0] is op.operands[1])
             t = op.operands[0].type
             assert isinstance(t, Buffer)
-            ring.come(t.stage_bytes, expects.attributes["bytes"])
+            barrier.come(t.stage_bytes, expects.attributes["bytes"])
         elif op.name == "arrive_empty":
-            ring.come(1, CONSUMERS)
+            barrier.come(1, CONSUMERS)
         elif first:
-            ring.come(1, 1)
+            barrier.come(1, 1)
         yield False
 
-    def ring(self, view: Value, values: dict[Value, Any]) -> Ring:
+    def barrier(self, view: Value, values: dict[Value, Any]) -> Barrier:
         assert view.op is not None
         stage = values[view.op.operands[1]] if view.op.name == "buffer_stage" else 0
-        return self.rings[allocation(view)[0], stage]
+        return self.barriers[allocation(view)[0], stage]
 
     def compute(self, op: Op, values: dict[Value, Any]) -> Any:
         axis = op.attributes.get("axis", 0)

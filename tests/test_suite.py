@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import re
 import sys
+from argparse import Namespace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -50,3 +53,37 @@ def test_tables_name_the_files(monkeypatch: pytest.MonkeyPatch) -> None:
         assert all(set(tile) <= known for tile in workload.tiles), workload.name
         macros = set(re.findall(r"#ifndef (\w+)", text))
         assert set(workload.macros) <= macros, workload.name
+
+
+@pytest.mark.parametrize("sizes", [None, ROOT / "bench" / "other_sizes.txt"])
+def test_a_worker_finds_the_workload_of_a_job(
+        sizes: Path | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What the suite asks of the process that measures, without a GPU: of whatever sizes, it gets
+    the workload that was named, alone."""
+    monkeypatch.syspath_prepend(str(ROOT / "bench"))
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    import suite
+    import suite_support
+    import suite_worker
+
+    measured = []
+
+    def measure(workload: Any, modules: Any, rounds: int, least_ms: float, skip: Any, say: Any,
+                others: Any, screen: int) -> dict[str, Any]:
+        measured.append((workload.name, modules, others))
+        return {"failed": "not measured"}
+
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "suite_measure", SimpleNamespace(measure=measure))
+    monkeypatch.setattr(suite_worker, "_module", lambda place: SimpleNamespace(
+        kernels={}, manifest=place))
+    worker = SimpleNamespace(do=lambda job, limit: suite_worker.measure(
+        job, lambda text: None) | {"lost": False})
+    options = Namespace(variants=0, no_known=True, rounds=3, least_ms=1, sizes=sizes)
+    found = suite_support.workloads("softmax ", others=sizes)
+    for one in found:
+        key = suite._key(one, {}, False)
+        row = suite.measure(worker, one, {key: {"at": "here"}}, options, tmp_path)  # type: ignore
+        assert row["failed"] == "not measured"
+    assert measured == [(one.name, {"ours": ({}, "here")}, {}) for one in found]
+    assert len(found) > 2

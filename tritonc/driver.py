@@ -283,7 +283,7 @@ class _Compilation:
                  for name in variants.added}
         context = context_of(self.options)
         known = self._known()
-        context.told = known.arguments if known is not None else {}
+        context.known_sizes = known.arguments if known is not None else {}
         context.tables = {table.name: table for table in module.constants}
         every = [*passes.OPT, *passes.BACKEND]
         names = pass_manager.labels(every)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from simulator import hazards
 from simulator.hazards import GROUPS, MANY, NOBODY, Hazards, Indices, Threads
-from tritonc.backend.shared.shared_memory import held_bytes, pitch
+from tritonc.backend.shared.shared_memory import buffer_bytes, pitch
 from tritonc.interp.frame import Frame, Step
 from tritonc.ir.core import Op, Value
 from tritonc.ir.layouts.shared_layout import row_major
@@ -125,7 +125,8 @@ class TensorMap:
 
 @dataclass(eq=False)
 class Stage:
-    """A stage of a ring: how many phases have ended, and what the present one waits for."""
+    """A stage of a multi-stage buffer: how many phases have ended, and what the present one waits
+    for."""
 
     phases: int = 0
     expected: int | None = None  # bytes, once a thread has said so
@@ -136,17 +137,17 @@ class Stage:
 
 @dataclass(eq=False)
 class Engine:
-    """What the copy engine knows: maps of slots that are claimed, and rings by their serials."""
+    """What the copy engine knows: maps of slots that are claimed, and barriers by their serials."""
 
     slots: dict[int, dict[int, TensorMap]] = field(default_factory=dict)
     made: dict[int, TensorMap] = field(default_factory=dict)  # not published yet
-    rings: dict[int, dict[int, Stage]] = field(default_factory=dict)  # by first offset
+    barriers: dict[int, dict[int, Stage]] = field(default_factory=dict)  # by first offset
     releases: int = 0
     # in flight: what each reads, and the thread that made it
     stores: deque[list[tuple[View, int]]] = field(default_factory=deque)
 
     def stages(self) -> list[Stage]:
-        return [stage for ring in self.rings.values() for stage in ring.values()]
+        return [stage for stages in self.barriers.values() for stage in stages.values()]
 
 
 @dataclass(eq=False)
@@ -181,7 +182,7 @@ class Machine:
                 self.shared = Space(_extent(frame))
             space = self.shared
         else:
-            space = Space(held_bytes(op))
+            space = Space(buffer_bytes(op))
             self.alone.append(space)
         layout = t.layout or row_major(t.shape)
         assert start % max(layout.alignment, t.element.bytes) == 0, "a misaligned buffer"
@@ -287,7 +288,7 @@ def _extent(frame: Frame) -> int:
         if op.name == "alloc_shared" and "offset" in op.attributes:
             t = op.result.type
             assert isinstance(t, Buffer)
-            ends.append(op.attributes["offset"] + held_bytes(op))
+            ends.append(op.attributes["offset"] + buffer_bytes(op))
     return max(ends)
 
 

@@ -6,7 +6,7 @@ then: until the wait, all its elements count as undefined.
 *TMA loads* are simulated by what the hardware does, not by what a layout says: a box of the
 tensor goes to shared memory row by row, and bits 4 to 6 of a byte's address are XORed with bits 7
 to 9 (fewer for narrower swizzles).  A layout that says otherwise gives wrong results here too.  The
-bytes count at a stage of a ring; a wait for the stage's phase makes them visible to the thread that
+bytes count at a stage; a wait for the stage's phase makes them visible to the thread that
 waits.  Stores of boxes read their buffers at any time until they have been waited for.
 
 Both go to shared memory by another way than the threads' own accesses (PTX ISA, "proxies"): what a
@@ -183,11 +183,11 @@ def _init_barriers(machine: Machine, frame: Frame, op: Op) -> None:
     threads = np.zeros(view.offsets.size, np.int16)
     machine.overwrites(frame, op, view, threads, extents)
     machine.put(view, np.zeros(extents, np.int64), None, threads, SEEN)
-    machine.engine.rings[view.serial] = {int(first): Stage() for first in view.offsets[:, 0]}
+    machine.engine.barriers[view.serial] = {int(first): Stage() for first in view.offsets[:, 0]}
 
 
 def _stage(machine: Machine, view: View) -> Stage:
-    return machine.engine.rings[view.serial][int(view.offsets[0, 0])]
+    return machine.engine.barriers[view.serial][int(view.offsets[0, 0])]
 
 
 def _expect_full(machine: Machine, frame: Frame, op: Op) -> None:
@@ -219,7 +219,7 @@ def _off(frame: Frame, op: Op) -> bool:
 def _tma_load(machine: Machine, frame: Frame, op: Op) -> None:
     if _off(frame, op):
         return
-    buffer, ring = (frame.read(v) for v in op.operands[:2])
+    buffer, full = (frame.read(v) for v in op.operands[:2])
     tensor, (start0, *others) = _mapped(machine, frame, op, 2)
     for panel in range(op.attributes["panels"]):
         addresses, active = tensor.piece([start0 + panel * tensor.box[0], *others])
@@ -228,9 +228,9 @@ def _tma_load(machine: Machine, frame: Frame, op: Op) -> None:
         machine.overwrites(frame, op, view, np.zeros(held.size, np.int16), held.shape)
         _fenced(machine, frame, op, view, held.shape)
         view.put(view.space.in_flight, True)
-        _stage(machine, ring).copies.append(
+        _stage(machine, full).copies.append(
             Copy(op, view, addresses, active, held, undefined, np.broadcast_to(FIRST, held.size)))
-    stage = _stage(machine, ring)
+    stage = _stage(machine, full)
     if stage.awaited is not None and stage.expected == _arriving(stage):
         _land(machine, frame, stage)
 

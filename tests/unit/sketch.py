@@ -17,7 +17,7 @@ from tritonc.interp.interpreter import Frame, Handler, Memory, run
 from tritonc.ir.build import Builder
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Module, Op, ParameterInfo, Value
-from tritonc.ir.numeric.formats import held_dtype, memory_dtype, to_memory
+from tritonc.ir.numeric.formats import memory_dtype, register_dtype, to_memory
 from tritonc.ir.syntax.parse import parse_module
 from tritonc.ir.syntax.text import print_kernel
 from tritonc.ir.types import I32, Element, Pointer, Scalar, Type, element, is_pointer, make, shape
@@ -46,7 +46,7 @@ class Sketch:
 
     def pointer(self, name: str, e: Scalar, array: Any, **info: Any) -> Value:
         """A buffer that holds `array` (held form) at the start."""
-        return self._parameter(name, Pointer(e), np.asarray(array, held_dtype(e)), info)
+        return self._parameter(name, Pointer(e), np.asarray(array, register_dtype(e)), info)
 
     def integer(self, name: str, number: int, **info: Any) -> Value:
         return self._parameter(name, I32, number, info)
@@ -224,7 +224,7 @@ class Program:
             if is_pointer(parameter.type):
                 pointed = parameter.type
                 assert isinstance(pointed, Pointer)
-                held = np.asarray(argument, held_dtype(pointed.element))
+                held = np.asarray(argument, register_dtype(pointed.element))
                 raw = np.ascontiguousarray(to_memory(pointed.element, held))
                 argument = memory.allocate(raw.view(memory_dtype(pointed.element)), parameter.name)
             numbers.append(argument)

@@ -20,8 +20,8 @@ from tritonc.ir.numeric import numbers
 from tritonc.ir.numeric.formats import (
     float_of_int,
     from_memory,
-    held_dtype,
     memory_dtype,
+    register_dtype,
     round_to,
     round_to_tf32,
     to_memory,
@@ -82,7 +82,7 @@ def nearest(e: Scalar, x: float) -> float:
     below, above = Fraction(x) - Fraction(low), Fraction(high) - Fraction(x)
     if below != above:
         return low if below < above else high
-    even = [y for y in (low, high) if int(to_memory(e, np.array([y], held_dtype(e))).view(
+    even = [y for y in (low, high) if int(to_memory(e, np.array([y], register_dtype(e))).view(
         f"u{e.bytes}")[0]) % 2 == 0]
     return even[0]
 
@@ -112,7 +112,7 @@ def test_rounding_near_every_number(e: Scalar) -> None:
     table = finite(e)
     lower, upper = table[:-1], table[1:]
     middles = (lower + upper) / 2
-    odd = to_memory(e, lower.astype(held_dtype(e))).view(f"u{e.bytes}") & 1
+    odd = to_memory(e, lower.astype(register_dtype(e))).view(f"u{e.bytes}") & 1
     even = np.where(odd == 1, upper, lower)
     assert (round_to(e, table) == table).all()
     for dtype in (np.float64, np.float32):
@@ -198,7 +198,7 @@ def test_fma_rounds_once(data: st.DataObject, e: Scalar) -> None:
     a, b, c = (data.draw(doubles(e)) for _ in range(3))
     c = data.draw(st.sampled_from([c, numbers.round_to(e, -a * b)]))
     op = scalar_op("fma", [e, e, e])
-    got = arrays.evaluate(OPS["fma"], op, [np.array([x], held_dtype(e)) for x in (a, b, c)])[0]
+    got = arrays.evaluate(OPS["fma"], op, [np.array([x], register_dtype(e)) for x in (a, b, c)])[0]
     want = numbers.evaluate(OPS["fma"], op, (a, b, c))[0]
     assert same(float(got[0]), float(want))
     if all(map(math.isfinite, (a, b, c))):
@@ -283,11 +283,11 @@ def test_arrays_agree_with_numbers(name: str, thorough: bool) -> None:
             want = numbers.evaluate(OPS[name], op, values)
         except numbers.NotFoldable:
             return
-        scalars = [held_dtype(element(t)).type(v) for t, v in zip(types, values, strict=True)]
+        scalars = [register_dtype(element(t)).type(v) for t, v in zip(types, values, strict=True)]
         tiles = [np.full((1, 2), s) for s in scalars]
         results = (arrays.evaluate(OPS[name], op, scalars), arrays.evaluate(OPS[name], op, tiles))
         for of_scalars, of_tiles, number, value in zip(*results, want, op.results, strict=True):
-            assert of_scalars.dtype == of_tiles.dtype == held_dtype(element(value.type))
+            assert of_scalars.dtype == of_tiles.dtype == register_dtype(element(value.type))
             assert of_tiles.shape == (1, 2) and of_scalars.shape == ()
             for got in (of_scalars, of_tiles[0, 1]):
                 assert same(float(got), float(number)), (types, to, values, got, number)
@@ -393,12 +393,13 @@ def test_dot_against_fractions(e: Scalar) -> None:
     if e.is_float:
         a, b = (round_to(e, rng.standard_normal(s)) for s in ((2, 3, 5), (2, 5, 4)))
     else:
-        a, b = (rng.integers(-128, 127, s).astype(held_dtype(e)) for s in ((2, 3, 5), (2, 5, 4)))
+        a, b = (rng.integers(-128, 127, s).astype(register_dtype(e))
+                for s in ((2, 3, 5), (2, 5, 4)))
     to = F64 if e == F64 else F32 if e.is_float else I32 if e == I8 else e
-    c = rng.integers(-9, 9, (2, 3, 4)).astype(held_dtype(to))
+    c = rng.integers(-9, 9, (2, 3, 4)).astype(register_dtype(to))
     op = scalar_op("dot", [Tile(e, (2, 3, 5)), Tile(e, (2, 5, 4)), Tile(to, (2, 3, 4))])
     got = arrays.evaluate(OPS["dot"], op, [a, b, c])[0]
-    assert got.dtype == held_dtype(to)
+    assert got.dtype == register_dtype(to)
     if e == TF32:
         a, b = round_to_tf32(a), round_to_tf32(b)
     for i, m, n in np.ndindex(got.shape):

@@ -16,7 +16,7 @@ from tritonc.interp import arrays
 from tritonc.ir.build import Builder
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Block, Op, Value
-from tritonc.ir.numeric.formats import held_dtype
+from tritonc.ir.numeric.formats import register_dtype
 from tritonc.ir.ops import OPS
 from tritonc.ir.types import F32, I32, I64, Pointer, element, is_int, is_pointer, make, shape
 from tritonc.ir.verify import verify
@@ -172,7 +172,7 @@ def walk(made: Loop) -> dict[str, int]:
     (loop,) = Cfg(k.kernel).loops
     iteration = Iteration(loop)
     inside, outside = Affinity(iteration), Affinity()
-    values: Values = {p: held_dtype(element(p.type)).type(a if np.ndim(a) == 0 else 0)
+    values: Values = {p: register_dtype(element(p.type)).type(a if np.ndim(a) == 0 else 0)
                       for p, a in zip(k.kernel.parameters, k.arguments, strict=True)}
     forms = {"forms": 0, "bounds": 0}
     with np.errstate(all="ignore"):

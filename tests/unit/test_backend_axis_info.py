@@ -14,7 +14,7 @@ from sketch import Sketch
 from tritonc.analysis.axis.axis_info import AxisInfo, analyze, vector_length
 from tritonc.interp import arrays
 from tritonc.ir.core import Kernel, Op, Value
-from tritonc.ir.numeric.formats import held_dtype
+from tritonc.ir.numeric.formats import register_dtype
 from tritonc.ir.ops import OPS
 from tritonc.ir.types import (
     F32,
@@ -110,7 +110,7 @@ def evaluate(kernel: Kernel, arguments: list[int], program: int) -> dict[Value, 
     """All values of a block."""
     values: dict[Value, Any] = {}
     for parameter, argument in zip(kernel.parameters, arguments, strict=True):
-        values[parameter] = held_dtype(element(parameter.type)).type(int(argument))
+        values[parameter] = register_dtype(element(parameter.type)).type(int(argument))
     with np.errstate(all="ignore"):
         for op in kernel.entry.ops:
             inputs = [values[v] for v in op.operands]

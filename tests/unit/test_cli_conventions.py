@@ -103,7 +103,7 @@ def test_compiling_goes_on_after_any_pass(name: str) -> None:
     assert other.code == 1 and f"kernel 'add' has {'layouts' if layouts else 'tiles'}" in other.err
 
 
-def test_ir_with_a_ring_of_tensor_copies_says_all_of_it() -> None:
+def test_ir_with_tma_loads_says_all_of_it() -> None:
     given = ("--arch=sm_90a", "--tune=num_stages=2")
     Path("product.tc").write_text("""
       kernel void product(const half* a align(16), const half* b align(16), float* c) {

@@ -12,7 +12,7 @@ from test_backend_passes import lowered
 
 from tritonc.backend.emit import function
 from tritonc.ir.build import make_op
-from tritonc.ir.numeric.formats import held_dtype, round_to
+from tritonc.ir.numeric.formats import register_dtype, round_to
 from tritonc.ir.types import (
     BF16,
     F8E4M3,
@@ -45,7 +45,7 @@ def numbers(e: Scalar, seed: int = 0) -> Any:
         bits = generator.integers(low, high, N, endpoint=True, dtype=np.int64)
         small = bits >> generator.integers(0, e.bits, N)
         values = np.concatenate([special, small])[:N]
-        return generator.permutation(values).astype(held_dtype(e))
+        return generator.permutation(values).astype(register_dtype(e))
     special = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, np.inf, -np.inf, np.nan, 448.0,
                57344.0, 65504.0, 65520.0, 2.0**-24, 2.0**-149, 3.4e38, 1e-7, 464.0, 2.0**31,
                -(2.0**31), 2.0**63, -(2.0**63), 255.5, 127.5, -128.5]
@@ -69,7 +69,7 @@ def program(op: str, operands: list[Any], types: list[Scalar], to: Scalar | None
         attributes["type"] = k.full(0, to, N).type
     result = k.build.value(op, *values, **attributes)
     e = result.type.element
-    out = k.pointer("out", e, np.zeros(N, held_dtype(e)))
+    out = k.pointer("out", e, np.zeros(N, register_dtype(e)))
     k.store(k.at(out, r), result)
     return k.done()
 
@@ -123,7 +123,7 @@ def test_a_warp_knows_the_extreme_of_what_it_holds(kind: str, e: Scalar) -> None
     for block in low.kernel.blocks:
         for total in [op for op in block.ops if op.name == "add" and op.result.type.layout]:
             layout = total.result.type.layout
-            found = make_op("extreme_held", [total.operands[0]], kind=kind)
+            found = make_op("warp_extreme", [total.operands[0]], kind=kind)
             least = make_op("splat", [found.result], total.result.type)
             at = block.ops.index(total)
             block.ops[at : at + 1] = [found, least]

@@ -143,14 +143,14 @@ def test_threads_that_copy_for_wgmma() -> None:
 
 
 @pytest.mark.parametrize("turned", ORDERS)
-def test_a_ring_of_tensor_copies(turned: tuple[bool, bool]) -> None:
+def test_a_pipeline_of_tma_loads(turned: tuple[bool, bool]) -> None:
     """More iterations than stages, two instances, tiles that end outside, operands of panels."""
     seen = run(matmul(BF16, 128, 136, 328, (128, 128, 64), *turned), "sm_90a")
     assert has(seen, BOX) and has(seen, "wgmma", "bf16")
 
 
 @pytest.mark.parametrize("depth", [0, 200])
-def test_a_ring_that_goes_on_from_one_instance_to_the_next(depth: int) -> None:
+def test_a_pipeline_that_goes_on_from_one_program_to_the_next(depth: int) -> None:
     """Six instances of three blocks, with fewer iterations than run ahead and more."""
     program = matmul(BF16, 72, 136, depth, (64, 64, 32), result=F16 if depth == 200 else None)
     done = lowered(program, target="sm_90a", producer=1)
@@ -232,7 +232,7 @@ def test_parts_of_two_results_have_a_buffer_each(persistent: int) -> None:
 
 @pytest.mark.parametrize("persistent", [0, 1])
 def test_a_producer_of_a_loop_in_another_one_starts_once(persistent: int) -> None:
-    """Not in each instance: its ring goes on through all of them."""
+    """Not in each instance: its pipeline goes on through all of them."""
     text = TRIANGLE.replace("END", "K")
     inner = text[text.index("  for") : text.index("  half* pc")]
     outer = "  for (int i = 0; i < 3; i += 1) {\n" + inner + "    C = max(C, 0);\n  }\n"

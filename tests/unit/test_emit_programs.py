@@ -16,7 +16,7 @@ from test_emit_elementwise import numbers
 
 from tritonc.backend.emit.accesses.access import STORE_POLICIES
 from tritonc.ir.layouts.layout import blocked
-from tritonc.ir.numeric.formats import held_dtype
+from tritonc.ir.numeric.formats import register_dtype
 from tritonc.ir.types import (
     BF16,
     F8E4M3,
@@ -90,7 +90,7 @@ def test_ptxas_accepts(target: str, tmp_path: Path, thorough: bool) -> None:
 
 def one_result(k: Sketch, r: object, result: object, n: int) -> Program:
     e = result.type.element
-    out = k.pointer("out", e, np.zeros(n, held_dtype(e)))
+    out = k.pointer("out", e, np.zeros(n, register_dtype(e)))
     k.store(k.at(out, r), result)
     return k.done()
 
@@ -104,7 +104,7 @@ def one_result(k: Sketch, r: object, result: object, n: int) -> Program:
 def test_guarded_copies(e: Scalar, aligned: int, n: int) -> None:
     k = Sketch("copy", 2)
     x = k.pointer("x", e, np.resize(numbers(e), n), multiple_of=aligned)
-    y = k.pointer("y", e, np.zeros(n, held_dtype(e)), multiple_of=aligned)
+    y = k.pointer("y", e, np.zeros(n, register_dtype(e)), multiple_of=aligned)
     count = k.integer("n", n, multiple_of=16 if n == 512 else 1)
     r = k.indices(0, 256)
     inside = k.less(r, count)
@@ -199,14 +199,14 @@ def atomics(e: Scalar, kind: str, used: bool, places: int = 16, n: int = 64) -> 
     values = np.round(np.clip(values, -8, 8)) if e.is_float else np.resize(numbers(e), n)
     if kind == "xchg":
         places = n  # who comes last is not said
-    p = k.pointer("p", e, np.resize(np.arange(places) - 5, places).astype(held_dtype(e)))
-    x = k.pointer("x", e, values.astype(held_dtype(e)))
+    p = k.pointer("p", e, np.resize(np.arange(places) - 5, places).astype(register_dtype(e)))
+    x = k.pointer("x", e, values.astype(register_dtype(e)))
     r = k.arange(n)
     at = k.at(p, k.build.value("and", r, k.spread(k.number(places - 1), (n,))))
     guard = k.less(r, k.integer("bound", n - 7))
     old = k.build.value("atomic_rmw", at, k.load(k.at(x, r)), guard=guard, kind=kind)
     if used and kind == "xchg":
-        out = k.pointer("out", e, np.zeros(n, held_dtype(e)))
+        out = k.pointer("out", e, np.zeros(n, register_dtype(e)))
         k.store(k.at(out, r), old, guard)
     return k.done()
 
@@ -265,7 +265,7 @@ def test_reductions_and_scans(e: Scalar, kind: str, shape: tuple[int, ...], axis
         k = Sketch("k", 2)
         n = int(np.prod(shape))
         values = np.resize(numbers(e), n) if not e.is_float else np.arange(n) * 7 % 5 - 2
-        x = k.pointer("x", e, values.astype(held_dtype(e)))
+        x = k.pointer("x", e, values.astype(register_dtype(e)))
         tile = k.build.value("reshape", k.load(k.at(x, k.arange(n))),
                              type=Tile(e, shape))
         found = (k.build.value("reduce", tile, kind=kind, axes=(axis,)) if op == "reduce"
@@ -275,7 +275,7 @@ def test_reductions_and_scans(e: Scalar, kind: str, shape: tuple[int, ...], axis
             flat = k.build.value("reshape", found, type=Tile(e, (size,)))
             program = one_result(k, k.arange(size), flat, size)
         else:
-            out = k.pointer("out", e, np.zeros(1, held_dtype(e)))
+            out = k.pointer("out", e, np.zeros(1, register_dtype(e)))
             k.store(out, found)
             program = k.done()
         same(program.run(), execute(lowered(program, target=target), target))
@@ -305,7 +305,7 @@ def marked(e: Scalar, guarded: bool, load: dict[str, object], store: dict[str, o
     """A copy after the backend, with attributes set on its accesses."""
     k = Sketch("copy", 1)
     x = k.pointer("x", e, np.resize(numbers(e), 512), multiple_of=32)
-    y = k.pointer("y", e, np.zeros(512, held_dtype(e)), multiple_of=32)
+    y = k.pointer("y", e, np.zeros(512, register_dtype(e)), multiple_of=32)
     n = k.integer("n", 448, multiple_of=64)
     r = k.arange(512)
     inside = k.less(r, n) if guarded else None

@@ -108,7 +108,7 @@ kernel void f(const float* x, float* y) {
     assert not (wrong := differences(data, found)), wrong
 
 
-def test_loops_behind_each_other_on_one_ring() -> None:
+def test_loops_behind_each_other_on_one_buffer() -> None:
     path = ROOT / "bench" / "ways" / "attention" / "two_sets.tc"
     execute(Setting(path, (("H", "1"), ("S", "100"), ("T", "40"), ("TM", "128"), ("TN", "128"))),
             "sm_90a")
@@ -130,7 +130,7 @@ def test_what_the_simulator_does_not_know() -> None:
 
 @pytest.mark.parametrize("path, values", [
     ("samples/attention.tc", "H=2,S=130,TM=128,TN=128"),
-    ("tests/run/loops_on_one_ring.tc", "M=130,N=136,K=72,R=40"),
+    ("tests/run/loops_on_one_buffer.tc", "M=130,N=136,K=72,R=40"),
 ], ids=["persistent", "sequence"])
 def test_a_producer_is_ahead_of_loops_in_and_behind_loops(path: str, values: str) -> None:
     """Of each role its own text runs."""

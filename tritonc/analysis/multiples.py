@@ -25,6 +25,7 @@ _BOTH = ("add", "sub", "or", "xor", "smin", "smax", "umin", "umax")
 _MOVES = ("splat", "broadcast", "sext", "zext", "convert_layout", "assume_multiple")
 _SHIFTS = ("add", "sub", *_MOVES, "reshape", "trans")  # keep a known distance
 _MOST_DEPTH = 40
+_MOST_STEPS = 4000  # of one question: terms may meet again and again
 
 
 class MultiplesNeeded:
@@ -39,7 +40,7 @@ class MultiplesNeeded:
         self.infos, self.testable, self.products = infos, testable, products
         self.wanted: Multiples = {}  # by what was asked before
         self._assumed: set[Op] = set()  # phis above
-        self._depth = 0
+        self._depth = self._steps = 0
         self._shifted = False  # whether numbers that are added count for nothing
 
     def of_pointer(self, pointer: Value, axis: int | None, run: int, shifted: bool = False
@@ -71,7 +72,8 @@ class MultiplesNeeded:
     def of_integer(self, value: Value, axis: int | None, run: int, n: int) -> Multiples | None:
         """For runs along `axis`, or where that is None for all elements, at multiples of n."""
         info, op = self.infos.get(value), value.op
-        if info is None or self._depth > _MOST_DEPTH:
+        self._steps = self._steps + 1 if self._depth else 0
+        if info is None or self._depth > _MOST_DEPTH or self._steps > _MOST_STEPS:
             return None
         if _begins(info, axis, run, 1) % n == 0:
             return {}

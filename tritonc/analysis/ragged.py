@@ -53,7 +53,7 @@ def edge(op: Op, infos: Infos, ragged: bool) -> AxisInfo | None:
         return info
     runs = tuple(max(k, falling(op.guard, d, infos)) for d, k in enumerate(info.constancy))
     if op.name == "load":
-        runs = tuple(max(k, rising(op.guard, d, infos), _run(op.guard, d, infos, set()))
+        runs = tuple(max(k, rising(op.guard, d, infos), _run(op.guard, d, infos, {}, data=True))
                      for d, k in enumerate(runs))
     return AxisInfo(info.contiguity, info.divisibility, runs, info.value)
 
@@ -61,42 +61,45 @@ def edge(op: Op, infos: Infos, ragged: bool) -> AxisInfo | None:
 def falling(mask: Value, axis: int, infos: Infos) -> int:
     """The length of runs along `axis`, at multiples of it, in which no false element comes before
     a true one."""
-    return _run(mask, axis, infos, None)
+    return _run(mask, axis, infos, {})
 
 
 def rising(mask: Value, axis: int, infos: Infos) -> int:
     """The same of true ones and false ones, as of `j >= i`."""
-    return _run(mask, axis, infos, None, rises=True)
+    return _run(mask, axis, infos, {}, rises=True)
 
 
-def _run(mask: Value, axis: int, infos: Infos, met: set[tuple[Value, int]] | None, *,
-         rises: bool = False) -> int:
-    """The same; or with `met` of runs in which each comparison of indices that makes the mask has
+def _run(mask: Value, axis: int, infos: Infos, met: dict[tuple[Value, int], int], *,
+         rises: bool = False, data: bool = False) -> int:
+    """The same; or with `data` of runs in which each comparison of indices that makes the mask has
     one answer, as data may differ there.  `met`: masks that count already, of which a loop may make
     this one."""
     info, op, extent = infos.get(mask), mask.op, extents_of(mask.type)[axis]
-    if op is None or info is None or (met is not None and (mask, axis) in met):
-        return 1 if met is None else extent
+    if op is None or info is None:
+        return extent if data else 1
+    if (mask, axis) in met:
+        return met[mask, axis]
+    met[mask, axis] = extent
     found, same = 1, info.constancy[axis]
-    if met is not None:
-        met.add((mask, axis))
     if op.name in ("broadcast", "trans", "reshape"):
         places = axes_before(op)
         source = None if places is None else places[axis]
         found = same if places is None else extent if source is None else (
-            _run(op.operands[0], source, infos, met, rises=rises))
-    elif op.name == "icmp" and met is not None:
+            _run(op.operands[0], source, infos, met, rises=rises, data=data))
+    elif op.name == "icmp" and data:
         sides = [infos.get(v) for v in op.operands]
         counted = any(side is not None and max(side.contiguity) > 1 for side in sides)
         found = same if counted else extent
     elif op.name == "icmp":
         found = _compared(op, axis, infos, rises=rises)
-    elif met is not None or op.name in ("and", "or", "convert_layout") or (
+    elif data or op.name in ("and", "or", "convert_layout") or (
             op.name == "cmpp" and mask is op.results[0]):
-        found = gcd(extent, *(_run(v, axis, infos, met, rises=rises) for v in op.operands
-                              if extents_of(v.type) == extents_of(mask.type)
+        found = gcd(extent, *(_run(v, axis, infos, met, rises=rises, data=data)
+                              for v in op.operands if extents_of(v.type) == extents_of(mask.type)
                               and element(v.type) == I1))
-    return max(found, same) if met is None else found
+    if not data:
+        found = met[mask, axis] = max(found, same)
+    return found
 
 
 def _compared(op: Op, axis: int, infos: Infos, *, rises: bool) -> int:

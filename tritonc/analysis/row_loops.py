@@ -133,7 +133,7 @@ def recurrence(kernel: Kernel, cfg: Cfg) -> bool:
     return False
 
 
-def reduces_held(cfg: Cfg, largest: int) -> bool:
+def reduces_registers(cfg: Cfg, largest: int) -> bool:
     """Whether a loop that loads no tiles reduces some of more than half of `largest` elements: in
     each iteration warps that share a row would wait for each other."""
     return any(

@@ -9,7 +9,7 @@ import numpy as np
 
 from tritonc.interp.frame import Frame
 from tritonc.ir.core import Seen, Stop, Value
-from tritonc.ir.numeric.formats import from_memory, held_dtype, memory_dtype
+from tritonc.ir.numeric.formats import from_memory, memory_dtype, register_dtype
 from tritonc.ir.types import I1, Element, Pointer, element, is_float, is_int
 
 _MOST = 256  # elements that are shown one by one
@@ -118,7 +118,7 @@ def _memory(text: str, frame: Frame, target: Element, base: int, subscripts: str
 
 def _loaded(frame: Frame, target: Element, addresses: Any, unknown: Any) -> tuple[Any, Any]:
     """What memory holds; what lies outside of buffers is undefined."""
-    flat, held = np.asarray(addresses).reshape(-1), held_dtype(target)
+    flat, held = np.asarray(addresses).reshape(-1), register_dtype(target)
     values, undefined = np.zeros(flat.shape, held), np.ones(flat.shape, np.bool_)
     dtype = memory_dtype(target)
     for buffer in frame.memory.buffers:

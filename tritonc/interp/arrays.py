@@ -27,7 +27,7 @@ from tritonc.ir.core import Op, Value
 from tritonc.ir.numeric.formats import (
     UNSIGNED,
     fit,
-    held_dtype,
+    register_dtype,
     round_to_tf32,
     working,
     works_in_another_form,
@@ -64,7 +64,7 @@ def value_of(row: OpInfo, op: Op) -> Callable[..., Any]:
         raise NotImplementedError(f"{row.name} has several results to fit")
     kind = op.result.type
     rounds = element(kind).is_float and works_in_another_form(element(kind))
-    dtype = held_dtype(element(kind))
+    dtype = register_dtype(element(kind))
 
     def fitted(*operands: Any) -> Any:
         if any(others):
@@ -205,7 +205,7 @@ def dot(op: Op, a: Any, b: Any, c: Any) -> Any:
         found = np.matmul(a.astype(np.float64), b.astype(np.float64)).astype(np.int64)
     else:
         found = np.matmul(a.astype(np.int64), b.astype(np.int64))
-    return fit(op.result.type, found.astype(held_dtype(to)) + c)
+    return fit(op.result.type, found.astype(register_dtype(to)) + c)
 
 
 MEANINGS = SimpleNamespace(**vars(elementwise), reduce=reduce, scan=scan, take=take, dot=dot,

@@ -19,8 +19,8 @@ from tritonc.ir.numeric.formats import (
     UNSIGNED,
     float_of_int,
     from_memory,
-    held_dtype,
     memory_dtype,
+    register_dtype,
     to_memory,
 )
 from tritonc.ir.types import F64, I1, Type, element, scalar, shape
@@ -34,7 +34,7 @@ divide, minimum, maximum, where = np.divide, np.minimum, np.maximum, np.where
 def full(t: Type, value: Any) -> Any:
     """A number, or a held scalar, in every element; NumPy's scalar where `t` is one."""
     if not isinstance(value, np.generic | np.ndarray):
-        value = held_dtype(element(t)).type(numbers.fit(t, value))
+        value = register_dtype(element(t)).type(numbers.fit(t, value))
     return np.full(shape(t), value) if shape(t) else value
 
 
@@ -160,7 +160,7 @@ def to_int(op: Op, a: Any, signed: bool) -> Any:
     kind = np.int64 if signed else np.uint64
     found = np.where(inside, whole, 0).astype(kind)
     found = np.where(whole >= high, kind(high), np.where(whole <= low, kind(low), found))
-    return found.astype(UNSIGNED[e.bytes]).view(held_dtype(e) if e != I1 else np.int8)
+    return found.astype(UNSIGNED[e.bytes]).view(register_dtype(e) if e != I1 else np.int8)
 
 
 def to_float(op: Op, a: Any) -> Any:

@@ -15,7 +15,7 @@ from tritonc.interp.memory import BadAccess, Buffer, Memory
 from tritonc.interp.races import Race, Races
 from tritonc.interp.spread import Spread
 from tritonc.ir.core import Kernel, Op, Value
-from tritonc.ir.numeric.formats import from_memory, held_dtype, memory_dtype, to_memory
+from tritonc.ir.numeric.formats import from_memory, memory_dtype, register_dtype, to_memory
 from tritonc.ir.ops import OpInfo
 from tritonc.ir.types import Element
 from tritonc.records import dataclass
@@ -188,7 +188,7 @@ class Frame:
             self._bad_access(op, bad, np.shape(addresses), active)
         except Race as race:
             self.fail(op, "run-race", str(race), None, *race.notes)
-        held = np.zeros(0, held_dtype(e)) if raw is None else from_memory(e, raw)
+        held = np.zeros(0, register_dtype(e)) if raw is None else from_memory(e, raw)
         return (_scattered(held, addresses, active),
                 None if undefined is None else _scattered(undefined, addresses, active))
 

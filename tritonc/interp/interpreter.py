@@ -55,7 +55,7 @@ from tritonc.interp.spread import Spread
 from tritonc.interp.steps import step_of
 from tritonc.ir.core import Block, Kernel, Module, Op, ParameterInfo, Value
 from tritonc.ir.numeric import numbers
-from tritonc.ir.numeric.formats import held_dtype
+from tritonc.ir.numeric.formats import register_dtype
 from tritonc.ir.ops import OPS, OpInfo
 from tritonc.ir.types import element, is_float, is_pointer
 from tritonc.source import fail
@@ -102,7 +102,7 @@ def run(module: Module, kernel_name: str, arguments: Sequence[int | float], memo
     values: dict[Value, Any] = {}
     for parameter, info, argument in zip(kernel.parameters, kernel.info, arguments, strict=True):
         e = element(parameter.type)
-        values[parameter] = held_dtype(e).type(numbers.fit(e, argument))
+        values[parameter] = register_dtype(e).type(numbers.fit(e, argument))
         if launch.races is not None and is_pointer(parameter.type) and info.read_only:
             launch.races.read_only.add(int(argument))
         if not is_float(e):

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from tritonc.ir.core import ConstantTable
 from tritonc.ir.numeric import numbers
-from tritonc.ir.numeric.formats import held_dtype, memory_dtype, to_memory
+from tritonc.ir.numeric.formats import memory_dtype, register_dtype, to_memory
 from tritonc.records import dataclass
 
 _ORIGIN = 0x7000_0000_0000
@@ -185,4 +185,4 @@ class Memory:
 def initial_content(table: ConstantTable) -> npt.NDArray[Any]:
     """The initial elements of a constant table in their memory form."""
     held = [numbers.fit(table.element, value) for value in table.data or ()]
-    return np.asarray(to_memory(table.element, np.array(held, held_dtype(table.element))))
+    return np.asarray(to_memory(table.element, np.array(held, register_dtype(table.element))))

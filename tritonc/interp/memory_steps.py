@@ -11,7 +11,7 @@ from tritonc.interp import arrays
 from tritonc.interp.elementwise import full
 from tritonc.interp.frame import Frame, Launch, Step
 from tritonc.ir.core import Op
-from tritonc.ir.numeric.formats import held_dtype
+from tritonc.ir.numeric.formats import register_dtype
 from tritonc.ir.types import Element, element, shape
 
 
@@ -67,7 +67,7 @@ def atomic(launch: Launch, op: Op) -> Step:
             frame.require(op, value, active, "an operand of this atomic operation")
         addresses = np.atleast_1d(frame.values[pointer])
         inputs = [np.atleast_1d(frame.values[v]) for v in others]
-        old = np.zeros(addresses.shape, held_dtype(e))
+        old = np.zeros(addresses.shape, register_dtype(e))
         where = np.ones(addresses.shape, np.bool_) if active is None else np.atleast_1d(active)
         distinct = np.unique(addresses[where]).size == np.count_nonzero(where)
         for part in [where] if distinct else _one_by_one(where):

@@ -20,7 +20,7 @@ from tritonc.interp.printf import formatted
 from tritonc.interp.undefined import propagation
 from tritonc.ir import rules
 from tritonc.ir.core import Op, Value
-from tritonc.ir.numeric.formats import held_dtype
+from tritonc.ir.numeric.formats import register_dtype
 from tritonc.ir.ops import OpInfo
 from tritonc.ir.types import element, shape
 
@@ -152,7 +152,7 @@ def _check_index(frame: Frame, op: Op) -> None:
 
 def _undef(launch: Launch, op: Op) -> None:
     extents = shape(op.result.type)
-    zero = np.zeros(extents, held_dtype(element(op.result.type)))
+    zero = np.zeros(extents, register_dtype(element(op.result.type)))
     launch.constants[op.result] = zero if extents else zero[()]
     launch.undefined[op.result] = (np.ones(extents, np.bool_) if extents else np.True_, op)
 

@@ -63,7 +63,7 @@ class Context:
     device_assert: bool = False
     # Scalar arguments by name, as far as the sizes say that a compilation is told: by these passes
     # choose, and stay right for all others.
-    told: Mapping[str, int] = field(default_factory=dict)
+    known_sizes: Mapping[str, int] = field(default_factory=dict)
     tables: Mapping[str, ConstantTable] = field(default_factory=dict)  # of the module, by name
     # Makes the small body beside a large one, if there shall be one.
     small: Callable[[Kernel], SmallBody | None] | None = None

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from tritonc.frontend.parser_types import PREDECLARED_TYPES, scalar_type
 from tritonc.ir.core import Kernel, Module, ParameterInfo
 from tritonc.ir.numeric import numbers
-from tritonc.ir.numeric.formats import held_dtype, round_to
+from tritonc.ir.numeric.formats import register_dtype, round_to
 from tritonc.ir.types import I1, SCALARS, Pointer, Scalar, Type
 from tritonc.problem.evaluate import Expression, evaluate, generators, integer, parse_expression
 from tritonc.problem.lines import Argument, Named, Problem
@@ -282,7 +282,7 @@ def round_array(element: Scalar, array: Array) -> Array:
             if not (np.isfinite(array) & (np.trunc(array) == array)).all():
                 raise ValueError("its elements are not all integers")
             array = array.astype(np.int64)
-        return np.ascontiguousarray(array.astype(held_dtype(element))).reshape(array.shape)
+        return np.ascontiguousarray(array.astype(register_dtype(element))).reshape(array.shape)
     with np.errstate(all="ignore"):
         exact = array if array.dtype.kind == "f" else array.astype(np.float64)
         rounded = np.asarray(round_to(element, exact))

@@ -20,7 +20,7 @@ from tritonc.interp.interpreter import InterpreterError
 from tritonc.interp.memory import Memory
 from tritonc.interp.memory_steps import atomic, load, store
 from tritonc.ir.core import Kernel, Module, Op
-from tritonc.ir.numeric.formats import held_dtype, memory_dtype
+from tritonc.ir.numeric.formats import memory_dtype, register_dtype
 from tritonc.ir.ops import OPS
 from tritonc.ir.types import Scalar, element
 from tritonc.launch.data import Data, prepare, size_values
@@ -141,7 +141,7 @@ class _Watch:
         if outside.any():
             self._note(frame, op, addresses, outside)
             if op.results:
-                zero = np.zeros(np.shape(addresses), held_dtype(scalar))
+                zero = np.zeros(np.shape(addresses), register_dtype(scalar))
                 frame.define(op.results[0], zero if zero.shape else zero[()])
             return
         if self.launch is not frame.launch:

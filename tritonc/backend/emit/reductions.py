@@ -146,7 +146,7 @@ def _vote(f: FunctionEmitter, op: Op) -> None:
     f.values[op.result] = [found]
 
 
-def _extreme_held(f: FunctionEmitter, op: Op) -> None:
+def _warp_extreme(f: FunctionEmitter, op: Op) -> None:
     kind, e = op.attributes["kind"], scalar(op.result.type)
     own = tree(list(dict.fromkeys(f.values[op.operands[0]])),
                lambda a, b: combine(f, kind, e, a, b))
@@ -381,6 +381,6 @@ class _Scan:
 
 
 EMITTERS: dict[str, Emitter] = {
-    "extreme_held": _extreme_held,
+    "warp_extreme": _warp_extreme,
     "reduce": reduce, "scan": scan, "reduce_with": reduce_with, "scan_with": scan_with,
 }

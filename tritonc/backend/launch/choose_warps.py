@@ -30,7 +30,7 @@ from tritonc.analysis.records import fields
 from tritonc.analysis.registers.liveness import Liveness
 from tritonc.analysis.row_loops import (
     crosses,
-    reduces_held,
+    reduces_registers,
     reducing_passes,
     several_passes,
     windows_of_bytes,
@@ -39,7 +39,7 @@ from tritonc.analysis.shared_data import adds_sums, adds_to_loaded, asks_program
 from tritonc.analysis.taps import adds_taps
 from tritonc.analysis.transposes import transposes
 from tritonc.analysis.values import constant_of, is_uniform, slice_of
-from tritonc.backend.launch.held_tiles import held_tiles
+from tritonc.backend.launch.live_tiles import live_tiles
 from tritonc.backend.launch.product_threads import block_threads, kept_values
 from tritonc.backend.layout.accesses import overlapping_loads
 from tritonc.backend.layout.layout_choice import ACCESS_BYTES
@@ -144,7 +144,7 @@ def _wanted_threads(kernel: Kernel) -> int:
     if not (cfg.loops or windows or _combines(kernel)):
         size = max(size, *_records(kernel, largest))
     held = max(sum(max(1, element(t).bytes // 4) for t in types if shape(t)
-                   and 2 * prod(shape(t)) > largest) for types in held_tiles(kernel, cfg))
+                   and 2 * prod(shape(t)) > largest) for types in live_tiles(kernel, cfg))
     reduced = any(op.name in ("reduce", "reduce_with") and 2 * prod(
         shape(op.operands[0].type)) > largest and op.results[0].type != I1  # votes take no exchange
         and not _adds_rows(op) for op in kernel.ops())
@@ -171,7 +171,9 @@ def _wanted_threads(kernel: Kernel) -> int:
     room = 1 << int(log2(max(1.0, LOADED_WORDS / max(0.25, loaded))))  # of bytes
     if not held and _steps(kernel, largest) > MANY_STEPS:
         return largest // min(STEPS_ELEMENTS, room)
-    if reduced and not moved and not held:
+    scanned = any(op.name in ("scan", "scan_with") and 2 * prod(
+        shape(op.operands[0].type)) > largest for op in kernel.ops())  # all of it lives
+    if reduced and not (moved or held or scanned):
         return largest // COMPUTED
     halves = [op.operands[0].type for op in kernel.ops() if op.name == "reduce"
               and op.attributes["kind"] == "or" and 2 * prod(shape(op.operands[0].type)) > largest]
@@ -191,7 +193,7 @@ def _wanted_threads(kernel: Kernel) -> int:
     pairs, transposed = max(by_function, default=0) == 2, transposes(kernel)
     bytes_ = (FUNCTION_BYTES if pairs else HALVES_BYTES) if by_function else (
         ROW_BYTES if reduced or again or transposed else BYTES)
-    each = MOST_ELEMENTS if reduces_held(cfg, largest) else bytes_ // size
+    each = MOST_ELEMENTS if reduces_registers(cfg, largest) else bytes_ // size
     if not (held or again or _combines(kernel)) and any(map(_streams, cfg.innermost)):
         each = min(each, PASS_ELEMENTS)
     more = 2 if pairs and size == 4 else 1

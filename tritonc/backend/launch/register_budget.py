@@ -27,7 +27,7 @@ from __future__ import annotations
 from tritonc.analysis.column_loops import sums_columns
 from tritonc.analysis.registers.pressure import Estimate, Pressure, estimated, pressure
 from tritonc.backend.memory.versions.general import rare
-from tritonc.backend.pipeline.staged_loop import DOTS, held_elements
+from tritonc.backend.pipeline.staged_loop import DOTS, elements_per_thread
 from tritonc.backend.pipeline.tma.roles import has_producer
 from tritonc.backend.pipeline.tma.roles import registers as registers_of_roles
 from tritonc.backend.target.register_limits import BESIDE_CHAIN, MOST_REGISTERS
@@ -176,7 +176,7 @@ def _row_threads(kernel: Kernel, target: Target, loops: list[Loop], estimate: Es
             own = kernel.attributes["num_warps"] << LANE_BITS
             fewer = less // own  # blocks
             return less if not streaming and 4 * fewer >= 3 * (threads // own) and any(
-                op.name == "fdiv" and held_elements(op.result) > QUOTIENTS
+                op.name == "fdiv" and elements_per_thread(op.result) > QUOTIENTS
                 for block in general for op in block.ops) else threads
     warps: int = kernel.attributes["num_warps"]
     # A block more, if the estimates of all bodies allow it.
@@ -263,4 +263,4 @@ def _in_flight(loop: Loop) -> float:
 def _size(value: Value) -> float:
     """The registers of a tile of numbers, packed."""
     t = value.type
-    return held_elements(value) * max(scalar(t).bytes, 2) / 4 if is_float(t) else 0
+    return elements_per_thread(value) * max(scalar(t).bytes, 2) / 4 if is_float(t) else 0

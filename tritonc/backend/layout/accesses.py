@@ -300,5 +300,13 @@ def _likely_runs(pointer: Value, infos: axis_info.Infos) -> dict[int, int]:
 
 def makes_operand(value: Value, readers: dict[Value, list[Op]]) -> bool:
     """Whether a product multiplies what is made of a tile."""
-    return any(value in op.operands[:2] if op.name == "dot" else op.name != "phi" and any(
-        makes_operand(result, readers) for result in op.results) for op in readers.get(value, ()))
+    seen, todo = {value}, [value]
+    while todo:
+        value = todo.pop()
+        for op in readers.get(value, ()):
+            if op.name == "dot" and value in op.operands[:2]:
+                return True
+            if op.name not in ("dot", "phi"):
+                todo += [result for result in op.results if result not in seen]
+                seen.update(op.results)
+    return False

@@ -93,7 +93,7 @@ class _WithMoves(Assignment):
             if len(only) == 1 and only[0] != self.primary[op.result][1] and self.reads_well(
                     op, only[0]):
                 self.moved[op] = (layout_choice.lanes_apart(only[0])
-                                  if self.held_long(op, only[0], readers) else only[0])
+                                  if self.lives_long(op, only[0], readers) else only[0])
         self.join_stores()
         self.join_loads()
         if self.moved:
@@ -114,7 +114,7 @@ class _WithMoves(Assignment):
             value = op.result
         return value
 
-    def held_long(self, op: Op, layout: Layout, readers: dict[Value, list[Op]]) -> bool:
+    def lives_long(self, op: Op, layout: Layout, readers: dict[Value, list[Op]]) -> bool:
         """Whether a row takes many registers of a thread beside products on wgmma in a loop, where
         it is loaded an iteration ahead: in few, and lanes ask each other for it."""
         loop = self.cfg.innermost.get(self.cfg.block_of[op])
@@ -184,7 +184,7 @@ class _WithMoves(Assignment):
         """Whether the load uses memory in `layout` as it does in its own, or only repeats a row.
 
         Beside a product on wgmma, instructions that read a sector in parts, one after the other,
-        cost less than a detour through shared memory, which the ring of operands fills and at which
+        cost less than a detour through shared memory, which stages of operands fill and at which
         all warps meet.
         """
         threads = 32 * self.warps

@@ -47,7 +47,7 @@ from tritonc.backend.launch.register_budget import (
 )
 from tritonc.backend.memory.versions.general import general_blocks, rare
 from tritonc.backend.pipeline.spread_late import spreads
-from tritonc.backend.pipeline.staged_loop import DOTS, held_elements
+from tritonc.backend.pipeline.staged_loop import DOTS, elements_per_thread
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.layouts.layout import LANE_BITS
@@ -100,7 +100,7 @@ def _fence(kernel: Kernel, room: int) -> bool:
         return False
     straight = [block for block in general if block not in estimate.cfg.innermost]
     for op in (op for block in straight for op in block.ops):
-        if op.name in ("load", "store") and held_elements(op.operands[0]) >= ENOUGH and not (
+        if op.name in ("load", "store") and elements_per_thread(op.operands[0]) >= ENOUGH and not (
                 op.attributes.keys() & _WHOLE):
             op.attributes["fenced"] = changed = True
     return changed
@@ -231,10 +231,11 @@ def _leading(block: Block, parts: list[Op], readers: dict[Value, list[Op]]) -> s
             found.add(op)
             computed.add(op)
         elif own and quiet and op.name == "load" and not op.attributes.get("volatile") and (
-                held_elements(op.result) >= ENOUGH):
+                elements_per_thread(op.result) >= ENOUGH):
             found.add(op)
         elif own and still and op.name == "shared_load" and not (
-                op.attributes.keys() & {"late", "ldmatrix"}) and held_elements(op.result) >= ENOUGH:
+                op.attributes.keys() & {"late", "ldmatrix"}) and (
+                elements_per_thread(op.result) >= ENOUGH):
             if last.name == "shared_store":
                 return set()
             found.add(op)

@@ -33,7 +33,7 @@ from tritonc.analysis.signs import non_negative
 from tritonc.analysis.values import slice_of
 from tritonc.backend.launch.register_budget import available, rows_hold_too_much
 from tritonc.backend.memory.versions.general import rare
-from tritonc.backend.pipeline.staged_loop import DOTS, held_elements
+from tritonc.backend.pipeline.staged_loop import DOTS, elements_per_thread
 from tritonc.backend.target.register_limits import BESIDE_CHAIN
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
@@ -60,22 +60,22 @@ def delay_loads(kernel: Kernel, context: Context) -> bool:
     cfg = Cfg(kernel)
     for op in (op for block in rare(cfg, cfg.order) for op in block.ops):
         if op.name in ("load", "store") and op.attributes.get("vector", 1) == 1 and (
-                held_elements(op.operands[0]) >= MANY):
+                elements_per_thread(op.operands[0]) >= MANY):
             changed |= _compare_distances(op.guard)
     for block in kernel.blocks:
-        held = sum(held_elements(op.result) * scalar(op.result.type).bytes / 4
+        held = sum(elements_per_thread(op.result) * scalar(op.result.type).bytes / 4
                    for op in block.ops if op.name in DOTS and not _goes_on(op, block))
         multiplies = any(op.name in DOTS for op in block.ops)
         for op in block.ops:
             if op.name == "async_copy" and "fma_dot" in names and op.attributes.get(
-                    "vector", 1) == 1 and held_elements(op.operands[1]) >= MANY:
+                    "vector", 1) == 1 and elements_per_thread(op.operands[1]) >= MANY:
                 changed |= _compare_distances(op.guard)
             if op.name in ("load", "store") and not multiplies and "wgmma" in names and (
-                    held_elements(op.operands[0]) >= MANY):
+                    elements_per_thread(op.operands[0]) >= MANY):
                 changed |= _compare_distances(op.guard)
         for op in [op for op in block.ops if op.name == "load"]:
             # the elements, and addresses for some of them
-            if held and held + 1.2 * held_elements(op.result) > room and \
+            if held and held + 1.2 * elements_per_thread(op.result) > room and \
                     not op.attributes.get("volatile"):
                 changed |= _delay(block, op, readers) or _slice(block, op, readers)
     return changed
@@ -132,7 +132,7 @@ def _compare_distances(mask: Value | None) -> bool:
             continue
         if op.name == "icmp":
             if op.attributes["predicate"] == "slt" and element(op.operands[0].type) == I32 \
-                    and held_elements(op.result) >= SEVERAL and non_negative(op.operands[0]):
+                    and elements_per_thread(op.result) >= SEVERAL and non_negative(op.operands[0]):
                 changed |= not op.attributes.get("based", False)
                 op.attributes["based"] = True
         elif op.name in ("and", "cmpp", "broadcast", "reshape", "convert_layout", "tile_part"):
@@ -143,7 +143,7 @@ def _compare_distances(mask: Value | None) -> bool:
 def _spread(block: Block, load: Op, readers: dict[Value, list[Op]]) -> bool:
     """Move a load of what all programs read alike, with what is made of it alone, to its reader,
     if that is in this block, computes element by element, and only loads stand between."""
-    if held_elements(load.result) < ENOUGH or load.attributes.get("volatile") or any(
+    if elements_per_thread(load.result) < ENOUGH or load.attributes.get("volatile") or any(
             op.name == "get_program_id" or not op.pure for op in slice_of(load.operands)):
         return False
     chain, found = chain_of(load, readers)

@@ -36,7 +36,7 @@ from tritonc.analysis.registers.weights import PREDICATES, RENAMED
 from tritonc.analysis.values import int_of, origin
 from tritonc.backend.launch.register_budget import GENERAL, RECOMPUTED, SURE, available
 from tritonc.backend.memory.versions.general import general_blocks, rare
-from tritonc.backend.pipeline.staged_loop import DOTS, held_elements
+from tritonc.backend.pipeline.staged_loop import DOTS, elements_per_thread
 from tritonc.ir.build import make_op
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_ops
@@ -98,7 +98,7 @@ def _masks(block: Block) -> bool:
     ops: list[Op] = []
     for op in block.ops:
         mask = op.guard
-        if op.name in ("load", "store") and mask is not None and held_elements(
+        if op.name in ("load", "store") and mask is not None and elements_per_thread(
                 mask) > PREDICATES and op.attributes.get("vector", 1) == 1:
             made, renaming = mask, list[Op]()
             while made.op is not None and made.op.name in RENAMED:

@@ -2,8 +2,7 @@
 
 Read in this order: `staged_loop` (the loops in question), `loop_slice` (what may run ahead) and
 `stages` (how many);
-`channel` (how each operand comes); `pipeline` (the pass) and `ring` (its rewriting with cp.async);
-`tma_access` and `tma_pipeline` (the same with TMA); `region_ring` (with a producer warp,
-through whatever loops and branches stand around the loop), `specialize_warps` and `roles` (a
-producer warp beside consumer warpgroups); `rotate_dots` (chained products, rotated).
-"""
+`channel` (how each operand comes); `pipeline` (the pass) and `expander` (its rewriting with
+cp.async); `tma_access` and `tma_pipeline` (the same with TMA); `region_expander` (with a producer
+warp, through whatever loops and branches stand around the loop), `specialize_warps` and `roles` (a
+producer warp beside consumer warpgroups); `rotate_dots` (chained products, rotated)."""

@@ -21,7 +21,7 @@ multiprocessor, as in the last wave, gains most.
 What the iteration transposes on its way (`pipeline`) is stored piece by piece in the second half of
 the product, not all at once behind it: shared memory serves other warps' reads beside.
 
-Done where a loop of one block multiplies once, on a ring of stages; not where a thread copies
+Done where a loop of one block multiplies once, on a multi-stage buffer; not where a thread copies
 elements one by one that each have an address or a mask: those want the registers that would hold
 what is carried.  Elements that lie side by side under one mask share them.
 Barriers follow from the order of the operations (`insert_barriers`).

@@ -36,7 +36,7 @@ from tritonc.analysis.row_loops import only_adds, waits_for_itself
 from tritonc.analysis.values import needed, slice_of
 from tritonc.backend.memory.versions.general import rare
 from tritonc.backend.pipeline.loop_slice import Slice, advance, find_slice, initial_values
-from tritonc.backend.pipeline.staged_loop import DOTS, Guards, held_elements
+from tritonc.backend.pipeline.staged_loop import DOTS, Guards, elements_per_thread
 from tritonc.backend.pipeline.tma.roles import has_producer
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop, make_phi
@@ -162,8 +162,8 @@ def _times(loop: Loop, room: int, most: int, of_little: int = 0) -> int:
 
 def _meets_all(loop: Loop) -> bool:
     """Whether each element that is loaded meets many: of lines, tiles are computed at length."""
-    loads = [held_elements(op.result) for op in loop.ops() if op.name == "load"]
-    floats = [held_elements(op.result) for op in loop.ops()
+    loads = [elements_per_thread(op.result) for op in loop.ops() if op.name == "load"]
+    floats = [elements_per_thread(op.result) for op in loop.ops()
               if op.pure and len(op.results) == 1 and is_float(op.result.type)]
     return bool(loads) and max(floats, default=0) > max(loads) and sum(floats) >= MANY * sum(loads)
 
@@ -182,7 +182,7 @@ def _bytes(value: Value, packed: bool = False) -> int:
     """What a thread holds of a tile; what has no neighbour is in a register of its own."""
     alone = not packed and isinstance(value.type, Tile) and value.type.layout is not None and (
         1 not in value.type.layout.register)
-    return held_elements(value) * max(scalar(value.type).bytes, 4 if alone else 2)
+    return elements_per_thread(value) * max(scalar(value.type).bytes, 4 if alone else 2)
 
 
 def _slice(loop: Loop, loads: list[Op]) -> Slice | None:

@@ -16,7 +16,7 @@ which makes the data visible to all threads, says too that all have read it.  Wi
 the product stays in flight across the back edge (`wgmma_wait` leaves one pending), so the stage was
 read two iterations ago, by products that have ended.  Chained products end in it: D = S - 1.
 So do those whose threads compute in each iteration where from they copy: blocks share a
-multiprocessor then (`ring.blocks_beside`), and products of the others run meanwhile.
+multiprocessor then (`blocks_beside`), and products of the others run meanwhile.
 
 After the loop nothing may be in flight, since the stages' bytes may serve another buffer.
 
@@ -44,8 +44,8 @@ from tritonc.backend.dots.together import chained
 from tritonc.backend.launch.persist import rare_programs
 from tritonc.backend.layout.access import VECTOR_BITS
 from tritonc.backend.pipeline.channel import TRANSPOSED, Channel, Means, by_threads, copy_width
+from tritonc.backend.pipeline.expander import Expander
 from tritonc.backend.pipeline.loop_slice import find_slice
-from tritonc.backend.pipeline.ring import Rewrite
 from tritonc.backend.pipeline.staged_loop import (
     StagedLoop,
     buffer_of,
@@ -122,7 +122,7 @@ def _copy_ahead(kernel: Kernel, context: Context) -> bool:
 
 
 def _read_directly(kernel: Kernel) -> None:
-    """Leave shared memory out where no ring brings what is read behind a loop."""
+    """Leave shared memory out where no channel brings what is read behind a loop."""
     left = {op.result for op in kernel.entry.ops
             if op.attributes.get("behind") and not op.attributes.get("continues")}
     parts: dict[Value, Value] = {}
@@ -175,7 +175,7 @@ def _pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos, contex
     if stores_may_reach(kernel, staged.loop.blocks, [*copied, *part.loads], pointer_roots(kernel)):
         return False
     kernel.entry.ops[:0] = [one.transposed for one in channels if one.transposed is not None]
-    Rewrite(kernel, staged, part, channels, stages, distance).run()
+    Expander(kernel, staged, part, channels, stages, distance).run()
     if beside > 1:
         kernel.attributes["min_blocks"] = beside
     context.remark("pipeline", f"loop pipelined: operands are copied (cp.async) {distance} "
@@ -201,7 +201,7 @@ def _load_ahead(kernel: Kernel, staged: StagedLoop, context: Context) -> bool:
         channels = [Channel(store, Means.REGISTERS) for store in staged.stores]
         if _two_wait(kernel, staged, loads, needs, context.target):
             kernel.attributes["min_blocks"] = _IN_TURN
-        Rewrite(kernel, staged, part, channels, 2, 1).run()
+        Expander(kernel, staged, part, channels, 2, 1).run()
         context.remark("pipeline", f"loop pipelined: {len(loads)} loads run one iteration ahead",
                        loads[0].span)
         return True

@@ -15,7 +15,7 @@ from tritonc.backend.shared.shared_memory import (
     accesses,
     allocation,
     body_of,
-    held_bytes,
+    buffer_bytes,
     pitch,
 )
 from tritonc.ir.build import make_op
@@ -159,7 +159,7 @@ def registers(kernel: Kernel, staged: StagedLoop, held: list[Value]) -> int:
             form = affinity.of(v.op.operands[0]) if v.op and v.op in loads else None
             key = v if form is None else (form.base, form.strides, v.type, *(
                 term for term in form.offset.terms if term[0]))
-            addresses[key] = held_elements(v) / _wide(v, known)
+            addresses[key] = elements_per_thread(v) / _wide(v, known)
     return round(sum(words(op.results[0]) for op in products if op.operands[2] not in inside)
                  + sum(map(words, held)) + sum(addresses.values()))
 
@@ -175,7 +175,7 @@ def _wide(value: Value, known: Accesses) -> int:
                         access.vector(access.axis), access.axis)
 
 
-def held_elements(value: Value) -> int:
+def elements_per_thread(value: Value) -> int:
     """How many elements of a tile a thread holds."""
     t = value.type
     return t.layout.registers if isinstance(t, Tile) and t.layout is not None else 0
@@ -183,18 +183,18 @@ def held_elements(value: Value) -> int:
 
 def words(value: Value) -> float:
     """The registers that these fill."""
-    return held_elements(value) * scalar(value.type).bytes / 4
+    return elements_per_thread(value) * scalar(value.type).bytes / 4
 
 
 def stages_that_fit(staged: StagedLoop, limit: int) -> int:
     """How many stages of the loop's operands fit into `limit` bytes, beside the other buffers that
     are in use while the loop runs."""
     own = {allocation(store.operands[0])[0] for store in staged.stores}
-    others = {op: held_bytes(op) for op in (*staged.pinned, *staged.single)}
+    others = {op: buffer_bytes(op) for op in (*staged.pinned, *staged.single)}
     for op in staged.loop.ops():
         for access in accesses(op):
             if access.allocation not in own:
-                others[access.allocation] = held_bytes(access.allocation)
+                others[access.allocation] = buffer_bytes(access.allocation)
     rest = sum(buffer_of(op.result).stage_bytes - pitch(op) for op in own)
     return (limit - staged.exchange - sum(others.values()) - rest) // staged.stage_bytes
 

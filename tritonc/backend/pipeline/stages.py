@@ -59,8 +59,8 @@ def stages_beside(stage_bytes: int, blocks: int, target: Target) -> int:
 
 
 def copied_stages(kernel: Kernel, staged: StagedLoop, target: Target, programs: int) -> int:
-    """Of a ring that threads fill.  With wgmma, which has one stage more in flight, as many as keep
-    memory busy: further copies only wait for their turn, and threads for them."""
+    """Of buffers that threads fill.  With wgmma, which has one stage more in flight, as many as
+    keep memory busy: further copies only wait for their turn, and threads for them."""
     most = most_stages(kernel, staged, target, programs)
     if not staged.asynchronous:
         return most

@@ -29,7 +29,7 @@ from tritonc.backend.shared.shared_memory import (
     allocation,
     allocations,
     body_of,
-    held_bytes,
+    buffer_bytes,
 )
 from tritonc.backend.target.target import Target
 from tritonc.ir.cfg import Cfg
@@ -61,12 +61,12 @@ def allocate_shared(kernel: Kernel, context: Context) -> bool:
         return allocate_shared(kernel, context)
     for op, offset in offsets.items():
         op.attributes["offset"] = offset
-        if size[op] > held_bytes(op):
+        if size[op] > buffer_bytes(op):
             op.attributes["second"] = _apart(op)
     changed = bool(offsets) or kernel.attributes.get("shared_bytes") != total
     kernel.attributes["shared_bytes"] = total
     if total > target.shared_per_block:
-        largest = max(offsets, key=lambda op: held_bytes(op))
+        largest = max(offsets, key=lambda op: buffer_bytes(op))
         raise fail("shared-memory", largest.span or kernel.span,
                    f"kernel '{kernel.name}' needs {total} bytes of shared memory; {target.name} "
                    f"has {target.shared_per_block} for a block: smaller tiles would fit")
@@ -76,7 +76,7 @@ def allocate_shared(kernel: Kernel, context: Context) -> bool:
 def sizes(kernel: Kernel) -> dict[Op, int]:
     """The bytes of each buffer.  Of a block that computes two programs at once, each has its own,
     but for those that the producer fills."""
-    found = {op: held_bytes(op) for op in kernel.ops() if op.name == "alloc_shared"}
+    found = {op: buffer_bytes(op) for op in kernel.ops() if op.name == "alloc_shared"}
     for op in _of_programs(kernel):
         found[op] += _apart(op)
     return found
@@ -93,7 +93,7 @@ def _of_programs(kernel: Kernel) -> set[Op]:
 
 def _apart(op: Op) -> int:
     """How far the second program's buffer is from the first one's."""
-    return -(-held_bytes(op) // APART) * APART
+    return -(-buffer_bytes(op) // APART) * APART
 
 
 def _spare(used: int, target: Target) -> int:
@@ -244,18 +244,18 @@ def live_ranges(kernel: Kernel) -> dict[Op, tuple[int, int]]:
 
 def _copied_ahead(cfg: Cfg, position: dict[Op, int], lives: dict[Op, tuple[int, int]]
                   ) -> dict[Op, tuple[int, int]]:
-    """The lives of rings that a producer warp may fill from its start on, until the last of them
+    """The lives of buffers that a producer warp may fill from its start on, until the last of them
     has been read: it runs ahead of those that read them, over all that lies between."""
     found: dict[Op, tuple[int, int]] = {}
     for start in position:
         if start.name != "start_producer":
             continue
         blocks = [block for block in cfg.order if cfg.dominates(cfg.block_of[start], block)]
-        rings = {access.allocation for block in blocks for op in block.ops
+        filled = {access.allocation for block in blocks for op in block.ops
                  for access in accesses(op) if access.allocation.attributes.get("continues")}
-        for ring in rings:
-            found[ring] = (min(position[start], lives[ring][0]),
-                           max(lives[other][1] for other in rings))
+        for buffer in filled:
+            found[buffer] = (min(position[start], lives[buffer][0]),
+                           max(lives[other][1] for other in filled))
     return found
 
 

@@ -10,14 +10,15 @@ writes what one read or wrote (WAR, WAW), needs a barrier before it, which empti
 States join by union and loops are iterated to a fixed point.  A barrier in a loop that ends what
 was pending before it may stand before the loop instead, if the loop has fewer then.
 
-Two accesses of shared memory touch if their bytes overlap.  In a ring of stages, `ahead` says how
-many iterations before its own a stage is used; crossing the back edge of the ring's loop moves all
-stages one iteration nearer, so equal distances, and only these, touch.  Global memory is treated
-the same way, since a tile may be stored by one thread and loaded by another: pointers of different
-parameters touch unless one is declared not to alias, or `specialize` tested that; two operations on
-the same addresses, each used by one thread, in one iteration, stay in their threads; an access that
-moves through memory meets nothing of its own earlier iterations (`analysis.moving`); one of even
-elements meets none of odd ones; and scalars are stored by the first thread, in its own order.
+Two accesses of shared memory touch if their bytes overlap.  In a multi-stage buffer, `ahead` says
+how many iterations before its own a stage is used; crossing the back edge of the buffer's loop
+moves all stages one iteration nearer, so equal distances, and only these, touch.  Global memory is
+treated the same way, since a tile may be stored by one thread and loaded by another: pointers of
+different parameters touch unless one is declared not to alias, or `specialize` tested that; two
+operations on the same addresses, each used by one thread, in one iteration, stay in their threads;
+an access that moves through memory meets nothing of its own earlier iterations (`analysis.moving`);
+one of even elements meets none of odd ones; and scalars are stored by the first thread, in its own
+order.
 
 A load that is made by the operation which reads it (`late`, `piecewise`) reads there once more: a
 barrier between the two does not end it.
@@ -41,7 +42,7 @@ from tritonc.analysis.axis import axis_info
 from tritonc.analysis.moving import addresses_modulo, meets_itself
 from tritonc.backend.launch.persist import counts_programs
 from tritonc.backend.shared.pending import ACQUIRED, FENCED, MET, RELEASED, Pending, State, conflict
-from tritonc.backend.shared.shared_memory import HANDS_OVER, accesses, allocation, held_bytes
+from tritonc.backend.shared.shared_memory import HANDS_OVER, accesses, allocation, buffer_bytes
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context
@@ -120,7 +121,7 @@ def _plan(kernel: Kernel, cfg: Cfg, found: _Uses, asked: set[Op]) -> _Plan:
             plan.needs[op], plan.ended[op] = need, frozenset(old for old, _ in conflicts)
             plan.unfenced[op] = _unfenced(state) if need else frozenset()
             state = _flying(state, need) if need else state
-            if new and op.name != "tma_load":  # whoever reads it waits at the ring
+            if new and op.name != "tma_load":  # whoever reads it waits for the stage
                 state = state.union(new)
             state = state.union(deferred.get(op, ()))
         plan.leaving[block] = state
@@ -226,10 +227,10 @@ def _progress(op: Op, state: State) -> State:
 
 
 def _hand_over(name: str, buffer: Value, state: State) -> State:
-    """What a ring's barriers say of the accesses of one stage of a buffer."""
+    """What full and empty barriers say of the accesses of one stage of a buffer."""
     root, ahead = allocation(buffer)
     start = root.attributes["offset"]
-    end = start + held_bytes(root)
+    end = start + buffer_bytes(root)
     found = []
     for p in state:
         same = not p.is_global and p.ahead is not None and ahead is not None and (
@@ -250,19 +251,19 @@ def _next_iteration(state: State, loop: Loop) -> State:
         if p.is_global and instances:
             continue  # programs have no order
         if p.is_global:  # the addresses may be others by then
-            moves = p.moves if p.ring is loop else None
+            moves = p.moves if p.stage_loop is loop else None
             found.append(p._replace(pointer=None, moves=moves, before=moves is not None))
-        elif p.ring is loop and p.ahead is not None:
+        elif p.stage_loop is loop and p.ahead is not None:
             found.append(p._replace(ahead=(p.ahead - 1) % p.stages))
-        elif p.ring is not None and p.ring.header in loop and not p.continues:
-            found.append(p._replace(ahead=None))  # an outer loop: the ring starts again
+        elif p.stage_loop is not None and p.stage_loop.header in loop and not p.continues:
+            found.append(p._replace(ahead=None))  # an outer loop: the stages start again
         else:
             found.append(p)
     return frozenset(found)
 
 
 class _Uses:
-    """The accesses that each operation makes, with rings and roots resolved."""
+    """The accesses that each operation makes, with loops and roots resolved."""
 
     def __init__(self, kernel: Kernel, cfg: Cfg) -> None:
         self.kernel, self.cfg = kernel, cfg
@@ -276,7 +277,7 @@ class _Uses:
                        if op.effects & {READ, WRITE} and op.operands)
         self.repeated = {pointer for pointer, count in used.items() if count > 1}
         self.readers = uses(kernel)
-        self.ring: dict[Op, Loop] = {}  # of a buffer: the innermost loop that uses its stages
+        self.stage_loops: dict[Op, Loop] = {}  # of a buffer: the innermost that uses its stages
         for block in cfg.order:
             inside = [loop for loop in cfg.loops if block in loop]
             if not inside:
@@ -284,9 +285,9 @@ class _Uses:
             innermost = max(inside, key=lambda loop: loop.depth)
             for op in block.ops:
                 for access in accesses(op):
-                    old = self.ring.get(access.allocation)
+                    old = self.stage_loops.get(access.allocation)
                     if access.ahead is not None and (old is None or old.depth < innermost.depth):
-                        self.ring[access.allocation] = innermost
+                        self.stage_loops[access.allocation] = innermost
 
     @cached_property
     def infos(self) -> axis_info.Infos:
@@ -329,13 +330,14 @@ class _Uses:
         for access in accesses(op):
             home, buffer = access.allocation, access.allocation.result.type
             assert isinstance(buffer, Buffer)
-            start, ring, more = home.attributes["offset"], self.ring.get(home), home.attributes
+            start, more = home.attributes["offset"], home.attributes
+            stage_loop = self.stage_loops.get(home)
             found.append(Pending(
-                access.write, start, start + held_bytes(home), access.ahead if ring else None,
-                buffer.stages, ring, bool(more.get("continues")), flight,
-                age=1 if CLOSES.get(op.name) == flight else 0, alone=op.name in ALONE,
-                copies=op.name == "tma_load", private=home if more.get("private") else None,
-                grouped="groups" in more, piece=_piece(op), atomic=op.name == "shared_atomic"))
+                access.write, start, start + buffer_bytes(home), access.ahead if stage_loop else
+                None, buffer.stages, stage_loop, bool(more.get("continues")), flight, age=1 if
+                CLOSES.get(op.name) == flight else 0, alone=op.name in ALONE, copies=op.name ==
+                "tma_load", private=home if more.get("private") else None, grouped="groups" in more,
+                piece=_piece(op), atomic=op.name == "shared_atomic"))
         effects = op.effects
         pointers = [v for v in op.operands if is_pointer(v.type)]
         if op.name == "atomic_rmw" and op.attributes["kind"] == "load" and isinstance(
@@ -343,15 +345,15 @@ class _Uses:
             effects = frozenset({READ})
         if SYNC not in effects and pointers and effects & {READ, WRITE}:
             pointer = pointers[0]
-            ring = self.moves(op)
-            own = pointer if self.one_thread_each(pointer, ring is not None) else None
+            stage_loop = self.moves(op)
+            own = pointer if self.one_thread_each(pointer, stage_loop is not None) else None
             root = self.roots.get(pointer)
             if effects >= {READ, WRITE} and not isinstance(pointer.type, Tile):
                 root = None  # a lock guards memory that its address does not tell
             scalar = WRITE in effects and not isinstance(pointer.type, Tile)
             found += [Pending(effect is WRITE, is_global=True, root=root, pointer=own,
-                              release="release" in op.attributes, ring=ring,
-                              moves=pointer if ring else None, every=self.every(op, root),
+                              release="release" in op.attributes, stage_loop=stage_loop,
+                              moves=pointer if stage_loop else None, every=self.every(op, root),
                               scalar=scalar)
                       for effect in (READ, WRITE) if effect in effects]
         return found

@@ -13,19 +13,20 @@ from tritonc.records import NamedTuple
 class Pending(NamedTuple):
     """An access since the last barrier.
 
-    Shared memory: bytes [start, end), in the loop of `ring` at distance `ahead` of `stages`.
+    Shared memory: bytes [start, end), in the loop of `stage_loop` at distance `ahead` of `stages`.
     Global memory: `root` is the parameter or table that the pointer comes from (None if unknown),
     `pointer` the addresses, if each is one thread's; `release`: tells other programs that all
-    before it is done; `moves`: the addresses, if they are others in each iteration of `ring`, of
-    which this one was `before`; `every`: all addresses are a number modulo another one, in
+    before it is done; `moves`: the addresses, if they are others in each iteration of `stage_loop`,
+    of which this one was `before`; `every`: all addresses are a number modulo another one, in
     elements; `scalar`: stored by the first thread.
 
     `proxy`: of a thread's write, how far it is on its way to the asynchronous proxy (wgmma, tensor
     copies and stores): the threads that wrote must fence it, and then all threads must meet.  What
     a barrier has passed with no fence before it is settled among threads only (MET).
 
-    `handed`: how far a read in a ring is known to have ended, to the thread that makes its copies:
-    RELEASED by all warps, then ACQUIRED by that thread.  `copies`: an access of that thread's.
+    `handed`: how far a read in such a buffer is known to have ended, to the thread that makes its
+    copies:  RELEASED by all warps, then ACQUIRED by that thread.  `copies`: an access of that
+    thread's.
 
     `piece`: others of the tile are other elements.
 
@@ -39,7 +40,7 @@ class Pending(NamedTuple):
     end: int = 0
     ahead: int | None = None
     stages: int = 1
-    ring: Loop | None = None
+    stage_loop: Loop | None = None
     continues: bool = False  # in the loops around that one
     flight: str = ""  # "copy", "wgmma" or "store" while it is not known to have ended
     age: int = 0  # groups of its kind closed since, this one's included
@@ -104,7 +105,7 @@ def conflict(kernel: Kernel, old: Pending, new: Pending) -> bool:
     if old.piece is not None and new.piece is not None and old.piece[0] is new.piece[0] and (
             old.piece[1] != new.piece[1]):
         return False
-    if old.ring is new.ring and old.ahead is not None and new.ahead is not None and (
+    if old.stage_loop is new.stage_loop and old.ahead is not None and new.ahead is not None and (
             (old.start, old.end) == (new.start, new.end)):
         return old.ahead % old.stages == new.ahead % new.stages
     return True

@@ -22,7 +22,7 @@ _SHARED = frozenset({SHARED_READ, SHARED_WRITE})
 
 
 class Access(NamedTuple):
-    """One use of a buffer.  `ahead` is the stage's distance in a ring, None for all stages."""
+    """One use of a buffer.  `ahead` is the stage's distance in iterations, None for all stages."""
 
     allocation: Op
     write: bool
@@ -31,7 +31,7 @@ class Access(NamedTuple):
 
 
 def allocation(buffer: Value) -> tuple[Op, int | None]:
-    """The alloc_shared behind a view, and the ring distance of the stage if one was taken."""
+    """The alloc_shared behind a view, and the distance of the stage if one was taken."""
     ahead: int | None = None
     op = buffer.op
     while op is not None and op.name in VIEWS:
@@ -49,7 +49,7 @@ def pitch(op: Op) -> int:
     return int(op.attributes.get("pitch", t.stage_bytes))
 
 
-def held_bytes(op: Op) -> int:
+def buffer_bytes(op: Op) -> int:
     """The bytes of a buffer with all stages."""
     t = op.result.type
     assert isinstance(t, Buffer)
@@ -57,7 +57,7 @@ def held_bytes(op: Op) -> int:
 
 
 def allocations(op: Op) -> set[Op]:
-    """The buffers and rings that an operation names."""
+    """The buffers and barriers that an operation names."""
     return {allocation(v)[0] for v in op.operands if isinstance(v.type, Buffer)}
 
 

@@ -52,7 +52,7 @@ _ROWS: list[OpInfo] = [
     OpInfo("any_other", ("x",), lambda types, attributes, stated: (I1,),
            "Whether an element of x is not `number`; a warp answers for those that it holds.",
            lambda m, op, x: (x != op.attributes["number"]).any(), ("number",)),
-    OpInfo("extreme_held", ("x",), lambda types, attributes, stated: (scalar(types[0]),),
+    OpInfo("warp_extreme", ("x",), lambda types, attributes, stated: (scalar(types[0]),),
            "The least element of x (`kind` smin) or the greatest (smax); a warp answers for those "
            "that it holds.",
            lambda m, op, x: x.min() if op.attributes["kind"] == "smin" else x.max(), ("kind",)),
@@ -65,7 +65,12 @@ _ROWS: list[OpInfo] = [
            "`strides` elements apart along its axes: a thread needs the first one that it holds.",
            lambda m, op, p, offset, *strides: m.add_pointer(op, p, offset)),
     OpInfo("gather", ("a", "index"), own.gather,
-           "Element i is element `index[i]` of a, counted row-major."),
+           "Element i is element `index[i]` of a, counted row-major; `shift`: as `shift_lanes` "
+           "says.", optional=("shift",)),
+    OpInfo("shift_lanes", ("a",), own.same_types,
+           "The element so many places on along an axis, which is in a warp: `shift` has the axis, "
+           "the places, and whether they go on at the other end (1) or stay at the last one (0).",
+           None, ("shift",)),
     OpInfo("tile_part", ("a",), own.tile_part,
            "The elements of a whose row-major number has at its bits `bits` (powers of two, the "
            "first counts least, all of them in registers) the number `index`, in their order.",
@@ -79,7 +84,7 @@ _ROWS: list[OpInfo] = [
            "next; `private`: each element is used by one thread only; `groups`: each of so many "
            "warpgroups has rows of its own; `behind`: of what is read behind a product's loop; "
            "`second`: bytes from there to that of the second program of a block; `pitch`: the "
-           "bytes of a stage that a ring fills and products read, where those are not all: stages "
+           "bytes of a stage that copies fill and products read, where those are not all: stages "
            "are so far apart, the last one first, as the first may be filled whole.",
            None, optional=("offset", "pinned", "continues", "private", "groups", "behind",
                            "second", "pitch"),
@@ -147,10 +152,10 @@ _ROWS: list[OpInfo] = [
            "how many of the result's, whose others are as in c.", None, ("instruction",),
            ("inner", "columns", "asked", "minus"),
            effects=frozenset({SHARED_READ})),
-    OpInfo("wgmma_wait", ("*values",), own.held_apart,
+    OpInfo("wgmma_wait", ("*values",), own.without_live,
            "The values, after all but the last `pending` started dots have ended.  The last `held` "
            "of them are what those read from registers: they stay where they are until then.",
-           None, ("pending",), ("held",), effects=frozenset({SHARED_READ})),
+           None, ("pending",), ("live",), effects=frozenset({SHARED_READ})),
     OpInfo("pack", ("a",), own.packed,
            "Words of neighbours along the last axis, the first lowest.",
            lambda m, op, a: m.bitcast(op, a.copy())),
@@ -184,10 +189,10 @@ _ROWS: list[OpInfo] = [
            "Brings the maps `indices` from the scratch to the slot, which the cell names; the "
            "first thread may use them.", None, ("indices",),
            effects=frozenset({OUTPUT, SHARED_READ})),
-    OpInfo("init_barriers", ("ring",), rules.nothing,
+    OpInfo("init_barriers", ("barriers",), rules.nothing,
            "Initialises the barriers of a multi-stage buffer, one for each stage: full barriers, "
-           "whose phases end with copied bytes, or empty ones (`released`), whose phases end when "
-           "all warps have arrived.", None, optional=("released",),
+           "whose phases end with copied bytes, or empty ones (`empty`), whose phases end when "
+           "all warps have arrived.", None, optional=("empty",),
            effects=frozenset({SHARED_WRITE})),
     OpInfo("start_producer", ("slot", "cell"), lambda types, attributes, stated: (types[0],),
            "Waits for all threads of the block, and gives the slot, which the cell names, to the "
@@ -196,22 +201,22 @@ _ROWS: list[OpInfo] = [
            "come; these, if `early`, go on before the slot is claimed.",
            lambda m, op, slot, cell: slot, ("indices",), ("waits", "early"),
            effects=frozenset({SHARED_READ, SYNC})),
-    OpInfo("order_wait", ("ring", "phase"), rules.nothing,
+    OpInfo("order_wait", ("barriers", "phase"), rules.nothing,
            "All warpgroups but the first one wait until that one has passed the stage on.",
            effects=frozenset({OUTPUT})),
-    OpInfo("order_arrive", ("ring",), rules.nothing, "The first warpgroup passes the stage on.",
+    OpInfo("order_arrive", ("barriers",), rules.nothing, "The first warpgroup passes the stage on.",
            effects=frozenset({OUTPUT})),
-    OpInfo("expect_full", ("ring",), rules.nothing,
+    OpInfo("expect_full", ("barriers",), rules.nothing,
            "The stage's full barrier completes its phase after `bytes` more bytes (expect-tx).",
            None, ("bytes",),
            effects=frozenset({OUTPUT}), guardable=True),
-    OpInfo("arrive_full", ("ring",), rules.nothing,
+    OpInfo("arrive_full", ("barriers",), rules.nothing,
            "Completes the phase of the stage's full barrier: the threads have brought themselves "
            "what copied bytes would, and met.", effects=frozenset({OUTPUT}), guardable=True),
-    OpInfo("tma_load", ("buffer", "ring", "slot", "start0", "start1", "*starts"),
+    OpInfo("tma_load", ("buffer", "barriers", "slot", "start0", "start1", "*starts"),
            rules.nothing,
            "Starts the copy of a box (start0, start1: its first element) of map `index` to the "
-           "buffer in `panels` pieces along axis 0 of the map; counts at the ring's barrier.", None,
+           "buffer in `panels` pieces along axis 0 of the map; counts at the full barrier.", None,
            ("index", "panels", "box"), effects=frozenset({READ, SHARED_WRITE}), guardable=True),
     OpInfo("tma_store", ("buffer", "slot", "start0", "start1", "*starts"),
            rules.nothing,
@@ -225,14 +230,14 @@ _ROWS: list[OpInfo] = [
            "`written` are done; in each of `groups` warpgroups its own.", None, ("pending",),
            ("groups", "written"),
            effects=frozenset({SHARED_WRITE, OUTPUT})),
-    OpInfo("wait_full", ("ring", "phase"), rules.nothing,
+    OpInfo("wait_full", ("barriers", "phase"), rules.nothing,
            "Waits for the phase of that parity of the stage's full barrier to complete.",
            effects=frozenset({SHARED_READ, SYNC})),
-    OpInfo("arrive_empty", ("ring", "*buffers"), rules.nothing,
+    OpInfo("arrive_empty", ("barriers", "*buffers"), rules.nothing,
            "This warp no longer reads these buffers: it arrives at the stage's empty barrier.  "
            "`meets`: its threads read by themselves, and meet first.", optional=("meets",),
            effects=frozenset({SHARED_READ, OUTPUT}), guardable=True),
-    OpInfo("wait_empty", ("ring", "phase", "*buffers"), rules.nothing,
+    OpInfo("wait_empty", ("barriers", "phase", "*buffers"), rules.nothing,
            "The producer waits for the phase of that parity of the empty barrier: then all warps "
            "have released these buffers.", effects=frozenset({SHARED_READ, SYNC}), guardable=True),
 ]

@@ -146,8 +146,8 @@ def machine_dot(types: Sequence[Type], attributes: Attributes, stated: Type | No
     return (c,)
 
 
-def held_apart(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
-    return tuple(types[: len(types) - attributes.get("held", 0)])
+def without_live(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:
+    return tuple(types[: len(types) - attributes.get("live", 0)])
 
 
 def packed(types: Sequence[Type], attributes: Attributes, stated: Type | None) -> Types:

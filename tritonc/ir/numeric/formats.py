@@ -60,7 +60,7 @@ UNSIGNED: dict[int, type[Any]] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np
 
 
 @cache
-def held_dtype(e: Element) -> np.dtype[Any]:
+def register_dtype(e: Element) -> np.dtype[Any]:
     """NumPy's type of the held form."""
     return np.dtype(_HELD[e.name] if isinstance(e, Scalar) else np.int64)
 
@@ -69,7 +69,7 @@ def held_dtype(e: Element) -> np.dtype[Any]:
 def memory_dtype(e: Element) -> np.dtype[Any]:
     """NumPy's type of an element as it lies in memory: a host's array has this one."""
     raw = _RAW.get(e.name) if isinstance(e, Scalar) else None
-    return np.dtype(raw) if raw else held_dtype(e)
+    return np.dtype(raw) if raw else register_dtype(e)
 
 
 @cache
@@ -90,7 +90,7 @@ def working(e: Element, a: Any) -> Any:
 def fit(t: Type, a: Any) -> Any:
     """The held form of `a`: integers wrap, floats round to nearest even."""
     e = element(t)
-    dtype = held_dtype(e)
+    dtype = register_dtype(e)
     if e.is_float:
         assert isinstance(e, Scalar)
         return a if a.dtype == dtype and not works_in_another_form(e) else round_to(e, a)
@@ -108,7 +108,7 @@ def round_to(e: Scalar, a: Any) -> Any:
     hardware's conversion with saturation has it, for infinity too.  `a`: any NumPy float array.
     """
     if e not in EIGHT_BIT and e != BF16:
-        return a.astype(held_dtype(e), copy=False)
+        return a.astype(register_dtype(e), copy=False)
     if a.dtype == np.float16:
         a = a.astype(np.float32)
     if e == BF16 and a.dtype == np.float32:
@@ -143,7 +143,7 @@ def round_to_tf32(a: Any) -> Any:
 def float_of_int(e: Scalar, a: Any) -> Any:
     """The nearest number of float type `e` of each integer, signed or not, rounded once."""
     if e in (F32, TF32, F64):
-        return a.astype(held_dtype(e))
+        return a.astype(register_dtype(e))
     if e == F16:
         return a.astype(np.float32).astype(np.float16)  # exact in float32, or beyond float16
     if a.dtype.itemsize < 8:

@@ -6,10 +6,12 @@ from __future__ import annotations
 from math import prod, sqrt
 
 from tritonc.backend.dots.inner_axis import reads
-from tritonc.backend.dots.slice_k import FEW, MATRIX_WARPS, SUMS, WARPS
+from tritonc.backend.dots.slice_k import COMPUTED, FEW, MATRIX_WARPS, SUMS, WARPS
 from tritonc.backend.dots.swap_operands import LEAST_ROWS
 from tritonc.backend.launch.product_threads import ACCUMULATORS, FRAGMENT, warpgroups
 from tritonc.backend.pipeline.stages import (
+    ALONE_IN_FLIGHT,
+    ALONE_STAGES,
     IN_FLIGHT,
     MOST_ASYNCHRONOUS,
     MOST_STAGES,
@@ -23,6 +25,10 @@ from tritonc.records import NamedTuple
 from tritonc.tune.model.feature import Feature, Profile, joined, places, stage_bytes, swapped
 from tritonc.variants.choice import MOST_BLOCKS
 
+LEAST = 16  # rows of mma, and columns of the least product of wgmma here
+# Registers of a thread beside sums and operands: weights of 8 and 4 bits by 16 x 64 take 79 and 109
+# in all, by 32 x 64 120 and 165, by 64 x 64 127 and 176.
+_OF_LEAST, _OTHERS = 48, 80
 _LATE = 180  # registers beyond which the next loads do not go out before the products
 
 
@@ -63,9 +69,9 @@ def consumers(one: Use) -> int:
     return one.threads - (128 if one.persistent and one.threads > 256 else 0)
 
 
-def use(dot: Feature, target: Target, work: float = 0) -> Use:
-    """What a block takes that computes a dot in a loop.  `work`: operations of single elements
-    beside it."""
+def use(dot: Feature, target: Target, work: float = 0, alone: bool = False) -> Use:
+    """What a block takes that computes a dot in a loop, `alone` as those of clusters.  `work`:
+    operations of single elements beside it."""
     *batch, m, n, k = dot.extents
     results, stage = prod(batch) * m * n, stage_bytes(dot)
     rows = [row for row in INSTRUCTIONS if row.feature in target.features
@@ -76,16 +82,20 @@ def use(dot: Feature, target: Target, work: float = 0) -> Use:
         groups = warpgroups(*((n, m) if swapped(dot) else (m, n)), places(dot))
         persistent = results >= LARGE
         room = target.shared_per_block - 2048
-        stages = room // stage if persistent else min(
-            MOST_ASYNCHRONOUS, room // stage, 2 - -IN_FLIGHT // stage)
+        most, in_flight = (ALONE_STAGES, ALONE_IN_FLIGHT) if alone else (
+            MOST_ASYNCHRONOUS, IN_FLIGHT)
+        stages = room // stage if persistent else min(most, room // stage, 2 - -in_flight // stage)
         if dot.computed and (beside := blocks_beside(
                 stage, 4 * groups, results // (128 * groups), target)) > 1:
             stages, persistent = stages_beside(stage, beside, target), False
             return Use("wgmma", 128 * groups, 1, results // (128 * groups) + 80, stages * stage,
                        stages, gathers=groups == 1)
-        threads = 128 * groups + (128 if persistent and groups > 1 else 0)
-        registers = results // (128 * groups) + 80 + _held_operands(dot, work, 128 * groups)
-        return Use("wgmma", threads, 1, registers,
+        slices = COMPUTED if groups == 1 and any(dot.raw) else 1
+        threads = 128 * groups * slices + (128 if persistent and groups > 1 else 0)
+        others = _OF_LEAST if min(m, n) == LEAST else _OTHERS
+        registers = results // (128 * groups) + others + _live_operands(
+            dot, work, 128 * groups * slices)
+        return Use("wgmma", threads, slices, registers,
                    room if persistent else stages * stage, stages - 2, persistent,
                    dot.computed and groups == 1)
     copies = "async_copy" in target.features
@@ -98,7 +108,7 @@ def use(dot: Feature, target: Target, work: float = 0) -> Use:
         half = (target.shared_per_multiprocessor // 2 - target.shared_reserved) // stage
         stages = max(2, min(MOST_STAGES, half if half >= 3 else target.shared_per_block // stage))
         threads = 32 * warps * slices
-        registers = results * slices // threads + 48
+        registers = results * slices // threads + 48 + _live_operands(dot, work, threads)
         return Use("mma", threads, slices, registers, stages * stage, stages - 1 if copies else 1,
                    slow="wgmma" in target.features and dot.element == str(TF32))
     threads = results // (FRAGMENT if dot.scaled else ACCUMULATORS)
@@ -119,12 +129,12 @@ def use(dot: Feature, target: Target, work: float = 0) -> Use:
     return Use("cores", threads, slices, within, max(2 * stage, sums), 1, late=registers > _LATE)
 
 
-def _held_operands(dot: Feature, work: float, threads: int) -> int:
+def _live_operands(dot: Feature, work: float, threads: int) -> int:
     """Registers of a thread for operands of wgmma that it computes: two sets of them, and what the
     operations need.  Weights of 8 bits by 64 x 128 x 128 184 in all, by x 32 120, of 4 bits 191 and
     160: then no second block fits."""
     elements = dot.extents[-1] * sum(n for n, raw in zip(dot.extents[-3:-1], dot.raw) if raw)
-    more = min(40.0, 8 * (work / elements - 1)) if elements else 0.0
+    more = min(32.0, 8 * (work / elements - 1)) if elements else 0.0
     return round(elements * dot.bytes / (2 * threads) + max(0.0, more))
 
 

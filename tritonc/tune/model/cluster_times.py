@@ -16,9 +16,9 @@ from tritonc.ir.copies import copy_kernel
 from tritonc.ir.core import Kernel, Value
 from tritonc.ir.types import is_int
 from tritonc.later import Later
-from tritonc.tune.model.blocks import computing
-from tritonc.tune.model.feature import Profile, held_extents, stage_bytes
-from tritonc.tune.model.times import LEAST, UNIT, WORD, formula
+from tritonc.tune.model.blocks import LEAST, computing
+from tritonc.tune.model.feature import Profile, register_extents, stage_bytes
+from tritonc.tune.model.times import UNIT, WORD, formula
 from tritonc.variants.choice import Cost
 
 loops_to_share = Later("tritonc.backend.launch.split_loops", "loops_to_share")
@@ -50,7 +50,7 @@ def priced(profile: Profile, depths: tuple[int, ...], target: Target, blocks: in
     dots = [feature for feature in profile if feature.kind == "dot"]
     if len(dots) != 1 or not depths:
         return None
-    if held_extents(dots[0]) != dots[0].extents:
+    if register_extents(dots[0]) != dots[0].extents:
         return None  # 700 x 2000 x 5000 by 128 x 192 in clusters of two 43.6 us, 128 x 256 33.8
     sums = max(4, dots[0].bytes) * prod(dots[0].extents[:-1])
     if in_memory:
@@ -76,8 +76,9 @@ def clusters_meet(profile: Profile, target: Target) -> bool:
     floats by 32 x 32 in clusters of two takes 34 us, and 42 by blocks of which a multiprocessor
     holds two; 8 x 5120 x 5120 of weights of four bits by 16 x 32 14 us, and 19."""
     kind = computing(profile, target)[0]
-    return kind == "cores" or _of_doubles(profile, target) or (kind == "mma" and any(
-        dot.extents[-3] == LEAST for dot in profile if dot.kind == "dot"))
+    return kind == "cores" or _of_doubles(profile, target) or any(
+        dot.extents[-3] == LEAST if kind == "mma" else any(dot.raw)
+        for dot in profile if dot.kind == "dot")
 
 
 def _of_doubles(profile: Profile, target: Target) -> bool:

@@ -39,6 +39,7 @@ from tritonc.tune.model.launches import (
 )
 from tritonc.tune.model.loops import Around
 from tritonc.tune.model.measured import MOST_SENT
+from tritonc.tune.model.narrow_entries import are_converted, entries
 from tritonc.tune.model.pingpong import ENDED, can_pingpong
 from tritonc.tune.model.pingpong_entries import (
     BodyInTurns,
@@ -135,6 +136,11 @@ def bodies(space: Mapping[str, Sequence[int]], lower: Lower, target: Target, lar
         return small and _with_last_round(rows, whole, small._replace(
             turned=pingpong_body(rows, whole, _general(rows, whole, small), form, target)),
             target), None
+    if are_converted(whole, form):  # entries serve launches of few programs better
+        few = entries([row for row in rows if row.threads <= _MOST_THREADS], [whole], form, target,
+                      cluster_sizes(lower(large).kernels[0], target))
+        return None, Few(tuple(Member(row.binding, row.cost) for row in few), whole.cost, None,
+                         form.loops, aligned(lower(large).kernels[0], target)) if few else None
     few = _few(rows, whole, form, target, lower, small)
     if few and small is not None and whole.kind == "cores":
         small = _small(rows, whole, form, target, launches, 0, FEW_PARTS)

@@ -56,7 +56,7 @@ def _cost(profile: Profile, target: Target, extents: Sequence[int]) -> float:
     found = [_instructions(dot, target) for dot in dots]
     if len(dots) == 1:
         held = 0 if dots[0].beside else sum(prod(f.extents) * max(f.bytes, 4) // 4
-                                            for f in profile if f.kind == "held")
+                                            for f in profile if f.kind == "live")
         return _product_cost(dots[0], target, held, max(1.0, spread(profile)),
                              sum(f.bytes for f in profile if f.kind == "behind"), _once(profile))
     if all(found) and all(dot.extents[-3] < ROWS for dot in dots):

@@ -26,7 +26,7 @@ class Feature(NamedTuple):
     of its pointers, of what it reduces, of what loops around a dot carry beside its sums, or of
     what is computed there element by element; an "index" follows from nothing that is loaded."""
 
-    # "kernel", which begins one's, "dot", "held", "reduce", "access", "work" or "index"; of a dot
+    # "kernel", which begins one's, "dot", "live", "reduce", "access", "work" or "index"; of a dot
     # with a batch, "run": how many elements of an operand are neighbours in memory; "behind" loops.
     kind: str
     extents: tuple[int, ...]
@@ -137,7 +137,7 @@ def delivered(dot: Feature) -> float:
     return found
 
 
-def held_extents(dot: Feature) -> tuple[int, ...]:
+def register_extents(dot: Feature) -> tuple[int, ...]:
     """The extents of a dot's tiles in registers and shared memory; those of joined dots, and of
     several steps of one, are sums."""
     return dot.extents if dot.beside else (*padded(dot.extents[:-1]), dot.extents[-1])
@@ -146,7 +146,7 @@ def held_extents(dot: Feature) -> tuple[int, ...]:
 def is_padded(profile: Profile) -> bool:
     """Whether a product's tile has a side of more than 128 that is no power of two."""
     return any(f.kind == "dot" and any(SIDE < n < held for n, held in zip(
-        f.extents[-3:-1], held_extents(f)[-3:-1])) for f in profile)
+        f.extents[-3:-1], register_extents(f)[-3:-1])) for f in profile)
 
 
 def between(profile: Profile) -> bool:
@@ -161,7 +161,7 @@ def stage_bytes(dot: Feature) -> int:
     """What a stage of both operands takes, as memory has them; of padding, too, where threads bring
     them (`tma_pipeline`)."""
     boxes = len(dot.extents) == 3 and prod(dot.extents[:2]) >= LARGE and not dot.computed
-    return _bytes(dot, dot.extents if boxes else held_extents(dot))
+    return _bytes(dot, dot.extents if boxes else register_extents(dot))
 
 
 def _bytes(dot: Feature, extents: tuple[int, ...]) -> int:

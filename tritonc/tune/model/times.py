@@ -21,7 +21,7 @@ from math import prod, sqrt
 from tritonc.backend.pipeline.stages import LARGE_STAGE
 from tritonc.backend.target.target import Target
 from tritonc.ir.types import TF32
-from tritonc.tune.model.blocks import Use, consumers, in_registers, use
+from tritonc.tune.model.blocks import LEAST, Use, consumers, in_registers, use
 from tritonc.tune.model.cost import cost
 from tritonc.tune.model.epilogues import cycles
 from tritonc.tune.model.feature import (
@@ -44,10 +44,10 @@ _LATENCY = 950  # of a load from memory, with the barrier after it
 _ONCE = 3600  # of a launch
 _START = {"wgmma": 1500, "mma": 1500, "cores": 2500}  # of a block, before and after its steps
 _EDGE = {"wgmma": 0, "mma": 500, "cores": 800}  # of a step, where masks are in the way
-LEAST = 16  # rows of mma, whose masks are the same in all steps (`wanted_facts`)
 # Of a row of a box that lies beyond the tensor, and takes TMA longer than one of it (8.7, of 112 of
-# 128 rows): half of a tile's rows, where it does not divide the range.
-_BEYOND = 2
+# 128 rows): half of a tile's rows, where it does not divide the range; a quarter of those of tiles
+# whose steps convert an operand meanwhile (38 products by 128 to 256 x 128).
+_BEYOND, _BEYOND_CONVERTED = 2, 1
 _MAPS = 1000  # of a launch whose blocks make tensor maps
 _BARRIER = 40  # of a step, around what is in flight, or between indices and copies
 _CHAIN = {"wgmma": 14, "mma": 90}  # of an instruction that waits for the one before it
@@ -106,11 +106,15 @@ _SINGLE = 0.19
 # by 128 x 128 x 16 72.6 us, by 128 x 64 x 16 112, one tap by 128 x 256 x 32 136.
 _OF_SHARED = 0.7
 # Elements in a cycle of an operand that is computed where it is read, and operations of single
-# elements more: two are in a register, and bits of a word are taken at once.  H200, 2048 x 4096 x
-# 4096 by 128 x 64 x 128: int8 153 us, int4 164, int2 170, float8 by columns 193, 4-bit floats of
-# 11 operations 188, AWQ 207; by 64 x 64 x 128 231, 252, 260, 294, 286, 334.
-_CONVERTED, _UNPACKED = 90.0, 360.0
-_READ = 90  # cycles of a step until they are read: by 64 x 128 x 32 37 us, x 64 27, x 128 25
+# elements more, of which two are in a register; `_OF_MMA` by mma.sync.
+_CONVERTED, _UNPACKED, _OF_MMA = 29.0, 500.0, (90.0, 360.0)
+# Of wgmma: multiply-adds in a cycle of a product whose operand is in registers; cycles of a step
+# until it is read, of a block beside others and alone; the part of the lesser of both that shows
+# where a warpgroup converts while another multiplies.  H200, weights of 8 bits, a step by 16 x 64 x
+# 128 566 cycles, 32 x 64 614, 64 x 64 769, 128 x 64 999, 64 x 64 x 64 444, 16 x 128 x 128 851, 64 x
+# 128 1261, 128 x 128 1306, 256 x 128 x 64 1131; of 4 bits 576, 669, 821, 1074, 539, 1004, 1355,
+# 1415, 1134.
+_OF_REGISTERS, _READ, _READ_ALONE, _IN_TURNS = 2050.0, 90, 190, 0.3
 _PLAIN = 2  # but for so many of a load, which vectorised accesses do not need
 PIECE, WORD = 16, 4  # bytes that are copied at once; of elements that CUDA cores multiply
 # Of a step of a block alone, for each computed row beyond those of one warpgroup: 14 x 14 pixels by
@@ -133,7 +137,8 @@ def formula(profile: Profile, depths: tuple[int, ...], target: Target, alone: bo
     their lengths in a step; `alone`: no other block shares its multiprocessor."""
     found = joined([feature for feature in profile if feature.kind == "dot"])
     work = 0 if len(found) > 1 else computed_beside(profile)
-    uses = [use(dot._replace(computed=dot.computed and not alone), target, work) for dot in found]
+    uses = [use(dot._replace(computed=dot.computed and not alone), target, work, alone)
+            for dot in found]
     # Of products that follow from each other one waits for the other, in one block.
     widest = max(uses, key=lambda one: one.threads)
     blocks = min(one.blocks(target) for one in uses)
@@ -141,15 +146,14 @@ def formula(profile: Profile, depths: tuple[int, ...], target: Target, alone: bo
     meanwhile = widest.gathers or (widest.persistent and found[0].computed)
     beside = work / _WORK * (_HIDDEN if meanwhile else 1)
     if packed:
-        beside = _converted(found[0], work) * _short(found[0])
+        beside = _converted(found[0], work, widest)
     if work and widest.kind == "cores":
         beside += _BARRIER
     inside = beside if meanwhile else 0
     busy = sum(_busy(dot, one, inside) for dot, one in zip(found, uses, strict=True))
     wait = sum(_wait(dot, one) for dot, one in zip(found, uses, strict=True))
-    if packed and widest.threads > 128:  # one warpgroup computes while another multiplies
-        busy = max(busy, beside) + _DISTURBED * min(busy, beside)
-        wait = _READ + beside + wait * (_HIDDEN if beside > wait else 1)
+    if packed and widest.kind == "wgmma":
+        busy, wait = _in_registers(found[0], widest, beside)
     else:
         busy, wait = busy + beside - inside, wait + beside
     if widest.kind == "cores" and found[0].scaled:
@@ -165,7 +169,8 @@ def formula(profile: Profile, depths: tuple[int, ...], target: Target, alone: bo
         busy, wait = max(busy, brought / _PORT), max(wait, brought / _ALONE)
     once = _ONCE + (_MAPS if widest.persistent else 0)
     rows = found[0].extents[-3]
-    edge = _BEYOND * rows if widest.persistent else _EDGE[widest.kind]
+    beyond = _BEYOND_CONVERTED if packed else _BEYOND
+    edge = beyond * rows if widest.persistent else _EDGE[widest.kind]
     # Rows that are computed have masks everywhere: 14 x 14 pixels, 784, by 64 x 128 157 us.
     if (widest.kind == "mma" and rows == LEAST) or (widest.kind == "cores" and found[0].computed):
         edge = 0
@@ -186,10 +191,27 @@ def formula(profile: Profile, depths: tuple[int, ...], target: Target, alone: bo
                 _cycles(wait), _cycles(edge), depths, slow=_cycles(single))
 
 
-def _converted(dot: Feature, work: float) -> float:
+def _converted(dot: Feature, work: float, one: Use) -> float:
     """Cycles of a step for operands that are computed where they are read."""
-    elements = sum(size for size, raw in zip(dot.extents[-3:-1], dot.raw) if raw)
-    return dot.extents[-1] * elements / _CONVERTED + work / _UNPACKED
+    elements = dot.extents[-1] * sum(
+        size for size, raw in zip(dot.extents[-3:-1], dot.raw, strict=True) if raw)
+    if one.kind == "mma":
+        each, operations = _OF_MMA
+        return (elements / each + work / operations) * _short(dot)
+    return elements / _CONVERTED + max(0.0, work - elements) / _UNPACKED
+
+
+def _in_registers(dot: Feature, one: Use, beside: float) -> tuple[float, float]:
+    """Of a step of wgmma whose operand threads compute in `beside` cycles: of one of many blocks,
+    and of one alone."""
+    computed, brought = prod(dot.extents) / _OF_REGISTERS, _brought(dot, one)
+    busy = _READ + computed + beside
+    alone = busy + _READ_ALONE - _READ
+    if one.persistent and one.threads > 128 * one.slices:
+        alone = busy = (_FEW if one.ahead < 2 else 1.0) * (
+            busy - (1 - _IN_TURNS) * min(computed, beside))
+    arriving = (_LATENCY + brought / _ALONE) / (one.ahead + one.persistent)
+    return max(busy, brought / _PORT), max(arriving, alone)
 
 
 def computed_beside(profile: Profile) -> float:

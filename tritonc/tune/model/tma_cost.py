@@ -10,7 +10,14 @@ from tritonc.backend.target.matrix import ACCUMULATORS, WGMMA, MatrixInstruction
 from tritonc.backend.target.register_limits import BESIDE_RESULTS, COMPUTED_LEFT, MOST_REGISTERS
 from tritonc.backend.target.target import Target
 from tritonc.tune.model.epilogues import cycles
-from tritonc.tune.model.feature import APART, Feature, held_extents, places, stage_bytes, swapped
+from tritonc.tune.model.feature import (
+    APART,
+    Feature,
+    places,
+    register_extents,
+    stage_bytes,
+    swapped,
+)
 from tritonc.tune.model.loops import TYPICAL
 from tritonc.tune.model.residency import SPILLS
 
@@ -46,7 +53,7 @@ def tma_cost(dot: Feature, row: MatrixInstruction, target: Target, carried: int,
     words = max(dot.bytes // 4, 1)  # of a sum: those of doubles are two
     threads = 128 * warpgroups(m, n, places(dot)) if wide else max(
         128, 32 * products, products * m * n * words // ACCUMULATORS)
-    held = prod(held_extents(dot)[:-1]) * words / threads
+    held = prod(register_extents(dot)[:-1]) * words / threads
     stage = stage_bytes(dot)
     results = min(m * n * 2, 2 * 16 * 1024) if wide else 0
     stored = 0 if wide or "async_copy" not in target.features else _stored(dot, row, threads)

@@ -1,6 +1,6 @@
 """What passes make of a kernel, for many choices of meta-parameters at once.
 
-Most combinations of meta-parameters give a kernel that another one gives too: a ring has no more
+Most combinations of meta-parameters give a kernel that another one gives too: a buffer has no more
 stages than fit, one slice is what a large tile gets anyway, and who binds what a pass would choose
 itself changes nothing.  Assembling each would take most of a search.  So the passes run on all of
 them together: a kernel is one state, a pass that asks for a meta-parameter splits it by the

@@ -104,7 +104,7 @@ def claim_slot(f: FunctionEmitter, op: Op) -> None:
     if f.role == CONSUMERS:
         f.values[op.result] = ["null"]  # until they have met those who claim it
         return
-    if f.role == PRODUCER and _early(f, op.result):  # the rings are made
+    if f.role == PRODUCER and _early(f, op.result):  # the barriers are made
         f.meet_at(*_meeting(f), "arrive")
     maps, claims = _claims(f, op)
 

@@ -1,9 +1,8 @@
-"""TMA loads (TMA): rings of barriers that count bytes, the copies and stores of boxes.
+"""TMA loads (TMA): barriers that count bytes, the copies and stores of boxes.
 
-The first thread makes all copies and stores.  A ring of stages has one barrier in shared memory for
-each: the copies' bytes complete its phase, for which the readers wait.  Their maps are made in
-`tensor_maps.py`.
-"""
+The first thread makes all copies and stores.  A multi-stage buffer has one barrier in shared memory
+for each: the copies' bytes complete its phase, for which the readers wait.  Their maps are made in
+`tensor_maps.py`."""
 
 from __future__ import annotations
 
@@ -28,18 +27,18 @@ _BARRIER_BYTES = 8
 def init_barriers(f: FunctionEmitter, op: Op) -> None:
     """One arrival, the first thread's expect_full, and the bytes complete a phase; or one arrival
     of each warp, its arrive_empty."""
-    ring = op.operands[0]
-    arrivals = f.warps if op.attributes.get("released") else 1
+    barriers = op.operands[0]
+    arrivals = f.warps if op.attributes.get("empty") else 1
 
     def initialize() -> None:
-        for stage in range(buffer_type(ring.type).stages):
+        for stage in range(buffer_type(barriers.type).stages):
             f.call("llvm.nvvm.mbarrier.init.shared", "void",
-                   buffer_pointer(f, ring, stage * _BARRIER_BYTES), f"i32 {arrivals}")
+                   buffer_pointer(f, barriers, stage * _BARRIER_BYTES), f"i32 {arrivals}")
         f.call("llvm.nvvm.fence.mbarrier_init.release.cluster", "void")
         f.call("llvm.nvvm.fence.proxy.async.shared_cta", "void")
 
     # With a producer, a thread does it that does not claim the slot.
-    f.under(first_thread(f, f.consumer_warps + 1 if f.role else 0), "ring", initialize)
+    f.under(first_thread(f, f.consumer_warps + 1 if f.role else 0), "barriers", initialize)
 
 
 def _guarded(f: FunctionEmitter, op: Op, thread: str | None = None) -> str:
@@ -74,8 +73,8 @@ def _arrive(f: FunctionEmitter, op: Op, kind: str = "arrive", count: int = 1) ->
 
 def wait_full(f: FunctionEmitter, op: Op) -> None:
     """Every thread asks until the phase is complete."""
-    ring, phase = op.operands[:2]
-    barrier = buffer_pointer(f, ring)
+    full, phase = op.operands[:2]
+    barrier = buffer_pointer(f, full)
     again, done = f.new_label("wait"), f.new_label("wait.end")
     f.line(f"br label %{again}")
     f.start_block(again)
@@ -107,9 +106,9 @@ def tma_load(f: FunctionEmitter, op: Op) -> None:
 
 
 def _copy_panels(f: FunctionEmitter, op: Op) -> None:
-    buffer, ring, slot, *starts = op.operands
+    buffer, full, slot, *starts = op.operands
     box, panel_bytes = op.attributes["box"], _panel_bytes(op)
-    barrier, tensor = buffer_pointer(f, ring), generic_map(f, slot, op.attributes["index"])
+    barrier, tensor = buffer_pointer(f, full), generic_map(f, slot, op.attributes["index"])
     for panel in range(op.attributes["panels"]):
         to = buffer_pointer(f, buffer, panel * panel_bytes, _CLUSTER_SPACE)
         f.call(f"llvm.nvvm.cp.async.bulk.tensor.g2s.tile.{len(starts)}d", "void", to, barrier,

@@ -5,7 +5,7 @@ most tiles all keys have the number of all rows, or none has.  The rows stay the
 least and the greatest number of those that a warp holds are found before it.  A warp asks its lanes
 for the columns, of which each then has a few, and not all that its elements of the mask need:
 
-    %least = extreme_held %rows {kind = smin}          before the loop
+    %least = warp_extreme %rows {kind = smin}          before the loop
     %c = shared_load %stage : i32<128; one copy>       4 registers to a thread, in place of 32
     %e = icmp %c, splat %least {predicate = eq}
     %some = any_other %e {number = true}               the test is: not %some, and %least == %most
@@ -210,9 +210,9 @@ def _extreme(home: dict[Op, Block], rows: Value, kind: str) -> Value:
     assert rows.op is not None
     block = home[rows.op]
     for op in block.ops:
-        if op.name == "extreme_held" and op.operands[0] is rows and op.attributes["kind"] == kind:
+        if op.name == "warp_extreme" and op.operands[0] is rows and op.attributes["kind"] == kind:
             return op.result
-    made = make_op("extreme_held", [rows], kind=kind, span=rows.op.span)
+    made = make_op("warp_extreme", [rows], kind=kind, span=rows.op.span)
     at = max(block.ops.index(rows.op) + 1, len(block.phis()))
     block.ops.insert(at, made)
     return made.result

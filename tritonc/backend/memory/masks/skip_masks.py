@@ -18,7 +18,7 @@ with a prefix that all rows see, one side that holds everywhere is enough.
 Numbers that are loaded, one for each row and each column, are compared by warps: each branches by
 itself (`row_masks`).  There the selection often gives its third operand everywhere, which is
 tested too.  What is loaded for the mask alone is loaded where the mask is computed; a stage of
-a ring that holds it is released behind that.  Numbers of columns that others need, too, are
+a stage that holds it is released behind that.  Numbers of columns that others need, too, are
 computed again there (soft caps and ALiBi, 64 x 128: 196 bytes of spills, 0).
 
 Needs layouts, and that no pass that wants loops of one block comes later.

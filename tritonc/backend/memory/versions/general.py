@@ -25,7 +25,7 @@ def general_blocks(cfg: Cfg, names: Collection[str] = ("wgmma",)) -> list[Block]
 
 
 def rare(cfg: Cfg, part: Sequence[Block]) -> list[Block]:
-    """The blocks of bodies that do without the facts that another one, of more speed, is told: as
+    """The blocks of bodies that do without the facts that another one, of more speed, assumes: as
     far as `part` chooses between the two."""
     starts = [block.terminator.blocks[1] for block in part
               if block.terminator.attributes.get("facts")]

@@ -15,7 +15,7 @@ behind the last value that is loaded or computed: from there on there are two bo
 of a value in the fast body is said by hints (`assume_multiple`), strides of 1 are constants, masks
 of full tiles are true.  This is the only pass that makes versions of a body.
 
-Blocks of a product that go from program to program (`persist`) make maps and rings once: what is
+Blocks of a product that go from program to program (`persist`) make maps and barriers once: what is
 the same for all programs is tested at entry, and in that body once more, for each program, what
 differs.  Where it fails, which is rare, a product does with little shared memory.
 
@@ -27,7 +27,7 @@ Tiles at edges may begin earlier, so that all are full (`moved_tiles`).
 Where TMA brings operands it masks them at no cost: then masks stay and edge tiles run in the fast
 body too, which assumes that strides and offsets are not negative.
 
-Where a compilation is told sizes, the fast body asks for no multiple that they are not: of a
+Where sizes are known, the fast body asks for no multiple that they are not: of a
 product with rows of 7133 elements, one operand is copied by 16 bytes at least.
 
 Nothing is done where no access would get wider and no mask would go.  Needs loops with preheaders.
@@ -36,13 +36,14 @@ The constants are left to fold_constants and peephole, which run again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
+from tritonc.analysis.aliases import may_alias, pointer_roots
 from tritonc.analysis.moving import mark_moving
 from tritonc.analysis.multiples import implied
 from tritonc.analysis.row_loops import windows_of_bytes
 from tritonc.analysis.signs import MOST
-from tritonc.analysis.values import needed, slice_of
+from tritonc.analysis.values import attributes_key, needed, slice_of
 from tritonc.backend.launch.persist import by_elements, maps_last, wanted
 from tritonc.backend.layout.layout_choice import ACCESS_BYTES
 from tritonc.backend.memory.masks.unwrap_indices import unwrap_indices
@@ -76,10 +77,10 @@ def specialize(kernel: Kernel, context: Context) -> bool:
     """Add the fast body, if there is something to gain."""
     mark_moving(kernel)  # whose masks may go
     mark_wide(kernel, context.target)
-    told = {value: context.told[value.name] for value in kernel.parameters
-            if value.name in context.told}
+    known = {value: context.known_sizes[value.name] for value in kernel.parameters
+            if value.name in context.known_sizes}
     tensor = _copies_tensors(kernel, context)
-    found = wanted_facts(kernel, tensor, told, extents=True)
+    found = wanted_facts(kernel, tensor, known, extents=True)
     for op, why in found.hindered:
         context.remark("specialize", f"access not vectorised: {why}", op.span, missed=True)
     _drop_promised(kernel, found)
@@ -89,18 +90,21 @@ def specialize(kernel: Kernel, context: Context) -> bool:
         return False
     if windows_of_bytes(kernel, Cfg(kernel)):  # for `aligned_entry`
         kernel.attributes["aligned"] = [found.multiples.get(v, 1) for v in kernel.parameters]
-    others = _transposed(kernel, found, lambda units: wanted_facts(kernel, tensor, told, units))
-    if found.equal:
-        others += [wanted_facts(kernel, tensor, told)]
+    others = _transposed(kernel, found, lambda units: wanted_facts(kernel, tensor, known, units))
+    if found.flat:
+        others += [wanted_facts(kernel, tensor, known)]
         _drop_promised(kernel, others[-1])
-    others += _edges(kernel, found, lambda most: wanted_facts(kernel, tensor, told, edge=most))
-    if tensor and len(others) == bool(found.equal):
-        others += _operands_alone(kernel, found, wanted_facts(kernel, tensor, told, operands=True))
+    others += _edges(kernel, found, lambda most: wanted_facts(kernel, tensor, known, edge=most))
+    if tensor and len(others) == bool(found.flat):
+        others += _operands_alone(kernel, found, wanted_facts(kernel, tensor, known, operands=True))
         if by_elements(kernel):
             others += _operands_alone(kernel, others[-1] if others else found, wanted_facts(
-                kernel, tensor, told, operands=True, records=True))
+                kernel, tensor, known, operands=True, records=True))
         others += _any_size(kernel, found, lambda ones: wanted_facts(
-            kernel, tensor, told | ones, operands=True))
+            kernel, tensor, known | ones, operands=True))
+    if kernel.attributes.get("single_trips", 0) > 1 and found.multiples and found.apart.pairs:
+        # Rows that are not aligned, of several tiles: each is loaded once, too.
+        others.append(Wanted(signs=found.signs, apart=found.apart))
     for body in (found, *others):
         context.remark("specialize", promise(body), kernel.span)
     common, own = found.parted() if wanted(kernel, context) and maps_last(
@@ -120,7 +124,27 @@ def specialize(kernel: Kernel, context: Context) -> bool:
         _, general = add_body(kernel, body, general)
     _mark_fallback(kernel, general[0])
     unwrap_indices(kernel, context)  # those that the fast body knows not to be negative
+    if kernel.attributes.get("single_trips", 0) > 1:
+        _load_once(kernel)
     return True
+
+
+def _load_once(kernel: Kernel) -> None:
+    """Let a block make each load once, if what it stores lies elsewhere."""
+    roots = pointer_roots(kernel)
+    for block in kernel.blocks:
+        touched = [op for op in block.ops[:-1] if op.effects and op.name != "assume"]
+        loads = [op for op in touched if op.effects == {READ} and not op.attributes.get("volatile")]
+        stores = [op for op in touched if op.name == "store"]
+        if len(loads) + len(stores) < len(touched) or any(may_alias(
+                kernel, one.operands[0], other.operands[0], roots)
+                for one in loads for other in stores):
+            continue
+        first: dict[Hashable, Op] = {}
+        again = {op.result: same.result for op in loads if (same := first.setdefault((
+            op.operands[0], op.guard, attributes_key(op.attributes)), op)) is not op}
+        kernel.replace(again)
+        block.ops = [op for op in block.ops if not op.results or op.results[0] not in again]
 
 
 def _drop_promised(kernel: Kernel, found: Wanted) -> None:

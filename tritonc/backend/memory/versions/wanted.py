@@ -24,7 +24,7 @@ _GIVEN = ("load", "phi")
 T = TypeVar("T")
 
 
-class Told(NamedTuple):
+class Known(NamedTuple):
     """What is known of launches: whether TMA brings the operands, values of parameters, which
     of these are not the multiples that would be wanted, strides that are not 1, where tiles are
     those at edges, which are not full, the most elements of an access, which tiles may begin
@@ -41,7 +41,7 @@ class Told(NamedTuple):
     extents: bool = False
 
 
-NOTHING_TOLD = Told()
+NOTHING_KNOWN = Known()
 
 
 class Plain(NamedTuple):
@@ -101,6 +101,7 @@ class Wanted:
     whole: dict[int, int] = field(default_factory=dict)  # of these: what limits are multiples of
     edges: bool = False  # tiles that are not full would gain from wide loads too
     equal: dict[Value, Value] = field(default_factory=dict)  # computed extents -> what they may be
+    flat: bool = False  # such facts, or that steps lie within taps: others may hold without
 
     def coordinate(self, value: Value) -> bool:
         """Whether a value is not negative, and to fit into 32 bits: a number of 64 bits that is

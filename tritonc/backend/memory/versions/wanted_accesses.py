@@ -22,8 +22,8 @@ from tritonc.backend.dots.together import large
 from tritonc.backend.launch.choose_warps import streaming_threads
 from tritonc.backend.layout import layout_choice
 from tritonc.backend.memory.versions.wanted import (
-    NOTHING_TOLD,
-    Told,
+    NOTHING_KNOWN,
+    Known,
     Wanted,
     axis_of_start,
     is_number,
@@ -32,7 +32,7 @@ from tritonc.backend.memory.versions.wanted import (
 )
 from tritonc.backend.memory.versions.wanted_strides import ACCESS, Divisors, fixed, signs_of
 from tritonc.backend.pipeline.tma.windows import window
-from tritonc.backend.target.matrix import BY_NAME
+from tritonc.backend.target.matrix import BY_NAME, WGMMA
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.layouts.layout import WARP_SIZE
@@ -52,8 +52,8 @@ _MOST_BITS = 62  # of a sum that is tested
 class Collector:
     """The facts that one text of the kernel lacks."""
 
-    def __init__(self, kernel: Kernel, told: Told = NOTHING_TOLD) -> None:
-        self.kernel, self.told, tensor = kernel, told, told.tensor
+    def __init__(self, kernel: Kernel, known: Known = NOTHING_KNOWN) -> None:
+        self.kernel, self.known, tensor = kernel, known, known.tensor
         self.tensor = tensor
         self.boxes = tensor and any(map(large, kernel.blocks))  # others are copied by threads
         self.infos, self.apart = axis_info.analyze(kernel), ragged.may_be_ragged(kernel)
@@ -67,8 +67,8 @@ class Collector:
         self.divisors = Divisors(self.infos, self.multiples, self.divisible,
                                  any(op.name == "dot" for op in kernel.ops()))
         self.fields: dict[Block, dict[Op, tuple[Record, Affine]]] = {}
-        self.found = Wanted(multiples=self.multiples.wanted, moved=dict(told.moved))
-        self.least = _least_rows(kernel)
+        self.found = Wanted(multiples=self.multiples.wanted, moved=dict(known.moved))
+        self.least, self.beside = _least_rows(kernel)
         self.dots = dots = [op for op in kernel.ops() if op.name == "dot"]
         # Products on CUDA cores take so long, and additions to memory where there are no loops,
         # that masks of whole accesses cost nothing, and an edge tile without wide accesses is what
@@ -87,7 +87,7 @@ class Collector:
 
     def divisible(self, value: Value) -> bool:
         """Whether a value may be tested to be a multiple."""
-        return value not in self.told.never and self.testable(value)
+        return value not in self.known.never and self.testable(value)
 
     def signs(self, loop: Loop | None) -> Signs:
         place = self.kernel.entry if loop is None else loop.preheader or loop.header
@@ -101,9 +101,9 @@ class Collector:
                 for block in self.cfg.order for loop in [self.cfg.innermost.get(block)]
                 for op in block.ops if (op.name in ("load", "store") or "wide" in op.attributes)
                 and isinstance(op.operands[0].type, Tile) and op.operands[0].type.size >= SMALL
-                and not (self.told.operands and (
+                and not (self.known.operands and (
                     op.name != "load" or op.operands[0].type.size <= self.held))
-                and (not self.told.records or self.of_records(op, self.outside))]
+                and (not self.known.records or self.of_records(op, self.outside))]
 
     def placed(self) -> list[tuple[Op, bool]]:
         """The accesses, and whether each is outside of loops."""
@@ -142,14 +142,14 @@ class Collector:
             self.interleaved(op, affinity)
             self.strided(op, affinity)
         bounds, _, others = affinity.parts(op.guard, len(t.shape))
-        reach = min(ACCESS // size, self.told.edge or ACCESS, info.contiguity[axis], self.held)
+        reach = min(ACCESS // size, self.known.edge or ACCESS, info.contiguity[axis], self.held)
         if axis_info.vector_length(info, guard, axis, size) < reach:
             needs = self.multiples.of_pointer(pointer, axis, reach, op.name == "load")
             if needs is None:
                 found.hindered.append((op, "an offset or a stride is computed from a value that "
                                        f"may not be a multiple of {reach}, and cannot be checked "
                                        "before the access runs"))
-                if self.told.never and not others:  # masks of elements cost most
+                if self.known.never and not others:  # masks of elements cost most
                     for bound in bounds:
                         self.bound(bound, t.shape[bound.axis], bound.axis == axis, 1, affinity)
                 return
@@ -244,14 +244,14 @@ class Collector:
         limit = self.limit(bound)
         # A row that ends inside its tile does so in all programs: whole accesses keep its mask.
         somewhere = any(v.op is not None for v in values) or not contiguous or limit is None
-        few = (not contiguous and extent in self.least) or self.told.edge
+        few = (not contiguous and extent in self.least) or extent in self.beside or self.known.edge
         # If all tiles are known to be full, none is an edge.
-        edges = limit is None or limit not in self.told.values or self.told.values[limit] % extent
+        edges = limit is None or limit not in self.known.values or self.known.values[limit] % extent
         cheap = self.slow and reach > 1 and (limit is not None or not contiguous) and edges
         axis = axis_of_start(end)
         if contiguous:  # where tiles begin earlier, accesses are aligned by their limit
             self.found.whole[axis] = max(reach, self.found.whole.get(axis, 1))
-        roomy = limit is not None and axis in self.told.moved and self.told.values.get(
+        roomy = limit is not None and axis in self.known.moved and self.known.values.get(
             limit, 0) >= extent
         if known and somewhere and not self.tensor and not few and (not cheap or roomy):
             self.found.full[bound.test] = end, bound.limit
@@ -308,12 +308,18 @@ class Collector:
         self.found.signs.update(needs)
 
 
-def _least_rows(kernel: Kernel) -> set[int]:
-    """The rows of products on mma.sync that have no more than an instruction: the source may have
-    fewer, so that no tile is ever full.  Their masks are the same in all steps of K."""
-    rows = [(BY_NAME[op.attributes["instruction"]].rows, shape(op.result.type)[-2])
-            for op in kernel.ops() if op.name == "dot" and "instruction" in op.attributes]
-    return {tile for least, tile in rows if tile == least}
+def _least_rows(kernel: Kernel) -> tuple[set[int], set[int]]:
+    """The rows of products on tensor cores that have no more than an instruction: the source may
+    have fewer, so that no tile is ever full.  On mma.sync the columns beside them, for a tile that
+    lacks some all others would wait.  Their masks are the same in all steps of K."""
+    least, beside = set(), set()
+    for op in kernel.ops():
+        if op.name == "dot" and "instruction" in op.attributes:
+            row, (*_, m, n) = BY_NAME[op.attributes["instruction"]], shape(op.result.type)
+            if m == row.rows:
+                least.add(m)
+                beside |= {n} if row.kind != WGMMA else set()
+    return least, beside
 
 
 def _fits(polynomial: Linear) -> bool:

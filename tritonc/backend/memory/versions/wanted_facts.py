@@ -35,8 +35,8 @@ from tritonc.backend.memory.masks.uniform_quotients import needed, uniform_quoti
 from tritonc.backend.memory.masks.unwrap_indices import unwrap, wrapping
 from tritonc.backend.memory.versions.moved_tiles import Moved, moved_tiles
 from tritonc.backend.memory.versions.wanted import (
+    Known,
     Text,
-    Told,
     Wanted,
     axis_of,
     axis_of_start,
@@ -60,14 +60,14 @@ from tritonc.ir.ops import READ, WRITE
 from tritonc.ir.types import is_int, shape
 
 
-def wanted_facts(kernel: Kernel, tensor: bool, told: Mapping[Value, int] | None = None,
+def wanted_facts(kernel: Kernel, tensor: bool, known: Mapping[Value, int] | None = None,
                  not_one: frozenset[Value] = frozenset(), edge: int = 0,
                  operands: bool = False, records: bool = False, extents: bool = False) -> Wanted:
     """What the accesses of a kernel lack: see `_wanted`.  Tiles at edges begin earlier where that
     leaves all accesses as wide."""
     moved = {} if tensor or edge else moved_tiles(kernel)
     while True:
-        found = _wanted(kernel, tensor, told or {}, not_one, edge, moved, operands, records,
+        found = _wanted(kernel, tensor, known or {}, not_one, edge, moved, operands, records,
                         extents)
         tested = {axis_of_start(end) for end, _ in found.full.values()}
         left = {axis: one for axis, one in moved.items() if axis in tested and not any(
@@ -100,8 +100,8 @@ def _wanted(kernel: Kernel, tensor: bool, told: Mapping[Value, int], not_one: fr
         never |= missed
 
 
-def _wanted_facts(kernel: Kernel, told: Told) -> Wanted:
-    """The same, of which no value of `told.never` need be a multiple."""
+def _wanted_facts(kernel: Kernel, known: Known) -> Wanted:
+    """The same, of which no value of `known.never` need be a multiple."""
     text, needs = Text(kernel), dict[Value, None]()
     if wrapping(kernel):  # looked at as if their indices were not negative
         text = text.supposing({})
@@ -115,22 +115,22 @@ def _wanted_facts(kernel: Kernel, told: Told) -> Wanted:
     inside = {old: plain.renamed(text.own) for op, plain in supposed_inside.items()
               for old in [text.own.get(op.result, op.result).op]
               if old is not None and old is not op}
-    text, assumed = _shared(_placed(text), told.never)
-    collector = Collector(text.kernel, told)
-    not_one = {*told.not_one, *(v for v, old in text.own.items() if old in told.not_one)}
+    text, assumed = _shared(_placed(text), known.never)
+    collector = Collector(text.kernel, known)
+    not_one = {*known.not_one, *(v for v, old in text.own.items() if old in known.not_one)}
     units = Units(collector.infos, collector.testable, not_one,
                   limits_of(text.kernel)).asked(collector.accesses())
     own = text.own
     if units:  # looked at as if they were 1
         text = text.supposing({v: make_op("constant", [], v.type, value=1) for v in units})
-        collector = Collector(text.kernel, told)
+        collector = Collector(text.kernel, known)
     asked = collector.divisors.asked(collector.placed())
     for last in (False, True):  # looked at as if they were multiples; then those that helped
         hints = multiples_of(dict(pair for some in asked for pair in some.items()))
         if not hints:
             break
         supposed = text.supposing(hints)
-        helped = Collector(supposed.kernel, told)
+        helped = Collector(supposed.kernel, known)
         asked = helped.divisors.helped(helped.placed(), asked)
         if last:
             text, collector = supposed, helped
@@ -144,6 +144,7 @@ def _wanted_facts(kernel: Kernel, told: Told) -> Wanted:
     # masks it derives from the kernel's.
     found = found.kept(known.__contains__)
     found.inside, found.apart, found.equal = inside, wanted_apart(kernel), same
+    found.flat = bool(same or whole)
     found.edges |= bool(inside) and begins_inside(kernel)
     found.signs.update(found.apart.needs)
     return found

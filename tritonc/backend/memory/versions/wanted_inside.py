@@ -6,10 +6,9 @@
     (i % W + 1) % W         is a remainder less W, if not below that
     i / W                   is a quotient of unsigned numbers of 32 bits
 
-Sources take care of the edges of an image or a ring in every program, and few programs are there.
-The extremes of a tile are tested; the fast body does without.  A flat index `i % W` is left: most
-programs have several rows.
-"""
+Sources take care of the edges of an image or of an array that wraps in every program, and few
+programs are there.  The extremes of a tile are tested; the fast body does without.  A flat index `i
+% W` is left: most programs have several rows."""
 
 from __future__ import annotations
 

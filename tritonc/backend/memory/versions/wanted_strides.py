@@ -108,11 +108,13 @@ class Divisors(NamedTuple):
         goes on for `reach`, or for so many less as each counts for more, and how long that is; or
         that its `quotients` make, which neighbours share."""
         found, stack = [], [(pointer, reach)]
+        seen: set[tuple[Value, int]] = set()
         while stack:
             value, run = stack.pop()
             op = value.op
-            if op is None:
+            if op is None or (value, run) in seen:
                 continue
+            seen.add((value, run))
             if op.name in _TERMS:
                 stack += [(v, run) for v in op.operands]
             elif op.name == "mul" and self.products and not quotients and run % (

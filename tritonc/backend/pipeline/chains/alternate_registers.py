@@ -44,8 +44,8 @@ def alternate_registers(kernel: Kernel, context: Context) -> bool:
     changed = False
     for loop in Cfg(kernel).loops:
         phis = {phi.result for phi in loop.header.phis()}
-        held = any(op.name == "wgmma_wait" and "held" in op.attributes
-                   and phis.intersection(op.operands[-op.attributes["held"]:])
+        held = any(op.name == "wgmma_wait" and "live" in op.attributes
+                   and phis.intersection(op.operands[-op.attributes["live"]:])
                    for op in loop.ops())
         if held and loop.regular and any(
                 op.name == "wgmma_wait" for op in loop.exits[0][1].ops):

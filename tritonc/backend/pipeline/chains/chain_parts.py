@@ -5,7 +5,7 @@ in the loop reads: sums, such as the gradients of attention.  With them goes wha
 what serves the buffers that only they read, and what only they read and costs nothing to keep for
 later.  The rest is the first part.
 
-Products of both parts may read one ring, as those of dK and dV do.  Then the first part waits for
+Products of both parts may read one buffer, as those of dK and dV do.  Then the first part waits for
 a stage and the second part releases it, an iteration later: copies must leave that stage alone for
 so long, so that there is one stage more than copies run ahead, and one.
 """
@@ -34,7 +34,7 @@ from tritonc.records import dataclass
 # narrower types stay: they would stand before the next products start (5 % of attention of d 64).
 LIGHT = ("convert_layout", "broadcast", "reshape", "splat", "buffer_stage", "buffer_trans",
          "constant")
-RING = ("wait_full", "arrive_empty", *COPIES)
+SYNC_OPS = ("wait_full", "arrive_empty", *COPIES)
 
 
 @dataclass
@@ -73,7 +73,7 @@ def part_loop(kernel: Kernel, loop: Loop) -> Parts | None:
     """The loop's parts, if it may be rotated.
 
     No operation of one part needs one of the other but in a later iteration, and no effect of one
-    meets one of the other, but at the rings that they share.
+    meets one of the other, but at the buffers that they share.
     """
     header, body = loop.header, loop.body
     if body is None or body.phis() or not all(op.pure for op in header.ops[:-1]):
@@ -102,7 +102,7 @@ def part_loop(kernel: Kernel, loop: Loop) -> Parts | None:
     _close(parts, readers)
     if not set(products) - parts.second or not chained(body):
         return None
-    shared = _take_rings(parts, late)
+    shared = _take_buffers(parts, late)
     if shared is None:
         return None
     shared |= _doubled(parts, late)
@@ -162,19 +162,20 @@ def _close(parts: Parts, readers: dict[Value, list[Op]]) -> None:
                     stack.append(op)
 
 
-def _take_rings(parts: Parts, late: set[Op]) -> set[Op] | None:
-    """Add the operations on what the products of the second part read, and on the rings of that.
+def _take_buffers(parts: Parts, late: set[Op]) -> set[Op] | None:
+    """Add the operations on what the products of the second part read, and on its barriers.
 
-    Of rings that both parts' products read, returned with their buffers, the second part has the
+    Of buffers that both parts' products read, returned with their barriers, the second part has the
     release alone.  None if the stage that a copy fills would not have been released an iteration
     later yet.
     """
-    ring_ops = [op for op in parts.body.ops if op.name in RING]
+    buffer_ops = [op for op in parts.body.ops if op.name in SYNC_OPS]
 
     def connected(own: set[Op]) -> set[Op]:
         grown = True
         while grown:
-            members = {root for op in ring_ops if allocations(op) & own for root in allocations(op)}
+            members = {root for op in buffer_ops if allocations(op) & own
+                       for root in allocations(op)}
             grown = not members <= own
             own |= members
         return own
@@ -183,12 +184,12 @@ def _take_rings(parts: Parts, late: set[Op]) -> set[Op] | None:
     own = connected({root for op in late for root in allocations(op)})
     touched = {root for op in first for root in allocations(op)}
     if not own & touched:
-        parts.second.update(op for op in ring_ops if allocations(op) & own)
+        parts.second.update(op for op in buffer_ops if allocations(op) & own)
         return set()
     if len(parts.products) == 2:
-        return None  # the pipeline gives each of two products a ring
-    shared = connected(own & touched & {root for op in ring_ops for root in allocations(op)})
-    for op in ring_ops:
+        return None  # the pipeline gives each of two products buffers of its own
+    shared = connected(own & touched & {root for op in buffer_ops for root in allocations(op)})
+    for op in buffer_ops:
         roots = allocations(op)
         if roots & (own - shared) or (roots & shared and op.name == "arrive_empty"):
             parts.second.add(op)
@@ -216,7 +217,7 @@ def _doubled(parts: Parts, late: set[Op]) -> set[Op]:
 
 
 def _apart(parts: Parts, shared: set[Op]) -> bool:
-    """Whether the parts' effects do not meet, but at the rings that they share, and the second
+    """Whether the parts' effects do not meet, but at the buffers that they share, and the second
     needs nothing that cannot wait."""
     first, last = parts.first, parts.last
     header = parts.loop.header
@@ -229,10 +230,10 @@ def _apart(parts: Parts, shared: set[Op]) -> bool:
         roots = allocations(op)
         fills = op.name == "proxy_fence" or (op.name == "shared_store" and roots <= shared)
         if effects and not (loads or fills) and op.name not in (
-                *RING, "wgmma", "wgmma_wait", "shared_load"):
+                *SYNC_OPS, "wgmma", "wgmma_wait", "shared_load"):
             return False
         touched |= roots if effects else set()
-    return all(not op.effects or (op.name in (*RING, "wgmma", "wgmma_wait")
+    return all(not op.effects or (op.name in (*SYNC_OPS, "wgmma", "wgmma_wait")
                                   and not allocations(op) & touched - shared) for op in last)
 
 
@@ -259,11 +260,11 @@ def _repeat_views(parts: Parts, shared: set[Op]) -> None:
     earlier(parts.second, shared)
 
 
-def earlier(ops: Iterable[Op], rings: set[Op]) -> None:
-    """Let operations that an iteration has passed by name the stages of these rings as seen from
+def earlier(ops: Iterable[Op], buffers: set[Op]) -> None:
+    """Let operations that an iteration has passed by name the stages of these buffers as seen from
     the next one."""
     for op in ops:
-        if op.name == "buffer_stage" and "ahead" in op.attributes and allocations(op) & rings:
+        if op.name == "buffer_stage" and "ahead" in op.attributes and allocations(op) & buffers:
             op.attributes["ahead"] -= 1
 
 

@@ -28,9 +28,9 @@ Before:  loop: start %s = product ...            After:  first: ...; wait_full %
 
 The wait for a product depends on nothing that the threads compute beside it, and NVIDIA's assembler
 moves it up as far as its block of instructions goes: the second product then runs beside nothing.
-It moves no wait over a branch, and the wait at a ring is a loop.
+It moves no wait over a branch, and the wait for a stage is a loop.
 
-Legal where the ring has a second stage: the copy that is waited for was started before, since
+Legal where the buffer has a second stage: the copy that is waited for was started before, since
 copies run at least one iteration ahead, and the stage that it fills was released an iteration ago.
 """
 
@@ -139,21 +139,21 @@ def _same(one: Value, other: Value, a: Value, b: Value) -> bool:
 
 def wait_early(header: Block, sources: Sequence[Block], waits: Sequence[Op], end: Op,
                last: Block) -> None:
-    """Move `waits` at rings, which precede the second product, to before `end`, the wait for it.
+    """Move `waits` for stages, which precede the second product, to before `end`, the wait for it.
 
     `sources`: the block before the loop's header, then its body, which has them all; `last`: the
     block behind the loop with the second product's last iteration, and waits of its own.
     """
     body = sources[1]
-    rings = [allocation(wait.operands[0])[0] for wait in waits]
+    buffers = [allocation(wait.operands[0])[0] for wait in waits]
     cone = {*waits, *slice_of((v for wait in waits for v in wait.inputs()), set(body.ops))}
     needed, at = [op for op in body.ops if op in cone], body.ops.index(end)
     late = {r for op in body.ops[at:] for r in op.results}
     carried = [incoming(phi, body) for phi in header.phis()
               if any(phi.result in op.inputs() for op in needed)]
     if not needed or late & set(carried) or not all(
-            isinstance(ring.result.type, Buffer) and ring.result.type.stages > 1
-            for ring in rings) or any(
+            isinstance(buffer.result.type, Buffer) and buffer.result.type.stages > 1
+            for buffer in buffers) or any(
                 not op.pure and op not in waits for op in needed):
         return
     for block, place, later in ((sources[0], len(sources[0].ops) - 1, 0), (body, at, 1)):
@@ -165,4 +165,4 @@ def wait_early(header: Block, sources: Sequence[Block], waits: Sequence[Op], end
         block.ops[place:place] = copies
     body.ops = [op for op in body.ops if op not in waits]
     last.ops = [op for op in last.ops if op.name != "wait_full"
-                or allocation(op.operands[0])[0] not in rings]
+                or allocation(op.operands[0])[0] not in buffers]

@@ -30,7 +30,7 @@ A row that is spread over lanes takes more registers than before: it is made whe
 before the wait that its reader waits for.
 
 Legal because only operations without effects change their places, and products: those stay behind
-each write to a buffer that they read, each fence, and the wait for the stage of a ring that they
+each write to a buffer that they read, each fence, and the wait for the stage of a buffer that they
 read; what gives such a buffer away stays behind the wait for them.
 
 Needs loops of a header and one more block, with products that are each waited for in that block.
@@ -45,7 +45,7 @@ from tritonc.analysis.registers.pressure import estimated
 from tritonc.analysis.values import closure
 from tritonc.backend.dots.together import chained
 from tritonc.backend.launch.register_budget import available
-from tritonc.backend.pipeline.staged_loop import held_elements
+from tritonc.backend.pipeline.staged_loop import elements_per_thread
 from tritonc.backend.pipeline.tma.roles import COPIES
 from tritonc.backend.shared.shared_memory import accesses, allocations
 from tritonc.ir.build import make_op
@@ -57,7 +57,7 @@ from tritonc.records import dataclass
 _RENAMES = ("broadcast", "reshape", "splat", "constant", "range")  # no registers of their own
 _OPERANDS = ("shared_store", "proxy_fence")  # of what makes operands
 _LIGHT = ("fpcast", "convert_layout", "trans")  # what is made of a tile for a product alone
-# What serves other stages of a ring than those that products in flight read.
+# What serves other stages of a buffer than those that products in flight read.
 _OTHER_STAGES = ("wait_full", *COPIES)
 
 
@@ -285,7 +285,8 @@ class _Order:
 
 def _spreads(op: Op) -> bool:
     """Whether it gives a tile to more lanes than had it: more registers than before."""
-    return op.name == "convert_layout" and held_elements(op.result) > held_elements(op.operands[0])
+    return op.name == "convert_layout" and (
+        elements_per_thread(op.result) > elements_per_thread(op.operands[0]))
 
 
 def _written(op: Op) -> set[Op]:

@@ -16,7 +16,7 @@ beside what is computed for them.
 
 The operations of the loop's body are parted in two (`chain_parts`).  The *second* part is the
 second product, what depends on it (its accumulator around the loop, the wait), what serves the
-buffers that it reads (their ring), and what only it reads and costs nothing to keep for later,
+buffers that it reads, and what only it reads and costs nothing to keep for later,
 such as broadcasts.  The *first* part is the rest, the loop's counters included.  Values that go
 from the first part to the second wait for an iteration in phis.  No operation runs for an iteration
 that the loop does not have: the first part's first iteration comes before the loop if the loop is
@@ -24,7 +24,7 @@ entered, the second part's last iteration behind it.
 
 Legal where the first part needs nothing of the second but in later iterations nothing either (the
 parts are closed under dependence, phis included), and no effect of one part meets one of the other:
-the second part only uses buffers and rings that the first does not, the first only loads beside.
+the second part only uses buffers and barriers that the first does not, the first only loads beside.
 
 What the second product adds to, such as accumulators that are scaled, is computed where an
 iteration ends (`scale_early`).  With a warp of its own for copies, what the product reads is waited

@@ -65,8 +65,8 @@ def _computing(kernel: Kernel, cfg: Cfg, loop: Loop) -> Block | None:
 
 
 def _order(kernel: Kernel, block: Block, home: Block) -> bool:
-    """Put barriers for turns into the block, one for each stage of the ring that it reads: they
-    turn with the ring's, so that one phase says both."""
+    """Put barriers for turns into the block, one for each stage of the buffer that it reads: they
+    move on with its stages, so that one phase says both."""
     names = [op.name for op in block.ops]
     first = names.index("wgmma")
     waits = [op for op in block.ops[:first] if op.name == "wait_full"]
@@ -77,15 +77,15 @@ def _order(kernel: Kernel, block: Block, home: Block) -> bool:
     if any(op.name == "wait_full" and allocation(op.operands[0])[0] is own and op not in block.ops
            for op in kernel.ops()):
         return False  # stages that another loop uses would not turn here
-    ring = view.operands[0].type
-    assert isinstance(ring, Buffer)
-    order = make_op("alloc_shared", [], Buffer(I64, (1,), ring.stages, row_major((1,))),
+    stages = view.operands[0].type
+    assert isinstance(stages, Buffer)
+    order = make_op("alloc_shared", [], Buffer(I64, (1,), stages.stages, row_major((1,))),
                     pinned=True)
     order.result.name = "order"
     kernel.entry.ops.insert(0, order)
     at = next(i for i, op in enumerate(home.ops) if op.name == "init_barriers")
     home.ops.insert(at, make_op("init_barriers", [order.result]))
-    stage = widen(order.result, ring.stages, view.operands[1], 0)
+    stage = widen(order.result, stages.stages, view.operands[1], 0)
     end = names.index("wgmma_wait") + 1
     block.ops.insert(end, make_op("order_arrive", [stage.result]))
     block.ops[first:first] = [stage, make_op("order_wait", [stage.result, phase])]

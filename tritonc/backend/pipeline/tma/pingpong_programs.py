@@ -11,8 +11,8 @@ Each warpgroup holds whole tiles.  While one stores its result, and computes wha
 the other one's products run.  The producer warp brings the operands of all programs in order.  A
 warpgroup runs through the stages of the others' programs without waiting for them.
 
-A barrier keeps the loops in order: a warpgroup that waits for a stage two turns of the ring ahead
-would take an earlier phase for its own.
+A barrier keeps the loops in order: a warpgroup that waits for a stage two rounds of the stages
+ahead would take an earlier phase for its own.
 
 Needs specialize_warps.
 """

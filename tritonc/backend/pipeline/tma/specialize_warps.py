@@ -6,28 +6,30 @@ Before:  each thread: ...                 After:  the consumers          the pro
              expect_full, tma_load                                         tma_load
            arrive_empty
 
-Where the rings say both that operands are there (wait_full) and that they have been read
+Where the barriers say both that operands are there (wait_full) and that they have been read
 (arrive_empty, wait_empty), the copies are a program of their own: control flow, starts of boxes,
 and waits.  A thread that runs nothing else is ahead of the others by as many stages as there are,
 also while they store a result, and none of them waits for another in the loop.
 
 The kernel's text stays one: it says in which order things happen if one thread of the block makes
 the copies, and is run so by the interpreter.  The emitter writes it twice, once for each role,
-without what the other one does.  Both come to the same result because roles meet at rings alone,
-where each waits for the other, whoever is first (Kahn 1974): so the pass marks the kernel only if
+without what the other one does.  Both come to the same result because roles meet at these barriers
+alone, where each waits for the other, whoever is first (Kahn 1974): so the pass marks the kernel
+only if
 
   - the copies, and the branches on the way to them, depend on parameters and program numbers alone,
     and on scalars that are loaded before the program stores anything,
     or around what only the others do (`passes`);
   - each copy is behind a wait_empty of what it writes, and a start_producer is before all of them;
-  - as long as copies can follow, nothing but products and rings uses the bytes that they write.
+  - as long as copies can follow, nothing but products and their barriers uses the bytes that they
+    write.
 
 A kernel with several bodies, of which a launch runs one, may have copies in each.
 
-The producer's warps also make the rings, claim the slot and make the maps, while the others load
+The producer's warps also make the barriers, claim the slot and make the maps, while the others load
 what they need.  Where these need no map, for results that leave by one, they do not wait for that:
-only for the rings (`early`).  Unless that meets with what copies write, the producer begins before
-the others are ready: a warm start's stage, too, is written again only when the readers have
+only for the barriers (`early`).  Unless that meets with what copies write, the producer begins
+before the others are ready: a warm start's stage, too, is written again only when the readers have
 released it.
 
 Needs allocate_shared.
@@ -51,7 +53,7 @@ from tritonc.backend.pipeline.tma.roles import (
     producer_blocks,
     registers,
 )
-from tritonc.backend.shared.shared_memory import HANDS_OVER, accesses, allocation, held_bytes
+from tritonc.backend.shared.shared_memory import HANDS_OVER, accesses, allocation, buffer_bytes
 from tritonc.ir.cfg import Cfg, reached
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value
@@ -197,7 +199,7 @@ def computable(values: list[Value], start: Op | None, loads: set[Op]) -> bool:
 
 
 def _disturbs(op: Op, written: set[Op]) -> bool:
-    """Whether an operation other than products and rings uses bytes that copies write."""
+    """Whether an operation other than products and their barriers uses bytes that copies write."""
     if op.name in (*COPIES, "wgmma") or op.name in HANDS_OVER:
         return False
     return any(_overlap(access.allocation, other) for access in accesses(op) for other in written
@@ -206,5 +208,5 @@ def _disturbs(op: Op, written: set[Op]) -> bool:
 
 def _overlap(a: Op, b: Op) -> bool:
     (start, end), (first, last) = (
-        (op.attributes["offset"], op.attributes["offset"] + held_bytes(op)) for op in (a, b))
+        (op.attributes["offset"], op.attributes["offset"] + buffer_bytes(op)) for op in (a, b))
     return bool(start < last and first < end)

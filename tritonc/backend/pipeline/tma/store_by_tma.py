@@ -10,7 +10,7 @@ Before:  %x = convert_layout %y             After:  for each part of the tile, i
 A result lies in the threads as the matrix instruction left it, in pairs of elements, so it goes
 through shared memory anyway.  From there TMA brings it to global memory on its own, with
 whole rows and the mask at no cost: the next program's products need not wait for it.  The parts
-are small, so that their buffers fit beside the ring of operands.  What is computed between product
+are small, so that their buffers fit beside the loop's operands.  What is computed between product
 and store is computed for each part where it is stored (`slices`).  Where that reads another tile
 right behind the product's loop, such as a residual, its parts go through buffers, too, which
 `pipeline` lets the producer warp fill while the loop ends: threads would wait for each part.
@@ -22,7 +22,7 @@ threads wait for them: so nothing else that a program does may touch the same me
 after, but for loads that have ended because the stored value, or shared memory, depends on them;
 and the kernel has no atomics, which other programs could take for a sign that the result is there.
 
-Needs layouts; must come before pipeline, which gives the rest of shared memory to its ring.
+Needs layouts; must come before pipeline, which gives the rest of shared memory to its stages.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
         strips = _read_behind(kernel, cfg, block, together, bits, infos, strip.cut)
     beside = {load: _buffers(load, bits, found.axes) for load, found in strips.items()}
     if not fits(kernel, room, sum(buffer_of(v).bytes for some in beside.values() for v in some)
-                + min(BUFFERS, 1 << len(bits)) * size + _ring(kernel)):
+                + min(BUFFERS, 1 << len(bits)) * size + _stage_bytes(kernel)):
         beside = {}
     # They may read what the first part overwrites, unless it is what each part overwrites itself.
     before = any(load not in sliced.inside and not same_place(strips[load], strip)
@@ -156,7 +156,7 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
     count = len(kept) if at_once else min(BUFFERS, len(kept))
     sliced = together if at_once else sliced
     loads = at_once and any(made.name == "load" for made in sliced.inside)
-    if not fits(kernel, room, count * size + (at_once and _ring(kernel))):
+    if not fits(kernel, room, count * size + (at_once and _stage_bytes(kernel))):
         return "its buffers do not fit into shared memory"
     claimed = claim(kernel, place)
     columns = swizzle // e.bytes
@@ -261,8 +261,8 @@ def _through_memory(made: Block, load: Op, buffer: Value, bits: tuple[int, ...],
     return back.result
 
 
-def _ring(kernel: Kernel) -> int:
-    """Bytes that the ring of a loop's operands wants beside one stage of them."""
+def _stage_bytes(kernel: Kernel) -> int:
+    """Bytes that further stages of a loop's operands need."""
     stages = [{allocation(v)[0] for op in block.ops if op.name == "wgmma"
                for v in op.operands if isinstance(v.type, Buffer)} for block in kernel.blocks]
     return (LEAST_STAGES - 1) * max(sum(buffer_of(op.result).bytes for op in one) for one in stages)

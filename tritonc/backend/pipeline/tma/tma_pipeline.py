@@ -10,7 +10,7 @@ buffer's layout is one that TMA writes.
 Before:  as in pipeline.                 After:  preheader: claim_slot, tensor_map ...,
                                                             init_barriers, tma_load ... of the
                                                             first D iterations
-                                                 body:      wait_full %ring[i % S], %phase
+                                                 body:      wait_full %full[i % S], %phase
                                                             tma_load %s[(i + D) % S], ...
 """
 
@@ -54,9 +54,14 @@ from tritonc.backend.pipeline.tma.boxes import (
 )
 from tritonc.backend.pipeline.tma.bring_up import bring_up
 from tritonc.backend.pipeline.tma.map_slots import claim_place
-from tritonc.backend.pipeline.tma.region_ring import EXCHANGE, RegionRewrite, needed_beside, region
+from tritonc.backend.pipeline.tma.region_expander import (
+    EXCHANGE,
+    RegionExpander,
+    needed_beside,
+    region,
+)
 from tritonc.backend.pipeline.tma.roles import registers
-from tritonc.backend.pipeline.tma.tma_ring import TensorRewrite
+from tritonc.backend.pipeline.tma.tma_expander import TmaExpander
 from tritonc.backend.pipeline.tma.warm_start import all_quick, copyable
 from tritonc.backend.pipeline.tma.warpgroup_stores import spread
 from tritonc.backend.shared.shared_memory import LEFT, allocation, body_of
@@ -80,7 +85,7 @@ def tma_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
                     context: Context, mixed: bool, others: Sequence[StagedLoop] = ()
                     ) -> tuple[list[StagedLoop], Hindered]:
     """Pipeline one loop with TMA loads of all its operands, and those of the `others` that its
-    ring can serve; `mixed`: with copies of some operands, too.
+    pipeline can serve; `mixed`: with copies of some operands, too.
 
     The loops for which that is done, and what hinders copies.
     """
@@ -124,7 +129,7 @@ def tma_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
                     len(groups) == 1 and (alone or context.meta.get("producer") == 1)))
                 and registers(warps, target) is not None
                 and bool(context.meta.get("producer", _pays(staged))))
-    ring, single = None, list[int]()
+    wide, single = None, list[int]()
     if separate and len(groups) == 1:
         _leave_out(channels)
     if separate and context.meta.get("continued", 1):
@@ -133,14 +138,14 @@ def tma_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
         staged.single = [allocation(staged.stores[i].operands[0])[0] for i in single]
         parted = [[i for i in group if i not in single] for group in groups]
         parted += [single] if single else []
-        ring = _region(kernel, staged, others, infos, parted, boxes, place, target,
+        wide = _region(kernel, staged, others, infos, parted, boxes, place, target,
                        bool(part.loads))
-        groups, staged.single = (groups, ()) if ring is None else (parted, staged.single)
-    staged.beside = staged.beside if ring is not None else 0
-    # A producer warp starts once, and so does its ring, in which alone it loads numbers.
-    separate &= ring is not None or (
+        groups, staged.single = (groups, ()) if wide is None else (parted, staged.single)
+    staged.beside = staged.beside if wide is not None else 0
+    # A producer warp starts once, and so does its pipeline, in which alone it loads numbers.
+    separate &= wide is not None or (
         not part.loads and staged.preheader not in Cfg(kernel).innermost)
-    most = max((groups, *(later.products for later in ring[0])), key=len) if ring else groups
+    most = max((groups, *(later.products for later in wide[0])), key=len) if wide else groups
     stages, least = _stages(kernel, staged, context, most, alone, separate, bool(hindered))
     if stages < least:
         for one in channels:
@@ -149,12 +154,12 @@ def tma_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
                            "or are more than num_stages")
     distance = max(1, stages - (1 if len(groups) > 1 else 2))  # chains release one by one
     cfg = Cfg(kernel)
-    rewrite = TensorRewrite(kernel, staged, part, channels, stages, distance)
-    followers: list[RegionRewrite] = []
-    if ring is not None:
-        followers, fixed, fixed_stages, behind = ring
+    rewrite = TmaExpander(kernel, staged, part, channels, stages, distance)
+    followers: list[RegionExpander] = []
+    if wide is not None:
+        followers, fixed, fixed_stages, behind = wide
         every = [*channels, *fixed, *behind]
-        rewrite = whole = RegionRewrite(kernel, staged, part, every, stages, 0)
+        rewrite = whole = RegionExpander(kernel, staged, part, every, stages, 0)
         rewrite.followers, rewrite.fixed, rewrite.fixed_stages = followers, fixed, fixed_stages
         rewrite.behind = behind
         rewrite.shares, rewrite.products = range(len(groups)), groups
@@ -232,9 +237,9 @@ def _stages(kernel: Kernel, staged: StagedLoop, context: Context, groups: list[l
     return stages, least
 
 
-def _late(loops: Sequence[RegionRewrite], stages: int, room: int) -> dict[int, int]:
+def _late(loops: Sequence[RegionExpander], stages: int, room: int) -> dict[int, int]:
     """A stage more, if there is room, for what the second of two chained products reads: the number
-    of the ring and its stages.  What is released when that product is waited for, behind all that
+    of the group and its stages.  What is released when that product is waited for, behind all that
     threads compute beside it, has one iteration's time to come for the next but one, less what one
     warpgroup is behind the other.  Without any copies attention of heads of 128 takes 97 us where
     it takes 104 or 112, by forms that hardly differ (H200, 32 x 2048).  With the third stage, and
@@ -258,14 +263,14 @@ def _second(staged: StagedLoop, groups: list[list[int]]) -> bool:
 def _region(kernel: Kernel, staged: StagedLoop, others: Sequence[StagedLoop],
             infos: axis_info.Infos, groups: list[list[int]], boxes: list[Boxes], place: Block,
             target: Target, loads: bool
-            ) -> tuple[list[RegionRewrite], list[Channel], int, list[Channel]] | None:
-    """If a ring can go on behind `place`, whose copies one thread makes, and it fits: the loops
+            ) -> tuple[list[RegionExpander], list[Channel], int, list[Channel]] | None:
+    """If a pipeline can go on behind `place`, whose copies one thread makes, and it fits: the loops
     behind that it serves, what is fixed in all of them, with the stages of that, and what is read
     behind the loop."""
     cfg, room = Cfg(kernel), target.shared_per_block - LEFT
     again = staged.preheader in cfg.innermost
-    followers, rings = _followers(kernel, staged, others, infos, groups, place)
-    staged.beside = sum(buffer_of(v).stage_bytes for ring in rings[len(groups):] for v in ring)
+    followers, parts = _followers(kernel, staged, others, infos, groups, place)
+    staged.beside = sum(buffer_of(v).stage_bytes for part in parts[len(groups):] for v in part)
     loops = [staged, *(later.staged for later in followers)]
     fixed = channels_before(kernel, staged, loops[1:], infos) if again else []
     behind = channels_behind(kernel, staged, infos) if again and not (fixed or followers) else []
@@ -279,15 +284,15 @@ def _region(kernel: Kernel, staged: StagedLoop, others: Sequence[StagedLoop],
         *(one.store for one in fixed), *(store for later in loops[1:] for store in later.stores))}
     most, less = (needed_beside(kernel, blocks, staged, buffers, part)
                   * kernel.attributes.get("pingpong", 1) for part in EXCHANGE)
-    beside = less if len(rings) == 1 and stages_that_fit(staged, room - most) < (
+    beside = less if len(parts) == 1 and stages_that_fit(staged, room - most) < (
         PRODUCER_STAGES) <= stages_that_fit(staged, room - less) else most
-    wanted = (PRODUCER_STAGES if len(rings) == 1 and staged.stage_bytes < LARGE_STAGE
+    wanted = (PRODUCER_STAGES if len(parts) == 1 and staged.stage_bytes < LARGE_STAGE
               else RELEASED_STAGES)
     if not blocks or stages_that_fit(staged, room - beside) < wanted:
         return None
-    twice, late = TensorRewrite.bytes(one.store for one in fixed), 0
+    twice, late = TmaExpander.bytes(one.store for one in fixed), 0
     if fixed and not followers and _second(staged, groups):  # then what is fixed is released early
-        late = TensorRewrite.bytes(staged.stores[i] for i in groups[1])
+        late = TmaExpander.bytes(staged.stores[i] for i in groups[1])
 
     def fits(more: int) -> bool:
         return stages_that_fit(staged, room - beside - more) >= wanted
@@ -300,19 +305,19 @@ def _region(kernel: Kernel, staged: StagedLoop, others: Sequence[StagedLoop],
 
 def _followers(kernel: Kernel, staged: StagedLoop, others: Sequence[StagedLoop],
                infos: axis_info.Infos, groups: list[list[int]], place: Block
-               ) -> tuple[list[RegionRewrite], list[list[Value]]]:
-    """The rewriting of the loops behind this one that have a ring in common with it, and the
-    buffers of all their rings."""
+               ) -> tuple[list[RegionExpander], list[list[Value]]]:
+    """The rewriting of the loops behind this one that have buffers in common with it, and the
+    groups of all their buffers."""
     cfg, roots = Cfg(kernel), pointer_roots(kernel)
-    rings = [[staged.stores[i].operands[0] for i in group] for group in groups]
+    parts = [[staged.stores[i].operands[0] for i in group] for group in groups]
     found = []
     for other in others:
         if other is staged or not cfg.dominates(staged.loop.header, other.preheader):
             continue
         own = products(kernel, other)
-        more, shares = list(rings), list[int]()
+        more, shares = list(parts), list[int]()
         for group in own:
-            shares.append(_ring_for([other.stores[i].operands[0] for i in group], more, shares))
+            shares.append(_group_for([other.stores[i].operands[0] for i in group], more, shares))
         if min(shares) >= len(groups):
             continue
         channels, hindered = loop_channels(kernel, other, infos, place)
@@ -321,19 +326,19 @@ def _followers(kernel: Kernel, staged: StagedLoop, others: Sequence[StagedLoop],
         loads = [one.load for one in channels if one.load is not None]
         if not hindered and part is not None and not part.loads and handed_over(kernel, other) \
                 and not stores_may_reach(kernel, other.loop.blocks, loads, roots):
-            found.append(RegionRewrite(kernel, other, part, channels, 0, 0))
-            found[-1].products, found[-1].shares, rings = own, shares, more
-    return found, rings
+            found.append(RegionExpander(kernel, other, part, channels, 0, 0))
+            found[-1].products, found[-1].shares, parts = own, shares, more
+    return found, parts
 
 
-def _ring_for(buffers: list[Value], rings: list[list[Value]], taken: list[int]) -> int:
-    """The number of a ring not `taken` that has such buffers, maybe a new one."""
+def _group_for(buffers: list[Value], parts: list[list[Value]], taken: list[int]) -> int:
+    """The number of a group not `taken` that has such buffers, maybe a new one."""
     types = [v.type for v in buffers]
-    for i, ring in enumerate(rings):
-        if i not in taken and [v.type for v in ring] == types:
+    for i, part in enumerate(parts):
+        if i not in taken and [v.type for v in part] == types:
             return i
-    rings.append(buffers)
-    return len(rings) - 1
+    parts.append(buffers)
+    return len(parts) - 1
 
 
 def _all(staged: StagedLoop, why: str) -> Hindered:

@@ -6,8 +6,8 @@ next operands on, TMA makes the copies.
 
 Before:  preheader: tensor_map ...                 After:  async_copy %s[0], %p ...; async_commit
                     start_producer                         tensor_map ...; start_producer
-                    tma_load %s[0], %ring[0]            async_wait; proxy_fence; barrier
-                                                           arrive_full %ring[0]
+                    tma_load %s[0], %full[0]            async_wait; proxy_fence; barrier
+                                                           arrive_full %full[0]
 
 One thread says at the stage's barrier that the operands are there, as the bytes of boxes would
 have done: who reads them sees no difference.  Boxes and these copies bring the same, zeros outside
@@ -20,8 +20,8 @@ from collections.abc import Iterable, Sequence
 
 from tritonc.analysis.axis.axis_info import Infos
 from tritonc.backend.pipeline.channel import Channel, Means, copied_load, copy_width
+from tritonc.backend.pipeline.expander import Expander
 from tritonc.backend.pipeline.loop_slice import Slice, find_slice, initial_values
-from tritonc.backend.pipeline.ring import Rewrite
 from tritonc.backend.pipeline.staged_loop import StagedLoop, widen
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop
@@ -75,7 +75,7 @@ def warm_start(kernel: Kernel, staged: StagedLoop, channels: Sequence[Channel], 
     part = find_slice(staged.loop, [staged.condition, *inputs], staged.always)
     if part is None or part.loads:
         return None
-    rewrite = Rewrite(kernel, staged, part, channels, stages, 1)
+    rewrite = Expander(kernel, staged, part, channels, stages, 1)
     ops = rewrite.copies(initial_values(part), rewrite.number(0), 0)
     assert rewrite.runs is not None
     if outer is None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from tritonc.analysis.linear import Linear, emit
 from tritonc.backend.dots.together import cycles
 from tritonc.backend.pipeline.channel import Channel
-from tritonc.backend.pipeline.ring import Rewrite
+from tritonc.backend.pipeline.expander import Expander
 from tritonc.backend.pipeline.staged_loop import buffer_of, widen
 from tritonc.backend.pipeline.tma.map_slots import Claim, claim, make_map
 from tritonc.backend.pipeline.tma.tma_access import BEFORE, ENDLESS, Strip
@@ -23,15 +23,14 @@ from tritonc.ir.types import I1, I32, I64, Buffer, Tile
 SHORT = 512  # cycles of a warpgroup's products: those of 128 x 256 x 64, shared by two, are not
 
 
-class TensorRewrite(Rewrite):
-    """The pipeline with TMA loads and a ring of barriers that count bytes.
+class TmaExpander(Expander):
+    """The pipeline with TMA loads and barriers that count bytes.
 
-    With several products in an iteration, each has a ring of its own, and a second one on which
-    the warps say that they have read a stage: what feeds a product is waited for just before it,
-    and no warp waits for the others but the one that makes the copies.  So has a single product
+    With several products in an iteration, each has full barriers of its own, and empty ones, on
+    which the warps say that they have read a stage: what feeds a product is waited for just before
+    it, and no warp waits for the others but the one that makes the copies.  So has a single product
     where a warp of its own shall make the copies (`separate`); then the threads may bring the first
-    product's first operands themselves (`warm`).
-    """
+    product's first operands themselves (`warm`)."""
 
     place: Block
     products: list[list[int]]
@@ -44,7 +43,7 @@ class TensorRewrite(Rewrite):
     fixed: Sequence[Channel] = ()  # of what all iterations read, at the end of `channels`
     fixed_stages = 1
     behind: Sequence[Channel] = ()  # of parts of what the block behind the loop reads, likewise
-    beside: dict[Value, tuple[Value, Value]]  # the rings of buffers of these
+    beside: dict[Value, tuple[Value, Value]]  # the full and empty barriers of these buffers
     warm_fixed: Sequence[Channel] = ()  # as `fixed`, if a warm start brings it too
 
     def prologue(self) -> dict[Value, Value]:
@@ -57,23 +56,23 @@ class TensorRewrite(Rewrite):
                           self.fixed_stages) if first else None
         claimed = claim(self.kernel, self.place)
         self.slot = claimed.slot.result
-        depths = [self.depth(ring) for ring in range(self.rings_wanted)]
-        self.rings = [self.new_ring("ring", depth) for depth in depths]
-        self.released = [self.new_ring("released", depth) for depth in depths if self.apart]
+        depths = [self.depth(group) for group in range(self.group_count)]
+        self.full = [self.new_barriers("full", depth) for depth in depths]
+        self.empty = [self.new_barriers("empty", depth) for depth in depths if self.apart]
         if self.fixed:
-            for rings, name in ((self.rings, "ring"), (self.released, "released")):
-                rings.append(self.new_ring(name, self.fixed_stages))
-        self.beside = {buffer: (self.new_ring("ring", 1), self.new_ring("released", 1))
+            for barriers, name in ((self.full, "full"), (self.empty, "empty")):
+                barriers.append(self.new_barriers(name, self.fixed_stages))
+        self.beside = {buffer: (self.new_barriers("full", 1), self.new_barriers("empty", 1))
                        for buffer in dict.fromkeys(one.store.operands[0] for one in self.behind)}
         before = self.describe(claimed)
         at = len(staged.preheader.ops) - 1
         staged.preheader.ops[-1:-1] = before
         filled, free = zip(*self.beside.values()) if self.beside else ((), ())
-        inits = [*(make_op("init_barriers", [ring]) for ring in (*self.rings, *filled)),
-                 *(make_op("init_barriers", [ring], released=True)
-                   for ring in (*self.released, *free))]
+        inits = [*(make_op("init_barriers", [barriers]) for barriers in (*self.full, *filled)),
+                 *(make_op("init_barriers", [barriers], empty=True)
+                   for barriers in (*self.empty, *free))]
         fence = make_op("proxy_fence", [])
-        if self.separate:  # the rings first: who computes may wait for them alone
+        if self.separate:  # the barriers first: who computes may wait for them alone
             ops = self.place.ops
             ops.remove(claimed.slot)
             where = next(i for i, op in enumerate(ops) if op is claimed.publish or (
@@ -84,13 +83,13 @@ class TensorRewrite(Rewrite):
             self.begin, self.slot = begin, begin.result
             self.slot.name = "own_slot"
             by_warpgroups(self.kernel, self.home, claimed.slot.result, self.slot)
-            self.start_ring([fence, begin] if self.stores_before() else [begin])
+            self.place_barriers([fence, begin] if self.stores_before() else [begin])
             if warm is not None:
                 self.start_warm(warm, begin, stores)
                 stores = []
                 at += len(warm.copies) if self.home is staged.preheader else 0
         else:
-            self.start_ring([fence, *inits])
+            self.place_barriers([fence, *inits])
         ahead = self.first_copies()
         self.hoist(at)
         if stores:  # products may read it
@@ -138,13 +137,13 @@ class TensorRewrite(Rewrite):
         needed = {v for op in warm.copies for v in op.inputs()}
         at = max([at, *(i + 1 for i, op in enumerate(ops) if needed & set(op.results))])
         ops[:at] = hoisted(ops[:at], warm.copies)[0]
-        stage = widen(self.rings[0], self.stages, self.number(0), 0)
+        stage = widen(self.full[0], self.stages, self.number(0), 0)
         ops[-1:-1] = [
             *stores, make_op("async_wait", [], pending=0),
             *(make_op(name, []) for name in ("proxy_fence", "barrier")),
             stage, make_op("arrive_full", [stage.result], guard=warm.runs)]
         if self.warm_fixed:
-            stage = widen(self.rings[-1], self.fixed_stages, self.number(0), 0)
+            stage = widen(self.full[-1], self.fixed_stages, self.number(0), 0)
             ops[-1:-1] = [stage, make_op("arrive_full", [stage.result])]
         self.here, self.filled = 1, warm.runs
 
@@ -154,16 +153,16 @@ class TensorRewrite(Rewrite):
         return any(op.name == "shared_store" for block in before for op in block.ops)
 
     @property
-    def rings_wanted(self) -> int:
+    def group_count(self) -> int:
         return len(self.products)
 
     @property
     def home(self) -> Block:
-        """The block at whose end the ring starts."""
+        """The block at whose end the pipeline starts."""
         return self.staged.preheader
 
-    def start_ring(self, ops: list[Op]) -> None:
-        """Place what makes the ring's barriers."""
+    def place_barriers(self, ops: list[Op]) -> None:
+        """Place what makes the barriers."""
         self.home.ops[-1:-1] = ops
 
     def first_copies(self) -> dict[Value, Value]:
@@ -180,20 +179,20 @@ class TensorRewrite(Rewrite):
 
     @property
     def apart(self) -> bool:
-        """Whether each product has its own ring, and warps release its stages."""
+        """Whether each product has its own barriers, and warps release its stages."""
         return self.separate or len(self.products) > 1
 
     def depth(self, product: int) -> int:
-        """How many stages a product's ring has."""
+        """How many stages the buffers of a product have."""
         return self.stages
 
-    def new_ring(self, name: str, stages: int) -> Value:
+    def new_barriers(self, name: str, stages: int) -> Value:
         """Barriers for the stages, at the entry."""
         t = Buffer(I64, (1,), stages, row_major((1,)))
-        ring = make_op("alloc_shared", [], t, pinned=True)
-        ring.result.name = name
-        self.kernel.entry.ops.insert(0, ring)
-        return ring.result
+        barriers = make_op("alloc_shared", [], t, pinned=True)
+        barriers.result.name = name
+        self.kernel.entry.ops.insert(0, barriers)
+        return barriers.result
 
     def copies(self, mapping: dict[Value, Value], stage: Value, ahead: int) -> list[Op]:
         """One iteration's copies: the box of its iteration."""
@@ -204,7 +203,7 @@ class TensorRewrite(Rewrite):
             self.coming = self.runs
         else:
             ops, self.coming = self.iteration(mapping)
-        if self.apart and self.ring:
+        if self.apart and self.stage_phis:
             return ops  # the copies stand before the products
         there = self.here if ahead == 0 else 0
         return [*ops, *(op for i in range(there, len(self.products))
@@ -216,18 +215,18 @@ class TensorRewrite(Rewrite):
         runs, stores = self.coming, [self.channels[i].store for i in members]
         block = Block("")
         b = Builder(block, span=self.span)
-        iteration = self.copied.result if self.ring else self.number(ahead)
+        iteration = self.copied.result if self.stage_phis else self.number(ahead)
         depth = self.depth(product)
-        barrier = widen(self.rings[product], depth, stage, ahead)
+        barrier = widen(self.full[product], depth, stage, ahead)
         views = [widen(store.operands[0], depth, stage, ahead) for store in stores]
         for op in (barrier, *views):
             b.insert(op)
-        if self.separate or (self.apart and self.ring):
-            released = widen(self.released[product], depth, stage, ahead)
-            b.insert(released)
-            phase = self.clock(product)[3].result if self.ring else self.number(0)
+        if self.separate or (self.apart and self.stage_phis):
+            free = widen(self.empty[product], depth, stage, ahead)
+            b.insert(free)
+            phase = self.clock(product)[3].result if self.stage_phis else self.number(0)
             before = b.value("xor", phase, self.number(1))
-            b.insert(make_op("wait_empty", [released.result, before, *(v.result for v in views)],
+            b.insert(make_op("wait_empty", [free.result, before, *(v.result for v in views)],
                              guard=runs))
         b.insert(make_op("expect_full", [barrier.result], guard=runs, bytes=self.expected(members)))
         for i, view in zip(members, views, strict=True):
@@ -297,12 +296,12 @@ class TensorRewrite(Rewrite):
     def arrival(self, product: int) -> list[Op]:
         """What makes this iteration's operands of one product be there."""
         read, _, phase, _ = self.clock(product)
-        view = widen(self.rings[product], self.depth(product), read.result, 0)
+        view = widen(self.full[product], self.depth(product), read.result, 0)
         return [view, make_op("wait_full", [view.result, phase.result])]
 
     def clock(self, product: int) -> tuple[Op, Op, Op, Op]:
-        """The stages of a product's ring to read and to write, and their phases."""
-        return self.ring[0], self.ring[1], self.phase, self.next_phase
+        """The stages of a product to read and to write, and their phases."""
+        return self.stage_phis[0], self.stage_phis[1], self.phase, self.next_phase
 
     def copies_place(self) -> int:
         """Behind the start of a product: tensor cores need not wait for the first warp."""
@@ -334,7 +333,7 @@ class TensorRewrite(Rewrite):
             at = body.ops.index(arrival[0]) if not self.distance else 1 + body.ops.index(
                 next((op for op in readers if op.name == "wgmma"), readers[-1]))
             body.ops[at:at] = self.fill(i, write.result, self.distance)
-            view = widen(self.released[i], self.depth(i), read.result, 0)
+            view = widen(self.empty[i], self.depth(i), read.result, 0)
             at = body.ops.index(ends[-1]) + 1
             body.ops[at:at] = [view, make_op("arrive_empty", [
                 view.result, *(root.result for root in own)])]
@@ -345,11 +344,11 @@ class TensorRewrite(Rewrite):
             self.hand_over()
         latch = self.staged.latch
         step = make_op("add", [self.copied.result, self.number(1)])
-        phase = self.flip_phase(self.ring[0].operands[-1], self.phase.result)
+        phase = self.flip_phase(self.stage_phis[0].operands[-1], self.phase.result)
         latch.ops[-1:-1] = [step, *phase]
         following = [(self.copied, step.result), (self.phase, phase[-1].result)]
         if self.apart:
-            phase = self.flip_phase(self.ring[1].operands[-1], self.next_phase.result)
+            phase = self.flip_phase(self.stage_phis[1].operands[-1], self.next_phase.result)
             latch.ops[-1:-1] = phase
             following.append((self.next_phase, phase[-1].result))
         for phi, value in following:
@@ -378,7 +377,7 @@ class TensorRewrite(Rewrite):
 
     def release_later(self) -> None:
         """Stages are released when the products that read them have ended, an iteration later."""
-        staged, (read, _) = self.staged, self.ring
+        staged, (read, _) = self.staged, self.stage_phis
         no, yes = (make_op("constant", [], I1, value=value) for value in (False, True))
         self.kernel.entry.ops[:0] = [no, yes]
         before = make_phi([self.number(0), read.result], [staged.preheader, staged.latch],

@@ -11,7 +11,7 @@ from tritonc.ir.core import Block, Kernel, Value
 from tritonc.ir.types import Type, is_float, shape
 
 
-def held_tiles(kernel: Kernel, cfg: Cfg) -> Iterator[list[Type]]:
+def live_tiles(kernel: Kernel, cfg: Cfg) -> Iterator[list[Type]]:
     """The types of what is held at the start of each block: what it merges, and of a loop the
     numbers that it only reads, and which come from before it; indices and masks where they follow
     from what is loaded, as of pixels at loaded places.  In a loop in a loop, also what the outer

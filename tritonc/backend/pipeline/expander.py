@@ -1,7 +1,7 @@
-"""The rewriting of a staged loop into a software pipeline over a multi-stage buffer (a ring).
+"""The rewriting of a staged loop into a software pipeline over a multi-stage buffer.
 
-`Rewrite` serves channels that threads fill themselves (`channel`).  What differs with TMA is in
-methods that `tma_ring` overrides: `copies`, `wait`, `end`, and the phis of barriers' phases.
+`Expander` serves channels that threads fill themselves (`channel`).  What differs with TMA is in
+methods that `tma_expander` overrides: `copies`, `wait`, `end`, and the phis of barriers' phases.
 
 Copies ahead may belong to iterations that are not executed.  An iteration is executed if the one
 before it was, and the loop's condition holds in it.  The condition alone is enough where it stays
@@ -43,7 +43,7 @@ def _fits_twice(start: Op, body: Block) -> bool:
         words(start.result) + words(left) + made <= COMPUTED_LEFT)
 
 
-class Rewrite:
+class Expander:
     """The transformation.  `part`: what runs ahead, with the values that go through registers."""
 
     def __init__(self, kernel: Kernel, staged: StagedLoop, part: Slice, channels: Sequence[Channel],
@@ -57,7 +57,7 @@ class Rewrite:
         self.distance = distance
         self.numbers: dict[int, Value] = {}
         self.leading: list[Op] = []  # the phis that run ahead
-        self.ring: list[Op] = []  # the phis of the stages to read and to write
+        self.stage_phis: list[Op] = []  # the phis of the stages to read and to write
         self.lasting = stays_false(staged.condition, part)
         self.runs: Value | None = None  # whether the last iteration that was copied comes
         self.late: list[Op] = []  # of that iteration: between loads to registers and their stores
@@ -203,7 +203,7 @@ class Rewrite:
         write = make_phi([self.number(self.distance % self.stages)], [self.staged.preheader],
                          "next_stage")
         header.ops[:0] = [*new, read, write]
-        self.leading, self.ring = new, [read, write]
+        self.leading, self.stage_phis = new, [read, write]
         if not self.lasting:
             assert self.runs is not None
             self.comes = make_phi([self.runs], [self.staged.preheader], "comes")
@@ -223,7 +223,7 @@ class Rewrite:
     def body(self, lead: dict[Value, Value]) -> None:
         """Wait for this iteration's operands, start the copies of a later one."""
         staged = self.staged
-        _, write = self.ring
+        _, write = self.stage_phis
         copies = self.copies(lead, write.result, self.distance)
         after = self.next_values(lead)
         at, first = self.copies_place(), len(staged.body.phis())
@@ -235,7 +235,7 @@ class Rewrite:
             add_incoming(self.comes, self.runs, staged.latch)
         for phi, op in zip(self.part.phis, self.leading, strict=True):
             add_incoming(op, after[phi.result], staged.latch)
-        for phi in self.ring:
+        for phi in self.stage_phis:
             behind = self.next_stage(phi.result)
             staged.latch.ops[-1:-1] = behind
             add_incoming(phi, behind[-1].result, staged.latch)
@@ -245,7 +245,7 @@ class Rewrite:
         return len(self.staged.body.phis())
 
     def next_stage(self, stage: Value, stages: int = 0) -> list[Op]:
-        """The stage after this one, around the ring."""
+        """The stage after this one, around the buffer."""
         stages = stages or self.stages
         if stages == 2:
             return [make_op("sub", [self.number(1), stage])]
@@ -256,7 +256,7 @@ class Rewrite:
 
     def stage_of(self, buffer: Value) -> Value:
         """The stage of a buffer that this iteration reads."""
-        return self.ring[0].result
+        return self.stage_phis[0].result
 
     def stages_of(self, buffer: Value) -> int:
         """How many stages a buffer has."""
@@ -325,4 +325,4 @@ class Rewrite:
         self.staged.loop.header.ops.insert(0, held)
         for wait in waits:
             wait.operands.append(held.result)
-            wait.attributes["held"] = 1
+            wait.attributes["live"] = 1

@@ -1,4 +1,4 @@
-"""A ring of TMA loads for a region of the control-flow graph, with a producer warp.
+"""A pipeline of TMA loads for a region of the control-flow graph, with a producer warp.
 
 Before:  place:  ...                      After:  place:  init_barriers; start_producer
          outer:  ...                              outer:  %s = phi [0], [..]   stage
@@ -13,9 +13,9 @@ producer warp runs the region's control flow, addresses and copies, and no compu
 stages that are free, and is so ahead of the consumers by as many as there are, over whatever
 branches and loops lie between.  Stage and phase go through the region like any other value.
 
-Loops behind each other share the rings of operands that have the same buffers (`followers`); a ring
-advances in the loops that read it alone, and rings of the same loops together.  What all iterations
-of a loop read has one of its own, around the loop (`fixed`), and so has what is read behind it
+Loops behind each other share the multi-stage buffers of like operands (`followers`).  Those advance
+in the loops that read them alone, and those of the same loops together.  What all iterations of a
+loop read has one of its own, around the loop (`fixed`), and so has what is read behind it
 (`behind`), such as a residual.
 
 Only for kernels whose copies are programs of their own (`specialize_warps` has the conditions):
@@ -35,7 +35,7 @@ from tritonc.backend.pipeline.staged_loop import StagedLoop, buffer_of, exchange
 from tritonc.backend.pipeline.tma.map_slots import claim
 from tritonc.backend.pipeline.tma.roles import leading_to
 from tritonc.backend.pipeline.tma.specialize_warps import computable, steady_loads
-from tritonc.backend.pipeline.tma.tma_ring import TensorRewrite
+from tritonc.backend.pipeline.tma.tma_expander import TmaExpander
 from tritonc.backend.shared.shared_memory import accesses, allocation
 from tritonc.ir.build import Builder, make_op
 from tritonc.ir.cfg import Cfg, Loop, add_incoming, make_phi
@@ -101,24 +101,24 @@ def needed_beside(kernel: Kernel, blocks: list[Block], staged: StagedLoop, known
     return max(own.values()) + sum(sizes[op] for op, users in buffers.items() if len(users) > 1)
 
 
-class RegionRewrite(TensorRewrite):
-    """A pipeline whose ring begins in `place` and goes on through all that follows, `followers`
-    included: loops of their own.  `shares`: of each product the ring, of all loops'; `depths`: of
-    rings that have another number of stages than the loop."""
+class RegionExpander(TmaExpander):
+    """A pipeline that begins in `place` and goes on through all that follows, `followers`
+    included: loops of their own.  `shares`: of each product the group of buffers, of all loops';
+    `depths`: of groups that have another number of stages than the loop."""
 
-    followers: Sequence[RegionRewrite] = ()
+    followers: Sequence[RegionExpander] = ()
     shares: Sequence[int]
     depths: Mapping[int, int] = {}
-    in_step: list[int]  # of each ring the first that advances with it
-    clocks: dict[int, tuple[Op, Op]]  # stage and phase of the rings that advance together
+    in_step: list[int]  # of each group the first that advances with it
+    clocks: dict[int, tuple[Op, Op]]  # stage and phase of the groups that advance together
 
     @property
-    def rings_wanted(self) -> int:
-        return 1 + max(ring for one in (self, *self.followers) for ring in one.shares)
+    def group_count(self) -> int:
+        return 1 + max(group for one in (self, *self.followers) for group in one.shares)
 
     def depth(self, product: int) -> int:
-        ring = self.shares[product] if product < len(self.shares) else product
-        return self.depths.get(ring, self.stages)
+        group = self.shares[product] if product < len(self.shares) else product
+        return self.depths.get(group, self.stages)
 
     def clock(self, product: int) -> tuple[Op, Op, Op, Op]:
         read, phase = self.clocks[self.in_step[self.shares[product]]]
@@ -145,12 +145,12 @@ class RegionRewrite(TensorRewrite):
         before = self.staged.preheader
         before.ops = [op for op in before.ops if op not in fixed]
         every = (self, *self.followers)
-        readers = [tuple(one for one in every if ring in one.shares)
-                   for ring in range(self.rings_wanted)]
-        in_step = [(some, self.depths.get(ring)) for ring, some in enumerate(readers)]
+        readers = [tuple(one for one in every if group in one.shares)
+                   for group in range(self.group_count)]
+        in_step = [(some, self.depths.get(group)) for group, some in enumerate(readers)]
         self.in_step = [*map(in_step.index, in_step)]
         self.prologue()
-        self.buffers = {ring: self.operands(i) for i, ring in enumerate(self.shares)}
+        self.buffers = {group: self.operands(i) for i, group in enumerate(self.shares)}
         self.rewrite()
         for one in self.followers:
             one.follow(self)
@@ -175,8 +175,8 @@ class RegionRewrite(TensorRewrite):
         yes = make_op("constant", [], I1, value=True)
         self.kernel.entry.ops.insert(0, yes)
         following = [(self.copied, step), *((phi, yes) for phi in self.brings)]
-        for ring, (read, before) in self.clocks.items():
-            stage = self.next_stage(read.result, self.depths.get(ring, self.stages))
+        for group, (read, before) in self.clocks.items():
+            stage = self.next_stage(read.result, self.depths.get(group, self.stages))
             phase = self.flip_phase(stage[-1].result, before.result)
             latch.ops[-1:-1] = [*stage, *phase]
             following += [(read, stage[-1]), (before, phase[-1])]
@@ -185,16 +185,16 @@ class RegionRewrite(TensorRewrite):
             add_incoming(phi, after.result, latch)
         self.use_stage()
 
-    def follow(self, leader: RegionRewrite) -> None:
-        """Rewrite a loop that comes later, on the same rings."""
+    def follow(self, leader: RegionExpander) -> None:
+        """Rewrite a loop that comes later, on the same buffers."""
         self.slot, self.in_step, self.now = leader.slot, leader.in_step, {}
-        self.rings = [leader.rings[ring] for ring in self.shares]
-        self.released = [leader.released[ring] for ring in self.shares]
-        for i, ring in enumerate(self.shares):
-            own, shared = self.operands(i), leader.buffers.get(ring)
+        self.full = [leader.full[group] for group in self.shares]
+        self.empty = [leader.empty[group] for group in self.shares]
+        for i, group in enumerate(self.shares):
+            own, shared = self.operands(i), leader.buffers.get(group)
             if shared is not None:
                 self.kernel.replace(dict(zip(own, shared, strict=True)))
-            leader.buffers.setdefault(ring, own)
+            leader.buffers.setdefault(group, own)
         self.staged.preheader.ops[-1:-1] = self.describe(claim(self.kernel, self.place))
         leader.begin.attributes["indices"] += tuple(self.maps.values())
         self.rewrite()
@@ -210,7 +210,7 @@ class RegionRewrite(TensorRewrite):
         stores = [one.store for one in self.fixed]
         stage, phase = (make_op("undef", [], I32).result for _ in range(2))
         opened = [widen(v, self.fixed_stages, stage, 0) for v in (
-            self.rings[-1], self.released[-1], *(store.operands[0] for store in stores))]
+            self.full[-1], self.empty[-1], *(store.operands[0] for store in stores))]
         full, free, *views = (op.result for op in opened)
         block = Block("")
         block.ops += opened
@@ -320,8 +320,8 @@ class RegionRewrite(TensorRewrite):
             [(same, before), (other, before)])
         return same.result, other.result
 
-    def start_ring(self, ops: list[Op]) -> None:
-        super().start_ring(ops)
+    def place_barriers(self, ops: list[Op]) -> None:
+        super().place_barriers(ops)
         stores = [store for one in (self, *self.followers) for store in one.staged.stores]
         for store in (*stores, *(one.store for one in (*self.fixed, *self.behind))):
             assert store.operands[0].op is not None
@@ -339,10 +339,10 @@ class RegionRewrite(TensorRewrite):
             self.staged.loop.header.ops.insert(0, phi)
             return phi
 
-        self.clocks = {ring: (new("stage"), new("phase")) for ring in dict.fromkeys(
-            self.in_step[ring] for ring in self.shares)}
+        self.clocks = {group: (new("stage"), new("phase")) for group in dict.fromkeys(
+            self.in_step[group] for group in self.shares)}
         self.copied = new("iteration")
-        self.ring = list(self.clock(0)[:2])
+        self.stage_phis = list(self.clock(0)[:2])
         self.brings = [self.bring()] if self.here else []
         return ahead
 
@@ -358,7 +358,7 @@ class RegionRewrite(TensorRewrite):
         self.coming = self.brings[product].result if product < self.here else None
         return super().fill(product, stage, ahead)
 
-    def thread(self, phis: Sequence[tuple[RegionRewrite, Op]]) -> None:
+    def thread(self, phis: Sequence[tuple[RegionExpander, Op]]) -> None:
         """Let each loop begin with what the one left that ran last, or 0."""
         zero = phis[0][1].operands[0]
         before = make_op("undef", [], zero.type).result

@@ -1,0 +1,104 @@
+"""The entries beside the general one of a product on wgmma that converts an operand: with and
+without clusters, the few that leave least of what launches take too long by.
+
+Launches are those of a grid: from one row to thousands, of matrices that are no powers of two.
+Each time the entry is taken that lessens most the sum of a power of log2(time / the best tile's
+time); then each is exchanged for what lessens it more.  What memory takes
+to deliver the operands is no entry's gain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from math import log2, prod
+
+from tritonc.backend.target.target import Target
+from tritonc.tune.model.cluster_times import clusters_meet, priced
+from tritonc.tune.model.feature import Feature
+from tritonc.tune.model.launches import TAPS, Candidate, Launch, with_times
+from tritonc.tune.model.measured import MOST_SENT, is_measured
+from tritonc.tune.model.portfolio import Form, slower
+from tritonc.tune.model.times import UNIT
+
+# Rows beside each number of columns, which are the weights' where one operand is converted.
+_ROWS = (1, 12, 40, 100, 200, 400, 900, 2000)
+_COLUMNS = (2304, 3584, 5120, 7168, 9728, 13824, 20480)
+_LENGTHS = (2048, 5120, 14336)
+_LARGEST = 130_000_000  # elements of an operand
+_POWER = 1.5
+_EXCHANGES = 2  # rounds
+_MOST, _WORTH, _DOUBT = 6, 0.01, 0.03  # of entries, and what each is worth of a launch
+_MEMORY = 2250  # bytes in a clock cycle that an H200's memory delivers
+
+
+def are_converted(whole: Candidate, form: Form) -> bool:
+    """Whether entries are chosen so: of one product on wgmma of an operand that threads convert."""
+    dots = [feature for feature in whole.profile if feature.kind == "dot"]
+    return whole.kind == "wgmma" and form.axes == 2 and len(dots) == 1 and any(
+        dots[0].raw) and not (dots[0].computed or dots[0].scaled)
+
+
+def entries(rows: Sequence[Candidate], general: Sequence[Candidate], form: Form,
+            target: Target, clusters: Sequence[int]) -> list[Candidate]:
+    """The entries beside the bodies of the `general` one, in `clusters` of so many blocks (1 for
+    none)."""
+    (dot,) = (feature for feature in general[0].profile if feature.kind == "dot")
+    launches = _launches(form, dot)
+    known = []
+    for row in rows:
+        for blocks in clusters:
+            cost = priced(row.profile, row.cost.depths, target, blocks)
+            if cost is None or not is_measured(row.profile, row.tile, blocks) or (
+                    blocks > 1 and prod(row.tile) > MOST_SENT):
+                continue
+            if blocks > 1 and not clusters_meet(row.profile, target):
+                cost = cost._replace(blocks=0)  # they run all at once
+            more = {"cluster_k": blocks} if blocks > 1 else {}
+            known.append(with_times(row._replace(binding={**row.binding, **more},
+                                                 cost=slower(cost, _DOUBT)), launches))
+    least = [UNIT * _brought(dot, launch) / _MEMORY for launch in launches]
+
+    def of(row: Candidate) -> list[float]:
+        return [log2(max(time, floor)) for time, floor in zip(row.times, least, strict=True)]
+
+    times = [*map(of, known)]
+    now = [*map(min, *(of(with_times(row, launches)) for row in (*general, *general[:1])))]
+    best = [min(column) for column in zip(now, *times, strict=True)]
+
+    excess = [[(time - fastest) ** _POWER for time, fastest in zip(row, best, strict=True)]
+              for row in times]
+    own = [(time - fastest) ** _POWER for time, fastest in zip(now, best, strict=True)]
+    chosen: list[int] = []
+
+    def next_best(place: int) -> tuple[int, float]:
+        """What leaves the least beside all that are chosen but for that at `place`; how much."""
+        now = [*map(min, own, *(excess[i] for j, i in enumerate(chosen) if j != place), own)]
+        left = [sum(map(min, now, row)) for row in excess]
+        found = min(range(len(known)), key=left.__getitem__)
+        return found, sum(now) - left[found]
+
+    while len(chosen) < _MOST:
+        found, gain = next_best(-1)
+        if gain < _WORTH * len(launches):
+            break
+        chosen.append(found)
+    for place in [*range(len(chosen))] * _EXCHANGES:
+        chosen[place], _ = next_best(place)
+    return [known[i] for i in chosen]
+
+
+def _launches(form: Form, dot: Feature) -> list[Launch]:
+    """Launches of many sizes; of converted operands, the rows are those of the other one."""
+    sides = [(_ROWS, _COLUMNS), (_COLUMNS, _ROWS)]
+    if any(dot.raw):
+        sides = sides[:1] if dot.raw[1] else sides[1:]
+    return [((*extents, *[1] * (form.axes - 2)), (length, *[TAPS] * (len(form.loops) - 1)))
+            for side in sides for *extents, length in product(*side, _LENGTHS)
+            if max(extents) * length < _LARGEST]
+
+
+def _brought(dot: Feature, launch: Launch) -> float:
+    """The bytes of both operands."""
+    return launch[1][0] * sum(extent * (raw or dot.bytes)
+                              for extent, raw in zip(launch[0][:2], dot.raw, strict=False))

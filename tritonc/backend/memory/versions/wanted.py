@@ -28,7 +28,8 @@ class Known(NamedTuple):
     """What is known of launches: whether TMA brings the operands, values of parameters, which
     of these are not the multiples that would be wanted, strides that are not 1, where tiles are
     those at edges, which are not full, the most elements of an access, which tiles may begin
-    earlier, and whether operands alone count, or of them fields of records."""
+    earlier, whether operands alone count, or of them fields of records, and whether extents may be
+    equal (`flatten_rows`)."""
 
     tensor: bool = False
     values: Mapping[Value, int] = {}

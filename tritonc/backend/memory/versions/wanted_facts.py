@@ -78,23 +78,23 @@ def wanted_facts(kernel: Kernel, tensor: bool, known: Mapping[Value, int] | None
         moved = left
 
 
-def _wanted(kernel: Kernel, tensor: bool, told: Mapping[Value, int], not_one: frozenset[Value],
+def _wanted(kernel: Kernel, tensor: bool, known: Mapping[Value, int], not_one: frozenset[Value],
             edge: int, moved: Mapping[int, Moved], operands: bool, records: bool, extents: bool
             ) -> Wanted:
     """What the accesses of a kernel lack.
 
     `tensor`: TMA brings the operands, which masks them at no cost: masks stay, and the signs of
-    strides and offsets are wanted.  `told`: values of parameters; no multiple is wanted that one of
-    these is not.  `not_one`: strides that are not supposed to be 1.  `edge`: the tiles are
+    strides and offsets are wanted.  `known`: values of parameters; no multiple is wanted that one
+    of these is not.  `not_one`: strides that are not supposed to be 1.  `edge`: the tiles are
     not full, and an access has so many elements at most.  `operands`: stores and
     single rows want nothing; `records`: but of fields of records.  `extents`: scalars are wanted to
     be equal.
     """
     never: frozenset[Value] = frozenset()
     while True:
-        found = _wanted_facts(kernel, Told(
-            tensor, told, never, not_one, edge, moved, operands, records, extents))
-        missed = {v for v, n in found.multiples.items() if told.get(v, 0) % n} - never
+        found = _wanted_facts(kernel, Known(
+            tensor, known, never, not_one, edge, moved, operands, records, extents))
+        missed = {v for v, n in found.multiples.items() if known.get(v, 0) % n} - never
         if not missed:
             return found
         never |= missed
@@ -110,8 +110,8 @@ def _wanted_facts(kernel: Kernel, known: Known) -> Wanted:
         needs = renamed(unwrap(text.kernel, signs, text.kernel.blocks) or {}, text.own)
     # Looked at as if rows lay one behind the other, indices were inside, and what tiles repeat were
     # loaded once.
-    text, same, whole = _flat(text, told)
-    text, supposed_inside = (text, {}) if told.edge else suppose_inside(text)
+    text, same, whole = _flat(text, known)
+    text, supposed_inside = (text, {}) if known.edge else suppose_inside(text)
     inside = {old: plain.renamed(text.own) for op, plain in supposed_inside.items()
               for old in [text.own.get(op.result, op.result).op]
               if old is not None and old is not op}
@@ -135,14 +135,14 @@ def _wanted_facts(kernel: Kernel, known: Known) -> Wanted:
         if last:
             text, collector = supposed, helped
             collector.want({hint.operands[0]: hint.attributes["n"] for hint in hints.values()})
-    known = {*kernel.parameters, *(v for op in kernel.ops() for v in op.results)}
+    values = {*kernel.parameters, *(v for op in kernel.ops() for v in op.results)}
     collector.want(joined(assumed, whole))
     found = collector.run().renamed(text.own)
     found.whole = collector.found.whole
     found.units, found.signs = renamed(units, own), {**needs, **found.signs}
     # Copies that were looked at have other values, of loads that a later pass makes narrow, whose
     # masks it derives from the kernel's.
-    found = found.kept(known.__contains__)
+    found = found.kept(values.__contains__)
     found.inside, found.apart, found.equal = inside, wanted_apart(kernel), same
     found.flat = bool(same or whole)
     found.edges |= bool(inside) and begins_inside(kernel)
@@ -150,17 +150,17 @@ def _wanted_facts(kernel: Kernel, known: Known) -> Wanted:
     return found
 
 
-def _flat(text: Text, told: Told) -> tuple[Text, dict[Value, Value], Multiples]:
+def _flat(text: Text, known: Known) -> tuple[Text, dict[Value, Value], Multiples]:
     """The kernel with rows of pixels as rows of a matrix, as far as extents may be equal and sizes
     multiples; which these are."""
-    if not told.tensor:
+    if not known.tensor:
         return text, {}, {}
     testable = testable_scalars(Cfg(text.kernel))
     needs = needed(text.kernel, quotients(text.kernel), lambda v: (
-        testable(v) and v not in told.never)) if told.extents else {}
+        testable(v) and v not in known.never)) if known.extents else {}
     flat = text.supposing(multiples_of(needs or {}))
     uniform_quotients(flat.kernel, quotients(flat.kernel))
-    equal = equal_extents(flat.kernel) if told.extents else {}
+    equal = equal_extents(flat.kernel) if known.extents else {}
     if not all(map(testable_scalars(Cfg(flat.kernel)), [*equal, *equal.values()])):
         equal = {}
     flat.kernel.replace(equal)

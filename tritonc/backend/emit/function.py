@@ -86,6 +86,7 @@ class FunctionEmitter(Instructions):
         self.halves: dict[tuple[str, str, int], str] = {}
         self.angles: dict[str, tuple[str, str]] = {}  # of this block, modulo pi/2: see `math`
         self.alone: set[str] = set()  # words of one loaded byte
+        self.read: dict[Op, tuple[str, str]] = {}  # the last of a buffer in this block: name, type
         self.held: dict[Value, Names] = {}  # words that an operation in flight reads
         self.role = ""  # whose code is being written: CONSUMERS, PRODUCER, or of all threads
         # name -> (base, c): an integer that is base + c, a pointer that is c bytes after base
@@ -249,6 +250,7 @@ class FunctionEmitter(Instructions):
             self._machine = machine
             self.start_block(self._labels[block])
             self.angles.clear()
+            self.read.clear()
             for op in block.ops:
                 if op.name != "phi" and self._after_phis:
                     self.lines += self._after_phis

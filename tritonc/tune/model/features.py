@@ -6,12 +6,14 @@ extents: those of other combinations can be predicted (`choose`).  `feature` say
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from math import prod
 from weakref import WeakKeyDictionary
 
 from tritonc.analysis import column_loops, row_loops, shared_data
+from tritonc.analysis.affine import Affinity
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.counters import iterations
 from tritonc.analysis.quotients import gathered
@@ -25,6 +27,7 @@ from tritonc.backend.dots.select_dots import wants_halves
 from tritonc.backend.dots.share_repeats import Runs
 from tritonc.backend.dots.swap_operands import factors_of_columns
 from tritonc.backend.dots.together import chained
+from tritonc.backend.memory.masks.flatten_rows import flat_loads
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.ops import READ, WRITE
@@ -73,7 +76,7 @@ def _read(kernel: Kernel) -> Iterator[Feature]:
         blocks = kernel.blocks
     readers = uses(kernel)
     counts = shared_data.counts_in_loops(kernel, cfg)
-    infos = cache(lambda: axis_info.analyze(kernel))
+    infos, flat = cache(lambda: axis_info.analyze(kernel)), cache(lambda: flat_loads(kernel))
     yield Feature("kernel", (), 0, form=_form_of(kernel, cfg))
     for block in blocks:
         dots = [op for op in block.ops if op.name == "dot"]
@@ -92,26 +95,30 @@ def _read(kernel: Kernel) -> Iterator[Feature]:
                 if e.bytes == 1 and wants_halves(op, infos()):
                     e = F16
                 inner = (True, True) if e.bytes == 2 else inner_first(op, infos())
-                depth = sum(shape(one.operands[0].type)[-1] for one in dots
-                            if one is op or (chain and _sum(one, readers) is _sum(op, readers)))
+                parts = (*(shape(one.operands[0].type)[-1] for one in dots
+                           if one is op or (chain and _sum(one, readers) is _sum(op, readers))),)
                 raw = _raw_bytes(kernel, cfg, op)
                 across = [not first for first in inner_first(op, infos())] if any(raw) or (
                     e.bytes == 2) else (False, False)
-                yield Feature("dot", (*a[:-1], b[-1], depth), e.bytes, (), str(e),
+                yield Feature("dot", (*a[:-1], b[-1], sum(parts)), e.bytes, (), str(e),
                               inner, beside,
                               (0, cfg.order.index(block)), scaled=_scaled(op, readers),
                               swapped=factors_of_columns(op, readers) or (
                                   e == TF32 and inner == (True, False)),
-                              raw=raw, across=(across[0], across[1]), left=_left(op, block),
+                              raw=raw, across=(across[0], across[1]),
+                              left=(left := _left(op, block)),
                               again=_again(op, dots), added=max((
                                   element(one.result.type).bytes for one in added_loads(block)
                                   if shape(one.result.type) == shape(op.result.type)), default=0),
                               short=_short(cfg.innermost.get(block)),
                               computed=any(sides := _computed(kernel, cfg, op)), sides=sides,
                               single=any(sides) and _single(op, infos()),
+                              flat=e.bytes <= 2 and sides == (True, False)
+                              and flat().issuperset(gathered(op)),
                               bare=(bare := any(sides) and _bare(op, infos())),
                               taps=_taps(cfg.innermost.get(block), 2 if bare else 1),
-                              alone=_alone(kernel, cfg, op))
+                              alone=_alone(kernel, cfg, op), parts=parts[1:] and parts,
+                              fixed=left == "fixed" and not chain and block in cfg.innermost)
                 if len(a) > 2:
                     yield from _neighbours(op, infos())
                 if not chain:
@@ -128,6 +135,8 @@ def _read(kernel: Kernel) -> Iterator[Feature]:
             elif op.effects & {READ, WRITE} and op.operands and (
                     block in cfg.innermost or not counts):
                 t = op.operands[0].type
+                if op.name == "store" and (apart := _apart(op)) is not None:
+                    yield Feature("apart", apart, 0)
                 yield Feature("access", shape(t), scalar(pointee(t)).bytes,
                               added=int(op.name == "store" and block not in cfg.innermost
                                         and not _by_data(op.guard)))
@@ -224,6 +233,21 @@ def _single(dot: Op, infos: axis_info.Infos) -> bool:
     """Whether no two elements of a gathered operand are known to be neighbours in memory."""
     return any(max(axis_info.known(infos, load.operands[0]).contiguity) == 1
                for load in gathered(dot))
+
+
+def _apart(store: Op) -> tuple[int, ...] | None:
+    """How far the tiles that programs beside each other store are apart along each axis, if that is
+    less than they are long, as of several steps of a stencil."""
+    extents, form = shape(store.operands[0].type), Affinity().of(store.operands[0])
+    steps = list(extents)
+    for axis, stride in enumerate(form.strides if form is not None else ()):
+        for values, n in form.offset.terms if form is not None and len(stride.terms) == 1 else ():
+            ids = [v for v in values if v.op is not None and v.op.name == "get_program_id"]
+            (rest, each), others = stride.terms[0], [v for v in values if v not in ids]
+            if len(ids) == 1 and Counter(others) == Counter(rest) and n % each == 0 \
+                    and 0 < n // each < steps[axis]:
+                steps[axis] = n // each
+    return tuple(steps) if steps != [*extents] else None
 
 
 def _by_data(mask: Value | None) -> bool:

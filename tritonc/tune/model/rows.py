@@ -27,7 +27,12 @@ _PASSES = 2048  # of several passes over rows, and of sums over columns: 256 thr
 # scores, 2048 columns, on an H200: 161 us by 2048, 122 by 1024, 111 by 512.
 _UNEVEN = 512
 _NESTED = 4096  # where rows lie in rows: batch norm backward 0.145 ms, by 2048 0.195 (H200)
-_LINE_BYTES = 256  # of columns that are kept, where programs are numbered along several axes
+# Of columns that are kept, where programs are numbered along several axes; and how many, unless a
+# program has several passes.  Least and greatest of 500 rows of 333 halves on an H200: 85.6 us by
+# 16 x 128, 26.8 by 32 x 64, of 1000 rows of 1024 16.2 and 12.7; sums of 192 channels 17.7 and 19.2,
+# of 64 36.5 and 23.4, of rows and columns, 8192 x 11008, 86.8 and 69.4; but norms of 96 channels of
+# 3136 pixels 16.8 and 21.3.
+_LINE_BYTES, _LINE = 256, 64
 # The same along one, where each has all rows: of less, memory brings what another program reads.
 # Halves of 8192 columns on an H200: 0.049 ms by 16, 0.040 by 32.
 _PIECE_BYTES = 64
@@ -114,6 +119,10 @@ _ONCE_SUMS = 2
 # Of a tile of two axes, both contiguous along the last; half of two that are stored.  RoPE of 128
 # halves, two tiles of 64, on an H200: 70.3 us by 32 x 64, 68.5 by 16 x 64.
 _FLAT_BYTES, _FLAT_ASPECT = 4096, 8
+# For twice as many elements as are stored.  H200, four steps of the heat equation, 8192 x 8192: the
+# time follows that number, 354 us for each: 793 by 16 x 64, 629 by 32 x 32, 539 by 32 x 64, 503 by
+# 32 x 128.
+_VAIN = 8.0
 _COMPUTED = 4  # bytes of an element of a window of pixels, whatever it has in memory
 # Of one that loops add others to: what lies beyond an edge costs as much; and where they add a
 # known number of taps, of which threads read many again.
@@ -256,7 +265,14 @@ def stream_cost(profile: Profile, target: Target, range_: Sequence[int]) -> floa
     """The sum over kernels of `_row_cost`."""
     starts = [i for i, feature in enumerate(profile) if feature.kind == "kernel"]
     parts = [profile[i:j] for i, j in zip(starts, [*starts[1:], len(profile)], strict=True)]
-    return sum(_row_cost(part[1:], part[0].form, target, range_) for part in parts)
+    return sum(_row_cost(part[1:], part[0].form, target, range_) + _in_vain(part)
+               for part in parts)
+
+
+def _in_vain(profile: Profile) -> float:
+    """What programs compute that others store."""
+    apart = [prod(f.extents) for f in profile if f.kind == "apart"]
+    return _VAIN * log2(max(prod(f.extents) for f in profile) / min(apart)) if apart else 0.0
 
 
 def _row_cost(profile: Profile, form: str, target: Target, range_: Sequence[int]) -> float:
@@ -318,11 +334,13 @@ def _row_cost(profile: Profile, form: str, target: Target, range_: Sequence[int]
             abs(log2(largest / kept / _SUMMED_ROWS)) for kept in rows)
     cost = abs(log2(max(largest, 1) / wanted))
     for kept, feature, left in zip(rows, reductions, columns, strict=True):
-        line = {"sums_columns": _PIECE_BYTES, "scans_columns": _SCANNED_BYTES}.get(
-            form, _LINE_BYTES) // min(
+        most, bytes_ = {"sums_columns": (_STREAM_MOST, _PIECE_BYTES),
+                        "scans_columns": (_STREAM_MOST, _SCANNED_BYTES)}.get(form, (
+            _STREAM_MOST if form.endswith("passes") else _LINE, _LINE_BYTES))
+        line = min(most, bytes_ // min(
             (f.bytes for f in profile if f.kind == "access"
              and sorted(f.extents) == sorted(feature.extents)),
-            default=_LINE_BYTES) or 1
+            default=_LINE_BYTES)) or 1
         cost += 0.3 * abs(log2(kept / (line if left else 1))) / len(reductions)
     if form == "segments":
         run = max((log2(prod(f.extents) / n) for f, n in zip(reductions, rows, strict=True)),

@@ -47,7 +47,7 @@ _EDGE = {"wgmma": 0, "mma": 500, "cores": 800}  # of a step, where masks are in 
 # Of a row of a box that lies beyond the tensor, and takes TMA longer than one of it (8.7, of 112 of
 # 128 rows): half of a tile's rows, where it does not divide the range; a quarter of those of tiles
 # whose steps convert an operand meanwhile (38 products by 128 to 256 x 128).
-_BEYOND, _BEYOND_CONVERTED = 2, 1
+_BEYOND, _BEYOND_CONVERTED = 2, 0.25
 _MAPS = 1000  # of a launch whose blocks make tensor maps
 _BARRIER = 40  # of a step, around what is in flight, or between indices and copies
 _CHAIN = {"wgmma": 14, "mma": 90}  # of an instruction that waits for the one before it
@@ -80,6 +80,11 @@ _BESIDE = 0.34  # of the products that are computed while nothing is loaded, by 
 # or those of 8-bit floats: two warpgroups have half of them each (128 x 7168 x 2048 by 64 x 128
 # 10.0 and 11.4 us, by 128 x 64 9.5 and 10.8).
 _ADDED = 1.0
+# Of a step of 8-bit floats whose sums are scaled, of a block beside others, twice that alone, four
+# times swapped; none where they overlap the next product (`overlap_sums`), of so many results of a
+# thread at most.  By 64 x 64 629 cycles, 64 x 128 825, 128 x 64 756, 32 x 64 646 and 771 of two, 32
+# x 128 956; 128 x 128 723.
+_SCALED, _OVERLAPS = 100, 64
 # Of a step, for each word of a left operand by registers, and of a right one that threads
 # turn. 64 x 64 x 32 of 512 x 512 x 4096 takes 335 cycles by neither, 563 by the first, 642 by both,
 # 128 x 256 x 32 1290 and 1911, and 1026 by 256 x 128, which is swapped.
@@ -150,6 +155,10 @@ def formula(profile: Profile, depths: tuple[int, ...], target: Target, alone: bo
     wait = sum(_wait(dot, one) for dot, one in zip(found, uses, strict=True))
     if packed and widest.kind == "wgmma":
         busy, wait = _in_registers(found[0], widest, beside)
+    elif widest.kind == "wgmma" and found[0].scaled and found[0].bytes == 1:
+        summed = not widest.persistent or prod(found[0].extents[:-1]) > _OVERLAPS * consumers(widest)
+        alone = 4 if swapped(found[0]) else 2
+        busy, wait = busy + _SCALED * summed, wait + alone * _SCALED * summed
     else:
         busy, wait = busy + beside - inside, wait + beside
     if widest.kind == "cores" and found[0].scaled:

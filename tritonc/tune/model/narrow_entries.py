@@ -36,8 +36,8 @@ def are_converted(whole: Candidate, form: Form) -> bool:
     """Whether entries are chosen so: of one product on wgmma of an operand that threads convert, or
     of 8-bit floats whose sums are scaled."""
     dots = [feature for feature in whole.profile if feature.kind == "dot"]
-    return whole.kind == "wgmma" and form.axes == 2 and len(dots) == 1 and not dots[0].computed and (
-        any(dots[0].raw) != dots[0].scaled) and (dots[0].bytes == 1 or not dots[0].scaled)
+    return whole.kind == "wgmma" and form.axes == 2 and len(dots) == 1 and all(
+        not dot.computed and (dot.bytes == 1 if dot.scaled else any(dot.raw)) for dot in dots)
 
 
 def entries(rows: Sequence[Candidate], general: Sequence[Candidate], form: Form,

@@ -156,9 +156,9 @@ def formula(profile: Profile, depths: tuple[int, ...], target: Target, alone: bo
     if packed and widest.kind == "wgmma":
         busy, wait = _in_registers(found[0], widest, beside)
     elif widest.kind == "wgmma" and found[0].scaled and found[0].bytes == 1:
-        summed = not widest.persistent or prod(found[0].extents[:-1]) > _OVERLAPS * consumers(widest)
-        alone = 4 if swapped(found[0]) else 2
-        busy, wait = busy + _SCALED * summed, wait + alone * _SCALED * summed
+        results = prod(found[0].extents[:-1])
+        if not widest.persistent or results > _OVERLAPS * consumers(widest):
+            busy, wait = busy + _SCALED, wait + _SCALED * (4 if swapped(found[0]) else 2)
     else:
         busy, wait = busy + beside - inside, wait + beside
     if widest.kind == "cores" and found[0].scaled:

@@ -168,6 +168,16 @@ def _gather(machine: Machine, frame: Frame, op: Op) -> None:
     frame.define(op.result, found, mask, cause or op)
 
 
+def _shift_lanes(machine: Machine, frame: Frame, op: Op) -> None:
+    axis, by, wrap = op.attributes["shift"]
+    extent = shape(op.result.type)[axis]
+    places = np.arange(extent) + by
+    places = places % extent if wrap else np.clip(places, 0, extent - 1)
+    above, cause = frame.unknown(op.operands[0])
+    mask = None if above is None else np.asarray(above).take(places, axis)
+    frame.define(op.result, np.asarray(frame.read(op.operands[0])).take(places, axis), mask, cause)
+
+
 def _shared_gather(machine: Machine, frame: Frame, op: Op) -> None:
     view: View = frame.read(op.operands[0])
     places, unknown = _indices(frame, op, op.operands[1], view.offsets.size)
@@ -325,7 +335,8 @@ _SIMULATED: dict[str, Simulated] = {
     "load_slice": _load_slice,
     "tile_part": _tile_part, "join_parts": _join_parts,
     "shared_atomic": _shared_atomic,
-    "gather": _gather, "shared_gather": _shared_gather, "fma_dot": _dot, "mma_dot": _dot,
+    "gather": _gather, "shift_lanes": _shift_lanes, "shared_gather": _shared_gather,
+    "fma_dot": _dot, "mma_dot": _dot,
     "get_cluster_rank": lambda machine, frame, op: clusters.get_cluster_rank(frame, op),
     "cluster_arrive": _cluster_arrive, "cluster_reduce": _cluster_reduce,
     "group_barrier": lambda machine, frame, op: machine.group_barrier(),

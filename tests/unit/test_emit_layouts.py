@@ -14,6 +14,7 @@ from test_emit_elementwise import numbers
 
 from tritonc.backend.layout.conversion import Rename, Shared, plan_conversion
 from tritonc.backend.layout.lower_conversions import lower_conversions
+from tritonc.backend.layout.shift import plan_shift
 from tritonc.backend.shared.allocate_shared import allocate_shared
 from tritonc.backend.shared.insert_barriers import insert_barriers
 from tritonc.ir.layouts.layout import Layout
@@ -162,6 +163,69 @@ def test_gathers(e: Scalar) -> None:
     assert sum(op.name == "shared_gather" for op in done.kernel.ops()) == 4
     same(program.run(), done.run())
     same(program.run(), execute(done))
+
+
+def test_gathers_of_a_tile_share_what_is_stored() -> None:
+    k = Sketch("k", 2)
+    x = k.pointer("x", I32, np.arange(256) ** 2)
+    r = k.arange(256)
+    out = k.pointer("out", I32, np.zeros(256, np.int32))
+    value = k.load(k.at(x, r))
+    found = [k.gather(value, k.build.value("xor", r, k.build.constant(n, r.type))) for n in (5, 77)]
+    k.store(k.at(out, r), k.build.value("sub", *found))
+    program = k.done()
+    want, done = program.run(), lowered(program, without=("specialize",))
+    names = [op.name for op in done.kernel.ops()]
+    assert names.count("shared_gather") == 2 and names.count("shared_store") == 1
+    same(want, done.run())
+    same(want, execute(done))
+
+
+@pytest.mark.parametrize("e", [I1, I8, F16, F32, I64], ids=str)
+@pytest.mark.parametrize("seed", range(40))
+def test_shifts(seed: int, e: Scalar) -> None:
+    """Elements so many places on along an axis: lanes exchange them where a warp has the axis."""
+    choose = random.Random(seed)
+    bits, warp_bits = choose.randint(4, 9), choose.randint(0, 2)
+    rows = 1 << choose.randint(0, bits - 1)
+    columns = (1 << bits) // rows
+    layout = random_layout(choose, bits, warp_bits)
+    layout = Layout((rows, columns), layout.register, layout.lane, layout.warp)
+    if seed % 4:  # neighbours in a thread, rows in lanes, warps last
+        places = [1 << i for i in range(bits)]
+        register = places[: max(bits - 5 - warp_bits, 2)]
+        warp = places[len(register) :][5 : 5 + warp_bits]
+        lane = [b for b in places if b not in register and b not in warp]
+        layout = Layout((rows, columns), tuple(register), (*lane, *[0] * 5)[:5],
+                        (*warp, *[0] * warp_bits)[:warp_bits])
+    axis = choose.randrange(2) if rows > 1 else 1
+    extent, wrap = (rows, columns)[axis], choose.randrange(2)
+    by = choose.choice([-1, 1, 1 - extent, choose.randrange(1, extent)])
+    at = np.arange(1 << bits).reshape(rows, columns)
+    places = np.arange(extent) + by
+    places = places % extent if wrap else np.clip(places, 0, extent - 1)
+    k = Sketch("k", 1 << warp_bits)
+    x = k.pointer("x", e, np.resize(numbers(e), at.shape))
+    i = k.pointer("i", I32, at.take(places, axis))
+    out = k.pointer("out", e, np.zeros(at.shape, register_dtype(e)))
+    line = Layout((at.size,), layout.register, layout.lane, layout.warp)
+
+    def pointers(base: object, to: Scalar) -> object:
+        r = k.build.value("range", type=Tile(I32, (at.size,), line), start=0, stop=at.size)
+        spread = k.build.value("splat", base, type=Tile(Pointer(to), at.shape, layout))
+        return k.addptr(spread, k.build.value("reshape", r, type=Tile(I32, at.shape, layout)))
+
+    found = k.gather(k.load(pointers(x, e)), k.load(pointers(i, I32)), shift=(axis, by, wrap))
+    k.store(pointers(out, e), found)
+    program = k.done()
+    want = program.run()
+    for function in (lower_conversions, allocate_shared, insert_barriers):
+        function(program.kernel, context())
+    names = [op.name for op in program.kernel.ops()]
+    plan = plan_shift(layout, axis, by, wrap)
+    assert ("shift_lanes" in names) == (plan is not None) == ("shared_gather" not in names)
+    same(want, program.run())
+    same(want, execute(program))
 
 
 # ---- dots ----------------------------------------------------------------------------------------

@@ -69,15 +69,19 @@ class Facts:
         return found
 
     def interval_where(self, guard: Value | None, value: Value) -> Interval:
-        """The bounds of the elements for which a guard holds, by its comparisons with numbers."""
-        low, high = self.interval(value)
+        """The bounds of the elements for which a guard holds, by its comparisons of the value with
+        numbers, or of what it is computed from element by element."""
+        bounds: dict[Value, Interval] = {}
         for condition in sides(guard, "and") if guard is not None else ():
             test = defined_by(condition, "icmp")
-            number = int_of(test.operands[1]) if test and test.operands[0] is value else None
+            number = int_of(test.operands[1]) if test is not None else None
             if test is not None and number is not None:
-                least, greatest = _bounds_of(test.attributes["predicate"], number, (low, high))
+                one = test.operands[0]
+                low, high = before = bounds.get(one) or self.interval(one)
+                least, greatest = _bounds_of(test.attributes["predicate"], number, before)
                 low, high = max(low, least), min(high, greatest)
-        return (low, high) if low <= high else self.interval(value)
+                bounds[one] = (low, high) if low <= high else before
+        return _Under(self, bounds).interval(value) if bounds else self.interval(value)
 
     def not_negative(self, value: Value) -> bool:
         """No element is below zero, read as a signed number."""
@@ -191,6 +195,20 @@ class Facts:
         """One is below the other's factor, so that the sum joins their bits (see the top)."""
         (al, ah), (bl, bh) = self.interval(a), self.interval(b)
         return (bl >= 0 and bh < self.factor(a)) or (al >= 0 and ah < self.factor(b))
+
+
+class _Under(Facts):
+    """Where some values have bounds of their own, in the elements in question."""
+
+    def __init__(self, facts: Facts, bounds: dict[Value, Interval]) -> None:
+        super().__init__(facts.kernel)
+        self._facts = facts
+        self._intervals = bounds
+
+    def interval(self, value: Value) -> Interval:
+        same = value.op is not None and value.op.info.elementwise  # other elements have others
+        return super().interval(value) if same or value in self._intervals else (
+            self._facts.interval(value))
 
 
 def _bounds_of(predicate: str, number: int, whole: Interval) -> Interval:

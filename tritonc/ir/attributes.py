@@ -52,6 +52,11 @@ def is_record(value: Any) -> bool:
     return are_integers(value) and len(value) == 5 and value[1] >= 0 and is_power(value[4])
 
 
+def is_shift(value: Any) -> bool:
+    """An axis, a number of places along it, and whether they go on at the other end."""
+    return are_integers(value) and len(value) == 3 and value[0] >= 0 and value[2] in (0, 1)
+
+
 KINDS: dict[str, Kind] = {
     **dict.fromkeys((
         "amid", "any", "apart", "approximate", "based", "contiguous", "continues", "contract",
@@ -74,6 +79,7 @@ KINDS: dict[str, Kind] = {
         "axes", "bounds", "box", "columns", "indices", "inner", "neighbours", "owner",
         "permutation", "registers", "rounded"), are_integers),
     "bits": are_powers,
+    "shift": is_shift,
     "window": is_window,
     "record": is_record,
 }

@@ -9,8 +9,10 @@ from tritonc.backend.emit.function import Emitter, FunctionEmitter
 from tritonc.backend.emit.registers import members, sources
 from tritonc.backend.emit.warps import FULL_WARP, from_words, shuffle_index, to_words
 from tritonc.backend.layout.conversion import part_registers, plan_conversion
+from tritonc.backend.layout.shift import plan_shift
 from tritonc.backend.layout.shuffle import Shuffle
 from tritonc.ir.core import Op
+from tritonc.ir.layouts.layout import WARP_SIZE
 from tritonc.ir.types import I1, element
 
 
@@ -86,6 +88,33 @@ def _ballot(f: FunctionEmitter, op: Op, plan: Shuffle, own: int, wanted: Sequenc
     return found
 
 
+def shift_lanes(f: FunctionEmitter, op: Op) -> None:
+    """As `plan_shift` says: registers of other lanes, and at ends of lines of the own one."""
+    e, names, found = element(op.result.type), f.values[op.operands[0]], f.blank(op.result.type)
+    plan = plan_shift(f.layout(op.result), *op.attributes["shift"])
+    assert plan is not None, "a shift across warps goes through shared memory"
+    moved: dict[tuple[int, int], str] = {}
+
+    def element_of(register: int, lanes: int) -> str:
+        if not lanes:
+            return names[register]
+        if (register, lanes) not in moved:
+            source = f.prelude(f"add i32 {f.thread}, {lanes}")
+            words = [shuffle_index(f, word, source) for word in to_words(f, e, [names[register]])]
+            moved[register, lanes] = from_words(f, e, words, 1)[0]
+        return moved[register, lanes]
+
+    for r in members(f.wanted(op.result)):
+        first, *others = plan[r]
+        found[r] = element_of(first.register, first.lanes)
+        for piece in others:
+            lane = f.prelude(f"and i32 {f.thread}, {WARP_SIZE - 1}")
+            here = f.prelude(f"trunc i32 {f.prelude(f'lshr i32 {piece.where}, {lane}')} to i1")
+            other = element_of(piece.register, piece.lanes)
+            found[r] = choose(f, f.type(op.result), here, other, found[r])
+    f.values[op.result] = found
+
+
 def tile_part(f: FunctionEmitter, op: Op) -> None:
     names = f.values[op.operands[0]]
     moved = part_registers(f.layout(op.operands[0]), op.attributes["bits"], op.attributes["index"])
@@ -115,5 +144,5 @@ def _exchange(f: FunctionEmitter, items: list[list[str]], images: tuple[int, ...
 
 EMITTERS: dict[str, Emitter] = {
     **dict.fromkeys(("splat", "broadcast", "reshape", "trans", "convert_layout"), rename),
-    "tile_part": tile_part, "join_parts": join_parts,
+    "shift_lanes": shift_lanes, "tile_part": tile_part, "join_parts": join_parts,
 }

@@ -171,7 +171,9 @@ def _wanted_threads(kernel: Kernel) -> int:
     room = 1 << int(log2(max(1.0, LOADED_WORDS / max(0.25, loaded))))  # of bytes
     if not held and _steps(kernel, largest) > MANY_STEPS:
         return largest // min(STEPS_ELEMENTS, room)
-    if reduced and not moved and not held:
+    scanned = any(op.name in ("scan", "scan_with") and 2 * prod(
+        shape(op.operands[0].type)) > largest for op in kernel.ops())  # all of it lives
+    if reduced and not (moved or held or scanned):
         return largest // COMPUTED
     halves = [op.operands[0].type for op in kernel.ops() if op.name == "reduce"
               and op.attributes["kind"] == "or" and 2 * prod(shape(op.operands[0].type)) > largest]

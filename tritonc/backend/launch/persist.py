@@ -34,7 +34,7 @@ from collections.abc import Callable, Container, Iterable, Mapping
 
 from tritonc.analysis.affine import Affinity, Iteration
 from tritonc.analysis.linear import Linear
-from tritonc.analysis.values import computed_from, slice_of
+from tritonc.analysis.values import computed_from, defined_by, slice_of
 from tritonc.analysis.windows import takes_apart
 from tritonc.backend.dots.raw_operands import added_loads, is_plain
 from tritonc.backend.dots.together import fed, large, products
@@ -328,10 +328,14 @@ def own_number(b: Builder, count: int) -> tuple[Value, Value]:
 
 def counts_programs(loop: Loop) -> bool:
     """Whether the loop is the one that `add_loop` makes: its iterations have no order."""
+    def blocks(value: Value) -> bool:
+        made = defined_by(value, "mul")
+        count = made.operands[0] if made is not None else value
+        return defined_by(count, "get_num_multiprocessors") is not None
+
     def steps(value: Value) -> bool:
-        op = value.op
-        return op is not None and op.name == "add" and any(
-            v.op is not None and v.op.name == "get_num_multiprocessors" for v in op.operands)
+        made = defined_by(value, "add")
+        return made is not None and any(map(blocks, made.operands))
 
     return loop.latch is not None and any(steps(loop.next(phi)) for phi in loop.header.phis())
 

@@ -89,7 +89,8 @@ class Assignment:
                 return None
             return 1, layout_ops.slice_axes(self.reduced_layout(op), reduced_axes(op))
         if name == "gather":  # where its indices are, or else what they choose from
-            known = [self.primary[v] for v in reversed(op.operands)
+            asked = op.operands[:1] if "shift" in op.attributes else op.operands[::-1]
+            known = [self.primary[v] for v in asked
                      if v in self.primary and shape(v.type) == extents]
             return (1, known[0][1] if known else layout_choice.plain(extents, self.warps))
         if name == "histogram":
@@ -193,7 +194,8 @@ class Assignment:
         if op.name in ("reduce", "reduce_with"):
             return [self.reduced_layout(op)] * len(op.operands)
         if op.name == "gather":
-            return [self.own_layout(op.operands[0]), layout]
+            shifts = "shift" in op.attributes
+            return [layout if shifts else self.own_layout(op.operands[0]), layout]
         if op.name == "dot":
             a, b, _ = op.operands
             left, right = dot_layouts.operands_in_registers(op, self.warps)

@@ -8,7 +8,9 @@ After:   %s = alloc_shared : buffer<1 x f32<64, 64>>
          where the tile is too large for that, part by part: shared_store, shared_load for each,
          and %y = join_parts of what was loaded
 
-         %y = gather %x, %i : f32<64>          likewise, and at last shared_gather %s, %i
+         %y = gather %x, %i : f32<64>          likewise, and at last shared_gather %s, %i; one store
+                                               for all gathers of %x that follow in a block
+         %y = gather %x, %i {shift = ..}       %y = shift_lanes %x, where a warp has the axis
          %y = histogram %i : i32<64>           zeros to a buffer, shared_atomic %s, %i, 1, a load
 
 Conversions that only rename registers or shuffle inside a warp stay as they are; which of the three
@@ -26,6 +28,7 @@ from tritonc.analysis.axis import axis_info
 from tritonc.analysis.axis.axis_info import AxisInfo
 from tritonc.backend.layout.conversion import Shared, part_layout, plan_of, plan_shared
 from tritonc.backend.layout.kept_counts import keep_counts
+from tritonc.backend.layout.shift import plan_shift
 from tritonc.backend.shared.allocate_shared import fits
 from tritonc.backend.shared.shared_memory import LEFT
 from tritonc.backend.target.target import Target
@@ -47,7 +50,8 @@ def lower_conversions(kernel: Kernel, context: Context) -> bool:
     while True:
         replaced: dict[Value, Value] = {}
         for block, ops in zip(kernel.blocks, before, strict=True):
-            block.ops = [new for op in ops for new in _lowered(op, most, infos, replaced)]
+            stored: dict[Value, Value] = {}
+            block.ops = [new for op in ops for new in _lowered(op, most, infos, replaced, stored)]
         if fits(kernel, target.shared_per_block) or most <= LEFT:
             break
         most //= 2
@@ -61,12 +65,17 @@ def _moves_numbers(op: Op) -> bool:
         scalar(op.result.type).bits > 1)
 
 
-def _lowered(op: Op, most: int, infos: axis_info.Infos, replaced: dict[Value, Value]) -> list[Op]:
+def _lowered(op: Op, most: int, infos: axis_info.Infos, replaced: dict[Value, Value],
+             stored: dict[Value, Value]) -> list[Op]:
     """What stands for the operation; its buffer has at most `most` bytes, as far as parts can be
-    made that small."""
+    made that small.  `stored`: the buffers that have what was gathered from before."""
     if op.name == "gather":
         exchange = _Exchange(op)
-        exchange.gather(most)
+        if _in_warps(op):
+            exchange.finish(exchange.make("shift_lanes", op.operands[:1],
+                                          shift=op.attributes["shift"]))
+        else:
+            exchange.gather(most, stored)
     elif op.name == "histogram":
         exchange = _Exchange(op)
         exchange.count()
@@ -82,6 +91,14 @@ def _lowered(op: Op, most: int, infos: axis_info.Infos, replaced: dict[Value, Va
         return [op]
     replaced[op.result] = exchange.ops[-1].result
     return exchange.ops
+
+
+def _in_warps(op: Op) -> bool:
+    """Whether lanes of each warp have what a shift brings to others."""
+    t = op.result.type
+    return "shift" in op.attributes and isinstance(t, Tile) and t.layout is not None \
+        and t == op.operands[0].type and not is_pointer(t) \
+        and plan_shift(t.layout, *op.attributes["shift"]) is not None
 
 
 def _counted(buffer: Value, op: Op) -> list[Op]:
@@ -123,7 +140,7 @@ class _Exchange:
             self.make("shared_store", [buffer, self.value])
             self.finish(self.make("shared_load", [buffer], self.result))
 
-    def gather(self, most: int) -> None:
+    def gather(self, most: int, stored: dict[Value, Value]) -> None:
         """The elements that the second operand names: from each part those that it has."""
         source, index = self.value.type, self.op.operands[1]
         assert isinstance(source, Tile)
@@ -132,11 +149,14 @@ class _Exchange:
             parts //= 2
         size = source.size // parts
         bits = tuple(size << i for i in range(log2(parts)))
-        buffer = self.buffer(row_major(part_type(source, bits).shape))
+        layout, key = row_major(part_type(source, bits).shape), self.op.operands[0]
         if parts == 1:
-            self.make("shared_store", [buffer, self.value])
-            self.finish(self.make("shared_gather", [buffer, index], self.result))
+            if key not in stored:
+                stored[key] = self.buffer(layout)
+                self.make("shared_store", [stored[key], self.value])
+            self.finish(self.make("shared_gather", [stored[key], index], self.result))
             return
+        buffer = self.buffer(layout)
         t = index.type
         inside = self.make("and", [index, self.constant(t, size - 1)])
         which = self.make("lshr", [index, self.constant(t, log2(size))])

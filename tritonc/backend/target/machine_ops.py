@@ -65,7 +65,12 @@ _ROWS: list[OpInfo] = [
            "`strides` elements apart along its axes: a thread needs the first one that it holds.",
            lambda m, op, p, offset, *strides: m.add_pointer(op, p, offset)),
     OpInfo("gather", ("a", "index"), own.gather,
-           "Element i is element `index[i]` of a, counted row-major."),
+           "Element i is element `index[i]` of a, counted row-major; `shift`: as `shift_lanes` "
+           "says.", optional=("shift",)),
+    OpInfo("shift_lanes", ("a",), own.same_types,
+           "The element so many places on along an axis, which is in a warp: `shift` has the axis, "
+           "the places, and whether they go on at the other end (1) or stay at the last one (0).",
+           None, ("shift",)),
     OpInfo("tile_part", ("a",), own.tile_part,
            "The elements of a whose row-major number has at its bits `bits` (powers of two, the "
            "first counts least, all of them in registers) the number `index`, in their order.",

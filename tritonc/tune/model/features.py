@@ -129,7 +129,8 @@ def _read(kernel: Kernel) -> Iterator[Feature]:
                     block in cfg.innermost or not counts):
                 t = op.operands[0].type
                 yield Feature("access", shape(t), scalar(pointee(t)).bytes,
-                              added=int(op.name == "store" and block not in cfg.innermost))
+                              added=int(op.name == "store" and block not in cfg.innermost
+                                        and not _by_data(op.guard)))
             elif dots and not chain and op.name in _WORK and not (
                     op.name in ("add", "fadd") and any(v.op in dots for v in op.operands)) and (
                     op.name != "fpcast" or element(op.result.type) != TF32):  # as it is read
@@ -223,6 +224,11 @@ def _single(dot: Op, infos: axis_info.Infos) -> bool:
     """Whether no two elements of a gathered operand are known to be neighbours in memory."""
     return any(max(axis_info.known(infos, load.operands[0]).contiguity) == 1
                for load in gathered(dot))
+
+
+def _by_data(mask: Value | None) -> bool:
+    """Whether a mask follows from what is loaded."""
+    return mask is not None and any(op.name == "load" for op in slice_of([mask]))
 
 
 def _bare(dot: Op, infos: axis_info.Infos) -> bool:

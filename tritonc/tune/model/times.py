@@ -81,8 +81,8 @@ _BESIDE = 0.34  # of the products that are computed while nothing is loaded, by 
 # 10.0 and 11.4 us, by 128 x 64 9.5 and 10.8).
 _ADDED = 1.0
 # Of a step of 8-bit floats whose sums are scaled, of a block beside others, twice that alone, four
-# times swapped; none where they overlap the next product (`overlap_sums`), of so many results of a
-# thread at most.  By 64 x 64 629 cycles, 64 x 128 825, 128 x 64 756, 32 x 64 646 and 771 of two, 32
+# times swapped; none where they overlap the next product (`overlap_sums`), not in clusters, of so
+# many results of a thread at most.  By 64 x 64 629 cycles, 64 x 128 825, 128 x 64 756, 32 x 64 646 and 771 of two, 32
 # x 128 956; 128 x 128 723.
 _SCALED, _OVERLAPS = 100, 64
 # Of a step, for each word of a left operand by registers, and of a right one that threads
@@ -157,7 +157,7 @@ def formula(profile: Profile, depths: tuple[int, ...], target: Target, alone: bo
         busy, wait = _in_registers(found[0], widest, beside)
     elif widest.kind == "wgmma" and found[0].scaled and found[0].bytes == 1:
         results = prod(found[0].extents[:-1])
-        if not widest.persistent or results > _OVERLAPS * consumers(widest):
+        if alone or not widest.persistent or results > _OVERLAPS * consumers(widest):
             busy, wait = busy + _SCALED, wait + _SCALED * (4 if swapped(found[0]) else 2)
     else:
         busy, wait = busy + beside - inside, wait + beside

@@ -23,7 +23,7 @@ from tritonc.tune.model.times import UNIT
 
 # Rows beside each number of columns, which are the weights' where one operand is converted.
 _ROWS = (1, 8, 20, 32, 64, 100, 200, 500, 1200)
-_COLUMNS = (2304, 3584, 5120, 7168, 9728, 13824, 20480)
+_COLUMNS = (2304, 4096, 5120, 7168, 9728, 13824, 20480)
 _LENGTHS = (2048, 5120, 14336)
 _LARGEST = 130_000_000  # elements of an operand
 _POWER = 1.5

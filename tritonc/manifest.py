@@ -28,7 +28,9 @@ and dynamic shared memory, or null where that target lacks the variant.  `choice
 for each target but the first, its own `choice`, or null.
 
 A kernel with variants has two members more: "variants", each with what of the above is its own and
-with `requires`, what must hold for a launch of it beside what the kernel itself wants; and
+with `requires`, what must hold for a launch of it beside what the kernel itself wants: facts of an
+`argument`, of the extent along an axis of the `range`, or of the number of `programs`, by the tile
+that stands there; and
 "choice", by which a launch chooses among the kernel, number 0, and them
 (`tritonc.variants.choice`).
 """

@@ -83,12 +83,22 @@ class Planning(Bindings):
     def _rows(self, kernel: Kernel) -> VariantSet:
         """Entries for lengths of rows, where nobody chose a tile or a number of warps."""
         from tritonc.tune.model.rows import row_entries
+        from tritonc.tune.model.shape_entries import shape_entries
 
         space = self._open(kernel)
-        if not space or "num_warps" in {*self._given_meta, *kernel.attributes.get("meta", ())}:
+        if (self._options.sizes or self.chosen_meta or kernel.name in self._entries
+                or "num_warps" in {*self._given_meta, *kernel.attributes.get("meta", ())}
+                or (kernel.tunables and not space)):
             return VariantSet()
-        found = row_entries(space, lambda binding: self._lowered(binding, kernel.name).kernels[0],
-                            {name: self.chosen[name] for name in space})
+        chosen = {name: self.chosen[name] for name in space}
+
+        def lower(binding: Mapping[str, int]) -> Kernel:
+            return self._lowered(binding, kernel.name).kernels[0]
+
+        found = row_entries(space, lower, chosen) if space else []
+        if not found:
+            return VariantSet([*shape_entries(
+                lower(chosen) if space else kernel, space, lower, chosen, self._target())])
         return VariantSet([Variant(one.binding, tuple(
             Fact(kernel.parameters[one.argument].name, relation, value)
             for relation, value in ((">=", one.least), ("<=", one.most)) if value is not None))

@@ -189,23 +189,21 @@ kernel void f(const float* x, float* y, int N) {
 
 @pytest.mark.parametrize("ctype, after", [("float", (4096, 8, 3)), ("half", (8192, 8, 3))])
 def test_entries_for_rows(ctype: str, after: tuple[int, ...]) -> None:
-    """Where a tile holds the row, a thread has 32 elements of it; of longer ones as many blocks as
-    have their rows in the L2 cache."""
+    """Where a tile holds the row, 1024 threads have up to 24 elements of it, or 768 have 32; of
+    longer ones as many blocks as have their rows in the L2 cache."""
     lowering = Lowering(ROWS.replace("float", ctype))
     found = [((*row.binding.values(),), row.most) for row in row_entries(
         lowering.space, lambda b: lowering(b).kernels[0], lowering.choose())]
-    whole = [((256, 1), 256), ((512, 1), 512), ((1024, 2, 20), 1024), ((2048, 2, 12), 2048),
-             ((4096, 4, 6), 4096), ((8192, 8, 3), 8192)]
+    whole = [((256, 1), 256), ((512, 1), 512), ((1024, 2, 16), 1024), ((2048, 2, 16), 1536),
+             ((2048, 4, 8), 2048), ((4096, 4, 8), 3072), ((4096, 4, 6), 4096),
+             ((8192, 8, 4), 5120), ((8192, 8, 4), 6144), ((8192, 8, 3), 8192)]
     size = 4 if ctype == "float" else 2
-    if size == 4:  # of rows that fill a tile 16
-        whole[4:5] = ((4096, 4, 6), 3584), ((4096, 8, 4), 4096)
-    else:  # of no functions
-        whole[5:5] = [((1024, 4), 6144)]
+    if size == 4:  # of rows that fill a tile 16; of longer ones several tiles
+        whole[6] = (4096, 8, 4), 4096
+        whole += [((2048, 16, 2), 10240), ((4096, 16, 2), 12288)]
     longer = [(after, (56 << 10) // size), *(
         ((8192, 16, blocks), held and (held << 10) // size)
         for blocks, held in ((2, 150), (1, 320), (2, None)))]
-    if after == whole[-1][0]:
-        whole.pop()
     assert found == [*whole, *longer]
 
 
@@ -268,10 +266,10 @@ def test_entries_for_tiles_of_one_row() -> None:
     found = row_entries(lowering.space, lambda b: lowering(b).kernels[0], lowering.choose())
     assert [row.binding for row in found][:3] == [
         {"R": 1, "T": 256, "num_warps": 1}, {"R": 1, "T": 1024, "num_warps": 1},
-        {"R": 1, "T": 1024, "num_warps": 2, "min_blocks": 20}]
-    # Of rows that no tile holds as chosen, unless two are nearly full.
-    assert [(row.least, row.most) for row in found[3:6]] == [
-        (1025, 2048), (3585, 4096), (8193, 38400)]
+        {"R": 1, "T": 1024, "num_warps": 2, "min_blocks": 16}]
+    # Of rows that no tile holds several, or as chosen, unless two are nearly full.
+    assert [(row.least, row.most) for row in found[3:9]] == [
+        (1025, 1536), (1537, 2048), (2049, 3072), (3585, 4096), (4097, 5120), (5121, 6144)]
 
 
 NESTED = """

@@ -82,7 +82,7 @@ def _variant(number: int, kernel: Mapping[str, Any], variant: Mapping[str, Any],
     words = (("multiple_of", "a multiple of"), ("at_least", "at least"), ("at_most", "at most"))
     for fact in variant["requires"]:
         name = kernel["parameters"][fact["argument"]]["name"] if "argument" in fact else (
-            f"the extent along axis {fact['range']}")
+            f"the extent along axis {fact['range']}" if "range" in fact else "the number of blocks")
         for key, word in words:
             if key in fact:
                 yield f"  requires: {name} is {word} {fact[key]}"

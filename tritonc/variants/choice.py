@@ -232,7 +232,10 @@ def timed(choice: Mapping[str, Any], tiles: Sequence[Sequence[int]]
 
 
 def number(of: Mapping[str, Any], extents: Sequence[Any], arguments: Values) -> Any:
-    """What `{"argument": 5}` or `{"range": 0}` is in a launch."""
+    """What `{"argument": 5}`, `{"range": 0}` or, by tiles, `{"programs": [64, 1]}` is in a launch.
+    """
+    if "programs" in of:
+        return count(of["programs"], extents)
     return arguments[of["argument"]] if "argument" in of else extents[of["range"]]
 
 

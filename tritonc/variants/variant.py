@@ -191,8 +191,8 @@ def required(general: Mapping[str, Any], variant: Mapping[str, Any]) -> list[dic
                   for axis, tile in enumerate(variant["tile"]) if tile > 1]
     if "programs" in variant:
         tile = variant["tile"][0]
-        found.append({"range": 0, "multiple_of": tile,
-                      "at_least": LEAST_PACKED * tile // variant["programs"]})
+        found += [{"range": 0, "multiple_of": tile},
+                  {"programs": variant["tile"], "at_least": LEAST_PACKED // variant["programs"]}]
     return found
 
 

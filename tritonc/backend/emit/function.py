@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tritonc.analysis.elements import Elements
+from tritonc.analysis.facts import Facts
 from tritonc.backend.emit.demand import Machine, demand, is_root
 from tritonc.backend.emit.floats.negations import compared_negations
 from tritonc.backend.emit.instructions import Instructions
@@ -93,8 +94,11 @@ class FunctionEmitter(Instructions):
         self.exchanged: dict[tuple[str, str, int], str] = {}  # between lanes: see `exchange`
         # name -> (base, c): an index of a range, which is base + c, both from 0
         self.ranges: dict[str, tuple[str, int]] = {}
+        self.moved_ranges = dict(self.ranges)  # the same of one with a number added
+        self.greatest: dict[str, int] = {}  # that such a base is in any thread
         self.elements = Elements()  # that are known: none changes any more
         self.demand: dict[Value, int] = {}
+        self.facts = Facts(kernel)
         self._machine = Machine(self.warps, self.target.access_bytes, False)
         self._early = 0  # of its lines, those that stand before the first branch
         self._labels: dict[Block, str] = {}

@@ -103,7 +103,7 @@ def _reaches(variant: Mapping[str, Any], axes: Sequence[str]) -> list[str]:
 def _facts(of: KernelFunctions, facts: Sequence[Mapping[str, Any]]) -> list[str]:
     found = []
     for fact in facts:
-        if "range" in fact:
+        if "argument" not in fact:
             name = signed = _number(of, fact)
         else:
             own, row = of.names[fact["argument"]], of.kernel["parameters"][fact["argument"]]
@@ -117,6 +117,8 @@ def _facts(of: KernelFunctions, facts: Sequence[Mapping[str, Any]]) -> list[str]
 
 
 def _number(of: KernelFunctions, what: Mapping[str, Any]) -> str:
+    if "programs" in what:
+        return _count(of.axes, what["programs"])
     if "range" in what:
         return of.axes[int(what["range"])]
     name = of.names[int(what["argument"])]

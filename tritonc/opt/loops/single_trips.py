@@ -10,26 +10,36 @@ every loop runs just once, the passes are one block, in which the second load is
 
 Rows are short as often as not, and a tile for long ones is loaded by few programs at a time.
 
+Where the bounds of a length tell how many tiles all rows take, as in an entry for rows of 8193 to
+10240 elements, and threads can hold them, all loops are straight code instead, of so many tiles.
+
 Needs loops with one exit, at their headers, whose pointers still move as the source moved them.
 """
 
 from __future__ import annotations
 
+from math import prod
+
 from tritonc.analysis.affine import Affinity
 from tritonc.analysis.counters import counter_of
+from tritonc.analysis.facts import Facts
 from tritonc.analysis.linear import Linear, emit, number
 from tritonc.analysis.row_loops import reducing_passes, several_passes
+from tritonc.analysis.values import int_of
 from tritonc.ir.build import Builder
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_blocks
 from tritonc.ir.core import Block, Kernel, Value
-from tritonc.ir.types import I64, Tile, element
+from tritonc.ir.layouts.layout import WARP_SIZE
+from tritonc.ir.types import I64, Tile, element, shape
 from tritonc.opt.cse import cse
 from tritonc.opt.fold_constants import fold_constants
 from tritonc.opt.loops.unroll_loops import unroll
 from tritonc.opt.peephole import peephole
 from tritonc.opt.simplify_cfg import simplify_cfg
+
+MOST_ELEMENTS = 32  # of a row in a thread
 
 
 def single_trips(kernel: Kernel, context: Context) -> bool:
@@ -39,6 +49,12 @@ def single_trips(kernel: Kernel, context: Context) -> bool:
             or not (several_passes(kernel, cfg) or reducing_passes(kernel, cfg)) \
             or context.meta.get("cluster_k", 1) > 1:
         return False  # a product's loop hardly ever runs once, nor one that a cluster shares
+    times = _known(kernel, cfg, context)
+    if times > 1:
+        for header in [loop.header for loop in cfg.loops]:
+            unroll(kernel, next(one for one in Cfg(kernel).loops if one.header is header),
+                   times, times)
+        return _finish(kernel, context, times)
     tests = [_once(loop) for loop in cfg.loops]
     if not all(tests) or any(loop.depth > 1 for loop in cfg.loops) or any(
             v.op is not None for pairs in tests for pair in pairs for p in pair
@@ -64,10 +80,30 @@ def single_trips(kernel: Kernel, context: Context) -> bool:
     for header in headers:
         unroll(kernel, next(loop for loop in Cfg(kernel).loops
                             if loop.header is copies[header]), 1, 1)
-    kernel.attributes["single_trips"] = True
+    return _finish(kernel, context)
+
+
+def _finish(kernel: Kernel, context: Context, times: int = 1) -> bool:
+    kernel.attributes["single_trips"] = times
     for clean in (fold_constants, peephole, simplify_cfg, cse):
         clean(kernel, context)
     return True
+
+
+def _known(kernel: Kernel, cfg: Cfg, context: Context) -> int:
+    """How often all loops run, where the bounds of a length tell it and threads can hold the row;
+    0 otherwise."""
+    facts, times = Facts(kernel), set[int]()
+    for loop in cfg.loops:
+        counter = counter_of(loop) if loop.one_exit and loop.latch is not loop.header else None
+        first = counter and int_of(loop.first(counter.phi))
+        if counter is None or first is None or counter.predicate != "slt" or loop.depth > 1:
+            return 0
+        times |= {-(-(limit - first) // counter.step) for limit in facts.interval(counter.limit)}
+    largest = max(prod(shape(op.result.type)) for op in kernel.ops() if op.name == "load")
+    threads = WARP_SIZE * context.meta.get("num_warps", 0)
+    return times.pop() if len(times) == 1 and (
+        largest * max(times) <= MOST_ELEMENTS * threads) else 0
 
 
 def _once(loop: Loop) -> list[tuple[Linear, Linear]]:

@@ -6,12 +6,14 @@ extents: those of other combinations can be predicted (`choose`).  `feature` say
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from math import prod
 from weakref import WeakKeyDictionary
 
 from tritonc.analysis import column_loops, row_loops, shared_data
+from tritonc.analysis.affine import Affinity
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.counters import iterations
 from tritonc.analysis.quotients import gathered
@@ -128,6 +130,8 @@ def _read(kernel: Kernel) -> Iterator[Feature]:
             elif op.effects & {READ, WRITE} and op.operands and (
                     block in cfg.innermost or not counts):
                 t = op.operands[0].type
+                if op.name == "store" and (apart := _apart(op)) is not None:
+                    yield Feature("apart", apart, 0)
                 yield Feature("access", shape(t), scalar(pointee(t)).bytes,
                               added=int(op.name == "store" and block not in cfg.innermost
                                         and not _by_data(op.guard)))
@@ -224,6 +228,21 @@ def _single(dot: Op, infos: axis_info.Infos) -> bool:
     """Whether no two elements of a gathered operand are known to be neighbours in memory."""
     return any(max(axis_info.known(infos, load.operands[0]).contiguity) == 1
                for load in gathered(dot))
+
+
+def _apart(store: Op) -> tuple[int, ...] | None:
+    """How far the tiles that programs beside each other store are apart along each axis, if that is
+    less than they are long, as of several steps of a stencil."""
+    extents, form = shape(store.operands[0].type), Affinity().of(store.operands[0])
+    steps = list(extents)
+    for axis, stride in enumerate(form.strides if form is not None else ()):
+        for values, n in form.offset.terms if form is not None and len(stride.terms) == 1 else ():
+            ids = [v for v in values if v.op is not None and v.op.name == "get_program_id"]
+            (rest, each), others = stride.terms[0], [v for v in values if v not in ids]
+            if len(ids) == 1 and Counter(others) == Counter(rest) and n % each == 0 \
+                    and 0 < n // each < steps[axis]:
+                steps[axis] = n // each
+    return tuple(steps) if steps != [*extents] else None
 
 
 def _by_data(mask: Value | None) -> bool:

@@ -59,22 +59,28 @@ _WANTED = {"chains_programs": _CHAINED, "several_passes": _PASSES, "uneven_passe
 # of 16 KB (softmax 0.154 ms, by four 0.167); of 32 KB layer norm took 1.03 times as long.
 _ROW_THREADS = ((64, 6 << 10, 0), (128, 12 << 10, 0), (256, 24 << 10, 5), (256, 56 << 10, 0),
                 (512, None, 0))
-# The same of one array of halves or floats: tiles, warps, blocks, and the most elements.  Where a
-# tile holds the row, a thread has 32 of its elements, and 80 registers: of 768 threads more rows
-# are on their way than of 512 with 128, and the general body may spill.  H200, nine kernels: 1.04
-# to 1.4 times as fast, 0.99 at the least (layer norm; of 4095 columns 0.84).
-_WHOLE_ROWS, _FLOAT = ((128, 1, 0, 128), (256, 1, 0, 256), (512, 1, 0, 512), (1024, 2, 20, 1024),
-                       (2048, 2, 12, 2048), (4096, 4, 6, 4096), (8192, 8, 3, 8192)), 4
-# Floats that fill a tile of 4096: softmax and layer norm of 4096 1.0 to 1.08 times as fast by 16
-# elements of a thread, of 3072 0.93 to 0.97; of halves 0.83 to 0.98.
-_WHOLE_FLOATS = (*_WHOLE_ROWS[:-2], (4096, 4, 6, 3584), (4096, 8, 4, 4096), _WHOLE_ROWS[-1])
-# Halves of which loops compute no functions: RMS norms of 4608, 5120 and 6144 columns by 1024
-# elements 1.24, 1.15 and 1.04 times as fast as by 8192, layer norms 1.27, 1.26 and 1.12; softmax by
-# 2048 0.92 to 0.95.
-_PLAIN_HALVES = (*_WHOLE_ROWS[:-1], (1024, 4, 0, 6144), _WHOLE_ROWS[-1])
+# The same of one or two arrays of halves or floats: tiles, warps, blocks, and the most elements.
+# What lies behind those is not there, and what lies before the least takes no mask: a tile has as
+# many entries as lengths for which threads hold fewer elements.  H200, softmax, layer norm, RMS
+# norm and a gradient, 190 lengths drawn at random: 1024 threads with 16 to 24 elements each, of
+# longer rows 768 with 32.  Old times by new: floats 1.05 to 1.3, of rows that are not aligned 1.2
+# to 1.9, halves 1.02 to 1.25.
+_WHOLE_ROWS, _FLOAT = ((256, 1, 0, 256), (512, 1, 0, 512), (1024, 2, 16, 1024),
+                       (2048, 2, 16, 1536), (2048, 4, 8, 2048), (4096, 4, 8, 3072),
+                       (4096, 4, 6, 4096), (8192, 8, 4, 5120), (8192, 8, 4, 6144),
+                       (8192, 8, 3, 8192)), 4
+_WHOLE_FLOATS = tuple((4096, 8, 4, 4096) if row[3] == 4096 else row for row in _WHOLE_ROWS)
+# What no tile holds, by several of so many elements, of which the loops are straight code: the same
+# rows of floats 1.02 to 1.25 times as fast; of halves slower where they are aligned.
+_SEVERAL = 2048
+# Of halves of which loops compute no functions, loops: RMS norms of 4608 and 5120 columns 1.24 and
+# 1.15 times as fast as by 8192, layer norms 1.27, 1.26; softmax by 2048 0.92 to 0.95.
+_PASSED = 1024, 4, 0
 _FUNCTIONS = frozenset("exp exp2 log log2 tanh erf sin cos".split())
-# Of two arrays, by 128 registers.  H200, gradients of layer norm and softmax: 1.0 to 1.5 times as
-# fast.
+_MORE_FLOATS = ((2048, 16, 2, 10240), (4096, 16, 2, 12288))
+_MORE_HALVES = ((16384, 8, 3, 10240), (16384, 16, 2, 12288))
+# Two arrays of more than halves, by 128 registers.  H200, gradients of layer norm and softmax: 1.0
+# to 1.5 times as fast.
 _WHOLE_PAIRS = ((512, 1, 0, 512), (1024, 2, 0, 1024), (2048, 2, 8, 2048), (4096, 4, 4, 4096),
                 (8192, 8, 2, 8192))
 # Of longer ones, by bytes: as many blocks as have their rows in the L2 cache, if that is one at
@@ -104,6 +110,10 @@ _ONCE_SUMS = 2
 # Of a tile of two axes, both contiguous along the last; half of two that are stored.  RoPE of 128
 # halves, two tiles of 64, on an H200: 70.3 us by 32 x 64, 68.5 by 16 x 64.
 _FLAT_BYTES, _FLAT_ASPECT = 4096, 8
+# For twice as many elements as are stored.  H200, four steps of the heat equation, 8192 x 8192: the
+# time follows that number, 354 us for each: 793 by 16 x 64, 629 by 32 x 32, 539 by 32 x 64, 503 by
+# 32 x 128.
+_VAIN = 8.0
 _COMPUTED = 4  # bytes of an element of a window of pixels, whatever it has in memory
 # Of one that loops add others to: what lies beyond an edge costs as much; and where they add a
 # known number of taps, of which threads read many again.
@@ -161,9 +171,9 @@ def row_entries(space: Mapping[str, Sequence[int]], lower: Callable[[Mapping[str
             or loops.depth != chosen[name] or not sizes:
         return []
     found: list[Rows] = []
-    least: int | None = None
+    least: int | None = 1
     plain = not any(op.name in _FUNCTIONS for block in cfg.innermost for op in block.ops)
-    table: Iterable[tuple[int, int, int, int | None]] = _by_length(sizes, plain)
+    table: Iterable[tuple[int, int, int, int | None]] = _by_length(sizes, max(space[name]))
     if any(loop.depth > 1 for loop in cfg.loops):
         table = _NESTED_ROWS if passes else ()
     elif not passes:
@@ -174,8 +184,13 @@ def row_entries(space: Mapping[str, Sequence[int]], lower: Callable[[Mapping[str
         if least is not None and most is not None and most < least:
             continue
         tile = min((n for n in space[name] if n >= wanted), default=max(space[name]))
+        several = most is not None and tile < wanted > most and sizes == [_FLOAT]
+        if several:
+            tile = max((n for n in space[name] if n <= _SEVERAL), default=tile)
+        elif most is not None and tile < wanted > most and len(sizes) == 1 and plain:
+            tile, warps, blocks = _PASSED
         # Where no tile holds the row, as chosen, unless two are nearly full.
-        if most is not None and tile < wanted >= most:
+        elif most is not None and tile < wanted >= most:
             least = max(least or 0, wanted - (wanted // 8 if 2 * tile == wanted else 0) + 1)
             if least > most:
                 continue
@@ -186,9 +201,8 @@ def row_entries(space: Mapping[str, Sequence[int]], lower: Callable[[Mapping[str
             if tile < wanted and sizes == [_FLOAT] and (most is None or wanted < most):
                 warps = min(_MOST_WARPS, 2 * warps)
             binding = {**chosen, name: tile, "num_warps": warps}
-            binding |= {"min_blocks": blocks} if blocks == 1 or (blocks and tile >= wanted) else {}
-            if found and (found[-1].binding, (found[-1].most or 0) + 1) == (binding, least):
-                least = found.pop().least
+            binding |= {"min_blocks": blocks} if blocks == 1 or (
+                blocks and (tile >= wanted or several)) else {}
             found.append(Rows(binding, loops.arguments[0], least, most))
         least = None if most is None else most + 1
     return found
@@ -220,17 +234,19 @@ def _read_once(cfg: Cfg) -> list[Op]:
             and 1 < prod(extents := shape(op.result.type)) == max(extents)]
 
 
-def _by_length(sizes: Sequence[int], plain: bool) -> Iterator[tuple[int, int, int, int | None]]:
+def _by_length(sizes: Sequence[int], largest: int) -> Iterator[tuple[int, int, int, int | None]]:
     """Tiles, warps, blocks and the most elements of rows of arrays of elements of these sizes;
-    `plain`: of which loops compute no functions."""
+    `largest`: of the tiles that there are."""
     if len(sizes) == 1 and sizes[0] <= _FLOAT:
-        yield from (_WHOLE_FLOATS if sizes[0] == _FLOAT else
-                    _PLAIN_HALVES if plain else _WHOLE_ROWS)
-        for tile, warps, blocks, held in _LONG_FLOATS if sizes[0] == _FLOAT else _LONG_HALVES:
+        floats = sizes[0] == _FLOAT
+        yield from _WHOLE_FLOATS if floats else _WHOLE_ROWS
+        yield from (row for row in (_MORE_FLOATS if floats else _MORE_HALVES)
+                    if floats or row[0] <= largest)
+        for tile, warps, blocks, held in _LONG_FLOATS if floats else _LONG_HALVES:
             yield tile, warps, blocks, held and held // sizes[0]
         return
     if len(sizes) == 2 and max(sizes) <= _FLOAT:
-        yield from _WHOLE_PAIRS
+        yield from _WHOLE_ROWS if sum(sizes) <= _FLOAT else _WHOLE_PAIRS
     for threads, held, blocks in _ROW_THREADS:
         yield (max(threads * _STREAM_EACH, _STREAM_ELEMENTS), threads // 32, blocks,
                held and held // sum(sizes))
@@ -240,7 +256,14 @@ def stream_cost(profile: Profile, target: Target, range_: Sequence[int]) -> floa
     """The sum over kernels of `_row_cost`."""
     starts = [i for i, feature in enumerate(profile) if feature.kind == "kernel"]
     parts = [profile[i:j] for i, j in zip(starts, [*starts[1:], len(profile)], strict=True)]
-    return sum(_row_cost(part[1:], part[0].form, target, range_) for part in parts)
+    return sum(_row_cost(part[1:], part[0].form, target, range_) + _in_vain(part)
+               for part in parts)
+
+
+def _in_vain(profile: Profile) -> float:
+    """What programs compute that others store."""
+    apart = [prod(f.extents) for f in profile if f.kind == "apart"]
+    return _VAIN * log2(max(prod(f.extents) for f in profile) / min(apart)) if apart else 0.0
 
 
 def _row_cost(profile: Profile, form: str, target: Target, range_: Sequence[int]) -> float:

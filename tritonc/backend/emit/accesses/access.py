@@ -17,6 +17,7 @@ from tritonc.backend.emit.literals import (
     GLOBAL_SPACE,
     SHARED_SPACE,
     bits_of,
+    literal,
     memory_type,
 )
 from tritonc.backend.emit.module import NO_WRITES, READS, WRITES
@@ -85,6 +86,8 @@ def words_of(access: Access) -> Words:
 def load(f: FunctionEmitter, access: Access, wanted: Sequence[int],
          other: int | float | None = None) -> dict[int, str]:
     """The `wanted` elements of the vector; `other` where the guard does not hold."""
+    if access.guard == "false":
+        return dict.fromkeys(wanted, literal(access.element, other or 0))
     plain = not access.guard and access.cache in ("", "nc")
     if access.element.bits == 1:
         return _load_bools(f, access, wanted, other, plain)

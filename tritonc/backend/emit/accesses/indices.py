@@ -28,6 +28,7 @@ def make_range(f: FunctionEmitter, op: Op) -> None:
         if step:
             f.constant_parts[found[r]] = base, step
     if start >= 0:
+        f.greatest[base] = start + sum(layout.thread)
         for name in found:
             f.ranges[name] = f.constant_parts.get(name, (name, 0))
 

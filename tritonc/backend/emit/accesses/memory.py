@@ -84,7 +84,7 @@ def _load(f: FunctionEmitter, op: Op, found: list[str], now: int) -> None:
         access = _access(f, op, chunk, _any(f, apart) if apart else f.guard(op, at), at)
         if not access.volatile and all(found[r] or not now >> r & 1 for r in chunk):
             continue
-        if guards is not None:
+        if guards is not None and any(guards[r] != "false" for r in chunk):
             edges[chunk] = Vector(access, [guards[r] for r in chunk], picked,
                                    rises=bool(op.attributes.get("rises")))
             continue
@@ -165,6 +165,7 @@ def emit_store(f: FunctionEmitter, op: Op) -> None:
     chunks = access_chunks(op, f.warps, f.target.access_bytes)
     if op.attributes.get("ragged") and op.guard is not None:
         inner = op.attributes.get("inner", [0])[0]
+        chunks = tuple(c for c in chunks if any(f.guard(op, r) != "false" for r in c))
         vectors = [Vector(_access(f, op, c, ""), [f.guard(op, r) for r in c], inner=inner)
                    for c in chunks]
         store_vectors(f, vectors, [[values[r] for r in c] for c in chunks], owner)

@@ -26,6 +26,7 @@ from tritonc.ir.types import BF16, F32, F64, Scalar, element, scalar
 FAST = "reassoc nsz arcp contract afn "  # the flags of -ffast-math
 
 _INTEGER = ("add", "sub", "mul", "and", "or", "xor", "shl", "lshr", "ashr")
+LARGEST = 1 << 30  # an index that is a range's and a number, which does not wrap
 SHARED_LIMIT = 8  # registers of a range that are compared by way of their distance to the limit
 _CALLS = {"smin": "llvm.smin", "smax": "llvm.smax", "umin": "llvm.umin", "umax": "llvm.umax",
           "fmin": "llvm.minnum", "fmax": "llvm.maxnum"}
@@ -81,6 +82,8 @@ def integer_binary(f: FunctionEmitter, op: Op) -> None:
     def compute(a: str, b: str) -> str:
         first, m = parts.get(a, (a, 0))
         second, n = parts.get(b, (b, 0))
+        if t == "i1" and name == "and" and {a, b} & {"true", "false"}:
+            return "false" if "false" in (a, b) else b if a == "true" else a
         constant = m + n if name == "add" else m - n if name == "sub" else 0
         if not constant:
             return emit(f"{name} {flags}{t} {a}, {b}")
@@ -91,7 +94,15 @@ def integer_binary(f: FunctionEmitter, op: Op) -> None:
         parts[total] = base, constant
         return total
 
-    each_register(f, op, compute)
+    def ranged(a: str, b: str) -> str:
+        total = compute(a, b)
+        if name == "add" and a in f.ranges and b.isdigit() and t == "i32":
+            base, step = f.ranges[a]
+            if step + int(b) < LARGEST:
+                f.moved_ranges[total] = base, step + int(b)
+        return total
+
+    each_register(f, op, ranged)
 
 
 def bit_function(f: FunctionEmitter, op: Op) -> None:
@@ -275,14 +286,21 @@ def icmp(f: FunctionEmitter, op: Op) -> None:
     the base: their sums need not be computed, nor be held for the next comparison.
 
     No index is negative, so a limit below -1 does as -1 does, and the difference does not wrap.
+    Where the limit is known not to exceed the constant, none is below it; where it is known to
+    exceed the greatest index that a register has in any thread, all are.
     """
     t, predicate, emit = f.type(op.operands[0]), op.attributes["predicate"], f.op
     first = first_of_runs(f, op)
     mirrored = SWAPPED[predicate] if predicate[0] == "s" and (
         first.bit_count() >= SHARED_LIMIT) else ""
+    low, high = (limit + (predicate == "sle") for limit in f.facts.interval(op.operands[1]))
     left: dict[tuple[str, str], str] = {}  # base of indices, limit -> from the one to the other
 
     def compare(a: str, b: str) -> str:
+        if predicate in ("slt", "sle") and (known := f.ranges.get(a) or f.moved_ranges.get(a)):
+            base, step = known
+            if step >= high or step + f.greatest[base] < low:
+                return "false" if step >= high else "true"
         if op.attributes.get("based") and f.constant_parts.get(a, ("", -1))[1] >= 0:
             base, step = f.constant_parts[a]  # not negative together, so the base has not wrapped
             if (base, b) not in left:

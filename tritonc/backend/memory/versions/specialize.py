@@ -36,13 +36,14 @@ The constants are left to fold_constants and peephole, which run again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
+from tritonc.analysis.aliases import may_alias, pointer_roots
 from tritonc.analysis.moving import mark_moving
 from tritonc.analysis.multiples import implied
 from tritonc.analysis.row_loops import windows_of_bytes
 from tritonc.analysis.signs import MOST
-from tritonc.analysis.values import needed, slice_of
+from tritonc.analysis.values import attributes_key, needed, slice_of
 from tritonc.backend.launch.persist import by_elements, maps_last, wanted
 from tritonc.backend.layout.layout_choice import ACCESS_BYTES
 from tritonc.backend.memory.masks.unwrap_indices import unwrap_indices
@@ -98,6 +99,9 @@ def specialize(kernel: Kernel, context: Context) -> bool:
                 kernel, tensor, known, operands=True, records=True))
         others += _any_size(kernel, found, lambda ones: wanted_facts(
             kernel, tensor, known | ones, operands=True))
+    if kernel.attributes.get("single_trips", 0) > 1 and found.multiples and found.apart.pairs:
+        # Rows that are not aligned, of several tiles: each is loaded once, too.
+        others.append(Wanted(signs=found.signs, apart=found.apart))
     for body in (found, *others):
         context.remark("specialize", promise(body), kernel.span)
     common, own = found.parted() if wanted(kernel, context) and maps_last(
@@ -117,7 +121,27 @@ def specialize(kernel: Kernel, context: Context) -> bool:
         _, general = add_body(kernel, body, general)
     _mark_fallback(kernel, general[0])
     unwrap_indices(kernel, context)  # those that the fast body knows not to be negative
+    if kernel.attributes.get("single_trips", 0) > 1:
+        _load_once(kernel)
     return True
+
+
+def _load_once(kernel: Kernel) -> None:
+    """Let a block make each load once, if what it stores lies elsewhere."""
+    roots = pointer_roots(kernel)
+    for block in kernel.blocks:
+        touched = [op for op in block.ops[:-1] if op.effects and op.name != "assume"]
+        loads = [op for op in touched if op.effects == {READ} and not op.attributes.get("volatile")]
+        stores = [op for op in touched if op.name == "store"]
+        if len(loads) + len(stores) < len(touched) or any(may_alias(
+                kernel, one.operands[0], other.operands[0], roots)
+                for one in loads for other in stores):
+            continue
+        first: dict[Hashable, Op] = {}
+        again = {op.result: same.result for op in loads if (same := first.setdefault((
+            op.operands[0], op.guard, attributes_key(op.attributes)), op)) is not op}
+        kernel.replace(again)
+        block.ops = [op for op in block.ops if not op.results or op.results[0] not in again]
 
 
 def _drop_promised(kernel: Kernel, found: Wanted) -> None:

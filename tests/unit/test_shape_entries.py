@@ -1,0 +1,101 @@
+"""Entries for launches whose sizes the chosen tile does not suit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import tritonc as package
+
+COLUMNS = """
+const tunable int R = {16, 32, 64};
+const tunable int C = {32, 64};
+kernel void f(const half* x, float* y, int M, int N) {
+  int c[C] = get_global_range(0), r[R] = 0 ... R;
+  float sum[R, C] = 0;
+  for (int m = 0; m < M; m += R)
+    sum += (r + m < M)[:, newaxis] && c < N ? x[(m + r)[:, newaxis] * N + c] : 0;
+  @(c < N) y[c] = sum[+, :];
+}
+"""
+SHORT = """
+const tunable int T = {1, 2, 4, 8};
+kernel void f(const half* x, half* y, int M, int N) {
+  int t[T] = get_global_range(0), r[1024] = 0 ... 1024;
+  bool in[T, 1024] = (t < M)[:, newaxis] && r < N;
+  int at[T, 1024] = (get_program_id(1) * M + t[:, newaxis]) * N + r;
+  float e[T, 1024] = in ? exp(x[at]) : 0;
+  @in y[at] = e / e[:, +][:, newaxis];
+}
+"""
+IMAGES = """
+const tunable int T = {4, 8};
+const tunable int U = {16, 32, 64};
+kernel void f(const float* x, float* y, int H, int W) {
+  int h[T] = get_global_range(0), w[U] = get_global_range(1);
+  x += get_program_id(2) * H * W;
+  float sum[T, U] = 0;
+  for (int i = 0; i < 3; i++)
+    for (int j = 0; j < 3; j++) {
+      int a[T] = h + i - 1, b[U] = w + j - 1;
+      sum += (a >= 0 && a < H)[:, newaxis] && b >= 0 && b < W ? x[a[:, newaxis] * W + b] : 0;
+    }
+  @((h < H)[:, newaxis] && w < W) y[(get_program_id(2) * H + h)[:, newaxis] * W + w] = sum;
+}
+"""
+SUMS = """
+const tunable int T = {512, 1024, 4096};
+kernel void f(const float* x, float* y, int N) {
+  int row = get_program_id(0), r[T] = 0 ... T;
+  float before = 0;
+  for (int n = 0; n < N; n += T) {
+    float v[T] = r + n < N ? x[row * N + n + r] : 0;
+    @(r + n < N) y[row * N + n + r] = before + cumsum(v, 0);
+    before += v[+];
+  }
+}
+"""
+
+
+def taken(source: str, launches: list[tuple[Any, ...]]) -> list[tuple[int, ...]]:
+    """The tunables of the entries that launches take, and their blocks' threads."""
+    kernel = package.compile(source, arch="sm_90a")
+    entries = [kernel, *kernel.variants]
+    found = [entries[kernel.variant(*launch)] for launch in launches]
+    return [(*(v for k, v in one.tunables.items() if k in "CRTU" or k == "cluster_k"), one.threads)
+            for one in found]
+
+
+def test_few_columns_are_summed_by_clusters() -> None:
+    """Whole pieces, one for each multiprocessor, as chosen."""
+    assert taken(COLUMNS, [(n, None, None, 999, n) for n in (
+        1, 1056, 1057, 2112, 3000, 4001, 4096, 8448, 8449)]) == [
+        (32, 32, 8, 256), (32, 32, 8, 256), (16, 64, 8, 256), (16, 64, 8, 256), (16, 64, 4, 256),
+        (16, 64, 4, 256), (64, 32, 256), (16, 64, 2, 256), (16, 64, 1, 256)]
+
+
+def test_short_rows_of_a_tile() -> None:
+    """Several of them in a program; and longer ones, of which half of the masks hold."""
+    assert taken(SHORT, [((8, 9), None, None, 8, n) for n in (128, 129, 256, 512, 513, 1024)]) == [
+        (8, 64), (4, 64), (4, 64), (2, 64), (1, 64), (1, 64)]
+
+
+@pytest.mark.parametrize("width, side", [(16, 16), (17, 32), (32, 32), (33, 64)])
+def test_narrow_images_have_narrow_tiles(width: int, side: int) -> None:
+    ((_, found, _),) = taken(IMAGES, [((9, width, 3), None, None, 9, width)])
+    assert found == side
+
+
+def test_long_rows_of_sums_have_long_tiles() -> None:
+    assert [row[0] for row in taken(SUMS, [(9, None, None, n) for n in (3071, 3072)])] == [
+        1024, 4096]
+
+
+def test_programs_of_several_axes_share_blocks() -> None:
+    """As many of them as fill the machine, whichever axis they are numbered along."""
+    kernel = package.compile("""kernel void f(const int* x, int* y) {
+  int i[32] = (get_program_id(1) * 8 + get_program_id(0)) * 32 + 0 ... 32;
+  y[i] = x[i] + get_num_programs(1);
+}""", arch="sm_90a")
+    assert [kernel.variant(n, None, None) for n in ((8, 527), (8, 528), (6, 900))] == [0, 1, 0]

@@ -1,0 +1,169 @@
+"""Entries for launches whose sizes a tile does not suit: images and rows that leave most of it
+empty, few columns that are summed, long rows of which there may be few.
+
+Each is a variant with facts of parameters; the launch takes the first whose facts hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import prod
+
+from tritonc.analysis.column_loops import sums_columns
+from tritonc.analysis.row_loops import reducing_passes, several_passes, windows_of_bytes
+from tritonc.analysis.transposes import transposes
+from tritonc.analysis.values import origin
+from tritonc.backend.launch.choose_warps import streaming_threads
+from tritonc.backend.target.target import Target
+from tritonc.ir.cfg import Cfg
+from tritonc.ir.core import Kernel, Value
+from tritonc.ir.rules import pointee
+from tritonc.ir.types import scalar, shape
+from tritonc.tune.model.cluster_times import cluster_sizes
+from tritonc.variants.variant import Binding, Fact, Variant
+
+Space = Mapping[str, Sequence[int]]
+Lower = Callable[[Mapping[str, int]], Kernel]
+
+# Sums of columns: blocks of a cluster that share the rows, bytes of a piece of columns, the most
+# pieces for each multiprocessor.  Gradients of weights on an H200, 8 warps: 16384 x 768 halves 65
+# us by 64 x 32 alone, 20 by 32 x 32 in clusters of eight; 21389 x 256 217 and 19; 26200 x 1697 276,
+# 68 by 16 x 64; 10218 x 4928 128, 69 in clusters of two; 2578 x 14528 71, 43 without.
+_PIECES = ((8, 64, 0.25), (8, 128, 0.25), (4, 128, 0.5), (2, 128, 1.0), (1, 128, None))
+_SUMMED, _SUMMING_WARPS = 1024, 8  # elements of a tile
+# Rows that a tile of a constant length holds: elements of a program, and warps.  Softmax of 512 of
+# 1024 halves under a mask 66 us by one row and warp, 51 so; of 256 85 and 37.
+_SHORT, _SHORT_WARPS = 1024, 2
+# Sides of tiles that are halved, twice, where images and heads are no longer: a depthwise
+# convolution of 58560 images of 14 x 14 717 us by 8 x 64, 188 by 8 x 16.
+_LEAST_SIDE = 16
+# Passes over rows, or scans, that are longer than a tile: its elements, and warps.  Group norm of
+# 80 groups of 401408 halves 439 us by 1024 and two warps, 156 so; running sums of 30 rows of 180544
+# floats 137 and 55, of 3736 13.7 and 12.9.
+# Where two warps are what one would choose: by eight for four others were slower by 5 to 15 %.
+_LONG, _LONG_WARPS, _LONG_LEAST, _LONG_FEWER = 4096, 8, 3072, 64
+
+
+def shape_entries(kernel: Kernel, space: Space, lower: Lower, chosen: Binding, target: Target
+                  ) -> Iterator[Variant]:
+    """The entries beside the chosen one."""
+    cfg = Cfg(kernel)
+    if any(op.name == "dot" for op in kernel.ops()):
+        return
+    if sums_columns(kernel, cfg):
+        yield from _columns(kernel, space, lower, chosen, target)
+    elif not cfg.loops and any(op.name == "reduce" for op in kernel.ops()):
+        yield from _short_rows(kernel, space, lower, chosen)
+    elif not windows_of_bytes(kernel, cfg) and not transposes(kernel):
+        yield from _sides(kernel, space, lower, chosen)
+        yield from _long_rows(kernel, cfg, space, chosen)
+
+
+def _columns(kernel: Kernel, space: Space, lower: Lower, chosen: Binding, target: Target
+             ) -> Iterator[Variant]:
+    limits = _limits(kernel, "get_global_range")
+    names = [name for name in space if len(space[name]) > 1]
+    if len(limits) != 1 or len(names) != 2 or len(cluster_sizes(kernel, target)) < 2:
+        return
+    (limit, (axis, _)), = limits.items()
+    columns = next((name for name in names if _tile(lower, chosen, space, name, axis)), "")
+    size = min(scalar(pointee(op.operands[0].type)).bytes for op in kernel.ops()
+               if op.name == "load" and len(shape(op.result.type)) > 1)
+    least, wave = 1, target.multiprocessors * chosen.get(columns, 0)
+    if columns:  # a piece for each multiprocessor, and none that ends inside
+        yield Variant(chosen, (*_between(limit, wave * 3 // 4, wave),
+                               Fact(limit.name, "%", chosen[columns])))
+    for blocks, bytes_, pieces in _PIECES if columns else ():
+        (rows,) = (name for name in names if name != columns)
+        wide = _nearest(space[columns], bytes_ // size)
+        most = None if pieces is None else round(pieces * target.multiprocessors) * wide
+        if most is None or most >= least:
+            yield Variant({columns: wide, rows: _nearest(space[rows], _SUMMED // wide),
+                           "num_warps": _SUMMING_WARPS, "cluster_k": blocks},
+                          _between(limit, least, most))
+            least = (most or 0) + 1
+
+
+def _short_rows(kernel: Kernel, space: Space, lower: Lower, chosen: Binding) -> Iterator[Variant]:
+    """Rows of a tile whose length no tunable says: by how much of it they fill."""
+    names = [name for name in space if len(space[name]) > 1]
+    for limit, (_, extent) in _limits(kernel, "range").items():
+        reduced = any(shape(op.operands[0].type)[axis] == extent
+                      for op in kernel.ops() if op.name == "reduce" for axis in (
+                          op.attributes.get("axes") or [op.attributes["axis"]]))
+        if not reduced or len(names) > 1:
+            continue
+        warps, least = streaming_threads(kernel) // 32, 1
+        for most in [extent * part // 8 for part in ((1, 2, 4, 8) if names else (2, 4, 5, 8))]:
+            binding = {**chosen, "num_warps": max(1, warps // (extent // most))}
+            if names:
+                rows = _nearest(space[names[0]], _SHORT // most)
+                binding |= {names[0]: rows, "num_warps": max(
+                    1, min(_SHORT_WARPS, rows * most * _SHORT_WARPS // _SHORT))}
+            yield Variant(binding, _between(limit, least, most))
+            least = most + 1
+
+
+def _sides(kernel: Kernel, space: Space, lower: Lower, chosen: Binding) -> Iterator[Variant]:
+    """Images and heads that are smaller than a half of a tile's side."""
+    for limit, (axis, extent) in _limits(kernel, "get_global_range").items():
+        name = next((name for name in space if _tile(lower, chosen, space, name, axis)), "")
+        if not name or len(kernel.tile) < 2 or extent < _LEAST_SIDE:
+            continue
+        least = 1
+        for side in [n for n in (extent // 4, extent // 2) if n in space[name]]:
+            yield Variant({**chosen, name: side}, _between(limit, least, side))
+            least = side + 1
+
+
+def _long_rows(kernel: Kernel, cfg: Cfg, space: Space, chosen: Binding) -> Iterator[Variant]:
+    names = [name for name in space if len(space[name]) > 1]
+    if streaming_threads(kernel) > _LONG_FEWER:
+        return
+    scans = any(op.name in ("scan", "scan_with") for block in cfg.innermost for op in block.ops)
+    if len(names) != 1 or not (scans or several_passes(kernel, cfg)
+                               or reducing_passes(kernel, cfg)):
+        return
+    tile = _nearest(space[names[0]], _LONG)
+    limits = dict.fromkeys(v for loop in cfg.loops for op in loop.header.ops if op.name == "icmp"
+                           for v in _factors(op.operands[1], kernel))
+    for limit in [*limits][:1] if tile > chosen[names[0]] else ():
+        yield Variant({names[0]: tile, "num_warps": _LONG_WARPS},
+                      _between(limit, max(_LONG_LEAST, tile * 3 // 4), None))
+
+
+def _factors(value: Value, kernel: Kernel) -> list[Value]:
+    """The parameters whose product with what else there is the value is."""
+    if value in kernel.parameters:
+        return [value]
+    op = value.op
+    return [v for operand in op.operands for v in _factors(operand, kernel)] if (
+        op is not None and op.name in ("mul", "sext", "zext", "truncate")) else []
+
+
+def _limits(kernel: Kernel, name: str) -> dict[Value, tuple[int, int]]:
+    """The parameters below which indices of this kind must lie, with the axis and the extent."""
+    found = {}
+    for op in kernel.ops():
+        index = origin(op.operands[0]).op if op.name == "icmp" else None
+        limit = origin(op.operands[1]) if op.name == "icmp" else None
+        if index is not None and index.name == name and limit in kernel.parameters \
+                and op.attributes["predicate"] == "slt" and shape(index.result.type):
+            found[limit] = index.attributes.get("axis", 0), prod(shape(index.result.type))
+    return found
+
+
+def _tile(lower: Lower, chosen: Binding, space: Space, name: str, axis: int) -> bool:
+    """Whether a tunable says how long the tile is along an axis of the grid."""
+    other = next((n for n in space[name] if n != chosen[name]), None)
+    return other is not None and lower({**chosen, name: other}).tile.get(axis) == other \
+        and lower(chosen).tile.get(axis) == chosen[name]
+
+
+def _nearest(values: Sequence[int], wanted: int) -> int:
+    return min((n for n in values if n >= wanted), default=max(values))
+
+
+def _between(limit: Value, least: int, most: int | None) -> tuple[Fact, ...]:
+    facts = Fact(limit.name, ">=", least), Fact(limit.name, "<=", most or 0)
+    return facts[:1] if most is None else facts

@@ -17,7 +17,7 @@ from tritonc.backend.target.machine_ops import ALL_OPS
 from tritonc.interp.interpreter import InterpreterError
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Kernel, Op
-from tritonc.ir.types import Buffer
+from tritonc.ir.types import Buffer, shape
 from tritonc.launch.interpreter import launch
 from tritonc.launch.run_problems import run_problems
 from tritonc.options import NATIVE, Options
@@ -32,6 +32,8 @@ LATENT, PAGES, LENGTHS, BLOCKS, SCALED, PASSES, BIAS = (
         "latent", "pages", "loaded_lengths", "block_list", "scaled_queries", "two_passes",
         "bias"))
 FLOAT8 = ROOT / "bench" / "suite" / "attention_fp8.tc"
+PREFILL, RING_STEP, BYTES = (ROOT / "bench" / "unseen" / f"{name}.tc" for name in (
+    "paged_prefill", "ring_step", "kv8_prefill"))
 
 
 def setting(path: Path, values: str) -> Setting:
@@ -55,12 +57,13 @@ def setting(path: Path, values: str) -> Setting:
         (LENGTHS, 300), (BLOCKS, 512), (SCALED, 130), (PASSES, 300))),
     (PASSES, "H=2,S=130,TM=128,TN=128"),
     (BIAS, "H=2,S=304,D=128,TM=128,TN=128"),  # of which a stage is there at a time
+    (PREFILL, "NEW=40,BQ=128,BK=64"),  # pages of 16 rows
 ], ids=lambda value: getattr(value, "stem", value))
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
 def test_simulated(path: Path, values: str, target: str, thorough: bool) -> None:
     if target == "sm_80" and path in (
             BACKWARD, CAUSAL, MASKS, PAGES, LENGTHS, BLOCKS, SCALED, PASSES,
-            BIAS) and not thorough:
+            BIAS, PREFILL) and not thorough:
         pytest.skip("needs --thorough")  # what they are about is of sm_90a
     simulate(setting(path, values), target)
 
@@ -326,3 +329,38 @@ def test_a_producer_warp_is_not_ahead_of_lengths_that_are_loaded() -> None:
     (result, *_) = [result for result, _ in compiled(setting(path, "D=128"), "sm_90a")]
     assert result.module is not None
     assert result.module.kernels[0].attributes.get("producer_warps")
+
+
+def test_pages_are_parts_of_a_tile() -> None:
+    """A box for each page of 16 rows, whose number a scalar load brings, by the producer warp."""
+    (result, _), = compiled(setting(PREFILL, "BQ=128,BK=128"), "sm_90a")
+    assert result.module is not None
+    (kernel,) = result.module.kernels
+    loads = [op for op in kernel.ops() if op.name == "tma_load" and "row" in op.attributes]
+    assert {op.attributes["row"] for op in loads} == {*range(0, 128, 16)}
+    assert {op.attributes["box"] for op in loads} == {(64, 16)}
+    assert all("nothing" in op.attributes for op in loads if op.attributes["row"])
+    assert any(op.name == "start_producer" for op in kernel.ops())
+
+
+def test_rows_that_are_loaded_before_a_loop_lie_as_it_makes_them() -> None:
+    """Running results of another step: no row goes between warps in the loop of the products."""
+    (result, _), = compiled(setting(RING_STEP, "BM=128,BN=128"), "sm_90a")
+    assert result.module is not None
+    loops = [[*loop.ops()] for loop in Cfg(result.module.kernels[0]).loops]
+    (ops,) = [ops for ops in loops if {"wait_full", "wgmma"} < {op.name for op in ops}
+              and all(op.name != "store" for op in ops)]
+    assert all(op.name not in ("shared_store", "barrier") and not (
+        op.name == "convert_layout" and len(shape(op.result.type)) == 1) for op in ops)
+
+
+def test_a_stage_is_given_back_when_its_bytes_have_come() -> None:
+    """Its arrival depends on what threads load of it, which it could overtake else."""
+    (result, _), = compiled(setting(BYTES, "BM=128,BN=128"), "sm_90a", ("ptx", "manifest"))
+    ptx = result.outputs["ptx"].splitlines()
+    place = next(i for i, line in enumerate(ptx) if "mbarrier.arrive.shared" in line and any(
+        "ld.shared.v4" in one for one in ptx[i - 12 : i]))
+    last = [line for line in ptx[place - 12 : place] if "ld.shared.v4" in line][-1]
+    loaded = set(re.findall(r"%r\d+", last.partition("[")[0]))
+    assert any(loaded & set(re.findall(r"%r\d+", line)) for line in ptx[place - 12 : place]
+               if "or.b32" in line)

@@ -221,10 +221,14 @@ def _tma_load(machine: Machine, frame: Frame, op: Op) -> None:
         return
     buffer, full = (frame.read(v) for v in op.operands[:2])
     tensor, (start0, *others) = _mapped(machine, frame, op, 2)
+    if "nothing" in op.attributes and others[0] == op.attributes["box"][1]:
+        tensor, _ = _mapped(machine, frame, op, 2, op.attributes["nothing"])
+    if not tensor.piece([start0, *others])[1].any():  # a GPU touches the base of the tensor then
+        frame.gather(op, buffer.element, np.array([tensor.base]), np.array([True]))
     for panel in range(op.attributes["panels"]):
         addresses, active = tensor.piece([start0 + panel * tensor.box[0], *others])
         held, undefined = frame.gather(op, buffer.element, addresses, active)
-        view = _panel(buffer, panel, tensor)
+        view = _panel(buffer, panel, tensor, op.attributes.get("row"))
         machine.overwrites(frame, op, view, np.zeros(held.size, np.int16), held.shape)
         _fenced(machine, frame, op, view, held.shape)
         view.put(view.space.in_flight, True)
@@ -269,20 +273,25 @@ def _store_wait(machine: Machine, frame: Frame, op: Op) -> None:
                                     np.full(view.places.size, thread, np.int16))
 
 
-def _mapped(machine: Machine, frame: Frame, op: Op, slot: int) -> tuple[TensorMap, list[int]]:
-    """The map that an operation names by operand `slot`, and where its box starts."""
+def _mapped(machine: Machine, frame: Frame, op: Op, slot: int, index: int | None = None
+            ) -> tuple[TensorMap, list[int]]:
+    """The map that an operation names by operand `slot`, or that of the index, and where its box
+    starts."""
     for value in op.operands[slot + 1 :]:
         frame.require(op, value, None, "where this box starts")
     number, *starts = (int(frame.read(v)) for v in op.operands[slot:])
-    tensor = machine.engine.slots[number][op.attributes["index"]]
+    tensor = machine.engine.slots[number][op.attributes["index"] if index is None else index]
     _check_map(frame, op, tensor)
     return tensor, starts
 
 
-def _panel(buffer: View, number: int, tensor: TensorMap) -> View:
-    """Where each element of a box goes: rows one after the other, swizzled."""
+def _panel(buffer: View, number: int, tensor: TensorMap, row: int | None = None) -> View:
+    """Where each element of a box goes: rows one after the other, swizzled; from a `row` on, if
+    the buffer has more of them."""
     size = tensor.element.bytes
-    first = buffer.start + (int(buffer.offsets.min()) + number * prod(tensor.box)) * size
+    before = number * prod(tensor.box) if row is None else tensor.box[0] * (
+        row + number * buffer.offsets.shape[-2])
+    first = buffer.start + (int(buffer.offsets.min()) + before) * size
     assert first % 128 == 0, "a box begins at a multiple of 128 bytes"
     plain = first + np.arange(tensor.box[0] * tensor.box[1], dtype=np.int64) * size
     mask = max(tensor.swizzle // 16 - 1, 0)

@@ -229,6 +229,19 @@ def test_neighbours_share_a_quotient_by_a_multiple_of_their_number() -> None:
     check_all(k)
 
 
+def test_neighbours_share_what_is_above_their_lowest_bits() -> None:
+    """Shifted, masked and repeated, whatever the sign: quotients are rounded down."""
+    k = Sketch()
+    r = k.arange(64, -32)
+    page, row = k.ashr(r, k.full(4, I32, 64)), getattr(k, "and")(r, k.full(15, I32, 64))
+    one = k.spread(k.arange(4), (4, 16), 0)
+    repeated = k.emit("reshape", one, type=make(I32, (64,))).result
+    infos = analyze(k.kernel)
+    assert infos[page].constancy == infos[repeated].constancy == infos[row].contiguity == (16,)
+    assert infos[row].divisibility == (16,)
+    check_all(k)
+
+
 def test_traps() -> None:
     """Runs across zero, divided; a choice between two runs; numbers that wrap."""
     k = Sketch()

@@ -127,6 +127,16 @@ def _divide(op: Site, a: AxisInfo, b: AxisInfo) -> AxisInfo:
     return found._replace(divisibility=divisibility, constancy=constancy)
 
 
+def _shift_right(op: Site, a: AxisInfo, b: AxisInfo) -> AxisInfo:
+    """A quotient that is rounded down: neighbours share it, whatever their sign."""
+    found = _pointwise(op, a, b)
+    if b.value is None or not 0 <= b.value < 31:
+        return found
+    shared = (gcd(n, d, 1 << b.value) if n > 1 else 1
+              for n, d in zip(a.contiguity, a.divisibility, strict=True))
+    return found._replace(constancy=tuple(map(max, found.constancy, shared)))
+
+
 def _runs_divided(op: Site, a: AxisInfo, b: AxisInfo) -> tuple[int, ...]:
     """How many neighbours along each axis lie between multiples of the divisor, wherever they
     begin: of a dividend that rises, and is not negative."""
@@ -168,10 +178,16 @@ def _least(op: Site, a: AxisInfo, b: AxisInfo) -> AxisInfo:
 
 
 def _both(op: Site, a: AxisInfo, b: AxisInfo) -> AxisInfo:
-    """What divides one of the operands: its lowest bits are zero, those of `and` too."""
-    either = tuple(max(a.start_divisibility(d, 1), b.start_divisibility(d, 1))
-                   for d in range(len(a.divisibility)))
-    return _pointwise(op, a, b)._replace(divisibility=either)
+    """What divides one of the operands: its lowest bits are zero, those of `and` too.  Beside the
+    low bits alone it is a remainder, which runs on between multiples, whatever the sign."""
+    runs = (1,) * len(a.contiguity)
+    if b.value is not None and b.value > 0 and b.value & (b.value + 1) == 0:
+        runs = tuple(gcd(n, d, b.value + 1) if n > 1 else 1
+                     for n, d in zip(a.contiguity, a.divisibility, strict=True))
+    either = tuple(max(gcd(a.start_divisibility(d, n), b.value + 1) if n > 1 and b.value
+                       else a.start_divisibility(d, 1), b.start_divisibility(d, 1))
+                   for d, n in enumerate(runs))
+    return _pointwise(op, a, b)._replace(contiguity=runs, divisibility=either)
 
 
 def _compare(op: Site, a: AxisInfo, b: AxisInfo) -> AxisInfo:
@@ -245,13 +261,21 @@ def _broadcast(op: Site, a: AxisInfo) -> AxisInfo:
 
 
 def _reshape(op: Site, a: AxisInfo) -> AxisInfo:
-    """Axes of extent 1 inserted or removed; anything else is not looked into."""
+    """Axes of extent 1 inserted or removed; of axes that become one, what is the same along the
+    last of them."""
     before, after = shape(op.source) or (1,), shape(op.type) or (1,)
     places = same_axes(before, after)
     if places is None:
         extents = extents_of(op.source)
         same = all(k == e for k, e in zip(a.constancy, extents, strict=True))
-        return uniform(op.type, a.every, a.value) if same else unknown(op.type, a.every)
+        if same:
+            return uniform(op.type, a.every, a.value)
+        found, run = unknown(op.type, a.every), 1
+        for k, e in zip(a.constancy[::-1], before[::-1], strict=True):
+            run *= k
+            if k != e:
+                break
+        return found._replace(constancy=(run,)) if len(after) == 1 else found
     entries = [(1, a.every, 1) if d is None else (a.contiguity[d], a.divisibility[d],
                                                   a.constancy[d]) for d in places]
     contiguity, divisibility, constancy = zip(*entries, strict=True)
@@ -307,7 +331,8 @@ RULES: dict[str, Callable[..., AxisInfo]] = {
     "splat": _splat, "broadcast": _broadcast, "reshape": _reshape, "trans": _trans,
     "tile_part": _tile_part,
     "and": _both, **dict.fromkeys(("or", "xor", "smin", "smax", "umin", "umax"), _least),
-    **dict.fromkeys(("lshr", "ashr", "fcmp", "fptosi", "fptoui"), _pointwise),
+    "lshr": _shift_right, "ashr": _shift_right,
+    **dict.fromkeys(("fcmp", "fptosi", "fptoui"), _pointwise),
 }
 _ATTRIBUTES = {"range": "start", "icmp": "predicate", "trans": "permutation", "tile_part": "bits",
                "assume_multiple": "n"}

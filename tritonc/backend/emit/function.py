@@ -26,7 +26,7 @@ from tritonc.backend.pipeline.tma.roles import (
     producer_blocks,
 )
 from tritonc.ir.cfg import Cfg, reached
-from tritonc.ir.core import Block, Kernel, Op, Value
+from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.layouts.layout import LANE_BITS, WARP_SIZE, Layout, log2
 from tritonc.ir.types import BF16, Type, element
 from tritonc.records import NamedTuple
@@ -56,6 +56,7 @@ class FunctionEmitter(Instructions):
         self.target = module.target
         self.options = module.options
         self.kernel = kernel
+        self.readers = uses(kernel)
         self.shared = shared  # the global that is the kernel's shared memory; "" without
         self.warps: int = kernel.attributes["num_warps"]
         self.pingpong: int = kernel.attributes.get("pingpong", 1)  # in the block that is written
@@ -86,6 +87,7 @@ class FunctionEmitter(Instructions):
         self.halves: dict[tuple[str, str, int], str] = {}
         self.angles: dict[str, tuple[str, str]] = {}  # of this block, modulo pi/2: see `math`
         self.alone: set[str] = set()  # words of one loaded byte
+        self.read: dict[Op, tuple[str, str]] = {}  # the last of a buffer in this block: name, type
         self.held: dict[Value, Names] = {}  # words that an operation in flight reads
         self.role = ""  # whose code is being written: CONSUMERS, PRODUCER, or of all threads
         # name -> (base, c): an integer that is base + c, a pointer that is c bytes after base
@@ -249,6 +251,7 @@ class FunctionEmitter(Instructions):
             self._machine = machine
             self.start_block(self._labels[block])
             self.angles.clear()
+            self.read.clear()
             for op in block.ops:
                 if op.name != "phi" and self._after_phis:
                     self.lines += self._after_phis

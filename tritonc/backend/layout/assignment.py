@@ -104,9 +104,21 @@ class Assignment:
         if name in DIVISIONS and self.handed_around(op):
             return 0, layout_choice.in_each_warp(extents, self.warps)
         if name == "phi" or ALL_OPS[name].elementwise:
-            known = [self.primary[v] for v in op.operands if v in self.primary]
+            known = [self.entering(op, v) for v in op.operands if v in self.primary]
             return max(known, key=lambda entry: entry[0]) if known else None
         return None
+
+    def entering(self, op: Op, value: Value) -> tuple[int, Layout]:
+        """The layout of an operand.  What a loop of products begins with, such as the greatest
+        scores so far, is weaker than what each iteration makes of it, unless a product made it."""
+        strength, layout = self.primary[value]
+        if op.name == "phi" and strength < STRENGTH["dot"]:
+            block = self.cfg.block_of[op]
+            loop = self.cfg.innermost.get(block)
+            if loop in self.product_loops and block is loop.header and loop.preheader is not None \
+                    and value is loop.first(op):
+                return 0, layout
+        return strength, layout
 
     def unreduced(self, op: Op) -> tuple[int, Layout] | None:
         """What is made of reductions alone, and spread over their axes again, as where the halves

@@ -23,7 +23,8 @@ from tritonc.analysis.axis import axis_info
 from tritonc.backend.layout import layout_choice
 from tritonc.backend.layout.access import shared_accesses
 from tritonc.backend.pipeline.staged_loop import StagedLoop, source_load
-from tritonc.ir.core import Op, Value
+from tritonc.ir.cfg import Cfg
+from tritonc.ir.core import Block, Op, Value
 from tritonc.ir.layouts.layout_ops import vector_width
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import Buffer, Scalar, Tile, scalar
@@ -46,7 +47,9 @@ class Means(Enum):
 
 @dataclass
 class Boxes:
-    """A tile as boxes of a tensor: `panels` of them side by side along axis 0 of the tensor."""
+    """A tile as boxes of a tensor: `panels` of them side by side along axis 0 of the tensor.
+
+    `below`: of a tile in parts, those below the first, each with as many boxes of the same map."""
 
     load: Op
     element: Scalar  # of the buffer
@@ -54,10 +57,23 @@ class Boxes:
     swizzle: int
     box: tuple[int, int]
     panels: int
+    below: tuple[Strip, ...] = ()
+
+    @property
+    def strips(self) -> tuple[Strip, ...]:
+        return self.strip, *self.below
 
     @property
     def bytes(self) -> int:
-        return self.panels * prod(self.box) * self.element.bytes
+        return len(self.strips) * self.panels * prod(self.box) * self.element.bytes
+
+    def values(self) -> list[Value]:
+        """What maps, starts and steps are computed from."""
+        return [v for strip in self.strips for v in strip.values()]
+
+    def moving(self, place: Block, cfg: Cfg) -> list[Value]:
+        """What the starts are computed from that is not there before the loop behind `place`."""
+        return [v for strip in self.strips for v in strip.moving(place, cfg)]
 
 
 @dataclass

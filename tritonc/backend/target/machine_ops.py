@@ -216,8 +216,11 @@ _ROWS: list[OpInfo] = [
     OpInfo("tma_load", ("buffer", "barriers", "slot", "start0", "start1", "*starts"),
            rules.nothing,
            "Starts the copy of a box (start0, start1: its first element) of map `index` to the "
-           "buffer in `panels` pieces along axis 0 of the map; counts at the full barrier.", None,
-           ("index", "panels", "box"), effects=frozenset({READ, SHARED_WRITE}), guardable=True),
+           "buffer in `panels` pieces along axis 0 of the map; counts at the full barrier.  "
+           "`row`: of the buffer where the box begins, if that has more rows.  `nothing`: the map "
+           "where start1 is behind the rows of the tensor, so that nothing is loaded.",
+           None, ("index", "panels", "box"), ("row", "nothing"),
+           effects=frozenset({READ, SHARED_WRITE}), guardable=True),
     OpInfo("tma_store", ("buffer", "slot", "start0", "start1", "*starts"),
            rules.nothing,
            "Starts to store the buffer to the box (start0, start1: its first element) of map "

@@ -29,6 +29,7 @@ from tritonc.tune.model.feature import (
     Feature,
     Profile,
     delivered,
+    fixed_bytes,
     is_padded,
     joined,
     side_by_side,
@@ -82,8 +83,8 @@ _BESIDE = 0.34  # of the products that are computed while nothing is loaded, by 
 _ADDED = 1.0
 # Of a step of 8-bit floats whose sums are scaled, of a block beside others, twice that alone, four
 # times swapped; none where they overlap the next product (`overlap_sums`), not in clusters, of so
-# many results of a thread at most.  By 64 x 64 629 cycles, 64 x 128 825, 128 x 64 756, 32 x 64 646 and 771 of two, 32
-# x 128 956; 128 x 128 723.
+# many results of a thread at most.  By 64 x 64 629 cycles, 64 x 128 825, 128 x 64 756, 32 x 64 646
+# and 771 of two, 32 x 128 956; 128 x 128 723.
 _SCALED, _OVERLAPS = 100, 64
 # Of a step, for each word of a left operand by registers, and of a right one that threads
 # turn. 64 x 64 x 32 of 512 x 512 x 4096 takes 335 cycles by neither, 563 by the first, 642 by both,
@@ -159,6 +160,9 @@ def formula(profile: Profile, depths: tuple[int, ...], target: Target, alone: bo
         results = prod(found[0].extents[:-1])
         if alone or not widest.persistent or results > _OVERLAPS * consumers(widest):
             busy, wait = busy + _SCALED, wait + _SCALED * (4 if swapped(found[0]) else 2)
+    elif found[0].fixed and widest.persistent and widest.threads > 256:
+        # Cosines of 12000 rows of 192 halves above a threshold, by 128 x 128 146 us, x 64 187.
+        busy = wait = max(busy, beside, wait) + _DISTURBED * min(busy, beside)
     else:
         busy, wait = busy + beside - inside, wait + beside
     if widest.kind == "cores" and found[0].scaled:
@@ -192,6 +196,8 @@ def formula(profile: Profile, depths: tuple[int, ...], target: Target, alone: bo
                            + _NARROW_PARTS * f.extents[-1] * (f.added > 0 and is_padded(profile)
                                                               and f.extents[-1] % _LINE > 0)
                            for f in profile if f.kind == "behind"))
+    if any(f.form == "once" for f in profile):  # without a loop others compute while a block begins
+        start, wait = 0, start + wait
     return Cost(target.multiprocessors, blocks, UNIT * once, UNIT * start, _cycles(busy),
                 _cycles(wait), _cycles(edge), depths, slow=_cycles(single))
 
@@ -304,7 +310,7 @@ def _computed(dot: Feature, one: Use) -> float:
 
 def _wait(dot: Feature, one: Use) -> float:
     """Of a step of a block that is alone."""
-    stage: float = stage_bytes(dot)
+    stage: float = stage_bytes(dot) - fixed_bytes(dot)
     if one.kind == "cores":
         computed = _computed(dot, one)
         return _LATENCY + stage / _LOADED + computed * (

@@ -17,6 +17,7 @@ from tritonc.backend.emit.function import Emitter, FunctionEmitter
 from tritonc.backend.emit.products.wgmma import shared_address
 from tritonc.backend.emit.warps import FULL_WARP, WARPGROUP_BITS, warpgroup
 from tritonc.backend.pipeline.tma.roles import PRODUCER
+from tritonc.backend.shared.shared_memory import allocation
 from tritonc.ir.core import Op, Value
 from tritonc.ir.layouts.layout import WARP_SIZE
 
@@ -63,7 +64,34 @@ def arrive_empty(f: FunctionEmitter, op: Op) -> None:
     if op.attributes.get("meets"):
         f.convergent("llvm.nvvm.bar.warp.sync", "void", FULL_WARP)
     lane = f.prelude(f"and i32 {f.thread}, {WARP_SIZE - 1}")
-    f.under(_guarded(f, op, f.prelude(f"icmp eq i32 {lane}, 0")), "free", lambda: _arrive(f, op))
+    first = f.both(_loaded(f, op), f.prelude(f"icmp eq i32 {lane}, 0"))
+    f.under(_guarded(f, op, first), "free", lambda: _arrive(f, op))
+
+
+def _loaded(f: FunctionEmitter, op: Op) -> str:
+    """An i1 that is true when what threads read of these buffers is in registers, in order, "" if
+    nothing is: an arrival overtakes loads that wait behind stores, and TMA then writes what they
+    have yet to read (H200, ptxas 13.0).  No assembler knows that a GPU has a multiprocessor."""
+    roots = dict.fromkeys(allocation(value)[0] for value in op.operands[1:])
+    names = [_word(f, *f.read.pop(root)) for root in roots if root in f.read]
+    if not names:
+        return ""
+    found = f.prelude_call("llvm.nvvm.read.ptx.sreg.nsmid")
+    for name in names:
+        found = f.op(f"or i32 {found}, {name}")
+    return f.op(f"icmp ne i32 {found}, 0")
+
+
+def _word(f: FunctionEmitter, name: str, t: str) -> str:
+    """An i32 that depends on a register."""
+    if name in f.words:
+        return f.words[name][0]
+    bits = {"half": 16, "bfloat": 16, "float": 32, "double": 64}.get(t) or int(t[1:])
+    if not t.startswith("i"):
+        name = f.op(f"bitcast {t} {name} to i{bits}")
+    if bits == 32:
+        return name
+    return f.op(f"{'trunc' if bits > 32 else 'zext'} i{bits} {name} to i32")
 
 
 def _arrive(f: FunctionEmitter, op: Op, kind: str = "arrive", count: int = 1) -> None:
@@ -107,10 +135,17 @@ def tma_load(f: FunctionEmitter, op: Op) -> None:
 
 def _copy_panels(f: FunctionEmitter, op: Op) -> None:
     buffer, full, slot, *starts = op.operands
-    box, panel_bytes = op.attributes["box"], _panel_bytes(op)
+    box, panel_bytes, first = op.attributes["box"], _panel_bytes(op), 0
+    if (row := op.attributes.get("row")) is not None:  # a box of some of the rows
+        t = buffer_type(buffer.type)
+        first, panel_bytes = row * panel_bytes // box[1], (
+            t.shape[0] * t.shape[1] * t.element.bytes // op.attributes["panels"])
     barrier, tensor = buffer_pointer(f, full), generic_map(f, slot, op.attributes["index"])
+    if (nothing := op.attributes.get("nothing")) is not None:
+        none = f.op(f"icmp eq i32 {f.scalar(starts[1])}, {box[1]}")
+        tensor = "ptr " + f.op(f"select i1 {none}, {generic_map(f, slot, nothing)}, {tensor}")
     for panel in range(op.attributes["panels"]):
-        to = buffer_pointer(f, buffer, panel * panel_bytes, _CLUSTER_SPACE)
+        to = buffer_pointer(f, buffer, first + panel * panel_bytes, _CLUSTER_SPACE)
         f.call(f"llvm.nvvm.cp.async.bulk.tensor.g2s.tile.{len(starts)}d", "void", to, barrier,
                tensor, *_coordinates(f, starts, panel * box[0]), "i16 0", "i64 0", "i1 false",
                "i1 false", "i32 0")

@@ -31,6 +31,7 @@ from tritonc.backend.memory.versions.wanted import (
     testable_scalars,
 )
 from tritonc.backend.memory.versions.wanted_strides import ACCESS, Divisors, fixed, signs_of
+from tritonc.backend.pipeline.tma.parts import first_part
 from tritonc.backend.pipeline.tma.windows import window
 from tritonc.backend.target.matrix import BY_NAME, WGMMA
 from tritonc.ir.cfg import Cfg, Loop
@@ -292,6 +293,8 @@ class Collector:
         if seen is not None:
             self.found.signs.update(signs_of(seen.form, affinity.signs) or {})
             return
+        if form is None:
+            form = first_part(op, affinity, self.infos)
         if form is None or form.base is None or len(form.strides) != 2:
             return
         needs = signs_of(form, affinity.signs)

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from tritonc.analysis.affine import Affinity, Iteration
 from tritonc.analysis.aliases import may_alias, pointer_roots
 from tritonc.analysis.axis import axis_info
-from tritonc.analysis.linear import number
+from tritonc.analysis.linear import equal, number
 from tritonc.analysis.signs import Signs, known_signs, loop_order
 from tritonc.backend.launch.persist import counts_programs
 from tritonc.backend.pipeline.channel import Boxes, Channel, Means, by_threads
 from tritonc.backend.pipeline.loop_slice import find_slice
 from tritonc.backend.pipeline.staged_loop import StagedLoop, buffer_of, buffer_users, source_load
 from tritonc.backend.pipeline.tma.bring_up import computed_at
-from tritonc.backend.pipeline.tma.tma_access import MOST_BOX, Strip, count_rows, forward, recognize
+from tritonc.backend.pipeline.tma.parts import LEAST, Parts, ScalarOf, Scalars, parts_of, stand_in
+from tritonc.backend.pipeline.tma.tma_access import (
+    MOST_BOX,
+    Strip,
+    count_rows,
+    forward,
+    recognize,
+    same_map,
+)
 from tritonc.backend.shared.shared_memory import allocation
 from tritonc.ir.cfg import Cfg, reached
 from tritonc.ir.core import Block, Kernel, Op
@@ -36,8 +44,11 @@ def loop_channels(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos, pl
     affinity = Affinity(iteration, known)
     channels: list[Channel] = []
     hindered: Hindered = []
+    scalars = Scalars(cfg)
     for store in staged.stores:
         found = _recognize(store, affinity, iteration, infos, users)
+        if isinstance(found, str):
+            found = _in_parts(store, affinity, iteration, infos, scalars) or found
         if not isinstance(found, str):
             found = _hinders(kernel, cfg, staged, found, known) or found
         if isinstance(found, str):
@@ -48,8 +59,30 @@ def loop_channels(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos, pl
             if staged.preheader in cfg.innermost and extent is not None \
                     and not computed_at(extent.values(), place, cfg):
                 found = replace(found, strip=count_rows(found.strip) or found.strip)
+            first, *below = (replace(strip, empty=may_be_empty(strip, staged, affinity))
+                             for strip in found.strips)
+            found = replace(found, strip=first, below=(*below,))
             channels.append(Channel(store, Means.BOXES, found.load, found))
     return channels, hindered
+
+
+def may_be_empty(strip: Strip, staged: StagedLoop, affinity: Affinity) -> bool:
+    """Whether a box whose rows are counted may have none, though the loop's condition holds."""
+    test, iteration = staged.condition.op, affinity.iteration
+    if strip.inside is None or iteration is None:
+        return False
+    if test is None or test.name != "icmp" or test.attributes["predicate"] != "slt":
+        return True
+    counter, limits = affinity.of(test.operands[0]), [test.operands[1]]
+    while counter is not None and limits:
+        value = limits.pop()
+        if value.op is not None and value.op.name == "smin":
+            limits += value.op.operands
+        limit = affinity.of(value)
+        left = limit and (limit.offset - counter.offset).split(iteration.counter)
+        if left and all(map(equal, left, strip.inside)):
+            return False
+    return True
 
 
 def channels_before(kernel: Kernel, staged: StagedLoop, later: list[StagedLoop],
@@ -107,11 +140,11 @@ def _hinders(kernel: Kernel, cfg: Cfg, staged: StagedLoop, boxes: Boxes, known: 
     """Why TMA cannot bring what looks like boxes; "" if it can."""
     if _stored_before(kernel, cfg, staged, [boxes.load]):
         return "an earlier store, not by TMA, may have written what it loads"
-    moving = boxes.strip.moving(staged.preheader, cfg)
+    moving = boxes.moving(staged.preheader, cfg)
     if not all(cfg.available(v, staged.preheader) for v in boxes.strip.map_values()) \
             or find_slice(staged.loop, moving, staged.always) is None:
         return "its addresses depend on results of the loop"
-    if not forward(boxes.strip, known):
+    if not all(forward(strip, known) for strip in boxes.strips):
         return "its strides or its start may be negative"
     return ""
 
@@ -151,6 +184,31 @@ def _recognize(store: Op, affinity: Affinity, iteration: Iteration | None,
     return _boxed(load, buffer, strip)
 
 
+def _in_parts(store: Op, affinity: Affinity, iteration: Iteration, infos: axis_info.Infos,
+              scalars: Scalars) -> Boxes | None:
+    """The load that the store stores as boxes of each part of its rows; None if it is not such."""
+    load, buffer = source_load(store), store.operands[0].type
+    if load is None or load.attributes.get("other", 0) != 0:
+        return None
+    assert isinstance(buffer, Buffer)
+    parts = parts_of(load, affinity, infos)
+    if parts is None or isinstance(next(_strips(parts, buffer, iteration, stand_in)), str):
+        return None
+    first, *below = _strips(parts, buffer, iteration, scalars)
+    boxes = first if isinstance(first, str) else _boxed(load, buffer, first)
+    if isinstance(first, str) or isinstance(boxes, str):
+        return None
+    found = [strip for strip in below if not isinstance(strip, str) and same_map(strip, first)]
+    return replace(boxes, below=(*found,)) if len(found) == len(below) else None
+
+
+def _strips(parts: Parts, buffer: Buffer, iteration: Iteration, scalar: ScalarOf
+            ) -> Iterator[Strip | str]:
+    for affinity in parts.affinities(scalar):
+        yield recognize(parts.op, buffer.element.bytes, affinity, iteration, parts.infos,
+                        part=parts.shape)
+
+
 def _unread(store: Op, cut: Sequence[int], users: Mapping[Op, list[Op]]) -> bool:
     """Whether products take the buffer as their right operand, and of their columns only those for
     which a box brings something."""
@@ -179,6 +237,7 @@ def _boxed(load: Op, buffer: Buffer, strip: Strip) -> Boxes | str:
         return "TMA does not support tiles of these extents in the layout that the product reads"
     columns, sizes = swizzle // size, strip.cut or buffer.shape
     panels = -(-sizes[inner] // columns)
-    if panels > 1 and sizes[outer] < buffer.shape[outer]:
+    parts = buffer.shape[outer] % sizes[outer] == 0 and sizes[outer] >= LEAST  # see `below`
+    if panels > 1 and not parts:
         return "TMA does not support so few of a tile's elements"
     return Boxes(load, buffer.element, strip, swizzle, (columns, sizes[outer]), panels)

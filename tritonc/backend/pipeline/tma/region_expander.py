@@ -55,7 +55,7 @@ def region(kernel: Kernel, loops: list[StagedLoop], place: Block, boxes: list[Bo
     none if it cannot."""
     cfg = Cfg(kernel)
     found = [block for block in cfg.order if cfg.dominates(place, block)]
-    values = [v for one in boxes for v in one.strip.values()]
+    values = [v for one in boxes for v in one.values()]
     values += [block.terminator.operands[0]
                for block in leading_to(found, [one.body for one in loops])
                if block.terminator.name == "cond_br"]
@@ -196,7 +196,7 @@ class RegionExpander(TmaExpander):
                 self.kernel.replace(dict(zip(own, shared, strict=True)))
             leader.buffers.setdefault(group, own)
         self.staged.preheader.ops[-1:-1] = self.describe(claim(self.kernel, self.place))
-        leader.begin.attributes["indices"] += tuple(self.maps.values())
+        leader.begin.attributes["indices"] += self.used_maps
         self.rewrite()
 
     def operands(self, product: int) -> list[Value]:

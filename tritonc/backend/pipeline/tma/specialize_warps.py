@@ -184,7 +184,8 @@ def steady_loads(kernel: Kernel, cfg: Cfg) -> set[Op]:
     behind = reached((after for block in cfg.order if writes[block] < len(block.ops)
                       for after in block.successors), stop=starts)
     return {op for block in cfg.order if block not in behind for op in block.ops[: writes[block]]
-            if op.name == "load" and not isinstance(op.result.type, Tile) and op.guard is None
+            if op.name == "load" and not isinstance(op.result.type, Tile)
+            and (op.guard is None or "other" in op.attributes)
             and not op.attributes.get("volatile")}
 
 

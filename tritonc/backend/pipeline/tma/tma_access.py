@@ -59,7 +59,8 @@ class Strip:
     rows it leaves in the first iteration, and how many more in each; the first of `depth` then is
     where the tile begins.  `before`: the axes whose numbers may be negative.  `windows`: the axes
     on which boxes begin anywhere, of any sign.  `cut`: of the tile's axes how many elements take
-    part, where the mask leaves out the last ones whatever the program.
+    part, where the mask leaves out the last ones whatever the program.  `empty`: whether the mask
+    may leave no row at all, in an iteration that comes.
     """
 
     op: Op
@@ -75,6 +76,7 @@ class Strip:
     before: frozenset[int] = frozenset()
     windows: frozenset[int] = frozenset()
     cut: tuple[int, ...] = ()
+    empty: bool = False
 
     @property
     def all_starts(self) -> list[Linear]:
@@ -109,21 +111,32 @@ def same_place(a: Strip, b: Strip) -> bool:
         and all(map(equal, *parts))
 
 
+def same_map(a: Strip, b: Strip) -> bool:
+    """Whether one map serves both."""
+    parts = ([*(e for e in one.extents if e is not None), one.stride, one.origin,
+              *(stride for _, stride in one.depth)] for one in (a, b))
+    return a.form.base is b.form.base and a.axes == b.axes and len(a.depth) == len(b.depth) \
+        and [e is None for e in a.extents] == [e is None for e in b.extents] \
+        and a.before == b.before and all(map(equal, *parts))
+
+
 def recognize(op: Op, size: int, affinity: Affinity, iteration: Iteration | None,
-              infos: axis_info.Infos, cut: bool = False) -> Strip | str:
+              infos: axis_info.Infos, cut: bool = False, part: tuple[int, ...] = ()) -> Strip | str:
     """The access of `size`-byte elements as a strip of a tensor; if it is not such, why.
 
     `iteration`: of the loop around it that moves it, as in `affinity`.  `cut`: whether the box may
-    be less than the tile.
+    be less than the tile.  `part`: the extents of the part of it that the affinity is about.
     """
-    found = _plain(op, size, affinity, iteration, infos, cut)
+    found = _plain(op, size, affinity, iteration, infos, cut, part)
+    if part:
+        return found
     seen = window(op, affinity) if isinstance(found, str) else None
     strip = _windowed(op, size, affinity, iteration, infos, seen) if seen is not None else None
     return strip or found
 
 
 def _plain(op: Op, size: int, affinity: Affinity, iteration: Iteration | None,
-           infos: axis_info.Infos, cut: bool) -> Strip | str:
+           infos: axis_info.Infos, cut: bool, part: tuple[int, ...]) -> Strip | str:
     pointer = op.operands[0]
     t, info, form = pointer.type, infos.get(pointer), affinity.of(pointer)
     if not isinstance(t, Tile) or len(t.shape) not in (1, 2):
@@ -139,7 +152,7 @@ def _plain(op: Op, size: int, affinity: Affinity, iteration: Iteration | None,
     mask = affinity.mask(op.guard, len(t.shape))
     if mask is None or mask.conditions:
         return "its mask is not a bound on each axis"
-    bounds, sizes = _cut(mask.bounds, t.shape) if cut else (mask.bounds, ())
+    bounds, sizes = _cut(mask.bounds, t.shape) if cut and not part else (mask.bounds, part)
     row = len(t.shape) == 1  # a tensor whose other axis has one element
     stride = number(ALIGNMENT // size) if row else form.strides[1 - inner]
     split = form.offset.split(iteration.counter) if iteration else (form.offset, Linear())
@@ -154,7 +167,8 @@ def _plain(op: Op, size: int, affinity: Affinity, iteration: Iteration | None,
         extents = _extents(bounds, inner, starts, steps, iteration)
         if extents is not None:
             return _deepened(replace(strip, extents=extents), size, affinity)
-        found = None if row or sizes else _counted(strip, bounds, iteration, size, affinity)
+        found = None if row or (sizes and not part) else _counted(
+            strip, bounds, iteration, size, affinity)
         if found is not None:
             return found
     return "its step is not along its mask, by whole rows, or by multiples of 16 bytes"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from tritonc.analysis.linear import Linear, emit
 from tritonc.backend.dots.together import cycles
@@ -79,7 +80,7 @@ class TmaExpander(Expander):
                 op.name == "tensor_map" and op.operands[0] is claimed.scratch))
             ops[where:where] = [*inits, claimed.slot]
             begin = make_op("start_producer", [self.slot, claimed.publish.operands[2]],
-                            indices=tuple(dict.fromkeys(self.maps.values())))
+                            indices=self.used_maps)
             self.begin, self.slot = begin, begin.result
             self.slot.name = "own_slot"
             by_warpgroups(self.kernel, self.home, claimed.slot.result, self.slot)
@@ -105,9 +106,11 @@ class TmaExpander(Expander):
         b = Builder(before, span=self.span)
         cfg = Cfg(self.kernel)
         self.maps: dict[int, int] = {}
+        self.nothing: dict[int, int] = {}  # the maps of boxes that may have no row
         self.outside: dict[tuple[int, int], Value] = {}
-        self.starts: dict[tuple[int, int], Value] = {}
-        self.later: dict[tuple[int, int], Linear] = {}  # what moves, but for its iteration
+        self.starts: dict[tuple[int, int, int], Value] = {}  # by channel, part, axis
+        self.later: dict[tuple[int, int, int], Linear] = {}  # what moves, but for its iteration
+        empty: dict[object, int] = {}
         for i, one in enumerate(self.channels):
             access = one.boxes
             if access is None:
@@ -121,12 +124,25 @@ class TmaExpander(Expander):
                 number, outside = make_map(claimed, None if once else b, access.strip,
                                            access.element, access.box, access.swizzle)
             self.maps[i] = number
+            if any(strip.empty for strip in access.strips):
+                alike = (access.box, access.swizzle, access.element, len(access.strip.depth))
+                if alike not in empty:  # TMA touches the base, though no element of the box
+                    empty[alike], _ = make_map(
+                        claimed, None if once else b, replace(access.strip, origin=Linear()),
+                        access.element, access.box, access.swizzle)
+                self.nothing[i] = empty[alike]
             self.outside.update(((i, axis), value) for axis, value in outside.items())
-            for axis, start in enumerate(access.strip.all_starts):
-                fixed, self.later[i, axis] = start.parted(lambda v: v in self.moving)
-                if fixed.terms:
-                    self.starts[i, axis] = emit(b, fixed, I32)
+            for part, strip in enumerate(access.strips):
+                for axis, start in enumerate(strip.all_starts):
+                    place = i, part, axis
+                    fixed, self.later[place] = start.parted(lambda v: v in self.moving)
+                    if fixed.terms:
+                        self.starts[place] = emit(b, fixed, I32)
         return before.ops
+
+    @property
+    def used_maps(self) -> tuple[int, ...]:
+        return tuple(dict.fromkeys((*self.maps.values(), *self.nothing.values())))
 
     def start_warm(self, warm: WarmStart, begin: Op, stores: list[Op]) -> None:
         """The copies before all loads and stores of the block, or else before the first map; the
@@ -235,20 +251,32 @@ class TmaExpander(Expander):
 
     def copy(self, b: Builder, i: int, view: Value, barrier: Value, iteration: Value,
              runs: Value | None) -> None:
-        """The copy of one operand in the loop's iteration `iteration`."""
+        """The copies of one operand in the loop's iteration `iteration`."""
         access = self.channels[i].boxes
         assert access is not None
-        strip, starts = access.strip, []
-        counted = self.inside(b, strip, access.box[1], iteration)
+        for part, strip in enumerate(access.strips):
+            starts = self.box_starts(b, (i, part), strip, access.box[1], iteration)
+            load = make_op("tma_load", [view, barrier, self.slot, *starts], guard=runs,
+                           span=access.load.span, index=self.maps[i], panels=access.panels,
+                           box=access.box)
+            b.insert(load)
+            load.attributes |= {"row": part * access.box[1]} if access.below else {}
+            load.attributes |= {"nothing": self.nothing[i]} if strip.empty else {}
+
+    def box_starts(self, b: Builder, place: tuple[int, int], strip: Strip, rows: int,
+                   iteration: Value) -> list[Value]:
+        """Where the box begins of a channel and part of its tile, on each axis of the tensor."""
+        starts = []
+        counted = self.inside(b, strip, rows, iteration)
         for axis in range(len(strip.all_starts)):
-            outside = self.outside.get((i, axis))
+            outside = self.outside.get((place[0], axis))
             free = outside is not None and axis in strip.windows
-            parts = [self.starts.get((i, axis)), None if free else outside, counted.get(axis)]
+            parts = [self.starts.get((*place, axis)), None if free else outside, counted.get(axis)]
             if axis < len(strip.steps) and strip.steps[axis].terms:
                 step = emit(b, strip.steps[axis], I32)
                 parts.insert(0, b.value("mul", iteration, step))
-            if self.later[i, axis].terms:
-                parts.append(emit(b, self.later[i, axis], I32, lambda v: self.now.get(v, v)))
+            if (later := self.later[(*place, axis)]).terms:
+                parts.append(emit(b, later, I32, lambda v: self.now.get(v, v)))
             start, *others = [part for part in parts if part is not None] or [self.number(0)]
             for part in others:
                 start = b.value("add", start, part)
@@ -259,9 +287,7 @@ class TmaExpander(Expander):
                 start = b.value("and", b.value("add", start, self.number(BEFORE)),
                                 self.number(ENDLESS))
             starts.append(start)
-        b.insert(make_op("tma_load", [view, barrier, self.slot, *starts], guard=runs,
-                         span=access.load.span, index=self.maps[i],
-                         panels=access.panels, box=access.box))
+        return starts
 
     def inside(self, b: Builder, strip: Strip, rows: int, iteration: Value) -> dict[int, Value]:
         """What the number of rows inside its mask adds to where a box of the iteration starts."""

@@ -210,7 +210,7 @@ def _leave_out(channels: Sequence[Channel]) -> None:
 def _moving(channels: Iterable[Channel], staged: StagedLoop, cfg: Cfg) -> list[Value]:
     """What boxes of the loop begin at that is not there before it."""
     return [v for one in channels if one.boxes is not None
-            for v in one.boxes.strip.moving(staged.preheader, cfg)]
+            for v in one.boxes.moving(staged.preheader, cfg)]
 
 
 def _stages(kernel: Kernel, staged: StagedLoop, context: Context, groups: list[list[int]],

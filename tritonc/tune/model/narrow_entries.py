@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from itertools import product
 from math import log2, prod
 
+from tritonc.backend.target.matrix import LARGE
 from tritonc.backend.target.target import Target
 from tritonc.tune.model.cluster_times import clusters_meet, priced
 from tritonc.tune.model.entries import fewest
@@ -51,7 +52,7 @@ def entries(rows: Sequence[Candidate], general: Sequence[Candidate], form: Form,
         for blocks in clusters:
             cost = priced(row.profile, row.cost.depths, target, blocks)
             if cost is None or not is_measured(row.profile, row.tile, blocks) or (
-                    blocks > 1 and prod(row.tile) > MOST_SENT):
+                    blocks > 1 and prod(row.tile) > (LARGE if any(dot.raw) else MOST_SENT)):
                 continue
             if blocks > 1 and not clusters_meet(row.profile, target):
                 cost = cost._replace(blocks=0)  # they run all at once

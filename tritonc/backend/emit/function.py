@@ -7,6 +7,7 @@ nobody reads are "".  A scalar is a list of one.  A buffer in shared memory is a
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 
 from tritonc.analysis.elements import Elements
 from tritonc.analysis.facts import Facts
@@ -276,6 +277,10 @@ class FunctionEmitter(Instructions):
                 if block in takes or block in choices:
                     self._take_registers()
                 self.line("ret void")
+
+    @cached_property
+    def cfg(self) -> Cfg:
+        return Cfg(self.kernel)
 
     def _emit_later(self, machine: Machine) -> None:
         if self.later is not None:

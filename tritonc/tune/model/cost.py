@@ -27,8 +27,8 @@ from tritonc.tune.model.tma_cost import tma_cost
 _FEW_STEP = 32.0
 _EXCHANGED = 4096  # bytes of shared memory beside stages, for scores that threads exchange
 _TENSOR_GAIN = 16  # how much faster tensor cores are than CUDA cores
-# Products of a chain on mma.sync, where threads compute nothing beside them.  Attention, heads of 40,
-# 64 x 2100, an H200: by 32 x 128 465 us, by 64 x 128 282, by 128 x 128 223.
+# Products of a chain on mma.sync, where threads compute nothing beside them.  Attention, heads of
+# 40, 64 x 2100, an H200: by 32 x 128 465 us, by 64 x 128 282, by 128 x 128 223.
 _SYNCHRONOUS = 2.0
 # Of products without a loop by so many rows, beside `busy`: there is one block to a multiprocessor,
 # and nothing is computed while it loads and stores.  Three layers of 64 on an H200: 2 million

@@ -62,11 +62,12 @@ def arrive_full(f: FunctionEmitter, op: Op) -> None:
 def arrive_empty(f: FunctionEmitter, op: Op) -> None:
     """A warp's threads wait for products together, or meet, so one of them arrives for all.
 
-    When what threads read of these buffers is in registers, in order: an arrival overtakes loads
-    that wait behind stores, and TMA then writes what they have yet to read (H200, ptxas 13.0).
+    When what threads read of these buffers is in registers, in order, if they store beside: an
+    arrival overtakes loads that wait behind stores, and TMA then writes what they have yet to read
+    (H200, ptxas 13.0).
     """
     roots = dict.fromkeys(allocation(value)[0] for value in op.operands[1:])
-    read = [f.read[root] for root in roots if root in f.read]
+    read = [f.read[root] for root in roots if root in f.read] if _stores_beside(f, op) else []
     if read and f.later is None:  # no thread waits for it, where it is used anyway
         f.later = op, {value for _, value in read}
         return
@@ -77,6 +78,13 @@ def arrive_empty(f: FunctionEmitter, op: Op) -> None:
     for root in roots:
         f.read.pop(root, None)
     f.under(_guarded(f, op, first), "free", lambda: _arrive(f, op))
+
+
+def _stores_beside(f: FunctionEmitter, op: Op) -> bool:
+    """Whether threads store to shared memory in the loop, or else the block, of an operation."""
+    block = f.cfg.block_of[op]
+    loop = f.cfg.innermost.get(block)
+    return any(one.name == "shared_store" for one in (block.ops if loop is None else loop.ops()))
 
 
 def _loaded(f: FunctionEmitter, read: list[tuple[str, Value]]) -> str:

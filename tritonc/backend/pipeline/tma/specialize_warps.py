@@ -132,7 +132,7 @@ class _Body:
             if op.name == "tma_load":
                 written.add(allocation(op.operands[0])[0])
                 if not any(other.name == "wait_empty" and op.operands[0] in other.operands
-                           and _implies(op.guard, other.guard) for other in before):
+                           and other.guard is op.guard for other in before):
                     return False
         loads = steady_loads(kernel, cfg)
         for block in leading:
@@ -150,13 +150,6 @@ class _Body:
         return computable(needed, start, loads) and not any(
             _disturbs(op, written) for block in leading if block in self.blocks
             for op in (block.ops if block is not home else block.ops[block.ops.index(start):]))
-
-
-def _implies(guard: Value | None, other: Value | None) -> bool:
-    """Whether the one holds only where the other does."""
-    made = guard.op if guard is not None else None
-    return other is None or guard is other or (
-        made is not None and made.name == "and" and other in made.operands)
 
 
 def _waits(kernel: Kernel, start: Op) -> bool:

@@ -251,35 +251,24 @@ class TmaExpander(Expander):
 
     def copy(self, b: Builder, i: int, view: Value, barrier: Value, iteration: Value,
              runs: Value | None) -> None:
-        """The copies of one operand in the loop's iteration `iteration`: of a tile in parts those
-        of all rows, or, where its mask leaves some out, of as many as each part has."""
+        """The copies of one operand in the loop's iteration `iteration`."""
         access = self.channels[i].boxes
         assert access is not None
-        ways: list[tuple[Value | None, dict[int, Value] | None]] = [(runs, None)]
-        if access.below and access.strip.inside is not None:
-            rows = access.box[1] * len(access.strips)
-            left, limit = self.left(b, access.strip, iteration), self.number(rows)
-            known = {1: self.number(0), 2: self.number(access.box[1])}
-            tests = [b.value("icmp", left, limit, predicate=p) for p in ("sge", "slt")]
-            both = [test if runs is None else b.value("and", runs, test) for test in tests]
-            ways = [(both[0], known), (both[1], None)]
-        for guard, counted in ways:
-            starts = [v for part, strip in enumerate(access.strips) for v in self.box_starts(
-                b, (i, part), strip, iteration, self.inside(b, strip, access.box[1], iteration)
-                if counted is None else counted)]
-            load = make_op("tma_load", [view, barrier, self.slot, *starts], guard=guard,
-                           span=access.load.span, index=self.maps[i], panels=access.panels,
-                           box=access.box)
-            b.insert(load)
-            load.attributes |= {"parts": len(access.strips)} if access.below else {}
-            if counted is None and any(strip.empty for strip in access.strips):
-                load.attributes["nothing"] = self.nothing[i]
+        starts = [v for part, strip in enumerate(access.strips)
+                  for v in self.box_starts(b, (i, part), strip, access.box[1], iteration)]
+        load = make_op("tma_load", [view, barrier, self.slot, *starts], guard=runs,
+                       span=access.load.span, index=self.maps[i], panels=access.panels,
+                       box=access.box)
+        b.insert(load)
+        load.attributes |= {"parts": len(access.strips)} if access.below else {}
+        if any(strip.empty for strip in access.strips):
+            load.attributes["nothing"] = self.nothing[i]
 
-    def box_starts(self, b: Builder, place: tuple[int, int], strip: Strip, iteration: Value,
-                   counted: dict[int, Value]) -> list[Value]:
-        """Where the box begins of a channel and part of its tile, on each axis of the tensor;
-        `counted`: what the number of its rows adds."""
+    def box_starts(self, b: Builder, place: tuple[int, int], strip: Strip, rows: int,
+                   iteration: Value) -> list[Value]:
+        """Where the box begins of a channel and part of its tile, on each axis of the tensor."""
         starts = []
+        counted = self.inside(b, strip, rows, iteration)
         for axis in range(len(strip.all_starts)):
             outside = self.outside.get((place[0], axis))
             free = outside is not None and axis in strip.windows
@@ -305,15 +294,10 @@ class TmaExpander(Expander):
         """What the number of rows inside its mask adds to where a box of the iteration starts."""
         if strip.inside is None:
             return {}
-        left = self.left(b, strip, iteration)
+        first, step = (emit(b, part, I32, lambda v: self.now.get(v, v)) for part in strip.inside)
+        left = b.value("add", first, b.value("mul", iteration, step))
         some = b.value("smin", b.value("smax", left, self.number(0)), self.number(rows))
         return {1: b.value("sub", self.number(rows), some), 2: some}
-
-    def left(self, b: Builder, strip: Strip, iteration: Value) -> Value:
-        """How many rows its mask leaves from where the strip is on in the iteration."""
-        assert strip.inside is not None
-        first, step = (emit(b, part, I32, lambda v: self.now.get(v, v)) for part in strip.inside)
-        return b.value("add", first, b.value("mul", iteration, step))
 
     def expected(self, channels: Iterable[int]) -> int:
         """The bytes that boxes bring."""

@@ -302,7 +302,7 @@ def benchmark(name: str, **options: Any) -> driver.Result:
 
 @pytest.mark.parametrize(("name", "tile"), [
     ("ways/memory/gemv/transposed_tile", {"TM": 1, "TN": 1024}),
-    ("ways/memory/columns/transposed", {"TM": 16, "TN": 128})])
+    ("ways/memory/columns/transposed", {"TM": 32, "TN": 64})])
 def test_addresses_say_what_is_a_column(name: str, tile: dict[str, int]) -> None:
     """Not the axes of a tile: those of these two are the other way round."""
     assert benchmark(name).tunables == tile
@@ -404,9 +404,13 @@ def test_rows_that_a_loaded_number_places_go_on_together() -> None:
 
 
 @pytest.mark.parametrize("name", ["decode_linear", "linear_bf16"])
-def test_entries_for_all_sizes_have_listed_tiles(name: str) -> None:
-    """Tiles between powers of two are for launches whose sizes choose them."""
+def test_entries_have_tiles_between_powers_of_two(name: str) -> None:
+    """Of 128 rows or columns and no fewer, as were measured, where rounds of powers of two are half
+    empty: of 1536 in cube, or of 640 rows."""
     manifest = benchmark("suite/" + name, small_clusters=True).manifest
     assert manifest is not None
-    tiles = [row["tunables"] for row in manifest["kernels"][0]["variants"]]
-    assert tiles and all(side & (side - 1) == 0 for tile in tiles for side in tile.values())
+    rows = [row["tunables"] for row in manifest["kernels"][0]["variants"]]
+    sides = [{row["TM"], row["TN"]} for row in rows]
+    between = [pair for pair in sides if any(side & (side - 1) for side in pair)]
+    assert between and all(min(pair) == 128 for pair in between)
+    assert sum("cluster_k" in row for row in rows) >= 2

@@ -23,7 +23,8 @@ from tritonc.tune.model.blocks import computing
 from tritonc.tune.model.chains import more_rows
 from tritonc.tune.model.choose import Binding, Lower, ranked
 from tritonc.tune.model.cluster_times import aligned, cluster_sizes, clusters_meet, priced
-from tritonc.tune.model.feature import Profile
+from tritonc.tune.model.entries import are_covered, covering
+from tritonc.tune.model.feature import LINE, Profile, near_bytes
 from tritonc.tune.model.launches import (
     ALL_EXTENTS,
     ALL_LENGTHS,
@@ -40,7 +41,7 @@ from tritonc.tune.model.launches import (
 from tritonc.tune.model.loops import Around
 from tritonc.tune.model.measured import MOST_SENT
 from tritonc.tune.model.narrow_entries import are_converted, entries
-from tritonc.tune.model.pingpong import ENDED, can_pingpong
+from tritonc.tune.model.pingpong import can_pingpong
 from tritonc.tune.model.pingpong_entries import (
     BodyInTurns,
     beside_pingpong,
@@ -62,9 +63,10 @@ LEAST, LEAST_WGMMA = 32, 64
 # Of a step, where the large body has more warps than the small tile would get: they share its
 # inner axis (measured with 4 and 8 warps: convolutions by 64 x 64 1.25, products 1.0 to 1.15).
 _SHARED_OUT = 1.05
-# The same where the large body has a producer warp: half products of 1024 in cube, 2048 x 512
-# x 512 by 128 x 64 beside 128 x 256, and by 64 x 128 alone.
-_PRODUCER = 1.08
+# The same where the large body has a producer warp, and cycles of such a launch.  Halves by 128 x
+# 64 beside 128 x 256, by 64 x 128 alone: 2048 x 512 x 512 5.8 us, 5.0, 1024 in cube 7.8, 7.2, 200
+# x 4096 x 4096 22.5, 19.8, 2368 x 384 x 4096 20.7, 18.4, by half of the depth 24.5.
+_PRODUCER, _LARGER = 1.2, 800
 # Clock cycles that a block takes which ends at once, of those of a multiprocessor: alone on it, or
 # beside others.  H200: 0.14 us and 0.04 us of an empty one, 0.16 us in products.
 _ENDS = (290, 70)
@@ -136,24 +138,29 @@ def bodies(space: Mapping[str, Sequence[int]], lower: Lower, target: Target, lar
         return small and _with_last_round(rows, whole, small._replace(
             turned=pingpong_body(rows, whole, _general(rows, whole, small), form, target)),
             target), None
+    sizes = cluster_sizes(lower(large).kernels[0], target)
     if are_converted(whole, form):  # entries serve launches of few programs better
+        small, general = None, whole
         few = entries([row for row in rows if row.threads <= _MOST_THREADS], [whole], form, target,
-                      cluster_sizes(lower(large).kernels[0], target))
-        return None, Few(tuple(Member(row.binding, row.cost) for row in few), whole.cost, None,
-                         form.loops, aligned(lower(large).kernels[0], target)) if few else None
-    few = _few(rows, whole, form, target, lower, small)
-    if few and small is not None and whole.kind == "cores":
-        small = _small(rows, whole, form, target, launches, 0, FEW_PARTS)
-    if few and small is not None and whole.kind == "cores":
-        tile = _general(rows, whole, small).tile
-        meet = prod(whole.tile) // prod(tile) * whole.cost.blocks * target.multiprocessors
-        small = small._replace(most=min(MOST, max(small.most, meet)))
-    general = _general(rows, whole, small)
-    turned = pingpong_entries(rows, form, target, beside_pingpong([whole, general, *few], general))
-    few += _others(rows, whole, form, small, [*few, *turned])
-    if turned:
-        whole, general, *few = beside_pingpong([whole, general, *few], general)
-        few += turned
+                      sizes)
+    elif are_covered(whole, form):
+        general, whole = _both(rows, whole, small, target)
+        few = covering(rows, [general, whole], form, target, sizes)
+    else:
+        few = _few(rows, whole, form, target, sizes[1:], small)
+        if few and small is not None and whole.kind == "cores":
+            small = _small(rows, whole, form, target, launches, 0, FEW_PARTS)
+        if few and small is not None and whole.kind == "cores":
+            tile = _general(rows, whole, small).tile
+            meet = prod(whole.tile) // prod(tile) * whole.cost.blocks * target.multiprocessors
+            small = small._replace(most=min(MOST, max(small.most, meet)))
+        general = _general(rows, whole, small)
+        turned = pingpong_entries(rows, form, target,
+                                  beside_pingpong([whole, general, *few], general))
+        few += _others(rows, whole, form, small, [*few, *turned])
+        if turned:
+            whole, general, *few = beside_pingpong([whole, general, *few], general)
+            few += turned
     return small, Few(tuple(Member(row.binding, row.cost) for row in few), general.cost,
                       (whole.tile, whole.cost) if small else None, form.loops,
                       aligned(lower(large).kernels[0], target)) if few else None
@@ -184,16 +191,27 @@ def _general(rows: Sequence[Candidate], whole: Candidate, small: Small | None) -
                   and row.binding == small.binding), None)
     if found is None or whole.kind != "wgmma" or prod(whole.tile) < LARGE:
         return found or whole
-    return found._replace(cost=found.cost._replace(wait=round(found.cost.wait * _PRODUCER)))
+    return found._replace(cost=found.cost._replace(
+        once=found.cost.once + UNIT * _LARGER, wait=round(found.cost.wait * _PRODUCER)))
+
+
+def _both(rows: Sequence[Candidate], whole: Candidate, small: Small | None, target: Target
+          ) -> tuple[Candidate, Candidate]:
+    """The bodies of an entry: that of launches of few programs, and the large one, with its last
+    round."""
+    own = _general(rows, whole, small)
+    if small is not None:
+        found = _with_last_round(rows, whole, small, target)
+        if found.large is not None and found.cost is not None:
+            return own._replace(cost=found.cost), whole._replace(cost=found.large[1])
+    return priced_together(own), priced_together(whole, own if small else None)
 
 
 def _with_last_round(rows: Sequence[Candidate], whole: Candidate, small: Small, target: Target
                      ) -> Small:
     own = _general(rows, whole, small)
     if any(can_pingpong(row.profile, target) for row in rows):
-        whole, own = map(priced_together, (whole, own))
-        # The last round, which starts sooner, counts as others: of blocks that end at once, one.
-        whole = whole._replace(cost=whole.cost._replace(start=whole.cost.start + UNIT * ENDED))
+        whole, own = priced_together(whole, own), priced_together(own)
     if whole.kind != "wgmma" or prod(whole.tile) < LARGE or small.worth < 2 or not own.cost.depths:
         return small
     step = max(own.cost.busy, own.cost.wait) * whole.cost.depths[0] // own.cost.depths[0]
@@ -232,11 +250,9 @@ def _small(rows: Sequence[Candidate], whole: Candidate, form: Form, target: Targ
     return best
 
 
-def _few(rows: Sequence[Candidate], whole: Candidate, form: Form, target: Target, lower: Lower,
-         small: Small | None) -> list[Candidate]:
+def _few(rows: Sequence[Candidate], whole: Candidate, form: Form, target: Target,
+         sizes: Sequence[int], small: Small | None) -> list[Candidate]:
     """The entries of clusters to have beside an entry with such a small body."""
-    (kernel,) = lower(whole.binding).kernels
-    sizes = [blocks for blocks in cluster_sizes(kernel, target) if blocks > 1]
     if form.axes >= AXES or whole.kind == "mma" or not sizes:  # of mma none are measured
         return []
     launches = [launch for launch in launches_of(form)
@@ -321,7 +337,8 @@ def _others(rows: Sequence[Candidate], whole: Candidate, form: Form, small: Smal
     own = doubtful(whole.profile, whole.cost)
     known = [with_times(row._replace(cost=slower(row.cost, _DOUBT + max(0.0, doubtful(
                 row.profile, row.cost) - own))), launches)
-             for row in rows if row.threads <= _MOST_THREADS and _is_listed(row) and (
+             for row in rows if row.threads <= _MOST_THREADS and _is_listed(row) and not (
+                 0 < near_bytes(row.profile) < LINE) and (
                  not _of_words(whole) or (row.kind == whole.kind and _is_square(row))) and (
                  not converted or (prod(row.tile) >= LARGE
                                    and row.cost.depths >= whole.cost.depths)) and (
@@ -344,6 +361,10 @@ def _others(rows: Sequence[Candidate], whole: Candidate, form: Form, small: Smal
             break
         chosen.append(found)
         least = [*map(min, least, found.times)]
+    near = [(sum(log2(max(1.0, old / new)) for old, new in zip(least, row.times, strict=True)), i)
+            for i, row in enumerate(known) if near_bytes(row.profile)]
+    if near and max(near)[0] >= _WORTH_FEW[1] * len(launches):  # tiles of half and of full width
+        chosen.append(known[max(near)[1]])
     doubt = _DOUBT_CORES if whole.kind == "cores" else 0
     return [row._replace(cost=slower(row.cost, doubt)) for row in chosen]
 

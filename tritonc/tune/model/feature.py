@@ -9,6 +9,7 @@ from tritonc.backend.dots.swap_operands import LEAST_ROWS, MOST_ROWS
 from tritonc.backend.layout.layout_choice import ACCESS_BYTES
 from tritonc.backend.memory.masks.merged_axes import padded
 from tritonc.backend.target.matrix import LARGE
+from tritonc.backend.target.target import Target
 from tritonc.ir.types import TF32
 from tritonc.records import NamedTuple
 
@@ -54,13 +55,31 @@ class Feature(NamedTuple):
     sides: tuple[bool, bool] = (False, False)  # of a computed dot: which operands
     single: bool = False  # of a computed dot: a version loads them element by element
     bare: bool = False  # and every version both operands
+    # Of a computed dot: rows of the left operand alone are, and lie one behind the other if extents
+    # of images are those of results (`flatten_rows`).
+    flat: bool = False
     alone: bool = False  # of a dot: `_alone`
+    fixed: bool = False  # of a dot in no chain: its left operand is the same in all iterations
+    parts: tuple[int, ...] = ()  # of a dot in a chain: depths of the products that make its sum
     # Of a dot: iterations of loops around it, from the inside, that read what lies side by side.
     taps: tuple[int, ...] = ()
 
 
 Profile = tuple[Feature, ...]
 
+
+
+def as_boxes(profile: Profile, target: Target) -> Profile:
+    """The profile where TMA brings rows that lie one behind the other: extents that may be equal
+    mostly are."""
+    return tuple(f._replace(computed=False, sides=(False, False)) if f.flat
+                 and "tensor_map" in target.features and f.extents[-3] >= LEAST_ROWS
+                 and prod(f.extents[:-1]) >= LARGE and not swapped(f) else f for f in profile)
+
+
+def near_bytes(profile: Profile) -> int:
+    """The bytes of a row of a box that TMA brings again for each tap; 0 where it brings none."""
+    return max((f.extents[-1] * f.bytes for f in profile if f.flat and not f.computed), default=0)
 
 
 def joined(dots: list[Feature]) -> list[Feature]:
@@ -109,7 +128,7 @@ def spread(profile: Profile) -> float:
 def delivered(dot: Feature) -> float:
     """Bytes that the second-level cache delivers for a step, of what is no padding: of words across
     K, of which a tile of few columns has few in a row, it has whole sectors."""
-    found = float(_bytes(dot, dot.extents))
+    found = float(_bytes(dot, dot.extents)) - fixed_bytes(dot)
     for size, raw, across in zip(dot.extents[-3:-1], dot.raw, dot.across):
         if across and any(dot.raw):
             found += dot.extents[-1] * max(0.0, PAIR - size * raw)
@@ -143,8 +162,18 @@ def between(profile: Profile) -> bool:
 def stage_bytes(dot: Feature) -> int:
     """What a stage of both operands takes, as memory has them; of padding, too, where threads bring
     them (`tma_pipeline`)."""
+    return _bytes(dot, _held(dot))
+
+
+def fixed_bytes(dot: Feature) -> int:
+    """What of that stays in shared memory while the loop runs, and is not brought."""
+    *batch, m, _, k = _held(dot)
+    return prod(batch) * m * k * dot.bytes if dot.fixed else 0
+
+
+def _held(dot: Feature) -> tuple[int, ...]:
     boxes = len(dot.extents) == 3 and prod(dot.extents[:2]) >= LARGE and not dot.computed
-    return _bytes(dot, dot.extents if boxes else register_extents(dot))
+    return dot.extents if boxes else register_extents(dot)
 
 
 def _bytes(dot: Feature, extents: tuple[int, ...]) -> int:

@@ -2,9 +2,7 @@
 without clusters, the few that leave least of what launches take too long by.
 
 Launches are those of a grid: from one row to thousands, of matrices that are no powers of two.
-Each time the entry is taken that lessens most the sum of a power of log2(time / the best tile's
-time); then each is exchanged for what lessens it more.  What memory takes
-to deliver the operands is no entry's gain.
+What memory takes to deliver the operands is no entry's gain (`entries.fewest`).
 """
 
 from __future__ import annotations
@@ -15,6 +13,7 @@ from math import log2, prod
 
 from tritonc.backend.target.target import Target
 from tritonc.tune.model.cluster_times import clusters_meet, priced
+from tritonc.tune.model.entries import fewest
 from tritonc.tune.model.feature import Feature
 from tritonc.tune.model.launches import TAPS, Candidate, Launch, with_times
 from tritonc.tune.model.measured import MOST_SENT, is_measured
@@ -27,7 +26,6 @@ _COLUMNS = (2304, 3584, 5120, 7168, 9728, 13824, 20480)
 _LENGTHS = (2048, 5120, 14336)
 _LARGEST = 130_000_000  # elements of an operand
 _POWER = 1.5
-_EXCHANGES = 2  # rounds
 _MOST, _WORTH, _DOUBT = 6, 0.01, 0.03  # of entries, and what each is worth of a launch
 _MEMORY = 2250  # bytes in a clock cycle that an H200's memory delivers
 
@@ -62,29 +60,8 @@ def entries(rows: Sequence[Candidate], general: Sequence[Candidate], form: Form,
     def of(row: Candidate) -> list[float]:
         return [log2(max(time, floor)) for time, floor in zip(row.times, least, strict=True)]
 
-    times = [*map(of, known)]
-    now = [*map(min, *(of(with_times(row, launches)) for row in (*general, *general[:1])))]
-    best = [min(column) for column in zip(now, *times, strict=True)]
-
-    excess = [[(time - fastest) ** _POWER for time, fastest in zip(row, best, strict=True)]
-              for row in times]
-    own = [(time - fastest) ** _POWER for time, fastest in zip(now, best, strict=True)]
-    chosen: list[int] = []
-
-    def next_best(place: int) -> tuple[int, float]:
-        """What leaves the least beside all that are chosen but for that at `place`; how much."""
-        now = [*map(min, own, *(excess[i] for j, i in enumerate(chosen) if j != place), own)]
-        left = [sum(map(min, now, row)) for row in excess]
-        found = min(range(len(known)), key=left.__getitem__)
-        return found, sum(now) - left[found]
-
-    while len(chosen) < _MOST:
-        found, gain = next_best(-1)
-        if gain < _WORTH * len(launches):
-            break
-        chosen.append(found)
-    for place in [*range(len(chosen))] * _EXCHANGES:
-        chosen[place], _ = next_best(place)
+    own = map(min, *(of(with_times(row, launches)) for row in (*general, *general[:1])))
+    chosen = fewest([*map(of, known)], [*own], _POWER, _MOST, _WORTH)
     return [known[i] for i in chosen]
 
 

@@ -46,8 +46,8 @@ _ONCE = 3600  # of a launch
 _START = {"wgmma": 1500, "mma": 1500, "cores": 2500}  # of a block, before and after its steps
 _EDGE = {"wgmma": 0, "mma": 500, "cores": 800}  # of a step, where masks are in the way
 # Of a row of a box that lies beyond the tensor, and takes TMA longer than one of it (8.7, of 112 of
-# 128 rows): half of a tile's rows, where it does not divide the range; a sixteenth of those of tiles
-# whose steps convert an operand meanwhile (38 products by 128 to 256 x 128).
+# 128 rows): half of a tile's rows, where it does not divide the range; a sixteenth where
+# steps convert an operand meanwhile (38 products by 128 to 256 x 128).
 _BEYOND, _BEYOND_CONVERTED = 2, 0.25
 _MAPS = 1000  # of a launch whose blocks make tensor maps
 _BARRIER = 40  # of a step, around what is in flight, or between indices and copies

@@ -120,8 +120,8 @@ _ONCE_SUMS = 2
 # halves, two tiles of 64, on an H200: 70.3 us by 32 x 64, 68.5 by 16 x 64.
 _FLAT_BYTES, _FLAT_ASPECT = 4096, 8
 # Of a tile that the source fixes: rows of at most that part of it have a quarter of the warps.
-# H200, 131072 rows by 1024 elements, 100, 256 and 400 of them: gradients of instance norm 1.71, 1.50
-# and 1.33 times as fast, softmax 1.38, 1.36 and 1.37, RMS norm by 2048 1.42, 1.90 and 1.88.
+# H200, 131072 rows by 1024 elements, 100, 256 and 400 of them: gradients of instance norm 1.71,
+# 1.50 and 1.33 times as fast, softmax 1.38, 1.36 and 1.37, RMS norm by 2048 1.42, 1.90 and 1.88.
 _PART, _SHORT = 0.4, 4
 # For twice as many elements as are stored.  H200, four steps of the heat equation, 8192 x 8192: the
 # time follows that number, 354 us for each: 793 by 16 x 64, 629 by 32 x 32, 539 by 32 x 64, 503 by
@@ -228,7 +228,8 @@ def short_rows(kernel: Kernel) -> list[Rows]:
     if loops is None or loops.factor != 1 or len(loops.arguments) != 1 or warps < _SHORT \
             or not (reducing_passes(kernel, cfg) or several_passes(kernel, cfg) or _read_once(cfg)):
         return []
-    return [Rows({"num_warps": warps // _SHORT}, loops.arguments[0], None, int(loops.depth * _PART))]
+    most = int(loops.depth * _PART)
+    return [Rows({"num_warps": warps // _SHORT}, loops.arguments[0], None, most)]
 
 
 def _with_others(kernel: Kernel, cfg: Cfg, again: Mapping[Value, Op]) -> list[Op]:

@@ -68,7 +68,7 @@ KINDS: dict[str, Kind] = {
     **dict.fromkeys(("ahead", "least", "greatest"), is_integer),
     **dict.fromkeys((
         "alike", "asked", "axis", "bytes", "every", "groups", "index", "live", "maps", "nothing",
-        "offset", "panels", "parts", "passes", "pending", "pitch", "second", "size", "swizzle",
+        "offset", "panels", "passes", "pending", "pitch", "row", "second", "size", "swizzle",
         "transposed", "unroll", "vector_axis"),
         is_count),
     **dict.fromkeys(("align", "pingpong", "vector"), is_power),

@@ -18,5 +18,5 @@ def is_measured(profile: Profile, tile: Sequence[int], blocks: int) -> bool:
     blocks of a tile between powers of two."""
     if is_padded(profile) and not between(profile):
         return False
-    return blocks == 1 or not any(f.computed for f in profile if f.kind == "dot") or (
+    return blocks == 1 or not any(f.computed or f.flat for f in profile if f.kind == "dot") or (
         blocks == 2 and min(tile) >= LEAST_SENT and prod(tile) <= MOST_SENT)

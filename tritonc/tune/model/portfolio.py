@@ -20,7 +20,7 @@ from tritonc.source import CompileError
 from tritonc.tune.model.choose import Binding, Lower, Ranked, middle, multiples, neighbours, ranked
 from tritonc.tune.model.cluster_times import IN_MEMORY, aligned, cluster_sizes, clusters_meet
 from tritonc.tune.model.cluster_times import priced as cost_of
-from tritonc.tune.model.feature import Profile, between
+from tritonc.tune.model.feature import Profile, as_boxes, between
 from tritonc.tune.model.features import features
 from tritonc.tune.model.loops import Around, forms, loops_around
 from tritonc.tune.model.measured import is_measured
@@ -258,8 +258,8 @@ def priced(bindings: Sequence[Mapping[str, int]], lower: Lower, target: Target
                 known is not None and forms(loops) != forms(known)):
             return None
         known = known or loops
-        cost = cost_of(features(kernel), tuple(loop.depth for loop in loops), target,
-                       binding.get("memory_k", 1), in_memory=True)
+        cost = cost_of(as_boxes(features(kernel), target), tuple(loop.depth for loop in loops),
+                       target, binding.get("memory_k", 1), in_memory=True)
         if cost is None:
             return None
         costs.append(cost)

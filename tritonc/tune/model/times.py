@@ -57,6 +57,10 @@ _PORT = 47.0  # that a multiprocessor brings from the second-level cache by asyn
 _BOXES = 46.0  # by TMA for large tiles, which leave the cache with little to repeat;
 _ALONE = 53.0  # and one block; or blocks of one warpgroup that computes which rows it copies,
 _TOGETHER = 37.0  # and warpgroups that do so together, and wait for each other;
+# The same of rows that taps read again, which are near; of multiply-adds in a cycle then, too.  8 x
+# 64 x 64 x 256 to 256 channels, 3 x 3: 128 x 256 56 us (as one product 63), 128 x 128 57 to 70,
+# 64 x 256 64.
+_NEAR, _NEAR_RATE = 60.0, 1.1
 _SHORT_BOXES = 1 / 8  # a power: 64 x 512 x 512 x 512 by 128 x 128 x 32 37.3 us, by x 64 34.3;
 _LOADED = 80.0  # by loads into registers, beside their latency
 # Multiply-adds in a cycle of a multiprocessor.
@@ -243,9 +247,10 @@ def _busy(dot: Feature, one: Use, beside: float = 0) -> float:
     if one.kind == "cores":
         return _computed(dot, one)
     each = _DOUBLES if dot.bytes > WORD else _RATES[one.kind] * 2 / dot.bytes / (1 + one.slow)
+    each *= _NEAR_RATE if _is_near(dot) else 1.0
     computed = prod(dot.extents) / each * _narrow(dot, one) + beside
     rate = _ALONE if one.gathers else _PORT if not one.persistent else (
-        _TOGETHER if dot.computed else _BOXES)
+        _TOGETHER if dot.computed else _NEAR if dot.flat else _BOXES)
     brought = _brought(dot, one) / rate * (1 if one.persistent else _short(dot))
     few = _FEW if one.persistent and (one.ahead < 2 or _short(dot) > 1) else 1.0
     found = few * (max(computed, brought) + _DISTURBED * min(computed, brought))
@@ -276,11 +281,16 @@ def _narrow(dot: Feature, one: Use) -> float:
     return max(1.0, _NARROW * (0.5 + 32 / columns)) * (_BETWEEN if between else 1.0)
 
 
+def _is_near(dot: Feature) -> bool:
+    """Whether TMA brings rows that taps read again."""
+    return dot.flat and not dot.computed
+
+
 def _brought(dot: Feature, one: Use) -> float:
     """Bytes of a stage as they count for a block that is alone: rows that threads compute and copy
     as whole lines, those of boxes little more than they have."""
     return delivered(dot) * (1 if not one.persistent else _short(dot) ** (
-        2 if dot.computed else _SHORT_BOXES))
+        2 if dot.computed else 1 if dot.flat else _SHORT_BOXES))
 
 
 def _short(dot: Feature) -> float:
@@ -309,7 +319,8 @@ def _wait(dot: Feature, one: Use) -> float:
     if one.ahead < 1:  # nothing is brought while something is computed
         return _LATENCY + stage / _ALONE + _busy(dot, one)
     stage = _brought(dot, one)
-    arriving = (_LATENCY + stage / _ALONE) / (one.ahead + one.persistent)
+    alone = _NEAR if _is_near(dot) else _ALONE
+    arriving = (_LATENCY + stage / alone) / (one.ahead + one.persistent)
     far = sum(rows for rows, far in zip(dot.extents[-3:-1], dot.sides) if far)
     found = 0.0 if one.persistent else _ROW * max(0, far - _ROWS)
     if dot.bytes > WORD:
@@ -320,7 +331,7 @@ def _wait(dot: Feature, one: Use) -> float:
     added = 0.0
     if dot.scaled or dot.element.startswith("f8"):
         added = _ADDED * prod(dot.extents[:-1]) / one.threads
-    return max(_BARRIER + stage / _ALONE + chain, arriving) + found + added + _transposing(dot, one)
+    return max(_BARRIER + stage / alone + chain, arriving) + found + added + _transposing(dot, one)
 
 
 def _cycles(number: float) -> int:

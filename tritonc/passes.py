@@ -41,7 +41,7 @@ ONLY: dict[str, tuple[str, ...]] = {
     "split_quotients": ("sdiv", "udiv", "srem", "urem"), "count_quotients": ("sdiv",),
     "pack_halves": ("zext", "sext", "truncate", "smin", "smax", "umin", "umax"),
     **dict.fromkeys(("fetch_late", "widen_loops", "single_trips", "strength_reduce", "keep_rows",
-                     "load_ahead", "alternate_registers"), ("phi",)),
+                     "unroll_runtime", "load_ahead", "alternate_registers"), ("phi",)),
     **dict.fromkeys(("unify_exits", "hoist_addresses"), ("phi", "cond_br")),  # all loops that end
     **dict.fromkeys(("select_matrix_loads", "join_exchanges"), ("shared_load", "shared_store")),
 }
@@ -186,6 +186,7 @@ BACKEND: list[Pass] = [
          "products.", 2),
     _row("backend.memory.keep_rows", "After the passes that take shared memory; before load_ahead, "
          "which moves a loop's load and leaves the store behind it."),
+    _row("backend.pipeline.unroll_runtime", "As load_ahead, which leaves such loops.", 2),
     _row("backend.pipeline.load_ahead", "After pipeline and rotate_dots, which decide the order "
          "of a loop's operations.", 2),
     _row("opt.cse", "In the backend: two readers in one layout share what was computed for each."),

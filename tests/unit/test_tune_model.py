@@ -446,3 +446,40 @@ def test_tiles_of_kernels_without_a_choice_of_their_own(name: str, tile: dict[st
     path = SAMPLES.parent / "bench" / "unseen" / f"{name}.tc"
     source = SourceFile(path.name, path.read_text(encoding="utf-8"))
     assert driver.compile(source, Options(arch="sm_90a"), ("tir",)).tunables == tile
+
+
+OVERLAPPING = """
+const tunable int A = {16, 32};
+const tunable int B = {32, 64, 128};
+kernel void f(const float* x, float* y, int H, int W) {
+  int i[A] = 0 ... A, j[B] = 0 ... B;
+  int r[A] = get_program_id(0) * (A - RIM) - RIM / 2 + i;
+  int c[B] = get_program_id(1) * (B - RIM) - RIM / 2 + j;
+  bool in[A, B] = (r >= 0 && r < H)[:, newaxis] && c >= 0 && c < W;
+  float t[A, B] = in ? x[r[:, newaxis] * W + c] : 0;
+  @in y[r[:, newaxis] * W + c] = t;
+}
+"""
+
+
+@pytest.mark.parametrize("rim, tile", [("8", (32, 64)), ("0", (16, 64))])
+def test_tiles_that_overlap_are_larger(rim: str, tile: tuple[int, int]) -> None:
+    assert (*Lowering(OVERLAPPING.replace("RIM", rim)).choose().values(),) == tile
+
+
+@pytest.mark.parametrize("mask, tile", [("in && t > s", (8, 128)), ("in", (8, 64))])
+def test_results_that_data_mask_are_no_second_ones(mask: str, tile: tuple[int, int]) -> None:
+    chosen = Lowering("""
+const tunable int A = {8};
+const tunable int B = {64, 128, 256};
+kernel void f(float* x, float* y, int M, int N, float s) {
+  int r[A] = get_global_range(0), c[B] = get_global_range(1), at[A, B] = r[:, newaxis] * N + c;
+  bool in[A, B] = (r < M)[:, newaxis] && c < N;
+  float t[A, B] = in ? x[at] : 0;
+  @(MASK) {
+    x[at] = s;
+    y[at] = t;
+  }
+}
+""".replace("MASK", mask)).choose()
+    assert (*chosen.values(),) == tile

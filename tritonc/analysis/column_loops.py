@@ -73,9 +73,24 @@ def columns_alone(kernel: Kernel, cfg: Cfg) -> bool:
 
 def few_columns(kernel: Kernel, cfg: Cfg) -> bool:
     """Whether there may be few programs with columns alone: numbered along that axis alone, or
-    where each row waits for the one before it."""
+    where each row waits for the one before it; or with elements that meet a list of numbers, one
+    after the other: the nearest four of 4000 points for each of 50000 on an H200 617 us by 2 of a
+    thread of 128, 366 by one, the same of 10000 for 4096 1305 and 662."""
     axes = {op.attributes["axis"] for op in kernel.ops() if op.name in NUMBERED}
-    return columns_alone(kernel, cfg) and (len(axes) < 2 or waits_for_itself(kernel, cfg))
+    return (meets_list(cfg) and len(axes) < 2) or (columns_alone(kernel, cfg) and (
+        len(axes) < 2 or waits_for_itself(kernel, cfg)))
+
+
+def meets_list(cfg: Cfg) -> bool:
+    """Whether loops load numbers, the same ones in all programs, and no tiles, of which they carry
+    some."""
+    loading = [loop for block, loop in cfg.innermost.items()
+               if any(op.name == "load" for op in block.ops)]
+    return bool(loading) and all(
+        same_for_all(loop) and not any(op.name in ("load", "store") and isinstance(
+            op.operands[0].type, Tile) for op in loop.ops())
+        and any(isinstance(phi.result.type, Tile) for phi in loop.header.phis())
+        for loop in loading)
 
 
 def walks_rows(loop: Loop, shared: bool = True) -> bool:

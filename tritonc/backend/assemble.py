@@ -90,8 +90,9 @@ def optimize(module: llvm.ModuleRef, code: llvm.TargetMachine, options: Options)
     passes.add_always_inliner_pass()
     if options.opt_level:
         passes.add_instruction_combine_pass()
-        passes.add_simplify_cfg_pass()
     if options.opt_level > 2:
         passes.add_new_gvn_pass()
         passes.add_instruction_combine_pass()
+    if options.opt_level:
+        passes.add_simplify_cfg_pass()
     passes.run(module, builder)

@@ -320,8 +320,7 @@ def _taking_part(dot: Op, step: int) -> dict[str, tuple[int, int]]:
     """The k that are no padding, in steps of the instruction; nothing for all."""
     first, last = dot.attributes.get("inner", (0, 0))
     last = -(-last // step) * step
-    flat = len(shape(dot.result.type)) == 2
-    part = flat and 0 < last < shape(dot.operands[0].type)[-1]
+    part = 0 < last < shape(dot.operands[0].type)[-1]
     return {"inner": (first, last)} if part else {}
 
 

@@ -7,6 +7,7 @@ from tritonc.backend.emit.literals import FENCE
 from tritonc.backend.emit.registers import members
 from tritonc.backend.emit.warps import WARPGROUP_BITS, warpgroup
 from tritonc.backend.pipeline.tma.roles import CONSUMERS, PRODUCER
+from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Op
 from tritonc.ir.layouts.layout import LANE_BITS
 from tritonc.ir.types import Scalar, Tile, element
@@ -86,11 +87,23 @@ def own_program(f: FunctionEmitter, op: Op) -> None:
                            if f.pingpong > 1 else "true"]
 
 
+def ret(f: FunctionEmitter, op: Op) -> None:
+    """Behind several loops in a block of its own: InstCombine sinks what one block that returns
+    uses into it, past loops, and sums of the loops' results would be as many results."""
+    cfg = Cfg(f.kernel)
+    block = next(block for block in cfg.order if op in block.ops)
+    if sum(cfg.dominates(loop.header, block) for loop in cfg.loops) > 1:
+        end = f.new_label("return")
+        f.line(f"br label %{end}")
+        f.start_block(end)
+    f.line("ret void")
+
+
 EMITTERS: dict[str, Emitter] = {
     "own_program": own_program,
     "phi": phi, "cond_br": cond_br, "group_barrier": group_barrier, "order_barrier": order_barrier,
     "br": lambda f, op: f.line(f"br label %{f.branch_target(op.blocks[0])}"),
-    "ret": lambda f, op: f.line("ret void"),
+    "ret": ret,
     # A barrier also orders the block's accesses of global and shared memory.
     **dict.fromkeys(("barrier", "memory_barrier"), lambda f, op: f.barrier()),
     "device_fence": lambda f, op: f.line(FENCE),

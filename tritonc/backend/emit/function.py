@@ -26,7 +26,7 @@ from tritonc.backend.pipeline.tma.roles import (
     producer_blocks,
 )
 from tritonc.ir.cfg import Cfg, reached
-from tritonc.ir.core import Block, Kernel, Op, Value
+from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.layouts.layout import LANE_BITS, WARP_SIZE, Layout, log2
 from tritonc.ir.types import BF16, Type, element
 from tritonc.records import NamedTuple
@@ -56,6 +56,7 @@ class FunctionEmitter(Instructions):
         self.target = module.target
         self.options = module.options
         self.kernel = kernel
+        self.readers = uses(kernel)
         self.shared = shared  # the global that is the kernel's shared memory; "" without
         self.warps: int = kernel.attributes["num_warps"]
         self.pingpong: int = kernel.attributes.get("pingpong", 1)  # in the block that is written

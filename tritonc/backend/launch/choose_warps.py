@@ -19,7 +19,7 @@ Few threads per program leave the number of programs on a processor to the hardw
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator
 from math import log2, prod
 
 from tritonc.analysis.affine import Affinity
@@ -38,7 +38,7 @@ from tritonc.analysis.row_loops import (
 from tritonc.analysis.shared_data import adds_sums, adds_to_loaded, asks_programs, searches
 from tritonc.analysis.taps import adds_taps
 from tritonc.analysis.transposes import transposes
-from tritonc.analysis.values import constant_of, is_uniform, slice_of
+from tritonc.analysis.values import constant_of, is_uniform, origin, slice_of
 from tritonc.backend.launch.live_tiles import live_tiles
 from tritonc.backend.launch.product_threads import block_threads, kept_values
 from tritonc.backend.layout.accesses import overlapping_loads
@@ -48,6 +48,7 @@ from tritonc.backend.target import matrix
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value
+from tritonc.ir.layouts.layout import LANE_BITS
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import I1, Tile, element, scalar, shape
 
@@ -145,9 +146,10 @@ def _wanted_threads(kernel: Kernel) -> int:
         size = max(size, *_records(kernel, largest))
     held = max(sum(max(1, element(t).bytes // 4) for t in types if shape(t)
                    and 2 * prod(shape(t)) > largest) for types in live_tiles(kernel, cfg))
-    reduced = any(op.name in ("reduce", "reduce_with") and 2 * prod(
+    reductions = [op for op in kernel.ops() if op.name in ("reduce", "reduce_with") and 2 * prod(
         shape(op.operands[0].type)) > largest and op.results[0].type != I1  # votes take no exchange
-        and not _adds_rows(op) for op in kernel.ops())
+        and not _adds_rows(op)]
+    reduced, short = bool(reductions), not cfg.loops and all(map(_short, reductions))
     if asks_programs(kernel, cfg):
         return max(ASKING, largest // ASKING)
     if searches(cfg):
@@ -167,7 +169,8 @@ def _wanted_threads(kernel: Kernel) -> int:
     if largest <= FEW_COLUMNS and few_columns(kernel, cfg) and all(
             len(shape(r.type)) < 2 for op in kernel.ops() for r in op.results):
         return largest
-    loaded = 0.0 if held else _loaded_words(kernel, cfg, largest)
+    loaded = 0.0 if held else _loaded_words(
+        kernel, cfg, largest, ("fpcast",) if reduced and short else ())
     room = 1 << int(log2(max(1.0, LOADED_WORDS / max(0.25, loaded))))  # of bytes
     if not held and _steps(kernel, largest) > MANY_STEPS:
         return largest // min(STEPS_ELEMENTS, room)
@@ -192,7 +195,7 @@ def _wanted_threads(kernel: Kernel) -> int:
     again = taps or overlapping_loads(kernel)
     pairs, transposed = max(by_function, default=0) == 2, transposes(kernel)
     bytes_ = (FUNCTION_BYTES if pairs else HALVES_BYTES) if by_function else (
-        ROW_BYTES if reduced or again or transposed else BYTES)
+        ROW_BYTES if (reduced and not short) or again or transposed else BYTES)
     each = MOST_ELEMENTS if reduces_registers(cfg, largest) else bytes_ // size
     if not (held or again or _combines(kernel)) and any(map(_streams, cfg.innermost)):
         each = min(each, PASS_ELEMENTS)
@@ -244,7 +247,7 @@ def _quotient(pointer: Value) -> bool:
     return op is not None
 
 
-def _loaded_words(kernel: Kernel, cfg: Cfg, largest: int) -> float:
+def _loaded_words(kernel: Kernel, cfg: Cfg, largest: int, casts: Container[str]) -> float:
     """The words loaded of each element of tiles of the largest size that live in a fast body, where
     the most do, and a part of all rows that its block loads: the assembler loads early."""
     live, left, affinity = Liveness(cfg), set(rare(cfg, cfg.order)), Affinity()
@@ -256,7 +259,8 @@ def _loaded_words(kernel: Kernel, cfg: Cfg, largest: int) -> float:
 
     def words(values: Iterable[Value]) -> float:
         return sum(element(v.type).bytes / 4 for v in values if isinstance(v.type, Tile)
-                   and 2 * v.type.size > largest and v.op is not None and v.op.name == "load")
+                   and 2 * v.type.size > largest and (op := origin(v, casts).op) is not None
+                   and op.name == "load")
 
     most = 0.0
     for block in (each for each in cfg.order if each not in left):
@@ -293,6 +297,14 @@ def _adds_rows(op: Op) -> bool:
     value = op.operands[0]
     return value.op is not None and value.op.name == "phi" and op.attributes.get("axes") == [0] \
         and len(shape(value.type)) > 1
+
+
+def _short(op: Op) -> bool:
+    """Whether a reduction combines no more than a warp accesses at once: threads that hold more
+    have more such rows, and exchange as much of each."""
+    t, axes = op.operands[0].type, op.attributes.get("axes") or [op.attributes["axis"]]
+    return axes == [len(shape(t)) - 1] and (
+        shape(t)[-1] * scalar(t).bytes <= ACCESS_BYTES << LANE_BITS)
 
 
 def _steps(kernel: Kernel, largest: int) -> int:

@@ -63,7 +63,6 @@ BLOCKS = (8, 24)  # of at least and at most so many blocks,
 # and not more than are resident: others begin when these are done.  By 4 of 16 warps for 8 on an
 # H200, us: 2^26 pairs of bytes 78 and 61, numbers 101 and 84, pairs with a mask 82 and 69, 2^27
 # floats in bins 159 and 164.
-RESIDENT = 64
 
 
 def privatize_atomics(kernel: Kernel, context: Context) -> bool:
@@ -99,7 +98,7 @@ def privatize_atomics(kernel: Kernel, context: Context) -> bool:
         counted.update((op, _counted(op, tables[key].result, size, facts)) for op in ops)
     for block in kernel.blocks:
         block.ops = [new for op in block.ops for new in counted.get(op, [op])]
-    begin, done = _loop(kernel)
+    begin, done = _loop(kernel, context.target.threads_per_multiprocessor)
     for (base, kind), table in tables.items():
         assert base is not None
         _fill(kernel, begin, table.result, kind)
@@ -228,10 +227,11 @@ def _counted(op: Op, table: Value, size: int, facts: Facts) -> list[Op]:
     return [*b.block.ops, *rest]
 
 
-def _loop(kernel: Kernel) -> tuple[Block, Block]:
-    """A loop over programs around the kernel: where a block begins, and where it is done."""
+def _loop(kernel: Kernel, threads: int) -> tuple[Block, Block]:
+    """A loop over programs around the kernel, for multiprocessors of so many threads: where a block
+    begins, and where it is done."""
     warps = kernel.attributes["num_warps"]
-    blocks = min(max(WARPS // warps, BLOCKS[0]), BLOCKS[1], RESIDENT // warps)
+    blocks = min(max(WARPS // warps, BLOCKS[0]), BLOCKS[1], threads // (32 * warps))
     home, number = persist.add_loop(kernel, kernel.blocks, blocks)
 
     def order(b: Builder) -> tuple[Value, ...]:

@@ -62,6 +62,9 @@ STEPS_ROOM, STEPS_TIMES = 128, 8
 # From row to row.  Batch norm of 64 x 3136 halves a channel: 0.207 ms, seven ahead 0.127.  Loops
 # that only add the assembler unrolls by itself, which is better than three ahead.
 ROWS_ROOM, ROWS_TIMES, FEWEST = 112, 7, 4
+# Of one load of a general body, where elements have a register each: least and greatest of 333
+# columns of halves 26.8 us, 18.8 so.
+GENERAL_ROOM = 64
 # Where lanes tell each other a number of a row, once: KL of 32000 0.140 ms, 0.132 so.  Two ahead
 # are slower: cross-entropy of 50257 classes 0.214 ms, 0.231, attention by pages 0.294, 0.355.
 # General bodies, whose elements take a register each, would spill.
@@ -105,6 +108,8 @@ def load_ahead(kernel: Kernel, context: Context) -> bool:
                 (STEPS_ROOM, STEPS_TIMES, 2 * STEPS_TIMES)))
         elif not products and (loop.depth > 1 or walks_rows(loop)):
             times = _times(loop, ROWS_ROOM, ROWS_TIMES, 2 * ROWS_TIMES)
+            if latch in general and not any(op.name in EXCHANGES for op in loop.ops()):
+                most = max(most, GENERAL_ROOM)
             if times < FEWEST and (loop.depth > 1 or only_adds(loop)):
                 times = 0
         elif not products and _waits_for_lanes(loop):

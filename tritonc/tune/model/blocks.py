@@ -22,7 +22,15 @@ from tritonc.backend.target.matrix import INSTRUCTIONS, LARGE, MOST_BATCH, WGMMA
 from tritonc.backend.target.target import Target
 from tritonc.ir.types import TF32
 from tritonc.records import NamedTuple
-from tritonc.tune.model.feature import Feature, Profile, joined, places, stage_bytes, swapped
+from tritonc.tune.model.feature import (
+    Feature,
+    Profile,
+    fixed_bytes,
+    joined,
+    places,
+    stage_bytes,
+    swapped,
+)
 from tritonc.variants.choice import MOST_BLOCKS
 
 LEAST = 16  # rows of mma, and columns of the least product of wgmma here
@@ -73,7 +81,8 @@ def use(dot: Feature, target: Target, work: float = 0, alone: bool = False) -> U
     """What a block takes that computes a dot in a loop, `alone` as those of clusters.  `work`:
     operations of single elements beside it."""
     *batch, m, n, k = dot.extents
-    results, stage = prod(batch) * m * n, stage_bytes(dot)
+    results, fixed = prod(batch) * m * n, fixed_bytes(dot)
+    stage = stage_bytes(dot) - fixed
     rows = [row for row in INSTRUCTIONS if row.feature in target.features
             and str(row.operand) == dot.element and k >= row.depth
             and (not batch or (row.kind != WGMMA and prod(batch) <= MOST_BATCH))]
@@ -81,7 +90,7 @@ def use(dot: Feature, target: Target, work: float = 0, alone: bool = False) -> U
     if wide is not None:
         groups = warpgroups(*((n, m) if swapped(dot) else (m, n)), places(dot))
         persistent = results >= LARGE
-        room = target.shared_per_block - 2048
+        room = target.shared_per_block - 2048 - fixed
         most, in_flight = (ALONE_STAGES, ALONE_IN_FLIGHT) if alone else (
             MOST_ASYNCHRONOUS, IN_FLIGHT)
         stages = room // stage if persistent else min(most, room // stage, 2 - -in_flight // stage)
@@ -96,7 +105,7 @@ def use(dot: Feature, target: Target, work: float = 0, alone: bool = False) -> U
         registers = results // (128 * groups) + others + _live_operands(
             dot, work, 128 * groups * slices)
         return Use("wgmma", threads, slices, registers,
-                   room if persistent else stages * stage, stages - 2, persistent,
+                   (room if persistent else stages * stage) + fixed, stages - 2, persistent,
                    dot.computed and groups == 1)
     copies = "async_copy" in target.features
     if any(m >= row.rows and n >= row.columns for row in rows):
@@ -105,11 +114,13 @@ def use(dot: Feature, target: Target, work: float = 0, alone: bool = False) -> U
         depth = next(row.depth for row in rows if m >= row.rows and n >= row.columns)
         warps = warps if warps < FEW else max(FEW, results // (128 * 32))
         slices = 1 if batch else _slices(MATRIX_WARPS // warps, k // depth, results)
-        half = (target.shared_per_multiprocessor // 2 - target.shared_reserved) // stage
-        stages = max(2, min(MOST_STAGES, half if half >= 3 else target.shared_per_block // stage))
+        half = (target.shared_per_multiprocessor // 2 - target.shared_reserved - fixed) // stage
+        stages = max(2, min(MOST_STAGES, half if half >= 3 else (
+            target.shared_per_block - fixed) // stage))
         threads = 32 * warps * slices
         registers = results * slices // threads + 48 + _live_operands(dot, work, threads)
-        return Use("mma", threads, slices, registers, stages * stage, stages - 1 if copies else 1,
+        return Use("mma", threads, slices, registers, stages * stage + fixed,
+                   stages - 1 if copies else 1,
                    slow="wgmma" in target.features and dot.element == str(TF32))
     threads = results // (FRAGMENT if dot.scaled else ACCUMULATORS)
     slices = 1
@@ -126,7 +137,8 @@ def use(dot: Feature, target: Target, work: float = 0, alone: bool = False) -> U
     # Slightly too many are limited to what lets a second block run (`limit_registers`).
     half = target.registers_per_multiprocessor // (2 * threads)
     within = half if half < registers < 1.32 * half and not work else registers
-    return Use("cores", threads, slices, within, max(2 * stage, sums), 1, late=registers > _LATE)
+    return Use("cores", threads, slices, within, max(2 * stage + fixed, sums), 1,
+               late=registers > _LATE)
 
 
 def _live_operands(dot: Feature, work: float, threads: int) -> int:

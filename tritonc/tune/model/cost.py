@@ -94,11 +94,17 @@ def _chain_cost(dots: list[Feature], target: Target) -> float:
     products = [_chained(dot, padded(dot.extents[-3:])) for dot in dots]  # as registers have it
     if crowded(products, dots[0].bytes):
         return SPILLS + held(products, dots[0].bytes)
-    return found / busy(products, dots[0].bytes, target)
+    # What is computed between products is computed in their padding, too.
+    more = max(p.k / dot.extents[-1] if p.left == "registers" else 1
+               for p, dot in zip(products, dots, strict=True))
+    return more * found / busy(products, dots[0].bytes, target)
 
 
 def _chained(dot: Feature, extents: Sequence[int]) -> Chained:
+    """As registers and shared memory have it; products that make one sum have tiles of their own,
+    each with its padding."""
     m, n, k = extents
+    k = sum(padded(dot.parts)) or k
     return Chained(m, n, k, dot.left, dot.again, dot.added, dot.short, dot.raw[1] * (m < ROWS))
 
 

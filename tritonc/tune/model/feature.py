@@ -55,6 +55,8 @@ class Feature(NamedTuple):
     single: bool = False  # of a computed dot: a version loads them element by element
     bare: bool = False  # and every version both operands
     alone: bool = False  # of a dot: `_alone`
+    fixed: bool = False  # of a dot in no chain: its left operand is the same in all iterations
+    parts: tuple[int, ...] = ()  # of a dot in a chain: depths of the products that make its sum
     # Of a dot: iterations of loops around it, from the inside, that read what lies side by side.
     taps: tuple[int, ...] = ()
 
@@ -109,7 +111,7 @@ def spread(profile: Profile) -> float:
 def delivered(dot: Feature) -> float:
     """Bytes that the second-level cache delivers for a step, of what is no padding: of words across
     K, of which a tile of few columns has few in a row, it has whole sectors."""
-    found = float(_bytes(dot, dot.extents))
+    found = float(_bytes(dot, dot.extents)) - fixed_bytes(dot)
     for size, raw, across in zip(dot.extents[-3:-1], dot.raw, dot.across):
         if across and any(dot.raw):
             found += dot.extents[-1] * max(0.0, PAIR - size * raw)
@@ -143,8 +145,18 @@ def between(profile: Profile) -> bool:
 def stage_bytes(dot: Feature) -> int:
     """What a stage of both operands takes, as memory has them; of padding, too, where threads bring
     them (`tma_pipeline`)."""
+    return _bytes(dot, _held(dot))
+
+
+def fixed_bytes(dot: Feature) -> int:
+    """What of that stays in shared memory while the loop runs, and is not brought."""
+    *batch, m, _, k = _held(dot)
+    return prod(batch) * m * k * dot.bytes if dot.fixed else 0
+
+
+def _held(dot: Feature) -> tuple[int, ...]:
     boxes = len(dot.extents) == 3 and prod(dot.extents[:2]) >= LARGE and not dot.computed
-    return _bytes(dot, dot.extents if boxes else register_extents(dot))
+    return dot.extents if boxes else register_extents(dot)
 
 
 def _bytes(dot: Feature, extents: tuple[int, ...]) -> int:

@@ -94,17 +94,18 @@ def _read(kernel: Kernel) -> Iterator[Feature]:
                 if e.bytes == 1 and wants_halves(op, infos()):
                     e = F16
                 inner = (True, True) if e.bytes == 2 else inner_first(op, infos())
-                depth = sum(shape(one.operands[0].type)[-1] for one in dots
-                            if one is op or (chain and _sum(one, readers) is _sum(op, readers)))
+                parts = (*(shape(one.operands[0].type)[-1] for one in dots
+                           if one is op or (chain and _sum(one, readers) is _sum(op, readers))),)
                 raw = _raw_bytes(kernel, cfg, op)
                 across = [not first for first in inner_first(op, infos())] if any(raw) or (
                     e.bytes == 2) else (False, False)
-                yield Feature("dot", (*a[:-1], b[-1], depth), e.bytes, (), str(e),
+                yield Feature("dot", (*a[:-1], b[-1], sum(parts)), e.bytes, (), str(e),
                               inner, beside,
                               (0, cfg.order.index(block)), scaled=_scaled(op, readers),
                               swapped=factors_of_columns(op, readers) or (
                                   e == TF32 and inner == (True, False)),
-                              raw=raw, across=(across[0], across[1]), left=_left(op, block),
+                              raw=raw, across=(across[0], across[1]),
+                              left=(left := _left(op, block)),
                               again=_again(op, dots), added=max((
                                   element(one.result.type).bytes for one in added_loads(block)
                                   if shape(one.result.type) == shape(op.result.type)), default=0),
@@ -113,7 +114,8 @@ def _read(kernel: Kernel) -> Iterator[Feature]:
                               single=any(sides) and _single(op, infos()),
                               bare=(bare := any(sides) and _bare(op, infos())),
                               taps=_taps(cfg.innermost.get(block), 2 if bare else 1),
-                              alone=_alone(kernel, cfg, op))
+                              alone=_alone(kernel, cfg, op), parts=parts[1:] and parts,
+                              fixed=left == "fixed" and not chain and block in cfg.innermost)
                 if len(a) > 2:
                     yield from _neighbours(op, infos())
                 if not chain:

@@ -29,6 +29,7 @@ from tritonc.tune.model.feature import (
     Feature,
     Profile,
     delivered,
+    fixed_bytes,
     is_padded,
     joined,
     side_by_side,
@@ -150,6 +151,9 @@ def formula(profile: Profile, depths: tuple[int, ...], target: Target, alone: bo
     wait = sum(_wait(dot, one) for dot, one in zip(found, uses, strict=True))
     if packed and widest.kind == "wgmma":
         busy, wait = _in_registers(found[0], widest, beside)
+    elif found[0].fixed and widest.persistent and widest.threads > 256:
+        # Cosines of 12000 rows of 192 halves above a threshold, by 128 x 128 146 us, x 64 187.
+        busy = wait = max(busy, beside, wait) + _DISTURBED * min(busy, beside)
     else:
         busy, wait = busy + beside - inside, wait + beside
     if widest.kind == "cores" and found[0].scaled:
@@ -183,6 +187,8 @@ def formula(profile: Profile, depths: tuple[int, ...], target: Target, alone: bo
                            + _NARROW_PARTS * f.extents[-1] * (f.added > 0 and is_padded(profile)
                                                               and f.extents[-1] % _LINE > 0)
                            for f in profile if f.kind == "behind"))
+    if any(f.form == "once" for f in profile):  # without a loop others compute while a block begins
+        start, wait = 0, start + wait
     return Cost(target.multiprocessors, blocks, UNIT * once, UNIT * start, _cycles(busy),
                 _cycles(wait), _cycles(edge), depths, slow=_cycles(single))
 
@@ -295,7 +301,7 @@ def _computed(dot: Feature, one: Use) -> float:
 
 def _wait(dot: Feature, one: Use) -> float:
     """Of a step of a block that is alone."""
-    stage: float = stage_bytes(dot)
+    stage: float = stage_bytes(dot) - fixed_bytes(dot)
     if one.kind == "cores":
         computed = _computed(dot, one)
         return _LATENCY + stage / _LOADED + computed * (

@@ -10,9 +10,12 @@ with a test of x and d behind which a slower way lies.  These give the rounded q
 nothing overflows or gets subnormal on the way: powers of two as factors change nothing then.  Here
 r is computed once, and one test of all that a thread divides is for all of them: the divisor from
 2^-24 to 2^24, and each dividend 0, a NaN, or from 2^-100 to 2^100 in magnitude.  If it fails,
-the thread divides number by number.  The assembler's slower way is a call for each, which makes
-long code and spilled registers where a thread holds the result of a product: there it divides in
-double precision.  That takes more registers at a time (8 of 72 in a SwiGLU without a product).
+the thread divides number by number.  What the form of a dividend says is not tested: integers are
+0 or at least 1, `clamp` has a bound; and of a quotient that goes into halves alone, what is below
+2^-25 comes to 0, with the sign that it has here too.  The assembler's slower way is a call for
+each, which makes long code and spilled registers where a thread holds the result of a product:
+there it divides in double precision.  That takes more registers at a time (8 of 72 in a SwiGLU
+without a product).
 
 Where each number has a divisor of its own, as in x / (1 + exp(-x)), a thread tests groups of them
 at once, too: magnitudes from 2^-62 to 2^62, and the quotients do not wait for each
@@ -40,13 +43,14 @@ once for a thread, and then four or eight for each number.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 
-from tritonc.analysis.values import constant_of
+from tritonc.analysis.values import SPREADS, constant_of, origin
 from tritonc.backend.emit.function import FunctionEmitter
 from tritonc.backend.emit.literals import float_literal
 from tritonc.backend.emit.registers import members, tree
 from tritonc.ir.core import Op, Value
-from tritonc.ir.types import F32, I32, scalar
+from tritonc.ir.types import F16, F32, I32, is_float, scalar
 
 ENOUGH = 8  # quotients of a thread that are worth the test
 DIVISOR, DIVIDEND = 24, 100  # powers of two
@@ -69,8 +73,9 @@ def divide(f: FunctionEmitter, op: Op) -> bool:
     for r in wanted:
         groups.setdefault(divisors[r], {})[dividends[r]] = None
     if groups and min(map(len, groups.values())) >= ENOUGH:
+        bounds = _bounds(f, op)
         quotients = {pair: name for d, group in groups.items()
-                     for pair, name in _by_one(f, list(group), d).items()}
+                     for pair, name in _by_one(f, list(group), d, *bounds).items()}
     else:
         pairs = list(dict.fromkeys((dividends[r], divisors[r]) for r in wanted))
         groups_of = -(-len(pairs) // MOST)
@@ -85,15 +90,50 @@ def divide(f: FunctionEmitter, op: Op) -> bool:
     return True
 
 
-def _by_one(f: FunctionEmitter, dividends: list[str], d: str) -> dict[tuple[str, str], str]:
-    """The quotients of numbers and one divisor: of all, as the two are in their ranges."""
+def _bounds(f: FunctionEmitter, op: Op) -> tuple[bool, bool]:
+    """Whether each dividend is known to be at most 2^DIVIDEND in magnitude, and at least the
+    inverse, or 0; or too small to tell."""
+    most, least = _magnitude(op.operands[0])
+    readers = f.readers.get(op.result, ())
+    halves = all(one.name == "fpcast" and scalar(one.result.type) == F16 for one in readers)
+    return most <= 2.0 ** DIVIDEND, halves or least >= 2.0 ** -DIVIDEND
+
+
+def _magnitude(value: Value) -> tuple[float, float]:
+    """The greatest magnitude of a value, an infinity if that is not known, and the least but 0."""
+    op = origin(value, (*SPREADS, "convert_layout")).op
+    if op is None:
+        return inf, 0.0
+    if (number := constant_of(op.result)) is not None:
+        return abs(number), abs(number) or inf
+    if op.name in ("sitofp", "uitofp"):
+        return 2.0 ** scalar(op.operands[0].type).bits, 1.0
+    if op.name in ("select", "psi"):
+        sides = [_magnitude(v) for v in op.operands if is_float(v.type)]
+        return max(most for most, _ in sides), min(least for _, least in sides)
+    if op.name in ("fmin", "fmax"):
+        for a, b in (op.operands, op.operands[::-1]):
+            inner = origin(a, SPREADS).op
+            ends = [constant_of(origin(v, SPREADS)) for v in (b, *(
+                inner.operands if inner is not None and {inner.name, op.name} == {"fmin", "fmax"}
+                else ()))]
+            numbers = [abs(end) for end in ends if end is not None]
+            if len(numbers) > 1 and ends[0] is not None:
+                return max(numbers), 0.0
+    return inf, 0.0
+
+
+def _by_one(f: FunctionEmitter, dividends: list[str], d: str, below: bool, above: bool
+            ) -> dict[tuple[str, str], str]:
+    """The quotients of numbers and one divisor: of all, as the two are in their ranges; `below` and
+    `above`: the dividends are known to be so."""
     def quotients() -> list[str]:
         parts = _reciprocal(f, d)
         return [_quotient(f, x, d, *parts) for x in dividends]
 
     tests = [f"fcmp oge float {d}, {float_literal(2.0 ** -DIVISOR)}",
              f"fcmp ole float {d}, {float_literal(2.0 ** DIVISOR)}",
-             *_magnitudes(f, dividends, DIVIDEND)]
+             *_magnitudes(f, dividends, DIVIDEND)[below:2 - above]]
     return _or_exactly(f, _all(f, tests), [(x, d) for x in dividends], quotients)
 
 

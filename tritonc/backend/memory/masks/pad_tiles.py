@@ -128,7 +128,7 @@ class _Padding:
         elif op.name == "dot":
             rank = len(shape(op.result.type))
             depth = self.before[op.operands[0]][rank - 1]
-            if rank == 2 and depth != shape(op.operands[0].type)[1]:
+            if depth != shape(op.operands[0].type)[rank - 1]:
                 op.attributes["inner"] = (0, depth)  # the others add nothing
             if rank == 2 and self.is_padded(op.result):
                 op.attributes["asked"] = self.before[op.result][1]  # nobody asks for others

@@ -54,6 +54,20 @@ def test_one_loop_copies_rows_beside_boxes(number: int, tmp_path: Path, thorough
         assert "C75" not in ptxas(result.outputs["ptx"], "sm_90a", tmp_path)
 
 
+@pytest.mark.parametrize("path, values", [
+    ("samples/conv_nhwc.tc", {"B": 3, "H": 5, "W": 4, "C": 24, "K": 136, "S": 5, "PW": 2}),
+    ("samples/conv_nhwc.tc", {"PH": 0, "PW": 0}),  # the body that is not for as many pixels
+    ("bench/suite/conv_nhwc_flat.tc", {"C": 128, "K": 16, "R": 3, "S": 3, "PH": 1, "PW": 1}),
+    ("bench/suite/conv_nhwc_flat.tc", {"C": 24, "K": 16, "R": 3, "S": 3, "PH": 1, "PW": 1}),
+    ("tests/run/convolution_centred.tc", {"C": 64})])
+def test_pixels_are_rows_of_a_matrix(path: str, values: dict[str, int]) -> None:
+    """Where results are as many as pixels, TMA brings what a tap reads of all images."""
+    tile = {"TM": 128, "TN": 128, "TK" if "flat" in path else "TC": 64}
+    setting = Setting(ROOT / path, tuple((n, str(v)) for n, v in {**tile, **values}.items()))
+    (result,) = simulate(setting, "sm_90a")
+    assert [r for r in result.remarks if r.pass_name == "flatten_rows"]
+
+
 @pytest.mark.parametrize("number", [0, 1, 2, 3, 4, 6])
 @pytest.mark.parametrize("cluster", [2, 3, 4])
 def test_clusters_share_the_loop(number: int, cluster: int, thorough: bool) -> None:

@@ -20,7 +20,8 @@ from tritonc.pass_manager import Pass
 ONLY: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("select_dots", "slice_k", "raw_operands", "safe_divisors", "merge_tails",
                      "jam_loops", "coalesce_loops", "separate_axes", "merge_axes",
-                     "sort_residues", "rasterize"), ("dot",)),
+                     "sort_residues", "rasterize", "flatten_rows",
+                     "count_from_zero"), ("dot",)),
     **dict.fromkeys(("tabulate_masks", "join_bounds"), ("fma_dot", "mma_dot", "wgmma")),
     "compute_pieces": ("load",), "clamped_loads": ("smin", "smax"),
     **dict.fromkeys(("drop_selections", "skip_masks"), ("select",)),
@@ -98,6 +99,8 @@ OPT: list[Pass] = [
          "loops that it changes count in steps that are no numbers."),
     _row("opt.loops.jam_loops", "Loops have one form, and addresses follow from counters, which "
          "are numbers in the copies."),
+    _row("opt.loops.count_from_zero", "Short loops have been unrolled, and taps that lie side by "
+         "side are one loop; before addresses are split."),
     _row("opt.addresses.split_quotients", "Before the passes that split addresses: a quotient of a "
          "counter becomes a counter, which they know."),
     _row("opt.addresses.strength_reduce", "Pointers that loops move become fixed tiles and scalar "
@@ -124,6 +127,8 @@ BACKEND: list[Pass] = [
          "which it needs to see.", 2),
     _row("backend.memory.versions.specialize", "While addresses and masks have the form of the "
          "source.", 2),
+    _row("backend.memory.masks.flatten_rows", "After specialize, whose facts it needs; before "
+         "rasterize, which asks what threads find rows for.", 2),
     _row("backend.memory.versions.specialize_stores", "Tests the facts that stores alone need. "
          "Before rasterize: a block still computes one program.", 2),
     _row("backend.launch.rasterize", "Replaces program ids, so it comes after the passes that look "

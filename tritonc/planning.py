@@ -81,7 +81,7 @@ class Planning(Bindings):
 
     def _rows(self, kernel: Kernel) -> VariantSet:
         """Entries for lengths of rows, where nobody chose a tile or a number of warps."""
-        from tritonc.tune.model.rows import row_entries
+        from tritonc.tune.model.rows import row_entries, short_rows
         from tritonc.tune.model.shape_entries import shape_entries
 
         space = self._open(kernel)
@@ -94,7 +94,7 @@ class Planning(Bindings):
         def lower(binding: Mapping[str, int]) -> Kernel:
             return self._lowered(binding, kernel.name).kernels[0]
 
-        found = row_entries(space, lower, chosen) if space else []
+        found = row_entries(space, lower, chosen) if space else short_rows(kernel)
         if not found:
             return VariantSet([*shape_entries(
                 lower(chosen) if space else kernel, space, lower, chosen, self._target())])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tritonc.backend.emit.elements.arithmetic import choose
+from tritonc.backend.emit.elements.packed import choose
 from tritonc.backend.emit.function import Emitter, FunctionEmitter
 from tritonc.backend.emit.registers import members, sources
 from tritonc.backend.emit.warps import FULL_WARP, from_words, shuffle_index, to_words

@@ -24,7 +24,7 @@ from tritonc.tune.model.chains import more_rows
 from tritonc.tune.model.choose import Binding, Lower, ranked
 from tritonc.tune.model.cluster_times import aligned, cluster_sizes, clusters_meet, priced
 from tritonc.tune.model.entries import are_covered, covering
-from tritonc.tune.model.feature import Profile
+from tritonc.tune.model.feature import LINE, Profile, near_bytes
 from tritonc.tune.model.launches import (
     ALL_EXTENTS,
     ALL_LENGTHS,
@@ -339,7 +339,8 @@ def _others(rows: Sequence[Candidate], whole: Candidate, form: Form, small: Smal
     own = doubtful(whole.profile, whole.cost)
     known = [with_times(row._replace(cost=slower(row.cost, _DOUBT + max(0.0, doubtful(
                 row.profile, row.cost) - own))), launches)
-             for row in rows if row.threads <= _MOST_THREADS and _is_listed(row) and (
+             for row in rows if row.threads <= _MOST_THREADS and _is_listed(row) and not (
+                 0 < near_bytes(row.profile) < LINE) and (
                  not _of_words(whole) or (row.kind == whole.kind and _is_square(row))) and (
                  not converted or (prod(row.tile) >= LARGE
                                    and row.cost.depths >= whole.cost.depths)) and (
@@ -362,6 +363,10 @@ def _others(rows: Sequence[Candidate], whole: Candidate, form: Form, small: Smal
             break
         chosen.append(found)
         least = [*map(min, least, found.times)]
+    near = [(sum(log2(max(1.0, old / new)) for old, new in zip(least, row.times, strict=True)), i)
+            for i, row in enumerate(known) if near_bytes(row.profile)]
+    if near and max(near)[0] >= _WORTH_FEW[1] * len(launches):  # tiles of half and of full width
+        chosen.append(known[max(near)[1]])
     doubt = _DOUBT_CORES if whole.kind == "cores" else 0
     return [row._replace(cost=slower(row.cost, doubt)) for row in chosen]
 

@@ -9,6 +9,7 @@ from tritonc.backend.dots.swap_operands import LEAST_ROWS, MOST_ROWS
 from tritonc.backend.layout.layout_choice import ACCESS_BYTES
 from tritonc.backend.memory.masks.merged_axes import padded
 from tritonc.backend.target.matrix import LARGE
+from tritonc.backend.target.target import Target
 from tritonc.ir.types import TF32
 from tritonc.records import NamedTuple
 
@@ -54,6 +55,9 @@ class Feature(NamedTuple):
     sides: tuple[bool, bool] = (False, False)  # of a computed dot: which operands
     single: bool = False  # of a computed dot: a version loads them element by element
     bare: bool = False  # and every version both operands
+    # Of a computed dot: rows of the left operand alone are, and lie one behind the other if extents
+    # of images are those of results (`flatten_rows`).
+    flat: bool = False
     alone: bool = False  # of a dot: `_alone`
     fixed: bool = False  # of a dot in no chain: its left operand is the same in all iterations
     parts: tuple[int, ...] = ()  # of a dot in a chain: depths of the products that make its sum
@@ -63,6 +67,19 @@ class Feature(NamedTuple):
 
 Profile = tuple[Feature, ...]
 
+
+
+def as_boxes(profile: Profile, target: Target) -> Profile:
+    """The profile where TMA brings rows that lie one behind the other: extents that may be equal
+    mostly are."""
+    return tuple(f._replace(computed=False, sides=(False, False)) if f.flat
+                 and "tensor_map" in target.features and f.extents[-3] >= LEAST_ROWS
+                 and prod(f.extents[:-1]) >= LARGE and not swapped(f) else f for f in profile)
+
+
+def near_bytes(profile: Profile) -> int:
+    """The bytes of a row of a box that TMA brings again for each tap; 0 where it brings none."""
+    return max((f.extents[-1] * f.bytes for f in profile if f.flat and not f.computed), default=0)
 
 
 def joined(dots: list[Feature]) -> list[Feature]:

@@ -27,6 +27,7 @@ from tritonc.backend.dots.select_dots import wants_halves
 from tritonc.backend.dots.share_repeats import Runs
 from tritonc.backend.dots.swap_operands import factors_of_columns
 from tritonc.backend.dots.together import chained
+from tritonc.backend.memory.masks.flatten_rows import flat_loads
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.ops import READ, WRITE
@@ -44,8 +45,8 @@ _OF_MASKS = frozenset("cmpp and or xor reshape broadcast reduce".split())
 _FORMS = (  # of loops, the most telling first
     shared_data.chains_programs, row_loops.ends_by_tile, row_loops.recurrence, row_loops.crosses,
     column_loops.few_columns, shared_data.segments, shared_data.adds_sums,
-    column_loops.sums_columns, row_loops.uneven_passes, row_loops.several_passes,
-    row_loops.reducing_passes,
+    column_loops.scans_columns, column_loops.sums_columns, row_loops.uneven_passes,
+    row_loops.several_passes, row_loops.reducing_passes,
     row_loops.adds_gathered, row_loops.adds_tiles, shared_data.shares_addresses,
     shared_data.contended, row_loops.windows_of_bytes,
 )  # fmt: skip
@@ -75,7 +76,7 @@ def _read(kernel: Kernel) -> Iterator[Feature]:
         blocks = kernel.blocks
     readers = uses(kernel)
     counts = shared_data.counts_in_loops(kernel, cfg)
-    infos = cache(lambda: axis_info.analyze(kernel))
+    infos, flat = cache(lambda: axis_info.analyze(kernel)), cache(lambda: flat_loads(kernel))
     yield Feature("kernel", (), 0, form=_form_of(kernel, cfg))
     for block in blocks:
         dots = [op for op in block.ops if op.name == "dot"]
@@ -112,6 +113,8 @@ def _read(kernel: Kernel) -> Iterator[Feature]:
                               short=_short(cfg.innermost.get(block)),
                               computed=any(sides := _computed(kernel, cfg, op)), sides=sides,
                               single=any(sides) and _single(op, infos()),
+                              flat=e.bytes <= 2 and sides == (True, False)
+                              and flat().issuperset(gathered(op)),
                               bare=(bare := any(sides) and _bare(op, infos())),
                               taps=_taps(cfg.innermost.get(block), 2 if bare else 1),
                               alone=_alone(kernel, cfg, op), parts=parts[1:] and parts,

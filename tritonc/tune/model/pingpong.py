@@ -59,7 +59,7 @@ def can_pingpong(profile: Profile, target: Target) -> bool:
         return False
     ((dot,), (result,)) = dots, results
     return dot.extents[:-1] == SHAPE == result.extents and dot.bytes == 2 and dot.alone and not (
-        result.added or any(dot.raw) or dot.computed or dot.scaled) and (
+        result.added or any(dot.raw) or dot.computed or dot.flat or dot.scaled) and (
         dot.extents[-1] * dot.bytes == _DEEP and use(dot, target).persistent)
 
 

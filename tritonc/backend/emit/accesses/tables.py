@@ -9,7 +9,7 @@ guard does not hold, any element will do.
 from __future__ import annotations
 
 from tritonc.analysis.values import defined_by, origin
-from tritonc.backend.emit.elements.arithmetic import choose
+from tritonc.backend.emit.elements.packed import choose
 from tritonc.backend.emit.function import FunctionEmitter
 from tritonc.backend.emit.literals import CONSTANT_SPACE, literal, llvm_type
 from tritonc.backend.emit.registers import members

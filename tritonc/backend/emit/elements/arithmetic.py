@@ -13,7 +13,13 @@ from functools import partial
 
 from tritonc.backend.emit.body import Body, helper_function
 from tritonc.backend.emit.elements.casts import convert_float
-from tritonc.backend.emit.elements.packed import each_register, in_pairs, map_registers
+from tritonc.backend.emit.elements.packed import (
+    choose,
+    each_register,
+    in_pairs,
+    map_registers,
+    select_words,
+)
 from tritonc.backend.emit.floats.shared_divisor import divide, divide_integers_by_one
 from tritonc.backend.emit.function import Emitter, FunctionEmitter
 from tritonc.backend.emit.literals import SUFFIX, is_eight_bit_float, literal, llvm_type
@@ -341,14 +347,10 @@ def negate(f: FunctionEmitter, condition: str) -> str:
     return known.get(condition) or f.op(f"xor i1 {condition}, true")
 
 
-def choose(f: FunctionEmitter, t: str, condition: str, a: str, b: str) -> str:
-    if condition == "true" or a == b:
-        return a
-    return b if condition == "false" else f.op(f"select i1 {condition}, {t} {a}, {t} {b}")
-
-
 def select(f: FunctionEmitter, op: Op) -> None:
-    t = f.type(op.result)
+    t, e = f.type(op.result), scalar(op.result.type)
+    if e.bits in (8, 16) and any(name in f.words for name in f.values[op.operands[1]]):
+        return select_words(f, op)
     each_register(f, op, lambda c, a, b: choose(f, t, c, a, b))
 
 

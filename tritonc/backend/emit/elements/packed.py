@@ -18,10 +18,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tritonc.analysis.values import int_of
+from tritonc.analysis.values import constant_of, int_of
 from tritonc.backend.emit.elements.bit_fields import field_pair, most
 from tritonc.backend.emit.function import FunctionEmitter, Names
-from tritonc.backend.emit.literals import literal, llvm_type
+from tritonc.backend.emit.literals import bits_of, literal, llvm_type
 from tritonc.backend.emit.registers import members
 from tritonc.ir.core import Op, Value
 from tritonc.ir.types import BF16, F8E4M3, F8E5M2, F16, F32, I8, Scalar, element, is_pointer, scalar
@@ -115,6 +115,42 @@ def in_pairs(f: FunctionEmitter, op: Op, compute: Callable[..., str], feature: s
             known[key] = compute(llvm_type(e), *key)
         found[r] = known[key]
     f.values[result] = found
+
+
+def choose(f: FunctionEmitter, t: str, condition: str, a: str, b: str) -> str:
+    """One of two by a condition, which may be known."""
+    if condition == "true" or a == b:
+        return a
+    return b if condition == "false" else f.op(f"select i1 {condition}, {t} {a}, {t} {b}")
+
+
+def select_words(f: FunctionEmitter, op: Op) -> None:
+    """Set the wanted registers of a choice between a tile that came in words and a number: whole
+    words where all of one have the same condition."""
+    condition, _, other = op.operands
+    e, number, mask = scalar(op.result.type), constant_of(other), f.wanted(op.result)
+    count, t, names = 32 // e.bits, llvm_type(e), f.values[op.operands[1]]
+    found, known = f.blank(op.result.type), dict[tuple[str, ...], Names]()
+    for r in members(mask):
+        if found[r]:
+            continue
+        own, group = f.values[condition][r], slice(r, r + count)
+        word = whole_word(f, names[group]) if number is not None and own[:1] == "%" and not (
+            r % count) and mask >> r & (1 << count) - 1 == (1 << count) - 1 and all(
+            name == own for name in f.values[condition][group]) else ""
+        if not word:
+            found[r] = choose(f, t, own, names[r], f.values[other][r])
+            continue
+        if (own, word) not in known:
+            bits = bits_of(e, number or 0) * sum(1 << e.bits * i for i in range(count))
+            chosen = f.op(f"select i1 {own}, i32 {word}, i32 {bits}")
+            parts = [f.op(f"trunc i32 {f.op(f'lshr i32 {chosen}, {e.bits * i}')} to i{e.bits}")
+                     for i in range(count)]
+            known[own, word] = parts if t == f"i{e.bits}" else [
+                f.op(f"bitcast i{e.bits} {part} to {t}") for part in parts]
+            note(f, chosen, known[own, word])
+        found[group] = known[own, word]
+    f.values[op.result] = found
 
 
 def _set_pairs(f: FunctionEmitter, result: Value, pair: Callable[[int], Names],

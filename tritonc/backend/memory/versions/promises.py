@@ -14,6 +14,7 @@ def promise(found: Wanted) -> str:
         parts.append("no index of the tile wraps or is clamped")
     if found.units:
         parts.append(f"{_all([spoken(v) for v in found.units])} == 1")
+    parts += [f"{spoken(a)} == {spoken(b)}" for a, b in found.equal.items()]
     by_unit: dict[str, list[str]] = {}
     for value, n in found.multiples.items():
         unit = f"{n}{' bytes' if is_pointer(value.type) else ''}"

@@ -80,7 +80,7 @@ def specialize(kernel: Kernel, context: Context) -> bool:
     known = {value: context.known_sizes[value.name] for value in kernel.parameters
             if value.name in context.known_sizes}
     tensor = _copies_tensors(kernel, context)
-    found = wanted_facts(kernel, tensor, known)
+    found = wanted_facts(kernel, tensor, known, extents=True)
     for op, why in found.hindered:
         context.remark("specialize", f"access not vectorised: {why}", op.span, missed=True)
     _drop_promised(kernel, found)
@@ -91,11 +91,14 @@ def specialize(kernel: Kernel, context: Context) -> bool:
     if windows_of_bytes(kernel, Cfg(kernel)):  # for `aligned_entry`
         kernel.attributes["aligned"] = [found.multiples.get(v, 1) for v in kernel.parameters]
     others = _transposed(kernel, found, lambda units: wanted_facts(kernel, tensor, known, units))
+    if found.flat:
+        others += [wanted_facts(kernel, tensor, known)]
+        _drop_promised(kernel, others[-1])
     others += _edges(kernel, found, lambda most: wanted_facts(kernel, tensor, known, edge=most))
-    if tensor and not others:
-        others = _operands_alone(kernel, found, wanted_facts(kernel, tensor, known, operands=True))
+    if tensor and len(others) == bool(found.flat):
+        others += _operands_alone(kernel, found, wanted_facts(kernel, tensor, known, operands=True))
         if by_elements(kernel):
-            others += _operands_alone(kernel, others[0] if others else found, wanted_facts(
+            others += _operands_alone(kernel, others[-1] if others else found, wanted_facts(
                 kernel, tensor, known, operands=True, records=True))
         others += _any_size(kernel, found, lambda ones: wanted_facts(
             kernel, tensor, known | ones, operands=True))
@@ -373,6 +376,7 @@ def _assume(fast: list[Block], mapping: dict[Value, Value], found: Wanted, befor
         at = home.index(twin) if twin in home else len(home)
         home[at:at] = new = plain.ops(twin)
         known[twin.result] = new[-1].result
+    known |= {a: known.get(b, b) for a, b in found.equal.items()}
     first += _again(before, fast, known)
     for block in fast:
         for op in block.ops:

@@ -7,7 +7,7 @@ from dataclasses import field, replace
 from typing import Any, TypeVar
 
 from tritonc.analysis.affine import is_counter
-from tritonc.analysis.linear import Linear, number
+from tritonc.analysis.linear import Linear, number, symbol
 from tritonc.analysis.multiples import Multiples
 from tritonc.analysis.values import slice_of
 from tritonc.backend.memory.versions.moved_tiles import Moved
@@ -28,7 +28,8 @@ class Known(NamedTuple):
     """What is known of launches: whether TMA brings the operands, values of parameters, which
     of these are not the multiples that would be wanted, strides that are not 1, where tiles are
     those at edges, which are not full, the most elements of an access, which tiles may begin
-    earlier, and whether operands alone count, or of them fields of records."""
+    earlier, whether operands alone count, or of them fields of records, and whether extents may be
+    equal (`flatten_rows`)."""
 
     tensor: bool = False
     values: Mapping[Value, int] = {}
@@ -38,6 +39,7 @@ class Known(NamedTuple):
     moved: Mapping[int, Moved] = {}
     operands: bool = False
     records: bool = False
+    extents: bool = False
 
 
 NOTHING_KNOWN = Known()
@@ -99,6 +101,8 @@ class Wanted:
     moved: dict[int, Moved] = field(default_factory=dict)  # axes of the grid
     whole: dict[int, int] = field(default_factory=dict)  # of these: what limits are multiples of
     edges: bool = False  # tiles that are not full would gain from wide loads too
+    equal: dict[Value, Value] = field(default_factory=dict)  # computed extents -> what they may be
+    flat: bool = False  # such facts, or that steps lie within taps: others may hold without
 
     def coordinate(self, value: Value) -> bool:
         """Whether a value is not negative, and to fit into 32 bits: a number of 64 bits that is
@@ -109,7 +113,9 @@ class Wanted:
     def pairs(self) -> list[tuple[Linear, Linear]]:
         """Sums of which the first must not exceed the second."""
         full = [self.earlier(pair) for pair in self.full.values()]
-        return [*full, *(pair for plain in self.inside.values() for pair in plain.tests)]
+        same = [(symbol(a), symbol(b)) for pair in self.equal.items() for a, b in (
+            pair, pair[::-1])]
+        return [*full, *same, *(pair for plain in self.inside.values() for pair in plain.tests)]
 
     def earlier(self, pair: tuple[Linear, Linear]) -> tuple[Linear, Linear]:
         """What is to be known of a tile that may begin earlier: that there is room for one."""
@@ -142,7 +148,8 @@ class Wanted:
                 for op, (end, limit) in self.full.items()}
         return Wanted(renamed(self.units, mapping), renamed(self.multiples, mapping),
                       renamed(self.signs, mapping), full, {}, renamed(self.positive, mapping),
-                      self.hindered, moved=self.moved, edges=self.edges)
+                      self.hindered, moved=self.moved, edges=self.edges, equal={
+                          mapping.get(a, a): mapping.get(b, b) for a, b in self.equal.items()})
 
     def kept(self, keep: Callable[[Value], bool]) -> Wanted:
         """What can be tested by reading these values alone."""
@@ -154,6 +161,7 @@ class Wanted:
                        full={op: pair for op, pair in self.full.items()
                              if keep(op.result) and tested([pair])},
                        inside={op: one for op, one in self.inside.items() if tested(one.tests)},
+                       equal={a: b for a, b in self.equal.items() if keep(a) and keep(b)},
                        apart=self.apart if all(map(keep, values_of(self.apart))) else Apart())
 
 

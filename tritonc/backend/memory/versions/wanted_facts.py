@@ -6,6 +6,7 @@
                is a bound
     full       end <= limit: then a mask holds for the whole tile
     inside     the same of indices that wrap or are clamped (`wanted_inside`)
+    equal      two scalars are: rows of pixels lie one behind the other (`flatten_rows`)
     positive   a float is above 0: then exponentials of products are fused (`fuse_exponents`)
     apart      what is accessed of two parameters does not meet (`wanted_apart`)
 
@@ -29,6 +30,8 @@ from tritonc.analysis.values import slice_of
 from tritonc.backend.dots.share_repeats import Runs, loads_of_products, share_repeats
 from tritonc.backend.dots.together import large
 from tritonc.backend.memory.masks.drop_selections import steps_of_selections
+from tritonc.backend.memory.masks.flatten_rows import equal_extents, flatten, quotients
+from tritonc.backend.memory.masks.uniform_quotients import needed, uniform_quotients
 from tritonc.backend.memory.masks.unwrap_indices import unwrap, wrapping
 from tritonc.backend.memory.versions.moved_tiles import Moved, moved_tiles
 from tritonc.backend.memory.versions.wanted import (
@@ -59,12 +62,13 @@ from tritonc.ir.types import is_int, shape
 
 def wanted_facts(kernel: Kernel, tensor: bool, known: Mapping[Value, int] | None = None,
                  not_one: frozenset[Value] = frozenset(), edge: int = 0,
-                 operands: bool = False, records: bool = False) -> Wanted:
+                 operands: bool = False, records: bool = False, extents: bool = False) -> Wanted:
     """What the accesses of a kernel lack: see `_wanted`.  Tiles at edges begin earlier where that
     leaves all accesses as wide."""
     moved = {} if tensor or edge else moved_tiles(kernel)
     while True:
-        found = _wanted(kernel, tensor, known or {}, not_one, edge, moved, operands, records)
+        found = _wanted(kernel, tensor, known or {}, not_one, edge, moved, operands, records,
+                        extents)
         tested = {axis_of_start(end) for end, _ in found.full.values()}
         left = {axis: one for axis, one in moved.items() if axis in tested and not any(
             axis_of(v) == axis for v in found.subjects) and not found.apart.pairs
@@ -75,18 +79,21 @@ def wanted_facts(kernel: Kernel, tensor: bool, known: Mapping[Value, int] | None
 
 
 def _wanted(kernel: Kernel, tensor: bool, known: Mapping[Value, int], not_one: frozenset[Value],
-            edge: int, moved: Mapping[int, Moved], operands: bool, records: bool) -> Wanted:
+            edge: int, moved: Mapping[int, Moved], operands: bool, records: bool, extents: bool
+            ) -> Wanted:
     """What the accesses of a kernel lack.
 
     `tensor`: TMA brings the operands, which masks them at no cost: masks stay, and the signs of
     strides and offsets are wanted.  `known`: values of parameters; no multiple is wanted that one
-    of these is not.  `not_one`: strides that are not supposed to be 1.  `edge`: the tiles are not
-    full, and an access has so many elements at most.  `operands`: stores and single rows want
-    nothing; `records`: but of fields of records."""
+    of these is not.  `not_one`: strides that are not supposed to be 1.  `edge`: the tiles are
+    not full, and an access has so many elements at most.  `operands`: stores and
+    single rows want nothing; `records`: but of fields of records.  `extents`: scalars are wanted to
+    be equal.
+    """
     never: frozenset[Value] = frozenset()
     while True:
         found = _wanted_facts(kernel, Known(
-            tensor, known, never, not_one, edge, moved, operands, records))
+            tensor, known, never, not_one, edge, moved, operands, records, extents))
         missed = {v for v, n in found.multiples.items() if known.get(v, 0) % n} - never
         if not missed:
             return found
@@ -101,12 +108,14 @@ def _wanted_facts(kernel: Kernel, known: Known) -> Wanted:
         signs = known_signs(text.kernel, cfg := Cfg(text.kernel), text.kernel.entry)
         signs.testable = testable_scalars(cfg)
         needs = renamed(unwrap(text.kernel, signs, text.kernel.blocks) or {}, text.own)
-    # Looked at as if indices were inside, and what tiles repeat were loaded once.
+    # Looked at as if rows lay one behind the other, indices were inside, and what tiles repeat were
+    # loaded once.
+    text, same, whole = _flat(text, known)
     text, supposed_inside = (text, {}) if known.edge else suppose_inside(text)
     inside = {old: plain.renamed(text.own) for op, plain in supposed_inside.items()
               for old in [text.own.get(op.result, op.result).op]
               if old is not None and old is not op}
-    text, assumed = _shared(_placed(text), known.never)
+    text, assumed = _shared(_placed(text), known)
     collector = Collector(text.kernel, known)
     not_one = {*known.not_one, *(v for v, old in text.own.items() if old in known.not_one)}
     units = Units(collector.infos, collector.testable, not_one,
@@ -127,17 +136,36 @@ def _wanted_facts(kernel: Kernel, known: Known) -> Wanted:
             text, collector = supposed, helped
             collector.want({hint.operands[0]: hint.attributes["n"] for hint in hints.values()})
     values = {*kernel.parameters, *(v for op in kernel.ops() for v in op.results)}
-    collector.want(assumed)
+    collector.want(joined(assumed, whole))
     found = collector.run().renamed(text.own)
     found.whole = collector.found.whole
     found.units, found.signs = renamed(units, own), {**needs, **found.signs}
     # Copies that were looked at have other values, of loads that a later pass makes narrow, whose
     # masks it derives from the kernel's.
     found = found.kept(values.__contains__)
-    found.inside, found.apart = inside, wanted_apart(kernel)
+    found.inside, found.apart, found.equal = inside, wanted_apart(kernel), same
+    found.flat = bool(same or whole)
     found.edges |= bool(inside) and begins_inside(kernel)
     found.signs.update(found.apart.needs)
     return found
+
+
+def _flat(text: Text, known: Known) -> tuple[Text, dict[Value, Value], Multiples]:
+    """The kernel with rows of pixels as rows of a matrix, as far as extents may be equal and sizes
+    multiples; which these are."""
+    if not known.tensor:
+        return text, {}, {}
+    testable = testable_scalars(Cfg(text.kernel))
+    needs = needed(text.kernel, quotients(text.kernel), lambda v: (
+        testable(v) and v not in known.never)) if known.extents else {}
+    flat = text.supposing(multiples_of(needs or {}))
+    uniform_quotients(flat.kernel, quotients(flat.kernel))
+    equal = equal_extents(flat.kernel) if known.extents else {}
+    if not all(map(testable_scalars(Cfg(flat.kernel)), [*equal, *equal.values()])):
+        equal = {}
+    flat.kernel.replace(equal)
+    return (flat, {flat.own.get(a, a): flat.own.get(b, b) for a, b in equal.items()},
+            renamed(needs or {}, text.own)) if flatten(flat.kernel) else (text, {}, {})
 
 
 def _placed(text: Text) -> Text:
@@ -159,14 +187,15 @@ def _placed(text: Text) -> Text:
     return text
 
 
-def _shared(text: Text, never: frozenset[Value]) -> tuple[Text, Multiples]:
+def _shared(text: Text, known: Known) -> tuple[Text, Multiples]:
     """The kernel with loads of what their tiles repeat, as far as parameters may be assumed to be
-    multiples of the runs; and what is assumed."""
+    multiples of the runs; and what is assumed: nothing for rows beside operands alone."""
     kernel, cfg = text.kernel, Cfg(text.kernel)
     runs = Runs(axis_info.analyze(kernel), known_signs(kernel, cfg, kernel.entry),
-                lambda v: v in kernel.parameters and is_int(v.type) and v not in never)
+                lambda v: v in kernel.parameters and is_int(v.type) and v not in known.never)
     repeated = [load for load in loads_of_products(kernel, cfg)
-                if runs.of_load(load, large(cfg.block_of[load])) is not None]
+                if not (known.operands and len(shape(load.result.type)) == 1)
+                and runs.of_load(load, large(cfg.block_of[load])) is not None]
     for test in steps_of_selections(kernel, cfg):  # whole steps of K need none
         for axis, extent in enumerate(shape(test.result.type)):
             runs.of(test.result, axis, extent, extent)

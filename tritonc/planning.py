@@ -25,7 +25,6 @@ Sizes = Callable[[Kernel, Sequence[str]], list[dict[str, Any]]]
 
 # Whoever chooses one of them has one entry.
 _BY_HAND = frozenset(("cluster_k", "coarsen", "pingpong"))
-_SHORT = 256  # the least length of a loop in turn
 
 
 class Planning(Bindings):
@@ -228,10 +227,12 @@ def _variant(member: Member, kernel: Kernel, of: Few | Portfolio) -> Variant:
     loops results take longer than products: 16 of 2048 x 2048 x 128 1.12 times."""
     if "pingpong" not in member.binding:
         return Variant(member.binding, cost=member.cost)
+    from tritonc.tune.model.pingpong import SHORT
+
     names = [value.name for value in kernel.parameters]
     facts = [Fact(names[fact["argument"]], "%", 2 * fact["multiple_of"])
              for fact in of.aligned if "multiple_of" in fact]
-    facts += [Fact(names[loop.arguments[0]], ">=", _SHORT) for loop in of.loops
+    facts += [Fact(names[loop.arguments[0]], ">=", SHORT) for loop in of.loops
               if loop.factor == len(loop.arguments) == 1]
     return Variant(member.binding, (*facts,), member.cost)
 

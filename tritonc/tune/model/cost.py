@@ -92,11 +92,9 @@ def _mean(chains: list[list[Feature]], target: Target) -> float:
 
 def _chain_cost(dots: list[Feature], target: Target) -> float:
     """Of the products on wgmma of one block; by few rows they are on mma.sync."""
-    costs = [_product_cost(dot, target) for dot in dots]
+    found = max(_product_cost(dot, target) for dot in dots)
     if len(dots) == 1:
-        return costs[0]
-    work = [prod(dot.extents) for dot in dots]
-    found = sum(cost * n for cost, n in zip(costs, work, strict=True)) / sum(work)
+        return found
     if min(dot.extents[-3] for dot in dots) < ROWS:
         found *= _SYNCHRONOUS
     products = [_chained(dot, padded(dot.extents[-3:])) for dot in dots]  # as registers have it

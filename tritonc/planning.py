@@ -25,7 +25,6 @@ Sizes = Callable[[Kernel, Sequence[str]], list[dict[str, Any]]]
 
 # Whoever chooses one of them has one entry.
 _BY_HAND = frozenset(("cluster_k", "coarsen", "pingpong"))
-_SHORT = 256  # the least length of a loop in turn
 
 
 class Planning(Bindings):
@@ -82,7 +81,7 @@ class Planning(Bindings):
 
     def _rows(self, kernel: Kernel) -> VariantSet:
         """Entries for lengths of rows, where nobody chose a tile or a number of warps."""
-        from tritonc.tune.model.rows import row_entries
+        from tritonc.tune.model.rows import row_entries, short_rows
         from tritonc.tune.model.shape_entries import shape_entries
 
         space = self._open(kernel)
@@ -95,7 +94,7 @@ class Planning(Bindings):
         def lower(binding: Mapping[str, int]) -> Kernel:
             return self._lowered(binding, kernel.name).kernels[0]
 
-        found = row_entries(space, lower, chosen) if space else []
+        found = row_entries(space, lower, chosen) if space else short_rows(kernel)
         if not found:
             return VariantSet([*shape_entries(
                 lower(chosen) if space else kernel, space, lower, chosen, self._target())])
@@ -228,10 +227,12 @@ def _variant(member: Member, kernel: Kernel, of: Few | Portfolio) -> Variant:
     loops results take longer than products: 16 of 2048 x 2048 x 128 1.12 times."""
     if "pingpong" not in member.binding:
         return Variant(member.binding, cost=member.cost)
+    from tritonc.tune.model.pingpong import SHORT
+
     names = [value.name for value in kernel.parameters]
     facts = [Fact(names[fact["argument"]], "%", 2 * fact["multiple_of"])
              for fact in of.aligned if "multiple_of" in fact]
-    facts += [Fact(names[loop.arguments[0]], ">=", _SHORT) for loop in of.loops
+    facts += [Fact(names[loop.arguments[0]], ">=", SHORT) for loop in of.loops
               if loop.factor == len(loop.arguments) == 1]
     return Variant(member.binding, (*facts,), member.cost)
 

@@ -18,7 +18,7 @@ from tritonc.tune.model import choose as model
 from tritonc.tune.model import coarse
 from tritonc.tune.model.feature import Feature, delivered, stage_bytes
 from tritonc.tune.model.loops import loops_around
-from tritonc.tune.model.rows import row_entries
+from tritonc.tune.model.rows import row_entries, short_rows
 from tritonc.variants import choice
 
 SAMPLES = Path(__file__).parents[2] / "samples"
@@ -483,3 +483,11 @@ kernel void f(float* x, float* y, int M, int N, float s) {
 }
 """.replace("MASK", mask)).choose()
     assert (*chosen.values(),) == tile
+
+
+def test_rows_that_are_a_small_part_of_a_tile() -> None:
+    """A tile that the source fixes has fewer warps there."""
+    fixed = ROWS[ROWS.index("kernel"):].replace("T]", "1024]").replace("... T", "... 1024").replace(
+        "+= T", "+= 1024")
+    found = short_rows(Lowering(fixed)({}).kernels[0])
+    assert [(*row,) for row in found] == [({"num_warps": 1}, 2, None, 409)]

@@ -51,13 +51,13 @@ def memory_axis(kernel: Kernel, value: Value) -> int:
     return runs[0].index(max(runs[0])) if runs else len(extents) - 1
 
 
-def scans_columns(cfg: Cfg) -> bool:
+def scans_columns(kernel: Kernel, cfg: Cfg) -> bool:
     """Whether a loop loads tiles and scans some along another axis than they lie in memory."""
     for loop in cfg.loops:
         ops = list(loop.ops())
         if any(op.name == "load" and isinstance(op.result.type, Tile) for op in ops) and any(
                 op.name in ("scan", "scan_with")
-                and op.attributes["axis"] != memory_axis(cfg.kernel, op.operands[0]) for op in ops):
+                and op.attributes["axis"] != memory_axis(kernel, op.operands[0]) for op in ops):
             return True
     return False
 

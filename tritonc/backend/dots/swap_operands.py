@@ -18,6 +18,11 @@ an H200), and two as 128 x 256 (100 us).
 A product whose right operand the loop computes, and whose left one it does not, is swapped too:
 wgmma takes the left one from registers, where threads compute it (`raw_operands`).
 
+So is one of the fewest rows of mma.sync, of too few columns for wgmma, whose right operand the loop
+computes: fragments of a left one may be in any registers, and those of a right one are two that are
+neighbours in shared memory; else each product takes four moves (weights of 8 bits by 16 x 32 x 128
+139 instructions of a step, 112).
+
 So is one of words (tf32) whose left operand alone is loaded with K contiguous: the other one has to
 come by registers.
 
@@ -73,12 +78,15 @@ def _transposed_back(kernel: Kernel, one: SummedDot) -> bool:
 
 
 def _fits(kernel: Kernel, one: SummedDot, target: Target, infos: axis_info.Infos) -> bool:
-    """Whether wgmma takes the product with swapped operands, and not as it is."""
+    """Whether tensor cores take the product with swapped operands, and not, or not as well, as it
+    is."""
     (rows, columns), depth = shape(one.dot.result.type), shape(one.dot.operands[0].type)[1]
     readers, inner = uses(kernel), inner_first(one.dot, infos)
 
     def takes(row: MatrixInstruction) -> bool:
-        return (row.kind == WGMMA and row.is_filled(columns, rows, depth)
+        if row.kind != WGMMA:
+            return rows == row.rows < columns < LEAST_ROWS and _computed_right(one)
+        return (row.is_filled(columns, rows, depth)
                 and (rows < row.rows or _computed_right(one) or _transposed_back(kernel, one)
                      or factors_of_columns(one.dot, readers)
                      or (MOST_ROWS < rows > columns and _adds_plainly(one, readers))

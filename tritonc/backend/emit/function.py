@@ -7,6 +7,7 @@ nobody reads are "".  A scalar is a list of one.  A buffer in shared memory is a
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 
 from tritonc.analysis.elements import Elements
 from tritonc.analysis.facts import Facts
@@ -28,7 +29,7 @@ from tritonc.backend.pipeline.tma.roles import (
 from tritonc.ir.cfg import Cfg, reached
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.layouts.layout import LANE_BITS, WARP_SIZE, Layout, log2
-from tritonc.ir.types import BF16, Type, element
+from tritonc.ir.types import BF16, Tile, Type, element
 from tritonc.records import NamedTuple
 
 ROLE = 8  # the barrier of those who compute the first program, where a block has several
@@ -87,7 +88,8 @@ class FunctionEmitter(Instructions):
         self.halves: dict[tuple[str, str, int], str] = {}
         self.angles: dict[str, tuple[str, str]] = {}  # of this block, modulo pi/2: see `math`
         self.alone: set[str] = set()  # words of one loaded byte
-        self.read: dict[Op, tuple[str, str]] = {}  # the last of a buffer in this block: name, type
+        self.read: dict[Op, tuple[str, Value]] = {}  # the last of a buffer in this block, and whose
+        self.later: tuple[Op, set[Value]] | None = None  # when what is made of these is used
         self.held: dict[Value, Names] = {}  # words that an operation in flight reads
         self.role = ""  # whose code is being written: CONSUMERS, PRODUCER, or of all threads
         # name -> (base, c): an integer that is base + c, a pointer that is c bytes after base
@@ -259,9 +261,13 @@ class FunctionEmitter(Instructions):
                 if op.name != "phi" and block in takes:
                     takes.remove(block)
                     self._take_registers()
+                if not op.pure:
+                    self._emit_later(machine)
                 start = self._terminators[block] = len(self.lines)
                 if is_root(op, machine) or any(map(self.wanted, op.results)):
                     self._emit_op(self, op, machine)
+                if self.later is not None and self._uses(op, self.later[1]):
+                    self._emit_later(machine)
                 if located and op.span is not None:
                     self._locate(start, op)
             self._ends[block] = self.label
@@ -272,6 +278,23 @@ class FunctionEmitter(Instructions):
                 if block in takes or block in choices:
                     self._take_registers()
                 self.line("ret void")
+
+    @cached_property
+    def cfg(self) -> Cfg:
+        return Cfg(self.kernel)
+
+    def _emit_later(self, machine: Machine) -> None:
+        if self.later is not None:
+            self._emit_op(self, self.later[0], machine)
+            self.later = None
+
+    def _uses(self, op: Op, made: set[Value]) -> bool:
+        """Whether an operation combines what is made of loaded values with other tiles."""
+        if made.isdisjoint(op.operands):
+            return False
+        made.update(op.results)
+        return any(v not in made and isinstance(v.type, Tile) and v.op is not None
+                   and v.op.name not in ("constant", "splat") for v in op.operands)
 
     def emit_one(self, op: Op) -> None:
         """An operation that is part of another one: on scalars, and wanted."""

@@ -160,7 +160,7 @@ def _wanted_threads(kernel: Kernel) -> int:
              and 2 * prod(shape(op.operands[0].type)) > largest), default=4))
     if adds_sums(kernel, cfg):
         return largest // MOST_ELEMENTS
-    if sums_columns(kernel, cfg) or scans_columns(cfg) or adds_to_loaded(kernel, largest):
+    if sums_columns(kernel, cfg) or scans_columns(kernel, cfg) or adds_to_loaded(kernel, largest):
         return largest // PASS_ELEMENTS
     if crosses(kernel, cfg):
         return largest // (CROSSED if held <= CROSSED_SUMS else HELD_WORDS // held)

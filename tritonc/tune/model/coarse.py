@@ -41,7 +41,7 @@ from tritonc.tune.model.launches import (
 from tritonc.tune.model.loops import Around
 from tritonc.tune.model.measured import MOST_SENT
 from tritonc.tune.model.narrow_entries import are_converted, entries
-from tritonc.tune.model.pingpong import can_pingpong
+from tritonc.tune.model.pingpong import ENDED, can_pingpong
 from tritonc.tune.model.pingpong_entries import (
     BodyInTurns,
     beside_pingpong,
@@ -200,18 +200,20 @@ def _both(rows: Sequence[Candidate], whole: Candidate, small: Small | None, targ
     """The bodies of an entry: that of launches of few programs, and the large one, with its last
     round."""
     own = _general(rows, whole, small)
-    if small is not None:
-        found = _with_last_round(rows, whole, small, target)
-        if found.large is not None and found.cost is not None:
-            return own._replace(cost=found.cost), whole._replace(cost=found.large[1])
-    return priced_together(own), priced_together(whole, own if small else None)
+    found = small and _with_last_round(rows, whole, small, target).large
+    whole, own = priced_together(whole, own if small else None), priced_together(own)
+    if found:
+        whole = whole._replace(cost=whole.cost._replace(parts=found[1].parts, part=found[1].part))
+    return own, whole
 
 
 def _with_last_round(rows: Sequence[Candidate], whole: Candidate, small: Small, target: Target
                      ) -> Small:
     own = _general(rows, whole, small)
     if any(can_pingpong(row.profile, target) for row in rows):
-        whole, own = priced_together(whole, own), priced_together(own)
+        whole, own = map(priced_together, (whole, own))
+        # The last round, which starts sooner, counts as others: of blocks that end at once, one.
+        whole = whole._replace(cost=whole.cost._replace(start=whole.cost.start + UNIT * ENDED))
     if whole.kind != "wgmma" or prod(whole.tile) < LARGE or small.worth < 2 or not own.cost.depths:
         return small
     step = max(own.cost.busy, own.cost.wait) * whole.cost.depths[0] // own.cost.depths[0]

@@ -45,8 +45,8 @@ _OF_MASKS = frozenset("cmpp and or xor reshape broadcast reduce".split())
 _FORMS = (  # of loops, the most telling first
     shared_data.chains_programs, row_loops.ends_by_tile, row_loops.recurrence, row_loops.crosses,
     column_loops.few_columns, shared_data.segments, shared_data.adds_sums,
-    column_loops.sums_columns, row_loops.uneven_passes, row_loops.several_passes,
-    row_loops.reducing_passes,
+    column_loops.scans_columns, column_loops.sums_columns, row_loops.uneven_passes,
+    row_loops.several_passes, row_loops.reducing_passes,
     row_loops.adds_gathered, row_loops.adds_tiles, shared_data.shares_addresses,
     shared_data.contended, row_loops.windows_of_bytes,
 )  # fmt: skip

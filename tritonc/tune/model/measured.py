@@ -18,5 +18,7 @@ def is_measured(profile: Profile, tile: Sequence[int], blocks: int) -> bool:
     blocks of a tile between powers of two."""
     if is_padded(profile) and not between(profile):
         return False
+    if blocks > 1 and prod(tile) > MOST_SENT and any(f.scaled for f in profile):
+        return False
     return blocks == 1 or not any(f.computed or f.flat for f in profile if f.kind == "dot") or (
         blocks == 2 and min(tile) >= LEAST_SENT and prod(tile) <= MOST_SENT)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from itertools import product
 from math import log2, prod
 
+from tritonc.backend.target.matrix import LARGE
 from tritonc.backend.target.target import Target
 from tritonc.tune.model.cluster_times import clusters_meet, priced
 from tritonc.tune.model.entries import fewest
@@ -21,20 +22,21 @@ from tritonc.tune.model.portfolio import Form, slower
 from tritonc.tune.model.times import UNIT
 
 # Rows beside each number of columns, which are the weights' where one operand is converted.
-_ROWS = (1, 12, 40, 100, 200, 400, 900, 2000)
-_COLUMNS = (2304, 3584, 5120, 7168, 9728, 13824, 20480)
+_ROWS = (1, 8, 20, 32, 64, 100, 200, 500, 1200)
+_COLUMNS = (2304, 4096, 5120, 7168, 9728, 13824, 20480)
 _LENGTHS = (2048, 5120, 14336)
 _LARGEST = 130_000_000  # elements of an operand
 _POWER = 1.5
-_MOST, _WORTH, _DOUBT = 6, 0.01, 0.03  # of entries, and what each is worth of a launch
+_MOST, _WORTH, _DOUBT = 8, 0.005, 0.03  # of entries, and what each is worth of a launch
 _MEMORY = 2250  # bytes in a clock cycle that an H200's memory delivers
 
 
 def are_converted(whole: Candidate, form: Form) -> bool:
-    """Whether entries are chosen so: of one product on wgmma of an operand that threads convert."""
+    """Whether entries are chosen so: of one product on wgmma of an operand that threads convert, or
+    of 8-bit floats whose sums are scaled."""
     dots = [feature for feature in whole.profile if feature.kind == "dot"]
-    return whole.kind == "wgmma" and form.axes == 2 and len(dots) == 1 and any(
-        dots[0].raw) and not (dots[0].computed or dots[0].scaled)
+    return whole.kind == "wgmma" and form.axes == 2 and len(dots) == 1 and all(
+        not dot.computed and (dot.bytes == 1 if dot.scaled else any(dot.raw)) for dot in dots)
 
 
 def entries(rows: Sequence[Candidate], general: Sequence[Candidate], form: Form,
@@ -45,10 +47,12 @@ def entries(rows: Sequence[Candidate], general: Sequence[Candidate], form: Form,
     launches = _launches(form, dot)
     known = []
     for row in rows:
+        if dot.scaled and row.kind != "wgmma":  # those were not measured
+            continue
         for blocks in clusters:
             cost = priced(row.profile, row.cost.depths, target, blocks)
             if cost is None or not is_measured(row.profile, row.tile, blocks) or (
-                    blocks > 1 and prod(row.tile) > MOST_SENT):
+                    blocks > 1 and prod(row.tile) > (LARGE if any(dot.raw) else MOST_SENT)):
                 continue
             if blocks > 1 and not clusters_meet(row.profile, target):
                 cost = cost._replace(blocks=0)  # they run all at once

@@ -27,6 +27,7 @@ from tritonc.variants.choice import Cost
 _HALVES, _HIDDEN, _WAITS = 1000, 500, 750
 _ALIKE = 0.75  # of the cycles of an epilogue, the rest of which runs beside the other warpgroup's
 ENDED = 850  # of a block that ends at once, since few have the tile that it was launched for
+SHORT = 256  # the least length of a loop in turn
 _SINGLE = 2  # rows that are not aligned: 4095 x 4097 x 1027 1.1 to 0.8 of the speed, small ones 0.5
 _DEEP = 128  # bytes along K of an operand's tile; by twice as many 5120 x 2048 x 1024 36.7 us, 37.9
 # By tiles at edges: floats of 5000 x 2000 x 1000 with GELU 61.5 us together, 66.0; of 1900 x 2304 x

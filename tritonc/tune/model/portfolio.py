@@ -36,7 +36,7 @@ if TYPE_CHECKING:  # it takes 60 ms to import, which only portfolios are worth
 WITHIN = 0.05  # a size is served by what is at most so much slower than the best
 DOUBT = 0.01  # with 0.03 two of 89 sizes took the general entry where another was faster
 _POWER = 1.5  # of the logarithm of what a size takes longer: one that loses much counts more
-DOUBT_SCALED = 0.3  # of sums that are scaled beside the product, of which few times were measured
+DOUBT_SCALED = 0.3  # of sums that are scaled, but of 8-bit floats, of which few were measured
 _MOST_PRICED = 512  # combinations,
 _MOST_LISTED = 10_000  # of so many
 # The sizes that a portfolio is made for: along the first two axes of the range, along further ones
@@ -146,7 +146,8 @@ def portfolio(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
             cost = cost._replace(blocks=0)
         # What is as doubtful of both was no reason for the general one: conv_nchw of 79 x 341 took
         # 128 x 64 for 32 filters, 1134 us, and not 64 x 32, 772.
-        doubt = DOUBT_SCALED if scaled else DOUBT + max(0.0, doubts[i] - doubts[first])
+        measured = all(f.bytes == 1 for f in profiles[i] if f.scaled)
+        doubt = DOUBT + max(0.0, doubts[i] - doubts[first]) if measured else DOUBT_SCALED
         members.append(Member(binding, slower(cost, doubt)))
     if in_memory and form.axes < 3 and form.loops and not (scaled or computed) \
             and "wgmma" in target.features:

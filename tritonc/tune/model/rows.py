@@ -36,6 +36,9 @@ _LINE_BYTES, _LINE = 256, 64
 # The same along one, where each has all rows: of less, memory brings what another program reads.
 # Halves of 8192 columns on an H200: 0.049 ms by 16, 0.040 by 32.
 _PIECE_BYTES = 64
+# Scans down columns wait for the rows before.  Running sums of 20 sizes drawn at random on an H200:
+# 32 x 32 floats by four warps 1.06 times as fast as 64 x 32 by eight, of few columns 1.08.
+_SCANNED, _SCANNED_BYTES = 1024, 128
 _WAITING = 128  # of a loop that all elements of a tile end: one warp
 _RECURRENCE = 512  # of one whose iterations wait for each other: one warp, too
 _COLUMNS = 32  # of columns alone, of which there may be few: pieces of 64 bytes and more
@@ -57,6 +60,7 @@ _WANTED = {"chains_programs": _CHAINED, "several_passes": _PASSES, "uneven_passe
            # Softmax of 8192 x 5120 floats: 93 us by 2048, 113 by 1024; half of rows of halves, of
            # which more are in the caches: norms of 6144 54.5 to 58.4, 54.3 to 55.7 (ten ways).
            "reducing_passes": _PASSES, "sums_columns": _PASSES, "nested_passes": _NESTED,
+           "scans_columns": _SCANNED,
            "ends_by_tile": _WAITING, "recurrence": _RECURRENCE, "shares_addresses": _ADDING,
            "few_columns": _COLUMNS, "contended": _CONTENDED, "segments": _SEGMENT}
 # Threads of a block whose row is loaded again, by the bytes of that, and how many blocks shall be
@@ -115,6 +119,10 @@ _ONCE_SUMS = 2
 # Of a tile of two axes, both contiguous along the last; half of two that are stored.  RoPE of 128
 # halves, two tiles of 64, on an H200: 70.3 us by 32 x 64, 68.5 by 16 x 64.
 _FLAT_BYTES, _FLAT_ASPECT = 4096, 8
+# Of a tile that the source fixes: rows of at most that part of it have a quarter of the warps.
+# H200, 131072 rows by 1024 elements, 100, 256 and 400 of them: gradients of instance norm 1.71,
+# 1.50 and 1.33 times as fast, softmax 1.38, 1.36 and 1.37, RMS norm by 2048 1.42, 1.90 and 1.88.
+_PART, _SHORT = 0.4, 4
 # For twice as many elements as are stored.  H200, four steps of the heat equation, 8192 x 8192: the
 # time follows that number, 354 us for each: 793 by 16 x 64, 629 by 32 x 32, 539 by 32 x 64, 503 by
 # 32 x 128.
@@ -211,6 +219,17 @@ def row_entries(space: Mapping[str, Sequence[int]], lower: Callable[[Mapping[str
             found.append(Rows(binding, loops.arguments[0], least, most))
         least = None if most is None else most + 1
     return found
+
+
+def short_rows(kernel: Kernel) -> list[Rows]:
+    """An entry of fewer warps for rows that are a small part of a tile which the source fixes."""
+    cfg, loops = Cfg(kernel), rows_around(kernel)
+    warps = streaming_threads(kernel) // 32
+    if loops is None or loops.factor != 1 or len(loops.arguments) != 1 or warps < _SHORT \
+            or not (reducing_passes(kernel, cfg) or several_passes(kernel, cfg) or _read_once(cfg)):
+        return []
+    most = int(loops.depth * _PART)
+    return [Rows({"num_warps": warps // _SHORT}, loops.arguments[0], None, most)]
 
 
 def _with_others(kernel: Kernel, cfg: Cfg, again: Mapping[Value, Op]) -> list[Op]:
@@ -322,7 +341,7 @@ def _row_cost(profile: Profile, form: str, target: Target, range_: Sequence[int]
         each = target.multiprocessors * target.threads_per_multiprocessor * _STREAM_EACH
         wanted = min(max(each / (prod(range_) / max(rows)), wanted), _STREAM_MOST)
     columns = [len(f.extents) - 1 not in f.axes for f in reductions]
-    if form != "segments" and any(
+    if form not in ("segments", "scans_columns") and any(
             0 in f.axes for f, left in zip(reductions, columns, strict=True) if left):
         wanted = max(wanted, _PASSES)
     if form == "adds_sums":
@@ -330,8 +349,9 @@ def _row_cost(profile: Profile, form: str, target: Target, range_: Sequence[int]
             abs(log2(largest / kept / _SUMMED_ROWS)) for kept in rows)
     cost = abs(log2(max(largest, 1) / wanted))
     for kept, feature, left in zip(rows, reductions, columns, strict=True):
-        most, bytes_ = (_STREAM_MOST, _PIECE_BYTES) if form == "sums_columns" else (
-            _STREAM_MOST if form.endswith("passes") else _LINE, _LINE_BYTES)
+        most, bytes_ = {"sums_columns": (_STREAM_MOST, _PIECE_BYTES),
+                        "scans_columns": (_STREAM_MOST, _SCANNED_BYTES)}.get(form, (
+            _STREAM_MOST if form.endswith("passes") else _LINE, _LINE_BYTES))
         line = min(most, bytes_ // min(
             (f.bytes for f in profile if f.kind == "access"
              and sorted(f.extents) == sorted(feature.extents)),

@@ -46,9 +46,9 @@ _ONCE = 3600  # of a launch
 _START = {"wgmma": 1500, "mma": 1500, "cores": 2500}  # of a block, before and after its steps
 _EDGE = {"wgmma": 0, "mma": 500, "cores": 800}  # of a step, where masks are in the way
 # Of a row of a box that lies beyond the tensor, and takes TMA longer than one of it (8.7, of 112 of
-# 128 rows): half of a tile's rows, where it does not divide the range; a quarter of those of tiles
-# whose steps convert an operand meanwhile (38 products by 128 to 256 x 128).
-_BEYOND, _BEYOND_CONVERTED = 2, 1
+# 128 rows): half of a tile's rows, where it does not divide the range; a sixteenth where
+# steps convert an operand meanwhile (38 products by 128 to 256 x 128).
+_BEYOND, _BEYOND_CONVERTED = 2, 0.25
 _MAPS = 1000  # of a launch whose blocks make tensor maps
 _BARRIER = 40  # of a step, around what is in flight, or between indices and copies
 _CHAIN = {"wgmma": 14, "mma": 90}  # of an instruction that waits for the one before it
@@ -85,6 +85,11 @@ _BESIDE = 0.34  # of the products that are computed while nothing is loaded, by 
 # or those of 8-bit floats: two warpgroups have half of them each (128 x 7168 x 2048 by 64 x 128
 # 10.0 and 11.4 us, by 128 x 64 9.5 and 10.8).
 _ADDED = 1.0
+# Of a step of 8-bit floats whose sums are scaled, of a block beside others, twice that alone, four
+# times swapped; none where they overlap the next product (`overlap_sums`), not in clusters, of so
+# many results of a thread at most.  By 64 x 64 629 cycles, 64 x 128 825, 128 x 64 756, 32 x 64 646
+# and 771 of two, 32 x 128 956; 128 x 128 723.
+_SCALED, _OVERLAPS, _FIRST = 100, 64, 800  # cycles of a block until they do
 # Of a step, for each word of a left operand by registers, and of a right one that threads
 # turn. 64 x 64 x 32 of 512 x 512 x 4096 takes 335 cycles by neither, 563 by the first, 642 by both,
 # 128 x 256 x 32 1290 and 1911, and 1026 by 256 x 128, which is swapped.
@@ -116,6 +121,7 @@ _CONVERTED, _UNPACKED, _OF_MMA = 29.0, 500.0, (90.0, 360.0)
 # 128 1261, 128 x 128 1306, 256 x 128 x 64 1131; of 4 bits 576, 669, 821, 1074, 539, 1004, 1355,
 # 1415, 1134.
 _OF_REGISTERS, _READ, _READ_ALONE, _IN_TURNS = 2050.0, 90, 190, 0.3
+_TOGETHER_SHOWN = 0.7  # in clusters: 128 x 128 x 128 1524 and 1551
 _PLAIN = 2  # but for so many of a load, which vectorised accesses do not need
 PIECE, WORD = 16, 4  # bytes that are copied at once; of elements that CUDA cores multiply
 # Of a step of a block alone, for each computed row beyond those of one warpgroup: 14 x 14 pixels by
@@ -153,8 +159,14 @@ def formula(profile: Profile, depths: tuple[int, ...], target: Target, alone: bo
     inside = beside if meanwhile else 0
     busy = sum(_busy(dot, one, inside) for dot, one in zip(found, uses, strict=True))
     wait = sum(_wait(dot, one) for dot, one in zip(found, uses, strict=True))
+    overlap = False
     if packed and widest.kind == "wgmma":
-        busy, wait = _in_registers(found[0], widest, beside)
+        busy, wait = _in_registers(found[0], widest, beside, alone)
+    elif widest.kind == "wgmma" and found[0].scaled and found[0].bytes == 1:
+        results = prod(found[0].extents[:-1])
+        overlap = widest.persistent and not alone and results <= _OVERLAPS * consumers(widest)
+        if not overlap:
+            busy, wait = busy + _SCALED, wait + _SCALED * (4 if swapped(found[0]) else 2)
     elif found[0].fixed and widest.persistent and widest.threads > 256:
         # Cosines of 12000 rows of 192 halves above a threshold, by 128 x 128 146 us, x 64 187.
         busy = wait = max(busy, beside, wait) + _DISTURBED * min(busy, beside)
@@ -185,7 +197,7 @@ def formula(profile: Profile, depths: tuple[int, ...], target: Target, alone: bo
         busy = wait = apart * _OF_SHARED * single
     elif found[0].bare:
         busy, wait = max(busy, single), max(wait, single)
-    start = _START[widest.kind]
+    start = _START[widest.kind] + _FIRST * overlap
     if widest.kind == "wgmma" and len(found) == 1:
         start += round(sum(cycles(prod(f.extents), f.bytes, consumers(widest), blocks)
                            + _NARROW_PARTS * f.extents[-1] * (f.added > 0 and is_padded(profile)
@@ -207,15 +219,16 @@ def _converted(dot: Feature, work: float, one: Use) -> float:
     return elements / _CONVERTED + max(0.0, work - elements) / _UNPACKED
 
 
-def _in_registers(dot: Feature, one: Use, beside: float) -> tuple[float, float]:
+def _in_registers(dot: Feature, one: Use, beside: float, cluster: bool) -> tuple[float, float]:
     """Of a step of wgmma whose operand threads compute in `beside` cycles: of one of many blocks,
-    and of one alone."""
+    and of one alone.  In a cluster no warp of its own brings operands."""
     computed, brought = prod(dot.extents) / _OF_REGISTERS, _brought(dot, one)
     busy = _READ + computed + beside
     alone = busy + _READ_ALONE - _READ
     if one.persistent and one.threads > 128 * one.slices:
+        shown = _TOGETHER_SHOWN if cluster else _IN_TURNS
         alone = busy = (_FEW if one.ahead < 2 else 1.0) * (
-            busy - (1 - _IN_TURNS) * min(computed, beside))
+            busy - (1 - shown) * min(computed, beside))
     arriving = (_LATENCY + brought / _ALONE) / (one.ahead + one.persistent)
     return max(busy, brought / _PORT), max(arriving, alone)
 

@@ -178,7 +178,7 @@ def set_pieces(f: FunctionEmitter, op: Op, moves: SharedAccesses,
         for one in moves.accesses:
             for r, name in piece(one).items():
                 found[r] = name
-                f.read[allocation(op.operands[0])[0]] = name, f.type(op.result)
+                f.read[allocation(op.operands[0])[0]] = name, op.result
         f.values[op.result] = found
         return
     whose = {r: one for one in moves.accesses for r in one.registers}

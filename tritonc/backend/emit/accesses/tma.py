@@ -60,25 +60,41 @@ def arrive_full(f: FunctionEmitter, op: Op) -> None:
 
 
 def arrive_empty(f: FunctionEmitter, op: Op) -> None:
-    """A warp's threads wait for products together, or meet, so one of them arrives for all."""
+    """A warp's threads wait for products together, or meet, so one of them arrives for all.
+
+    When what threads read of these buffers is in registers, in order, if they store beside: an
+    arrival overtakes loads that wait behind stores, and TMA then writes what they have yet to read
+    (H200, ptxas 13.0).
+    """
+    roots = dict.fromkeys(allocation(value)[0] for value in op.operands[1:])
+    read = [f.read[root] for root in roots if root in f.read] if _stores_beside(f, op) else []
+    if read and f.later is None:  # no thread waits for it, where it is used anyway
+        f.later = op, {value for _, value in read}
+        return
     if op.attributes.get("meets"):
         f.convergent("llvm.nvvm.bar.warp.sync", "void", FULL_WARP)
     lane = f.prelude(f"and i32 {f.thread}, {WARP_SIZE - 1}")
-    first = f.both(_loaded(f, op), f.prelude(f"icmp eq i32 {lane}, 0"))
+    first = f.both(_loaded(f, read), f.prelude(f"icmp eq i32 {lane}, 0"))
+    for root in roots:
+        f.read.pop(root, None)
     f.under(_guarded(f, op, first), "free", lambda: _arrive(f, op))
 
 
-def _loaded(f: FunctionEmitter, op: Op) -> str:
-    """An i1 that is true when what threads read of these buffers is in registers, in order, "" if
-    nothing is: an arrival overtakes loads that wait behind stores, and TMA then writes what they
-    have yet to read (H200, ptxas 13.0).  No assembler knows that a GPU has a multiprocessor."""
-    roots = dict.fromkeys(allocation(value)[0] for value in op.operands[1:])
-    names = [_word(f, *f.read.pop(root)) for root in roots if root in f.read]
-    if not names:
+def _stores_beside(f: FunctionEmitter, op: Op) -> bool:
+    """Whether threads store to shared memory in the loop, or else the block, of an operation."""
+    block = f.cfg.block_of[op]
+    loop = f.cfg.innermost.get(block)
+    return any(one.name == "shared_store" for one in (block.ops if loop is None else loop.ops()))
+
+
+def _loaded(f: FunctionEmitter, read: list[tuple[str, Value]]) -> str:
+    """An i1 that is true when these registers are loaded, "" if there are none: no assembler knows
+    that a GPU has a multiprocessor."""
+    if not read:
         return ""
     found = f.prelude_call("llvm.nvvm.read.ptx.sreg.nsmid")
-    for name in names:
-        found = f.op(f"or i32 {found}, {name}")
+    for name, value in read:
+        found = f.op(f"or i32 {found}, {_word(f, name, f.type(value))}")
     return f.op(f"icmp ne i32 {found}, 0")
 
 

@@ -319,9 +319,9 @@ def _least_rows(kernel: Kernel) -> tuple[set[int], set[int]]:
     for op in kernel.ops():
         if op.name == "dot" and "instruction" in op.attributes:
             row, (*_, m, n) = BY_NAME[op.attributes["instruction"]], shape(op.result.type)
-            if m == row.rows:
-                least.add(m)
-                beside |= {n} if row.kind != WGMMA else set()
+            if row.rows == (m if row.kind == WGMMA else min(m, n)):
+                least.add(row.rows)
+                beside |= {max(m, n)} if row.kind != WGMMA else set()
     return least, beside
 
 

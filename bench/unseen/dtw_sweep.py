@@ -7,7 +7,7 @@ def dtw(a, b):
     M = b.shape[1]
     D = np.full((B, N + 1, M + 1), np.inf)
     D[:, 0, 0] = 0
-    for i in range(N):
-        for j in range(M):
-            D[:, i + 1, j + 1] = np.abs(a[:, i] - b[:, j]) + np.minimum(np.minimum(D[:, i, j], D[:, i, j + 1]), D[:, i + 1, j])
+    for i, j in np.ndindex(N, M):
+        least = np.minimum(np.minimum(D[:, i, j], D[:, i, j + 1]), D[:, i + 1, j])
+        D[:, i + 1, j + 1] = np.abs(a[:, i] - b[:, j]) + least
     return D[:, N, M]

@@ -336,9 +336,10 @@ def test_pages_are_parts_of_a_tile() -> None:
     (result, _), = compiled(setting(PREFILL, "BQ=128,BK=128"), "sm_90a")
     assert result.module is not None
     (kernel,) = result.module.kernels
-    loads = [op for op in kernel.ops() if op.name == "tma_load" and "parts" in op.attributes]
-    assert {(op.attributes["parts"], op.attributes["box"]) for op in loads} == {(8, (64, 16))}
-    assert all("nothing" in op.attributes for op in loads)  # of pages behind the end
+    loads = [op for op in kernel.ops() if op.name == "tma_load" and "row" in op.attributes]
+    assert {op.attributes["row"] for op in loads} == {*range(0, 128, 16)}
+    assert {op.attributes["box"] for op in loads} == {(64, 16)}
+    assert all("nothing" in op.attributes for op in loads if op.attributes["row"])
     assert any(op.name == "start_producer" for op in kernel.ops())
 
 

@@ -220,25 +220,20 @@ def _tma_load(machine: Machine, frame: Frame, op: Op) -> None:
     if _off(frame, op):
         return
     buffer, full = (frame.read(v) for v in op.operands[:2])
-    tensor, starts = _mapped(machine, frame, op, 2)
-    parts, panels = op.attributes.get("parts", 1), op.attributes["panels"]
-    axes = len(starts) // parts
-    for part in range(parts):
-        start0, *others = starts[part * axes : (part + 1) * axes]
-        source = tensor
-        if "nothing" in op.attributes and others[0] == op.attributes["box"][1]:
-            source, _ = _mapped(machine, frame, op, 2, op.attributes["nothing"])
-        if not source.piece([start0, *others])[1].any():  # a GPU touches the tensor's base then
-            frame.gather(op, buffer.element, np.array([source.base]), np.array([True]))
-        for panel in range(panels):
-            addresses, active = source.piece([start0 + panel * source.box[0], *others])
-            held, undefined = frame.gather(op, buffer.element, addresses, active)
-            view = _panel(buffer, panel * parts + part, source)
-            machine.overwrites(frame, op, view, np.zeros(held.size, np.int16), held.shape)
-            _fenced(machine, frame, op, view, held.shape)
-            view.put(view.space.in_flight, True)
-            _stage(machine, full).copies.append(Copy(
-                op, view, addresses, active, held, undefined, np.broadcast_to(FIRST, held.size)))
+    tensor, (start0, *others) = _mapped(machine, frame, op, 2)
+    if "nothing" in op.attributes and others[0] == op.attributes["box"][1]:
+        tensor, _ = _mapped(machine, frame, op, 2, op.attributes["nothing"])
+    if not tensor.piece([start0, *others])[1].any():  # a GPU touches the base of the tensor then
+        frame.gather(op, buffer.element, np.array([tensor.base]), np.array([True]))
+    for panel in range(op.attributes["panels"]):
+        addresses, active = tensor.piece([start0 + panel * tensor.box[0], *others])
+        held, undefined = frame.gather(op, buffer.element, addresses, active)
+        view = _panel(buffer, panel, tensor, op.attributes.get("row"))
+        machine.overwrites(frame, op, view, np.zeros(held.size, np.int16), held.shape)
+        _fenced(machine, frame, op, view, held.shape)
+        view.put(view.space.in_flight, True)
+        _stage(machine, full).copies.append(
+            Copy(op, view, addresses, active, held, undefined, np.broadcast_to(FIRST, held.size)))
     stage = _stage(machine, full)
     if stage.awaited is not None and stage.expected == _arriving(stage):
         _land(machine, frame, stage)
@@ -290,10 +285,13 @@ def _mapped(machine: Machine, frame: Frame, op: Op, slot: int, index: int | None
     return tensor, starts
 
 
-def _panel(buffer: View, number: int, tensor: TensorMap) -> View:
-    """Where each element of a box goes: rows one after the other, swizzled."""
+def _panel(buffer: View, number: int, tensor: TensorMap, row: int | None = None) -> View:
+    """Where each element of a box goes: rows one after the other, swizzled; from a `row` on, if
+    the buffer has more of them."""
     size = tensor.element.bytes
-    first = buffer.start + (int(buffer.offsets.min()) + number * prod(tensor.box)) * size
+    before = number * prod(tensor.box) if row is None else tensor.box[0] * (
+        row + number * buffer.offsets.shape[-2])
+    first = buffer.start + (int(buffer.offsets.min()) + before) * size
     assert first % 128 == 0, "a box begins at a multiple of 128 bytes"
     plain = first + np.arange(tensor.box[0] * tensor.box[1], dtype=np.int64) * size
     mask = max(tensor.swizzle // 16 - 1, 0)

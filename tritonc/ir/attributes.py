@@ -67,9 +67,9 @@ KINDS: dict[str, Kind] = {
         is_flag),
     **dict.fromkeys(("ahead", "least", "greatest"), is_integer),
     **dict.fromkeys((
-        "alike", "asked", "axis", "bytes", "every", "groups", "index", "live", "maps", "offset",
-        "panels", "passes", "pending", "pitch", "second", "size", "swizzle", "transposed", "unroll",
-        "vector_axis"),
+        "alike", "asked", "axis", "bytes", "every", "groups", "index", "live", "maps", "nothing",
+        "offset", "panels", "passes", "pending", "pitch", "row", "second", "size", "swizzle",
+        "transposed", "unroll", "vector_axis"),
         is_count),
     **dict.fromkeys(("align", "pingpong", "vector"), is_power),
     **dict.fromkeys((

@@ -217,9 +217,9 @@ _ROWS: list[OpInfo] = [
            rules.nothing,
            "Starts the copy of a box (start0, start1: its first element) of map `index` to the "
            "buffer in `panels` pieces along axis 0 of the map; counts at the full barrier.  "
-           "`parts`: so many boxes, one below the other, each with its starts.  `nothing`: the "
-           "map where start1 is behind the rows of the tensor, so that nothing is loaded.",
-           None, ("index", "panels", "box"), ("parts", "nothing"),
+           "`row`: of the buffer where the box begins, if that has more rows.  `nothing`: the map "
+           "where start1 is behind the rows of the tensor, so that nothing is loaded.",
+           None, ("index", "panels", "box"), ("row", "nothing"),
            effects=frozenset({READ, SHARED_WRITE}), guardable=True),
     OpInfo("tma_store", ("buffer", "slot", "start0", "start1", "*starts"),
            rules.nothing,

@@ -23,7 +23,8 @@ from tritonc.tune.model.residency import ROWS, SPILLS, Chained, brought, busy, c
 from tritonc.tune.model.tma_cost import tma_cost
 
 # Rows whose products take as long as a step of a chain of few rows waits.  Decoding 16 heads of 512
-# numbers that they share on an H200: 293 us by 16 rows a step, 193 by 32, 122 by 64.
+# numbers that they share on an H200: 293 us by 16 rows a step, 193 by 32, 122 by 64; of 288 in 144
+# programs 57, 35 and 25, in 576 95, 71 and 73.
 _FEW_STEP = 32.0
 _EXCHANGED = 4096  # bytes of shared memory beside stages, for scores that threads exchange
 _TENSOR_GAIN = 16  # how much faster tensor cores are than CUDA cores
@@ -91,16 +92,17 @@ def _mean(chains: list[list[Feature]], target: Target) -> float:
 
 def _chain_cost(dots: list[Feature], target: Target) -> float:
     """Of the products on wgmma of one block; by few rows they are on mma.sync."""
-    costs = [_product_cost(dot, target) for dot in dots]
+    found = max(_product_cost(dot, target) for dot in dots)
     if len(dots) == 1:
-        return costs[0]
-    work = [prod(dot.extents) for dot in dots]
-    found = sum(cost * n for cost, n in zip(costs, work, strict=True)) / sum(work)
+        return found
     if min(dot.extents[-3] for dot in dots) < ROWS:
         found *= _SYNCHRONOUS
     products = [_chained(dot, padded(dot.extents[-3:])) for dot in dots]  # as registers have it
     if crowded(products, dots[0].bytes):
         return SPILLS + held(products, dots[0].bytes)
+    rows = dots[0].extents[-3]
+    if rows < ROWS and dots[-1].again and found < SPILLS:  # half of the rate, of so many rows
+        return 2 * ROWS / rows * _waiting(products)
     # What is computed between products is computed in their padding, too.
     more = max(p.k / dot.extents[-1] if p.left == "registers" else 1
                for p, dot in zip(products, dots, strict=True))
@@ -122,6 +124,11 @@ def _few_rows_cost(products: list[Chained], size: int, target: Target) -> float:
     shared = brought(products, size)
     if registers > ACCUMULATORS or shared > target.shared_per_block - _EXCHANGED:
         return SPILLS + registers + shared
+    return _waiting(products)
+
+
+def _waiting(products: list[Chained]) -> float:
+    """How much longer the steps take that wait for what they bring, of products of few rows."""
     return 1 + _FEW_STEP / min(p.n for p in products)
 
 

@@ -151,20 +151,20 @@ def tma_load(f: FunctionEmitter, op: Op) -> None:
 
 def _copy_panels(f: FunctionEmitter, op: Op) -> None:
     buffer, full, slot, *starts = op.operands
-    box, part_bytes, parts = op.attributes["box"], _panel_bytes(op), op.attributes.get("parts", 1)
+    box, panel_bytes, first = op.attributes["box"], _panel_bytes(op), 0
+    if (row := op.attributes.get("row")) is not None:  # a box of some of the rows
+        t = buffer_type(buffer.type)
+        first, panel_bytes = row * panel_bytes // box[1], (
+            t.shape[0] * t.shape[1] * t.element.bytes // op.attributes["panels"])
     barrier, tensor = buffer_pointer(f, full), generic_map(f, slot, op.attributes["index"])
-    axes = len(starts) // parts
-    for part in range(parts):
-        own, source = starts[part * axes : (part + 1) * axes], tensor
-        if (nothing := op.attributes.get("nothing")) is not None:
-            none = f.op(f"icmp eq i32 {f.scalar(own[1])}, {box[1]}")
-            source = "ptr " + f.op(f"select i1 {none}, {generic_map(f, slot, nothing)}, {tensor}")
-        for panel in range(op.attributes["panels"]):
-            place = (panel * parts + part) * part_bytes
-            to = buffer_pointer(f, buffer, place, _CLUSTER_SPACE)
-            f.call(f"llvm.nvvm.cp.async.bulk.tensor.g2s.tile.{axes}d", "void", to, barrier,
-                   source, *_coordinates(f, own, panel * box[0]), "i16 0", "i64 0", "i1 false",
-                   "i1 false", "i32 0")
+    if (nothing := op.attributes.get("nothing")) is not None:
+        none = f.op(f"icmp eq i32 {f.scalar(starts[1])}, {box[1]}")
+        tensor = "ptr " + f.op(f"select i1 {none}, {generic_map(f, slot, nothing)}, {tensor}")
+    for panel in range(op.attributes["panels"]):
+        to = buffer_pointer(f, buffer, first + panel * panel_bytes, _CLUSTER_SPACE)
+        f.call(f"llvm.nvvm.cp.async.bulk.tensor.g2s.tile.{len(starts)}d", "void", to, barrier,
+               tensor, *_coordinates(f, starts, panel * box[0]), "i16 0", "i64 0", "i1 false",
+               "i1 false", "i32 0")
 
 
 def _panel_bytes(op: Op) -> int:

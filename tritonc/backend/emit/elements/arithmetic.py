@@ -348,8 +348,9 @@ def negate(f: FunctionEmitter, condition: str) -> str:
 
 
 def select(f: FunctionEmitter, op: Op) -> None:
-    t, e = f.type(op.result), scalar(op.result.type)
-    if e.bits in (8, 16) and any(name in f.words for name in f.values[op.operands[1]]):
+    t, e = f.type(op.result), element(op.result.type)
+    if isinstance(e, Scalar) and e.bits in (8, 16) and any(
+            name in f.words for name in f.values[op.operands[1]]):
         return select_words(f, op)
     each_register(f, op, lambda c, a, b: choose(f, t, c, a, b))
 

@@ -33,6 +33,7 @@ from tritonc.analysis.affine import Affinity
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.axis.axis_info import low_bit
 from tritonc.analysis.linear import emit
+from tritonc.analysis.quotients import in_steps
 from tritonc.analysis.signs import known_signs
 from tritonc.backend.launch.persist import ROWS, counts_programs, rare_programs
 from tritonc.backend.layout.conversion import Shared, plan_of
@@ -78,11 +79,11 @@ def store_by_tma(kernel: Kernel, context: Context) -> bool:
     changed |= _passed_on(kernel)
     hindered: dict[Span | None, str] = {}  # the body made for aligned addresses comes last
     served: set[Span | None] = set()  # places where TMA stores in one of the bodies
-    rare = rare_programs(kernel)
+    plain = {*rare_programs(kernel), *_found_by_threads(kernel)}
     for block in kernel.blocks:
         for op in list(block.ops):
             if op.name == "store":
-                why = "" if block in rare else _store(kernel, block, op, infos, context)
+                why = "" if block in plain else _store(kernel, block, op, infos, context)
                 if why is None:
                     served.add(op.span)
                     continue
@@ -93,6 +94,21 @@ def store_by_tma(kernel: Kernel, context: Context) -> bool:
         if span not in served:
             context.remark("store_by_tma", f"not stored by TMA: {reason}", span, missed=True)
     return changed or bool(served)
+
+
+def _found_by_threads(kernel: Kernel) -> set[Block]:
+    """The bodies in which threads find rows of operands, if TMA brings all in another one: where a
+    producer warp makes the copies of one, it makes those of all."""
+    cfg = Cfg(kernel)
+    products = [block for block in cfg.order if any(op.name == "wgmma" for op in block.ops)]
+    found = [block for block in products if any(
+        op.name == "load" and in_steps(op) for op in block.ops)]
+    if len(found) == len(products):
+        return set()
+    sides = [[side for test in cfg.order if test.terminator.attributes.get("facts")
+              for side in test.successors if cfg.dominates(side, block)] for block in found]
+    return {block for starts in sides if starts for block in cfg.order
+            if cfg.dominates(starts[-1], block)}
 
 
 def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context: Context

@@ -254,15 +254,14 @@ class TmaExpander(Expander):
         """The copies of one operand in the loop's iteration `iteration`."""
         access = self.channels[i].boxes
         assert access is not None
-        starts = [v for part, strip in enumerate(access.strips)
-                  for v in self.box_starts(b, (i, part), strip, access.box[1], iteration)]
-        load = make_op("tma_load", [view, barrier, self.slot, *starts], guard=runs,
-                       span=access.load.span, index=self.maps[i], panels=access.panels,
-                       box=access.box)
-        b.insert(load)
-        load.attributes |= {"parts": len(access.strips)} if access.below else {}
-        if any(strip.empty for strip in access.strips):
-            load.attributes["nothing"] = self.nothing[i]
+        for part, strip in enumerate(access.strips):
+            starts = self.box_starts(b, (i, part), strip, access.box[1], iteration)
+            load = make_op("tma_load", [view, barrier, self.slot, *starts], guard=runs,
+                           span=access.load.span, index=self.maps[i], panels=access.panels,
+                           box=access.box)
+            b.insert(load)
+            load.attributes |= {"row": part * access.box[1]} if access.below else {}
+            load.attributes |= {"nothing": self.nothing[i]} if strip.empty else {}
 
     def box_starts(self, b: Builder, place: tuple[int, int], strip: Strip, rows: int,
                    iteration: Value) -> list[Value]:

@@ -83,14 +83,19 @@ def few_columns(kernel: Kernel, cfg: Cfg) -> bool:
 
 def meets_list(cfg: Cfg) -> bool:
     """Whether loops load numbers, the same ones in all programs, and no tiles, of which they carry
-    some."""
+    some; and elements do not ask for each other: time warping along rows of 128, whose loops scan,
+    took 358 us by 4 warps, 93 by one."""
     loading = [loop for block, loop in cfg.innermost.items()
                if any(op.name == "load" for op in block.ops)]
     return bool(loading) and all(
-        same_for_all(loop) and not any(op.name in ("load", "store") and isinstance(
-            op.operands[0].type, Tile) for op in loop.ops())
+        same_for_all(loop) and all(
+            op.info.elementwise or op.name in _ALONE for op in loop.ops()
+            if any(isinstance(v.type, Tile) for v in (*op.operands, *op.results)))
         and any(isinstance(phi.result.type, Tile) for phi in loop.header.phis())
         for loop in loading)
+
+
+_ALONE = frozenset("splat broadcast reshape constant range phi psi cmpp".split())
 
 
 def walks_rows(loop: Loop, shared: bool = True) -> bool:

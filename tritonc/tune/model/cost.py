@@ -100,9 +100,8 @@ def _chain_cost(dots: list[Feature], target: Target) -> float:
     products = [_chained(dot, padded(dot.extents[-3:])) for dot in dots]  # as registers have it
     if crowded(products, dots[0].bytes):
         return SPILLS + held(products, dots[0].bytes)
-    rows = dots[0].extents[-3]
-    if rows < ROWS and dots[-1].again and found < SPILLS:  # half of the rate, of so many rows
-        return 2 * ROWS / rows * _waiting(products)
+    if dots[0].extents[-3] < ROWS and dots[-1].again and found < SPILLS:
+        return found * _waiting(products)
     # What is computed between products is computed in their padding, too.
     more = max(p.k / dot.extents[-1] if p.left == "registers" else 1
                for p, dot in zip(products, dots, strict=True))

@@ -229,7 +229,7 @@ def _in_registers(dot: Feature, one: Use, beside: float, cluster: bool) -> tuple
         shown = _TOGETHER_SHOWN if cluster else _IN_TURNS
         alone = busy = (_FEW if one.ahead < 2 else 1.0) * (
             busy - (1 - shown) * min(computed, beside))
-    arriving = (_LATENCY + brought / _ALONE) / (one.ahead + one.persistent)
+    arriving = (_LATENCY + brought / _ALONE) / max(1, one.ahead + one.persistent)
     return max(busy, brought / _PORT), max(arriving, alone)
 
 

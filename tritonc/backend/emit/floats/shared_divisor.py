@@ -101,10 +101,11 @@ def _bounds(f: FunctionEmitter, op: Op) -> tuple[bool, bool]:
 
 def _magnitude(value: Value) -> tuple[float, float]:
     """The greatest magnitude of a value, an infinity if that is not known, and the least but 0."""
-    op = origin(value, (*SPREADS, "convert_layout")).op
+    value = origin(value, (*SPREADS, "convert_layout"))
+    op = value.op
     if op is None:
         return inf, 0.0
-    if (number := constant_of(op.result)) is not None:
+    if (number := constant_of(value)) is not None:
         return abs(number), abs(number) or inf
     if op.name in ("sitofp", "uitofp"):
         return 2.0 ** scalar(op.operands[0].type).bits, 1.0

@@ -3,7 +3,7 @@
     python bench/ways.py --json ways.json
     python bench/suite.py --json suite.json
     python bench/page.py ways.json ... --suite suite.json [--before OLD.json ...]
-    python bench/page.py --suite suite.json --picture docs/groups.svg
+    python bench/page.py --suite suite.json --others other.json --picture docs/groups.svg
 
 Prints Markdown; --picture draws the table of groups.  Needs no GPU.
 """
@@ -78,49 +78,62 @@ def grouped(rows: list[Row]) -> list[tuple[str, list[Row]]]:
     return [*groups.items(), ("all", [row for found in groups.values() for row in found])]
 
 
-def means(rows: list[Row]) -> tuple[float, float, float]:
-    """The geometric means of workloads: one entry for all sizes, variants, sizes known."""
-    return (geometric_mean(row["default_ratio"] for row in rows),
-            geometric_mean(row.get("variants_ratio", row["default_ratio"]) for row in rows),
-            geometric_mean(row["known_ratio"] for row in rows))
+def means(rows: list[Row], others: list[Row]) -> dict[str, float]:
+    """The geometric means of a group's workloads: by one entry for all sizes; of the same kernels
+    at `others`, which are sizes that are not the suite's; where they were measured, by variants and
+    with known sizes."""
+    found = {"one entry": geometric_mean(row["default_ratio"] for row in rows)}
+    if others:
+        found["other sizes"] = geometric_mean(row["default_ratio"] for row in others)
+    for name, field in (("variants", "variants_ratio"), ("sizes known", "known_ratio")):
+        if any(row.get(field, row["default_ratio"]) != row["default_ratio"] for row in rows):
+            found[name] = geometric_mean(row.get(field, row["default_ratio"]) for row in rows)
+    return found
 
 
-def suite(rows: list[Row]) -> list[str]:
+def suite(rows: list[Row], others: list[Row]) -> list[str]:
     """Each group's geometric means, beside the best peer of each workload."""
-    lines = ["| group | workloads | one entry | variants | sizes known | slowest |",
-             "|---|---|---|---|---|---|"]
-    for name, here in grouped(rows):
+    beside, lines = dict(grouped(others)), list[str]()
+    names = [*means(rows, others)]
+    lines += [f"| group | workloads | {' | '.join(names)} | slowest |",
+              "|" + "---|" * (len(names) + 3)]
+    for group, here in grouped(rows):
         least = min(here, key=lambda row: row["default_ratio"])
-        ratios = " | ".join(f"{ratio:.2f}" for ratio in means(here))
-        lines.append(f"| {name} | {len(here)} | {ratios} | "
+        found = means(here, beside.get(group, []))
+        ratios = " | ".join(f"{found[name]:.2f}" if name in found else "" for name in names)
+        lines.append(f"| {group} | {len(here)} | {ratios} | "
                      f"{least['default_ratio']:.2f} {least['name']} |")
     return lines
 
 
-COLOURS = {"one entry": "#4477aa", "variants": "#66ccee", "sizes known": "#228833"}
+COLOURS = {"one entry": "#4477aa", "other sizes": "#ee7733", "variants": "#66ccee",
+           "sizes known": "#228833"}
 
 
-def picture(rows: list[Row]) -> str:
-    """The same as an SVG: three bars for each group, and a line where the best peer is."""
-    left, scale, step = 190, 260, 40
-    groups = grouped(rows)
+def picture(rows: list[Row], others: list[Row]) -> str:
+    """The same as an SVG: bars for each group, and a line where the best peer is."""
+    left, scale = 190, 230
+    groups, beside = grouped(rows), dict(grouped(others))
+    names = [*means(rows, others)]
+    step = 11 * len(names) + 7
     height = 50 + step * len(groups)
     lines = [f'<svg xmlns="http://www.w3.org/2000/svg" width="760" height="{height}" '
              'font-family="sans-serif" font-size="12">',
              '<rect width="100%" height="100%" fill="white"/>']
-    for place, (name, colour) in enumerate(COLOURS.items()):
-        lines += [f'<rect x="{left + 110 * place}" y="8" width="10" height="10" fill="{colour}"/>',
+    for place, name in enumerate(names):
+        lines += [f'<rect x="{left + 110 * place}" y="8" width="10" height="10" '
+                  f'fill="{COLOURS[name]}"/>',
                   f'<text x="{left + 16 + 110 * place}" y="17">{name}</text>']
     lines += [f'<line x1="{left + scale}" x2="{left + scale}" y1="28" y2="{height - 4}" '
               'stroke="black"/>',
               f'<text x="{left + scale + 4}" y="38">1.0: as fast as the best peer</text>']
     for number, (name, here) in enumerate(groups):
         top = 44 + step * number
-        lines.append(f'<text x="{left - 8}" y="{top + 20}" text-anchor="end">{name}</text>')
-        for place, (ratio, colour) in enumerate(zip(means(here), COLOURS.values())):
-            y = top + 11 * place
+        lines.append(f'<text x="{left - 8}" y="{top + step // 2}" text-anchor="end">{name}</text>')
+        for mode, ratio in means(here, beside.get(name, [])).items():
+            y = top + 11 * names.index(mode)
             lines += [f'<rect x="{left}" y="{y}" width="{ratio * scale:.0f}" height="10" '
-                      f'fill="{colour}"/>',
+                      f'fill="{COLOURS[mode]}"/>',
                       f'<text x="{left + ratio * scale + 4:.0f}" y="{y + 9}" '
                       f'font-size="10">{ratio:.2f}</text>']
     return "\n".join([*lines, "</svg>", ""])
@@ -131,15 +144,17 @@ def main() -> None:
     parser.add_argument("ways", type=Path, nargs="*")
     parser.add_argument("--before", type=Path, action="append", default=[])
     parser.add_argument("--suite", type=Path)
+    parser.add_argument("--others", type=Path, help="the suite at other sizes")
     parser.add_argument("--picture", type=Path, help="write the suite's groups as an SVG")
     given = parser.parse_args()
     if given.ways:
         print("\n".join(ways(read(given.ways), read(given.before))))
     if given.suite is not None:
         found = json.loads(given.suite.read_text())
-        print("\n".join(["", *suite(found["rows"])]))
+        others = json.loads(given.others.read_text())["rows"] if given.others is not None else []
+        print("\n".join(["", *suite(found["rows"], others)]))
         if given.picture is not None:
-            given.picture.write_text(picture(found["rows"]), encoding="utf-8")
+            given.picture.write_text(picture(found["rows"], others), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -4,7 +4,8 @@ What is measured in bench/ meets the backend nowhere else without a GPU.  Withou
 compiles for the latest target at its defaults, to LLVM IR: a half, of bench/unseen a quarter, of
 bench/ways a sixth.  A quarter of the other programs, which test_programs.py simulates for a target
 each, take turns at the rest; each sixth compiles without its macros, too.  `make gpu` does all of
-it, to PTX. """
+it, to PTX.
+"""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def _groups(kernel: Kernel, send: Op) -> int:
     """How many warpgroups hold the rows of a part, each a run of them; 1 if it is not so."""
     buffer = send.operands[0]
     b, (columns, rows) = buffer_of(buffer), send.attributes["box"]
-    inner = next((i for i in (1, 0) if b.layout == tensor_core(
+    inner = next((i for i in (1, 0) if b.shape[i] >= columns and b.layout == tensor_core(
         b.shape, (i, 1 - i), b.element.bytes, columns * b.element.bytes)), None)
     if buffer.op is None or buffer.op.name != "alloc_shared" or inner is None:
         return 1

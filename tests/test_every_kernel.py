@@ -1,10 +1,9 @@
 """Every kernel of the repository compiles: no pass fails, whatever the target and the arithmetic.
 
 What is measured in bench/ meets the backend nowhere else without a GPU.  Without --thorough it
-compiles for the latest target at its defaults, to LLVM IR: a half, of bench/unseen a quarter, of
-bench/ways a sixth.  A quarter of the other programs, which test_programs.py simulates for a target
-each, take turns at the rest; each sixth compiles without its macros, too.  `make gpu` does all of
-it, to PTX.
+compiles for the latest target at its defaults, to LLVM IR: a half, of bench/ways a sixth.  A
+quarter of the other programs, which test_programs.py simulates for a target each, take turns at the
+rest; each sixth compiles without its macros, too.  `make gpu` does all of it, to PTX.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ def check(path: Path, form: Options, kind: str, bare: bool = True) -> None:
 @pytest.mark.parametrize("number, path", EVERY)
 def test_compiles(number: int, path: Path, thorough: bool) -> None:
     measured = path.is_relative_to(ROOT / "bench")
-    turns = {"ways": 6, "unseen": 4}.get(path.parts[len(ROOT.parts) + 1], 2)
+    turns = 6 if path.is_relative_to(ROOT / "bench" / "ways") else 2
     if measured and number % turns and not thorough:
         pytest.skip("needs --thorough")
     forms = FORMS if thorough else FORMS[number // 4 % 6:][:number % 4 == 0]

@@ -55,7 +55,7 @@ def with_times(row: Candidate, launches: Sequence[Launch]) -> Candidate:
 
 
 @cache
-def _divided(extents: tuple[int, ...], tile: tuple[int, ...]) -> tuple[int, int, bool, bool]:
+def _divided(extents: tuple[int, ...], tile: tuple[int, ...]) -> tuple[int, int, int, bool]:
     """How many tiles a range has, how many `choice` counts, and how they fit."""
     return count_tiles(extents, tile), choice.count(tile, extents), *choice.fit(tile, extents)
 

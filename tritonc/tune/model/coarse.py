@@ -200,6 +200,8 @@ def _both(rows: Sequence[Candidate], whole: Candidate, small: Small | None, targ
     """The bodies of an entry: that of launches of few programs, and the large one, with its last
     round."""
     own = _general(rows, whole, small)
+    if whole.kind != "wgmma":
+        return own, whole
     found = small and _with_last_round(rows, whole, small, target).large
     whole, own = priced_together(whole, own if small else None), priced_together(own)
     if found:

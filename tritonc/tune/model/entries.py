@@ -1,4 +1,4 @@
-"""The entries beside the general one of products of 16-bit numbers.
+"""The entries beside the general one of products of 16-bit numbers, and of floats on CUDA cores.
 
 Of all tiles, clusters and those in ping-pong, those that leave the least excess over the best one,
 at sizes of which few are powers of two.  What a size loses counts by its square, so that one that
@@ -12,48 +12,64 @@ from math import inf, log2, prod
 
 from tritonc.backend.launch.coarsen import AXES
 from tritonc.backend.target.target import Target
+from tritonc.records import NamedTuple
 from tritonc.tune.model.cluster_times import priced
 from tritonc.tune.model.launches import Candidate, Launch, launches_of, with_times
 from tritonc.tune.model.measured import is_measured
 from tritonc.tune.model.pingpong import SHORT, in_pingpong
 from tritonc.tune.model.pingpong_entries import priced_together, rate
 from tritonc.tune.model.portfolio import Form, slower
+from tritonc.tune.model.times import WORD
 from tritonc.variants.choice import LARGEST
 
-# Entries, and sizes: extents along the first two axes, lengths; of batches, which are short loops.
-_MOST = {2: 6, 3: 3}
-_EXTENTS = {2: ((64, 128, 512, 1536, 2304), (64, 768, 1152, 2304, 4608, 6144, 12288)),
-            3: ((96, 320, 1024),) * 2}
-_LENGTHS, _BATCHES = {2: (768, 1536, 3072), 3: (32, 128, 384)}, (32,)
+class _Cover(NamedTuple):
+    """How many entries there are; sizes: extents along the first two axes, of further ones, lengths
+    of loops; of the time of a tile's best depth in a long loop, what is looked at."""
+
+    most: int
+    extents: tuple[tuple[int, ...], tuple[int, ...]]
+    lengths: tuple[int, ...]
+    nearly: float
+    batches: tuple[int, ...] = (1,)
+
+
+# By what computes, and axes of the grid; loops of batches are short.
+_COVERS = {
+    ("wgmma", 2): _Cover(6, ((64, 128, 512, 1536, 2304), (64, 768, 1152, 2304, 4608, 6144, 12288)),
+                         (768, 1536, 3072), 1.02),
+    ("wgmma", 3): _Cover(3, ((96, 320, 1024),) * 2, (32, 128, 384), inf, (32,)),
+    ("cores", 2): _Cover(3, ((32, 64, 256, 768, 2304), (64, 256, 768, 1536, 3072)),
+                         (512, 1536, 4096), inf),
+}
 _LEAST_WORK = 1 << 25  # multiply-adds; what has less takes the time of a launch
 _DOUBT = 0.03  # that the model says others gain over the general entry, which is there already
-_NEARLY = {2: 1.02, 3: inf}  # of the time of a tile's best depth in a long loop
 _EXCHANGES = 2  # rounds
 
 
 def are_covered(whole: Candidate, form: Form) -> bool:
-    """Whether entries are chosen so: of one product of 16-bit numbers on wgmma, as memory has them.
-    """
-    return whole.kind == "wgmma" and form.axes in _MOST and all(
-        dot.alone and dot.bytes == 2 and not (any(dot.raw) or dot.computed or dot.scaled)
+    """Whether entries are chosen so: of one product of 16-bit numbers on wgmma, as memory has them,
+    or of floats on CUDA cores."""
+    return (whole.kind, form.axes) in _COVERS and all(
+        dot.alone and dot.bytes == (2 if whole.kind == "wgmma" else WORD) and not (
+            any(dot.raw) or dot.computed or dot.scaled)
         for dot in whole.profile if dot.kind == "dot")
 
 
 def covering(rows: Sequence[Candidate], general: Sequence[Candidate], form: Form, target: Target,
              clusters: Sequence[int]) -> list[Candidate]:
     """The entries to have beside the bodies of the general one, of all combinations `rows`."""
-    axes = form.axes
-    launches = [launch for launch in launches_of(form, _EXTENTS[axes], _BATCHES, _LENGTHS[axes])
+    cover = _COVERS[general[0].kind, form.axes]
+    launches = [launch for launch in launches_of(form, cover.extents, cover.batches, cover.lengths)
                 if prod((*launch[0], *launch[1])) >= _LEAST_WORK]
     rows = [row for row in rows if is_measured(row.profile, row.tile, 1)]
     fastest: dict[tuple[int, ...], float] = {}
     for row in rows:
         fastest[row.tile] = min(rate(row.cost), fastest.get(row.tile, inf))
     known = [_legal(with_times(row, launches), launches) for row in _candidates([
-        row for row in rows if rate(row.cost) <= _NEARLY[axes] * fastest[row.tile]],
-        target, clusters if axes < AXES else (1,))]
+        row for row in rows if rate(row.cost) <= cover.nearly * fastest[row.tile]],
+        target, clusters if form.axes < AXES else (1,))]
     own = [*map(min, *(with_times(row, launches).times for row in general))]
-    chosen = fewest([[*map(log2, row.times)] for row in known], [*map(log2, own)], 2, _MOST[axes])
+    chosen = fewest([[*map(log2, row.times)] for row in known], [*map(log2, own)], 2, cover.most)
     return [known[i] for i in chosen]
 
 
@@ -100,8 +116,9 @@ def _candidates(rows: Sequence[Candidate], target: Target, clusters: Sequence[in
                 continue
             if blocks > 1:
                 row = row._replace(binding={**row.binding, "cluster_k": blocks})
-                cost = cost._replace(blocks=0)
-            found = priced_together(row._replace(cost=cost))
+                cost = cost if row.kind == "cores" else cost._replace(blocks=0)
+            found = row._replace(cost=cost)
+            found = found if row.kind == "cores" else priced_together(found)
             yield found._replace(cost=slower(found.cost, _DOUBT))
             if blocks == 1 and (cost := in_pingpong(row.profile, cost, target)) is not None:
                 yield row._replace(cost=slower(cost, _DOUBT),

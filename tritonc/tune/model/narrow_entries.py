@@ -22,15 +22,15 @@ from tritonc.tune.model.portfolio import Form, slower
 from tritonc.tune.model.times import UNIT
 
 # Rows beside each number of columns, which are the weights' where one operand is converted.
-_ROWS = (1, 8, 20, 32, 64, 100, 200, 350, 560, 1200)
+_ROWS = (1, 20, 40, 64, 80, 128, 200, 350, 560, 1200)
 _COLUMNS = (2304, 4096, 5120, 7168, 9728, 13824, 20480)
 _LENGTHS = (2048, 5120, 14336)
 _LARGEST = 130_000_000  # elements of an operand
 _POWER = 1.5
 _MOST, _WORTH, _DOUBT = 8, 0.005, 0.03  # of entries, and what each is worth of a launch
-# Of clusters by mma.sync: weights of 8 bits, 4096 x 4096, by 16 x 32 x 128 in pairs 8.5 us, in fours
-# 10.7; of 2048 columns 6.7, 6.6.
-_MOST_OF_MMA = 2
+# Of blocks of a cluster that convert: weights of 8 bits, 4096 x 4096, by 16 x 32 x 128 in pairs 8.5
+# us, in fours 10.7; 2048 columns 6.7, 6.6; 40 x 2560 x 14336 by 64 x 64 x 128 27.3, 30.1.
+_MOST_CONVERTED = 2
 _MEMORY = 2250  # bytes in a clock cycle that an H200's memory delivers
 
 
@@ -55,7 +55,7 @@ def entries(rows: Sequence[Candidate], general: Sequence[Candidate], form: Form,
         for blocks in clusters:
             cost = priced(row.profile, row.cost.depths, target, blocks)
             if cost is None or not is_measured(row.profile, row.tile, blocks) or (
-                    blocks > _MOST_OF_MMA and row.kind == "mma") or (
+                    any(dot.raw) and blocks > _MOST_CONVERTED) or (
                     blocks > 1 and prod(row.tile) > (LARGE if any(dot.raw) else MOST_SENT)):
                 continue
             if blocks > 1 and not clusters_meet(row.profile, target):

@@ -142,9 +142,9 @@ def use(dot: Feature, target: Target, work: float = 0, alone: bool = False) -> U
 
 
 def _live_operands(dot: Feature, work: float, threads: int, least: int = 0) -> int:
-    """Registers of a thread for operands that it computes: two sets of them, and what the operations
-    need.  Weights of 8 bits by 64 x 128 x 128 184 in all, by x 32 120, of 4 bits 191 and 160: then
-    no second block fits; by 16 x 32 x 128 of mma.sync 104, 128."""
+    """Registers of a thread for operands that it computes: two sets of them, and what the
+    operations need.  Weights of 8 bits by 64 x 128 x 128 184 in all, by x 32 120, of 4 bits 191 and
+    160: then no second block fits; by 16 x 32 x 128 of mma.sync 104, 128."""
     elements = dot.extents[-1] * sum(n for n, raw in zip(dot.extents[-3:-1], dot.raw) if raw)
     more = min(32.0, max(least, 8 * (work / elements - 1))) if elements else 0.0
     return round(elements * dot.bytes / (2 * threads) + more)

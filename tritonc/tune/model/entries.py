@@ -22,6 +22,7 @@ from tritonc.tune.model.portfolio import Form, slower
 from tritonc.tune.model.times import WORD
 from tritonc.variants.choice import LARGEST
 
+
 class _Cover(NamedTuple):
     """How many entries there are; sizes: extents along the first two axes, of further ones, lengths
     of loops; of the time of a tile's best depth in a long loop, what is looked at."""

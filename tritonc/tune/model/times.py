@@ -21,7 +21,7 @@ from math import prod, sqrt
 from tritonc.backend.pipeline.stages import LARGE_STAGE
 from tritonc.backend.target.target import Target
 from tritonc.ir.types import TF32
-from tritonc.tune.model.blocks import LEAST, Use, consumers, in_registers, use
+from tritonc.tune.model.blocks import Use, consumers, in_registers, use
 from tritonc.tune.model.cost import cost
 from tritonc.tune.model.epilogues import cycles
 from tritonc.tune.model.feature import (
@@ -44,9 +44,9 @@ from tritonc.variants.choice import MOST_CYCLES, Cost
 _LATENCY = 950  # of a load from memory, with the barrier after it
 _ONCE = 3600  # of a launch
 _START = {"wgmma": 1500, "mma": 1500, "cores": 2500}  # of a block, before and after its steps
-# Of a row of 128 bytes of a box that lies beyond the tensor, of which the whole machine fetches 33 in
-# a cycle.  Halves and weights of 8 and 4 bits, 400 sizes by 3 to 20 tiles: what tiles take differs
-# from this by 0.06 and 0.11, by 0.07 and 0.15 without; 3 to 5 are as good.
+# Of a row of 128 bytes of a box that lies beyond the tensor, of which the whole machine fetches 33
+# in a cycle.  Halves and weights of 8 and 4 bits, 290 sizes by 3 to 20 tiles: what tiles take
+# differs from the model by 0.06 and 0.11, by 0.07 and 0.15 before; 3 to 5 are as good.
 _BEYOND, _BOX = 4, 128
 _MAPS = 1000  # of a launch whose blocks make tensor maps
 _BARRIER = 40  # of a step, around what is in flight, or between indices and copies

@@ -34,8 +34,9 @@ def chained(block: Block) -> bool:
 
 def waits(block: Block) -> bool:
     """Whether threads compute with all products in the iteration that makes them."""
-    return chained(block) or all(constant_of(op.operands[2]) is not None
-                                 for op in products(block.ops))
+    found = products(block.ops)
+    return chained(block) or (bool(found) and all(
+        constant_of(op.operands[2]) is not None for op in found))
 
 
 def fed(block: Block) -> bool:

@@ -130,8 +130,9 @@ def _chain_cost(dots: list[Feature], target: Target) -> float:
     """Of the products on wgmma of one block; by few rows they are on mma.sync."""
     if len(dots) == 1:
         return _product_cost(dots[0], target)
-    found = max(_product_cost(dot, target, fixed=fixed_bytes(
-        dot._replace(fixed=dot.left == "fixed"))) for dot in dots)
+    brought_once = [dot._replace(fixed=True, computed=dot.sides[1], sides=(False, dot.sides[1]))
+                    if dot.left == "fixed" else dot for dot in dots]
+    found = max(_product_cost(dot, target, fixed=fixed_bytes(dot)) for dot in brought_once)
     if min(dot.extents[-3] for dot in dots) < ROWS:
         found *= _SYNCHRONOUS
     products = [_chained(dot, padded(dot.extents[-3:])) for dot in dots]  # as registers have it

@@ -9,20 +9,23 @@ def _philox(seed, c0, c1, c2, c3):
     low = np.uint64(0xFFFFFFFF)
     for _ in range(10):
         a, b = np.uint64(0xD2511F53) * c0, np.uint64(0xCD9E8D57) * c2
-        c0, c1, c2, c3 = (b >> np.uint64(32)) ^ c1 ^ np.uint64(k0), b & low, (a >> np.uint64(32)) ^ c3 ^ np.uint64(k1), a & low
+        c0, c1, c2, c3 = ((b >> np.uint64(32)) ^ c1 ^ np.uint64(k0), b & low,
+                          (a >> np.uint64(32)) ^ c3 ^ np.uint64(k1), a & low)
         k0, k1 = (k0 + 0x9E3779B9) & 0xFFFFFFFF, (k1 + 0xBB67AE85) & 0xFFFFFFFF
     return c0, c1, c2, c3
 
 
 def uniform(seed, count):
-    w = _philox(seed, np.arange(count), 0, 0, 0)[0].astype(np.uint32).view(np.int32).astype(np.int64)
+    w = _philox(seed, np.arange(count), 0, 0, 0)[0]
+    w = w.astype(np.uint32).view(np.int32).astype(np.int64)
     return np.where(w < 0, -w - 1, w) * 4.6566127342e-10
 
 
 def asian(seed, n, steps, drift, vol, strike):
     s, total = np.full(n, 100.0), np.zeros(n)
     for t in range(0, steps, 4):
-        a, b, c, d = ((w >> np.uint64(8)).astype(np.float64) for w in _philox(seed, np.arange(n), t, 0, 0))
+        words = _philox(seed, np.arange(n), t, 0, 0)
+        a, b, c, d = ((w >> np.uint64(8)).astype(np.float64) for w in words)
         q = 2.0**-24
         r0, r1 = np.sqrt(-2 * np.log((a + 1) * q)), np.sqrt(-2 * np.log((c + 1) * q))
         for z in (r0 * np.cos(2 * np.pi * b * q), r0 * np.sin(2 * np.pi * b * q),
@@ -34,8 +37,9 @@ def asian(seed, n, steps, drift, vol, strike):
 
 def _taps(t):
     a, u = -0.75, 1 - t
-    return [((a * (t + 1) - 5 * a) * (t + 1) + 8 * a) * (t + 1) - 4 * a, ((a + 2) * t - (a + 3)) * t * t + 1,
-            ((a + 2) * u - (a + 3)) * u * u + 1, ((a * (u + 1) - 5 * a) * (u + 1) + 8 * a) * (u + 1) - 4 * a]
+    far = [((a * (v + 1) - 5 * a) * (v + 1) + 8 * a) * (v + 1) - 4 * a for v in (t, u)]
+    near = [((a + 2) * v - (a + 3)) * v * v + 1 for v in (t, u)]
+    return [far[0], near[0], near[1], far[1]]
 
 
 def bicubic(src, oh, ow):
@@ -100,6 +104,7 @@ def smith_waterman(query, subjects):
         h = np.zeros((len(query) + 1, len(s) + 1), dtype=np.int64)
         for i in range(1, len(query) + 1):
             for j in range(1, len(s) + 1):
-                h[i, j] = max(0, h[i - 1, j - 1] + (3 if query[i - 1] == s[j - 1] else -2), h[i - 1, j] - 2, h[i, j - 1] - 2)
+                score = 3 if query[i - 1] == s[j - 1] else -2
+                h[i, j] = max(0, h[i - 1, j - 1] + score, h[i - 1, j] - 2, h[i, j - 1] - 2)
         result.append(h.max())
     return np.array(result)

@@ -217,8 +217,9 @@ def row_entries(space: Mapping[str, Sequence[int]], lower: Callable[[Mapping[str
             least = max(least or 0, wanted - (wanted // 8 if 2 * tile == wanted else 0) + 1)
             if least > most:
                 continue
-        same = not together and several_passes(kernel, cfg) and tile == chosen[name] == 32 * warps * _STREAM_EACH \
-            and not blocks and streaming_threads(kernel) == 32 * warps
+        same = not together and several_passes(kernel, cfg) and not blocks and (
+            tile == chosen[name] == 32 * warps * _STREAM_EACH
+            and streaming_threads(kernel) == 32 * warps)
         if not same and rows_around(
                 lower({**chosen, name: tile})) == loops._replace(depth=tile):
             if tile < wanted and sizes == [_FLOAT] and (most is None or wanted < most):

@@ -157,8 +157,8 @@ def _addend(value: Value, kernel: Kernel) -> Value | None:
     """The parameter that a limit is, or is but for what is added: of `W + 2 * pad` W."""
     if value in kernel.parameters:
         return value
-    found = map(lambda v: _addend(v, kernel), value.op.operands if (
-        value.op is not None and value.op.name in ("add", "sub")) else ())
+    added = value.op.operands if value.op is not None and value.op.name in ("add", "sub") else ()
+    found = (_addend(v, kernel) for v in added)
     return next((v for v in found if v is not None), None)
 
 

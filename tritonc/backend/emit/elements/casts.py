@@ -11,16 +11,8 @@ from collections.abc import Callable
 from functools import partial
 
 from tritonc.backend.emit.body import Body, helper_function
-from tritonc.backend.emit.elements.packed import (
-    convert_bytes,
-    convert_small,
-    convert_to_bytes,
-    each_register,
-    join_halves,
-    lone_byte,
-    map_registers,
-    note,
-)
+from tritonc.backend.emit.elements import packed_casts
+from tritonc.backend.emit.elements.packed import each_register, lone_byte, map_registers, note
 from tritonc.backend.emit.function import Emitter, FunctionEmitter
 from tritonc.backend.emit.literals import is_eight_bit_float, literal, llvm_type
 from tritonc.backend.emit.registers import members
@@ -170,7 +162,7 @@ def round_to_tf32(body: Body) -> None:
 
 def fpcast(f: FunctionEmitter, op: Op) -> None:
     source, target = scalar(op.operands[0].type), scalar(op.result.type)
-    if not convert_bytes(f, op) and not convert_to_bytes(f, op):
+    if not packed_casts.convert_bytes(f, op) and not packed_casts.convert_to_bytes(f, op):
         each_register(f, op, lambda a: (_of_word(f, source, target, a)
                                 or convert_float(f, source, target, a)))
 
@@ -301,7 +293,7 @@ def int_to_float(f: FunctionEmitter, op: Op) -> None:
                       partial(_integer_to_odd, convert=name), a)
         return convert_float(f, F64, target, odd)
 
-    if not convert_bytes(f, op) and not convert_small(f, op):
+    if not packed_casts.convert_bytes(f, op) and not packed_casts.convert_small(f, op):
         each_register(f, op, convert)
 
 
@@ -340,7 +332,7 @@ def bitcast(f: FunctionEmitter, op: Op) -> None:
     source, target = element(op.operands[0].type), element(op.result.type)
     if llvm_type(source) == llvm_type(target):
         f.values[op.result] = f.values[op.operands[0]]
-    elif not join_halves(f, op):
+    elif not packed_casts.join_halves(f, op):
         each_register(f, op, lambda a: from_bits(f, target, as_bits(f, source, a)))
 
 

@@ -188,8 +188,7 @@ class DeclarationActions(StructActions):
 
     # --- types and declarations ---
 
-    def qualifier(self, word: Token, argument: syntax.Expression | None = None
-                  ) -> syntax.Qualifier:
+    def qualifier(self, word: Token, argument: syntax.Expression | None = None) -> syntax.Qualifier:
         return syntax.Qualifier(self.span(), QUALIFIER_NAMES[word.text], argument)
 
     def type(self, specifiers: tuple[Token | syntax.Qualifier | syntax.Struct, ...],

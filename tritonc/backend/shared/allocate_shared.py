@@ -56,8 +56,7 @@ def allocate_shared(kernel: Kernel, context: Context) -> bool:
     size = sizes(kernel)
     offsets, total = placement(kernel, target.shared_per_block, lambda used: _spare(used, target))
     if total > target.shared_per_block and kernel.attributes.pop("pingpong", None):
-        refuse(context, f"buffers of two programs need {total} bytes of shared memory",
-               kernel.span)
+        refuse(context, f"buffers of two programs need {total} bytes of shared memory", kernel.span)
         return allocate_shared(kernel, context)
     for op, offset in offsets.items():
         op.attributes["offset"] = offset

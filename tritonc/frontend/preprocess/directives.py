@@ -41,8 +41,7 @@ class Preprocessor(Files):
             "if": self._if, "ifdef": self._if, "ifndef": self._if,
             "elif": self._else, "else": self._else, "endif": self._endif,
             "error": self._message, "warning": self._message,
-            "line": self._line, "pragma": self._pragma_directive,
-        }
+            "line": self._line, "pragma": self._pragma_directive}
 
     def run(self, source: SourceFile) -> Preprocessed:
         for text in self.options.defines:

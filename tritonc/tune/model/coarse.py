@@ -18,12 +18,10 @@ from tritonc.backend.launch.coarsen import AXES, MOST, ratios
 from tritonc.backend.target.matrix import LARGE
 from tritonc.backend.target.target import Target
 from tritonc.ir.types import TF32
+from tritonc.later import LaterModule
 from tritonc.records import NamedTuple
 from tritonc.tune.model.blocks import computing
-from tritonc.tune.model.chains import more_rows
 from tritonc.tune.model.choose import Binding, Lower, ranked
-from tritonc.tune.model.cluster_times import aligned, cluster_sizes, clusters_meet, priced
-from tritonc.tune.model.entries import are_covered, covering
 from tritonc.tune.model.feature import LINE, Profile, near_bytes
 from tritonc.tune.model.launches import (
     ALL_EXTENTS,
@@ -40,7 +38,6 @@ from tritonc.tune.model.launches import (
 )
 from tritonc.tune.model.loops import Around
 from tritonc.tune.model.measured import MOST_SENT
-from tritonc.tune.model.narrow_entries import are_converted, entries
 from tritonc.tune.model.pingpong import ENDED, can_pingpong
 from tritonc.tune.model.pingpong_entries import (
     BodyInTurns,
@@ -55,6 +52,10 @@ from tritonc.tune.model.times import UNIT, doubtful, formula
 from tritonc.variants import choice
 from tritonc.variants.choice import Cost
 
+narrow_entries = LaterModule("tritonc.tune.model.narrow_entries")
+entries = LaterModule("tritonc.tune.model.entries")
+cluster_times = LaterModule("tritonc.tune.model.cluster_times")
+chains = LaterModule("tritonc.tune.model.chains")
 MOST_PARTS = 8  # small tiles of a large one, at most;
 FEW_PARTS = 2  # beside entries of clusters, which take the launches of fewest programs
 # The extent of a small one along each axis that it cuts, at least; on wgmma 64 x 32 is
@@ -129,7 +130,7 @@ def bodies(space: Mapping[str, Sequence[int]], lower: Lower, target: Target, lar
     other entries; None where the model knows no cost, or they save too little."""
     found = _combinations(space, lower, target, large)
     if found is None:
-        chain = more_rows(space, lower, target, large) if clusters else None
+        chain = chains.more_rows(space, lower, target, large) if clusters else None
         return None, chain and Few((chain[0],), chain[1], None, chain[2], [])
     rows, whole, form = found
     launches = [*launches_of(form)]
@@ -138,14 +139,14 @@ def bodies(space: Mapping[str, Sequence[int]], lower: Lower, target: Target, lar
         return small and _with_last_round(rows, whole, small._replace(
             turned=pingpong_body(rows, whole, _general(rows, whole, small), form, target)),
             target), None
-    sizes = cluster_sizes(lower(large).kernels[0], target)
-    if are_converted(whole, form):  # entries serve launches of few programs better
+    sizes = cluster_times.cluster_sizes(lower(large).kernels[0], target)
+    if narrow_entries.are_converted(whole, form):  # entries serve launches of few programs better
         small, general = None, whole
-        few = entries([row for row in rows if row.threads <= _MOST_THREADS], [whole], form, target,
-                      sizes)
-    elif are_covered(whole, form):
+        few = narrow_entries.entries([row for row in rows if row.threads <= _MOST_THREADS],
+                                     [whole], form, target, sizes)
+    elif entries.are_covered(whole, form):
         general, whole = _both(rows, whole, small, target)
-        few = covering(rows, [general, whole], form, target, sizes)
+        few = entries.covering(rows, [general, whole], form, target, sizes)
     else:
         few = _few(rows, whole, form, target, sizes[1:], small)
         if few and small is not None and whole.kind == "cores":
@@ -163,7 +164,7 @@ def bodies(space: Mapping[str, Sequence[int]], lower: Lower, target: Target, lar
             few += turned
     return small, Few(tuple(Member(row.binding, row.cost) for row in few), general.cost,
                       (whole.tile, whole.cost) if small else None, form.loops,
-                      aligned(lower(large).kernels[0], target)) if few else None
+                      cluster_times.aligned(lower(large).kernels[0], target)) if few else None
 
 
 def _combinations(space: Mapping[str, Sequence[int]], lower: Lower, target: Target, large: Binding
@@ -262,7 +263,7 @@ def _few(rows: Sequence[Candidate], whole: Candidate, form: Form, target: Target
     least = [*map(min, *(with_times(row, launches).times for row in (
         whole, _general(rows, whole, small))))]
     doubt = DOUBT_SCALED if any(feature.scaled for feature in whole.profile) else _DOUBT
-    meet = clusters_meet(whole.profile, target)
+    meet = cluster_times.clusters_meet(whole.profile, target)
     known = []
     for row in rows:
         if prod(row.tile) > _most_sent(row) or row.threads > _MOST_THREADS or (
@@ -270,7 +271,7 @@ def _few(rows: Sequence[Candidate], whole: Candidate, form: Form, target: Target
                 _gathers(row.profile) and min(row.tile) < LEAST_WGMMA):
             continue
         for blocks in sizes:
-            cost = priced(row.profile, row.cost.depths, target, blocks)
+            cost = cluster_times.priced(row.profile, row.cost.depths, target, blocks)
             if cost is not None:
                 known.append(row._replace(binding={**row.binding, "cluster_k": blocks},
                                           cost=slower(cost, doubt)))

@@ -26,10 +26,10 @@ class Later:
         self.__name__ = name
         self._function: Callable[..., Any] | None = None
 
-    def __call__(self, *arguments: Any, **named: Any) -> Any:
+    def __call__(self, *arguments: Any) -> Any:
         if self._function is None:
             self._function = getattr(import_module(self.__module__), self.__name__)
-        return self._function(*arguments, **named)
+        return self._function(*arguments)
 
 
 class LaterModule:

@@ -35,6 +35,7 @@ _PUSHED = 20  # bytes in a cycle that each block sends
 # In memory of the launch: cycles until the last block knows that it is, and bytes in a cycle that
 # it gathers.
 _TICKET, _GATHERED = 3500, 60
+IN_MEMORY = (4, 8, 16, 32)  # blocks that share a program
 
 
 def priced(profile: Profile, depths: tuple[int, ...], target: Target, blocks: int,

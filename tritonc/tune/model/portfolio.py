@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING
 
 from tritonc.backend.dots.together import chained
 from tritonc.backend.target.target import Target
-from tritonc.later import LaterModule
 from tritonc.records import NamedTuple
 from tritonc.source import CompileError
 from tritonc.tune.model.choose import Binding, Lower, Ranked, middle, multiples, neighbours, ranked
+from tritonc.tune.model.cluster_times import IN_MEMORY, aligned, cluster_sizes, clusters_meet
+from tritonc.tune.model.cluster_times import priced as cost_of
 from tritonc.tune.model.feature import Profile, as_boxes, between
 from tritonc.tune.model.features import features
 from tritonc.tune.model.loops import Around, forms, loops_around
@@ -29,7 +30,6 @@ from tritonc.variants import choice
 from tritonc.variants.choice import Cost
 from tritonc.variants.variant import tile_of
 
-cluster_times = LaterModule("tritonc.tune.model.cluster_times")
 if TYPE_CHECKING:  # it takes 60 ms to import, which only portfolios are worth
     import numpy as np
 
@@ -52,7 +52,6 @@ _TAPS = 9  # iterations of loops around it
 _LEAST_WORK = 1 << 24  # multiply-adds; what has less takes the time of a launch
 _EXCHANGES = 4  # rounds
 _MOST_IN_MEMORY = 2  # variants
-_IN_MEMORY = (4, 8, 16, 32)  # blocks that share a program
 
 
 class Form(NamedTuple):
@@ -114,11 +113,11 @@ def portfolio(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
     scaled, computed = (any(getattr(f, name) for row in rows for f in row.profile)
                         for name in ("scaled", "computed"))
     # The choice takes it that a grid's third axis has 65535 tiles: of clusters it has fewer.
-    for blocks in cluster_times.cluster_sizes(kernel, target) if form.axes < 3 else (1,):
+    for blocks in cluster_sizes(kernel, target) if form.axes < 3 else (1,):
         more = {"cluster_k": blocks} if blocks > 1 else {}
         for row in rows:
             tile, depths = form.cuts(row.binding)
-            found = cluster_times.priced(row.profile, depths, target, blocks)
+            found = cost_of(row.profile, depths, target, blocks)
             if found is not None and (is_measured(row.profile, tile, blocks) or (
                     row.binding == base and blocks == 1)):
                 turned = in_pingpong(row.profile, found, target) if blocks == 1 else None
@@ -143,7 +142,7 @@ def portfolio(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
     for i in chosen:
         binding, cost, _ = known[i]
         # In several waves, on tensor cores: conv_nhwc of 28 x 28 27 us, 23 by blocks without.
-        if "cluster_k" in binding and not cluster_times.clusters_meet(profiles[i], target):
+        if "cluster_k" in binding and not clusters_meet(profiles[i], target):
             cost = cost._replace(blocks=0)
         # What is as doubtful of both was no reason for the general one: conv_nchw of 79 x 341 took
         # 128 x 64 for 32 filters, 1134 us, and not 64 x 32, 772.
@@ -154,8 +153,8 @@ def portfolio(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
             and "wgmma" in target.features:
         least = times[[first, *chosen]].min(axis=0)
         members += _in_memory(rows, form, target, least, extents)
-    return Portfolio(known[first][1], tuple(members), form.loops,
-                     cluster_times.aligned(kernel, target), served, worst)
+    return Portfolio(known[first][1], tuple(members), form.loops, aligned(kernel, target), served,
+                     worst)
 
 
 def _in_memory(rows: Sequence[Ranked], form: Form, target: Target, least: np.ndarray,
@@ -165,10 +164,10 @@ def _in_memory(rows: Sequence[Ranked], form: Form, target: Target, least: np.nda
 
     known: list[tuple[Binding, Cost, tuple[int, ...]]] = []
     whole = with_results([row.profile for row in rows], target)
-    for blocks in _IN_MEMORY:
+    for blocks in IN_MEMORY:
         for row in rows:
             tile, depths = form.cuts(row.binding)
-            cost = cluster_times.priced(row.profile, depths, target, blocks, in_memory=True)
+            cost = cost_of(row.profile, depths, target, blocks, in_memory=True)
             if cost is not None:
                 known.append(({**row.binding, "memory_k": blocks}, whole(row.profile, cost), tile))
     members: list[Member] = []
@@ -202,7 +201,7 @@ def best_at(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
     rows = [row for row in ranked(space, lower, target) if row.runs]
     if rows and clusters is None:
         (kernel,) = lower(rows[0].binding).kernels
-        clusters = cluster_times.cluster_sizes(kernel, target)
+        clusters = cluster_sizes(kernel, target)
     found: list[tuple[int, float, Binding]] = []
     for blocks in clusters or ():
         times = times_at(space, lower, target, rows[:_MOST_PRICED], extents, arguments, blocks)
@@ -230,12 +229,12 @@ def times_at(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
         return None
     lengths = [choice.length(loop._asdict(), known) for loop in form.loops]
     whole = with_results([row.profile for row in rows], target)
-    if turned and not choice.all_hold(cluster_times.aligned(kernel, target), extents, known):
+    if turned and not choice.all_hold(aligned(kernel, target), extents, known):
         return None
 
     def taken(row: Ranked) -> int:
         tile, depths = form.cuts(row.binding)
-        found = cluster_times.priced(row.profile, depths, target, blocks)
+        found = cost_of(row.profile, depths, target, blocks)
         if found is not None:
             found = in_pingpong(row.profile, found, target) if turned else whole(row.profile, found)
         return int(choice.time(found, tile, extents, lengths)) if (
@@ -260,9 +259,8 @@ def priced(bindings: Sequence[Mapping[str, int]], lower: Lower, target: Target
                 known is not None and forms(loops) != forms(known)):
             return None
         known = known or loops
-        cost = cluster_times.priced(
-            as_boxes(features(kernel), target), tuple(loop.depth for loop in loops), target,
-            binding.get("memory_k", 1), in_memory=True)
+        cost = cost_of(as_boxes(features(kernel), target), tuple(loop.depth for loop in loops),
+                       target, binding.get("memory_k", 1), in_memory=True)
         if cost is None:
             return None
         costs.append(cost)

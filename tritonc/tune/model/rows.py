@@ -209,8 +209,7 @@ def row_entries(space: Mapping[str, Sequence[int]], lower: Callable[[Mapping[str
                 continue
         same = several_passes(kernel, cfg) and tile == chosen[name] == 32 * warps * _STREAM_EACH \
             and not blocks and streaming_threads(kernel) == 32 * warps
-        if not same and rows_around(
-                lower({**chosen, name: tile})) == loops._replace(depth=tile):
+        if not same and rows_around(lower({**chosen, name: tile})) == loops._replace(depth=tile):
             if tile < wanted and sizes == [_FLOAT] and (most is None or wanted < most):
                 warps = min(_MOST_WARPS, 2 * warps)
             binding = {**chosen, name: tile, "num_warps": warps}
@@ -280,8 +279,7 @@ def stream_cost(profile: Profile, target: Target, range_: Sequence[int]) -> floa
     """The sum over kernels of `_row_cost`."""
     starts = [i for i, feature in enumerate(profile) if feature.kind == "kernel"]
     parts = [profile[i:j] for i, j in zip(starts, [*starts[1:], len(profile)], strict=True)]
-    return sum(_row_cost(part[1:], part[0].form, target, range_) + _in_vain(part)
-               for part in parts)
+    return sum(_row_cost(part[1:], part[0].form, target, range_) + _in_vain(part) for part in parts)
 
 
 def _in_vain(profile: Profile) -> float:

@@ -49,8 +49,7 @@ def alternate_registers(kernel: Kernel, context: Context) -> bool:
         held = any(op.name == "wgmma_wait" and "live" in op.attributes
                    and phis.intersection(op.operands[-op.attributes["live"]:])
                    for op in loop.ops())
-        if held and loop.regular and any(
-                op.name == "wgmma_wait" for op in loop.exits[0][1].ops):
+        if held and loop.regular and any(op.name == "wgmma_wait" for op in loop.exits[0][1].ops):
             _double(kernel, loop)
             changed = True
         elif ahead := _iterations_ahead(loop, columns):

@@ -39,7 +39,7 @@ ONLY: dict[str, tuple[str, ...]] = {
     "exchange_late": ("reduce",), "privatize_atomics": ("atomic_rmw",),
     "lower_clusters": ("cluster_arrive",), "fuse_logistic": ("tanh", "exp"),
     "fuse_exponents": ("exp", "exp2"), "select_ranks": ("smin", "smax", "umin", "umax"),
-    "split_quotients": ("sdiv", "udiv", "srem", "urem"), "count_quotients": ("sdiv",),
+    "split_quotients": ("sdiv", "udiv", "srem", "urem"),
     "pack_halves": ("zext", "sext", "truncate", "smin", "smax", "umin", "umax"),
     **dict.fromkeys(("fetch_late", "widen_loops", "single_trips", "strength_reduce", "keep_rows",
                      "unroll_runtime", "load_ahead", "alternate_registers"), ("phi",)),
@@ -162,8 +162,6 @@ BACKEND: list[Pass] = [
          "on the instruction.", 2),
     _row("backend.pipeline.safe_divisors", "After the passes that fold divisions or ask what "
          "divides an index; before pipelines run divisions ahead.", 2),
-    _row("backend.memory.count_quotients", "After raw_operands, which leaves one quotient for each "
-         "iteration.", 2),
     _row("backend.launch.choose_pingpong", "Before choose_warps, which leaves a number that is "
          "set; after rasterize, which says whether blocks persist.", 2),
     _row("backend.launch.choose_warps", "Before assign_layouts, which spreads tiles over the "
@@ -331,7 +329,6 @@ ORDER: list[tuple[str, str, str]] = [
     ("split_loops", "assign_layouts", "masks of what a block owns are in the store's layout"),
     ("assign_layouts", "lower_clusters", "a mailbox has a place for each thread"),
     ("lower_clusters", "pipeline", "multi-stage buffers take the shared memory that is left"),
-    ("raw_operands", "count_quotients", "it loads repeated elements once, with one quotient"),
     ("slice_k", "choose_warps", "each warp computes one slice of K"),
     ("select_dots", "choose_warps", "wgmma runs in groups of four warps"),
     ("stage_dots", "halve_products", "halves are views of a staged operand"),

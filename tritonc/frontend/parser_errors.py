@@ -173,8 +173,7 @@ def _end_of_file(place: Place) -> Problem | None:
     if not (place.at_statement and "}" in place.accepted):
         return None
     opening = place.open_bracket()
-    notes = () if opening is None else (
-        Note("to match this '{'", place.tokens[opening].span),)
+    notes = () if opening is None else (Note("to match this '{'", place.tokens[opening].span),)
     return Problem("expected '}' at the end of the file", place.after_previous(), notes=notes)
 
 
@@ -305,8 +304,7 @@ def may_be_missing(place: Place, missing: str) -> bool:
     if missing == ";":
         return place.token.line_start or place.token.text == "}"
     opening = place.open_bracket()
-    if place.previous is None or opening is None or (missing == "]"
-                                                     and place.previous.text == "["):
+    if place.previous is None or opening is None or (missing == "]" and place.previous.text == "["):
         return False
     return place.partner.get(opening, -1) < place.index  # else it is not missing but comes later
 

@@ -9,7 +9,7 @@ Before:  %s = fpcast %h : f32<64, 8>              After:  %x = sitofp %n {bounds
 
 What an f32 holds exactly is rounded once on its way through one.  Integers of seven bits and their
 sign need no conversion at all: they are fractions of a 16-bit float whose exponent is known (see
-`emit/elements/packed`).  Weights of four bits are such.
+`emit/elements/packed_casts`).  Weights of four bits are such.
 
 Before:  %d = sub %n, %z : i32<64, 8>             After:  %x = sitofp %n {bounds = (0, 15)} : bf16
          %x = sitofp %d : bf16<64, 8>                      %y = uitofp %byte : bf16<64, 8>

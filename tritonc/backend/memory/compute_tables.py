@@ -76,8 +76,7 @@ def compute_tables(kernel: Kernel, context: Context) -> bool:
     return bool(kept)
 
 
-def _keep(kernel: Kernel, loop: Loop, tables: Mapping[str, ConstantTable], room: int
-          ) -> list[str]:
+def _keep(kernel: Kernel, loop: Loop, tables: Mapping[str, ConstantTable], room: int) -> list[str]:
     """Let a loop read tables in shared memory, if it has products on CUDA cores; their names."""
     body, before = loop.latch, loop.preheader
     if body is None or before is None or all(op.name != "fma_dot" for op in body.ops):

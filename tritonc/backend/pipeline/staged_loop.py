@@ -76,8 +76,7 @@ class StagedLoop:
     def stage_bytes(self) -> int:
         """Of all operands of an iteration."""
         buffers = dict.fromkeys(allocation(store.operands[0])[0] for store in self.stores)
-        return self.beside + sum(pitch(op) for op in buffers
-                                 if op not in self.single)
+        return self.beside + sum(pitch(op) for op in buffers if op not in self.single)
 
 
 def staged_loops(kernel: Kernel) -> list[StagedLoop]:

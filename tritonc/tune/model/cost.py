@@ -9,13 +9,7 @@ from math import inf, prod
 
 from tritonc.backend.dots.inner_axis import reads
 from tritonc.backend.memory.masks.merged_axes import padded
-from tritonc.backend.target.matrix import (
-    ACCUMULATORS,
-    INSTRUCTIONS,
-    MOST_BATCH,
-    WGMMA,
-    MatrixInstruction,
-)
+from tritonc.backend.target import matrix
 from tritonc.backend.target.target import Target
 from tritonc.tune.model.core_cost import core_cost
 from tritonc.tune.model.feature import (
@@ -83,7 +77,7 @@ def _cost(profile: Profile, target: Target, extents: Sequence[int]) -> float:
         products = [_chained(dot, dot.extents[-3:]) for dot in dots]
         if any(crowded([product], dots[0].bytes) for product in products):
             return _few_rows_cost(products, dots[0].bytes, target)
-    if all(rows and rows[0].kind == WGMMA for rows in found):
+    if all(rows and rows[0].kind == matrix.WGMMA for rows in found):
         return _mean([[dot for dot in dots if dot.place == place]
                       for place in dict.fromkeys(dot.place for dot in dots)], target)
     return max(_product_cost(dot, target) for dot in dots)
@@ -159,7 +153,7 @@ def _few_rows_cost(products: list[Chained], size: int, target: Target) -> float:
     holds: a step waits for what it brings, so the more the better that fits."""
     registers = sum(p.m * p.n for p in products) / 128
     shared = brought(products, size)
-    if registers > ACCUMULATORS or shared > target.shared_per_block - _EXCHANGED:
+    if registers > matrix.ACCUMULATORS or shared > target.shared_per_block - _EXCHANGED:
         return SPILLS + registers + shared
     return _waiting(products) * ROWS / products[0].m  # what is brought serves so many rows
 
@@ -169,12 +163,12 @@ def _waiting(products: list[Chained]) -> float:
     return 1 + _FEW_STEP / min(p.n for p in products)
 
 
-def _instructions(dot: Feature, target: Target) -> list[MatrixInstruction]:
+def _instructions(dot: Feature, target: Target) -> list[matrix.MatrixInstruction]:
     """Those of the target that can be the dot's, the best first."""
     *batch, _, _, _ = dot.extents
-    return [row for row in INSTRUCTIONS if row.feature in target.features
-            and str(row.operand) == dot.element and prod(batch) <= MOST_BATCH and (
-                row.kind != WGMMA or (not batch and (
+    return [row for row in matrix.INSTRUCTIONS if row.feature in target.features
+            and str(row.operand) == dot.element and prod(batch) <= matrix.MOST_BATCH and (
+                row.kind != matrix.WGMMA or (not batch and (
                     reads(row, *dot.inner) or reads(row, *dot.inner[::-1]))))]
 
 
@@ -192,7 +186,7 @@ def _product_cost(dot: Feature, target: Target, carried: int = 0, spread: float 
     *batch, m, n, k = dot.extents
     for row in rows:
         if row.takes(m, n, k):
-            slower = 2 if row.kind != WGMMA and rows[0].kind == WGMMA else 1
+            slower = 2 if row.kind != matrix.WGMMA and rows[0].kind == matrix.WGMMA else 1
             whole = dot._replace(extents=(*batch, max(m, row.rows), max(n, row.columns), k))
             repeated = prod(whole.extents) / prod(dot.extents)
             return slower * repeated * tma_cost(

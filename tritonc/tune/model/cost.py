@@ -21,16 +21,7 @@ from tritonc.tune.model.feature import (
     side_by_side,
     spread,
 )
-from tritonc.tune.model.residency import (
-    ENOUGH,
-    ROWS,
-    SPILLS,
-    Chained,
-    brought,
-    busy,
-    crowded,
-    held,
-)
+from tritonc.tune.model.residency import ENOUGH, ROWS, SPILLS, Chained, brought, busy, crowded, held
 from tritonc.tune.model.tma_cost import tma_cost
 
 # Rows whose products take as long as a step of a chain of few rows waits.  Decoding 16 heads of 512
@@ -90,7 +81,7 @@ def waiting(profile: Profile, target: Target) -> float:
     sums of exponentials by 64 x 128 288, by 128 x 128 311, by 256 x 64 663."""
     dots = joined([_with_taps(f) for f in profile if f.kind == "dot"])
     if len(dots) != 1 or _once(profile) or not computes(profile) or not (
-            found := _instructions(dots[0], target)) or found[0].kind != WGMMA:
+            found := _instructions(dots[0], target)) or found[0].kind != matrix.WGMMA:
         return 1.0
     m, n, k = dots[0].extents
     return SPILLS if m > ENOUGH * ROWS else 1 / busy(

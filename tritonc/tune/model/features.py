@@ -7,7 +7,7 @@ extents: those of other combinations can be predicted (`choose`).  `feature` say
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from math import prod
 from weakref import WeakKeyDictionary
@@ -124,8 +124,8 @@ def _read(kernel: Kernel) -> Iterator[Feature]:
                     yield from _neighbours(op, infos())
                 if not chain:
                     around = [loop for loop in cfg.loops if block in loop]
-                    yield from (_carried(kernel, op, around) if not beside else
-                                _held(op, cfg.innermost.get(block), sums.keys()) if op is dots[0] else ())
+                    yield from (_carried(kernel, op, around) if not beside else () if op
+                                is not dots[0] else _held(op, cfg.innermost.get(block), sums))
             elif op.name in ("reduce", "scan", "reduce_with", "scan_with"):
                 t = op.operands[0].type
                 if element(t) == I1 and all(_only_guards(v, readers) for v in op.results):
@@ -374,12 +374,12 @@ def _carried(kernel: Kernel, dot: Op, loops: Sequence[Loop]) -> Iterator[Feature
             yield Feature("live", shape(t), e.bytes)
 
 
-def _held(dot: Op, loop: Loop | None, sums: Set[Value]) -> Iterator[Feature]:
+def _held(dot: Op, loop: Loop | None, sums: Mapping[Value, Op]) -> Iterator[Feature]:
     """The tiles of numbers, of the shape of a dot's result, that a loop of several products holds
     beside these and their sums: it carries them, or they are made before it."""
     phis = loop.header.phis() if loop is not None else []
     inside = set(loop.ops()) if loop is not None else set()
-    held = {phi.result for phi in phis if sums.isdisjoint(phi.operands)}
+    held = {phi.result for phi in phis if sums.keys().isdisjoint(phi.operands)}
     held |= {v for op in inside if op not in phis for v in op.operands
              if v.op not in inside and constant_of(v) is None}
     for value in held:

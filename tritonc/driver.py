@@ -334,7 +334,8 @@ class _Compilation:
                 variant = kernel.name in self.result.variants.added
                 if stage == "backend" and self._lower_again is not None and not variant:
                     own_context.small = small_body(
-                        kernel, self._lower_again, self.bindings.small, own_context, self.options)
+                        kernel, self._lower_again, self.bindings.small, own_context,
+                        self.options.opt_level, hooks.verify)
                 if variant:  # places of the source are remarked on once, for the general entry
                     own_context = replace(own_context, remarks=[])
                 try:

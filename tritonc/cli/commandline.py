@@ -90,7 +90,10 @@ class _Parser(_OptionParser):
             if not state.rargs:
                 raise click.UsageError(f"option '{flag}' needs a value {row.value}")
             value = state.rargs.pop(0)
-        if option := self._long_opt.get(flag) or self._short_opt.get(flag):
+        # Rows of one name are one option for click, which knows it by the first one's flag.
+        first = next(other for other in self.table if other.name == row.name)
+        known = first.off[0] if flag in row.off else first.flags[0]
+        if option := self._long_opt.get(known) or self._short_opt.get(known):
             option.process(row.prefix + value, state)
 
     def _unknown(self, flag: str) -> str:
@@ -148,12 +151,12 @@ _TYPES: dict[str, click.ParamType[Any]] = {
 
 def _option(same: list[Option]) -> click.Option:
     """The option for the rows of one name."""
-    first, flags = same[0], [flag for row in same for flag in row.flags]
+    first = same[0]
     if not any(row.value or row.stores for row in same):
-        flags[:1] = ["/".join([flags[0], *first.off])]
-        return click.Option([*flags, first.name], is_flag=True, default=False)
+        return click.Option(["/".join([first.flags[0], *first.off[:1]]), first.name], is_flag=True,
+                            default=False)
     kind = click.Choice(first.choices) if first.choices else _TYPES.get(first.value, click.STRING)
-    return click.Option([*flags, first.name], type=kind, default=None,
+    return click.Option([first.flags[0], first.name], type=kind, default=None,
                         multiple=any(row.many for row in same))
 
 

@@ -333,10 +333,8 @@ class Context:
         return Term(variable.type, self.ssa.read(variable, self.block))
 
     def write(self, variable: Variable, term: Term) -> None:
-        if not variable.parts:
-            self.ssa.write(variable, self.block, self.value(term))
-        for part, member in zip(variable.parts, term.members, strict=True):
-            self.write(part, member)
+        for part, leaf in zip(variable.leaves(), term.leaves(), strict=True):
+            self.ssa.write(part, self.block, self.value(leaf))
 
     def enter(self, variable: Variable) -> None:
         """Enter a name into the innermost block, which must not have it yet."""
@@ -348,17 +346,13 @@ class Context:
 
     def declare(self, variable: Variable) -> None:
         """From here on the variable has no value."""
-        if not variable.parts:
-            self.ssa.declare(variable, self.block)
-        for part in variable.parts:
-            self.declare(part)
+        for leaf in variable.leaves():
+            self.ssa.declare(leaf, self.block)
 
     def spoil(self, variable: Variable) -> None:
         """What was to be assigned was erroneous: later reads shall report nothing more."""
-        if not variable.parts:
-            self.ssa.write(variable, self.block, self.ssa.undef(variable.type.ir))
-        for part in variable.parts:
-            self.spoil(part)
+        for leaf in variable.leaves():
+            self.ssa.write(leaf, self.block, self.ssa.undef(leaf.type.ir))
 
 
 def decayed(term: Term) -> Term:

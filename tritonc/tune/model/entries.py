@@ -8,6 +8,7 @@ loses much counts more.  Grids, powers and numbers of entries are those of a kin
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 from math import inf, log2, prod
 
 from tritonc.backend.launch.coarsen import AXES
@@ -54,20 +55,21 @@ def fewest(known: Sequence[Candidate], own: Sequence[Candidate], power: float, m
                      for row in (map(min, zip(*having, strict=True)), *times))
     chosen: list[int] = []
 
-    def next_best(place: int) -> tuple[int, float]:
-        """What leaves the least beside all that are chosen but for that at `place`; how much."""
-        now = [*map(min, lost, *(excess[i] for j, i in enumerate(chosen) if j != place), lost)]
+    @cache
+    def next_best(beside: tuple[int, ...]) -> tuple[int, float]:
+        """What leaves the least beside these; how much."""
+        now = [*map(min, lost, *(excess[i] for i in beside), lost)]
         left = [sum(map(min, now, row)) for row in excess]
         found = min(range(len(left)), key=left.__getitem__)
         return found, sum(now) - left[found]
 
     while times and len(chosen) < most:
-        found, gain = next_best(-1)
+        found, gain = next_best((*chosen,))
         if gain < worth * len(best) or (best and not gain):
             break
         chosen.append(found)
     for place in [*range(len(chosen))] * rounds:
-        chosen[place], _ = next_best(place)
+        chosen[place], _ = next_best((*chosen[:place], *chosen[place + 1:]))
     return [known[i] for i in dict.fromkeys(chosen)]
 
 

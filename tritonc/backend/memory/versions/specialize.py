@@ -194,7 +194,7 @@ def _any_size(kernel: Kernel, found: Wanted, facts: Callable[[dict[Value, int]],
         return []
     body = facts(ones)
     _drop_promised(kernel, body)
-    return [body] if body.multiples and all(
+    return [body] if body.multiples and all(is_pointer(v.type) for v in body.multiples) and all(
         v.op is None or v.op.name in ANYWHERE for v in body.subjects) else []
 
 

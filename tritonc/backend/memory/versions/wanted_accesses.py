@@ -30,8 +30,6 @@ from tritonc.backend.memory.versions.wanted import (
     testable_scalars,
 )
 from tritonc.backend.memory.versions.wanted_strides import ACCESS, Divisors, fixed, signs_of
-from tritonc.backend.pipeline.tma.parts import first_part
-from tritonc.backend.pipeline.tma.windows import window
 from tritonc.backend.target.matrix import BY_NAME, WGMMA
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Block, Kernel, Op, Value
@@ -40,6 +38,8 @@ from tritonc.ir.rules import pointee
 from tritonc.ir.types import Tile, element, is_pointer, scalar, shape
 from tritonc.later import Later
 
+first_part = Later("tritonc.backend.pipeline.tma.parts", "first_part")
+window = Later("tritonc.backend.pipeline.tma.windows", "window")
 split_start = Later("tritonc.backend.pipeline.tma.tma_access", "split_start")
 
 SMALL = 32  # tiles of fewer elements are not worth a second body

@@ -115,8 +115,8 @@ def repeat_loop(kernel: Kernel, loop: Loop, times: int, behind: list[Op] | None 
         left.append((first, now))
         made += copies
     for phi, value in zip(phis, following, strict=True):
-        at = phi.blocks.index(latch)
-        phi.blocks[at], phi.operands[at] = last, now.get(value, value)
+        phi.operands[phi.blocks.index(latch)] = now.get(value, value)
+    follow(header, latch, last)
     inside = {op for block in (*loop.blocks, *made) for op in block.ops}
     joined = Block(f"{leave.name}.joined")
     edges = [Block(f"{leave.name}.{i}") for i in range(len(left)) if behind]

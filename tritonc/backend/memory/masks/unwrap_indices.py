@@ -19,8 +19,9 @@ Needs affine indices; must come before specialize.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 
+from tritonc.analysis import affine
 from tritonc.analysis.affine import Affinity, Mask
 from tritonc.analysis.linear import Linear, number
 from tritonc.analysis.signs import Needs, Signs, known_signs
@@ -84,8 +85,24 @@ def _values(bound: Bound) -> set[Value]:
 
 def bounds_of(mask: Mask | None) -> Demand:
     """The bounds of a mask, of which any are enough; conditions say nothing."""
-    bounds = mask.bounds if mask else ()
+    return _keys(mask.bounds if mask else ())
+
+
+def _keys(bounds: Iterable[affine.Bound]) -> Demand:
     return frozenset((b.axis, (b.limit - b.start).key) for b in bounds)
+
+
+def mark_unread(kernel: Kernel) -> None:
+    """Note at loads along which axis nobody reads what their masks leave out."""
+    affinity = Affinity()
+    demand = demand_of(kernel, affinity)
+    for op in kernel.ops():
+        wanted = demand.get(op.result) if op.name == "load" and op.guard is not None else None
+        for axis in {axis for axis, _ in wanted or ()}:
+            own = bounds_of(affinity.mask(op.guard, len(shape(op.result.type))))
+            along = {bound for bound in own if bound[0] == axis}
+            if along and along <= (wanted or set()):
+                op.attributes["unread"] = axis
 
 
 def demand_of(kernel: Kernel, affinity: Affinity) -> dict[Value, Demand]:
@@ -121,8 +138,7 @@ def _asks(op: Op, found: dict[Value, Demand], affinity: Affinity) -> list[tuple[
     """What an operation needs of each operand, and of its guard; nothing if nobody reads it."""
     nothing: Demand = frozenset()
     if op.name in ("store", "atomic_rmw") and len(op.operands) == 2:
-        mask = affinity.mask(op.guard, len(shape(op.operands[0].type)))
-        bounds = bounds_of(mask)
+        bounds = _keys(affinity.parts(op.guard, len(shape(op.operands[0].type)))[0])
         guards = [(op.guard, nothing)] if op.guard is not None else []
         unread = not op.results or op.result not in found
         return [(op.operands[0], nothing), (op.operands[1], bounds if unread else nothing), *guards]
@@ -133,6 +149,8 @@ def _asks(op: Op, found: dict[Value, Demand], affinity: Affinity) -> list[tuple[
     if len(op.results) != 1 or op.guard is not None or not read:
         return [(v, nothing) for v in op.inputs()]
     (wanted,) = read
+    if op.name == "convert_layout":
+        return [(op.operands[0], wanted)]
     if op.name == "dot" and len(shape(op.result.type)) == 2:
         rows = frozenset(b for b in wanted if b[0] == 0)
         columns = frozenset(b for b in wanted if b[0] == 1)

@@ -31,6 +31,7 @@ from tritonc.ir.layouts.shared_layout import ROW_ALIGNMENT, tensor_core, tensor_
 from tritonc.ir.ops import WRITE
 from tritonc.ir.types import Buffer, Tile, is_pointer, shape
 
+SHORT = 64  # rows of a box that is worth leaving some of them out
 Hindered = list[tuple[Op, str]]  # loads that are not made by TMA, and why
 
 
@@ -240,4 +241,7 @@ def _boxed(load: Op, buffer: Buffer, strip: Strip) -> Boxes | str:
     parts = buffer.shape[outer] % sizes[outer] == 0 and sizes[outer] >= LEAST  # see `below`
     if panels > 1 and not parts:
         return "TMA does not support so few of a tile's elements"
-    return Boxes(load, buffer.element, strip, swizzle, (columns, sizes[outer]), panels)
+    short = load.attributes.get("unread") == outer and sizes[outer] >= SHORT \
+        and strip.extents[1] is not None and strip.inside is None and 1 not in strip.windows \
+        and not strip.cut and not strip.steps[1].terms
+    return Boxes(load, buffer.element, strip, swizzle, (columns, sizes[outer]), panels, short=short)

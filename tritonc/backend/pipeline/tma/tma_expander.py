@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial, reduce
 
 from tritonc.analysis.linear import Linear, emit
 from tritonc.backend.dots.together import cycles
@@ -106,6 +107,7 @@ class TmaExpander(Expander):
         b = Builder(before, span=self.span)
         cfg = Cfg(self.kernel)
         self.maps: dict[int, int] = {}
+        self.short: dict[int, tuple[Value, Value]] = {}  # rows of tensors, and of boxes
         self.nothing: dict[int, int] = {}  # the maps of boxes that may have no row
         self.outside: dict[tuple[int, int], Value] = {}
         self.starts: dict[tuple[int, int, int], Value] = {}  # by channel, part, axis
@@ -121,15 +123,19 @@ class TmaExpander(Expander):
                 number = self.maps[same]
                 outside = {axis: self.outside[j, axis] for j, axis in self.outside if j == same}
             else:
-                number, outside = make_map(claimed, None if once else b, access.strip,
-                                           access.element, access.box, access.swizzle)
+                made, outside = make_map(claimed, None if once else b, access.strip,
+                                         access.element, access.box, access.swizzle, access.short)
+                number = made.attributes["index"]
+                if access.short:
+                    self.short[i] = made.operands[3], made.operands[-1]
             self.maps[i] = number
             if any(strip.empty for strip in access.strips):
                 alike = (access.box, access.swizzle, access.element, len(access.strip.depth))
                 if alike not in empty:  # TMA touches the base, though no element of the box
-                    empty[alike], _ = make_map(
+                    made, _ = make_map(
                         claimed, None if once else b, replace(access.strip, origin=Linear()),
                         access.element, access.box, access.swizzle)
+                    empty[alike] = made.attributes["index"]
                 self.nothing[i] = empty[alike]
             self.outside.update(((i, axis), value) for axis, value in outside.items())
             for part, strip in enumerate(access.strips):
@@ -244,24 +250,49 @@ class TmaExpander(Expander):
             before = b.value("xor", phase, self.number(1))
             b.insert(make_op("wait_empty", [free.result, before, *(v.result for v in views)],
                              guard=runs))
-        b.insert(make_op("expect_full", [barrier.result], guard=runs, bytes=self.expected(members)))
-        for i, view in zip(members, views, strict=True):
-            self.copy(b, i, view.result, barrier.result, iteration, runs)
+        self.bring_boxes(b, members, [view.result for view in views], barrier.result, iteration,
+                         runs)
         return block.ops
 
-    def copy(self, b: Builder, i: int, view: Value, barrier: Value, iteration: Value,
-             runs: Value | None) -> None:
-        """The copies of one operand in the loop's iteration `iteration`."""
-        access = self.channels[i].boxes
-        assert access is not None
-        for part, strip in enumerate(access.strips):
-            starts = self.box_starts(b, (i, part), strip, access.box[1], iteration)
-            load = make_op("tma_load", [view, barrier, self.slot, *starts], guard=runs,
-                           span=access.load.span, index=self.maps[i], panels=access.panels,
-                           box=access.box)
+    def bring_boxes(self, b: Builder, channels: Sequence[int], views: Sequence[Value],
+                    barrier: Value, iteration: Value, runs: Value | None) -> None:
+        """The copies of operands in the loop's iteration `iteration`, and how many bytes these are.
+        """
+        loads, fixed, more = list[Op](), 0, list[Value]()
+        for i, view in zip(channels, views, strict=True):
+            access = self.channels[i].boxes
+            assert access is not None
+            fixed += 0 if access.short else access.bytes
+            for part, strip in enumerate(access.strips):
+                starts = self.box_starts(b, (i, part), strip, access.box[1], iteration)
+                load = make_op("tma_load", [view, barrier, self.slot, *starts], guard=runs,
+                               span=access.load.span, index=self.maps[i], panels=access.panels,
+                               box=access.box)
+                loads.append(load)
+                load.attributes |= {"row": part * access.box[1]} if access.below or access.short \
+                    else {}
+                load.attributes |= {"nothing": self.nothing[i]} if strip.empty else {}
+                if access.short:
+                    below, count = self.second_box(b, load, *self.short[i])
+                    loads.append(below)
+                    more.append(b.value("mul", count, self.number(access.row_bytes)))
+        total = [reduce(partial(b.value, "add"), more)] if more else []
+        b.insert(make_op("expect_full", [barrier, *total], guard=runs, bytes=fixed))
+        for load in loads:
             b.insert(load)
-            load.attributes |= {"row": part * access.box[1]} if access.below else {}
-            load.attributes |= {"nothing": self.nothing[i]} if strip.empty else {}
+
+    def second_box(self, b: Builder, load: Op, extent: Value, short: Value) -> tuple[Op, Value]:
+        """The copy of a tile's second half, where boxes have half of its rows, but not where these
+        lie behind the tensor; and how many rows both copies bring."""
+        rows, start = load.attributes["box"][1], load.operands[4]
+        half = self.number(rows // 2)
+        begin = b.value("add", start, half)
+        comes = b.value("and", b.value("icmp", short, half, predicate="eq"),
+                        b.value("icmp", begin, extent, predicate="slt"))
+        count = b.value("select", comes, self.number(rows), short)
+        guard = comes if load.guard is None else b.value("and", load.guard, comes)
+        return make_op("tma_load", [*load.operands[:4], begin, *load.operands[5:]], guard=guard,
+                       span=load.span, **load.attributes | {"row": rows // 2}), count
 
     def box_starts(self, b: Builder, place: tuple[int, int], strip: Strip, rows: int,
                    iteration: Value) -> list[Value]:
@@ -297,10 +328,6 @@ class TmaExpander(Expander):
         left = b.value("add", first, b.value("mul", iteration, step))
         some = b.value("smin", b.value("smax", left, self.number(0)), self.number(rows))
         return {1: b.value("sub", self.number(rows), some), 2: some}
-
-    def expected(self, channels: Iterable[int]) -> int:
-        """The bytes that boxes bring."""
-        return sum(one.bytes for i in channels if (one := self.channels[i].boxes) is not None)
 
     @staticmethod
     def bytes(stores: Iterable[Op]) -> int:

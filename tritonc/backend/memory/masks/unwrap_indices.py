@@ -25,7 +25,7 @@ from tritonc.analysis import affine
 from tritonc.analysis.affine import Affinity, Mask
 from tritonc.analysis.linear import Linear, number
 from tritonc.analysis.signs import Needs, Signs, known_signs
-from tritonc.analysis.values import axes_before
+from tritonc.analysis.values import axes_before, origin
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
@@ -93,16 +93,18 @@ def _keys(bounds: Iterable[affine.Bound]) -> Demand:
 
 
 def mark_unread(kernel: Kernel) -> None:
-    """Note at loads along which axis nobody reads what their masks leave out."""
+    """Note at loads of products' operands along which axis nobody reads what a mask leaves out."""
     affinity = Affinity()
     demand = demand_of(kernel, affinity)
-    for op in kernel.ops():
-        wanted = demand.get(op.result) if op.name == "load" and op.guard is not None else None
-        for axis in {axis for axis, _ in wanted or ()}:
-            own = bounds_of(affinity.mask(op.guard, len(shape(op.result.type))))
-            along = {bound for bound in own if bound[0] == axis}
-            if along and along <= (wanted or set()):
-                op.attributes["unread"] = axis
+    operands = [v for op in kernel.ops() if op.name == "dot" for v in op.operands[:2]]
+    for load in {origin(v, ("trans", "convert_layout")).op for v in operands}:
+        wanted = demand.get(load.result) if load is not None and load.name == "load" else None
+        if load is None or not wanted:
+            continue
+        own = bounds_of(affinity.mask(load.guard, len(shape(load.result.type))))
+        for axis in {axis for axis, _ in own & wanted}:
+            if all(bound in wanted for bound in own if bound[0] == axis):
+                load.attributes["unread"] = axis
 
 
 def demand_of(kernel: Kernel, affinity: Affinity) -> dict[Value, Demand]:

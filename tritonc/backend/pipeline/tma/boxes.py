@@ -63,6 +63,7 @@ def loop_channels(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos, pl
             first, *below = (replace(strip, empty=may_be_empty(strip, staged, affinity))
                              for strip in found.strips)
             found = replace(found, strip=first, below=(*below,))
+            found = replace(found, short=_short(found))
             channels.append(Channel(store, Means.BOXES, found.load, found))
     return channels, hindered
 
@@ -241,7 +242,12 @@ def _boxed(load: Op, buffer: Buffer, strip: Strip) -> Boxes | str:
     parts = buffer.shape[outer] % sizes[outer] == 0 and sizes[outer] >= LEAST  # see `below`
     if panels > 1 and not parts:
         return "TMA does not support so few of a tile's elements"
-    short = load.attributes.get("unread") == outer and sizes[outer] >= SHORT \
+    return Boxes(load, buffer.element, strip, swizzle, (columns, sizes[outer]), panels)
+
+
+def _short(boxes: Boxes) -> bool:
+    """Whether boxes may leave out what the tensor lacks of the tile's rows."""
+    strip = boxes.strip
+    return boxes.load.attributes.get("unread") == strip.axes[1] and boxes.box[1] >= SHORT \
         and strip.extents[1] is not None and strip.inside is None and 1 not in strip.windows \
-        and not strip.cut and not strip.steps[1].terms
-    return Boxes(load, buffer.element, strip, swizzle, (columns, sizes[outer]), panels, short=short)
+        and not (strip.cut or strip.steps[1].terms or boxes.below)

@@ -16,6 +16,7 @@ cp.async can copy loads whose elements go to shared memory as they are, in whole
 from __future__ import annotations
 
 from enum import Enum, auto
+from math import prod
 from typing import TYPE_CHECKING
 
 from tritonc.analysis.axis import axis_info
@@ -49,7 +50,8 @@ class Boxes:
     """A tile as boxes of a tensor: `panels` of them side by side along axis 0 of the tensor.
 
     `below`: of a tile in parts, those below the first, each with as many boxes of the same map;
-    `short`: nobody reads the rows that a tensor lacks, so that boxes leave them out."""
+    `short`: the axis of the tensor along which nobody reads what it lacks of the tile, so that
+    boxes leave it out."""
 
     load: Op
     element: Scalar  # of the buffer
@@ -58,12 +60,7 @@ class Boxes:
     box: tuple[int, int]
     panels: int
     below: tuple[Strip, ...] = ()
-    short: bool = False
-
-    @property
-    def row_bytes(self) -> int:
-        """Of a row of all panels."""
-        return self.panels * self.box[0] * self.element.bytes
+    short: int | None = None
 
     @property
     def strips(self) -> tuple[Strip, ...]:
@@ -71,7 +68,7 @@ class Boxes:
 
     @property
     def bytes(self) -> int:
-        return len(self.strips) * self.box[1] * self.row_bytes
+        return len(self.strips) * self.panels * prod(self.box) * self.element.bytes
 
     def values(self) -> list[Value]:
         """What maps, starts and steps are computed from."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from tritonc.analysis.affine import Affinity, Iteration
 from tritonc.analysis.aliases import may_alias, pointer_roots
@@ -63,7 +64,7 @@ def loop_channels(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos, pl
             first, *below = (replace(strip, empty=may_be_empty(strip, staged, affinity))
                              for strip in found.strips)
             found = replace(found, strip=first, below=(*below,))
-            found = replace(found, short=_short(found))
+            found = replace(found, short=next(filter(partial(_short, found), (1, 0)), None))
             channels.append(Channel(store, Means.BOXES, found.load, found))
     return channels, hindered
 
@@ -245,9 +246,11 @@ def _boxed(load: Op, buffer: Buffer, strip: Strip) -> Boxes | str:
     return Boxes(load, buffer.element, strip, swizzle, (columns, sizes[outer]), panels)
 
 
-def _short(boxes: Boxes) -> bool:
-    """Whether boxes may leave out what the tensor lacks of the tile's rows."""
+def _short(boxes: Boxes, axis: int) -> bool:
+    """Whether boxes may leave out what the tensor lacks of the tile along an axis."""
     strip = boxes.strip
-    return boxes.load.attributes.get("unread") == strip.axes[1] and boxes.box[1] >= SHORT \
-        and strip.extents[1] is not None and strip.inside is None and 1 not in strip.windows \
-        and not (strip.cut or strip.steps[1].terms or boxes.below)
+    return (boxes.load.attributes.get("unread") == strip.axes[axis]
+            and (boxes.box[1] >= SHORT if axis else boxes.panels > 1)
+            and strip.extents[axis] is not None and strip.inside is None
+            and axis not in strip.windows
+            and not (strip.cut or strip.steps[axis].terms or boxes.below))

@@ -80,11 +80,13 @@ def _narrowed(b: Builder, extent: Linear) -> Value:
 
 def short_box(b: Builder, extent: Value, rows: int) -> Value:
     """How many of a tile's rows a box has, so that boxes lie in a tensor of so many: all that it
-    has, if those are fewer; half of them, where the last tile needs no more; or all.  (An H200 takes
-    3 cycles to bring 128 bytes of a tensor, and 6 to fill as many beside it.)"""
-    whole, half, last = (b.constant(n, I32) for n in (rows, rows // 2, rows - 1))
+    has, if those are fewer; half of them, where the last of few tiles needs no more; or all.  (An
+    H200 takes 3 cycles to bring 128 bytes of a tensor, and 6 to fill as many beside it.)"""
+    whole, half, last, many = (b.constant(n, I32) for n in (rows, rows // 2, rows - 1, rows * 8))
     rest = b.value("and", b.value("sub", extent, b.constant(1, I32)), last)  # of the last, less 1
-    some = b.value("select", b.value("icmp", rest, half, predicate="slt"), half, whole)
+    helps = b.value("and", b.value("icmp", rest, half, predicate="slt"),
+                    b.value("icmp", extent, many, predicate="slt"))
+    some = b.value("select", helps, half, whole)
     few = b.value("icmp", extent, whole, predicate="slt")
     return b.value("select", few, extent, some)
 

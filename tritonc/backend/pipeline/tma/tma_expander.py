@@ -107,7 +107,7 @@ class TmaExpander(Expander):
         b = Builder(before, span=self.span)
         cfg = Cfg(self.kernel)
         self.maps: dict[int, int] = {}
-        self.short: dict[int, tuple[Value, Value]] = {}  # rows of tensors, and of boxes
+        self.short: dict[int, tuple[Value, Value]] = {}  # extents of tensors, rows of boxes
         self.nothing: dict[int, int] = {}  # the maps of boxes that may have no row
         self.outside: dict[tuple[int, int], Value] = {}
         self.starts: dict[tuple[int, int, int], Value] = {}  # by channel, part, axis
@@ -124,10 +124,11 @@ class TmaExpander(Expander):
                 outside = {axis: self.outside[j, axis] for j, axis in self.outside if j == same}
             else:
                 made, outside = make_map(claimed, None if once else b, access.strip,
-                                         access.element, access.box, access.swizzle, access.short)
+                                         access.element, access.box, access.swizzle,
+                                         access.short == 1)
                 number = made.attributes["index"]
-                if access.short:
-                    self.short[i] = made.operands[3], made.operands[-1]
+                if access.short is not None:
+                    self.short[i] = made.operands[2 + access.short], made.operands[-1]
             self.maps[i] = number
             if any(strip.empty for strip in access.strips):
                 alike = (access.box, access.swizzle, access.element, len(access.strip.depth))
@@ -262,37 +263,57 @@ class TmaExpander(Expander):
         for i, view in zip(channels, views, strict=True):
             access = self.channels[i].boxes
             assert access is not None
-            fixed += 0 if access.short else access.bytes
+            fixed += access.bytes if access.short is None else 0
             for part, strip in enumerate(access.strips):
                 starts = self.box_starts(b, (i, part), strip, access.box[1], iteration)
                 load = make_op("tma_load", [view, barrier, self.slot, *starts], guard=runs,
                                span=access.load.span, index=self.maps[i], panels=access.panels,
                                box=access.box)
                 loads.append(load)
-                load.attributes |= {"row": part * access.box[1]} if access.below or access.short \
-                    else {}
+                load.attributes |= {"row": part * access.box[1]} if access.below else {}
                 load.attributes |= {"nothing": self.nothing[i]} if strip.empty else {}
-                if access.short:
-                    below, count = self.second_box(b, load, *self.short[i])
-                    loads.append(below)
-                    more.append(b.value("mul", count, self.number(access.row_bytes)))
+                if access.short is not None:
+                    pieces = self.halves if access.short else self.panels
+                    loads[-1:], size = pieces(b, load, *self.short[i])
+                    more.append(b.value("mul", size, self.number(
+                        access.box[0] * access.element.bytes)))
         total = [reduce(partial(b.value, "add"), more)] if more else []
         b.insert(make_op("expect_full", [barrier, *total], guard=runs, bytes=fixed))
         for load in loads:
             b.insert(load)
 
-    def second_box(self, b: Builder, load: Op, extent: Value, short: Value) -> tuple[Op, Value]:
-        """The copy of a tile's second half, where boxes have half of its rows, but not where these
-        lie behind the tensor; and how many rows both copies bring."""
-        rows, start = load.attributes["box"][1], load.operands[4]
-        half = self.number(rows // 2)
-        begin = b.value("add", start, half)
-        comes = b.value("and", b.value("icmp", short, half, predicate="eq"),
-                        b.value("icmp", begin, extent, predicate="slt"))
+    def halves(self, b: Builder, load: Op, extent: Value, short: Value) -> tuple[list[Op], Value]:
+        """A tile's copy in two halves where boxes have half of its rows, but for the second one
+        where it lies behind the tensor; and how many rows of boxes that brings."""
+        (_, rows), panels = load.attributes["box"], load.attributes["panels"]
+        below, here = self.piece(b, load, 4, rows // 2, extent)
+        below.attributes["row"] = rows // 2
+        comes = b.value("and", b.value("icmp", short, self.number(rows // 2), predicate="eq"), here)
+        below.guard = comes if load.guard is None else b.value("and", load.guard, comes)
+        load.attributes["row"] = 0
         count = b.value("select", comes, self.number(rows), short)
-        guard = comes if load.guard is None else b.value("and", load.guard, comes)
-        return make_op("tma_load", [*load.operands[:4], begin, *load.operands[5:]], guard=guard,
-                       span=load.span, **load.attributes | {"row": rows // 2}), count
+        return [load, below], b.value("mul", count, self.number(panels))
+
+    def panels(self, b: Builder, load: Op, extent: Value, _: Value) -> tuple[list[Op], Value]:
+        """A tile's copy by panels, but for those that lie behind the tensor; and how many rows of
+        boxes that brings."""
+        columns, rows = load.attributes["box"]
+        found, count = [load], self.number(rows)
+        for number in range(1, load.attributes["panels"]):
+            beside, comes = self.piece(b, load, 3, number * columns, extent)
+            beside.guard = comes if load.guard is None else b.value("and", load.guard, comes)
+            beside.attributes |= {"row": number * rows, "panels": 1}
+            found.append(beside)
+            count = b.value("select", comes, self.number((number + 1) * rows), count)
+        load.attributes |= {"row": 0, "panels": 1}
+        return found, count
+
+    def piece(self, b: Builder, load: Op, operand: int, ahead: int, extent: Value
+              ) -> tuple[Op, Value]:
+        """A copy that begins further on along an axis, and whether that lies in the tensor."""
+        new = make_op("tma_load", [*load.operands], span=load.span, **load.attributes)
+        new.operands[operand] = b.value("add", load.operands[operand], self.number(ahead))
+        return new, b.value("icmp", new.operands[operand], extent, predicate="slt")
 
     def box_starts(self, b: Builder, place: tuple[int, int], strip: Strip, rows: int,
                    iteration: Value) -> list[Value]:

@@ -366,8 +366,8 @@ def _land(machine: Machine, frame: Frame, stage: Stage) -> None:
         brought = [copy.view.places for copy in stage.copies if copy.view.space is buffer.space]
         left = np.setdiff1d(buffer.places, np.concatenate(brought))[np.newaxis]
         view = buffer._replace(start=0, offsets=left)
-        machine.put(view, np.zeros(left.size, stage.copies[0].held.dtype), (np.ones(left.size, np.bool_), op),
-                    _everybody(view), SEEN)
+        nothing = np.zeros(left.size, stage.copies[0].held.dtype)
+        machine.put(view, nothing, (np.ones(left.size, np.bool_), op), _everybody(view), SEEN)
         view.put(view.space.hazards.writer, np.int16(NOBODY))
     stage.phases += 1
     stage.expected, stage.copies, stage.short, stage.awaited = None, [], [], None

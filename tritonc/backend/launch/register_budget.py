@@ -175,7 +175,7 @@ def _row_threads(kernel: Kernel, target: Target, loops: list[Loop], estimate: Es
                                  for op in block.ops):
         choices.insert(0, most)
     for threads in choices:
-        slack = LOOP_SLACK if streaming and threads < middle else SLACK if threads == most else 1.0
+        slack = LOOP_SLACK if streaming else SLACK if threads == most else 1.0
         if needed < slack * registers_of(threads, target):
             own = kernel.attributes["num_warps"] << LANE_BITS
             fewer = less // own  # blocks

@@ -34,7 +34,6 @@ ONLY: dict[str, tuple[str, ...]] = {
     "specialize_warps": ("start_producer",), "stagger_warpgroups": ("start_producer",),
     "swap_neighbours": ("take",), "lower_take": ("take",), "apply_assumptions": ("assume",),
     "improve_combiners": ("reduce_with", "scan_with"), "split_scans": ("scan", "scan_with"),
-    "compute_tables": ("constant_table",),
     **dict.fromkeys(("split_reductions", "late_sums"), ("reduce", "reduce_with")),
     "exchange_late": ("reduce",), "privatize_atomics": ("atomic_rmw",),
     "lower_clusters": ("cluster_arrive",), "fuse_logistic": ("tanh", "exp"),
@@ -194,8 +193,6 @@ BACKEND: list[Pass] = [
          "of a loop's operations.", 2),
     _row("opt.cse", "In the backend: two readers in one layout share what was computed for each."),
     _row("opt.dce", "After pipeline, which leaves the loads that it replaced."),
-    _row("backend.memory.compute_tables", "After load_ahead, which leaves the first entries of "
-         "tables before loops; before barriers and the places of buffers.", 2),
     _row("backend.pipeline.chains.order_products", "Barriers of operands are there, loads have "
          "moved ahead, and a loop is still one block.", 2),
     _row("backend.pipeline.spread_late", "Products and loads have their final places, and cse has "

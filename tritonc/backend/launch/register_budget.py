@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from tritonc.analysis.column_loops import sums_columns
 from tritonc.analysis.registers.pressure import Estimate, Pressure, estimated, pressure
+from tritonc.backend.dots.together import waits
 from tritonc.backend.memory.versions.general import rare
 from tritonc.backend.pipeline.staged_loop import DOTS, elements_per_thread
 from tritonc.backend.pipeline.tma.roles import has_producer
@@ -129,7 +130,7 @@ def resident_blocks(kernel: Kernel, target: Target, estimate: Estimate | None = 
     wanted = _product_blocks(kernel, target, loops, estimate) or (
         _row_threads if _has_rows(kernel) else _stream_threads)(
             kernel, target, loops, estimate or estimated(kernel)) // threads
-    if wanted > 1 and warps == WARPGROUP and any(_has(loop, "wgmma", 2) for loop in loops):
+    if wanted > 1 and warps == WARPGROUP and any(_has(loop, "wgmma", 1) for loop in loops):
         # Beside the products, what is loaded, too.
         needed = (estimate or estimated(kernel)).pressure().registers / OVER
         while wanted > 1 and needed > (now := registers_of(wanted * threads, target)) and (
@@ -150,7 +151,8 @@ def _product_blocks(kernel: Kernel, target: Target, loops: list[Loop],
         estimate = estimate or estimated(kernel)
         needs = [estimate.pressure(loop.blocks).registers / SLACK for loop in on_cores]
     if warps == WARPGROUP:
-        needs += [_in_flight(loop) for loop in loops if _has(loop, "wgmma", 2)]
+        needs += [_in_flight(loop) for loop in loops if _has(loop, "wgmma", 1)
+                  and any(map(waits, loop.blocks))]
     if not needs:
         return 0
     found = min(_blocks_of(warps, max(needs), target), ENOUGH // warps)

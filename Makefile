@@ -24,7 +24,7 @@ $(RUNS): pyproject.toml
 
 $(INSTALLED): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -e '.[dev]'
 	@touch $@ $(RUNS)
 
 demo: $(RUNS)  ## install tritonc, compile samples/matmul.tc to PTX, run its problem in the interpreter

@@ -25,7 +25,6 @@ _CONTEXT = ExitStack()  # of the GPU: making one for each test would take the mo
 def pytest_configure() -> None:
     # A shell's jobs in the background ignore interruptions, and so would the commands of tests.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    gc.set_threshold(200_000)  # as the command does
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -43,6 +42,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_collection_finish() -> None:
     gc.freeze()  # thousands of tests, which each full collection would look through
+    gc.set_threshold(1_000_000)  # most of what a compilation makes is gone by then
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -284,7 +284,6 @@ class _Compilation:
         context = context_of(self.options)
         known = self._known()
         context.known_sizes = known.arguments if known is not None else {}
-        context.tables = {table.name: table for table in module.constants}
         every = [*passes.OPT, *passes.BACKEND]
         names = pass_manager.labels(every)
         rows = [*zip(names, every, strict=True)]
@@ -335,7 +334,8 @@ class _Compilation:
                 variant = kernel.name in self.result.variants.added
                 if stage == "backend" and self._lower_again is not None and not variant:
                     own_context.small = small_body(
-                        kernel, self._lower_again, self.bindings.small, own_context, self.options)
+                        kernel, self._lower_again, self.bindings.small, own_context,
+                        self.options.opt_level, hooks.verify)
                 if variant:  # places of the source are remarked on once, for the general entry
                     own_context = replace(own_context, remarks=[])
                 try:

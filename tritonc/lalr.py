@@ -25,18 +25,18 @@ from typing import Any, ClassVar
 from zlib import crc32
 
 import lark
-from lark import Lark, Token, Tree, UnexpectedToken
+from lark.exceptions import UnexpectedToken
 from lark.grammar import Rule
-from lark.lexer import Lexer
+from lark.lexer import Lexer, LexerState, LexerThread, Token
 from lark.parse_tree_builder import ExpandSingleChild, ParseTreeBuilder
-from lark.parser_frontends import ParsingFrontend
 from lark.parsers import lalr_analysis
 from lark.parsers.lalr_analysis import Action
+from lark.parsers.lalr_parser import LALR_Parser
 
 from tritonc import __version__
 from tritonc.records import NamedTuple
 
-_FORMAT = 2  # of what is kept: one more where `read` makes something else
+_FORMAT = 3  # of what is kept: one more where `read` makes something else
 
 
 class OurLexer(Lexer):
@@ -63,15 +63,16 @@ class OneRule(Rule):
 
 class Grammar(NamedTuple):
     """`parser`: lark's; `spellings`: of each terminal that the grammar spells, by lark's name;
-    `names`: back.
+    `names`: back; `patterns`: the regular expressions of others.
 
     `builds`: what makes a `_Call` of the values of a production's parts, without those that the
     grammar drops; None where it passes on the value of its one part.
     """
 
-    parser: ParsingFrontend
+    parser: LALR_Parser
     spellings: dict[str, str]
     names: dict[str, str]
+    patterns: dict[str, str]
     builds: dict[Rule, Callable[[list[Any]], Any] | None]
 
 
@@ -92,8 +93,9 @@ class Parse:
 
     def __init__(self, grammar: Grammar, actions: object,
                  lex: Callable[[], Iterator[Any]] = lambda: iter(())) -> None:
-        text: Any = lex
-        self.parser: Any = grammar.parser.parse_interactive(text)  # lark's types are partial
+        text: Any = lex  # lark's types are partial
+        self.parser: Any = grammar.parser.parse_interactive(
+            LexerThread(OurLexer(None), LexerState(text)), "program")
         self.state: Any = self.parser.parser_state
         self.values: list[Any] = self.state.value_stack
         self.actions = actions
@@ -174,7 +176,8 @@ def load(name: str) -> Grammar:
     text = get_data("tritonc", name)
     assert text is not None, "it is part of the package"
     # Versions of tritonc, lark and Python on one machine keep a file each.
-    of = crc32(f"{_FORMAT} {__version__} {lark.__version__}".encode(), crc32(text))
+    installed = Path(lark.__file__).stat().st_mtime_ns
+    of = crc32(f"{_FORMAT} {__version__} {installed}".encode(), crc32(text))
     path = _cache_file(f"{Path(name).stem}-{of:08x}")
     if path is None:
         return read(text.decode())
@@ -187,22 +190,24 @@ def load(name: str) -> Grammar:
 
 def read(text: str) -> Grammar:
     """A grammar.  Raises lark's GrammarError if it has a conflict."""
-    made = Lark(text, parser="lalr", lexer=OurLexer, start="program", strict=True)
-    spellings = {terminal.name: str(terminal.pattern.value) for terminal in made.terminals
-                 if terminal.pattern is not None and terminal.pattern.type == "str"}
+    made = lark.Lark(text, parser="lalr", lexer=OurLexer, start="program", strict=True)
+    spellings, patterns = ({terminal.name: str(terminal.pattern.value) for terminal in
+                            made.terminals if terminal.pattern.type == kind}
+                           for kind in ("str", "re"))
     for rule in made.rules:
         rule.__class__ = OneRule
         rule.origin.name = sys.intern(str(rule.origin.name))  # a Token compares in Python
-    parser: Any = made.parser
+    frontend: Any = made.parser
+    parser = frontend.parser
     alike: dict[Any, Any] = {}
-    states = parser.parser._parse_table.states
+    states = parser._parse_table.states
     for state, steps in states.items():  # one object for equal steps: the file is read faster
         states[state] = {sys.intern(str(symbol)): alike.setdefault(step, step)
                          for symbol, step in steps.items()}
     make_builder: Any = ParseTreeBuilder
     builds: dict[Rule, Callable[[list[Any]], Any]] = make_builder(
-        made.rules, Tree, maybe_placeholders=True).create_callback(_Calls())
-    return Grammar(parser, spellings, {text: name for name, text in spellings.items()},
+        made.rules, lark.Tree, maybe_placeholders=True).create_callback(_Calls())
+    return Grammar(parser, spellings, {text: name for name, text in spellings.items()}, patterns,
                    {rule: None if _passes(rule, build) else build
                     for rule, build in builds.items()})
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
+from importlib.util import find_spec, module_from_spec
+from sys import modules
 from typing import Any
 
 
@@ -38,3 +40,20 @@ class LaterModule:
 
     def __getattr__(self, name: str) -> Later:
         return Later(self._name, name)
+
+
+def whole_later(name: str) -> None:
+    """Import a package so that its own code runs when it is first asked for what that defines.
+    Modules inside can be imported before: of lark a parse needs a third."""
+    spec = None if name in modules else find_spec(name)
+    if spec is None or spec.loader is None:
+        return
+    loader, package = spec.loader, module_from_spec(spec)
+
+    def whole(attribute: str) -> Any:
+        del package.__dict__["__getattr__"]
+        loader.exec_module(package)
+        return getattr(package, attribute)
+
+    package.__dict__["__getattr__"] = whole
+    modules[name] = package

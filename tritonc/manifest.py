@@ -90,8 +90,7 @@ def manifest(module: Module, target: Target, tuning: str | None = None,
         "kernels": [*rows.values()],
         "constants": [{"name": table.name, "type": _C_NAMES[table.element.name],
                        "count": table.count, "initialized": table.data is not None}
-                      for table in module.constants],
-    }
+                      for table in module.constants]}
 
 
 def one_line(contents: Mapping[str, Any]) -> str:
@@ -146,8 +145,7 @@ def _kernel(kernel: Kernel, target: Target, meta: Mapping[str, int]) -> dict[str
         **({"small": {"most": small["most"], "tunables": {
             name: value for name, value in small.items() if name != "most"}}} if small else {}),
         "assumptions": [text for value, info in zip(kernel.parameters, kernel.info, strict=True)
-                        for text in _assumptions(value, info)],
-    }
+                        for text in _assumptions(value, info)]}
 
 
 def _variant(general: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:

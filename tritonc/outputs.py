@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import stat
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -166,17 +167,7 @@ def quote_for_make(path: str, target: bool = False) -> str:
     """
     if found := next((c for c in path if c in ";|\n\r"), None):
         raise ValueError(f"a rule of make cannot name '{path}': it has {found!r} in it")
-    result: list[str] = []
-    backslashes = 0
-    for at, character in enumerate(path):
-        if character in " \t":
-            result.append("\\" * (backslashes + 1))  # make halves the backslashes before a blank
-        elif character == "$":
-            result.append("$")
-        elif character == "#" or (character == "%" and target):
-            result.append("\\")
-        elif character == ":" and not (at == 1 and path[2:3] in ("/", "\\")):
-            result.append("\\")  # but the colon of a drive, `C:/`, stays
-        result.append(character)
-        backslashes = backslashes + 1 if character == "\\" else 0
-    return "".join(result)
+    drive = 2 if path[1:2] == ":" and path[2:3] in ("/", "\\") else 0  # `C:/` stays
+    # make halves the backslashes before a blank
+    text = re.sub(r"(\\*)([ \t])", r"\1\1\\\2", path[drive:]).replace("$", "$$")
+    return path[:drive] + re.sub("[#:%]" if target else "[#:]", r"\\\g<0>", text)

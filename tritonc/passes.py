@@ -34,12 +34,11 @@ ONLY: dict[str, tuple[str, ...]] = {
     "specialize_warps": ("start_producer",), "stagger_warpgroups": ("start_producer",),
     "swap_neighbours": ("take",), "lower_take": ("take",), "apply_assumptions": ("assume",),
     "improve_combiners": ("reduce_with", "scan_with"), "split_scans": ("scan", "scan_with"),
-    "compute_tables": ("constant_table",),
     **dict.fromkeys(("split_reductions", "late_sums"), ("reduce", "reduce_with")),
     "exchange_late": ("reduce",), "privatize_atomics": ("atomic_rmw",),
     "lower_clusters": ("cluster_arrive",), "fuse_logistic": ("tanh", "exp"),
     "fuse_exponents": ("exp", "exp2"), "select_ranks": ("smin", "smax", "umin", "umax"),
-    "split_quotients": ("sdiv", "udiv", "srem", "urem"), "count_quotients": ("sdiv",),
+    "split_quotients": ("sdiv", "udiv", "srem", "urem"),
     "pack_halves": ("zext", "sext", "truncate", "smin", "smax", "umin", "umax"),
     **dict.fromkeys(("fetch_late", "widen_loops", "single_trips", "strength_reduce", "keep_rows",
                      "unroll_runtime", "load_ahead", "alternate_registers"), ("phi",)),
@@ -162,8 +161,6 @@ BACKEND: list[Pass] = [
          "on the instruction.", 2),
     _row("backend.pipeline.safe_divisors", "After the passes that fold divisions or ask what "
          "divides an index; before pipelines run divisions ahead.", 2),
-    _row("backend.memory.count_quotients", "After raw_operands, which leaves one quotient for each "
-         "iteration.", 2),
     _row("backend.launch.choose_pingpong", "Before choose_warps, which leaves a number that is "
          "set; after rasterize, which says whether blocks persist.", 2),
     _row("backend.launch.choose_warps", "Before assign_layouts, which spreads tiles over the "
@@ -196,8 +193,6 @@ BACKEND: list[Pass] = [
          "of a loop's operations.", 2),
     _row("opt.cse", "In the backend: two readers in one layout share what was computed for each."),
     _row("opt.dce", "After pipeline, which leaves the loads that it replaced."),
-    _row("backend.memory.compute_tables", "After load_ahead, which leaves the first entries of "
-         "tables before loops; before barriers and the places of buffers.", 2),
     _row("backend.pipeline.chains.order_products", "Barriers of operands are there, loads have "
          "moved ahead, and a loop is still one block.", 2),
     _row("backend.pipeline.spread_late", "Products and loads have their final places, and cse has "
@@ -331,7 +326,6 @@ ORDER: list[tuple[str, str, str]] = [
     ("split_loops", "assign_layouts", "masks of what a block owns are in the store's layout"),
     ("assign_layouts", "lower_clusters", "a mailbox has a place for each thread"),
     ("lower_clusters", "pipeline", "multi-stage buffers take the shared memory that is left"),
-    ("raw_operands", "count_quotients", "it loads repeated elements once, with one quotient"),
     ("slice_k", "choose_warps", "each warp computes one slice of K"),
     ("select_dots", "choose_warps", "wgmma runs in groups of four warps"),
     ("stage_dots", "halve_products", "halves are views of a staged operand"),

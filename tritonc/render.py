@@ -141,8 +141,7 @@ def _marks(text: str, mark: str) -> str:
         else "" if combining(c)
         else mark * 2 if east_asian_width(c) in "WF"
         else mark
-        for c in text
-    )  # fmt: skip
+        for c in text)
 
 
 def render_json(diagnostics: Iterable[Diagnostic]) -> str:
@@ -158,8 +157,7 @@ def _as_json(item: Diagnostic) -> dict[str, Any]:
         "name": item.name, "column-origin": 1, "locations": _locations(item.span),
         "children": [{"kind": "note", "message": n.message, "column-origin": 1,
                       "locations": _locations(n.span), "children": []}
-                     for n in item.all_notes()],
-    }  # fmt: skip
+                     for n in item.all_notes()]}
     if item.suggestion is not None and item.span:
         result["fixits"] = [{"start": _point(item.span.file, item.span.start),
                              "next": _point(item.span.file, item.span.end),

@@ -39,8 +39,7 @@ def _rule(name: str) -> dict[str, Any]:
 def _result(item: Diagnostic, rules: list[str]) -> dict[str, Any]:
     result: dict[str, Any] = {
         "ruleId": item.name, "ruleIndex": rules.index(item.name), "level": _LEVELS[item.severity],
-        "message": {"text": item.message}, "locations": [_location(item.span)] if item.span else [],
-    }  # fmt: skip
+        "message": {"text": item.message}, "locations": [_location(item.span)] if item.span else []}
     if notes := item.all_notes():
         result["relatedLocations"] = [
             {**(_location(note.span) if note.span else {}), "message": {"text": note.message}}

@@ -151,7 +151,8 @@ class Facts:
         if step > 0 and predicate in ("slt", "sle"):
             last = bound_high - (predicate == "slt") + step
             if last > whole[1] and predicate == "slt" and len(loop.exits) == 1 \
-                    and step & step - 1 == 0 and self.factor(phi.result) % step == 0:
+                    and step & step - 1 == 0 and (
+                        low % step == 0 if low == high else self.factor(phi.result) % step == 0):
                 last = whole[1]
             return (low, max(high, last)) if last <= whole[1] else None
         if step < 0 and predicate in ("sgt", "sge"):

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
+from typing import TypeVar
 
 from tritonc.ir.build import Builder
 from tritonc.ir.core import Value
 from tritonc.ir.types import Scalar, scalar
 from tritonc.records import dataclass
 
+T = TypeVar("T")
 Monomial = tuple[Value, ...]
 LIMIT = 16  # terms; a longer sum is not worth following
 
@@ -97,15 +99,21 @@ class Linear:
             return None
         (divisor, n), found = by.terms[0], []
         for monomial, m in self.terms:
-            left = list(monomial)
-            for v in divisor:
-                if v not in left:
-                    return None
-                left.remove(v)
-            if m % n:
+            left = without(monomial, divisor)
+            if left is None or m % n:
                 return None
-            found.append((tuple(left), m // n))
+            found.append((left, m // n))
         return _sum(found)
+
+
+def without(values: tuple[T, ...], others: Iterable[T]) -> tuple[T, ...] | None:
+    """The values but for the others, of which each is among them, as often; else None."""
+    left = [*values]
+    for v in others:
+        if v not in left:
+            return None
+        left.remove(v)
+    return tuple(left)
 
 
 def number(value: int) -> Linear:

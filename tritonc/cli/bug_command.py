@@ -110,8 +110,7 @@ def _decoded(data: bytes | None) -> str:
     return (data or b"").decode("utf-8", "replace")
 
 
-def _outcome(path: str, words: Sequence[str], contents: dict[str, bytes]
-             ) -> tuple[list[_Run], str]:
+def _outcome(path: str, words: Sequence[str], contents: dict[str, bytes]) -> tuple[list[_Run], str]:
     """Compile and run the source; add the IR before the pass that failed.  The runs, and in one
     line how far they came."""
     with tempfile.TemporaryDirectory() as folder:

@@ -13,7 +13,7 @@ from tritonc import driver, outputs, stages
 from tritonc.cli import console, output_plan
 from tritonc.cli.option_table import MESSAGES
 from tritonc.ir.context import Remark
-from tritonc.later import LaterModule
+from tritonc.later import LaterModule, whole_later
 from tritonc.launch.hosts.products import Settings, kinds_to_compile, make, programs_for
 from tritonc.options import Options
 from tritonc.outputs import STANDARD, as_bytes
@@ -26,6 +26,7 @@ decisions = LaterModule("tritonc.cli.decisions")
 
 def compile_command(files: tuple[str, ...], **given: Any) -> int:
     """`tritonc FILE -o OUT`: the exit code.  `given` has the parameters by name."""
+    whole_later("lark")  # whose own code imports parsers of other kinds
     messages = console.Messages(given)
     path = console.only_file(files)
     kinds = output_plan.kinds_of(given)

@@ -9,7 +9,9 @@ The scripts call `tritonc` with the words so far and show what it prints.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from importlib import import_module
+from typing import Any
 
 import click
 from click.shell_completion import CompletionItem, get_completion_class
@@ -30,13 +32,9 @@ def complete(instruction: str) -> int:
         print(f"tritonc: error: {VARIABLE} is bash_source, zsh_source or fish_source, not "
               f"'{instruction}'", file=sys.stderr)
         return USAGE_ERROR
-    completer = kind(click.Command("tritonc"), {}, "tritonc", VARIABLE)
-    if what == "source":
-        click.echo(completer.source())
-        return SUCCESS
-    before, word = completer.get_completion_args()
-    for item in completions(before, word):
-        click.echo(completer.format_completion(item))
+    completer: Any = kind(click.Command("tritonc"), {}, "tritonc", VARIABLE)
+    completer.get_completions = completions
+    click.echo(completer.source() if what == "source" else completer.complete())
     return SUCCESS
 
 
@@ -67,36 +65,24 @@ def completions(before: Sequence[str], word: str) -> list[CompletionItem]:
 
 def _values(row: Option, prefix: str, word: str) -> list[CompletionItem]:
     """The values that an option takes; files where nothing is known of them."""
-    choices: Sequence[str] = row.choices
-    if row.name == "arch":
-        from tritonc.backend.target.target import TARGETS
-
-        choices = [*TARGETS, NATIVE]
-    elif row.name == "emit":
-        choices = [*KINDS]
-    elif row.name in ("print_after", "print_before", "stop_after", "start_after"):
-        from tritonc.driver import pass_names
-
-        choices = pass_names()
-    elif row.name == "explain":
-        from tritonc.diagnostics import DIAGNOSTICS
-
-        choices = ["list", *DIAGNOSTICS]
-    elif row.name == "warnings":
-        choices = _warnings()
-    elif row.name == "tune":
-        from tritonc.meta_parameters import BY_NAME
-
-        choices = [f"{name}=" for name in BY_NAME]
+    known: dict[str, Callable[[], Iterable[str]]] = {
+        "arch": lambda: [*_of("backend.target.target", "TARGETS"), NATIVE], "emit": lambda: KINDS,
+        "explain": lambda: ["list", *_of("diagnostics", "DIAGNOSTICS")], "warnings": _warnings,
+        "tune": lambda: [f"{name}=" for name in _of("meta_parameters", "BY_NAME")],
+        **dict.fromkeys(("print_after", "print_before", "stop_after", "start_after"),
+                        lambda: _of("driver", "pass_names")())}
+    choices = [*(row.choices or known.get(row.name, tuple)())]
     if not choices:
         return [CompletionItem(word, type="file")]
     return [CompletionItem(prefix + choice) for choice in choices if choice.startswith(word)]
 
 
+def _of(module: str, name: str) -> Any:
+    return getattr(import_module(f"tritonc.{module}"), name)  # only what is asked for
+
+
 def _warnings() -> list[str]:
     """What -W takes."""
-    from tritonc.diagnostics import DIAGNOSTICS
-
-    names = [name for name, row in DIAGNOSTICS.items() if row.severity == "warning"]
+    names = [n for n, row in _of("diagnostics", "DIAGNOSTICS").items() if row.severity == "warning"]
     return ["all", "extra", "error", *names, *(f"{prefix}{name}" for prefix in ("no-", "error=")
                                                for name in names)]

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
+from tritonc.frontend import parser_types
 from tritonc.frontend.foreign import UNSUPPORTED_WORDS
-from tritonc.frontend.parser_types import (
-    CONTEXTUAL,
-    QUALIFIER_NAMES,
-    QUALIFIERS_WITH_ARGUMENT,
-    TYPE_WORDS,
-)
 from tritonc.lalr import Grammar, load
 
 OPERATORS = {"==": "EQUALITY", "!=": "EQUALITY", "<=": "RELATION", ">=": "RELATION",
@@ -33,9 +28,9 @@ def fixed_terminals() -> dict[str, str]:
     fixed = dict(names)
     fixed.update(OPERATORS)
     fixed.update((operator, "ASSIGN") for operator in ASSIGNMENTS)
-    fixed.update((word, "TYPE_WORD") for word in TYPE_WORDS)
-    for word in QUALIFIER_NAMES:
-        if word not in CONTEXTUAL:
+    fixed.update((word, "TYPE_WORD") for word in parser_types.TYPE_WORDS)
+    for word in parser_types.QUALIFIER_NAMES:
+        if word not in parser_types.CONTEXTUAL:
             fixed[word] = qualifier_terminal(word)
     fixed.update((word, "UNSUPPORTED") for word in UNSUPPORTED_WORDS)
     fixed["_Static_assert"] = names["static_assert"]
@@ -43,5 +38,5 @@ def fixed_terminals() -> dict[str, str]:
 
 
 def qualifier_terminal(word: str) -> str:
-    with_argument = QUALIFIER_NAMES[word] in QUALIFIERS_WITH_ARGUMENT
+    with_argument = parser_types.QUALIFIER_NAMES[word] in parser_types.QUALIFIERS_WITH_ARGUMENT
     return "QUALIFIER_CALL" if with_argument else "QUALIFIER"

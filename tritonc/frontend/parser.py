@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from lark import UnexpectedToken
+from lark.exceptions import UnexpectedToken
 
 from tritonc.frontend import syntax
 from tritonc.frontend.grammar import (

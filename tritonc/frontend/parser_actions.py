@@ -89,15 +89,13 @@ class Actions(DeclarationActions):
                 "range-precedence", span,
                 f"'...' binds tighter than '{operator.text}', which applies to the whole range; "
                 "parentheses make this explicit",
-                suggestion=f"({text})" if plain else None,
-            )
+                suggestion=f"({text})" if plain else None)
 
     def assign(self, target: syntax.Expression, operator: Token,
                value: syntax.Expression) -> syntax.Assign:
         return syntax.Assign(self.span(), operator.text[:-1] or None, target, value, operator.span)
 
-    def unary(self, operator: Token,
-              operand: syntax.Expression) -> syntax.Unary | syntax.AddressOf:
+    def unary(self, operator: Token, operand: syntax.Expression) -> syntax.Unary | syntax.AddressOf:
         if operator.text == "&":
             if isinstance(operand, syntax.Subscript) and len(operand.entries) == 1:
                 (entry,) = operand.entries

@@ -54,7 +54,7 @@ class DeclarationActions(StructActions):
                                parameters, body, rest)
 
     def parameter(self, typed: Typed, declarator: Declarator | None) -> syntax.Parameter:
-        declarator = declarator or Declarator("", typed.span, None, [])
+        declarator = declarator or Declarator("", typed.spec.span, None, [])
         spec, qualifiers = self._variable_type(typed, declarator)
         return syntax.Parameter(self.span(), declarator.name, declarator.name_span, spec,
                                 qualifiers)
@@ -66,7 +66,7 @@ class DeclarationActions(StructActions):
             if item is None:
                 break  # the next name would give the same message
             items.append(item)
-        return tuple(items) or (syntax.Empty(typed.span),)
+        return tuple(items) or (syntax.Empty(typed.spec.span),)
 
     def _file_variable(self, span: Span, typed: Typed, declarator: Declarator,
                        initializer: Initializer | None) -> syntax.Item | None:
@@ -177,26 +177,25 @@ class DeclarationActions(StructActions):
         if spec.pointer or spec.extents is not None or spec.scalar in ("void", "auto"):
             self.unsupported(span, "a typedef can only name a scalar type or a struct; write "
                              "pointers and tiles out where they are declared")
-        elif typed.const or typed.qualifiers or declarator.qualifiers:
+        elif typed.spec.const or typed.qualifiers or declarator.qualifiers:
             self.error(span, "a typedef names a plain scalar type; put qualifiers where it is used")
         self.types.declare_type(declarator.name, spec.scalar)
         struct = self.structs.get(spec.scalar)
         if struct is not None and not struct.name:
             struct.name, struct.name_span = declarator.name, declarator.name_span
-        plain = syntax.TypeSpec(typed.span, spec.scalar)
+        plain = syntax.TypeSpec(typed.spec.span, spec.scalar)
         return syntax.Typedef(span, declarator.name, declarator.name_span, plain)
 
     # --- types and declarations ---
 
-    def qualifier(self, word: Token, argument: syntax.Expression | None = None
-                  ) -> syntax.Qualifier:
+    def qualifier(self, word: Token, argument: syntax.Expression | None = None) -> syntax.Qualifier:
         return syntax.Qualifier(self.span(), QUALIFIER_NAMES[word.text], argument)
 
     def type(self, specifiers: tuple[Token | syntax.Qualifier | syntax.Struct, ...],
              stars: tuple[Token | syntax.Qualifier, ...] | None,
              extents: tuple[syntax.Expression, ...] | None) -> Typed:
         typed = read_type(specifiers, self.types, self.span(), self.diagnostics)
-        typed.extents = extents
+        typed.spec.extents = extents
         typed.add_stars(stars or (), self.diagnostics)
         return typed
 
@@ -251,7 +250,7 @@ class DeclarationActions(StructActions):
         for typed, declarator, initializer, span in declared:
             spec, qualifiers = self._variable_type(typed, declarator)
             value = self._expression(initializer, declarator.name_span, spec.count is not None
-                                     or typed.scalar.startswith(("struct ", "auto")))
+                                     or typed.spec.scalar.startswith(("struct ", "auto")))
             variables.append(syntax.Variable(span, declarator.name, declarator.name_span, spec,
                                              value, qualifiers))
         return syntax.Declaration(self.span(), tuple(variables))

@@ -173,8 +173,7 @@ def _end_of_file(place: Place) -> Problem | None:
     if not (place.at_statement and "}" in place.accepted):
         return None
     opening = place.open_bracket()
-    notes = () if opening is None else (
-        Note("to match this '{'", place.tokens[opening].span),)
+    notes = () if opening is None else (Note("to match this '{'", place.tokens[opening].span),)
     return Problem("expected '}' at the end of the file", place.after_previous(), notes=notes)
 
 
@@ -265,7 +264,8 @@ def _unknown_type(place: Place) -> Problem | None:
         return None
     if place.after_expression and _begins_statement(place, index - 1):
         index -= 1
-    elif not _expects_type(place) or not _may_follow_type(place.tokens[index + 1]):
+    elif not _expects_type(place) or ((after := place.tokens[index + 1]).kind != "identifier"
+                                      and after.text not in ("*", ",", ")", ";", "[", "=")):
         return None
     token = place.tokens[index]
     if note := foreign.FOREIGN_TYPES.get(token.text):
@@ -280,10 +280,6 @@ def _unknown_type(place: Place) -> Problem | None:
     hint = f"; did you mean '{close}'?" if close else ""
     return Problem(f"unknown type name '{token.text}'{hint}", token.span, "unknown-type",
                    suggestion=close)
-
-
-def _may_follow_type(token: Token) -> bool:
-    return token.kind == "identifier" or token.text in ("*", ",", ")", ";", "[", "=")
 
 
 def _expects_type(place: Place) -> bool:
@@ -305,8 +301,7 @@ def may_be_missing(place: Place, missing: str) -> bool:
     if missing == ";":
         return place.token.line_start or place.token.text == "}"
     opening = place.open_bracket()
-    if place.previous is None or opening is None or (missing == "]"
-                                                     and place.previous.text == "["):
+    if place.previous is None or opening is None or (missing == "]" and place.previous.text == "["):
         return False
     return place.partner.get(opening, -1) < place.index  # else it is not missing but comes later
 

@@ -6,6 +6,7 @@ the struct's own, so that an inner struct may have the name of an outer one.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from tritonc.frontend import syntax
@@ -49,21 +50,19 @@ class StructActions:
 
     def _spec(self, typed: Typed, declarator: Declarator | None = None) -> syntax.TypeSpec:
         """The type that a declaration gives to a name (or a function returns)."""
-        const, space, extents = typed.const, typed.space, typed.extents
-        qualifiers = [*typed.qualifiers, *(declarator.qualifiers if declarator else ())]
+        spec, qualifiers = replace(typed.spec), typed.qualifiers
         if declarator is not None:
-            for qualifier in declarator.qualifiers:
-                const = const or qualifier.name == "const"
-                space = "constant" if qualifier.name == "constant" else space
+            qualifiers, spec.count = [*qualifiers, *declarator.qualifiers], declarator.count
+            names = {qualifier.name for qualifier in declarator.qualifiers}
+            spec.const = spec.const or "const" in names
+            spec.space = "constant" if "constant" in names else spec.space
             if declarator.extents is not None:
-                if extents is not None:
+                if spec.extents is not None:
                     self.error(declarator.name_span, f"'{declarator.name}' has extents both on its "
                                "type and after its name")
-                extents = declarator.extents
-        return syntax.TypeSpec(typed.span, typed.scalar, const, typed.pointer, space,
-                               typed.const_pointer, extents,
-                               None if declarator is None else declarator.count,
-                               typed.pointer and any(q.name == "volatile" for q in qualifiers))
+                spec.extents = declarator.extents
+        spec.volatile = spec.pointer and any(q.name == "volatile" for q in qualifiers)
+        return spec
 
     def _variable_type(self, typed: Typed, declarator: Declarator,
                        ) -> tuple[syntax.TypeSpec, tuple[syntax.Qualifier, ...]]:
@@ -85,7 +84,7 @@ class StructActions:
 
     def _plain_type(self, typed: Typed) -> syntax.TypeSpec:
         """The type of a cast and the like, which has no qualifiers but const and __constant__."""
-        allowed = frozenset(["volatile"] if typed.pointer else [])
+        allowed = frozenset(["volatile"] if typed.spec.pointer else [])
         self._check_qualifiers(typed.qualifiers, allowed, "a type without a name")
         return self._spec(typed)
 
@@ -156,6 +155,6 @@ class StructActions:
         return struct
 
     def struct_alone(self, typed: Typed) -> syntax.Empty:
-        if not typed.scalar.startswith("struct "):
+        if not typed.spec.scalar.startswith("struct "):
             self.error(self.span(), "this declares nothing: a name is missing after the type")
         return syntax.Empty(self.span())

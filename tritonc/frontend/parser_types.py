@@ -127,33 +127,27 @@ class Declarator:
 class Typed:
     """A type as written before a name; `qualifiers` are those that TypeSpec has no field for."""
 
-    span: Span
-    scalar: str
-    const: bool
-    space: str
+    spec: syntax.TypeSpec
     qualifiers: list[syntax.Qualifier]
-    pointer: bool = False
-    const_pointer: bool = False
-    extents: tuple[syntax.Expression, ...] | None = None
 
     def without_pointer(self) -> Typed:
         """What the next name of the same declaration starts from: in `T *a, b`, `T`."""
-        return replace(self, pointer=False, const_pointer=False)
+        return Typed(replace(self.spec, pointer=False, const_pointer=False), self.qualifiers)
 
     def add_stars(self, stars: tuple[Token | syntax.Qualifier, ...],
                   diagnostics: Diagnostics) -> None:
         """Apply `* const` and the like."""
         for star in stars:
             if isinstance(star, Token):
-                if self.pointer:
+                if self.spec.pointer:
                     diagnostics.error("unsupported-construct", star.span,
                                       "a pointer to a pointer is not supported; pass each pointer "
                                       "as a parameter")
-                self.pointer = True
+                self.spec.pointer = True
             elif star.name == "const":
-                self.const_pointer = True
+                self.spec.const_pointer = True
             elif star.name == "constant":
-                self.space = "constant"
+                self.spec.space = "constant"
             else:
                 self.qualifiers = [*self.qualifiers, star]
 
@@ -163,7 +157,7 @@ def read_type(specifiers: tuple[Token | syntax.Qualifier | syntax.Struct, ...], 
     """The type that specifiers such as `const unsigned long` spell, without stars and extents."""
     words: list[str] = []
     qualifiers: list[syntax.Qualifier] = []
-    const, space = False, "global"
+    spec = syntax.TypeSpec(span, "int32")
     defined: str | None = None
     for specifier in specifiers:
         if isinstance(specifier, syntax.Struct):
@@ -171,9 +165,9 @@ def read_type(specifiers: tuple[Token | syntax.Qualifier | syntax.Struct, ...], 
         elif isinstance(specifier, Token):
             words.append(specifier.text)
         elif specifier.name == "const":
-            const = True
+            spec.const = True
         elif specifier.name == "constant":
-            space = "constant"
+            spec.space = "constant"
         else:
             qualifiers.append(specifier)
     scalar = defined if not words else \
@@ -182,8 +176,9 @@ def read_type(specifiers: tuple[Token | syntax.Qualifier | syntax.Struct, ...], 
         diagnostics.error("invalid-declaration", span,
                           f"'{' '.join(words)}' is not a type of Triton-C" if defined is None
                           else f"a struct and '{' '.join(words)}' do not make a type together")
-        scalar = "int32"
-    return Typed(span, scalar, const, space, qualifiers)
+    else:
+        spec.scalar = scalar
+    return Typed(spec, qualifiers)
 
 
 def scalar_type(words: list[str]) -> str | None:

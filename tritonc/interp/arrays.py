@@ -24,14 +24,7 @@ from tritonc.interp.elementwise import fmax, fmin, unsigned
 from tritonc.ir import combiner, rules
 from tritonc.ir.combiner import Combiner
 from tritonc.ir.core import Op, Value
-from tritonc.ir.numeric.formats import (
-    UNSIGNED,
-    fit,
-    register_dtype,
-    round_to_tf32,
-    working,
-    works_in_another_form,
-)
+from tritonc.ir.numeric import formats
 from tritonc.ir.ops import OPS, OpInfo
 from tritonc.ir.types import I1, TF32, Element, element, scalar, shape
 
@@ -58,20 +51,20 @@ def value_of(row: OpInfo, op: Op) -> Callable[..., Any]:
     kinds = {element(value.type) for value in (*op.operands, *op.results)}
     if kinds == {I1} and op.name in _BITWISE:
         return _BITWISE[op.name]
-    others = [element(o.type) if works_in_another_form(element(o.type)) else None
+    others = [element(o.type) if formats.works_in_another_form(element(o.type)) else None
               for o in op.operands]
     if len(op.results) > 1:
         raise NotImplementedError(f"{row.name} has several results to fit")
     kind = op.result.type
-    rounds = element(kind).is_float and works_in_another_form(element(kind))
-    dtype = register_dtype(element(kind))
+    rounds = element(kind).is_float and formats.works_in_another_form(element(kind))
+    dtype = formats.register_dtype(element(kind))
 
     def fitted(*operands: Any) -> Any:
         if any(others):
-            operands = tuple(a if e is None else working(e, a)
+            operands = tuple(a if e is None else formats.working(e, a)
                              for e, a in zip(others, operands, strict=True))
         found = bound(*operands)
-        return found if found.dtype == dtype and not rounds else fit(kind, found)
+        return found if found.dtype == dtype and not rounds else formats.fit(kind, found)
 
     return fitted
 
@@ -90,10 +83,10 @@ def combine(e: Element, kind: str, a: Any, b: Any) -> Any:
     """Held arrays combined element by element, as a reduction of that kind does."""
     if kind in ("fmin", "fmax"):
         return (fmin if kind == "fmin" else fmax)(a, b)
-    forms = [working(e, x) for x in (a, b)]
+    forms = [formats.working(e, x) for x in (a, b)]
     if kind[0] == "u":
-        forms = [x.view(UNSIGNED[x.dtype.itemsize]) for x in forms]
-    return fit(e, _UFUNC[kind](*forms))
+        forms = [x.view(formats.UNSIGNED[x.dtype.itemsize]) for x in forms]
+    return formats.fit(e, _UFUNC[kind](*forms))
 
 
 def _prepared(op: Op, a: Any) -> Any:
@@ -101,7 +94,7 @@ def _prepared(op: Op, a: Any) -> Any:
     e = element(op.operands[0].type)
     if e.is_float:
         return a.astype(np.float64)
-    return unsigned(op, a) if op.attributes["kind"][0] == "u" else working(e, a)
+    return unsigned(op, a) if op.attributes["kind"][0] == "u" else formats.working(e, a)
 
 
 def reduce(op: Op, a: Any) -> Any:
@@ -115,7 +108,7 @@ def reduce(op: Op, a: Any) -> Any:
         negative = some(np.signbit(a) | (a != 0) if kind == "fmax" else np.signbit(a) & (a == 0),
                         axis=axes)
         found = np.where(found == 0, np.where(negative, -0.0, 0.0), found)
-    return fit(op.result.type, found)
+    return formats.fit(op.result.type, found)
 
 
 def _accumulator(kind: str, a: Any) -> dict[str, Any]:
@@ -130,7 +123,7 @@ def scan(op: Op, a: Any) -> Any:
     found = _UFUNC[kind].accumulate(a, axis=axis, **_accumulator(kind, a))
     if op.attributes.get("reverse"):
         found = np.flip(found, axis)
-    return fit(op.result.type, found)
+    return formats.fit(op.result.type, found)
 
 
 Arrays = list[Any]
@@ -197,15 +190,15 @@ def dot(op: Op, a: Any, b: Any, c: Any) -> Any:
     a = -a if op.attributes.get("minus") else a
     if e.is_float:
         if e == TF32:
-            a, b = round_to_tf32(a), round_to_tf32(b)
+            a, b = formats.round_to_tf32(a), formats.round_to_tf32(b)
         total = np.matmul(a.astype(np.float64), b.astype(np.float64))
         total += c
-        return fit(op.result.type, total)
+        return formats.fit(op.result.type, total)
     if e.bits <= 16 and a.shape[-1] < 1 << 20:  # exact in float64, and faster
         found = np.matmul(a.astype(np.float64), b.astype(np.float64)).astype(np.int64)
     else:
         found = np.matmul(a.astype(np.int64), b.astype(np.int64))
-    return fit(op.result.type, found.astype(register_dtype(to)) + c)
+    return formats.fit(op.result.type, found.astype(formats.register_dtype(to)) + c)
 
 
 MEANINGS = SimpleNamespace(**vars(elementwise), reduce=reduce, scan=scan, take=take, dot=dot,

@@ -13,16 +13,8 @@ from typing import Any
 import numpy as np
 
 from tritonc.ir.core import Op
-from tritonc.ir.numeric import numbers
+from tritonc.ir.numeric import formats, numbers
 from tritonc.ir.numeric.exact import add_to_odd, fma64
-from tritonc.ir.numeric.formats import (
-    UNSIGNED,
-    float_of_int,
-    from_memory,
-    memory_dtype,
-    register_dtype,
-    to_memory,
-)
 from tritonc.ir.types import F64, I1, Type, element, scalar, shape
 
 # What NumPy has under another name, or the same
@@ -34,7 +26,7 @@ divide, minimum, maximum, where = np.divide, np.minimum, np.maximum, np.where
 def full(t: Type, value: Any) -> Any:
     """A number, or a held scalar, in every element; NumPy's scalar where `t` is one."""
     if not isinstance(value, np.generic | np.ndarray):
-        value = register_dtype(element(t)).type(numbers.fit(t, value))
+        value = formats.register_dtype(element(t)).type(numbers.fit(t, value))
     return np.full(shape(t), value) if shape(t) else value
 
 
@@ -67,7 +59,7 @@ def unsigned(op: Op, a: Any) -> Any:
     """The same bits without a sign."""
     if element(op.operands[0].type) == I1:
         return (a & a.dtype.type(1)).astype(np.uint8)
-    return a.view(UNSIGNED[a.dtype.itemsize])
+    return a.view(formats.UNSIGNED[a.dtype.itemsize])
 
 
 def halves(a: Any) -> Any:
@@ -160,17 +152,18 @@ def to_int(op: Op, a: Any, signed: bool) -> Any:
     kind = np.int64 if signed else np.uint64
     found = np.where(inside, whole, 0).astype(kind)
     found = np.where(whole >= high, kind(high), np.where(whole <= low, kind(low), found))
-    return found.astype(UNSIGNED[e.bytes]).view(register_dtype(e) if e != I1 else np.int8)
+    return found.astype(formats.UNSIGNED[e.bytes]).view(
+        formats.register_dtype(e) if e != I1 else np.int8)
 
 
 def to_float(op: Op, a: Any) -> Any:
-    return a if a.dtype.kind == "f" else float_of_int(scalar(op.result.type), a)
+    return a if a.dtype.kind == "f" else formats.float_of_int(scalar(op.result.type), a)
 
 
 def bitcast(op: Op, a: Any) -> Any:
     source, target = element(op.operands[0].type), element(op.result.type)
-    raw = np.asarray(to_memory(source, a)).view(memory_dtype(target))
-    found = from_memory(target, raw)
+    raw = np.asarray(formats.to_memory(source, a)).view(formats.memory_dtype(target))
+    found = formats.from_memory(target, raw)
     return found if shape(op.result.type) else found[()]
 
 

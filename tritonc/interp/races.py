@@ -120,9 +120,8 @@ class Races:
         self._check(op, buffer, shadow, shadow.stores, at, me, "stored")
         last = shadow.loads.who[at]
         moved = at[(last != me) & (last != _NOBODY)]
-        shadow.others.who[moved] = shadow.loads.who[moved]
-        shadow.others.when[moved] = shadow.loads.when[moved]
-        shadow.others.where[moved] = shadow.loads.where[moved]
+        shadow.others.note(moved, *(known[moved] for known in (
+            shadow.loads.who, shadow.loads.when, shadow.loads.where)))
         shadow.loads.note(at, me, self.clocks.get(me, 1), where)
 
     def store(self, instance: Index, op: Op, buffer: Buffer, index: Any, size: int) -> None:

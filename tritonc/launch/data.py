@@ -19,24 +19,18 @@ from tritonc.frontend.parser_types import PREDECLARED_TYPES, scalar_type
 from tritonc.ir.core import Kernel, Module, ParameterInfo
 from tritonc.ir.numeric import numbers
 from tritonc.ir.numeric.formats import register_dtype, round_to
-from tritonc.ir.types import I1, SCALARS, Pointer, Scalar, Type
+from tritonc.ir.types import I1, Pointer, Scalar, Type
 from tritonc.problem.evaluate import Expression, evaluate, generators, integer, parse_expression
 from tritonc.problem.lines import Argument, Named, Problem
 from tritonc.problem.safe_numpy import describe
 from tritonc.records import dataclass
+from tritonc.sema.types.ctypes import NUMBERS, VOID
 from tritonc.source import CompileError, Note, Span, fail
 from tritonc.spelling import hint
 from tritonc.variants.choice import MOST_PROGRAMS
 
 Array = npt.NDArray[Any]
 
-# The element type of each canonical name of `syntax.SCALAR_TYPES`; unsigned ones begin with "u".
-_ELEMENTS: dict[str, str] = {
-    "bool": "i1", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64", "uint8": "i8",
-    "uint16": "i16", "uint32": "i32", "uint64": "i64", "float16": "f16", "bfloat16": "bf16",
-    "tf32": "tf32", "float32": "f32", "float64": "f64", "float8_e4m3": "f8e4m3",
-    "float8_e5m2": "f8e5m2",
-}  # fmt: skip
 # ||got - want|| / ||want|| that passes where a problem states no tolerance: a few ulps of the
 # result's format, with room for sums that both sides round in another order.
 _TOLERANCES: dict[str, float] = {
@@ -259,13 +253,13 @@ def element_of(argument: Argument, kind: Type, info: ParameterInfo) -> tuple[Sca
         return element, "unsigned" in info.ctype or "uint" in info.ctype
     words = argument.type.split()
     known = PREDECLARED_TYPES.get(words[0]) if len(words) == 1 else None
-    known = known or scalar_type(words)
-    if known not in _ELEMENTS:
+    named = NUMBERS.get(known or scalar_type(words) or "", VOID)
+    if named is VOID:
         raise fail("problem-syntax", argument.span, f"'{argument.type}' is not an element type")
-    if not isinstance(kind, Pointer) and SCALARS[_ELEMENTS[known]] != element:
+    if not isinstance(kind, Pointer) and named.ir != element:
         raise fail("problem-syntax", argument.span, f"'{argument.name}' is a parameter of type "
                    f"{element}, which the problem cannot change to {argument.type}")
-    return SCALARS[_ELEMENTS[known]], known.startswith("u")
+    return named.ir, named.name.startswith("u")
 
 
 def round_array(element: Scalar, array: Array) -> Array:

@@ -66,5 +66,4 @@ def launch(module: Module, data: Data, table: Mapping[str, OpInfo] = OPS,
             warn=how.warn)
     return {
         value.name: from_memory(value.element, memory.read(int(address)))
-        for value, address in zip(data.arguments, arguments, strict=True) if value.pointer
-    }
+        for value, address in zip(data.arguments, arguments, strict=True) if value.pointer}

@@ -12,25 +12,13 @@ from __future__ import annotations
 
 from tritonc.analysis.affine import Affinity
 from tritonc.analysis.values import axes_before, int_of
+from tritonc.ir import types
 from tritonc.ir.build import Builder, replace_each
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value
-from tritonc.ir.types import (
-    I8,
-    I16,
-    I32,
-    I64,
-    Scalar,
-    Tile,
-    is_float,
-    is_pointer,
-    make,
-    scalar,
-    shape,
-)
 
 MOST_BITS = 2  # each is an exchange of its own
-_SIGNED = {8: I8, 16: I16, 32: I32, 64: I64}
+_SIGNED = {8: types.I8, 16: types.I16, 32: types.I32, 64: types.I64}
 
 
 def swap_neighbours(kernel: Kernel, context: Context) -> bool:
@@ -41,17 +29,18 @@ def swap_neighbours(kernel: Kernel, context: Context) -> bool:
 def _swapped(op: Op, build: Builder) -> Value | None:
     x, index = op.operands
     t, axis = x.type, op.attributes["axis"]
-    if not isinstance(t, Tile) or t.shape != shape(index.type) or is_pointer(t):
+    if not isinstance(t, types.Tile) or t.shape != types.shape(index.type) or types.is_pointer(t):
         return None
     mask, extent = _mask(index, axis), t.shape[axis]
     if mask is None or not 0 < mask < extent or extent & extent - 1 or mask.bit_count() > MOST_BITS:
         return None
-    e = scalar(t)
-    bits = build.value("bitcast", x, type=make(_SIGNED[e.bits], t.shape)) if is_float(t) else x
+    e = types.scalar(t)
+    bits = x if not types.is_float(t) else build.value(
+        "bitcast", x, type=types.make(_SIGNED[e.bits], t.shape))
     for bit in range(mask.bit_length()):
         if mask >> bit & 1:
             bits = _swap(build, bits, axis, bit)
-    found = build.value("bitcast", bits, type=t) if is_float(t) else bits
+    found = build.value("bitcast", bits, type=t) if types.is_float(t) else bits
     found.name = op.result.name
     return found
 
@@ -78,16 +67,17 @@ def _mask(index: Value, axis: int) -> int | None:
 
 def _swap(build: Builder, x: Value, axis: int, bit: int) -> Value:
     """The elements whose places differ in one bit, swapped."""
-    whole, e = shape(x.type), scalar(x.type)
+    whole, e = types.shape(x.type), types.scalar(x.type)
     before, behind = whole[:axis], whole[axis + 1:]
     low, high = 1 << bit, whole[axis] >> bit + 1
     pairs = (*before, high, 2, low, *behind)
     one = (*before, high, 1, low, *behind)
     at = len(before) + 1
-    split = build.value("reshape", x, type=make(e, pairs))
+    split = build.value("reshape", x, type=types.make(e, pairs))
+    along = tuple(2 if d == at else 1 for d in range(len(pairs)))
     numbers = build.value("reshape", build.value("range", start=0, stop=2),
-                          type=make(I32, tuple(2 if d == at else 1 for d in range(len(pairs)))))
-    numbers = build.value("broadcast", numbers, type=make(I32, pairs))
+                          type=types.make(types.I32, along))
+    numbers = build.value("broadcast", numbers, type=types.make(types.I32, pairs))
     halves = [_half(build, split, numbers, at, number, one) for number in (1, 0)]
     first = build.value("icmp", numbers, build.constant(0, numbers.type), predicate="eq")
     return build.value("reshape", build.value("select", first, *halves), type=x.type)
@@ -96,9 +86,9 @@ def _swap(build: Builder, x: Value, axis: int, bit: int) -> Value:
 def _half(build: Builder, pairs: Value, numbers: Value, axis: int, number: int,
           one: tuple[int, ...]) -> Value:
     """One of each pair, in both of their places."""
-    e: Scalar = scalar(pairs.type)
+    e: types.Scalar = types.scalar(pairs.type)
     here = build.value("icmp", numbers, build.constant(number, numbers.type), predicate="eq")
     chosen = build.value("select", here, pairs, build.constant(0, pairs.type))
     half = build.value("reduce", chosen, kind="or", axes=(axis,))
-    half = build.value("reshape", half, type=make(e, one))
+    half = build.value("reshape", half, type=types.make(e, one))
     return build.value("broadcast", half, type=pairs.type)

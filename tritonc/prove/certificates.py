@@ -20,7 +20,7 @@ from fractions import Fraction
 from importlib.util import find_spec
 from math import gcd
 
-from tritonc.analysis.linear import Linear
+from tritonc.analysis.linear import Linear, without
 from tritonc.ir.core import Value
 
 Monomial = tuple[int, ...]  # numbers of symbols, sorted
@@ -129,14 +129,14 @@ def _multiply(facts: list[Polynomial], opposite: Polynomial, positive: set[int],
             if not monomial:
                 continue
             for target in wanted:
-                factor = _quotient(target, monomial)
+                factor = without(target, monomial)
                 if factor is None or len(products) >= _MOST:
                     continue
                 _add(number, fact, factor, positive, products)
     for fact in facts:  # the opposite meets the facts in the same way
         for target in fact:
             for monomial in opposite:
-                factor = _quotient(target, monomial) if monomial else None
+                factor = without(target, monomial) if monomial else None
                 if factor:
                     _add(-1, opposite, factor, positive, products)
 
@@ -161,15 +161,6 @@ def _parts(fact: Polynomial, least: set[int]) -> list[Polynomial]:
     parts = {tuple(s for i, s in enumerate(monomial) if chosen >> i & 1)
              for chosen in range(1, (1 << len(monomial)) - 1)}
     return [{part: fact[monomial], (): fact.get((), 0)} for part in sorted(parts)]
-
-
-def _quotient(target: Monomial, monomial: Monomial) -> Monomial | None:
-    left = list(target)
-    for s in monomial:
-        if s not in left:
-            return None
-        left.remove(s)
-    return tuple(left)
 
 
 def _lone(fact: Polynomial) -> Monomial | None:

@@ -53,33 +53,23 @@ class State:
 
     def _lemmas(self, facts: list[Linear], goal: Linear) -> list[Linear]:
         """Of a goal's symbols, which are below which others: quotients below their numbers."""
-        found = []
         symbols = goal.values()[:_MOST_SYMBOLS]
-        for a in symbols:
-            for b in symbols:
-                less = symbol(b) - ONE - symbol(a)
-                if a is not b and (not isinstance(a, Symbol) or a.own) and entails(facts, less):
-                    found.append(less)
-        return found
+        return [less for a in symbols if not isinstance(a, Symbol) or a.own
+                for b in symbols if a is not b and entails(
+                    facts, less := symbol(b) - ONE - symbol(a))]
 
     def _by_cases(self, facts: list[Linear], splits: list[list[list[Linear]]], goal: Linear,
                   depth: int) -> bool:
-        if entails(facts, goal):
-            return True
-        if not depth:
-            return False
+        if (shown := entails(facts, goal)) or not depth:
+            return shown
         near = set(goal.values())
         near |= {v for f in facts if near & set(f.values()) for v in f.values()} if depth == \
             _SPLITS else set()
-        for split in splits:
-            if not near & set(symbols_of(p for branch in split for p in branch)):
-                continue
-            rest = [s for s in splits if s is not split]
-            if any(not branch for branch in split):
-                continue
-            if all(self._by_cases([*facts, *branch], rest, goal, depth - 1) for branch in split):
-                return True
-        return False
+        return any(
+            all(self._by_cases([*facts, *branch], [s for s in splits if s is not split], goal,
+                               depth - 1) for branch in split)
+            for split in splits if all(split) and not near.isdisjoint(
+                symbols_of(p for branch in split for p in branch)))
 
     def meets(self, need: Need) -> bool:
         """Whether a need is proved."""

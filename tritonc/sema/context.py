@@ -15,16 +15,7 @@ from tritonc.ir.ops import OPS
 from tritonc.records import NamedTuple, dataclass
 from tritonc.sema.scope import Entity, FunctionEntity, Poisoned, Scope, Unit, Variable
 from tritonc.sema.ssa import Ssa
-from tritonc.sema.types.ctypes import (
-    DOUBLE,
-    ERROR_TYPE,
-    LITERAL,
-    STRING_TYPE,
-    VOID_TYPE,
-    CType,
-    Struct,
-    ctype,
-)
+from tritonc.sema.types import ctypes
 from tritonc.sema.types.exact import is_fraction, round_exact
 from tritonc.sema.types.term import POISON, Refused, Term
 from tritonc.source import CompileError, Diagnostics, Note, Span
@@ -55,7 +46,7 @@ class Frame:
     """A function being lowered.  `result` is None where it is void."""
 
     function: FunctionEntity
-    returns: CType
+    returns: ctypes.CType
     mask: Mask | None
     outer: Frame | None
     call: Span | None
@@ -184,7 +175,7 @@ class Context:
         """What `operand` checks, of an expression that is lowered already."""
         if term.members and not structs:
             element = term.type.element
-            assert isinstance(element, Struct)
+            assert isinstance(element, ctypes.Struct)
             if element.array:
                 tile = str(term.type).replace("][", ", ")
                 return self.error("struct-value", node.span, f"this is the array {term.type}, but "
@@ -193,10 +184,10 @@ class Context:
             return self.error("struct-value", node.span, f"this is the struct {term.type}, but a "
                               "number is expected; name a member: "
                               f"{', '.join(name for name, _ in element.members)}")
-        if term.type is VOID_TYPE:
+        if term.type is ctypes.VOID_TYPE:
             return self.error("void-value", node.span, "a value is expected here; this call of a "
                               "void function gives none")
-        if term.type is STRING_TYPE:
+        if term.type is ctypes.STRING_TYPE:
             return self.error("string-literal", node.span, "a string can only be an argument "
                               "of printf, assert and static_assert")
         return term
@@ -209,9 +200,9 @@ class Context:
             return term.value
         constant, type = term.constant, term.type.ir
         if is_fraction(constant):
-            constant = round_exact(constant, DOUBLE.ir)
+            constant = round_exact(constant, ctypes.DOUBLE.ir)
         if constant is None or isinstance(constant, str):
-            assert term.poisoned or term.type is VOID_TYPE, f"{term} has no value"
+            assert term.poisoned or term.type is ctypes.VOID_TYPE, f"{term} has no value"
             return self.ssa.undef(type)
         known = self._constants.setdefault(self.builder.block, {})
         key = (type, repr(constant))
@@ -220,7 +211,7 @@ class Context:
             found = known[key] = self.builder.value("constant", type=type, value=constant)
         return found
 
-    def op(self, name: str, type: CType, *terms: Term, guard: Value | None = None,
+    def op(self, name: str, type: ctypes.CType, *terms: Term, guard: Value | None = None,
            **attributes: Any) -> Term:
         """The result of an operation; computed here where all operands are constants."""
         if guard is None:
@@ -229,12 +220,12 @@ class Context:
                 folded = self._fold(name, type, terms, attributes)
                 if folded is not None:
                     return folded
-        if type.element is LITERAL:  # what is computed of one is the double that it is
-            type = ctype(DOUBLE, type.shape)
+        if type.element is ctypes.LITERAL:  # what is computed of one is the double that it is
+            type = ctypes.ctype(ctypes.DOUBLE, type.shape)
         values = [self.value(t) for t in terms]
         return Term(type, self.emit(name, *values, type=type, guard=guard, **attributes).result)
 
-    def emit(self, name: str, *values: Value, type: CType | None = None,
+    def emit(self, name: str, *values: Value, type: ctypes.CType | None = None,
              guard: Value | None = None, **attributes: Any) -> Op:
         if self.site is not None and name in _ROUNDED:
             attributes["exact"] = True
@@ -247,11 +238,11 @@ class Context:
         self.operations += 1
         return op
 
-    def _fold(self, name: str, type: CType, terms: tuple[Term, ...],
+    def _fold(self, name: str, type: ctypes.CType, terms: tuple[Term, ...],
               attributes: dict[str, Any]) -> Term | None:
         operands = [Value(t.type.ir) for t in terms]
         op = make_op(name, operands, type.ir, **attributes)
-        constants = [round_exact(t.constant, DOUBLE.ir) if is_fraction(t.constant)
+        constants = [round_exact(t.constant, ctypes.DOUBLE.ir) if is_fraction(t.constant)
                      else t.constant for t in terms]
         try:
             found = numbers.evaluate(OPS[name], op, constants)  # type: ignore[arg-type]
@@ -342,10 +333,8 @@ class Context:
         return Term(variable.type, self.ssa.read(variable, self.block))
 
     def write(self, variable: Variable, term: Term) -> None:
-        if not variable.parts:
-            self.ssa.write(variable, self.block, self.value(term))
-        for part, member in zip(variable.parts, term.members, strict=True):
-            self.write(part, member)
+        for part, leaf in zip(variable.leaves(), term.leaves(), strict=True):
+            self.ssa.write(part, self.block, self.value(leaf))
 
     def enter(self, variable: Variable) -> None:
         """Enter a name into the innermost block, which must not have it yet."""
@@ -357,27 +346,24 @@ class Context:
 
     def declare(self, variable: Variable) -> None:
         """From here on the variable has no value."""
-        if not variable.parts:
-            self.ssa.declare(variable, self.block)
-        for part in variable.parts:
-            self.declare(part)
+        for leaf in variable.leaves():
+            self.ssa.declare(leaf, self.block)
 
     def spoil(self, variable: Variable) -> None:
         """What was to be assigned was erroneous: later reads shall report nothing more."""
-        if not variable.parts:
-            self.ssa.write(variable, self.block, self.ssa.undef(variable.type.ir))
-        for part in variable.parts:
-            self.spoil(part)
+        for leaf in variable.leaves():
+            self.ssa.write(leaf, self.block, self.ssa.undef(leaf.type.ir))
 
 
 def decayed(term: Term) -> Term:
     """A LITERAL as the double that it is where it stands alone; other terms unchanged."""
-    if term.type.element is not LITERAL:
+    if term.type.element is not ctypes.LITERAL:
         return term
     constant = term.constant
     assert isinstance(constant, float) or is_fraction(constant)
-    return Term(ctype(DOUBLE, term.shape), constant=round_exact(constant, DOUBLE.ir))
+    double = ctypes.DOUBLE
+    return Term(ctypes.ctype(double, term.shape), constant=round_exact(constant, double.ir))
 
 
 def is_poisoned(*terms: Term) -> bool:
-    return any(t.type is ERROR_TYPE for t in terms)
+    return any(t.type is ctypes.ERROR_TYPE for t in terms)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tritonc.frontend import foreign, syntax
-from tritonc.sema import unit
+from tritonc.sema import scope, unit
 from tritonc.sema.assignments import assign, step
 from tritonc.sema.builtins import table
 from tritonc.sema.builtins.products import dot
@@ -14,34 +14,7 @@ from tritonc.sema.context import Context
 from tritonc.sema.functions import call_function
 from tritonc.sema.operations import casts, choices, convert, memory, operators, structs
 from tritonc.sema.operations.subscripts import address_of, rotate, subscript
-from tritonc.sema.scope import (
-    Entity,
-    FunctionEntity,
-    JointMember,
-    NamedConstant,
-    Poisoned,
-    Table,
-    Tunable,
-    Variable,
-)
-from tritonc.sema.types import constants, exact, shapes
-from tritonc.sema.types.ctypes import (
-    BOOL,
-    BOOL_TYPE,
-    DOUBLE,
-    FLOAT,
-    INT,
-    INT_TYPE,
-    LITERAL,
-    LONG,
-    STRING_TYPE,
-    UINT,
-    ULONG,
-    PointerTo,
-    Struct,
-    ctype,
-    integer_ends,
-)
+from tritonc.sema.types import constants, ctypes, exact, shapes
 from tritonc.sema.types.term import POISON, Term, good
 from tritonc.source import Note, Span
 from tritonc.spelling import closest
@@ -52,15 +25,15 @@ from tritonc.spelling import closest
 def int_literal(context: Context, node: syntax.IntLiteral) -> Term:
     """C11 6.4.4.1: the first type of a list that holds the value."""
     unsigned, long = "u" in node.suffix, "l" in node.suffix
-    for type in (INT, UINT, LONG, ULONG):
+    for type in (ctypes.INT, ctypes.UINT, ctypes.LONG, ctypes.ULONG):
         if (unsigned and type.signed) or (long and type.ir.bits < 64):
             continue
         if not type.signed and not unsigned and node.decimal:
             continue
-        if node.value <= integer_ends(type)[1]:
+        if node.value <= ctypes.integer_ends(type)[1]:
             bits = type.ir.bits
             value = node.value - (1 << bits) if node.value >> (bits - 1) else node.value
-            return Term(ctype(type), constant=value)
+            return Term(ctypes.ctype(type), constant=value)
     return context.error("literal-range", node.span, f"{node.value} fits no signed type; the "
                          "suffix 'u' makes it unsigned")
 
@@ -68,32 +41,32 @@ def int_literal(context: Context, node: syntax.IntLiteral) -> Term:
 def float_literal(context: Context, node: syntax.FloatLiteral) -> Term:
     value = exact.parse(node.text)
     if not node.suffix:
-        return Term(ctype(LITERAL), constant=value)
-    type = FLOAT if node.suffix == "f" else DOUBLE
-    return Term(ctype(type), constant=exact.round_exact(value, type.ir))
+        return Term(ctypes.ctype(ctypes.LITERAL), constant=value)
+    type = ctypes.FLOAT if node.suffix == "f" else ctypes.DOUBLE
+    return Term(ctypes.ctype(type), constant=exact.round_exact(value, type.ir))
 
 
 def name(context: Context, node: syntax.Name) -> Term:
     entity = context.scope.lookup(node.name)
-    if isinstance(entity, Variable):
+    if isinstance(entity, scope.Variable):
         if entity.constant is not None:
             return entity.constant
         if context.constant_for is not None:
             constants.check_constant(context, node.span, f"'{node.name}' is a {entity.kind}",
                                      entity.note)
         return context.read(entity, node.span)
-    if isinstance(entity, Tunable):
+    if isinstance(entity, scope.Tunable):
         return unit.tunable_value(context, entity, node.span)
-    if isinstance(entity, JointMember):
+    if isinstance(entity, scope.JointMember):
         unit.tunable_value(context, entity.tunable, node.span)
         return entity.value or POISON
-    if isinstance(entity, NamedConstant):
+    if isinstance(entity, scope.NamedConstant):
         return unit.constant_value(context, entity, node.span)
-    if isinstance(entity, Table):
+    if isinstance(entity, scope.Table):
         constants.check_constant(context, node.span, f"'{node.name}' is a constant table")
         context.at(node.span)
         return context.op("constant_table", entity.type, symbol=entity.name)
-    if isinstance(entity, FunctionEntity):
+    if isinstance(entity, scope.FunctionEntity):
         return context.error("undeclared-name", node.span, f"'{node.name}' is a function; it can "
                              "only be called", entity.note)
     if entity is None:
@@ -107,19 +80,19 @@ def name(context: Context, node: syntax.Name) -> Term:
 def unknown(context: Context, name: str, span: Span, message: str) -> None:
     """Report an unknown name, once in a scope."""
     candidates = [name for name in context.scope.visible()
-                  if not isinstance(context.scope.lookup(name), Poisoned)]
+                  if not isinstance(context.scope.lookup(name), scope.Poisoned)]
     candidates += [*table.names(), *(m for m in context.unit.macros if m[0] != "_")]
     notes = foreign.notes(name)
     near = None if notes else closest(name, candidates)
     ended = context.frame.ended.get(name) if context.frame is not None else None
-    if not notes and ended is not None and not isinstance(ended, Poisoned):
+    if not notes and ended is not None and not isinstance(ended, scope.Poisoned):
         near = None
         notes = (Note(f"the block that declares this '{name}' has ended", ended.span),)
     elif near and (entity := context.scope.lookup(near)):
         notes = (Note(f"'{near}' is declared here", entity.span),)
     text = f"{message} '{name}'" + (f"; did you mean '{near}'?" if near else "")
     context.error("undeclared-name", span, text, *notes, suggestion=near)
-    context.scope.names[name] = Poisoned(name, span)
+    context.scope.names[name] = scope.Poisoned(name, span)
 
 
 # --- operators ---
@@ -158,7 +131,7 @@ def _check_precedence(context: Context, node: syntax.Binary, left: Term, right: 
                 or part.operator_span.expansion is not None:
             continue
         if node.operator in ("&", "|", "^") and part.operator in operators.COMPARISONS \
-                and good(other) and other.type.element is not BOOL:
+                and good(other) and other.type.element is not ctypes.BOOL:
             name = "bitwise-precedence"
         elif node.operator in ("<<", ">>") and part.operator in ("+", "-"):
             name = "shift-precedence"
@@ -174,24 +147,24 @@ def range_(context: Context, node: syntax.Range) -> Term:
     if high <= low:
         return context.error("range-bounds", node.span, f"the range {low} ... {high} is empty; its "
                              "end must be greater than its start")
-    least, most = integer_ends(INT)
+    least, most = ctypes.integer_ends(ctypes.INT)
     if low < least or high - 1 > most:
         return context.error("range-bounds", node.span, f"the range {low} ... {high} does not "
                              "fit int")
     shapes.check_size(context, (high - low,), node.span)
     context.at(node.span)
-    return context.op("range", ctype(INT, (high - low,)), start=low, stop=high)
+    return context.op("range", ctypes.ctype(ctypes.INT, (high - low,)), start=low, stop=high)
 
 
 def sizeof(context: Context, node: syntax.SizeOf) -> Term:
     type = constants.value_type(context, node.type, "the operand of sizeof")
-    if isinstance(type.element, Struct):
+    if isinstance(type.element, ctypes.Struct):
         return context.error("struct-value", node.type.span, f"sizeof takes a number's type, and "
                              f"{type} is a struct, which has no place in memory")
     if type.shape:
         return context.error("tile-sizeof", node.span, "sizeof takes a scalar type; a tile lies in "
                              "registers and has no size in memory")
-    return Term(ctype(ULONG), constant=type.element.ir.bytes)
+    return Term(ctypes.ctype(ctypes.ULONG), constant=type.element.ir.bytes)
 
 
 # --- memory ---
@@ -202,7 +175,8 @@ def deref(context: Context, node: syntax.Deref) -> Term:
     widen = context.widened is node
     pointer = context.operand(node.pointer)
     before = node.span.file.text[max(node.span.start - 1, 0) : node.span.start]
-    if before == "*" and not isinstance(pointer.type.element, PointerTo) and not pointer.poisoned:
+    if before == "*" and not (isinstance(pointer.type.element, ctypes.PointerTo)
+                              or pointer.poisoned):
         return context.error("not-a-pointer", node.span, "'*' needs a pointer or a tile of "
                              f"pointers, found {pointer.type}",
                              Note("there is no operator for powers; write x * x"))
@@ -222,8 +196,8 @@ def masked_deref(context: Context, node: syntax.MaskedDeref) -> Term:
 
 
 def call(context: Context, node: syntax.Call) -> Term:
-    entity: Entity | None = context.scope.lookup(node.callee)
-    if isinstance(entity, FunctionEntity):
+    entity: scope.Entity | None = context.scope.lookup(node.callee)
+    if isinstance(entity, scope.FunctionEntity):
         constants.check_constant(context, node.span,
                                  f"'{node.callee}' is a function of the program")
         if node.template is not None:
@@ -235,7 +209,7 @@ def call(context: Context, node: syntax.Call) -> Term:
         if row is not None:
             return table.call(context, row, node)
         unknown(context, node.callee, node.callee_span, "there is no function")
-    elif not isinstance(entity, Poisoned):
+    elif not isinstance(entity, scope.Poisoned):
         hides = f", which hides the builtin '{node.callee}'" \
             if table.find(node.callee) is not None else ""
         context.error("not-a-function", node.callee_span, f"'{node.callee}' is a {entity.kind}"
@@ -249,9 +223,9 @@ HANDLERS: dict[type[syntax.Node], Callable[[Context, Any], Term]] = {
     syntax.Name: name,
     syntax.IntLiteral: int_literal,
     syntax.FloatLiteral: float_literal,
-    syntax.BoolLiteral: lambda context, node: Term(BOOL_TYPE, constant=node.value),
-    syntax.CharLiteral: lambda context, node: Term(INT_TYPE, constant=node.value),
-    syntax.StringLiteral: lambda context, node: Term(STRING_TYPE, constant=node.value),
+    syntax.BoolLiteral: lambda context, node: Term(ctypes.BOOL_TYPE, constant=node.value),
+    syntax.CharLiteral: lambda context, node: Term(ctypes.INT_TYPE, constant=node.value),
+    syntax.StringLiteral: lambda context, node: Term(ctypes.STRING_TYPE, constant=node.value),
     syntax.Unary: unary,
     syntax.Binary: binary,
     syntax.Logical: choices.logical,

@@ -17,17 +17,7 @@ from tritonc.sema import generics
 from tritonc.sema.context import HINTS, Context, Frame
 from tritonc.sema.operations import implicit, structs
 from tritonc.sema.scope import FunctionEntity, Poisoned, Scope, Signature, Variable
-from tritonc.sema.types import constants
-from tritonc.sema.types.ctypes import (
-    AUTO,
-    ERROR_TYPE,
-    VOID,
-    VOID_TYPE,
-    CType,
-    PointerTo,
-    Struct,
-    member_type,
-)
+from tritonc.sema.types import constants, ctypes
 from tritonc.sema.types.term import NOTHING, POISON, Refused, Term
 from tritonc.source import CompileError, Note, Span
 
@@ -80,7 +70,7 @@ def _arguments(context: Context, entity: FunctionEntity, node: syntax.Call) -> l
     """The arguments of a call; a list in braces takes the type of its parameter."""
     found: list[Term] = []
     for at, argument in enumerate(node.arguments):
-        type = VOID_TYPE
+        type = ctypes.VOID_TYPE
         if isinstance(argument, syntax.StructValue) and at < len(entity.node.parameters):
             if argument.type is None and (len(entity.overloads) > 1
                                           or generics.is_generic(context, entity)):
@@ -89,8 +79,8 @@ def _arguments(context: Context, entity: FunctionEntity, node: syntax.Call) -> l
                               "generic; write (name){...}")
                 found.append(POISON)
                 continue
-            type = generics.signature_of(context, entity).parameters[at] or VOID_TYPE \
-                if argument.type is None else VOID_TYPE
+            type = generics.signature_of(context, entity).parameters[at] or ctypes.VOID_TYPE \
+                if argument.type is None else ctypes.VOID_TYPE
         found.append(structs.value(context, argument, type, f"argument {at + 1}"))
     return found
 
@@ -131,13 +121,13 @@ def inline(context: Context, instance: generics.Instance, values: list[Term], ca
     result = NOTHING
     if frame.result is not None:
         result = context.current(frame.result)
-    elif frame.returns is ERROR_TYPE:
+    elif frame.returns is ctypes.ERROR_TYPE:
         result = POISON
     context.scope, context.frame, context.loop = saved
     return result
 
 
-def _declare_parameter(context: Context, parameter: syntax.Parameter, type: CType | None,
+def _declare_parameter(context: Context, parameter: syntax.Parameter, type: ctypes.CType | None,
                        value: Term) -> None:
     if type is None:
         context.scope.declare(Poisoned(parameter.name, parameter.name_span))
@@ -159,7 +149,7 @@ def _lower_body(context: Context, frame: Frame, node: syntax.Function) -> None:
     assert node.body is not None
     statements = node.body.statements
     frame.tail = statements[-1] if statements else None
-    if frame.returns.element not in (VOID, AUTO):
+    if frame.returns.element not in (ctypes.VOID, ctypes.AUTO):
         frame.result = Variable("result", node.span, frame.returns, mask=context.mask)
     context.lower(node.body)
     returned = isinstance(frame.tail, syntax.Return)
@@ -185,12 +175,12 @@ def lower_entry(context: Context, entity: FunctionEntity) -> None:
     signature = generics.signature_of(context, entity)
     _check_entry(context, entity, signature)
     context.scope = Scope(context.unit.scope)
-    context.frame = Frame(entity, signature.returns or VOID_TYPE, None, None, None)
+    context.frame = Frame(entity, signature.returns or ctypes.VOID_TYPE, None, None, None)
     for parameter, type in zip(node.parameters, signature.parameters):
         if type is None:
             _declare_parameter(context, parameter, None, POISON)
             continue
-        if isinstance(type.element, Struct):
+        if isinstance(type.element, ctypes.Struct):
             _declare_parameter(context, parameter, type, parameters_of(context, type))
             continue
         value = Value(type.ir, parameter.name)
@@ -206,10 +196,10 @@ def lower_entry(context: Context, entity: FunctionEntity) -> None:
     _check_access_hints(context, node)
 
 
-def parameters_of(context: Context, type: CType) -> Term:
+def parameters_of(context: Context, type: ctypes.CType) -> Term:
     """A value of that type, of parameters that are added to the kernel."""
-    if isinstance(type.element, Struct):
-        return Term(type, members=tuple(parameters_of(context, member_type(type, at))
+    if isinstance(type.element, ctypes.Struct):
+        return Term(type, members=tuple(parameters_of(context, ctypes.member_type(type, at))
                                         for at in range(len(type.element.members))))
     value = Value(type.ir)
     context.kernel.parameters.append(value)
@@ -221,22 +211,24 @@ def _check_entry(context: Context, entity: FunctionEntity, signature: Signature)
     if not entity.kernel:
         return  # a device function that nobody calls, lowered to find its errors
     node = entity.node
-    if signature.returns is not None and signature.returns.element is not VOID:
+    if signature.returns is not None and signature.returns.element is not ctypes.VOID:
         context.error("kernel-signature", node.returns.span, f"kernel '{node.name}' must be void, "
                       f"found {signature.returns}; results go to memory")
     for parameter, type in zip(node.parameters, signature.parameters):
-        if type is not None and isinstance(type.element, Struct):
+        if type is not None and isinstance(type.element, ctypes.Struct):
             context.error("kernel-signature", parameter.name_span, f"parameter '{parameter.name}' "
                           f"of kernel '{node.name}' is the struct {type}; a launch passes only "
                           "scalars and pointers")
 
 
-def _information(context: Context, parameter: syntax.Parameter, type: CType) -> ParameterInfo:
+def _information(context: Context, parameter: syntax.Parameter, type: ctypes.CType
+                 ) -> ParameterInfo:
     """What the source promises about a parameter, as the host sees it."""
     info = ParameterInfo(ctype=host_type(type), span=parameter.name_span)
     element = type.element
     names = {q.name for q in parameter.qualifiers}
-    info.read_only = "read_only" in names or (isinstance(element, PointerTo) and element.const)
+    info.read_only = "read_only" in names or (
+        isinstance(element, ctypes.PointerTo) and element.const)
     info.write_only = "write_only" in names
     info.no_alias = "restrict" in names
     info.retune = "retune" in names
@@ -248,7 +240,7 @@ def _information(context: Context, parameter: syntax.Parameter, type: CType) -> 
     return info
 
 
-def _divisor(context: Context, parameter: syntax.Parameter, type: CType,
+def _divisor(context: Context, parameter: syntax.Parameter, type: ctypes.CType,
              qualifier: syntax.Qualifier, argument: syntax.Expression) -> int:
     """What a parameter that is declared `align(n)` or `multiple_of(n)` is a multiple of."""
     n = constants.integer(context, argument, f"the argument of '{qualifier.name}'")
@@ -257,13 +249,13 @@ def _divisor(context: Context, parameter: syntax.Parameter, type: CType,
                        "number must be positive")
     if qualifier.name == "align" and n & (n - 1):
         context.refuse("call-arguments", argument.span, f"an alignment is a power of two, not {n}")
-    if not isinstance(type.element, PointerTo) and not type.element.ir.is_int:
+    if not isinstance(type.element, ctypes.PointerTo) and not type.element.ir.is_int:
         context.refuse("type-mismatch", qualifier.span, "only integers and pointers are multiples "
                        f"of a number; '{parameter.name}' is {type}")
     return n
 
 
-def host_type(type: CType) -> str:
+def host_type(type: ctypes.CType) -> str:
     """A parameter's type as a C host writes it.
 
     >>> from tritonc.sema.types.ctypes import FLOAT, LONG, ctype, pointer_to
@@ -271,9 +263,9 @@ def host_type(type: CType) -> str:
     ('const float *', 'long long')
     """
     element = type.element
-    if isinstance(element, PointerTo):
+    if isinstance(element, ctypes.PointerTo):
         return f"{'const ' if element.const else ''}{element.target.host} *"
-    assert not isinstance(element, Struct)
+    assert not isinstance(element, ctypes.Struct)
     return element.host
 
 

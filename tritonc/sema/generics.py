@@ -15,19 +15,7 @@ from tritonc.frontend import syntax
 from tritonc.records import dataclass
 from tritonc.sema.context import Context, decayed
 from tritonc.sema.scope import FunctionEntity, Scope, Signature, Variable
-from tritonc.sema.types import constants, shapes
-from tritonc.sema.types.ctypes import (
-    AUTO_TYPE,
-    FLOAT,
-    INT_TYPE,
-    LITERAL,
-    CType,
-    Number,
-    PointerTo,
-    Struct,
-    ctype,
-    pointer_to,
-)
+from tritonc.sema.types import constants, ctypes, shapes
 from tritonc.sema.types.term import Refused, Term, good
 from tritonc.source import Note, Span
 
@@ -59,10 +47,10 @@ def _extents(spec: syntax.TypeSpec) -> list[syntax.Expression]:
 def _shape(spec: syntax.TypeSpec, term: Term) -> tuple[int, ...] | None:
     """The numbers that belong to `_extents`; None if only one of the two is an array."""
     element = term.type.element
-    array = isinstance(element, Struct) and element.array
+    array = isinstance(element, ctypes.Struct) and element.array
     if array != (spec.count is not None):
         return None
-    if not isinstance(element, Struct) or not array:
+    if not isinstance(element, ctypes.Struct) or not array:
         return term.shape
     return len(element.members), *element.members[0][1].shape
 
@@ -81,10 +69,10 @@ def signature_of(context: Context, entity: FunctionEntity) -> Signature:
 
 
 def _resolved(context: Context, entity: FunctionEntity, scope: Scope,
-              types: list[CType] | None) -> Signature:
+              types: list[ctypes.CType] | None) -> Signature:
     node = entity.node
     outer, context.scope = context.scope, scope
-    parameters: list[CType | None] = [None] * len(node.parameters)
+    parameters: list[ctypes.CType | None] = [None] * len(node.parameters)
     for at, parameter in enumerate(node.parameters):
         spec, name = parameter.type, f"parameter '{parameter.name}'"
         if entity.kernel and spec.extents is not None:
@@ -101,24 +89,25 @@ def _resolved(context: Context, entity: FunctionEntity, scope: Scope,
             ) else constants.value_type(context, spec, name)
     returns = None
     with suppress(Refused):
-        returns = AUTO_TYPE if node.returns.scalar == "auto" and types is not None \
+        returns = ctypes.AUTO_TYPE if node.returns.scalar == "auto" and types is not None \
             else constants.resolve_type(context, node.returns)
     context.scope = outer
     return Signature(returns, parameters)
 
 
-def deduced(context: Context, spec: syntax.TypeSpec, found: CType, what: str) -> CType:
+def deduced(context: Context, spec: syntax.TypeSpec, found: ctypes.CType, what: str
+            ) -> ctypes.CType:
     """The type that an `auto` with its stars and extents becomes for a value of type `found`."""
     element = found.element
     if spec.pointer:
-        if not isinstance(element, PointerTo):
+        if not isinstance(element, ctypes.PointerTo):
             context.refuse("type-mismatch", spec.span, f"{what} is a pointer, but the value is "
                            f"{found}")
-        element = pointer_to(element.target, spec.const or element.const, element.space,
-                             spec.volatile or element.volatile)
+        element = ctypes.pointer_to(element.target, spec.const or element.const, element.space,
+                                    spec.volatile or element.volatile)
     if spec.extents is None:
-        return ctype(element, found.shape)
-    return ctype(element, constants.extents(context, spec.extents))
+        return ctypes.ctype(element, found.shape)
+    return ctypes.ctype(element, constants.extents(context, spec.extents))
 
 
 def instance(context: Context, entity: FunctionEntity, arguments: list[Term],
@@ -135,7 +124,7 @@ def instance(context: Context, entity: FunctionEntity, arguments: list[Term],
         generic = [at for at, e in enumerate(extents) if isinstance(e, syntax.Name)
                    and e.name in names]
         if generic and (shape is None or len(shape) != len(extents)):
-            axes = _axes(len(parameter.type.extents or ()))
+            axes = f"{(n := len(parameter.type.extents or ()))} {'axis' if n == 1 else 'axes'}"
             wanted = f"is an array of tiles with {axes}" if parameter.type.count else f"has {axes}"
             context.refuse("shape-mismatch", span, f"parameter '{parameter.name}' of "
                            f"'{entity.name}' {wanted}, but the argument is {term.type}", declared)
@@ -151,8 +140,8 @@ def instance(context: Context, entity: FunctionEntity, arguments: list[Term],
                                f"makes '{name.name}' {known[0]}", declared)
     scope = Scope(context.unit.scope)
     for constant, (extent, _) in bound.items():
-        scope.declare(Variable(constant, entity.span, INT_TYPE, const=True,
-                               constant=Term(INT_TYPE, constant=extent)))
+        scope.declare(Variable(constant, entity.span, ctypes.INT_TYPE, const=True,
+                               constant=Term(ctypes.INT_TYPE, constant=extent)))
     types = [decayed(t).type for t in arguments]
     errors = context.diagnostics.errors
     signature = _resolved(context, entity, scope, types)
@@ -162,10 +151,6 @@ def instance(context: Context, entity: FunctionEntity, arguments: list[Term],
     values = ", ".join(f"{name} = {extent}" for name, (extent, _) in bound.items())
     return Instance(entity, signature, scope,
                     f"{entity.name}({types_of})" + (f" with {values}" if values else ""))
-
-
-def _axes(count: int) -> str:
-    return f"{count} {'axis' if count == 1 else 'axes'}"
 
 
 # --- overloading ---
@@ -215,7 +200,7 @@ def _fit(context: Context, spec: syntax.TypeSpec, term: Term) -> int | None:
     cost = 0
     if spec.count is not None and shape is not None:
         element = term.type.element
-        assert isinstance(element, Struct)
+        assert isinstance(element, ctypes.Struct)
         same = element.members[0][1].element is constants.element_of(context, spec)
         return cost if rank == wanted and same else None
     if spec.extents is not None or spec.scalar != "auto":
@@ -230,16 +215,17 @@ def _fit(context: Context, spec: syntax.TypeSpec, term: Term) -> int | None:
         cost += _GENERIC
     element = term.type.element
     if spec.scalar == "auto":
-        return None if spec.pointer and not isinstance(element, PointerTo) else cost + _GENERIC
+        wrong = spec.pointer and not isinstance(element, ctypes.PointerTo)
+        return None if wrong else cost + _GENERIC
     to = constants.element_of(context, spec)
-    if isinstance(element, PointerTo) and isinstance(to, PointerTo):
+    if isinstance(element, ctypes.PointerTo) and isinstance(to, ctypes.PointerTo):
         same = element.target is to.target and element.space == to.space
         return cost + (element.const != to.const) if same else None
     if element is to:
         return cost
-    if not isinstance(element, Number) or not isinstance(to, Number):
+    if not isinstance(element, ctypes.Number) or not isinstance(to, ctypes.Number):
         return None
-    if element is LITERAL and to.is_float:
-        return cost + (to is not FLOAT)
+    if element is ctypes.LITERAL and to.is_float:
+        return cost + (to is not ctypes.FLOAT)
     wider = element.is_float == to.is_float and element.ir.bits < to.ir.bits
     return cost + (_WIDER if wider or (element.is_int and to.is_float) else _OTHER)

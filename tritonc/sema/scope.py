@@ -61,6 +61,10 @@ class Variable(Entity):
                          self.parameter, self.mask)
                 for at, (name, _) in enumerate(self.type.element.members))
 
+    def leaves(self) -> list[Variable]:
+        """The variables of a struct's members, or the variable itself."""
+        return [leaf for part in self.parts for leaf in part.leaves()] if self.parts else [self]
+
     @property
     def kind(self) -> str:  # type: ignore[override]
         return "parameter" if self.parameter else "variable"

@@ -146,21 +146,11 @@ class Ssa:
             result = phi.results[0]
             if result in self.replaced:
                 continue
-            same: Value | None = None
-            trivial = True
-            for operand in phi.operands:
-                operand = self.resolve(operand)
-                if operand is same or operand is result:
-                    continue
-                if same is not None:
-                    trivial = False
-                    break
-                same = operand
+            merged = {*map(self.resolve, phi.operands)} - {result}
             # A phi with no operands belongs to a block that is not sealed, or to a dead one.
-            if not trivial or not phi.operands:
+            if len(merged) > 1 or not phi.operands:
                 continue
-            if same is None:
-                same = self.undef(result.type)
+            same = merged.pop() if merged else self.undef(result.type)
             self.replaced[result] = same
             users = [user for user in self.phi_users.pop(result, ())
                      if user.results[0] not in self.replaced]

@@ -15,17 +15,7 @@ from tritonc.sema.context import HINTS, Context, Frame, decayed
 from tritonc.sema.operations import convert, implicit, structs
 from tritonc.sema.predicates import if_conversion
 from tritonc.sema.scope import Poisoned, Variable
-from tritonc.sema.types import constants
-from tritonc.sema.types.ctypes import (
-    AUTO,
-    BOOL_TYPE,
-    ERROR,
-    ERROR_TYPE,
-    VOID,
-    VOID_TYPE,
-    CType,
-    ctype,
-)
+from tritonc.sema.types import constants, ctypes
 from tritonc.sema.types.term import POISON, Refused, Term, good
 from tritonc.source import Note, Span
 
@@ -80,7 +70,7 @@ def _declare(context: Context, node: syntax.Variable) -> None:
         context.scope.names.setdefault(node.name, Poisoned(node.name, node.name_span))
         return
     if context.frame is not None and context.frame.lift and not type.shape:
-        type = ctype(type.element, context.frame.lift)
+        type = ctypes.ctype(type.element, context.frame.lift)
     const = node.type.const_pointer if node.type.pointer else node.type.const
     variable = Variable(node.name, node.name_span, type, const, mask=context.mask)
     context.enter(variable)
@@ -116,7 +106,7 @@ def _given(context: Context, node: syntax.Variable) -> Term:
     return context.operand(node.initializer, structs=True)
 
 
-def _initial_value(context: Context, node: syntax.Variable, type: CType, given: Term | None
+def _initial_value(context: Context, node: syntax.Variable, type: ctypes.CType, given: Term | None
                    ) -> Term:
     initializer = node.initializer
     assert initializer is not None
@@ -193,7 +183,7 @@ def _choose(context: Context, test: syntax.Expression, what: str, then: syntax.S
 def _scalar_if(context: Context, condition: Term, span: Span, then: syntax.Statement,
                orelse: syntax.Statement | None) -> None:
     if condition.poisoned:
-        condition = Term(BOOL_TYPE, context.ssa.undef(I1))
+        condition = Term(ctypes.BOOL_TYPE, context.ssa.undef(I1))
     then_block, join = Block("then"), Block("join")
     else_block = Block("else") if orelse is not None else join
     context.at(span)
@@ -237,18 +227,18 @@ def return_(context: Context, node: syntax.Return) -> None:
 
 def _set_result(context: Context, frame: Frame, node: syntax.Return, term: Term | None) -> None:
     function = frame.function
-    if frame.returns.element is AUTO and term is not None:
-        frame.returns = ERROR_TYPE
+    if frame.returns.element is ctypes.AUTO and term is not None:
+        frame.returns = ctypes.ERROR_TYPE
         term = decayed(term)
-        if term.type.element is VOID:
+        if term.type.element is ctypes.VOID:
             context.refuse("void-value", node.span, "a value is expected here; this call of a void "
                            "function gives none")
         frame.returns = generics.deduced(context, function.node.returns, good(term).type,
                                          f"the result of '{function.name}'")
         frame.result = Variable("result", node.span, frame.returns, mask=frame.mask)
-    if frame.returns.element is AUTO or frame.returns.element is ERROR:
+    if frame.returns.element is ctypes.AUTO or frame.returns.element is ctypes.ERROR:
         return
-    if frame.returns is VOID_TYPE or frame.returns.element is VOID:
+    if frame.returns is ctypes.VOID_TYPE or frame.returns.element is ctypes.VOID:
         if term is not None and not term.poisoned:
             context.error("return-type", node.span, f"'{function.name}' is void and cannot return "
                           "a value", function.note)

@@ -66,19 +66,7 @@ class Stops:
 
 
 def _variables(context: Context) -> dict[str, Seen]:
-    found: dict[str, Seen] = {}
-
-    def add(variable: Variable) -> None:
-        for part in variable.parts:
-            add(part)
-        if not variable.parts:
-            element = variable.type.element
-            found[variable.name] = Seen(
-                context.ssa.read(variable, context.block), str(variable.type),
-                isinstance(element, Number) and element.is_int and not element.signed)
-
-    for name in dict.fromkeys(context.scope.visible()):
-        entity = context.scope.lookup(name)
-        if isinstance(entity, Variable):
-            add(entity)
-    return found
+    entities = map(context.scope.lookup, dict.fromkeys(context.scope.visible()))
+    return {v.name: Seen(context.ssa.read(v, context.block), str(v.type), isinstance(
+        e := v.type.element, Number) and e.is_int and not e.signed)
+        for entity in entities if isinstance(entity, Variable) for v in entity.leaves()}

@@ -150,11 +150,13 @@ class Variants:
         added: dict[str, tuple[str, int]] = {}
         seen: dict[tuple[str, str], int] = {}
         kept = []
+        names = [(*(op.name for op in kernel.ops()),) for kernel in module.kernels]
         taken = {kernel.name for kernel in module.kernels if kernel.name not in self.added}
-        for kernel in module.kernels:
+        for own_names, kernel in zip(names, module.kernels, strict=True):
             general, place = self.added.get(kernel.name, (kernel.name, -1))
-            text = print_kernel(replace(kernel, name="", tunables={}))
-            if (same := seen.setdefault((general, text), place)) != place:
+            text = names.count(own_names) > 1 and print_kernel(
+                replace(kernel, name="", tunables={}))
+            if text and (same := seen.setdefault((general, text), place)) != place:
                 self.sets[general].merge(place, same)
                 continue
             own = {**meta[kernel.name]}

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 from tritonc.ir.context import Context, SmallBody, Turned
 from tritonc.ir.core import Kernel, Module
-from tritonc.ir.ops import READ, ROWS, WRITE
-from tritonc.options import Options
+from tritonc.ir.ops import READ, WRITE
 from tritonc.source import CompileError
 
 if TYPE_CHECKING:
@@ -24,8 +23,9 @@ Lower = Callable[[Mapping[str, int], str], Module]
 Choose = Callable[[Kernel], "Small | None"]
 
 
-def small_body(kernel: Kernel, lower: Lower, choose: Choose, context: Context,
-               options: Options) -> Callable[[Kernel], SmallBody | None] | None:
+def small_body(kernel: Kernel, lower: Lower, choose: Choose, context: Context, level: int,
+               verify: Callable[[Kernel, Context], None] | None
+               ) -> Callable[[Kernel], SmallBody | None] | None:
     """What makes the small body, with as many warps, beside a large one that went through the
     passes; None where there can be none: without a product, or where programs may wait for each
     other.  `lower` makes the source's Triton-IR with other tunables; `kernel` has not gone through.
@@ -46,17 +46,12 @@ def small_body(kernel: Kernel, lower: Lower, choose: Choose, context: Context,
         meta = {**context.meta, "num_warps": large.attributes["num_warps"], "coarsen": 0}
         if large.attributes.get("bands"):  # `coarsen` gives the programs their numbers
             meta["group"] = 1
-        hooks = pass_manager.Hooks()
-        if options.verify_each:
-            from tritonc.ir.verify import verify
-
-            hooks.verify = lambda kernel, context: verify(kernel, table=ROWS)
 
         def passed(binding: Mapping[str, int], meta: dict[str, int]) -> Kernel:
             own = replace(context, meta=meta, remarks=[], warnings=[], small=None)
             found = lowered(Variant(binding), whole.kernels[0], whole, lower)
-            pass_manager.run(found, own, [*passes.OPT, *passes.BACKEND], level=options.opt_level,
-                             hooks=hooks)
+            pass_manager.run(found, own, [*passes.OPT, *passes.BACKEND], level=level,
+                             hooks=pass_manager.Hooks(verify=verify))
             return found
 
         try:

@@ -56,8 +56,7 @@ def meet(a: AxisInfo, b: AxisInfo) -> AxisInfo:
     contiguity = tuple(map(gcd, a.contiguity, b.contiguity))
     divisibility = tuple(
         gcd(a.start_divisibility(d, c), b.start_divisibility(d, c))
-        for d, c in enumerate(contiguity)
-    )
+        for d, c in enumerate(contiguity))
     return AxisInfo(contiguity, divisibility, tuple(map(gcd, a.constancy, b.constancy)),
                     a.value if a.value == b.value else None)
 

@@ -122,8 +122,7 @@ def _divide(op: Site, a: AxisInfo, b: AxisInfo) -> AxisInfo:
     c = low_bit(b.value)
     divisibility = tuple(
         max(a.start_divisibility(d, 1) // c, 1) if c == b.value and a.contiguity[d] == 1 else 1
-        for d in range(len(a.contiguity))
-    )
+        for d in range(len(a.contiguity)))
     return found._replace(divisibility=divisibility, constancy=constancy)
 
 
@@ -202,8 +201,7 @@ def _compare(op: Site, a: AxisInfo, b: AxisInfo) -> AxisInfo:
         return info
     runs = tuple(
         gcd(x.contiguity[d], x.divisibility[d], bound.constancy[d], bound.start_divisibility(d, 1))
-        for d in range(len(x.contiguity))
-    )
+        for d in range(len(x.contiguity)))
     return AxisInfo(info.contiguity, info.divisibility, tuple(map(max, info.constancy, runs)))
 
 

@@ -9,7 +9,7 @@ Before:  %s = fpcast %h : f32<64, 8>              After:  %x = sitofp %n {bounds
 
 What an f32 holds exactly is rounded once on its way through one.  Integers of seven bits and their
 sign need no conversion at all: they are fractions of a 16-bit float whose exponent is known (see
-`emit/elements/packed`).  Weights of four bits are such.
+`emit/elements/packed_casts`).  Weights of four bits are such.
 
 Before:  %d = sub %n, %z : i32<64, 8>             After:  %x = sitofp %n {bounds = (0, 15)} : bf16
          %x = sitofp %d : bf16<64, 8>                      %y = uitofp %byte : bf16<64, 8>
@@ -52,7 +52,7 @@ def bound_conversions(kernel: Kernel, context: Context) -> bool:
     facts, changed = Facts(kernel), False
     target: Target = context.target
     if "bf16_fma" in target.features:
-        changed = _short_products(kernel, facts)
+        changed = _replaced(kernel, lambda op: _short(op, facts) if op.name == "fpcast" else [])
         changed |= _differences(kernel, facts)
     for op in kernel.ops():
         if op.name not in ("sitofp", "uitofp") or not isinstance(op.result.type, Tile) \
@@ -64,10 +64,6 @@ def bound_conversions(kernel: Kernel, context: Context) -> bool:
             op.attributes["bounds"] = (least, most)
             changed = True
     return changed
-
-
-def _short_products(kernel: Kernel, facts: Facts) -> bool:
-    return _replaced(kernel, lambda op: _short(op, facts) if op.name == "fpcast" else [])
 
 
 def _differences(kernel: Kernel, facts: Facts) -> bool:

@@ -65,9 +65,10 @@ class Exponential:
 def wanted_factors(kernel: Kernel) -> list[Value]:
     """The scalars of which to be above 0 would let exponentials of products be fused, or what they
     are made of be computed in fewer steps."""
-    readers, factors = uses(kernel), list[Value]()
-    home = {op: block for block in kernel.blocks for op in block.ops}
-    for found in exponentials(kernel):
+    every, factors = [*exponentials(kernel)], list[Value]()
+    readers = uses(kernel) if every else {}
+    home = {op: block for block in kernel.blocks for op in block.ops} if every else {}
+    for found in every:
         factors += [] if found.any_sign else found.factors
         for op in inexact(found, home[found.op], readers):
             factors += [scalar_of(v) for v in op.operands[1:]] + scaled(op.operands[0], readers)[1]
@@ -102,13 +103,12 @@ def _moderate(value: Value) -> bool:
 
 
 def exponentials(kernel: Kernel) -> Iterator[Exponential]:
-    readers = uses(kernel)
-    for op in kernel.ops():
-        if op.name in ("exp", "exp2") and isinstance(op.result.type, Tile) \
-                and element(op.result.type) == F32 and only_rounded(op.result, readers):
-            found = _match(op, readers)
-            if found is not None:
-                yield found
+    ops = [op for op in kernel.ops() if op.name in ("exp", "exp2")
+           and isinstance(op.result.type, Tile) and element(op.result.type) == F32]
+    readers = uses(kernel) if ops else {}
+    for op in ops:
+        if only_rounded(op.result, readers) and (found := _match(op, readers)) is not None:
+            yield found
 
 
 def only_rounded(value: Value, readers: dict[Value, list[Op]], summed: bool = True,

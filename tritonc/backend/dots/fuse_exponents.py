@@ -307,8 +307,7 @@ class _Rewrite:
         distance from that of 2^20."""
         row = self.found.row
         bits = with_element(row.type, I32)
-        exponent = b.value("and", b.value("bitcast", row, type=bits),
-                           b.constant(_EXPONENT, bits))
+        exponent = b.value("and", b.value("bitcast", row, type=bits), b.constant(_EXPONENT, bits))
         power = b.value("sub", b.constant(_SUM - (1 << 32), bits), exponent)
         return self.chosen(b, row, b.constant(1.0, row.type),
                            b.value("bitcast", power, type=row.type))

@@ -19,13 +19,7 @@ from tritonc.backend.emit.literals import SHARED_SPACE, llvm_type
 from tritonc.backend.emit.module import CONVERGENT, ModuleEmitter
 from tritonc.backend.emit.registers import layout_of, registers
 from tritonc.backend.pipeline.staged_loop import DOTS
-from tritonc.backend.pipeline.tma.roles import (
-    CONSUMERS,
-    PRODUCER,
-    chooses,
-    first_choices,
-    producer_blocks,
-)
+from tritonc.backend.pipeline.tma import roles
 from tritonc.ir.cfg import Cfg, reached
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.layouts.layout import LANE_BITS, WARP_SIZE, Layout, log2
@@ -120,7 +114,7 @@ class FunctionEmitter(Instructions):
         number = self.prelude_call("llvm.nvvm.read.ptx.sreg.tid.x")
         if "programs" in self.kernel.attributes:
             return self.prelude(f"and i32 {number}, {WARP_SIZE - 1}")
-        if self.pingpong > 1 and self.role != PRODUCER:
+        if self.pingpong > 1 and self.role != roles.PRODUCER:
             return self.prelude(f"and i32 {number}, {(self.warps << LANE_BITS) - 1}")
         return number
 
@@ -203,8 +197,8 @@ class FunctionEmitter(Instructions):
             suffix = self.module.subprogram(self.kernel.name, self.kernel.span)
         first, blocks = self._first(cfg)
         if self.kernel.attributes.get("producer_warps"):
-            self._role(CONSUMERS, "b", blocks, bool(suffix))
-            self._role(PRODUCER, "c", blocks, bool(suffix))
+            self._role(roles.CONSUMERS, "b", blocks, bool(suffix))
+            self._role(roles.PRODUCER, "c", blocks, bool(suffix))
             own = self.prelude(f"icmp uge i32 {self.thread}, {self.consumer_warps << LANE_BITS}")
             start = f"br i1 {own}, label %c0, label %b0"
         else:
@@ -219,7 +213,7 @@ class FunctionEmitter(Instructions):
         entry = self.kernel.entry
         end = entry.terminator
         over = end.blocks[1] if end.name == "cond_br" else None
-        if over is None or [op.name for op in over.ops] != ["ret"] or not chooses(entry) \
+        if over is None or [op.name for op in over.ops] != ["ret"] or not roles.chooses(entry) \
                 or cfg.predecessors[over] != [entry] or cfg.predecessors[end.blocks[0]] != [entry]:
             return [], cfg.order
         for op in entry.ops[:-1]:
@@ -235,8 +229,8 @@ class FunctionEmitter(Instructions):
         self.role = role
         self._labels = {block: f"{prefix}{i}" for i, block in enumerate(blocks)}
         self._ends, self._phis = {}, []
-        if role == PRODUCER:
-            blocks = producer_blocks(blocks)
+        if role == roles.PRODUCER:
+            blocks = roles.producer_blocks(blocks)
         base = Machine(self.kernel.attributes["num_warps"], self.target.access_bytes,
                        self.options.device_assert, role)
         parts = {block: end.attributes["pingpong"] for end in (b.terminator for b in blocks)
@@ -245,7 +239,7 @@ class FunctionEmitter(Instructions):
         machines = {block: base._replace(warps=base.warps // parts.get(block, 1))
                     for block in blocks}
         self.demand = demand(machines)
-        choices = first_choices(self.kernel) if role else set()
+        choices = roles.first_choices(self.kernel) if role else set()
         takes = {to for block in choices for to in block.successors} - choices
         takes = takes or ({self.kernel.entry} if role else set())
         for block, machine in machines.items():
@@ -273,7 +267,7 @@ class FunctionEmitter(Instructions):
             self._ends[block] = self.label
         self._fill_phis()
         for block in self._labels:
-            if role == PRODUCER and block not in self._ends:
+            if role == roles.PRODUCER and block not in self._ends:
                 self.start_block(self._labels[block])
                 if block in takes or block in choices:
                     self._take_registers()
@@ -306,7 +300,7 @@ class FunctionEmitter(Instructions):
         """Consumers take registers that the producer's warps do not need."""
         producer, consumers = self.kernel.attributes["registers"]
         if consumers:
-            kind, count = ("dec", producer) if self.role == PRODUCER else ("inc", consumers)
+            kind, count = ("dec", producer) if self.role == roles.PRODUCER else ("inc", consumers)
             self.convergent(f"llvm.nvvm.setmaxnreg.{kind}.sync.aligned.u32", "void", f"i32 {count}")
 
     def barrier(self) -> None:

@@ -46,8 +46,7 @@ def choose_pingpong(kernel: Kernel, context: Context) -> bool:
 
 def refuse(context: Context, reason: str, span: Span | None) -> None:
     """Say why warpgroups work together where they were to take turns."""
-    context.remark("choose_pingpong", f"no ping-pong of warpgroups: {reason}", span,
-                   missed=True)
+    context.remark("choose_pingpong", f"no ping-pong of warpgroups: {reason}", span, missed=True)
 
 
 def _missing(kernel: Kernel, context: Context) -> tuple[str, Span | None] | None:

@@ -22,19 +22,13 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator
 from math import log2, prod
 
+from tritonc.analysis import row_loops
 from tritonc.analysis.affine import Affinity
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.column_loops import few_columns, scans_columns, sums_columns
 from tritonc.analysis.quotients import gathered
 from tritonc.analysis.records import fields
 from tritonc.analysis.registers.liveness import Liveness
-from tritonc.analysis.row_loops import (
-    crosses,
-    reduces_registers,
-    reducing_passes,
-    several_passes,
-    windows_of_bytes,
-)
 from tritonc.analysis.shared_data import adds_sums, adds_to_loaded, asks_programs, searches
 from tritonc.analysis.taps import adds_taps
 from tritonc.analysis.transposes import transposes
@@ -140,7 +134,7 @@ def _wanted_threads(kernel: Kernel) -> int:
                    if isinstance(r.type, Tile)), default=1)
     moved = [pointee(op.operands[0].type) for op in kernel.ops() if op.name in ("load", "store")
              and 2 * prod(shape(op.operands[0].type)) > largest and not _quotient(op.operands[0])]
-    windows = windows_of_bytes(kernel, cfg)
+    windows = row_loops.windows_of_bytes(kernel, cfg)
     size = 4 if windows else max((scalar(t).bytes for t in moved), default=4)
     if not (cfg.loops or windows or _combines(kernel)):
         size = max(size, *_records(kernel, largest))
@@ -154,7 +148,7 @@ def _wanted_threads(kernel: Kernel) -> int:
         return max(ASKING, largest // ASKING)
     if searches(cfg):
         return largest // MOST_ELEMENTS
-    if several_passes(kernel, cfg):
+    if row_loops.several_passes(kernel, cfg):
         return largest // max(PASS_ELEMENTS, ACCESS_BYTES // min(
             (scalar(pointee(op.operands[0].type)).bytes for op in kernel.ops() if op.name == "load"
              and 2 * prod(shape(op.operands[0].type)) > largest), default=4))
@@ -162,7 +156,7 @@ def _wanted_threads(kernel: Kernel) -> int:
         return largest // MOST_ELEMENTS
     if sums_columns(kernel, cfg) or scans_columns(kernel, cfg) or adds_to_loaded(kernel, largest):
         return largest // PASS_ELEMENTS
-    if crosses(kernel, cfg):
+    if row_loops.crosses(kernel, cfg):
         return largest // (CROSSED if held <= CROSSED_SUMS else HELD_WORDS // held)
     # Few programs of long loops: the least element of each of 6000 columns of 4000 halves 460 us by
     # 4 elements of a thread, 314 by one; 16384 gated recurrences of 2048 steps 430 and 364 (H200).
@@ -182,7 +176,7 @@ def _wanted_threads(kernel: Kernel) -> int:
               and op.attributes["kind"] == "or" and 2 * prod(shape(op.operands[0].type)) > largest]
     if len(halves) >= HALVES:
         return largest // (HALVES_BYTES // max(scalar(t).bytes for t in halves))
-    if reducing_passes(kernel, cfg) or any(op.name == "scan_with" for op in kernel.ops()):
+    if row_loops.reducing_passes(kernel, cfg) or any(op.name == "scan_with" for op in kernel.ops()):
         reduced = False  # scans exchange what groups combine to, and hold it
     by_function = [] if cfg.loops else [
         len(op.operands) for op in kernel.ops()
@@ -196,7 +190,7 @@ def _wanted_threads(kernel: Kernel) -> int:
     pairs, transposed = max(by_function, default=0) == 2, transposes(kernel)
     bytes_ = (FUNCTION_BYTES if pairs else HALVES_BYTES) if by_function else (
         ROW_BYTES if (reduced and not short) or again or transposed else BYTES)
-    each = MOST_ELEMENTS if reduces_registers(cfg, largest) else bytes_ // size
+    each = MOST_ELEMENTS if row_loops.reduces_registers(cfg, largest) else bytes_ // size
     if not (held or again or _combines(kernel)) and any(map(_streams, cfg.innermost)):
         each = min(each, PASS_ELEMENTS)
     more = 2 if pairs and size == 4 else 1

@@ -46,8 +46,7 @@ def vector_chunks(layout: Layout, width: int, axis: int = -1,
     return tuple(
         tuple(first | member for member in members)
         for first in range(layout.registers)
-        if not first & skip
-    )
+        if not first & skip)
 
 
 class SharedAccess(NamedTuple):
@@ -144,8 +143,7 @@ def bank_conflicts(layout: Layout, shared: SharedLayout, element_bits: int) -> i
     moves = shared_accesses(layout, shared, element_bits)
     words = {
         f2.apply(moves.thread, lane) * element_bits // (8 * BANK_BYTES)
-        for lane in range(1 << phase_lanes(moves.vector * element_bits))
-    }
+        for lane in range(1 << phase_lanes(moves.vector * element_bits))}
     wanted = [0] * BANKS
     for word in words:
         wanted[word % BANKS] += 1

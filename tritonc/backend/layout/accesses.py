@@ -12,16 +12,7 @@ from tritonc.analysis.axis import axis_info
 from tritonc.analysis.linear import Linear, number
 from tritonc.analysis.records import places
 from tritonc.analysis.values import int_of, origin
-from tritonc.backend.layout.layout_choice import (
-    ACCESS_BYTES,
-    Access,
-    along_lines,
-    coalesced,
-    folded,
-    scanned,
-    stacked,
-    transposed,
-)
+from tritonc.backend.layout import layout_choice
 from tritonc.backend.layout.split_reductions import reduced_axes
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
@@ -70,15 +61,15 @@ class Accesses:
         """See `overlapping_loads`."""
         return overlapping_loads(self.cfg.kernel)
 
-    def _of(self, op: Op) -> Access:
+    def _of(self, op: Op) -> layout_choice.Access:
         """What is known of an operation's addresses and guard."""
         pointer = op.operands[0]
         guard = self.masks[op] if op in self.masks else ragged.edge(
             op, self.infos, self.ragged or ragged.too_fine(op, self.infos))
         one = op.name in ("atomic_rmw", "atomic_cas") and "wide" not in op.attributes
         size = scalar(pointee(pointer.type)).bytes
-        return Access(shape(pointer.type), self.infos.get(pointer), guard, size,
-                      size if one else ACCESS_BYTES)
+        return layout_choice.Access(shape(pointer.type), self.infos.get(pointer), guard, size,
+                                    size if one else layout_choice.ACCESS_BYTES)
 
     def is_gathered(self, pointer: Value) -> bool:
         """Whether no two neighbours are known to be neighbours in memory."""
@@ -99,16 +90,16 @@ class Accesses:
         info, record = access.pointer, self.records.get(op)
         first = record.axis if record else self.likely(op) if gathered else None
         run = record.run if record else self.packed(op, access)
-        best = coalesced(access, self.warps, first, op in self.copied, run)
+        best = layout_choice.coalesced(access, self.warps, first, op in self.copied, run)
         if op.name == "load" and self.is_reduced(op, access.axis):
-            best = folded(best, access.axis, access.element_bytes)
+            best = layout_choice.folded(best, access.axis, access.element_bytes)
         if op in self.multiplied and info is not None and (
                 info.contiguity[access.axis] >= access.shape[access.axis]):
-            best = along_lines(best, access.axis, access.element_bytes)
+            best = layout_choice.along_lines(best, access.axis, access.element_bytes)
         if op in self.overlapping:
-            best = stacked(best, self.overlapping[op])
+            best = layout_choice.stacked(best, self.overlapping[op])
         if op in self.staged:
-            best = transposed(access, self.warps, self.staged[op]) or best
+            best = layout_choice.transposed(access, self.warps, self.staged[op]) or best
         if best.size in self.scanned:  # nothing is exchanged then
             other = reshape(self.scanned[best.size], access.shape)
             best = other if access.share(other) >= access.share(best) else best
@@ -119,10 +110,10 @@ class Accesses:
         bytes whose runs are counted by integers."""
         t = op.results[0].type
         size = element(t).bytes
-        return scanned(shape(t), op.attributes["axis"], self.warps,
-                       min(size, self.widest.get(prod(shape(t)), size)))
+        return layout_choice.scanned(shape(t), op.attributes["axis"], self.warps,
+                                     min(size, self.widest.get(prod(shape(t)), size)))
 
-    def packed(self, op: Op, access: Access) -> int:
+    def packed(self, op: Op, access: layout_choice.Access) -> int:
         """How many neighbours of an operand a thread loads by themselves, which begin anywhere in
         memory, so that it writes whole words to shared memory."""
         info = access.pointer

@@ -126,8 +126,7 @@ def _shared_cost(plan: Shared) -> float:
     """In passes over the banks."""
     transfers = sum(
         len(side.accesses) * (WARP_SIZE >> phase_lanes(side.vector * plan.element_bits)) * conflicts
-        for side, conflicts in plan.sides
-    )
+        for side, conflicts in plan.sides)
     return (transfers + BARRIERS_COST) * (1 << len(plan.bits))
 
 
@@ -167,8 +166,7 @@ def part_layout(layout: Layout, removed: Sequence[int]) -> Layout:
         tuple(shape),
         tuple(table[basis] for basis in layout.register if basis not in removed),
         tuple(table.get(basis, 0) for basis in layout.lane),
-        tuple(table.get(basis, 0) for basis in layout.warp),
-    )
+        tuple(table.get(basis, 0) for basis in layout.warp))
 
 
 def part_registers(layout: Layout, removed: Sequence[int], index: int) -> tuple[int, ...]:

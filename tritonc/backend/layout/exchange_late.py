@@ -28,13 +28,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from tritonc.analysis.loop_totals import (
-    LoopTotal,
-    Readers,
-    each_until_none,
-    place_behind,
-    totals_of,
-)
+from tritonc.analysis import loop_totals
 from tritonc.backend.dots.together import WARPGROUP
 from tritonc.backend.layout.conversion import layout_of
 from tritonc.backend.layout.split_reductions import split_axes
@@ -51,19 +45,19 @@ _MOST = 8  # registers that a thread keeps of a total, if those of the loop's ow
 
 def exchange_late(kernel: Kernel, context: Context) -> bool:
     """Do it for all loops, the innermost first: what threads keep, outer loops may add up."""
-    def loop_changes(cfg: Cfg, loop: Loop, readers: Readers) -> bool:
+    def loop_changes(cfg: Cfg, loop: Loop, readers: loop_totals.Readers) -> bool:
         scaled = context.contract and not (
             kernel.attributes["num_warps"] > WARPGROUP and any(map(on_wgmma, loop.ops())))
-        found = [one for one in totals_of(loop, readers, scaled) if _exchanges(one)]
-        outside = place_behind(kernel, cfg, loop) if found else kernel.entry
+        found = [one for one in loop_totals.totals_of(loop, readers, scaled) if _exchanges(one)]
+        outside = loop_totals.place_behind(kernel, cfg, loop) if found else kernel.entry
         for one in found:
             _move(kernel, loop, outside, one)
         return bool(found)
 
-    return each_until_none(kernel, loop_changes)
+    return loop_totals.each_until_none(kernel, loop_changes)
 
 
-def _exchanges(one: LoopTotal) -> bool:
+def _exchanges(one: loop_totals.LoopTotal) -> bool:
     """Whether threads exchange parts of the total, each of which has few."""
     layout, axes = layout_of(one.part.operands[0]), one.part.attributes["axes"]
     across, kept = layout_ops.reduction(layout, axes), layout_ops.slice_axes(layout, axes).register
@@ -85,7 +79,7 @@ def _spread(b: Builder, factor: Value, t: Type, across: Sequence[int]) -> Value:
     return b.value("broadcast", row, type=t)
 
 
-def _move(kernel: Kernel, loop: Loop, outside: Block, one: LoopTotal) -> None:
+def _move(kernel: Kernel, loop: Loop, outside: Block, one: loop_totals.LoopTotal) -> None:
     start, tile, kind = loop.first(one.phi), one.part.operands[0], one.total.name
     block = next(b for b in loop.blocks if one.total in b.ops)
     here = Builder(block, block.ops.index(one.total), one.total.span)

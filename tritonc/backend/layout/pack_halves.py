@@ -23,17 +23,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from tritonc.analysis.values import int_of
-from tritonc.backend.layout.halves import (
-    BY_NUMBER,
-    CASTS,
-    CHOICES,
-    EXTREMES,
-    HALF,
-    Candidates,
-    bias_of,
-    in_pairs,
-    uniform,
-)
+from tritonc.backend.layout import halves
 from tritonc.ir.build import Builder
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
@@ -41,17 +31,17 @@ from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.ops import ROWS
 from tritonc.ir.types import I1, I8, I16, I32, Type, scalar, with_element
 
-TWICE = HALF + 1  # times a number: the word that has it in both halves
-TRUE = HALF >> 1
+TWICE = halves.HALF + 1  # times a number: the word that has it in both halves
+TRUE = halves.HALF >> 1
 
 
 def pack_halves(kernel: Kernel, context: Context) -> bool:
     """Compute in pairs what is known to fit."""
-    if not any(in_pairs(v) and scalar(v.type) in (I8, I16)
-               for op in kernel.ops() if op.name in (*CASTS, *EXTREMES)
+    if not any(halves.in_pairs(v) and scalar(v.type) in (I8, I16)
+               for op in kernel.ops() if op.name in (*halves.CASTS, *halves.EXTREMES)
                for v in (*op.operands, *op.results)):
         return False
-    candidates = Candidates(kernel, "halves" in context.target.features)
+    candidates = halves.Candidates(kernel, "halves" in context.target.features)
     packed = {op for group in candidates.groups() if candidates.gain(group) > 1 for op in group}
     if packed:
         _Rewriter(candidates, packed).run()
@@ -61,7 +51,7 @@ def pack_halves(kernel: Kernel, context: Context) -> bool:
 class _Rewriter:
     """Puts operations on words in the place of those on elements."""
 
-    def __init__(self, candidates: Candidates, packed: set[Op]) -> None:
+    def __init__(self, candidates: halves.Candidates, packed: set[Op]) -> None:
         self.candidates, self.packed = candidates, packed
         self.words: dict[tuple[Value, bool], Value] = {}  # of a value, read without sign or with
         self.build = Builder(Block(""))
@@ -133,7 +123,7 @@ class _Rewriter:
         kind, half = scalar(value.type), with_element(value.type, I16)
         make, low = self.build.value, self.candidates.bounds(value, unsigned)[0]
         if kind == I32:
-            bias = bias_of(low)
+            bias = halves.bias_of(low)
             moved = make("add", value, self.build.constant(bias, value.type)) if bias else value
             return self._sum(make("pack", make("truncate", moved, type=half)), -bias)
         if kind == I8:
@@ -147,7 +137,7 @@ class _Rewriter:
     def _unpack(self, value: Value) -> Value:
         kind, half = scalar(value.type), with_element(value.type, I16)
         low = self.candidates.bounds(value)[0]
-        bias = TRUE if low < 0 and kind == I16 else bias_of(low)
+        bias = TRUE if low < 0 and kind == I16 else halves.bias_of(low)
         word = self._sum(self.words[value, False], bias)
         if kind == I16 and bias:
             word = self.build.value("xor", word, self._number(word.type, bias * TWICE))
@@ -163,7 +153,7 @@ class _Rewriter:
         """The words of an operand."""
         if value.op in self.packed:
             return self.words[value, False]
-        one, unsigned = uniform(value), self.candidates.signless(op)
+        one, unsigned = halves.uniform(value), self.candidates.signless(op)
         if one is None:
             return self.words[value, unsigned]
         number, t, kind = int_of(one), self._type(value), scalar(value.type)
@@ -182,23 +172,23 @@ class _Rewriter:
     def _compute(self, op: Op) -> Value:
         """The words of a result."""
         value, read = self.build.value, self.candidates.read(op)
-        if op.name in CASTS and not read:
+        if op.name in halves.CASTS and not read:
             return self._shift(self._word(op, op.operands[0]), 15)
         words = [self._word(op, v) for v in (read or op.operands)]
-        if op.name in CASTS:
+        if op.name in halves.CASTS:
             return words[0]
-        if op.name in BY_NUMBER:
+        if op.name in halves.BY_NUMBER:
             return self._by_number(op, words[0])
         if op.name == "icmp" and op.attributes["predicate"] not in ("eq", "ne"):
             predicate = op.attributes["predicate"]
             a, b = words if predicate[1] == "g" else words[::-1]
             above = self._number(a.type, (TRUE - (predicate[2] == "t")) * TWICE)
             return value("add", a, value("sub", above, b))
-        if op.name not in (*EXTREMES, *CHOICES, "icmp"):
+        if op.name not in (*halves.EXTREMES, *halves.CHOICES, "icmp"):
             return value(op.name, *words)
-        bias = bias_of(min(self.candidates.span(op, v)[0] for v in read))
+        bias = halves.bias_of(min(self.candidates.span(op, v)[0] for v in read))
         words = [self._sum(word, bias) for word in words]
-        if op.name in CHOICES:
+        if op.name in halves.CHOICES:
             return self._sum(self._chosen(op, words), -bias)
         a, b = words
         if op.name == "icmp":
@@ -222,9 +212,10 @@ class _Rewriter:
         assert number is not None
         if op.name in ("mul", "shl"):
             return self.build.value(op.name, word, self._number(word.type, number))
-        bias = bias_of(self.candidates.bounds(op.operands[0])[0])
+        bias = halves.bias_of(self.candidates.bounds(op.operands[0])[0])
         return self._sum(self._shift(self._sum(word, bias), number), -(bias >> number))
 
     def _shift(self, word: Value, number: int) -> Value:
         moved = self.build.value("lshr", word, self._number(word.type, number))
-        return self.build.value("and", moved, self._number(word.type, (HALF - 1 >> number) * TWICE))
+        kept = (halves.HALF - 1 >> number) * TWICE
+        return self.build.value("and", moved, self._number(word.type, kept))

@@ -69,7 +69,7 @@ class _Rewrite:
     def read(self, old: Op, new: Op, layout: Layout, block: Block) -> None:
         """Give `new`, which does in `layout` what `old` did, the operands that it wants."""
         if old.name == "phi":
-            self.pending.append((Op("phi", old.operands, blocks=old.blocks), new, layout))
+            self.pending.append((Op("phi", old.operands, blocks=[*old.blocks]), new, layout))
             return
         new.operands = [v if want is None else self.version(v, want, block) for v, want in zip(
             old.operands, self.choice.operand_layouts(old, layout), strict=True)]

@@ -115,25 +115,20 @@ def plan_shuffle(source: Layout, destination: Layout, element_bits: int) -> Shuf
     within = [1 << from_register[basis] for basis in packed]
     results_item = [item_bit.get(basis, 0) for basis in destination.register]
     results_element = [
-        1 << packed.index(basis) if basis in packed else 0 for basis in destination.register
-    ]
+        1 << packed.index(basis) if basis in packed else 0 for basis in destination.register]
     return Shuffle(
         words=tuple(
             tuple(f2.apply(spread, word) | f2.apply(within, i) for i in range(1 << len(packed)))
-            for word in range(1 << len(word_bits))
-        ),
+            for word in range(1 << len(word_bits))),
         select_in=tuple(select_in),
         rounds=tuple(
             (f2.apply(item_word, item), f2.apply(item_flip, item))
-            for item in range(1 << len(item_word))
-        ),
+            for item in range(1 << len(item_word))),
         lane=tuple(lane),
         select_out=tuple(select_out),
         results=tuple(
             (f2.apply(results_item, register), f2.apply(results_element, register))
-            for register in range(destination.registers)
-        ),
-    )
+            for register in range(destination.registers)))
 
 
 def _pair_crossings(source: Layout, destination: Layout) -> tuple[dict[int, int], list[int]]:

@@ -98,9 +98,7 @@ def conversion_buffer(source: Layout, destination: Layout, element_bits: int) ->
         p ^ q
         for p, q in zip(
             [basis for basis in storing if basis not in loading],
-            [basis for basis in loading if basis not in storing],
-        )
-    ]
+            [basis for basis in loading if basis not in storing])]
     inside = min(bits, log2(8 * BANKS * BANK_BYTES // element_bits))
     segment = segment[: bits - inside]
     span = f2.Subspace(segment + vector)

@@ -18,9 +18,8 @@ Before:  %w = load %p                           After:  ...
          ...                                            %w = load %p {piecewise = true}
          %x = fmul %y, %w                               %x = fmul %y, %w
 
-So it is with operands that a product takes in slices: each is loaded where it is stored.  And with
-weights that a row is multiplied by, where a thread would hold too much: those are the same for all
-rows, so that they come from a cache.
+So it is with weights that a row is multiplied by, where a thread would hold too much: those are the
+same for all rows, so that they come from a cache.
 
 Must come after the passes that move loads and stores; insert_barriers treats a late load and its
 store as one.
@@ -38,7 +37,7 @@ from tritonc.backend.target.register_limits import BESIDE_CHAIN
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
-from tritonc.ir.ops import READ, SHARED_READ, SHARED_WRITE
+from tritonc.ir.ops import READ
 from tritonc.ir.types import I32, element, scalar
 
 ENOUGH = 16  # registers of a tile that are worth it
@@ -77,7 +76,7 @@ def delay_loads(kernel: Kernel, context: Context) -> bool:
             # the elements, and addresses for some of them
             if held and held + 1.2 * elements_per_thread(op.result) > room and \
                     not op.attributes.get("volatile"):
-                changed |= _delay(block, op, readers) or _slice(block, op, readers)
+                changed |= _delay(block, op, readers)
     return changed
 
 
@@ -103,22 +102,6 @@ def _delay(block: Block, load: Op, readers: dict[Value, list[Op]]) -> bool:
     load.attributes["late"] = True
     if any(op.name == "wgmma" for op in block.ops):
         _compare_distances(load.guard)
-    return True
-
-
-def _slice(block: Block, load: Op, readers: dict[Value, list[Op]]) -> bool:
-    """Let the stores of slices load what they store, if there is nothing but shared memory in use
-    from the first to the product that reads the last: then all threads have loaded."""
-    stores = readers.get(load.result, [])
-    if not stores or any("bits" not in op.attributes or op not in block.ops for op in stores):
-        return False
-    first = block.ops.index(load)
-    last = max(block.ops.index(op) for op in stores)
-    ends = [i for i, op in enumerate(block.ops) if i > last and op.name in DOTS]
-    if not ends or any(op.effects - {READ, SHARED_READ, SHARED_WRITE}
-                       for op in block.ops[first + 1 : ends[0]]):
-        return False
-    load.attributes["piecewise"] = True
     return True
 
 

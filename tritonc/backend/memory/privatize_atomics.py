@@ -34,6 +34,7 @@ from tritonc.analysis.values import SPREADS, defined_by, origin
 from tritonc.backend.launch import persist
 from tritonc.backend.layout.layout_choice import spread
 from tritonc.backend.pipeline.staged_loop import buffer_of
+from tritonc.ir import types
 from tritonc.ir.build import Builder, make_op
 from tritonc.ir.cfg import reached
 from tritonc.ir.context import Context
@@ -41,19 +42,6 @@ from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.layouts.shared_layout import row_major
 from tritonc.ir.ops import READ, SYNC, WRITE
 from tritonc.ir.rules import REDUCTIONS, neutral
-from tritonc.ir.types import (
-    F32,
-    I1,
-    I32,
-    Buffer,
-    Pointer,
-    Scalar,
-    Tile,
-    element,
-    scalar,
-    shape,
-    with_element,
-)
 
 TABLE = 2048  # entries; 8 KB leave room for as many blocks as there are warps
 LEAST = 256  # elements of a tile for which a table pays,
@@ -91,8 +79,8 @@ def privatize_atomics(kernel: Kernel, context: Context) -> bool:
     counted: dict[Op, list[Op]] = {}
     for key, ops in groups.items():
         size = max(_entries(op, facts) for op in ops)
-        e = scalar(ops[0].operands[1].type)
-        tables[key] = make_op("alloc_shared", [], Buffer(e, (size,), 1, row_major((size,))),
+        e = types.scalar(ops[0].operands[1].type)
+        tables[key] = make_op("alloc_shared", [], types.Buffer(e, (size,), 1, row_major((size,))),
                               span=ops[0].span, pinned=True)
         tables[key].result.name = "table"
         counted.update((op, _counted(op, tables[key].result, size, facts)) for op in ops)
@@ -104,7 +92,7 @@ def privatize_atomics(kernel: Kernel, context: Context) -> bool:
         _fill(kernel, begin, table.result, kind)
         _add_up(kernel, done, base, kind, table.result)
     kernel.entry.ops[:0] = tables.values()
-    most = max(shape(table.result.type)[0] for table in tables.values())
+    most = max(types.shape(table.result.type)[0] for table in tables.values())
     context.remark("privatize_atomics", f"atomics on indices below {most} are "
                    "accumulated in shared memory first", found[0].span)
     return True
@@ -114,7 +102,7 @@ def _coincide(op: Op, infos: axis_info.Infos, facts: Facts) -> bool:
     """Whether elements of a tile of addresses may well be the same."""
     pointer = op.operands[0]
     t, info = pointer.type, infos.get(pointer)
-    return isinstance(t, Tile) and (info is None or max(info.contiguity) == 1) and (
+    return isinstance(t, types.Tile) and (info is None or max(info.contiguity) == 1) and (
         t.size >= LEAST or (_base(op) is not None and _entries(op, facts) <= MOST_REPEATS * t.size))
 
 
@@ -125,7 +113,7 @@ def _join_indices(kernel: Kernel, op: Op, facts: Facts) -> bool:
             inner := defined_by(outer.operands[0], "addptr")) is not None:
         first, second = inner.operands[1], outer.operands[1]
         (low, high), (least, most) = map(facts.interval, (first, second))
-        bits = element(first.type).bits - 1
+        bits = types.element(first.type).bits - 1
         if first.type != second.type or low + least < -1 << bits or high + most >= 1 << bits:
             break
         block = next(block for block in kernel.blocks if op in block.ops)
@@ -156,10 +144,10 @@ def _interval(op: Op, facts: Facts) -> tuple[int, int]:
 def _base(op: Op) -> Value | None:
     """The parameter to which the operation's pointers add an index each."""
     made = defined_by(op.operands[0], "addptr")
-    if made is None or not isinstance(made.operands[0].type, Tile):
+    if made is None or not isinstance(made.operands[0].type, types.Tile):
         return None
     base = origin(made.operands[0], (*SPREADS, "convert_layout", "assume_multiple"))
-    return base if base.op is None and not isinstance(base.type, Tile) else None
+    return base if base.op is None and not isinstance(base.type, types.Tile) else None
 
 
 def _hindrance(kernel: Kernel, found: list[Op], facts: Facts) -> str | None:
@@ -170,11 +158,11 @@ def _hindrance(kernel: Kernel, found: list[Op], facts: Facts) -> str | None:
             return "the result of an atomic is used"
         if _base(op) is None:
             return "an address is not of the form parameter + index"
-        kind, e = op.attributes["kind"], scalar(op.operands[1].type)
-        if (kind, e) == ("fadd", F32):
+        kind, e = op.attributes["kind"], types.scalar(op.operands[1].type)
+        if (kind, e) == ("fadd", types.F32):
             if not _all_inside(op, facts):
                 return "an index of a float may be beyond the table"
-        elif REDUCTIONS.get(kind) != "int" or e != I32:
+        elif REDUCTIONS.get(kind) != "int" or e != types.I32:
             return "only those of 32-bit integers, and additions of floats, can be"
     for op in kernel.ops():
         if op.attributes.get("volatile") or op.name in ("atomic_cas", "dot") \
@@ -214,12 +202,12 @@ def _counted(op: Op, table: Value, size: int, facts: Facts) -> list[Op]:
     b = Builder(Block(""), span=op.span)
     low, high = _interval(op, facts)
     narrow, inside, rest = index, op.guard, list[Op]()
-    if element(t).bits != I32.bits:
-        narrow = b.value("truncate" if element(t).bits > I32.bits else "sext", index,
-                         type=with_element(t, I32))
+    if types.element(t).bits != types.I32.bits:
+        narrow = b.value("truncate" if types.element(t).bits > types.I32.bits else "sext", index,
+                         type=types.with_element(t, types.I32))
     if low < 0 or high >= size:
         inside = b.value("icmp", index, b.constant(size, t), predicate="ult")
-        outside = b.value("xor", inside, b.constant(True, with_element(t, I1)))
+        outside = b.value("xor", inside, b.constant(True, types.with_element(t, types.I1)))
         if op.guard is not None:
             inside, outside = (b.value("and", op.guard, test) for test in (inside, outside))
         op.guard, rest = outside, [op]
@@ -244,28 +232,29 @@ def _loop(kernel: Kernel, threads: int) -> tuple[Block, Block]:
     return begin, done
 
 
-def _tile(kernel: Kernel, table: Value, e: Scalar | Pointer) -> Tile:
+def _tile(kernel: Kernel, table: Value, e: types.Scalar | types.Pointer) -> types.Tile:
     """A tile of as many elements as the table has, spread over the threads."""
     extents = buffer_of(table).shape
-    return Tile(e, extents, spread(extents, (0,), 4, kernel.attributes["num_warps"]))
+    return types.Tile(e, extents, spread(extents, (0,), 4, kernel.attributes["num_warps"]))
 
 
 def _fill(kernel: Kernel, begin: Block, table: Value, kind: str) -> None:
-    b, e = Builder(begin, len(begin.ops) - 1), scalar(table.type)
+    b, e = Builder(begin, len(begin.ops) - 1), types.scalar(table.type)
     none = b.emit("constant", type=_tile(kernel, table, e), value=neutral(kind, e)).result
     b.emit("shared_store", table, none)
 
 
 def _add_up(kernel: Kernel, done: Block, base: Value, kind: str, table: Value) -> None:
     """Add the table to memory, but for what changes nothing."""
-    e = scalar(table.type)
-    t, bits = _tile(kernel, table, e), _tile(kernel, table, I32)
+    e = types.scalar(table.type)
+    t, bits = _tile(kernel, table, e), _tile(kernel, table, types.I32)
     b = Builder(done, len(done.ops) - 1)
     sums = b.emit("shared_load", table, type=t).result
     none = b.emit("constant", type=t, value=neutral(kind, e)).result
-    changed, none = (v if e == I32 else b.value("bitcast", v, type=bits) for v in (sums, none))
+    changed, none = (v if e == types.I32 else b.value("bitcast", v, type=bits)
+                     for v in (sums, none))
     some = b.value("icmp", changed, none, predicate="ne")
     index = b.emit("range", type=bits, start=0, stop=t.size).result
-    assert isinstance(base.type, Pointer)
+    assert isinstance(base.type, types.Pointer)
     start = b.emit("splat", base, type=_tile(kernel, table, base.type)).result
     b.emit("atomic_rmw", b.value("addptr", start, index), sums, guard=some, kind=kind)

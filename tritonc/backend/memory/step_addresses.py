@@ -51,8 +51,7 @@ def step_addresses(kernel: Kernel, context: Context) -> bool:
             if op.name != "addptr" or not isinstance(op.result.type, Tile):
                 continue
             fixed, offset = op.operands[0], op.operands[1].op
-            if offset is None or offset.name != "splat" or not cfg.available(
-                    fixed, loop.preheader):
+            if offset is None or offset.name != "splat" or not cfg.available(fixed, loop.preheader):
                 continue
             form = affinity.of(fixed)
             if form is None or not all(cfg.available(v, loop.preheader)

@@ -43,6 +43,7 @@ from tritonc.ir.cfg import Cfg, Loop, make_phi
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
+from tritonc.ir.ops import WRITE
 from tritonc.ir.types import Tile, is_float, scalar, shape
 
 # As far again where a thread loads little each time.  H200: the least of each of 6000 columns of
@@ -90,6 +91,7 @@ def load_ahead(kernel: Kernel, context: Context) -> bool:
         if latch is None:
             continue
         most = 4 * FEW
+        changed |= not products and _load_once(kernel, loop, latch, most)
         beside = any(op.name == "wgmma" for op in latch.ops)
         lead = set() if beside or waiting else _lead_copies(latch)
         producer = _lead_copies(latch, "tma_load") if has_producer(kernel) else set()  # is ahead
@@ -208,22 +210,32 @@ def _may_wait(loop: Loop, load: Op, most: int, packed: bool) -> bool:
     return part is not None and bool(part.phis)
 
 
+def _load_once(kernel: Kernel, loop: Loop, latch: Block, most: int) -> bool:
+    """Load before the loop what each iteration loads from the same place, if that comes."""
+    loads = [op for op in latch.ops if op.name == "load" and not op.attributes.get("volatile")
+             and _bytes(op.result) <= most
+             and (inputs := find_slice(loop, op.inputs(), set(loop.blocks))) is not None
+             and not inputs.phis and not inputs.loads]
+    part, before = _slice(loop, loads), loop.preheader
+    if not loads or part is None or before is None or sum(_bytes(op.result) for op in loads) > (
+            ROOM) or any(WRITE in op.effects and op.name != "store" for op in loop.ops()) or (
+            stores_may_reach(kernel, loop.blocks, loads, pointer_roots(kernel))):
+        return False
+    first, values = _loads(loads, part, initial_values(part))
+    before.ops[-1:-1] = first
+    latch.ops = [op for op in latch.ops if op not in loads]
+    kernel.replace({load.result: value for load, value in zip(loads, values, strict=True)})
+    return True
+
+
 def _rewrite(kernel: Kernel, loop: Loop, loads: list[Op], part: Slice) -> list[Op]:
     """Load an iteration ahead; returns the loads of the next one."""
     header, body, before = loop.header, loop.latch, loop.preheader
     assert body is not None and before is not None
-    condition = header.terminator.operands[0]
-    inputs = [condition, *(v for op in loads for v in op.inputs())]
-
-    def loaded(mapping: dict[Value, Value]) -> tuple[list[Op], list[Value]]:
-        ops = copy_ops(needed(part.ops, inputs), mapping)
-        made, values = _loads(loads, mapping, mapping.get(condition, condition))
-        return [*ops, *made], values
-
-    first, values = loaded(initial_values(part))
+    first, values = _loads(loads, part, initial_values(part))
     before.ops[-1:-1] = first
     steps, mapping = advance(part, {})
-    following, later = loaded(mapping)
+    following, later = _loads(loads, part, mapping)
     replaced: dict[Value, Value] = {}
     phis: list[Op] = []
     for load, now, then in zip(loads, values, later, strict=True):
@@ -277,10 +289,13 @@ def _behind(body: Block, values: set[Value]) -> int:
     return at if computed and last else 0
 
 
-def _loads(loads: list[Op], mapping: dict[Value, Value], comes: Value
+def _loads(loads: list[Op], part: Slice, mapping: dict[Value, Value]
            ) -> tuple[list[Op], list[Value]]:
-    """The loads of an iteration if it comes, and their results."""
-    guards, ops, values = Guards(comes), list[Op](), list[Value]()
+    """The loads of an iteration if it comes, with what they need, and their results."""
+    condition = part.loop.header.terminator.operands[0]
+    ops = copy_ops(needed(part.ops, [condition, *(v for op in loads for v in op.inputs())]),
+                   mapping)
+    guards, values = Guards(mapping.get(condition, condition)), list[Value]()
     for load in loads:
         pointer = mapping.get(load.operands[0], load.operands[0])
         guard = load.guard and mapping.get(load.guard, load.guard)

@@ -24,13 +24,7 @@ from collections.abc import Callable
 from itertools import pairwise
 
 from tritonc.backend.launch.choose_pingpong import refuse
-from tritonc.backend.shared.shared_memory import (
-    accesses,
-    allocation,
-    allocations,
-    body_of,
-    buffer_bytes,
-)
+from tritonc.backend.shared import shared_memory
 from tritonc.backend.target.target import Target
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
@@ -56,17 +50,16 @@ def allocate_shared(kernel: Kernel, context: Context) -> bool:
     size = sizes(kernel)
     offsets, total = placement(kernel, target.shared_per_block, lambda used: _spare(used, target))
     if total > target.shared_per_block and kernel.attributes.pop("pingpong", None):
-        refuse(context, f"buffers of two programs need {total} bytes of shared memory",
-               kernel.span)
+        refuse(context, f"buffers of two programs need {total} bytes of shared memory", kernel.span)
         return allocate_shared(kernel, context)
     for op, offset in offsets.items():
         op.attributes["offset"] = offset
-        if size[op] > buffer_bytes(op):
+        if size[op] > shared_memory.buffer_bytes(op):
             op.attributes["second"] = _apart(op)
     changed = bool(offsets) or kernel.attributes.get("shared_bytes") != total
     kernel.attributes["shared_bytes"] = total
     if total > target.shared_per_block:
-        largest = max(offsets, key=lambda op: buffer_bytes(op))
+        largest = max(offsets, key=lambda op: shared_memory.buffer_bytes(op))
         raise fail("shared-memory", largest.span or kernel.span,
                    f"kernel '{kernel.name}' needs {total} bytes of shared memory; {target.name} "
                    f"has {target.shared_per_block} for a block: smaller tiles would fit")
@@ -76,7 +69,7 @@ def allocate_shared(kernel: Kernel, context: Context) -> bool:
 def sizes(kernel: Kernel) -> dict[Op, int]:
     """The bytes of each buffer.  Of a block that computes two programs at once, each has its own,
     but for those that the producer fills."""
-    found = {op: buffer_bytes(op) for op in kernel.ops() if op.name == "alloc_shared"}
+    found = {op: shared_memory.buffer_bytes(op) for op in kernel.ops() if op.name == "alloc_shared"}
     for op in _of_programs(kernel):
         found[op] += _apart(op)
     return found
@@ -86,14 +79,14 @@ def _of_programs(kernel: Kernel) -> set[Op]:
     """The buffers that each program has, of blocks that compute two at once."""
     if kernel.attributes.get("pingpong", 1) == 1:
         return set()
-    common = {allocation(v)[0] for op in kernel.ops() if op.name in _COMMON
+    common = {shared_memory.allocation(v)[0] for op in kernel.ops() if op.name in _COMMON
               for v in op.operands if isinstance(v.type, Buffer)}
     return {op for op in kernel.ops() if op.name == "alloc_shared"} - common
 
 
 def _apart(op: Op) -> int:
     """How far the second program's buffer is from the first one's."""
-    return -(-buffer_bytes(op) // APART) * APART
+    return -(-shared_memory.buffer_bytes(op) // APART) * APART
 
 
 def _spare(used: int, target: Target) -> int:
@@ -157,7 +150,7 @@ def neighbours(kernel: Kernel) -> set[tuple[Op, Op]]:
     for block in cfg.order:
         used[block] = []
         for op in block.ops:
-            for access in accesses(op):
+            for access in shared_memory.accesses(op):
                 if used[block][-1:] != [access.allocation] \
                         and not access.allocation.attributes.get("private"):
                     used[block].append(access.allocation)
@@ -200,7 +193,7 @@ def live_ranges(kernel: Kernel) -> dict[Op, tuple[int, int]]:
         for op in block.ops:
             if op.name == "proxy_fence":
                 fence = position[op]
-            for access in accesses(op):
+            for access in shared_memory.accesses(op):
                 touched.setdefault(access.allocation, []).append((block, access.write))
                 first, last = lives.get(access.allocation, (position[op], position[op]))
                 if op.name == "tma_load":  # behind the fence, no thread may write there
@@ -210,7 +203,7 @@ def live_ranges(kernel: Kernel) -> dict[Op, tuple[int, int]]:
             while products:
                 product = products.pop()
                 if product is not None and product.name == "wgmma" and product in position:
-                    for access in accesses(product):  # the product reads until then
+                    for access in shared_memory.accesses(product):  # the product reads until then
                         first, _ = lives[access.allocation]
                         lives[access.allocation] = first, position[op]
                     products.append(product.operands[2].op)  # whose sum it took without a wait
@@ -221,10 +214,10 @@ def live_ranges(kernel: Kernel) -> dict[Op, tuple[int, int]]:
     pinned = [op for op in position if op.attributes.get("pinned") or op in own]
     users: dict[Op, list[Block]] = {op: [] for op in pinned}
     for user in position if pinned else ():
-        for root in allocations(user) & users.keys():
+        for root in shared_memory.allocations(user) & users.keys():
             users[root].append(home[user])
     for op in pinned:  # the whole run of a body
-        run = body_of(cfg, users[op])
+        run = shared_memory.body_of(cfg, users[op])
         lives[op] = (min(spans[block][0] for block in run), max(spans[block][1] for block in run))
     ahead = _copied_ahead(cfg, position, lives)
     for root, (first, last) in lives.items():
@@ -252,7 +245,8 @@ def _copied_ahead(cfg: Cfg, position: dict[Op, int], lives: dict[Op, tuple[int, 
             continue
         blocks = [block for block in cfg.order if cfg.dominates(cfg.block_of[start], block)]
         filled = {access.allocation for block in blocks for op in block.ops
-                 for access in accesses(op) if access.allocation.attributes.get("continues")}
+                 for access in shared_memory.accesses(op)
+                 if access.allocation.attributes.get("continues")}
         for buffer in filled:
             found[buffer] = (min(position[start], lives[buffer][0]),
                            max(lives[other][1] for other in filled))

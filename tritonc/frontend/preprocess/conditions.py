@@ -1,23 +1,29 @@
 """The expressions of `#if` (C11 6.10.1): integers of 64 bits, signed or unsigned.
 
-Arithmetic wraps.  A part that `&&`, `||` or `?:` does not choose may divide by zero.
+grammar.lark reads them, as the parentheses of a statement; what it has beside C's operators on
+integers is refused.  Arithmetic wraps.  A part that `&&`, `||` or `?:` does not choose may divide
+by zero.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Callable, Container
+from dataclasses import replace
+from typing import Any
 
-from tritonc.frontend.lexer import Token, character_value
-from tritonc.frontend.literals import number
-from tritonc.frontend.syntax import FloatLiteral, IntLiteral
+from lark.exceptions import UnexpectedToken
+
+from tritonc.frontend import syntax
+from tritonc.frontend.grammar import KINDS, fixed_terminals, grammar
+from tritonc.frontend.lexer import Token
+from tritonc.frontend.parser_actions import Actions
+from tritonc.frontend.parser_brackets import match_brackets
+from tritonc.frontend.parser_types import TypeNames
+from tritonc.lalr import Parse
 from tritonc.source import CompileError, Diagnostics, Span, fail
 
-NESTING_LIMIT = 200  # operands in operands, each one or two frames of Python's stack; ( takes two
-
-_PRECEDENCE = {
-    "||": 1, "&&": 2, "|": 3, "^": 4, "&": 5, "==": 6, "!=": 6, "<": 7, ">": 7, "<=": 7, ">=": 7,
-    "<<": 8, ">>": 8, "+": 9, "-": 9, "*": 10, "/": 10, "%": 10,
-}
+NESTING_LIMIT = 200  # operands in operands, each a frame of Python's stack
+_PUNCTUATION = frozenset("|| && | ^ & == != < > <= >= << >> + - * / % ~ ! ? : ( )".split())
 
 Value = tuple[int, bool]  # the number, and whether its type is unsigned
 
@@ -34,135 +40,107 @@ def evaluate(tokens: list[Token], directive: Span, macros: Container[str],
     The operands of `defined` must have been kept from expansion.
     """
     try:
-        return _Evaluator(tokens, directive, macros).value()[0] != 0
+        if not tokens:
+            raise _wrong(directive, "an integer expression is missing")
+        return _value(_parsed(_without_defined(tokens, macros), diagnostics), True)[0] != 0
     except CompileError as error:
         diagnostics.report(error)
         return False
 
 
-class _Evaluator:
-    """A recursive-descent evaluator.  `live` is False in a part that is parsed but not chosen."""
-
-    def __init__(self, tokens: list[Token], directive: Span, macros: Container[str]) -> None:
-        end = tokens[-1].span if tokens else directive
-        self.tokens = [*tokens, Token("end", "", end, True, True)]
-        self.at = 0
-        self.depth = 0
-        self.macros = macros
-
-    def value(self) -> Value:
-        if len(self.tokens) == 1:
-            raise _wrong(self.tokens[0].span, "an integer expression is missing")
-        value = self._ternary(True)
-        rest = self._next()
-        if rest.kind != "end":
-            raise _wrong(rest.span, f"expected an operator, found '{rest.text}'")
-        return value
-
-    def _next(self) -> Token:
-        token = self.tokens[self.at]
-        if token.kind != "end":
-            self.at += 1
-        return token
-
-    def _take(self, text: str) -> bool:
-        if self.tokens[self.at].text != text:
-            return False
-        self.at += 1
-        return True
-
-    def _want(self, text: str, opening: Token) -> None:
-        if not self._take(text):
-            raise _wrong(opening.span, f"'{opening.text}' has no matching '{text}'")
-
-    def _enter(self) -> None:
-        self.depth += 1
-        if self.depth > NESTING_LIMIT:
-            raise _wrong(self.tokens[self.at].span, "expression nested too deeply")
-
-    def _ternary(self, live: bool) -> Value:
-        self._enter()
-        condition = self._binary(1, live)
-        question = self.tokens[self.at]
-        if not self._take("?"):
-            self.depth -= 1
-            return condition
-        chosen = condition[0] != 0
-        yes = self._ternary(live and chosen)
-        self._want(":", question)
-        no = self._ternary(live and not chosen)
-        self.depth -= 1
-        return _fit(yes[0] if chosen else no[0], yes[1] or no[1])
-
-    def _binary(self, least: int, live: bool) -> Value:
-        """An expression of operators that bind at least as tightly as `least`."""
-        self._enter()
-        left = self._unary(live)
-        while True:
-            operator = self.tokens[self.at]
-            precedence = _PRECEDENCE.get(operator.text, 0)
-            if precedence < least:
-                self.depth -= 1
-                return left
-            self.at += 1
-            if operator.text in ("&&", "||"):
-                decided = (left[0] != 0) == (operator.text == "||")
-                right = self._binary(precedence + 1, live and not decided)
-                left = int((left if decided else right)[0] != 0), False
-            else:
-                left = _apply(operator, left, self._binary(precedence + 1, live), live)
-
-    def _unary(self, live: bool) -> Value:
-        first = self.at
-        while self.tokens[self.at].text in ("+", "-", "~", "!"):
-            self.at += 1
-        signs = self.tokens[first : self.at]
-        number, unsigned = self._primary(live)
-        for sign in reversed(signs):
-            if sign.text == "!":
-                number, unsigned = int(number == 0), False
-            elif sign.text != "+":
-                number, unsigned = _fit(-number if sign.text == "-" else ~number, unsigned)
-        return number, unsigned
-
-    def _primary(self, live: bool) -> Value:
-        token = self._next()
-        if token.text == "(":
-            value = self._ternary(live)
-            self._want(")", token)
-            return value
-        if token.kind == "identifier":
-            return (self._defined(token) if token.text == "defined" else 0), False
-        if token.kind == "number":
-            return _integer(token)
-        if token.kind == "character":
-            try:
-                return character_value(token.text), False
-            except ValueError as error:
-                raise _wrong(token.span, str(error)) from None
-        found = "the end of the line" if token.kind == "end" else f"'{token.text}'"
-        raise _wrong(token.span, f"expected an integer, found {found}")
-
-    def _defined(self, operator: Token) -> int:
-        bracket = self.tokens[self.at]
-        parenthesis = self._take("(")
-        name = self._next()
-        if name.kind != "identifier":
-            raise _wrong(operator.span, "'defined' needs the name of a macro")
-        if parenthesis:
-            self._want(")", bracket)
-        return int(name.text in self.macros)
+def _without_defined(tokens: list[Token], macros: Container[str]) -> list[Token]:
+    """The tokens with a number for each `defined NAME`, and an end."""
+    end = Token("end", "", tokens[-1].span, True, True)
+    given, found = iter([*tokens, end, end]), list[Token]()
+    for token in given:
+        if token.text == "defined":
+            name = bracket = next(given)
+            if bracket.text == "(":
+                name = next(given)
+            if name.kind != "identifier":
+                raise _wrong(token.span, "'defined' needs the name of a macro")
+            if bracket is not name and next(given).text != ")":
+                raise _wrong(bracket.span, "'(' has no matching ')'")
+            token = replace(token, kind="number", text=str(int(name.text in macros)))
+        found.append(token)
+    return found[:-1]
 
 
-def _integer(token: Token) -> Value:
-    try:
-        found = number(token.text, token.span)
-    except ValueError as error:
-        raise _wrong(token.span, str(error)) from None
-    if isinstance(found, FloatLiteral):
-        raise _wrong(token.span, f"'{token.text}' is not an integer")
-    unsigned = isinstance(found, IntLiteral) and "u" in found.suffix
-    return int(found.value), unsigned or found.value >= 1 << 63
+class _Actions(Actions):
+    def _read(self, reader: Callable[[str], Any], token: Token, otherwise: Any) -> Any:
+        try:
+            return reader(token.text)
+        except ValueError as error:
+            raise _wrong(token.span, str(error)) from None
+
+
+def _parsed(tokens: list[Token], diagnostics: Diagnostics) -> syntax.Expression:
+    brackets, fixed = match_brackets(tokens), fixed_terminals()
+    if brackets.too_deep is not None:
+        raise _wrong(tokens[brackets.too_deep].span, "expression nested too deeply")
+    actions = _Actions(tokens, diagnostics, TypeNames())
+    parse = actions.parse = Parse(grammar(), actions)
+    kinds = KINDS | {"identifier": "NAME", "end": fixed[")"]}
+    for text in ("__unroll__", "("):
+        parse.feed(replace(tokens[0], type=fixed[text]), 0)
+    for number, token in enumerate(tokens):
+        if token.text == "(" and number not in brackets.partner:
+            raise _wrong(token.span, "'(' has no matching ')'")
+        token.type = kinds.get(token.kind, "UNSUPPORTED")
+        if token.text in _PUNCTUATION and number not in brackets.strays:
+            token.type = fixed[token.text]
+        try:
+            parse.feed(token, number)
+        except UnexpectedToken:
+            accepted = parse.accepts()
+            if fixed[":"] in accepted:
+                question = next(v for v in reversed(parse.values) if getattr(v, "text", "") == "?")
+                raise _wrong(question.span, "'?' has no matching ':'") from None
+            wanted = "an integer" if "NUMBER" in accepted else "an operator"
+            found = "the end of the line" if token.kind == "end" else f"'{token.text}'"
+            raise _wrong(token.span, f"expected {wanted}, found {found}") from None
+    condition: syntax.Expression = parse.values[-2]  # before the parenthesis
+    return condition
+
+
+def _value(node: syntax.Expression, live: bool, depth: int = 0) -> Value:
+    """`live` is False in a part that is not chosen."""
+    if depth > NESTING_LIMIT:
+        raise _wrong(node.span, "expression nested too deeply")
+    behind: list[syntax.Binary | syntax.Logical] = []
+    while isinstance(node, syntax.Binary | syntax.Logical):
+        behind.append(node)
+        node = node.left
+    value = _operand(node, live, depth + 1)
+    for node in reversed(behind):
+        if isinstance(node, syntax.Logical):
+            decided = (value[0] != 0) == (node.operator == "||")
+            right = _value(node.right, live and not decided, depth + 1)
+            value = int((value if decided else right)[0] != 0), False
+        else:
+            value = _apply(node, value, _value(node.right, live, depth + 1), live)
+    return value
+
+
+def _operand(node: syntax.Expression, live: bool, depth: int) -> Value:
+    match node:
+        case syntax.Name():
+            return 0, False
+        case syntax.CharLiteral() | syntax.BoolLiteral():
+            return int(node.value), False
+        case syntax.IntLiteral():
+            return node.value, "u" in node.suffix or node.value >= 1 << 63
+        case syntax.Unary(operator="!"):
+            return int(_value(node.operand, live, depth)[0] == 0), False
+        case syntax.Unary(operator="+" | "-" | "~" as operator):
+            number, unsigned = _value(node.operand, live, depth)
+            return _fit({"+": number, "-": -number, "~": ~number}[operator], unsigned)
+        case syntax.Conditional():
+            chosen = _value(node.condition, live, depth)[0] != 0
+            yes = _value(node.then, live and chosen, depth)
+            no = _value(node.orelse, live and not chosen, depth)
+            return _fit(yes[0] if chosen else no[0], yes[1] or no[1])
+    raise _wrong(node.span, "this is not an integer")
 
 
 def _fit(number: int, unsigned: bool) -> Value:
@@ -171,24 +149,19 @@ def _fit(number: int, unsigned: bool) -> Value:
     return (number if unsigned or number < 1 << 63 else number - (1 << 64)), unsigned
 
 
-def _apply(operator: Token, left: Value, right: Value, live: bool) -> Value:
+def _apply(node: syntax.Binary, left: Value, right: Value, live: bool) -> Value:
     """`left operator right`, after C's usual conversions."""
-    text = operator.text
+    text, (a, _), (b, _) = node.operator, left, right
     if text in ("<<", ">>"):
-        count = right[0]
-        if not 0 <= count < 64:
-            if live:
-                raise _wrong(operator.span, f"shift by {count}; the count must be from 0 to 63")
-            return left
-        return _fit(left[0] << count if text == "<<" else left[0] >> count, left[1])
+        if live and not 0 <= b < 64:
+            raise _wrong(node.operator_span, f"shift by {b}; the count must be from 0 to 63")
+        return _fit(a << b if text == "<<" else a >> b, left[1]) if 0 <= b < 64 else left
     unsigned = left[1] or right[1]
-    a, b = _fit(left[0], unsigned)[0], _fit(right[0], unsigned)[0]
+    a, b = _fit(a, unsigned)[0], _fit(b, unsigned)[0]
     if text in ("/", "%"):
-        if b == 0:
-            if live:
-                raise _wrong(operator.span, "division by zero")
-            return 0, unsigned
-        quotient = abs(a) // abs(b) * (-1 if (a < 0) != (b < 0) else 1)
+        if live and b == 0:
+            raise _wrong(node.operator_span, "division by zero")
+        quotient = abs(a) // abs(b or 1) * (-1 if (a < 0) != (b < 0) else 1)
         return _fit(quotient if text == "/" else a - quotient * b, unsigned)
     if text in ("==", "!=", "<", ">", "<=", ">="):
         holds = {"==": a == b, "!=": a != b, "<": a < b, ">": a > b, "<=": a <= b, ">=": a >= b}

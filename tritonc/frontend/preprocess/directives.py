@@ -10,13 +10,8 @@ from dataclasses import replace
 
 from tritonc.frontend import lexer
 from tritonc.frontend.lexer import Token, join_lines
+from tritonc.frontend.preprocess import files
 from tritonc.frontend.preprocess.expand import Expander
-from tritonc.frontend.preprocess.files import (
-    INCLUDE_COUNT_LIMIT,
-    INCLUDE_DEPTH_LIMIT,
-    Conditional,
-    Files,
-)
 from tritonc.frontend.preprocess.macros import parse_definition
 from tritonc.frontend.preprocess.options import PreprocessOptions
 from tritonc.frontend.preprocess.output import Preprocessed
@@ -27,7 +22,7 @@ from tritonc.source import LAST_LINE, CompileError, Diagnostics, LineMark, Note,
 evaluate = Later("tritonc.frontend.preprocess.conditions", "evaluate")
 
 
-class Preprocessor(Files):
+class Preprocessor(files.Files):
     """The state of one run.  It is the TokenSource of its macro expansion."""
 
     def __init__(self, options: PreprocessOptions, diagnostics: Diagnostics) -> None:
@@ -41,8 +36,7 @@ class Preprocessor(Files):
             "if": self._if, "ifdef": self._if, "ifndef": self._if,
             "elif": self._else, "else": self._else, "endif": self._endif,
             "error": self._message, "warning": self._message,
-            "line": self._line, "pragma": self._pragma_directive,
-        }
+            "line": self._line, "pragma": self._pragma_directive}
 
     def run(self, source: SourceFile) -> Preprocessed:
         for text in self.options.defines:
@@ -120,9 +114,10 @@ class Preprocessor(Files):
         name = match[1] or match[2]
         span = first.to(last)
         self.opened += 1
-        if len(self.frames) > INCLUDE_DEPTH_LIMIT or self.opened > INCLUDE_COUNT_LIMIT:
-            self.diagnostics.error("include-limit", span, "files include each other too deeply" if
-                                   self.opened <= INCLUDE_COUNT_LIMIT else "too many #includes")
+        if len(self.frames) > files.INCLUDE_DEPTH_LIMIT or self.opened > files.INCLUDE_COUNT_LIMIT:
+            deep = self.opened <= files.INCLUDE_COUNT_LIMIT
+            self.diagnostics.error("include-limit", span, "files include each other too deeply"
+                                   if deep else "too many #includes")
             raise CompileError(self.diagnostics.items)
         current = self.frames[-1].file
         here = [] if match[1] else [(os.path.dirname(current.name), current.system)]
@@ -181,7 +176,7 @@ class Preprocessor(Files):
         return line[0].text
 
     def _if(self, directive: Token, line: list[Token]) -> None:
-        conditional = Conditional(directive, self._holds(directive, line))
+        conditional = files.Conditional(directive, self._holds(directive, line))
         self.frames[-1].conditionals.append(conditional)
         if not conditional.taken:
             self._skip(conditional)
@@ -196,7 +191,7 @@ class Preprocessor(Files):
         name = self._macro_name(directive, line)
         return name is not None and (name in self.macros) == (directive.text == "ifdef")
 
-    def _skip(self, conditional: Conditional) -> None:
+    def _skip(self, conditional: files.Conditional) -> None:
         """Pass over tokens until a branch of `conditional` is taken, or to its `#endif`."""
         frame = self.frames[-1]
         tokens, first = frame.tokens, frame.at
@@ -226,7 +221,7 @@ class Preprocessor(Files):
             last = tokens[frame.at] if tokens[frame.at].kind == "end" else tokens[frame.at - 1]
             self.skipped.append((tokens[first - 1].span.end, last.span.end))
 
-    def _branch(self, conditional: Conditional, directive: Token, line: list[Token]) -> bool:
+    def _branch(self, conditional: files.Conditional, directive: Token, line: list[Token]) -> bool:
         """Note an `#else` or `#elif`; False after reporting that it comes after the `#else`."""
         if conditional.otherwise is not None:
             self.diagnostics.error("unbalanced-conditional", directive.span,
@@ -249,7 +244,7 @@ class Preprocessor(Files):
             self.frames[-1].conditionals.pop()
             self._end_of_directive(directive, line)
 
-    def _innermost(self, directive: Token) -> Conditional | None:
+    def _innermost(self, directive: Token) -> files.Conditional | None:
         if self.frames[-1].conditionals:
             return self.frames[-1].conditionals[-1]
         self.diagnostics.error("unbalanced-conditional", directive.span,

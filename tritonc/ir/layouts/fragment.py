@@ -55,8 +55,7 @@ def a_fragment(rows: int, depth: int, element_bits: int) -> Layout:
         (rows, depth),
         register=_steps(1, 1, packed) + _steps(0, 8, min(rows, 16)) + _steps(1, 4 * packed, depth),
         lane=_steps(1, packed, 4 * packed) + _steps(0, 1, 8),
-        warp=_steps(0, 16, rows),
-    )
+        warp=_steps(0, 16, rows))
 
 
 def b_fragment(depth: int, element_bits: int) -> Layout:
@@ -80,8 +79,7 @@ def accumulator_fragment(rows: int, columns: int) -> Layout:
         (rows, columns),
         register=_steps(1, 1, 2) + _steps(0, 8, min(rows, 16)) + _steps(1, 8, columns),
         lane=_steps(1, 2, 8) + _steps(0, 1, 8),
-        warp=_steps(0, 16, rows),
-    )
+        warp=_steps(0, 16, rows))
 
 
 def _check_rows(rows: int) -> None:
@@ -108,8 +106,7 @@ def tile(fragment: Layout, shape: tuple[int, ...], warps: Sequence[tuple[int | N
         inside.update(zip(small[: log2(extent)], large))
     register, lane, warp = (
         [inside.get(basis, 0) for basis in bases]
-        for bases in (fragment.register, fragment.lane, fragment.warp)
-    )
+        for bases in (fragment.register, fragment.lane, fragment.warp))
 
     def grow(axis: int) -> int:
         """The next basis along `axis`; 0 when the axis is covered."""
@@ -210,5 +207,4 @@ def instances(layout: Layout,
     count = fragment.registers
     return tuple(
         (layout.coordinates(layout.at(register=first)), tuple(range(first, first + count)))
-        for first in range(0, layout.registers, count)
-    )
+        for first in range(0, layout.registers, count))

@@ -30,8 +30,7 @@ def axis_table(old_shape: Sequence[int], new_shape: Sequence[int],
     return {
         old: new
         for axis, old_axis in enumerate(old_axes)
-        for old, new in zip(axis_bases(old_shape, old_axis), axis_bases(new_shape, axis))
-    }
+        for old, new in zip(axis_bases(old_shape, old_axis), axis_bases(new_shape, axis))}
 
 
 def transpose(layout: Layout, permutation: Sequence[int]) -> Layout:
@@ -56,8 +55,7 @@ def broadcasts(source: Layout, result: Layout) -> bool:
     table = {
         new: old
         for axis in range(len(result.shape))
-        for new, old in zip(axis_bases(result.shape, axis), axis_bases(source.shape, axis))
-    }
+        for new, old in zip(axis_bases(result.shape, axis), axis_bases(source.shape, axis))}
     threads = [table.get(basis, 0) for basis in result.thread]
     return _threads_alike(threads, source.thread) and all(
         table.get(basis, 0) in (0, *source.register) for basis in result.register)
@@ -120,8 +118,7 @@ def reduction(layout: Layout, axes: Iterable[int]) -> Reduction:
         inside |= sum(axis_bases(layout.shape, _checked_axis(layout, axis)))
     register, lane, warp = (
         tuple(i for i, basis in enumerate(bases) if basis & inside)
-        for bases in (layout.register, layout.lane, layout.warp)
-    )
+        for bases in (layout.register, layout.lane, layout.warp))
     folded = sum(1 << i for i in register)
     groups: dict[int, list[int]] = {}
     for r in range(layout.registers):

@@ -58,8 +58,7 @@ def _swizzle(shape: tuple[int, ...], order: Sequence[int], target: int, source: 
         raise ValueError(f"a swizzle of {bits} bits from bit {source} onto {target} overlaps")
     swizzle = [
         1 << i if not source <= i < source + bits else 1 << i | 1 << (i - source + target)
-        for i in range(len(dense))
-    ]
+        for i in range(len(dense))]
     return f2.compose(dense, swizzle)
 
 

@@ -28,25 +28,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tritonc.ir import types
 from tritonc.ir.numeric.exact import add_to_odd
 from tritonc.ir.numeric.numbers import largest
-from tritonc.ir.types import (
-    BF16,
-    F8E4M3,
-    F8E5M2,
-    F16,
-    F32,
-    F64,
-    I1,
-    TF32,
-    Element,
-    Scalar,
-    Type,
-    element,
-)
 
 Array = npt.NDArray[Any]
-EIGHT_BIT = (F8E4M3, F8E5M2)
+EIGHT_BIT = (types.F8E4M3, types.F8E5M2)
 
 _HELD: dict[str, type[Any]] = {
     "i1": np.bool_, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64,
@@ -60,58 +47,58 @@ UNSIGNED: dict[int, type[Any]] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np
 
 
 @cache
-def register_dtype(e: Element) -> np.dtype[Any]:
+def register_dtype(e: types.Element) -> np.dtype[Any]:
     """NumPy's type of the held form."""
-    return np.dtype(_HELD[e.name] if isinstance(e, Scalar) else np.int64)
+    return np.dtype(_HELD[e.name] if isinstance(e, types.Scalar) else np.int64)
 
 
 @cache
-def memory_dtype(e: Element) -> np.dtype[Any]:
+def memory_dtype(e: types.Element) -> np.dtype[Any]:
     """NumPy's type of an element as it lies in memory: a host's array has this one."""
-    raw = _RAW.get(e.name) if isinstance(e, Scalar) else None
+    raw = _RAW.get(e.name) if isinstance(e, types.Scalar) else None
     return np.dtype(raw) if raw else register_dtype(e)
 
 
 @cache
-def works_in_another_form(e: Element) -> bool:
+def works_in_another_form(e: types.Element) -> bool:
     """Whether the working form is not the held one."""
-    return e in (I1, BF16, *EIGHT_BIT)
+    return e in (types.I1, types.BF16, *EIGHT_BIT)
 
 
-def working(e: Element, a: Any) -> Any:
+def working(e: types.Element, a: Any) -> Any:
     """The working form of a held array."""
-    if e == I1:
+    if e == types.I1:
         return np.negative(a, dtype=np.int8)
-    if e == BF16 or e in EIGHT_BIT:
+    if e == types.BF16 or e in EIGHT_BIT:
         return a.astype(np.float64)
     return a
 
 
-def fit(t: Type, a: Any) -> Any:
+def fit(t: types.Type, a: Any) -> Any:
     """The held form of `a`: integers wrap, floats round to nearest even."""
-    e = element(t)
+    e = types.element(t)
     dtype = register_dtype(e)
     if e.is_float:
-        assert isinstance(e, Scalar)
+        assert isinstance(e, types.Scalar)
         return a if a.dtype == dtype and not works_in_another_form(e) else round_to(e, a)
     if a.dtype == dtype:
         return a
-    return (a & a.dtype.type(1)).astype(dtype) if e == I1 else a.astype(dtype)
+    return (a & a.dtype.type(1)).astype(dtype) if e == types.I1 else a.astype(dtype)
 
 
 # Rounding
 
-def round_to(e: Scalar, a: Any) -> Any:
+def round_to(e: types.Scalar, a: Any) -> Any:
     """The held form of the nearest numbers of float type `e`, ties to even, subnormals kept.
 
     Beyond the largest number comes infinity; for 8-bit floats the largest number itself, as the
     hardware's conversion with saturation has it, for infinity too.  `a`: any NumPy float array.
     """
-    if e not in EIGHT_BIT and e != BF16:
+    if e not in EIGHT_BIT and e != types.BF16:
         return a.astype(register_dtype(e), copy=False)
     if a.dtype == np.float16:
         a = a.astype(np.float32)
-    if e == BF16 and a.dtype == np.float32:
+    if e == types.BF16 and a.dtype == np.float32:
         return _bf16_of_f32(a)
     least = 2 - (1 << (e.exponent - 1))  # exponent of the smallest normal number
     a = a.astype(np.float64, copy=False)
@@ -140,11 +127,11 @@ def round_to_tf32(a: Any) -> Any:
     return np.where(np.isfinite(a), rounded, bits).view(np.float32)
 
 
-def float_of_int(e: Scalar, a: Any) -> Any:
+def float_of_int(e: types.Scalar, a: Any) -> Any:
     """The nearest number of float type `e` of each integer, signed or not, rounded once."""
-    if e in (F32, TF32, F64):
+    if e in (types.F32, types.TF32, types.F64):
         return a.astype(register_dtype(e))
-    if e == F16:
+    if e == types.F16:
         return a.astype(np.float32).astype(np.float16)  # exact in float32, or beyond float16
     if a.dtype.itemsize < 8:
         return round_to(e, a.astype(np.float64))
@@ -156,7 +143,7 @@ def float_of_int(e: Scalar, a: Any) -> Any:
 # Bits
 
 @cache
-def _numbers_of_f8(e: Scalar) -> Array:
+def _numbers_of_f8(e: types.Scalar) -> Array:
     """The number of each of the 256 patterns."""
     pattern = np.arange(256)
     field = (pattern & 0x7F) >> e.mantissa
@@ -164,7 +151,7 @@ def _numbers_of_f8(e: Scalar) -> Array:
     bias = (1 << (e.exponent - 1)) - 1
     normal = np.ldexp(1 + fraction, field - bias)
     number = np.where(field == 0, np.ldexp(fraction, 1 - bias), normal)
-    if e == F8E4M3:
+    if e == types.F8E4M3:
         number[(pattern & 0x7F) == 0x7F] = np.nan
     else:
         top = field == (1 << e.exponent) - 1
@@ -172,26 +159,26 @@ def _numbers_of_f8(e: Scalar) -> Array:
     return np.where(pattern & 0x80, -number, number).astype(np.float32)
 
 
-def to_memory(e: Element, a: Any) -> Any:
+def to_memory(e: types.Element, a: Any) -> Any:
     """The memory form of a held array."""
-    if e == BF16:
+    if e == types.BF16:
         return (np.asarray(a).view(np.uint32) >> np.uint32(16)).astype(np.uint16)
-    if e in EIGHT_BIT and isinstance(e, Scalar):
+    if e in EIGHT_BIT and isinstance(e, types.Scalar):
         positive = _numbers_of_f8(e)[:128]
         pattern = np.searchsorted(positive[~np.isnan(positive)], np.abs(a)).astype(np.uint8)
         pattern = np.where(np.isnan(a), np.uint8(0x7F), pattern)
         return pattern | (np.signbit(a).astype(np.uint8) << np.uint8(7))
-    if e == I1:
+    if e == types.I1:
         return a.astype(np.uint8)
     return a
 
 
-def from_memory(e: Element, raw: Any) -> Any:
+def from_memory(e: types.Element, raw: Any) -> Any:
     """The held form of what lies in memory."""
-    if e == BF16:
+    if e == types.BF16:
         return (raw.astype(np.uint32) << np.uint32(16)).view(np.float32)
-    if e in EIGHT_BIT and isinstance(e, Scalar):
+    if e in EIGHT_BIT and isinstance(e, types.Scalar):
         return _numbers_of_f8(e)[raw]
-    if e == I1:
+    if e == types.I1:
         return raw != 0
     return raw

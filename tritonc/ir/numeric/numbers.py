@@ -20,24 +20,9 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
-from tritonc.ir import rules
+from tritonc.ir import rules, types
 from tritonc.ir.core import Op
 from tritonc.ir.ops import COMPARISONS, OpInfo
-from tritonc.ir.types import (
-    F8E4M3,
-    F8E5M2,
-    F16,
-    F32,
-    F64,
-    I1,
-    TF32,
-    Element,
-    Pointer,
-    Scalar,
-    Type,
-    element,
-    scalar,
-)
 
 Number = int | float
 
@@ -57,11 +42,11 @@ def evaluate(row: OpInfo, op: Op, operands: Sequence[Number]) -> tuple[Number, .
     """
     if row.meaning is None or op.guard is not None:
         raise NotFoldable(row.name)
-    if row.name in _LIBRARY and element(op.result.type) == F64:
+    if row.name in _LIBRARY and types.element(op.result.type) == types.F64:
         raise NotFoldable(row.name)
     read = list(operands)
     if row.rule not in (rules.choose, rules.predicates):
-        read = [-int(v) if element(o.type) == I1 else v
+        read = [-int(v) if types.element(o.type) == types.I1 else v
                 for o, v in zip(op.operands, operands, strict=True)]
     try:
         found = row.meaning(sys.modules[__name__], op, *read)
@@ -73,12 +58,12 @@ def evaluate(row: OpInfo, op: Op, operands: Sequence[Number]) -> tuple[Number, .
 
 # Formats
 
-def fit(t: Type, value: Number) -> Number:
+def fit(t: types.Type, value: Number) -> Number:
     """`value` as the element type of `t` holds it: integers wrap, floats round to nearest even."""
-    e = element(t)
-    if isinstance(e, Pointer):
+    e = types.element(t)
+    if isinstance(e, types.Pointer):
         return _wrap(int(value), 64)
-    if e == I1:
+    if e == types.I1:
         return bool(int(value) & 1)
     if e.is_int:
         return _wrap(int(value), e.bits)
@@ -96,25 +81,25 @@ def ends(bits: int, signed: bool) -> tuple[int, int]:
 
 
 @cache
-def largest(e: Scalar) -> float:
+def largest(e: types.Scalar) -> float:
     """The largest finite number of a float format."""
-    if e == F8E4M3:
+    if e == types.F8E4M3:
         return 448.0  # the pattern of all ones is NaN and there is no infinity
     return math.ldexp(2 - 2.0**-e.mantissa, (1 << (e.exponent - 1)) - 1)
 
 
-def round_to(e: Scalar, value: Number) -> float:
+def round_to(e: types.Scalar, value: Number) -> float:
     """The nearest number of float type `e`, ties to even; `value` is exact, also a large integer.
 
     8-bit floats saturate, as the hardware's conversion does; the others go to infinity.
     """
     if isinstance(value, float):
-        if e == F64 or math.isnan(value):
+        if e == types.F64 or math.isnan(value):
             return value
         if math.isinf(value):
-            return math.copysign(largest(e), value) if e in (F8E4M3, F8E5M2) else value
-        if e in (F32, TF32, F16):
-            form = "<e" if e == F16 else "<f"
+            return math.copysign(largest(e), value) if e in (types.F8E4M3, types.F8E5M2) else value
+        if e in (types.F32, types.TF32, types.F16):
+            form = "<e" if e == types.F16 else "<f"
             try:
                 return float(struct.unpack(form, struct.pack(form, value))[0])
             except OverflowError:
@@ -125,12 +110,12 @@ def round_to(e: Scalar, value: Number) -> float:
     return round_dyadic(e, numerator, denominator.bit_length() - 1)
 
 
-def round_dyadic(e: Scalar, numerator: int, scale: int) -> float:
+def round_dyadic(e: types.Scalar, numerator: int, scale: int) -> float:
     """The nearest number of `e` to numerator / 2^scale."""
     magnitude = abs(numerator)
     if magnitude == 0:
         return 0.0
-    stored = F32 if e == TF32 else e  # a tf32 keeps its other bits until a dot reads it
+    stored = types.F32 if e == types.TF32 else e  # a tf32 keeps its other bits until a dot reads it
     least = 2 - (1 << (stored.exponent - 1))
     exponent = max(magnitude.bit_length() - 1 - scale, least) - stored.mantissa
     shift = scale + exponent
@@ -145,17 +130,17 @@ def round_dyadic(e: Scalar, numerator: int, scale: int) -> float:
     else:
         found = math.ldexp(count, exponent)
     if found > limit:
-        found = limit if e in (F8E4M3, F8E5M2) else math.inf
+        found = limit if e in (types.F8E4M3, types.F8E5M2) else math.inf
     return found if numerator > 0 else -found
 
 
 # The namespace that meanings read
 
-def full(t: Type, value: Number) -> Number:
+def full(t: types.Type, value: Number) -> Number:
     return fit(t, value)
 
 
-def same(t: Type, value: Number) -> Number:
+def same(t: types.Type, value: Number) -> Number:
     """A tile whose elements are all `value`, in another shape."""
     return value
 
@@ -170,17 +155,17 @@ def truncated_quotient(a: int, b: int) -> int:
 
 
 def unsigned(op: Op, a: int) -> int:
-    return a & ((1 << element(op.operands[0].type).bits) - 1)
+    return a & ((1 << types.element(op.operands[0].type).bits) - 1)
 
 
 def by_bits(op: Op, compute: Callable[..., int], *values: int) -> int:
-    bits = element(op.operands[0].type).bits
+    bits = types.element(op.operands[0].type).bits
     return compute(*(v & ((1 << bits) - 1) for v in values), bits)
 
 
 def count(op: Op, a: int, b: int) -> int:
     """How far to shift."""
-    if not 0 <= b < element(op.operands[0].type).bits:
+    if not 0 <= b < types.element(op.operands[0].type).bits:
         raise NotFoldable("shift past the width")
     return b
 
@@ -210,10 +195,10 @@ def _order(a: float) -> tuple[float, float]:
 
 
 def fma(op: Op, a: float, b: float, c: float) -> float:
-    return exact_fma(scalar(op.result.type), a, b, c)
+    return exact_fma(types.scalar(op.result.type), a, b, c)
 
 
-def exact_fma(e: Scalar, a: float, b: float, c: float) -> float:
+def exact_fma(e: types.Scalar, a: float, b: float, c: float) -> float:
     """a * b + c, rounded once to format `e`."""
     if not (math.isfinite(a) and math.isfinite(b)):
         return a * b + c
@@ -272,7 +257,7 @@ def where(c: Number, a: Number, b: Number) -> Number:
 
 
 def to_int(op: Op, a: float, signed: bool) -> int:
-    low, high = ends(element(op.result.type).bits, signed)
+    low, high = ends(types.element(op.result.type).bits, signed)
     if math.isnan(a):
         return 0
     if math.isinf(a):
@@ -286,13 +271,13 @@ def to_float(op: Op, a: Number) -> Number:
 
 def bitcast(op: Op, a: Number) -> Number:
     """The bits read as another type, where `struct` knows both formats."""
-    source, target = element(op.operands[0].type), element(op.result.type)
+    source, target = types.element(op.operands[0].type), types.element(op.result.type)
     if source == target:
         return a
     if source.is_int and target.is_int:
         return a
     letters = {2: ("h", "e"), 4: ("i", "f"), 8: ("q", "d")}
-    known = (F16, F32, TF32, F64)
+    known = (types.F16, types.F32, types.TF32, types.F64)
     if any(e.is_float and e not in known for e in (source, target)) or math.isnan(a):
         raise NotFoldable("bitcast")
     letter = letters[source.bytes]
@@ -304,8 +289,8 @@ def bitcast(op: Op, a: Number) -> Number:
 
 
 def pointee_bytes(op: Op) -> int:
-    pointer: Element = element(op.operands[0].type)
-    assert isinstance(pointer, Pointer)
+    pointer: types.Element = types.element(op.operands[0].type)
+    assert isinstance(pointer, types.Pointer)
     return pointer.element.bytes
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
 
-from lark import UnexpectedToken
+from lark.exceptions import UnexpectedToken
 
 from tritonc.ir.attributes import are_integers
 from tritonc.ir.core import FLAGS, Block, ConstantTable, Kernel, Module, Op, ParameterInfo, Value
@@ -69,9 +69,7 @@ class _Language(NamedTuple):
 def language() -> _Language:
     """What there is to know of ir.lark."""
     grammar = load("ir/syntax/ir.lark")
-    kinds = "|".join(f"(?P<{terminal.name}>{terminal.pattern.value})"
-                     for terminal in grammar.parser.lexer_conf.terminals
-                     if terminal.pattern.type == "re")
+    kinds = "|".join(f"(?P<{name}>{pattern})" for name, pattern in grammar.patterns.items())
     tokens = rf"(?:[ \t\r\f]+|//.*)*(?:{kinds}|(?P<_NL>\n)|(?P<END>\Z)|(?P<MARK>.))"
     marks = {text: name for text, name in grammar.names.items() if not text.isalpha()}
     del marks["{"]

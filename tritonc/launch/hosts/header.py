@@ -78,8 +78,7 @@ def with_names(manifest: Mapping[str, Any], name: str, *, image: str | bytes | N
         f"    &{tag}_state, {tag}_functions, {len(targets)},",
         f"    {f'{tag}_versions' if targets[1:] else 'NULL'}}};", "",
         filled("module.h", module=module,
-               embedded="" if data is None else filled("module_embedded.h", module=module) + "\n"),
-    ]
+               embedded="" if data is None else filled("module_embedded.h", module=module) + "\n")]
     lines += [filled("module_fill.h", module=module, name=table["name"], count=table["count"],
                      own=identifier(table["name"]), text=literal(table["name"]),
                      type=TYPES.get(table["type"], table["type"]))
@@ -116,8 +115,7 @@ def differing(manifest: Mapping[str, Any]) -> list[str]:
     """The targets of a module, the first alone if all of them are launched alike."""
     rows = [row for kernel in manifest["kernels"] for row in (kernel, *kernel.get("variants", ()))]
     targets = manifest.get("targets", [manifest["target"]])
-    return [*targets] if any(
-        "targets" in row or "choices" in row for row in rows) else targets[:1]
+    return [*targets] if any("targets" in row or "choices" in row for row in rows) else targets[:1]
 
 
 def _definitions(manifest: Mapping[str, Any], entries: Sequence[Mapping[str, Any]],

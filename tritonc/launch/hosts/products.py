@@ -107,8 +107,7 @@ def make(kinds: Sequence[str], result: Result, settings: Settings, others: Seque
     return {kind: of(kind) for kind in kinds}
 
 
-def _alike(first: Mapping[str, Any], other: Mapping[str, Any], has_header: bool
-           ) -> dict[str, Any]:
+def _alike(first: Mapping[str, Any], other: Mapping[str, Any], has_header: bool) -> dict[str, Any]:
     """A manifest for both targets: `targets` names them, and in an entry it has what its launch is
     for another target than the first; None where that has no such variant.
 

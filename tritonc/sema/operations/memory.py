@@ -21,21 +21,7 @@ from tritonc.records import dataclass
 from tritonc.sema.context import Context, Words
 from tritonc.sema.operations import convert, implicit
 from tritonc.sema.predicates.if_conversion import holds, later
-from tritonc.sema.types import shapes
-from tritonc.sema.types.ctypes import (
-    BFLOAT16,
-    BOOL,
-    DOUBLE,
-    FLOAT,
-    HALF,
-    INT,
-    LONG,
-    UINT,
-    ULONG,
-    Number,
-    PointerTo,
-    ctype,
-)
+from tritonc.sema.types import ctypes, shapes
 from tritonc.sema.types.term import Term, good
 from tritonc.source import Note, Span
 
@@ -55,11 +41,11 @@ class Access:
     guard: Value | None
 
 
-def pointee(context: Context, pointer: Term, span: Span, user: str = "'*'") -> Number:
+def pointee(context: Context, pointer: Term, span: Span, user: str = "'*'") -> ctypes.Number:
     """What a pointer, or tile of pointers, points to; the message for anything else says that
     `user` wants one."""
     element = good(pointer).type.element
-    if isinstance(element, PointerTo):
+    if isinstance(element, ctypes.PointerTo):
         return element.target
     context.refuse("not-a-pointer", span, f"{user} needs a pointer or a tile of pointers, found "
                    f"{pointer.type}", *context.declarations())
@@ -89,7 +75,7 @@ def _access(context: Context, span: Span, mask: Term | None, *terms: Term) -> Ac
     return Access(spread, None if guard is None else context.value(guard))
 
 
-def _value_of(context: Context, span: Span, name: str, target: Number, mask: Term | None,
+def _value_of(context: Context, span: Span, name: str, target: ctypes.Number, mask: Term | None,
               terms: list[Term], shape: Shape, **attributes: Any) -> Term:
     """An access for its value: its elements are those of the terms, and of `shape`.
 
@@ -103,7 +89,7 @@ def _value_of(context: Context, span: Span, name: str, target: Number, mask: Ter
     if mask is not None and mask.constant is not True:
         explicit = shapes.broadcast(context, mask, shape)
     guard = context.value(explicit) if explicit is not None and context.mask is None else None
-    result = context.op(name, ctype(target, shape), *spread, guard=guard, **attributes)
+    result = context.op(name, ctypes.ctype(target, shape), *spread, guard=guard, **attributes)
     assert result.value is not None and result.value.op is not None
     later(context, result.value.op, explicit)
     return result
@@ -119,7 +105,7 @@ def load(context: Context, pointer: Term, mask: Term | None, span: Span, at: Spa
     context.at(span)
     shape = context.mask.own[0].shape if widen and context.mask is not None else ()
     element = pointer.type.element
-    if isinstance(element, PointerTo) and element.volatile:
+    if isinstance(element, ctypes.PointerTo) and element.volatile:
         return _value_of(context, span, "atomic_rmw", target, mask, [pointer, _nothing(target)],
                          shape, kind="load", **VOLATILE)
     return _value_of(context, span, "load", target, mask, [pointer], shape, **words.attributes)
@@ -136,7 +122,7 @@ def store(context: Context, pointer: Term, mask: Term | None, value: Term, span:
     access = _access(context, span, mask, pointer, converted)
     element, (pointers, stored) = pointer.type.element, map(context.value, access.terms)
     _warn_of_one_address(context, span, pointers, stored, access.guard)
-    if isinstance(element, PointerTo) and element.volatile:
+    if isinstance(element, ctypes.PointerTo) and element.volatile:
         context.emit("atomic_rmw", pointers, stored, guard=access.guard, kind="store", **VOLATILE)
     else:
         context.emit("store", pointers, stored, guard=access.guard, **words.attributes)
@@ -186,11 +172,11 @@ def _axis_before(extents: Shape, axis: int, value: Value) -> int | None:
     return None if found is None else found - len(before)
 
 
-def writable(context: Context, pointer: Term, span: Span, user: str = "'*'") -> Number:
+def writable(context: Context, pointer: Term, span: Span, user: str = "'*'") -> ctypes.Number:
     """What a pointer points to, if the program may write there."""
     target = pointee(context, pointer, span, user)
     element = pointer.type.element
-    assert isinstance(element, PointerTo)
+    assert isinstance(element, ctypes.PointerTo)
     if element.space == CONSTANT and context.frame is not None:
         context.refuse("constant-memory", span, f"{pointer.type} points to constant memory, which "
                        "only the host and statements outside functions may fill")
@@ -202,14 +188,14 @@ def writable(context: Context, pointer: Term, span: Span, user: str = "'*'") -> 
 
 # --- atomics ---
 
-_INTEGERS = (INT, LONG, UINT, ULONG)
-_TARGETS: dict[str, tuple[Number, ...]] = {
-    "add": (*_INTEGERS, HALF, BFLOAT16, FLOAT, DOUBLE),
-    "max": (*_INTEGERS, FLOAT, DOUBLE),
-    "min": (*_INTEGERS, FLOAT, DOUBLE),
+_INTEGERS = (ctypes.INT, ctypes.LONG, ctypes.UINT, ctypes.ULONG)
+_TARGETS: dict[str, tuple[ctypes.Number, ...]] = {
+    "add": (*_INTEGERS, ctypes.HALF, ctypes.BFLOAT16, ctypes.FLOAT, ctypes.DOUBLE),
+    "max": (*_INTEGERS, ctypes.FLOAT, ctypes.DOUBLE),
+    "min": (*_INTEGERS, ctypes.FLOAT, ctypes.DOUBLE),
     "and": _INTEGERS, "or": _INTEGERS, "xor": _INTEGERS,
-    "xchg": (*_INTEGERS, FLOAT, DOUBLE),
-    "cas": (*_INTEGERS, FLOAT, DOUBLE),
+    "xchg": (*_INTEGERS, ctypes.FLOAT, ctypes.DOUBLE),
+    "cas": (*_INTEGERS, ctypes.FLOAT, ctypes.DOUBLE),
 }
 
 
@@ -239,7 +225,7 @@ def atomic(context: Context, operation: str, pointer: Term, values: list[Term], 
         if not shapes.broadcastable(pointer.shape, shape) and pointer.type.size != 1:
             return context.error("shape-mismatch", spans[0], f"this spelling is for tiles of shape "
                                  f"{shapes.spell(shape)}, the pointer is {pointer.type}")
-        if shapes.broadcastable(pointer.shape, shape) and ctype(BOOL, shape).size > 1:
+        if shapes.broadcastable(pointer.shape, shape) and ctypes.ctype(ctypes.BOOL, shape).size > 1:
             pointer = shapes.broadcast(context, pointer, shape)
     terms = [pointer, *converted]
     name = "atomic_cas" if operation == "cas" else "atomic_rmw"
@@ -251,21 +237,21 @@ def atomic(context: Context, operation: str, pointer: Term, values: list[Term], 
     if used and any(t.shape for t in terms):
         return _value_of(context, span, name, target, mask, terms, (), **kind)
     access = _access(context, span, mask, *terms)
-    return context.op(name, ctype(target, access.terms[0].shape), *access.terms,
+    return context.op(name, ctypes.ctype(target, access.terms[0].shape), *access.terms,
                       guard=access.guard, **kind)
 
 
-def _nothing(target: Number) -> Term:
+def _nothing(target: ctypes.Number) -> Term:
     """The operand of a load that is made as an atomic operation: it is not read."""
-    return Term(ctype(target), constant=0.0 if target.is_float else 0)
+    return Term(ctypes.ctype(target), constant=0.0 if target.is_float else 0)
 
 
-def kind_of(operation: str, target: Number) -> str:
+def kind_of(operation: str, target: ctypes.Number) -> str:
     """The kind of reduction or atomic that combines elements of that type: "max" of int: smax."""
     if operation in ("add", "mul"):
         return "f" + operation if target.is_float else operation
     if operation in ("max", "min"):
-        if target is BOOL:
+        if target is ctypes.BOOL:
             return "or" if operation == "max" else "and"
         return ("f" if target.is_float else "s" if target.signed else "u") + operation
     return operation

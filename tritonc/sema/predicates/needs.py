@@ -14,6 +14,7 @@ was.  Terms are brought to one form as they are made, so that equal conditions a
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial, reduce
 
 from tritonc.records import NamedTuple
 from tritonc.sema.predicates.in_force import Mask
@@ -94,25 +95,16 @@ def some(need: Need, axes: tuple[int, ...]) -> Need:
     return Need("any", left, parts=(need,), axes=axes)
 
 
-def expand(need: Need, shape: Shape) -> Need:
-    """Broadcast as NumPy's rule does it."""
+def _to(kind: str, need: Need, shape: Shape) -> Need:
+    while need.kind == kind and need.shape != shape:
+        need = need.parts[0]
     if need.shape == shape:
         return need
-    if need.kind == "all":
-        return everything(shape)
-    if need.kind == "expand":
-        return expand(need.parts[0], shape)
-    return Need("expand", shape, parts=(need,))
+    return everything(shape) if need.kind == "all" else Need(kind, shape, parts=(need,))
 
 
-def reshape(need: Need, shape: Shape) -> Need:
-    if need.shape == shape:
-        return need
-    if need.kind == "all":
-        return everything(shape)
-    if need.kind == "reshape":
-        return reshape(need.parts[0], shape)
-    return Need("reshape", shape, parts=(need,))
+expand = partial(_to, "expand")  # broadcast as NumPy's rule does it
+reshape = partial(_to, "reshape")
 
 
 def turn(need: Need, order: tuple[int, ...]) -> Need:
@@ -206,18 +198,12 @@ def within(need: Need, mask: Mask | None, arms: tuple[Mask, ...] = ()) -> Need:
     if all(p is q for p, q in zip(parts, need.parts)):
         return need
     if need.kind == "both":
-        found = parts[0]
-        for part in parts[1:]:
-            found = both(found, part)
-        return found
+        return reduce(both, parts)
     (part,) = parts
-    if need.kind == "any":
-        return some(part, need.axes)
-    if need.kind == "expand":
-        return expand(part, need.shape)
-    if need.kind == "reshape":
-        return reshape(part, need.shape)
-    return turn(part, need.axes) if need.kind == "trans" else onward(part, need.axes[0])
+    if need.kind in ("expand", "reshape"):
+        return _to(need.kind, part, need.shape)
+    return some(part, need.axes) if need.kind == "any" else (
+        turn(part, need.axes) if need.kind == "trans" else onward(part, need.axes[0]))
 
 
 def leaves(need: Need) -> Iterator[Need]:

@@ -14,18 +14,7 @@ from contextlib import suppress
 from tritonc.frontend import syntax
 from tritonc.ir.core import Block
 from tritonc.sema.context import Context
-from tritonc.sema.types import shapes
-from tritonc.sema.types.ctypes import (
-    NUMBERS,
-    VOID,
-    CType,
-    Element,
-    Number,
-    Struct,
-    array_of,
-    ctype,
-    pointer_to,
-)
+from tritonc.sema.types import ctypes, shapes
 from tritonc.sema.types.term import POISON, Refused, Term, good
 from tritonc.source import Note, Span
 
@@ -70,7 +59,7 @@ def integer_of(context: Context, term: Term, span: Span, what: str) -> int:
     number = good(term).number
     if number is None:
         element = term.type.element
-        if isinstance(element, Number) and element.is_int and not term.shape:
+        if isinstance(element, ctypes.Number) and element.is_int and not term.shape:
             not_constant(context, span, what)
             raise Refused
         context.refuse("not-a-constant", span, f"{what} must be a constant integer, found "
@@ -95,50 +84,50 @@ def extents(context: Context, nodes: tuple[syntax.Expression, ...]) -> tuple[int
     return tuple(found)
 
 
-def resolve_type(context: Context, spec: syntax.TypeSpec) -> CType:
+def resolve_type(context: Context, spec: syntax.TypeSpec) -> ctypes.CType:
     """The type that the source spells."""
     if spec.count is not None:
         return _array(context, spec, spec.count)
     element = element_of(context, spec)
-    if element is VOID and spec.extents is not None:
+    if element is ctypes.VOID and spec.extents is not None:
         context.refuse("void-type", spec.span, "there are no tiles of void")
-    return ctype(element, extents(context, spec.extents or ()))
+    return ctypes.ctype(element, extents(context, spec.extents or ()))
 
 
-def element_of(context: Context, spec: syntax.TypeSpec) -> Element:
+def element_of(context: Context, spec: syntax.TypeSpec) -> ctypes.Element:
     """The type without its extents."""
     if spec.scalar == "auto":
         context.refuse("auto-type", spec.span, "'auto' takes its type from a value, and there is "
                        "none here")
     if spec.scalar.startswith("struct "):
         return _struct(context, spec)
-    element = NUMBERS[spec.scalar]
+    element = ctypes.NUMBERS[spec.scalar]
     if not spec.pointer:
         return element
-    if element is VOID:
+    if element is ctypes.VOID:
         context.refuse("void-type", spec.span, "a pointer to void is not supported; name the type "
                        "of what it points to")
-    return pointer_to(element, spec.const, spec.space, spec.volatile)
+    return ctypes.pointer_to(element, spec.const, spec.space, spec.volatile)
 
 
 MOST_ELEMENTS = 256  # of an array of tiles
 
 
-def _array(context: Context, spec: syntax.TypeSpec, count: syntax.Expression) -> CType:
+def _array(context: Context, spec: syntax.TypeSpec, count: syntax.Expression) -> ctypes.CType:
     """An array of tiles."""
     number = None
     with suppress(Refused):
         number = integer(context, count, "the count of an array")
-    type = ctype(element_of(context, spec), extents(context, spec.extents or ()))
+    type = ctypes.ctype(element_of(context, spec), extents(context, spec.extents or ()))
     if number is None:
         raise Refused
     if not 1 <= number <= MOST_ELEMENTS:
         context.refuse("tile-extent", count.span, f"an array has 1 to {MOST_ELEMENTS} tiles, found "
                        f"{number}")
-    return array_of(type, number)
+    return ctypes.array_of(type, number)
 
 
-def _struct(context: Context, spec: syntax.TypeSpec) -> Struct:
+def _struct(context: Context, spec: syntax.TypeSpec) -> ctypes.Struct:
     """The struct that a type names."""
     struct = struct_of(context, spec.scalar)
     if struct is None:
@@ -153,27 +142,27 @@ def _struct(context: Context, spec: syntax.TypeSpec) -> Struct:
     return struct
 
 
-def struct_of(context: Context, key: str) -> Struct | None:
+def struct_of(context: Context, key: str) -> ctypes.Struct | None:
     """A struct, its members resolved once; None after a message."""
     unit = context.unit
     if key not in unit.resolved:
         node = unit.structs[key]
         unit.resolved[key] = None
         scope, context.scope = context.scope, unit.scope
-        types: list[tuple[str, CType]] = []
+        types: list[tuple[str, ctypes.CType]] = []
         for member in node.members:
             with suppress(Refused):
                 type = value_type(context, member.type, f"member '{member.name}'")
                 types.append((member.name, type))
         context.scope = scope
         if node.members and len(types) == len(node.members):
-            unit.resolved[key] = Struct(node.name or "struct", tuple(types))
+            unit.resolved[key] = ctypes.Struct(node.name or "struct", tuple(types))
     return unit.resolved[key]
 
 
-def value_type(context: Context, spec: syntax.TypeSpec, what: str) -> CType:
+def value_type(context: Context, spec: syntax.TypeSpec, what: str) -> ctypes.CType:
     """Like `resolve_type`, for something that must have a value."""
     type = resolve_type(context, spec)
-    if type.element is VOID:
+    if type.element is ctypes.VOID:
         context.refuse("void-type", spec.span, f"{what} cannot be void")
     return type

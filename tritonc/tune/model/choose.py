@@ -112,14 +112,12 @@ def ranked(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
             candidates = _one_at_a_time(space, names, lambda b: cost(predict(b), target, extents))
         for binding in candidates:
             profile = predict(binding)
-            found.append(Ranked(cost(profile, target, extents), binding,
-                                as_boxes(profile, target)))
+            found.append(Ranked(cost(profile, target, extents), binding, as_boxes(profile, target)))
     else:
         for binding in islice(candidates, MAX_LOWERED):
             known = _profile(lower, binding)
             if known is not None:
-                found.append(Ranked(cost(known, target, extents), binding,
-                                    as_boxes(known, target)))
+                found.append(Ranked(cost(known, target, extents), binding, as_boxes(known, target)))
         found += [Ranked(inf, binding, ())
                   for binding in islice(candidates, MAX_COMBINATIONS - MAX_LOWERED)]
     return sorted(found, key=lambda candidate: candidate.cost)

@@ -14,33 +14,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import log2, prod
 
 from tritonc.backend.dots.together import chained
-from tritonc.backend.launch.coarsen import AXES, MOST, ratios
+from tritonc.backend.launch.coarsen import MOST, ratios
 from tritonc.backend.target.matrix import LARGE
 from tritonc.backend.target.target import Target
-from tritonc.ir.types import TF32
 from tritonc.records import NamedTuple
 from tritonc.tune.model.blocks import computing
 from tritonc.tune.model.chains import more_rows
 from tritonc.tune.model.choose import Binding, Lower, ranked
-from tritonc.tune.model.cluster_times import aligned, cluster_sizes, clusters_meet, priced
-from tritonc.tune.model.entries import are_covered, covering
-from tritonc.tune.model.feature import LINE, Profile, near_bytes
+from tritonc.tune.model.cluster_times import aligned, cluster_sizes
+from tritonc.tune.model.feature import Profile
 from tritonc.tune.model.launches import (
-    ALL_EXTENTS,
-    ALL_LENGTHS,
-    BATCHES,
-    FILTERS,
-    PIXELS,
     TAPS,
     Candidate,
-    Launch,
     count_tiles,
     launches_of,
+    of_words,
     with_times,
 )
 from tritonc.tune.model.loops import Around
-from tritonc.tune.model.measured import MOST_SENT
-from tritonc.tune.model.narrow_entries import are_converted, entries
+from tritonc.tune.model.measured import LEAST_WGMMA
 from tritonc.tune.model.pingpong import ENDED, can_pingpong
 from tritonc.tune.model.pingpong_entries import (
     BodyInTurns,
@@ -50,16 +42,14 @@ from tritonc.tune.model.pingpong_entries import (
     priced_together,
     rate,
 )
-from tritonc.tune.model.portfolio import DOUBT_SCALED, Form, Member, form_of, slower
-from tritonc.tune.model.times import UNIT, doubtful, formula
+from tritonc.tune.model.portfolio import Form, Member, form_of
+from tritonc.tune.model.times import UNIT, formula
 from tritonc.variants import choice
 from tritonc.variants.choice import Cost
 
 MOST_PARTS = 8  # small tiles of a large one, at most;
 FEW_PARTS = 2  # beside entries of clusters, which take the launches of fewest programs
-# The extent of a small one along each axis that it cuts, at least; on wgmma 64 x 32 is
-# slower than the model says.
-LEAST, LEAST_WGMMA = 32, 64
+LEAST = 32  # the extent of a small one along each axis that it cuts, at least
 # Of a step, where the large body has more warps than the small tile would get: they share its
 # inner axis (measured with 4 and 8 warps: convolutions by 64 x 64 1.25, products 1.0 to 1.15).
 _SHARED_OUT = 1.05
@@ -79,15 +69,6 @@ _MOST_LOST = 0.03  # of a launch of many programs, by blocks that end at once
 _UNEVEN = 1.5
 _MOST_WORK = 4  # operations of an element of an operand; 2 are its mask
 _WORTH = 0.1  # of the logarithm to 2 of the time that a second body saves, over the launches below
-# The same of an entry of clusters and, on tensor cores, of one more of larger tiles,
-_WORTH_FEW = (0.1, 0.01)
-_LEAST_WORK, _LARGEST = 1 << 27, 1 << 40  # multiply-adds of those launches
-# Of other entries, at most so many: each lessens the fourth power of the logarithm of what launches
-# take too long by, which is mostly that of the worst.
-_OTHERS, _POWER, _WORTH_OTHER = 2, 4, 0.001
-_DOUBT = 0.03
-_DOUBT_CORES = 0.2  # conv_nchw of 28 x 28 by 64 x 128 took 1.2 times as long as by two bodies
-_MOST_THREADS = 256  # 32 x 256 by four warpgroups: 1.8 times as long as 64 x 128 (conv_nhwc_flat)
 # Of products whose operand each tile computes anew.  Int4 weights, 2048 in cube: 0.049 ms by 512
 # programs of 128 x 64, 0.031 by 128 of 128 x 256 (H200).
 _MOST_COMPUTED = 2
@@ -132,24 +113,25 @@ def bodies(space: Mapping[str, Sequence[int]], lower: Lower, target: Target, lar
         chain = more_rows(space, lower, target, large) if clusters else None
         return None, chain and Few((chain[0],), chain[1], None, chain[2], [])
     rows, whole, form = found
-    launches = [*launches_of(form)]
-    small = _small(rows, whole, form, target, launches)
+    small = _small(rows, whole, form, target)
     if not clusters:
         return small and _with_last_round(rows, whole, small._replace(
             turned=pingpong_body(rows, whole, _general(rows, whole, small), form, target)),
             target), None
+    from tritonc.tune.model import entries  # only where launches choose among them
+
     sizes = cluster_sizes(lower(large).kernels[0], target)
-    if are_converted(whole, form):  # entries serve launches of few programs better
+    if entries.are_converted(whole, form):  # entries serve launches of few programs better
         small, general = None, whole
-        few = entries([row for row in rows if row.threads <= _MOST_THREADS], [whole], form, target,
-                      sizes)
-    elif are_covered(whole, form):
+        few = entries.converting_entries(rows, whole, form, target, sizes)
+    elif entries.are_covered(whole, form):
         general, whole = _both(rows, whole, small, target)
-        few = covering(rows, [general, whole], form, target, sizes)
+        few = entries.covering_entries(rows, [general, whole], form, target, sizes)
     else:
-        few = _few(rows, whole, form, target, sizes[1:], small)
+        few = entries.cluster_entries(rows, [whole, _general(rows, whole, small)], form, target,
+                                      sizes[1:])
         if few and small is not None and whole.kind == "cores":
-            small = _small(rows, whole, form, target, launches, 0, FEW_PARTS)
+            small = _small(rows, whole, form, target, 0, FEW_PARTS)
         if few and small is not None and whole.kind == "cores":
             tile = _general(rows, whole, small).tile
             meet = prod(whole.tile) // prod(tile) * whole.cost.blocks * target.multiprocessors
@@ -157,7 +139,7 @@ def bodies(space: Mapping[str, Sequence[int]], lower: Lower, target: Target, lar
         general = _general(rows, whole, small)
         turned = pingpong_entries(rows, form, target,
                                   beside_pingpong([whole, general, *few], general))
-        few += _others(rows, whole, form, small, [*few, *turned])
+        few += entries.other_entries(rows, [whole, general, *few, *turned], form)
         if turned:
             whole, general, *few = beside_pingpong([whole, general, *few], general)
             few += turned
@@ -222,10 +204,10 @@ def _with_last_round(rows: Sequence[Candidate], whole: Candidate, small: Small, 
 
 
 def _small(rows: Sequence[Candidate], whole: Candidate, form: Form, target: Target,
-           launches: Sequence[Launch], worth: float = _WORTH, parts: int = MOST_PARTS
-           ) -> Small | None:
+           worth: float = _WORTH, parts: int = MOST_PARTS) -> Small | None:
     if not _plain(whole.profile, target) or _rounded(whole):
         return None
+    launches = [*launches_of(form)]
     whole = with_times(whole, launches)
     filled = whole.cost.processors * whole.cost.blocks - 1  # fewer tiles leave places empty
     if whole.kind == "wgmma":
@@ -252,133 +234,9 @@ def _small(rows: Sequence[Candidate], whole: Candidate, form: Form, target: Targ
     return best
 
 
-def _few(rows: Sequence[Candidate], whole: Candidate, form: Form, target: Target,
-         sizes: Sequence[int], small: Small | None) -> list[Candidate]:
-    """The entries of clusters to have beside an entry with such a small body."""
-    if form.axes >= AXES or whole.kind == "mma" or not sizes:  # of mma none are measured
-        return []
-    launches = [launch for launch in launches_of(form)
-                if prod((*launch[0], *launch[1])) >= _LEAST_WORK]
-    least = [*map(min, *(with_times(row, launches).times for row in (
-        whole, _general(rows, whole, small))))]
-    doubt = DOUBT_SCALED if any(feature.scaled for feature in whole.profile) else _DOUBT
-    meet = clusters_meet(whole.profile, target)
-    known = []
-    for row in rows:
-        if prod(row.tile) > _most_sent(row) or row.threads > _MOST_THREADS or (
-                _of_words(row) and not _is_square(row)) or (
-                _gathers(row.profile) and min(row.tile) < LEAST_WGMMA):
-            continue
-        for blocks in sizes:
-            cost = priced(row.profile, row.cost.depths, target, blocks)
-            if cost is not None:
-                known.append(row._replace(binding={**row.binding, "cluster_k": blocks},
-                                          cost=slower(cost, doubt)))
-    chosen: list[Candidate] = []
-    for worth in _WORTH_FEW:
-        # One entry for the fewest programs, whose clusters run all at once.
-        timed = [with_times(row if meet and chosen else row._replace(
-            cost=row.cost._replace(blocks=0)), launches) for row in known]
-        gains = [sum(log2(max(1.0, old / new)) for old, new in zip(least, row.times, strict=True))
-                 for row in timed]
-        best = max(range(len(timed)), key=lambda i: gains[i], default=None)
-        if best is None or gains[best] < worth * len(launches):
-            break
-        chosen.append(timed[best])
-        least = [*map(min, least, timed[best].times)]
-        known = [row for row in known if prod(row.tile) > prod(chosen[0].tile)
-                 and row.cost.processors >= chosen[0].cost.processors]  # for more programs
-    return chosen
-
-
-def _of_words(row: Candidate) -> bool:
-    """Whether wgmma computes a product of tf32."""
-    return row.kind == "wgmma" and any(
-        one.kind == "dot" and one.element == str(TF32) for one in row.profile)
-
-
-def _is_listed(row: Candidate) -> bool:
-    """Whether its sides are powers of two.  Those between fill rounds of some launches, which have
-    entries of their own; for all launches 64 x 144 and 208 x 64 were worse than 64 x 128: 16 x
-    14336 x 4096 33.3 us for 26.7, 1024 in cube 1.1 times as long."""
-    return not any(side & (side - 1) for side in row.tile)
-
-
-def _is_square(row: Candidate) -> bool:
-    """Whether its sides are those with which tf32 was measured.  Rows that a tensor lacks cost the
-    most: 4096 x 128 x 4096 by 64 x 256 took 78 us, 26 by 128 x 64."""
-    return min(row.tile[:2]) >= LEAST_WGMMA and max(row.tile[:2]) <= 128
-
-
 def _rounded(row: Candidate) -> bool:
     """Whether TMA rounds an operand on its way, in small tiles too: a second body has none."""
-    return _of_words(row) and any(any(one.inner) for one in row.profile if one.kind == "dot")
-
-
-def _most_sent(row: Candidate) -> int:
-    """The largest tile whose blocks send each other what the model says.  Of tf32, 128 x 128 in
-    clusters of two was the best of all tiles (1024 in cube 13.3 us, 17.1 by one block)."""
-    return LARGE if _of_words(row) else MOST_SENT
-
-
-def _others(rows: Sequence[Candidate], whole: Candidate, form: Form, small: Small | None,
-            few: Sequence[Candidate]) -> list[Candidate]:
-    """Entries without clusters to have beside those with clusters.  None of products whose sums
-    are computed, and none small of those whose operands are: by them int8_linear took 1.15 to
-    1.2 times as long, fp8_block 1.1 and 0.93 times.  Rows that are gathered are gathered anew for
-    each tile beside another: 161 x 700, one channel, by 64 x 32 took 0.404 ms, and 0.21 by 64 x
-    128."""
-    converted = any(any(feature.raw) for feature in whole.profile)
-    if any(feature.scaled for feature in whole.profile):
-        return []
-    lengths = [length // TAPS ** (len(form.loops) - 1) for length in ALL_LENGTHS]
-    sides = _sides(whole.profile)
-    extents = [PIXELS if far else FILTERS if any(sides) else ALL_EXTENTS for far in sides]
-    launches = [launch for launch in launches_of(form, extents, BATCHES, lengths)
-                if _LEAST_WORK <= prod((*launch[0], *launch[1])) <= _LARGEST]
-    own = doubtful(whole.profile, whole.cost)
-    known = [with_times(row._replace(cost=slower(row.cost, _DOUBT + max(0.0, doubtful(
-                row.profile, row.cost) - own))), launches)
-             for row in rows if row.threads <= _MOST_THREADS and _is_listed(row) and not (
-                 0 < near_bytes(row.profile) < LINE) and (
-                 not _of_words(whole) or (row.kind == whole.kind and _is_square(row))) and (
-                 not converted or (prod(row.tile) >= LARGE
-                                   and row.cost.depths >= whole.cost.depths)) and (
-                 row.kind == "cores" or not _gathers(row.profile)
-                 or min(row.tile[:2]) >= LEAST_WGMMA)]
-    if not known:
-        return []
-    least = [*map(min, *(with_times(row, launches).times
-                         for row in (whole, _general(rows, whole, small), *few)))]
-    best = [*map(min, least, *(row.times for row in known))]
-
-    def excess(times: Sequence[int]) -> float:
-        return sum(log2(time / fastest) ** _POWER
-                   for time, fastest in zip(map(min, least, times), best, strict=True))
-
-    chosen: list[Candidate] = []
-    while known and len(chosen) < _OTHERS:
-        found = min(known, key=lambda row: excess(row.times))
-        if excess(least) - excess(found.times) < _WORTH_OTHER * len(launches):
-            break
-        chosen.append(found)
-        least = [*map(min, least, found.times)]
-    near = [(sum(log2(max(1.0, old / new)) for old, new in zip(least, row.times, strict=True)), i)
-            for i, row in enumerate(known) if near_bytes(row.profile)]
-    if near and max(near)[0] >= _WORTH_FEW[1] * len(launches):  # tiles of half and of full width
-        chosen.append(known[max(near)[1]])
-    doubt = _DOUBT_CORES if whole.kind == "cores" else 0
-    return [row._replace(cost=slower(row.cost, doubt)) for row in chosen]
-
-
-def _gathers(profile: Profile) -> bool:
-    return any(feature.computed for feature in profile)
-
-
-def _sides(profile: Profile) -> tuple[bool, bool]:
-    """Which axes of a range are those of rows that a product gathers, pixels as a rule."""
-    dots = [feature for feature in profile if feature.kind == "dot"]
-    return any(dot.sides[0] for dot in dots), any(dot.sides[1] for dot in dots)
+    return of_words(row) and any(any(one.inner) for one in row.profile if one.kind == "dot")
 
 
 def _parts(rows: Sequence[Candidate], whole: Candidate, form: Form, target: Target, parts: int

@@ -1,108 +1,226 @@
-"""The entries beside the general one of products of 16-bit numbers.
+"""The entries beside the general one, where launches choose among entries.
 
-Of all tiles, clusters and those in ping-pong, those that leave the least excess over the best one,
-at sizes of which few are powers of two.  What a size loses counts by its square, so that one that
-loses much counts more.
+Candidates are timed at the launches of a grid.  Chosen are those beside which the least is left of
+what launches take longer than by the best of all: as logarithms, by a power, so that a launch which
+loses much counts more.  Grids, powers and numbers of entries are those of a kind of kernel.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 from math import inf, log2, prod
 
 from tritonc.backend.launch.coarsen import AXES
+from tritonc.backend.target.matrix import LARGE
 from tritonc.backend.target.target import Target
-from tritonc.tune.model.cluster_times import priced
-from tritonc.tune.model.launches import Candidate, Launch, launches_of, with_times
-from tritonc.tune.model.measured import is_measured
+from tritonc.tune.model import launches as grids
+from tritonc.tune.model.cluster_times import clusters_meet, priced
+from tritonc.tune.model.feature import LINE, Profile, near_bytes
+from tritonc.tune.model.launches import Candidate, launches_of, of_words, with_times
+from tritonc.tune.model.measured import LEAST_WGMMA, MOST_SENT, is_measured
 from tritonc.tune.model.pingpong import SHORT, in_pingpong
 from tritonc.tune.model.pingpong_entries import priced_together, rate
-from tritonc.tune.model.portfolio import Form, slower
+from tritonc.tune.model.portfolio import DOUBT_SCALED, Form, slower
+from tritonc.tune.model.times import UNIT, doubtful
 from tritonc.variants.choice import LARGEST
 
-# Entries, and sizes: extents along the first two axes, lengths; of batches, which are short loops.
-_MOST = {2: 6, 3: 3}
-_EXTENTS = {2: ((64, 128, 512, 1536, 2304), (64, 768, 1152, 2304, 4608, 6144, 12288)),
-            3: ((96, 320, 1024),) * 2}
-_LENGTHS, _BATCHES = {2: (768, 1536, 3072), 3: (32, 128, 384)}, (32,)
-_LEAST_WORK = 1 << 25  # multiply-adds; what has less takes the time of a launch
 _DOUBT = 0.03  # that the model says others gain over the general entry, which is there already
+_DOUBT_CORES = 0.2  # conv_nchw of 28 x 28 by 64 x 128 took 1.2 times as long as by two bodies
+_MOST_THREADS = 256  # 32 x 256 by four warpgroups: 1.8 times as long as 64 x 128 (conv_nhwc_flat)
+# Of products of 16-bit numbers, by the axes of the range; of those that convert an operand.
+_MOST = {2: 6, 3: 3}
 _NEARLY = {2: 1.02, 3: inf}  # of the time of a tile's best depth in a long loop
+_MOST_CONVERTING, _POWER_CONVERTING, _WORTH_CONVERTING = 8, 1.5, 0.005
+_MEMORY = 2250  # bytes in a clock cycle that an H200's memory delivers
+# What one must save of a launch: of clusters, one for few programs and, on tensor cores, one more
+# of larger tiles; of others, at most so many, which lessen mostly the worst that a launch loses.
+_WORTH_CLUSTERS = (0.1, 0.01)
+_OTHERS, _POWER, _WORTH_OTHER = 2, 4, 0.001
 _EXCHANGES = 2  # rounds
 
 
-def are_covered(whole: Candidate, form: Form) -> bool:
-    """Whether entries are chosen so: of one product of 16-bit numbers on wgmma, as memory has them.
-    """
-    return whole.kind == "wgmma" and form.axes in _MOST and all(
-        dot.alone and dot.bytes == 2 and not (any(dot.raw) or dot.computed or dot.scaled)
-        for dot in whole.profile if dot.kind == "dot")
-
-
-def covering(rows: Sequence[Candidate], general: Sequence[Candidate], form: Form, target: Target,
-             clusters: Sequence[int]) -> list[Candidate]:
-    """The entries to have beside the bodies of the general one, of all combinations `rows`."""
-    axes = form.axes
-    launches = [launch for launch in launches_of(form, _EXTENTS[axes], _BATCHES, _LENGTHS[axes])
-                if prod((*launch[0], *launch[1])) >= _LEAST_WORK]
-    rows = [row for row in rows if is_measured(row.profile, row.tile, 1)]
-    fastest: dict[tuple[int, ...], float] = {}
-    for row in rows:
-        fastest[row.tile] = min(rate(row.cost), fastest.get(row.tile, inf))
-    known = [_legal(with_times(row, launches), launches) for row in _candidates([
-        row for row in rows if rate(row.cost) <= _NEARLY[axes] * fastest[row.tile]],
-        target, clusters if axes < AXES else (1,))]
-    own = [*map(min, *(with_times(row, launches).times for row in general))]
-    chosen = fewest([[*map(log2, row.times)] for row in known], [*map(log2, own)], 2, _MOST[axes])
-    return [known[i] for i in chosen]
-
-
-def fewest(times: Sequence[Sequence[float]], own: Sequence[float], power: float, most: int,
-           worth: float = 0.0) -> list[int]:
-    """The rows, at most `most`, beside which the least is left of a power of what `own` and they
-    exceed the best of all by, as logarithms; one that leaves less by less than `worth` of a launch
-    is none.  Each time what leaves the least; then each is exchanged for what leaves less."""
-    best = [min(column) for column in zip(own, *times, strict=True)]
+def fewest(known: Sequence[Candidate], own: Sequence[Candidate], power: float, most: int,
+           worth: float = 0.0, rounds: int = _EXCHANGES, floors: Sequence[float] = ()
+           ) -> list[Candidate]:
+    """The candidates, at most `most`, beside which the least is left of a power of what `own` and
+    they exceed the best of all by; one that leaves less by less than `worth` of a launch is none
+    (of no launch, the first is one).  Each time what leaves the least; then, in so many rounds,
+    each is exchanged for what leaves less.  Times below `floors` are no gain."""
+    least = floors or [1.0] * len(own[0].times)
+    times, having = ([[log2(max(time, floor)) for time, floor in zip(row.times, least, strict=True)]
+                      for row in of] for of in (known, own))
+    best = [min(column) for column in zip(*having, *times, strict=True)]
     lost, *excess = ([(time - least) ** power for time, least in zip(row, best, strict=True)]
-                     for row in (own, *times))
+                     for row in (map(min, zip(*having, strict=True)), *times))
     chosen: list[int] = []
 
-    def next_best(place: int) -> tuple[int, float]:
-        """What leaves the least beside all that are chosen but for that at `place`; how much."""
-        now = [*map(min, lost, *(excess[i] for j, i in enumerate(chosen) if j != place), lost)]
+    @cache
+    def next_best(beside: tuple[int, ...]) -> tuple[int, float]:
+        """What leaves the least beside these; how much."""
+        now = [*map(min, lost, *(excess[i] for i in beside), lost)]
         left = [sum(map(min, now, row)) for row in excess]
         found = min(range(len(left)), key=left.__getitem__)
         return found, sum(now) - left[found]
 
     while times and len(chosen) < most:
-        found, gain = next_best(-1)
-        if gain <= worth * len(own):
+        found, gain = next_best((*chosen,))
+        if gain < worth * len(best) or (best and not gain):
             break
         chosen.append(found)
-    for place in [*range(len(chosen))] * _EXCHANGES:
-        chosen[place], _ = next_best(place)
-    return [*dict.fromkeys(chosen)]
+    for place in [*range(len(chosen))] * rounds:
+        chosen[place], _ = next_best((*chosen[:place], *chosen[place + 1:]))
+    return [known[i] for i in dict.fromkeys(chosen)]
 
 
-def _legal(row: Candidate, launches: Sequence[Launch]) -> Candidate:
-    """With no time in turn of loops for which that is not."""
-    return row if "pingpong" not in row.binding else row._replace(times=[
-        time if lengths[0] >= SHORT else LARGEST
-        for time, (_, lengths) in zip(row.times, launches, strict=True)])
-
-
-def _candidates(rows: Sequence[Candidate], target: Target, clusters: Sequence[int]
-                ) -> Iterator[Candidate]:
+def _in_clusters(rows: Sequence[Candidate], target: Target, sizes: Sequence[int]
+                 ) -> Iterator[tuple[int, Candidate]]:
+    """Each by clusters of so many blocks, 1 for none."""
     for row in rows:
-        for blocks in clusters:
-            cost = priced(row.profile, row.cost.depths, target, blocks)
-            if cost is None:
-                continue
-            if blocks > 1:
-                row = row._replace(binding={**row.binding, "cluster_k": blocks})
-                cost = cost._replace(blocks=0)
-            found = priced_together(row._replace(cost=cost))
-            yield found._replace(cost=slower(found.cost, _DOUBT))
-            if blocks == 1 and (cost := in_pingpong(row.profile, cost, target)) is not None:
-                yield row._replace(cost=slower(cost, _DOUBT),
-                                   binding={**row.binding, "pingpong": 2})
+        for blocks in sizes:
+            if (cost := priced(row.profile, row.cost.depths, target, blocks)) is not None:
+                more = {"cluster_k": blocks} if blocks > 1 else {}
+                yield blocks, row._replace(binding={**row.binding, **more}, cost=cost)
+
+
+def _at_once(row: Candidate) -> Candidate:
+    """Whose clusters run all at once."""
+    return row._replace(cost=row.cost._replace(blocks=0))
+
+
+# --- one product of 16-bit numbers ----------------------------------------------------------------
+
+
+def are_covered(whole: Candidate, form: Form) -> bool:
+    """Whether it is one product of 16-bit numbers on wgmma, as memory has them."""
+    return whole.kind == "wgmma" and form.axes in _MOST and all(
+        dot.alone and dot.bytes == 2 and not (any(dot.raw) or dot.computed or dot.scaled)
+        for dot in whole.profile if dot.kind == "dot")
+
+
+def covering_entries(rows: Sequence[Candidate], general: Sequence[Candidate], form: Form,
+                     target: Target, sizes: Sequence[int]) -> list[Candidate]:
+    """Of all tiles, clusters and those in ping-pong, those to have beside the general bodies."""
+    axes, fastest = form.axes, dict[tuple[int, ...], float]()
+    launches = [*launches_of(form, grids.COVERED[axes])]
+    rows = [row for row in rows if is_measured(row.profile, row.tile, 1)]
+    for row in rows:
+        fastest[row.tile] = min(rate(row.cost), fastest.get(row.tile, inf))
+    known = []
+    for blocks, row in _in_clusters(
+            [row for row in rows if rate(row.cost) <= _NEARLY[axes] * fastest[row.tile]], target,
+            sizes if axes < AXES else (1,)):
+        found = priced_together(_at_once(row) if blocks > 1 else row)
+        known.append(with_times(found._replace(cost=slower(found.cost, _DOUBT)), launches))
+        if blocks == 1 and (cost := in_pingpong(row.profile, row.cost, target)) is not None:
+            turned = with_times(row._replace(cost=slower(cost, _DOUBT),
+                                             binding={**row.binding, "pingpong": 2}), launches)
+            known.append(turned._replace(times=[  # of loops for which that is not legal
+                time if lengths[0] >= SHORT else LARGEST
+                for time, (_, lengths) in zip(turned.times, launches, strict=True)]))
+    return fewest(known, [with_times(row, launches) for row in general], 2, _MOST[axes])
+
+
+# --- a product that converts an operand -----------------------------------------------------------
+
+
+def are_converted(whole: Candidate, form: Form) -> bool:
+    """Whether it is one product on wgmma of an operand that threads convert, or of 8-bit floats
+    whose sums are scaled."""
+    dots = [feature for feature in whole.profile if feature.kind == "dot"]
+    return whole.kind == "wgmma" and form.axes == 2 and len(dots) == 1 and all(
+        not dot.computed and (dot.bytes == 1 if dot.scaled else any(dot.raw)) for dot in dots)
+
+
+def converting_entries(rows: Sequence[Candidate], whole: Candidate, form: Form, target: Target,
+                       sizes: Sequence[int]) -> list[Candidate]:
+    """With and without clusters.  What memory takes to deliver the operands is no entry's gain."""
+    (dot,) = (feature for feature in whole.profile if feature.kind == "dot")
+    launches = [launch for grid in grids.weights(dot) for launch in launches_of(form, grid)]
+    known, most = [], LARGE if any(dot.raw) else MOST_SENT
+    for blocks, row in _in_clusters([
+            row for row in rows if row.threads <= _MOST_THREADS
+            and not (dot.scaled and row.kind != "wgmma")], target, sizes):  # not measured
+        if is_measured(row.profile, row.tile, blocks) and (blocks == 1 or prod(row.tile) <= most):
+            if blocks > 1 and not clusters_meet(row.profile, target):
+                row = _at_once(row)
+            known.append(with_times(row._replace(cost=slower(row.cost, _DOUBT)), launches))
+    floors = [UNIT * length * sum(extent * (raw or dot.bytes) for extent, raw in zip(
+        extents, dot.raw, strict=True)) / _MEMORY for extents, (length, *_) in launches]
+    return fewest(known, [with_times(whole, launches)], _POWER_CONVERTING, _MOST_CONVERTING,
+                  _WORTH_CONVERTING, floors=floors)
+
+
+# --- others ---------------------------------------------------------------------------------------
+
+
+def cluster_entries(rows: Sequence[Candidate], own: Sequence[Candidate], form: Form,
+                    target: Target, sizes: Sequence[int]) -> list[Candidate]:
+    """Those of clusters to have beside the bodies of the general entry, the large one first."""
+    whole = own[0]
+    if form.axes >= AXES or whole.kind == "mma" or not sizes:  # of mma none are measured
+        return []
+    launches = [*launches_of(form, grids.WORKING)]
+    own = [with_times(row, launches) for row in own]
+    doubt = DOUBT_SCALED if any(feature.scaled for feature in whole.profile) else _DOUBT
+    known = [row._replace(cost=slower(row.cost, doubt)) for _, row in _in_clusters([
+        row for row in rows if prod(row.tile) <= (LARGE if of_words(row) else MOST_SENT)
+        and row.threads <= _MOST_THREADS and (not of_words(row) or _is_square(row))
+        and (not _gathers(row.profile) or min(row.tile) >= LEAST_WGMMA)], target, sizes)]
+    # One for the fewest programs, whose clusters run all at once; then for more programs.
+    chosen = fewest([with_times(_at_once(row), launches) for row in known], own, 1, 1,
+                    _WORTH_CLUSTERS[0])
+    for first in chosen[:1]:
+        more = [row if clusters_meet(whole.profile, target) else _at_once(row) for row in known
+                if prod(row.tile) > prod(first.tile)
+                and row.cost.processors >= first.cost.processors]
+        chosen += fewest([with_times(row, launches) for row in more], [*own, first], 1, 1,
+                         _WORTH_CLUSTERS[1])
+    return chosen
+
+
+def other_entries(rows: Sequence[Candidate], own: Sequence[Candidate], form: Form
+                  ) -> list[Candidate]:
+    """Those without clusters to have beside the bodies of the general entry, the large one first,
+    and the entries that there are.  None of products whose sums are computed, and none small of
+    those whose operands are: by them int8_linear took 1.15 to 1.2 times as long, fp8_block 1.1 and
+    0.93 times.  Rows that are gathered are gathered anew for each tile beside another: 161 x 700,
+    one channel, by 64 x 32 took 0.404 ms, and 0.21 by 64 x 128."""
+    whole = own[0]
+    if any(feature.scaled for feature in whole.profile):
+        return []
+    launches = [*launches_of(form, grids.other(whole.profile, len(form.loops)))]
+    own = [with_times(row, launches) for row in own]
+    converted = any(any(feature.raw) for feature in whole.profile)
+    doubt = doubtful(whole.profile, whole.cost)
+    known = [with_times(row._replace(cost=slower(row.cost, _DOUBT + max(0.0, doubtful(
+                row.profile, row.cost) - doubt))), launches)
+             for row in rows if row.threads <= _MOST_THREADS and _is_listed(row) and not (
+                 0 < near_bytes(row.profile) < LINE) and (
+                 not of_words(whole) or (row.kind == whole.kind and _is_square(row))) and (
+                 not converted or (prod(row.tile) >= LARGE
+                                   and row.cost.depths >= whole.cost.depths)) and (
+                 row.kind == "cores" or not _gathers(row.profile)
+                 or min(row.tile[:2]) >= LEAST_WGMMA)]
+    chosen = fewest(known, own, _POWER, _OTHERS, _WORTH_OTHER, rounds=0)
+    chosen += fewest([row for row in known if near_bytes(row.profile)],  # of half and full width
+                     [*own, *chosen], 1, 1, _WORTH_CLUSTERS[1])
+    return [row._replace(cost=slower(row.cost, _DOUBT_CORES if whole.kind == "cores" else 0))
+            for row in chosen]
+
+
+def _is_listed(row: Candidate) -> bool:
+    """Whether its sides are powers of two.  Those between fill rounds of some launches, which have
+    entries of their own; for all launches 64 x 144 and 208 x 64 were worse than 64 x 128: 16 x
+    14336 x 4096 33.3 us for 26.7, 1024 in cube 1.1 times as long."""
+    return not any(side & (side - 1) for side in row.tile)
+
+
+def _is_square(row: Candidate) -> bool:
+    """Whether its sides are those with which tf32 was measured.  Rows that a tensor lacks cost the
+    most: 4096 x 128 x 4096 by 64 x 256 took 78 us, 26 by 128 x 64."""
+    return min(row.tile[:2]) >= LEAST_WGMMA and max(row.tile[:2]) <= 128
+
+
+def _gathers(profile: Profile) -> bool:
+    return any(feature.computed for feature in profile)

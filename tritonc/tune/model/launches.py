@@ -5,24 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import product
-from math import prod
+from math import inf, prod
 
+from tritonc.ir.types import TF32
 from tritonc.records import NamedTuple
 from tritonc.tune.model.choose import Binding
-from tritonc.tune.model.feature import Profile
+from tritonc.tune.model.feature import Feature, Profile
 from tritonc.tune.model.portfolio import Form
 from tritonc.variants import choice
 from tritonc.variants.choice import Cost
 
-# The launches that it is chosen for: extents along the first two axes, of further ones, lengths.
-_EXTENTS = (16, 64, 256, 512, 1024, 2048, 4096, 12288)
-_LENGTHS = (512, 4096)
-# Those of other entries: narrow, short and large ones, and batches, too.
-ALL_EXTENTS = (16, 32, 64, 128, 256, 1024, 4096, 16384, 131072)
-# Rows that are gathered, such as pixels, are many, and columns beside them, such as filters, few.
-PIXELS, FILTERS = (1024, 4096, 16384, 65536, 262144), (16, 32, 64, 128, 256, 512, 1024)
-ALL_LENGTHS = (32, 192, 768, 2304, 9216)
-BATCHES = (1, 64)
 TAPS = 3  # iterations of loops around the innermost
 
 Launch = tuple[tuple[int, ...], tuple[int, ...]]  # extents of the range, lengths of loops
@@ -60,13 +52,65 @@ def _divided(extents: tuple[int, ...], tile: tuple[int, ...]) -> tuple[int, int,
     return count_tiles(extents, tile), choice.count(tile, extents), *choice.fit(tile, extents)
 
 
+def of_words(row: Candidate) -> bool:
+    """Whether wgmma computes a product of tf32."""
+    return row.kind == "wgmma" and any(
+        one.kind == "dot" and one.element == str(TF32) for one in row.profile)
+
+
 def count_tiles(extents: Sequence[int], tile: Sequence[int]) -> int:
     return prod(-(-extent // part) for extent, part in zip(extents, tile, strict=True))
 
 
-def launches_of(form: Form, extents: Sequence[Sequence[int]] = (_EXTENTS, _EXTENTS),
-              batches: Sequence[int] = (1,), lengths: Sequence[int] = _LENGTHS
-              ) -> Iterator[Launch]:
-    axes = [extents[axis] if axis < 2 else batches for axis in range(form.axes)]
-    for *along, length in product(*axes, lengths):
-        yield tuple(along), (length, *[TAPS] * (len(form.loops) - 1))
+class Grid(NamedTuple):
+    """Extents of a range along its first two axes and along further ones, lengths of the innermost
+    loop; multiply-adds of a launch, or else elements of an operand, at least and at most."""
+
+    extents: Sequence[Sequence[int]]
+    lengths: Sequence[int]
+    batches: Sequence[int] = (1,)
+    work: tuple[float, float] = (0, inf)
+    most: float = inf
+
+
+# Bodies, and what shall save time of launches that are worth it: clusters.
+PLAIN = Grid(((16, 64, 256, 512, 1024, 2048, 4096, 12288),) * 2, (512, 4096))
+WORKING = PLAIN._replace(work=(1 << 27, inf))
+# One product of 16-bit numbers; of batches, which are short loops.
+COVERED = {
+    2: Grid(((64, 128, 512, 1536, 2304), (64, 768, 1152, 2304, 4608, 6144, 12288)),
+            (768, 1536, 3072), work=(1 << 25, inf)),
+    3: Grid(((96, 320, 1024),) * 2, (32, 128, 384), (32,), (1 << 25, inf))}
+# Narrow, short and large ones, and batches.
+_ALL = Grid(((16, 32, 64, 128, 256, 1024, 4096, 16384, 131072),) * 2, (32, 192, 768, 2304, 9216),
+            (1, 64), (1 << 27, 1 << 40))
+# Rows that are gathered, such as pixels, are many, and columns beside them, such as filters, few.
+_PIXELS, _FILTERS = (1024, 4096, 16384, 65536, 262144), (16, 32, 64, 128, 256, 512, 1024)
+# Rows beside each number of columns, which are the weights' where one operand is converted.
+_ROWS, _COLUMNS = (1, 8, 20, 32, 64, 100, 200, 500, 1200), (
+    2304, 4096, 5120, 7168, 9728, 13824, 20480)
+_WEIGHTS = Grid((_ROWS, _COLUMNS), (2048, 5120, 14336), most=130_000_000)
+
+
+def weights(dot: Feature) -> list[Grid]:
+    """Of a product that converts an operand; the rows are those of the other one."""
+    sides = _WEIGHTS, _WEIGHTS._replace(extents=(_COLUMNS, _ROWS))
+    return [*(sides[:1] if dot.raw[1] else sides[1:] if dot.raw[0] else sides)]
+
+
+def other(profile: Profile, loops: int) -> Grid:
+    """Of whatever has so many loops."""
+    dots = [feature for feature in profile if feature.kind == "dot"]
+    far = [any(dot.sides[axis] for dot in dots) for axis in (0, 1)]
+    return _ALL._replace(
+        lengths=[length // TAPS ** (loops - 1) for length in _ALL.lengths],
+        extents=[_PIXELS if side else _FILTERS for side in far] if any(far) else _ALL.extents)
+
+
+def launches_of(form: Form, grid: Grid = PLAIN) -> Iterator[Launch]:
+    axes = [grid.extents[axis] if axis < 2 else grid.batches for axis in range(form.axes)]
+    for *along, length in product(*axes, grid.lengths):
+        lengths = (length, *[TAPS] * (len(form.loops) - 1))
+        if grid.work[0] <= prod((*along, *lengths)) <= grid.work[1] \
+                and max(along) * length < grid.most:
+            yield tuple(along), lengths

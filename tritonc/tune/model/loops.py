@@ -82,8 +82,7 @@ def _depth(loop: Loop) -> int:
 
 def _around(loop: Loop, places: Mapping[Value, int]) -> Around | None:
     for phi, step in _counters(loop):
-        starts = [v for v, block in zip(phi.operands, phi.blocks, strict=True)
-                  if block not in loop]
+        starts = [v for v, block in zip(phi.operands, phi.blocks, strict=True) if block not in loop]
         counters = {phi.result, *(v for v in phi.operands if v not in starts)}
         bounds = [v for op in loop.ops() if op.name == "icmp"
                   and isinstance(op.operands[0].type, Scalar)

@@ -11,6 +11,7 @@ from tritonc.tune.model.feature import Profile, between, is_padded
 # model says (128 x 128: int8_linear of 128 rows 16 to 20 us, 15 by 128 x 64; conv_nchw of 14 x 14).
 # Of convolutions 64 x 64, 64 x 128 and 128 x 64 by clusters of two were measured.
 MOST_SENT, LEAST_SENT = 128 * 64, 64
+LEAST_WGMMA = 64  # a side of a tile on wgmma: 64 x 32 is slower than the model says
 
 
 def is_measured(profile: Profile, tile: Sequence[int], blocks: int) -> bool:

@@ -138,8 +138,7 @@ _NARROW_PARTS, _LINE = 18, 64
 UNIT = 4  # of a cycle, in a `Cost`
 
 
-def formula(profile: Profile, depths: tuple[int, ...], target: Target, alone: bool = False
-            ) -> Cost:
+def formula(profile: Profile, depths: tuple[int, ...], target: Target, alone: bool = False) -> Cost:
     """The cost of a combination whose kernel has these features, and whose loops take `depths` of
     their lengths in a step; `alone`: no other block shares its multiprocessor."""
     found = joined([feature for feature in profile if feature.kind == "dot"])
@@ -240,8 +239,7 @@ def computed_beside(profile: Profile) -> float:
     """
     work, index, plain = (sum(prod(feature.extents) for feature in profile if feature.kind == kind)
                           for kind in ("work", "index", "access"))
-    pieces = max((PIECE // dot.bytes for dot in profile if dot.computed),
-                 default=1)
+    pieces = max((PIECE // dot.bytes for dot in profile if dot.computed), default=1)
     more = index - _PLAIN * plain
     computed = any(feature.computed for feature in profile if feature.kind == "dot")
     return max(0, work + min(0, more)) + (max(0, more) / pieces if computed else 0)
@@ -327,8 +325,7 @@ def _wait(dot: Feature, one: Use) -> float:
     stage: float = stage_bytes(dot) - fixed_bytes(dot)
     if one.kind == "cores":
         computed = _computed(dot, one)
-        return _LATENCY + stage / _LOADED + computed * (
-            1.4 if one.late else _BESIDE)
+        return _LATENCY + stage / _LOADED + computed * (1.4 if one.late else _BESIDE)
     if one.ahead < 1:  # nothing is brought while something is computed
         return _LATENCY + stage / _ALONE + _busy(dot, one)
     stage = _brought(dot, one)

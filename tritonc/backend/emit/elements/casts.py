@@ -11,53 +11,33 @@ from collections.abc import Callable
 from functools import partial
 
 from tritonc.backend.emit.body import Body, helper_function
-from tritonc.backend.emit.elements.packed import (
-    convert_bytes,
-    convert_small,
-    convert_to_bytes,
-    each_register,
-    join_halves,
-    lone_byte,
-    map_registers,
-    note,
-)
+from tritonc.backend.emit.elements import packed_casts
+from tritonc.backend.emit.elements.packed import each_register, lone_byte, map_registers, note
 from tritonc.backend.emit.function import Emitter, FunctionEmitter
 from tritonc.backend.emit.literals import is_eight_bit_float, literal, llvm_type
 from tritonc.backend.emit.registers import members
+from tritonc.ir import types
 from tritonc.ir.core import Op, Value
-from tritonc.ir.types import (
-    BF16,
-    F8E4M3,
-    F16,
-    F32,
-    F64,
-    TF32,
-    Element,
-    Pointer,
-    Scalar,
-    element,
-    scalar,
-)
 
 # ---- between floats ------------------------------------------------------------------------------
 
 
-def convert_float(f: FunctionEmitter, source: Scalar, target: Scalar, a: str) -> str:
+def convert_float(f: FunctionEmitter, source: types.Scalar, target: types.Scalar, a: str) -> str:
     """The nearest number of `target`; an f8 saturates."""
-    if source == target or {source, target} == {F32, TF32}:
+    if source == target or {source, target} == {types.F32, types.TF32}:
         return a
     if is_eight_bit_float(source):
-        return convert_float(f, F32, target, _from_eight(f, source, a))
+        return convert_float(f, types.F32, target, _from_eight(f, source, a))
     if is_eight_bit_float(target):
         return _to_eight(f, source, target, a)
     t, to = llvm_type(source), llvm_type(target)
-    if {source, target} == {F16, BF16}:
+    if {source, target} == {types.F16, types.BF16}:
         return f.op(f"fptrunc float {f.op(f'fpext {t} {a} to float')} to {to}")
-    if source == F64 and target == BF16:
+    if source == types.F64 and target == types.BF16:
         a, t = _helper(f, "f64.to.odd.f32", "float", "double", _to_odd, a), "float"
-    if target == F16 and f.has_bfloat:
+    if target == types.F16 and f.has_bfloat:
         return _to_half(f, source, a)
-    if (source, target) == (BF16, F32) and f.options.fast_math:
+    if (source, target) == (types.BF16, types.F32) and f.options.fast_math:
         return _widened(f, a)
     op = "fpext" if target.bits > source.bits else "fptrunc"
     return f.op(f"{op} {t} {a} to {to}")
@@ -70,13 +50,13 @@ def _widened(f: FunctionEmitter, a: str) -> str:
     return f.op(f"bitcast i32 {f.op(f'shl i32 {wide}, 16')} to float")
 
 
-def _to_half(f: FunctionEmitter, source: Scalar, a: str) -> str:
+def _to_half(f: FunctionEmitter, source: types.Scalar, a: str) -> str:
     """f32 or f64 to f16 as assembly, which LLVM does not look into.
 
     It computes fptrunc(x * y) to half in half where x and y are widened from half or bfloat,
     by their digits alone; but most numbers of bfloat are none of half (LLVM 20, getMinimumFPType).
     """
-    t, constraint = ("double", "d") if source == F64 else ("float", "f")
+    t, constraint = ("double", "d") if source == types.F64 else ("float", "f")
     bits = f.op(f'call i16 asm "cvt.rn.f16.f{source.bits} $0, $1;", "=h,{constraint}"({t} {a})')
     return f.op(f"bitcast i16 {bits} to half")
 
@@ -87,27 +67,27 @@ def _helper(f: FunctionEmitter, name: str, result: str, parameter: str,
     return f.op(f"call {result} @{name}({parameter} {a})")
 
 
-def _from_eight(f: FunctionEmitter, source: Scalar, a: str) -> str:
+def _from_eight(f: FunctionEmitter, source: types.Scalar, a: str) -> str:
     """An f8 as an f32, exactly."""
     if "f8_conversion" in f.target.features:
-        name = "e4m3x2" if source == F8E4M3 else "e5m2x2"
+        name = "e4m3x2" if source == types.F8E4M3 else "e5m2x2"
         wide = f.op(f"zext i8 {a} to i16")
         pair = f.call(f"llvm.nvvm.{name}.to.f16x2.rn", "<2 x half>", f"i16 {wide}")
         return f.op(f"fpext half {f.op(f'extractelement <2 x half> {pair}, i32 0')} to float")
-    build = _from_e4m3 if source == F8E4M3 else _from_e5m2
+    build = _from_e4m3 if source == types.F8E4M3 else _from_e5m2
     return _helper(f, f"{source.name}.to.f32", "float", "i8", build, a)
 
 
-def _to_eight(f: FunctionEmitter, source: Scalar, target: Scalar, a: str) -> str:
-    if source == F64:
+def _to_eight(f: FunctionEmitter, source: types.Scalar, target: types.Scalar, a: str) -> str:
+    if source == types.F64:
         a = _helper(f, "f64.to.odd.f32", "float", "double", _to_odd, a)
-    elif source not in (F32, TF32):
+    elif source not in (types.F32, types.TF32):
         a = f.op(f"fpext {llvm_type(source)} {a} to float")
     if "f8_conversion" in f.target.features:
-        name = "e4m3x2" if target == F8E4M3 else "e5m2x2"
+        name = "e4m3x2" if target == types.F8E4M3 else "e5m2x2"
         pair = f.call(f"llvm.nvvm.ff.to.{name}.rn", "i16", "float 0.0", f"float {a}")
         return f.op(f"trunc i16 {pair} to i8")
-    mantissa, least, largest = (3, -6, 448.0) if target == F8E4M3 else (2, -14, 57344.0)
+    mantissa, least, largest = (3, -6, 448.0) if target == types.F8E4M3 else (2, -14, 57344.0)
     build = partial(_round_to_eight, mantissa=mantissa, least=least, largest=largest)
     return _helper(f, f"f32.to.{target.name}", "i8", "float", build, a)
 
@@ -169,17 +149,17 @@ def round_to_tf32(body: Body) -> None:
 
 
 def fpcast(f: FunctionEmitter, op: Op) -> None:
-    source, target = scalar(op.operands[0].type), scalar(op.result.type)
-    if not convert_bytes(f, op) and not convert_to_bytes(f, op):
+    source, target = types.scalar(op.operands[0].type), types.scalar(op.result.type)
+    if not packed_casts.convert_bytes(f, op) and not packed_casts.convert_to_bytes(f, op):
         each_register(f, op, lambda a: (_of_word(f, source, target, a)
                                 or convert_float(f, source, target, a)))
 
 
-def _of_word(f: FunctionEmitter, source: Scalar, target: Scalar, a: str) -> str:
+def _of_word(f: FunctionEmitter, source: types.Scalar, target: types.Scalar, a: str) -> str:
     """A bfloat in the upper half of a word as an f32, which is the word without its lower half: one
     instruction, where taking the half out of the word is another; "" if it is none."""
-    word, place = (f.words.get(a) or f.loaded.get(a, ("", 0))) if source == BF16 else ("", 0)
-    if not word or not place or target != F32:
+    word, place = (f.words.get(a) or f.loaded.get(a, ("", 0))) if source == types.BF16 else ("", 0)
+    if not word or not place or target != types.F32:
         return ""
     return f.op(f"bitcast i32 {f.op(f'and i32 {word}, -65536')} to float")
 
@@ -194,13 +174,13 @@ def float_to_int(f: FunctionEmitter, op: Op) -> None:
     saturate as 32-bit ones first; several are packed and saturate at once.  What is converted need
     not be cut to whole numbers before.
     """
-    source, target = scalar(op.operands[0].type), scalar(op.result.type)
+    source, target = types.scalar(op.operands[0].type), types.scalar(op.result.type)
     signed = op.name == "fptosi"
     bits = 64 if target.bits == 64 else 32
-    wide = F64 if source == F64 else F32
-    packed = target.bits < 32 and wide == F32 and "integer_pack" in f.target.features
+    wide = types.F64 if source == types.F64 else types.F32
+    packed = target.bits < 32 and wide == types.F32 and "integer_pack" in f.target.features
     t, to = llvm_type(wide), f"i{bits}"
-    intrinsic = (f"llvm.nvvm.{'d' if wide == F64 else 'f'}2{'' if signed or packed else 'u'}"
+    intrinsic = (f"llvm.nvvm.{'d' if wide == types.F64 else 'f'}2{'' if signed or packed else 'u'}"
                  f"{'ll' if bits == 64 else 'i'}.rz")
     low = -(1 << (target.bits - 1)) if signed else 0
     high = (1 << (target.bits - signed)) - 1
@@ -214,7 +194,7 @@ def float_to_int(f: FunctionEmitter, op: Op) -> None:
     def whole(a: str) -> str:
         a = nearly_half_more(f, wide, a) if rounded else convert_float(f, source, wide, a)
         found = f.call(intrinsic, to, f"{t} {a}")
-        if bits == 64 or wide == F64:
+        if bits == 64 or wide == types.F64:
             nan = f.op(f"fcmp uno {t} {a}, {a}")
             found = f.op(f"select i1 {nan}, {to} 0, {to} {found}")
         return found
@@ -232,14 +212,14 @@ def float_to_int(f: FunctionEmitter, op: Op) -> None:
         f.values[op.result] = map_registers(f, f.wanted(op.result), op.result, [operand], convert)
 
 
-def nearly_half_more(f: FunctionEmitter, e: Scalar, a: str) -> str:
+def nearly_half_more(f: FunctionEmitter, e: types.Scalar, a: str) -> str:
     """What a float is cut to after this is the nearest whole number, halves away from zero.
 
     The number below a half, with the sign of `a`, is added: a half and more reach the next whole
     number when that sum is rounded, and what is less does not.
     """
     t = llvm_type(e)
-    suffix, half = ("f64", 0.5 - 2.0**-54) if e == F64 else ("f32", 0.5 - 2.0**-25)
+    suffix, half = ("f64", 0.5 - 2.0**-54) if e == types.F64 else ("f32", 0.5 - 2.0**-25)
     added = f.call(f"llvm.copysign.{suffix}", t, f"{t} {literal(e, half)}", f"{t} {a}")
     return f.op(f"fadd {t} {a}, {added}")
 
@@ -247,7 +227,7 @@ def nearly_half_more(f: FunctionEmitter, e: Scalar, a: str) -> str:
 def _each_word(f: FunctionEmitter, op: Op, operand: Value, signed: bool,
                convert: Callable[[str], str]) -> bool:
     """The wanted registers of narrow integers, by words: those that share one saturate at once."""
-    e, mask, names = scalar(op.result.type), f.wanted(op.result), f.values[operand]
+    e, mask, names = types.scalar(op.result.type), f.wanted(op.result), f.values[operand]
     each = 32 // e.bits
     full = (1 << each) - 1
     firsts = {r - r % each for r in members(mask)}
@@ -276,32 +256,33 @@ def _each_word(f: FunctionEmitter, op: Op, operand: Value, signed: bool,
 
 
 def int_to_float(f: FunctionEmitter, op: Op) -> None:
-    source, target = scalar(op.operands[0].type), scalar(op.result.type)
+    source, target = types.scalar(op.operands[0].type), types.scalar(op.result.type)
     t, to, name = llvm_type(source), llvm_type(target), op.name
     exact = source.bits <= 16 or "bounds" in op.attributes
     bases: dict[str, str] = {}
 
     def convert(a: str) -> str:
-        if target in (F32, TF32, F64):
+        if target in (types.F32, types.TF32, types.F64):
             word = lone_byte(f, a) if name == "uitofp" else ""
             found = f.op(f"{name} {'i32' if word else t} {word or a} to {to}")
-            if f.options.fast_math and a in f.constant_parts and target == F32 and name == "sitofp":
+            if f.options.fast_math and a in f.constant_parts and target == types.F32 \
+                    and name == "sitofp":
                 base, constant = f.constant_parts[a]
                 if base not in bases:
                     bases[base] = f.op(f"sitofp {t} {base} to float")
                 f.float_parts[found] = bases[base], constant
             return found
         if exact:  # in f32
-            return convert_float(f, F32, target, f.op(f"{name} {t} {a} to float"))
-        if target == F16:  # exact in f32, or beyond f16's largest
+            return convert_float(f, types.F32, target, f.op(f"{name} {t} {a} to float"))
+        if target == types.F16:  # exact in f32, or beyond f16's largest
             return f.op(f"fptrunc float {f.op(f'{name} {t} {a} to float')} to half")
         if source.bits == 32:
-            return convert_float(f, F64, target, f.op(f"{name} {t} {a} to double"))
+            return convert_float(f, types.F64, target, f.op(f"{name} {t} {a} to double"))
         odd = _helper(f, f"{name}.i64.to.odd.f64", "double", "i64",
                       partial(_integer_to_odd, convert=name), a)
-        return convert_float(f, F64, target, odd)
+        return convert_float(f, types.F64, target, odd)
 
-    if not convert_bytes(f, op) and not convert_small(f, op):
+    if not packed_casts.convert_bytes(f, op) and not packed_casts.convert_small(f, op):
         each_register(f, op, convert)
 
 
@@ -322,25 +303,25 @@ def _integer_to_odd(body: Body, convert: str) -> None:
 # ---- integers, bits, addresses -------------------------------------------------------------------
 
 
-def as_bits(f: FunctionEmitter, e: Element, a: str) -> str:
+def as_bits(f: FunctionEmitter, e: types.Element, a: str) -> str:
     t = llvm_type(e)
-    if isinstance(e, Pointer):
+    if isinstance(e, types.Pointer):
         return f.op(f"ptrtoint {t} {a} to i64")
     return a if t[0] == "i" else f.op(f"bitcast {t} {a} to i{e.bits}")
 
 
-def from_bits(f: FunctionEmitter, e: Element, a: str) -> str:
+def from_bits(f: FunctionEmitter, e: types.Element, a: str) -> str:
     t = llvm_type(e)
-    if isinstance(e, Pointer):
+    if isinstance(e, types.Pointer):
         return f.op(f"inttoptr i64 {a} to {t}")
     return a if t[0] == "i" else f.op(f"bitcast i{e.bits} {a} to {t}")
 
 
 def bitcast(f: FunctionEmitter, op: Op) -> None:
-    source, target = element(op.operands[0].type), element(op.result.type)
+    source, target = types.element(op.operands[0].type), types.element(op.result.type)
     if llvm_type(source) == llvm_type(target):
         f.values[op.result] = f.values[op.operands[0]]
-    elif not join_halves(f, op):
+    elif not packed_casts.join_halves(f, op):
         each_register(f, op, lambda a: from_bits(f, target, as_bits(f, source, a)))
 
 

@@ -115,15 +115,16 @@ def _one_tap(computed: Value, other: Value) -> bool:
 def _operands(kernel: Kernel, cfg: Cfg, on_wgmma: bool) -> Iterator[tuple[Op, Op, Loop]]:
     """Loads in loops that are, zero where masked, left operands of products alone, with the
     operation that has the zeros."""
-    readers = uses(kernel)
+    readers: dict[Value, list[Op]] = {}
     for block in cfg.order:
         loop = cfg.innermost.get(block)
         if loop is None or loop.preheader is None or (on_wgmma and not large(block)):
             continue
-        for load in [op for op in block.ops if op.name == "load"]:
+        for load in [op for op in block.ops if op.name == "load" and op.guard is not None
+                     and len(shape(op.result.type)) == 2 and not op.attributes.get("volatile")]:
+            readers = readers or uses(kernel)
             zeros = next(iter(readers.get(load.result, [])), load)
-            if load.guard is not None and len(shape(load.result.type)) == 2 \
-                    and not load.attributes.get("volatile") and zeros.name == "psi" \
+            if zeros.name == "psi" \
                     and len(readers[load.result]) == 1 and len(zeros.operands) == 4 \
                     and zeros in block.ops and any(map(is_zero, zeros.operands[1::2])) and all(
                         op.name == "dot" and op.operands[0] is zeros.result is not op.operands[1]

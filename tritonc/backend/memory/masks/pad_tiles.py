@@ -36,24 +36,12 @@ from math import prod
 
 from tritonc.analysis.values import constant_of
 from tritonc.backend.memory.masks.merged_axes import Shape, groups, merged_axes, padded, plain
-from tritonc.ir import combiner
+from tritonc.ir import combiner, types
 from tritonc.ir.build import Builder
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.ops import OUTPUT, READ, WRITE
 from tritonc.ir.rules import neutral
-from tritonc.ir.types import (
-    I1,
-    I32,
-    Tile,
-    element,
-    is_float,
-    is_pointer,
-    make,
-    same_axes,
-    scalar,
-    shape,
-)
 from tritonc.records import NamedTuple
 from tritonc.source import fail
 
@@ -70,8 +58,8 @@ def pad_tiles(kernel: Kernel, context: Context) -> bool:
 
 def legal(kernel: Kernel, op: Op) -> str | None:
     """What holds afterwards, for the verifier: extents are powers of two."""
-    wrong = next((r.type for r in op.results if padded(shape(r.type)) != shape(r.type)), None)
-    return f"an extent of {wrong} is not a power of two" if wrong is not None else None
+    found = {padded(types.shape(r.type)) == types.shape(r.type): r.type for r in op.results}
+    return f"an extent of {found[False]} is not a power of two" if False in found else None
 
 
 class _Filled(NamedTuple):
@@ -84,7 +72,7 @@ class _Filled(NamedTuple):
 class _Padding:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
-        self.before = {r: shape(r.type) for op in kernel.ops() for r in op.results}
+        self.before = {r: types.shape(r.type) for op in kernel.ops() for r in op.results}
         self.merged = merged_axes(kernel)
         self.before |= self.merged
         self.first = Builder(Block("masks"))  # masks, for the start of the kernel
@@ -113,22 +101,22 @@ class _Padding:
             self.replaced[op.result] = op.operands[0]
             return
         if op.name == "range":
-            (extent,) = shape(op.result.type)
+            (extent,) = types.shape(op.result.type)
             op.attributes["stop"] = op.attributes["start"] + extent
         elif op.name == "reduce":
-            number = neutral(op.attributes["kind"], scalar(op.operands[0].type))
+            number = neutral(op.attributes["kind"], types.scalar(op.operands[0].type))
             op.operands[0] = self.fill(op.operands[0], op.attributes["axes"], number, build)
         elif op.name == "scan" and op.attributes.get("reverse"):
             axis, (x,) = op.attributes["axis"], op.operands
-            number = neutral(op.attributes["kind"], scalar(x.type))
+            number = neutral(op.attributes["kind"], types.scalar(x.type))
             op.operands[0] = self.fill(x, (axis,), number, build)
         elif op.name == "reduce_with" or (op.name == "scan_with" and op.attributes.get("reverse")):
             if self.with_presence(op, build):
                 return
         elif op.name == "dot":
-            rank = len(shape(op.result.type))
+            rank = len(types.shape(op.result.type))
             depth = self.before[op.operands[0]][rank - 1]
-            if depth != shape(op.operands[0].type)[rank - 1]:
+            if depth != types.shape(op.operands[0].type)[rank - 1]:
                 op.attributes["inner"] = (0, depth)  # the others add nothing
             if rank == 2 and self.is_padded(op.result):
                 op.attributes["asked"] = self.before[op.result][1]  # nobody asks for others
@@ -138,15 +126,15 @@ class _Padding:
             if op.result in self.merged and start is not None:
                 op.operands[2] = build.constant(start, op.result.type)
         elif op.name == "take":  # an index of an element there
-            axes = range(len(shape(op.result.type)))
+            axes = range(len(types.shape(op.result.type)))
             op.operands[1] = self.fill(op.operands[1], axes, 0, build)
         elif op.name == "histogram":
-            axes = range(len(shape(op.operands[0].type)))
+            axes = range(len(types.shape(op.operands[0].type)))
             op.operands[0] = self.fill(op.operands[0], axes, -1, build)
         elif self.needs_guard(op):
             self.guard(op, build)
-            if op.name == "load" and not is_pointer(scalar(op.result.type)):
-                op.attributes.setdefault("other", 0.0 if is_float(op.result.type) else 0)
+            if op.name == "load" and not types.is_pointer(types.scalar(op.result.type)):
+                op.attributes.setdefault("other", 0.0 if types.is_float(op.result.type) else 0)
         build.insert(op)
         self.propagate(op)
 
@@ -168,16 +156,16 @@ class _Padding:
 
     def enlarge(self, op: Op, result: Value) -> None:
         t = result.type
-        if not isinstance(t, Tile):
+        if not isinstance(t, types.Tile):
             return
         extents = padded(self.before[result])
         if prod(extents) > MOST_ELEMENTS:
             raise fail("tile-too-large", op.span, f"a tile of {t} is padded to {extents}, which is "
                        f"more than {MOST_ELEMENTS} elements")
-        result.type = Tile(t.element, extents, t.layout)
+        result.type = types.Tile(t.element, extents, t.layout)
 
     def is_padded(self, value: Value) -> bool:
-        return self.before.get(value, ()) != shape(value.type)
+        return self.before.get(value, ()) != types.shape(value.type)
 
     # ---- masks
 
@@ -198,7 +186,7 @@ class _Padding:
     def inside_axis(self, extent: int, axis: int, whole: Shape) -> Value:
         b, n = self.first, whole[axis]
         test = b.value("icmp", b.value("range", start=0, stop=n),
-                       b.constant(extent, make(I32, (n,))), predicate="slt")
+                       b.constant(extent, types.make(types.I32, (n,))), predicate="slt")
         return spread(b, test, axis, whole)
 
     def fill(self, value: Value, axes: Sequence[int], number: int | float, build: Builder,
@@ -226,10 +214,10 @@ class _Padding:
 
     def guard(self, op: Op, build: Builder) -> None:
         """Let the operation take effect inside only."""
-        largest = max(op.operands, key=lambda v: prod(shape(v.type)))
+        largest = max(op.operands, key=lambda v: prod(types.shape(v.type)))
         inside = self.inside(self.before[largest])
         if op.guard is not None:
-            own = _everywhere(build, op.guard, shape(largest.type))
+            own = _everywhere(build, op.guard, types.shape(largest.type))
             inside = build.value("and", own, inside)
         op.guard = inside
 
@@ -239,7 +227,7 @@ class _Padding:
         """Note it for the results of an operation."""
         source = self.filled.get(op.operands[0]) if op.operands else None
         if op.name == "load" and "other" in op.attributes and self.is_padded(op.result):
-            axes = frozenset(range(len(shape(op.result.type))))
+            axes = frozenset(range(len(types.shape(op.result.type))))
             self.filled[op.result] = _Filled(op.attributes["other"], axes)
         elif source is None:
             return
@@ -248,8 +236,8 @@ class _Padding:
             self.filled[op.result] = _Filled(source.number, frozenset(
                 d for d, axis in enumerate(order) if axis in source.axes))
         elif op.name == "broadcast":
-            same = frozenset(d for d, (a, b) in enumerate(zip(
-                shape(op.operands[0].type), shape(op.result.type), strict=True)) if a == b)
+            ends = (types.shape(v.type) for v in (op.operands[0], op.result))
+            same = frozenset(d for d, (a, b) in enumerate(zip(*ends, strict=True)) if a == b)
             self.filled[op.result] = _Filled(source.number, source.axes & same)
         elif op.name == "fpcast" and source.number == 0:
             self.filled[op.result] = source
@@ -265,7 +253,7 @@ class _Padding:
         if keeps_numbers(before, after):
             build.insert(op)
             known = self.filled.get(source)
-            axes = same_axes(before, after)
+            axes = types.same_axes(before, after)
             if known is not None and axes is not None:
                 self.filled[result] = _Filled(known.number, frozenset(
                     d for d, axis in enumerate(axes) if axis is None or axis in known.axes))
@@ -281,28 +269,28 @@ def spread(build: Builder, value: Value, axis: int, whole: Shape) -> Value:
     """A tile of one axis along `axis` of a tile of shape `whole`."""
     if len(whole) == 1:
         return value
-    e, flat = element(value.type), [1] * len(whole)
+    e, flat = types.element(value.type), [1] * len(whole)
     flat[axis] = whole[axis]
-    value = build.value("reshape", value, type=make(e, tuple(flat)))
-    return build.value("broadcast", value, type=make(e, whole))
+    value = build.value("reshape", value, type=types.make(e, tuple(flat)))
+    return build.value("broadcast", value, type=types.make(e, whole))
 
 
 def _everywhere(build: Builder, guard: Value, whole: Shape) -> Value:
     """A guard in the shape of the operation's largest operand."""
-    if shape(guard.type) == whole:
+    if types.shape(guard.type) == whole:
         return guard
-    if not shape(guard.type):
-        return build.value("splat", guard, type=make(I1, whole))
-    aligned = (1,) * (len(whole) - len(shape(guard.type))) + shape(guard.type)
-    guard = build.value("reshape", guard, type=make(I1, aligned))
-    return build.value("broadcast", guard, type=make(I1, whole))
+    if not types.shape(guard.type):
+        return build.value("splat", guard, type=types.make(types.I1, whole))
+    aligned = (1,) * (len(whole) - len(types.shape(guard.type))) + types.shape(guard.type)
+    guard = build.value("reshape", guard, type=types.make(types.I1, aligned))
+    return build.value("broadcast", guard, type=types.make(types.I1, whole))
 
 
 def _uniform(value: Value) -> bool:
     """One number in all elements, the padding's too."""
     op = value.op
     while op is not None and op.name in ("broadcast", "reshape") and prod(
-            shape(op.operands[0].type)) == 1:
+            types.shape(op.operands[0].type)) == 1:
         op = op.operands[0].op
     return op is not None and op.name in ("constant", "splat")
 
@@ -325,7 +313,7 @@ def _padded_numbers(build: Builder, before: Shape, after: Shape) -> Value:
     """For each element of the padded `after`: the row-major number, in the padded `before`, of the
     element of that number.  Padding takes any number that exists."""
     whole = padded(after)
-    t = make(I32, whole)
+    t = types.make(types.I32, whole)
 
     def times(value: Value, factor: int) -> Value:
         return build.value("mul", value, build.constant(factor, t)) if factor != 1 else value

@@ -31,14 +31,7 @@ from functools import reduce
 from tritonc.analysis.affine import Affinity
 from tritonc.analysis.linear import Linear, emit, number
 from tritonc.analysis.values import is_uniform, origin
-from tritonc.backend.memory.masks.row_masks import (
-    RowTest,
-    emit_row_tests,
-    last_before,
-    loads_of,
-    number_of,
-    row_test,
-)
+from tritonc.backend.memory.masks import row_masks
 from tritonc.backend.memory.rematerialize import chain_of, copy_chain
 from tritonc.ir.build import Builder
 from tritonc.ir.cfg import Cfg, make_phi, split
@@ -51,7 +44,7 @@ ENOUGH = 16  # registers of the tile: fewer selects cost no more than the branch
 MOST_WAYS = 4  # in which a mask may hold for a whole tile
 SMALL = 1 << 20  # coefficients of the sums, so that they stay within 64 bits
 LEAST, GREATEST = -(1 << 31), (1 << 31) - 1
-Test = Linear | RowTest
+Test = Linear | row_masks.RowTest
 Way = list[Test]
 _PASSED = ("and", "or", "broadcast", "reshape", "convert_layout", "cmpp")
 
@@ -89,10 +82,10 @@ def _row_ways(select: Op, block: Block, affinity: Affinity) -> tuple[list[Way], 
     ways = _ways(select.operands[0], affinity, block)
     never = _ways(select.operands[0], affinity, block, False) \
         if is_uniform(select.operands[2]) and scalar(select.result.type) == F32 else []
-    tests = [test for way in ways + never for test in way if isinstance(test, RowTest)]
+    tests = [test for way in ways + never for test in way if isinstance(test, row_masks.RowTest)]
     for test in tests:
-        tested = block.ops.index(last_before(test, block))
-        for load in loads_of(test, block):
+        tested = block.ops.index(row_masks.last_before(test, block))
+        for load in row_masks.loads_of(test, block):
             release = _release(load, block, select)
             if release is None or block.ops.index(release) < tested:
                 return [], []
@@ -123,7 +116,7 @@ def _ways(value: Value, affinity: Affinity, block: Block | None = None,
         sums = comparison(mask, affinity, holds)
         if sums is not None:
             return [list(sums)]
-        test = row_test(mask, holds, block) if block is not None else None
+        test = row_masks.row_test(mask, holds, block) if block is not None else None
         return [[test]] if test is not None else []
     if value is not mask.results[0]:
         return []
@@ -172,10 +165,11 @@ def _small(total: Linear) -> bool:
 def _branch(kernel: Kernel, block: Block, select: Op, ways: list[Way], never: list[Way]) -> Block:
     """Split the block at the selection.  Returns its second half."""
     masked, rest = Block(f"{block.name}.masked"), Block(f"{block.name}.rest")
-    tests = dict.fromkeys(test for way in ways + never for test in way if isinstance(test, RowTest))
-    late = dict.fromkeys(load for test in tests for load in loads_of(test, block))
+    tests = dict.fromkeys(test for way in ways + never for test in way
+                          if isinstance(test, row_masks.RowTest))
+    late = dict.fromkeys(load for test in tests for load in row_masks.loads_of(test, block))
     releases = dict.fromkeys(_release(load, block, select) for load in late)
-    held: dict[Test, Value] = dict(emit_row_tests(kernel, block, tests).items())
+    held: dict[Test, Value] = dict(row_masks.emit_row_tests(kernel, block, tests).items())
     for release in releases:
         assert release is not None
         release.attributes["meets"] = True
@@ -184,7 +178,7 @@ def _branch(kernel: Kernel, block: Block, select: Op, ways: list[Way], never: li
             block.ops.insert(block.ops.index(select) + 1, release)
     at = block.ops.index(select)
     before = block.ops[:at]
-    tested = {v for way in ways + never for test in way if not isinstance(test, RowTest)
+    tested = {v for way in ways + never for test in way if not isinstance(test, row_masks.RowTest)
               for monomial, _ in test.terms for v in monomial}
     kept = {select.operands[1], *tested, *held.values(), *(select.operands[2:] if never else [])}
     if held:  # a warp branches by itself
@@ -204,7 +198,7 @@ def _branch(kernel: Kernel, block: Block, select: Op, ways: list[Way], never: li
         Builder(part, span=select.span).emit("cond_br", none, blocks=[other, masked])
         in_other = Builder(other, span=select.span)
         # A number that is known here alone: no pass then sets the result before the branch.
-        one = in_other.value("again", number_of(in_other, select.operands[2]))
+        one = in_other.value("again", row_masks.number_of(in_other, select.operands[2]))
         values.append(in_other.value("splat", one, type=select.result.type))
         in_other.emit("br", blocks=[rest])
         added[:0] = [part, other]
@@ -247,9 +241,9 @@ def one_succeeds(b: Builder, ways: list[Way], held: dict[Test, Value]) -> Value:
     whole: list[Value] = []
     for tests in ways:
         full = b.constant(True, I1)
-        for i, test in enumerate(t for t in dict.fromkeys(tests) if isinstance(t, RowTest)
+        for i, test in enumerate(t for t in dict.fromkeys(tests) if isinstance(t, row_masks.RowTest)
                                  or t.constant is None or t.constant >= 0):
-            if not isinstance(test, RowTest) and test not in held:
+            if not isinstance(test, row_masks.RowTest) and test not in held:
                 held[test] = b.value("icmp", emit(b, test, I64), zero, predicate="slt")
             full = b.value("and", full, held[test]) if i else held[test]
         whole.append(full)

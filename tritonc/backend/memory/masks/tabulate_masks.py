@@ -13,10 +13,6 @@ follows from the two.  So what a pixel meets is a word of bits, made before the 
 element's mask is one operation.  Two comparisons, of a row and a column of the image, share a word
 where the pairs of their numbers do; conditions of rows alone or columns alone clear whole words.
 
-Where numbers are not known to be few, conditions of columns alone select the end of a comparison, 0
-in place of %H, which no number is below: but not beside products on CUDA cores, where it saves one
-instruction in a hundred, and the assembler then takes more registers.
-
 All other conditions of a mask remain.  Sums wrap as before, so the mask is the same for all
 numbers.  After join_bounds, which leaves few comparisons.  Needs layouts and preheaders.
 """
@@ -82,7 +78,6 @@ class _Tables:
         self.words: dict[tuple[object, ...], Value] = {}
         self.signs = Signs()
         self.seen: set[Value] = set()
-        self.matrix = not any(op.name == "fma_dot" for op in loop.ops())
         self.places = {op: block for block in loop.blocks for op in block.ops}
         # What moves before the loop: iterations that are loaded ahead there.
         fixed = slice_of((v for op in self.places if op.name != "phi" for v in op.inputs()),
@@ -105,10 +100,8 @@ class _Tables:
         self.seen.add(value)
         found = list(dict.fromkeys(conditions(value)))
         info = self.infos.get(value)
-        if info is not None and max(info.constancy) == 1 and (  # a wide access wants one mask
-                self.looked_up(value, found, mapping)
-                or (self.matrix and self.ended(value, found, mapping))):
-            return
+        if info is not None and max(info.constancy) == 1 and self.looked_up(value, found, mapping):
+            return  # a wide access wants one mask
         for condition in found:
             self.mask(origin(condition), mapping)
 
@@ -143,42 +136,6 @@ class _Tables:
         made = at.value("icmp", both, at.constant(0, whole), predicate="ne")
         for c in rest:
             made = at.value("and", made, c)
-        mapping[value] = made
-        return True
-
-    def ended(self, value: Value, conditions: list[Value], mapping: dict[Value, Value]) -> bool:
-        """Conditions of what moves as the end of a comparison.  One of what is fixed, for each row,
-        would take a register where its condition takes a bit."""
-        test = next((c for c in conditions if not self.fixed(c) and (
-            op := defined_by(c, "icmp")) is not None and op.attributes["predicate"] == "ult"
-            and not shape(_small(op.operands[1]).type)), None)
-        scalars = [c for c in conditions if not shape(_small(c).type)]
-        groups: dict[Type, list[Value]] = {}
-        for c in conditions:
-            t = _small(c).type
-            if c is not test and shape(t) and not self.fixed(_small(c)) \
-                    and _registers(t) < _registers(value.type):
-                groups.setdefault(t, []).append(c)
-        t, columns = max(groups.items(), key=lambda group: len(group[1]), default=(I1, []))
-        merged = [*scalars, *columns]
-        if test is None or _registers(value.type) * len(merged) <= _registers(t) * (
-                1 + len(columns)):
-            return False
-        at, op = self.here(value), test.op
-        assert op is not None
-        end = _small(op.operands[1])
-        zero = at.constant(0, end.type)
-        for c in merged:
-            small = _small(c)
-            if shape(small.type) and not shape(end.type):
-                whole = with_element(small.type, element(end.type))
-                end, zero = _spread(at, end, whole), at.constant(0, whole)
-            end = at.value("select", small, end, zero)
-        made = at.value("icmp", op.operands[0], _spread(at, end, op.operands[0].type),
-                        predicate="ult")
-        for c in conditions:
-            if c is not test and c not in merged:
-                made = at.value("and", made, c)
         mapping[value] = made
         return True
 

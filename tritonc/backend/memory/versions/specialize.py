@@ -23,7 +23,6 @@ Rows that end inside a tile (`c < C`) make edge tiles of many programs, all of t
 longer than a row.  A small kernel gets a body for these too: it keeps its masks and relies on
 multiples alone, so that its accesses are wide.
 
-Tiles at edges may begin earlier, so that all are full (`moved_tiles`).
 Where TMA brings operands it masks them at no cost: then masks stay and edge tiles run in the fast
 body too, which assumes that strides and offsets are not negative.
 
@@ -49,7 +48,6 @@ from tritonc.backend.layout.layout_choice import ACCESS_BYTES
 from tritonc.backend.memory.masks.unwrap_indices import unwrap_indices
 from tritonc.backend.memory.vectorize import mark_wide
 from tritonc.backend.memory.versions.conditions import ANYWHERE, add_test
-from tritonc.backend.memory.versions.moved_tiles import Moved
 from tritonc.backend.memory.versions.promises import promise
 from tritonc.backend.memory.versions.wanted import Wanted
 from tritonc.backend.memory.versions.wanted_facts import wanted_facts
@@ -196,7 +194,7 @@ def _any_size(kernel: Kernel, found: Wanted, facts: Callable[[dict[Value, int]],
         return []
     body = facts(ones)
     _drop_promised(kernel, body)
-    return [body] if body.multiples and all(
+    return [body] if body.multiples and all(is_pointer(v.type) for v in body.multiples) and all(
         v.op is None or v.op.name in ANYWHERE for v in body.subjects) else []
 
 
@@ -314,19 +312,6 @@ def add_body(kernel: Kernel, found: Wanted, place: tuple[Block, int]
     return mapping, (first, 0)
 
 
-def _begin_earlier(fast: list[Block], start: Value, moved: Moved) -> None:
-    """Let a tile begin so that it ends at the limit, if not before."""
-    ops = next(block.ops for block in fast if start.op in block.ops)
-    extent = make_op("constant", [], start.type, value=moved.extent)
-    last = make_op("sub", [moved.limit, extent.result])
-    first = make_op("smin", [start, last.result])
-    for block in fast:
-        for op in block.ops:
-            op.replace_inputs({start: first.result})
-    at = next(i for i, op in enumerate(ops) if op is start.op) + 1
-    ops[at:at] = [extent, last, first]
-
-
 def _mark_fallback(kernel: Kernel, first: Block) -> None:
     """Tell remarks that operations from here on run only where the tested facts do not hold."""
     cfg = Cfg(kernel)
@@ -367,9 +352,6 @@ def _assume(fast: list[Block], mapping: dict[Value, Value], found: Wanted, befor
         true = make_op("constant", [], with_element(test.result.type, I1), value=True)
         known[mapping.get(test.result, test.result)] = true.result
         first.append(true)
-    for moved in found.moved.values():
-        for start in moved.starts:
-            _begin_earlier(fast, mapping.get(start, start), moved)
     for op, plain in found.inside.items():
         twin = mapping.get(op.result, op.result).op or op
         home = next((block.ops for block in fast if twin in block.ops), first)

@@ -38,8 +38,8 @@ _TERMS = (*SUMS, "sub", "broadcast", "reshape", "trans", "sext", "zext", "assume
 
 class Divisors(NamedTuple):
     """The divisors of one text of a kernel.  An access comes with whether it is outside of loops.
-    `testable`: whether a scalar is known before all loops; `products`: whether there are any, whose
-    quotients in loops are left to `count_quotients`."""
+    `testable`: whether a scalar is known before all loops; `products`: whether there are any, in
+    whose loops no quotient is asked for."""
 
     infos: Infos
     multiples: MultiplesNeeded

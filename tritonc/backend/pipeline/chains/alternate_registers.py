@@ -49,8 +49,7 @@ def alternate_registers(kernel: Kernel, context: Context) -> bool:
         held = any(op.name == "wgmma_wait" and "live" in op.attributes
                    and phis.intersection(op.operands[-op.attributes["live"]:])
                    for op in loop.ops())
-        if held and loop.regular and any(
-                op.name == "wgmma_wait" for op in loop.exits[0][1].ops):
+        if held and loop.regular and any(op.name == "wgmma_wait" for op in loop.exits[0][1].ops):
             _double(kernel, loop)
             changed = True
         elif ahead := _iterations_ahead(loop, columns):
@@ -116,8 +115,8 @@ def repeat_loop(kernel: Kernel, loop: Loop, times: int, behind: list[Op] | None 
         left.append((first, now))
         made += copies
     for phi, value in zip(phis, following, strict=True):
-        at = phi.blocks.index(latch)
-        phi.blocks[at], phi.operands[at] = last, now.get(value, value)
+        phi.operands[phi.blocks.index(latch)] = now.get(value, value)
+    follow(header, latch, last)
     inside = {op for block in (*loop.blocks, *made) for op in block.ops}
     joined = Block(f"{leave.name}.joined")
     edges = [Block(f"{leave.name}.{i}") for i in range(len(left)) if behind]

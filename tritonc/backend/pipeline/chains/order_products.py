@@ -66,8 +66,7 @@ def order_products(kernel: Kernel, context: Context) -> bool:
     changed = False
     for loop in Cfg(kernel).loops:
         body = loop.body
-        if body is None or not (
-                chained(body) or sum(op.name == "wgmma" for op in body.ops) > 2):
+        if body is None or not (chained(body) or sum(op.name == "wgmma" for op in body.ops) > 2):
             continue
         chain = Chain.of(kernel, body)
         if chain is not None:
@@ -253,8 +252,7 @@ class _Order:
     def _start(self) -> None:
         """Start the products that wait for none that is still in flight."""
         chain = self.chain
-        able = [op for op in chain.starts if op not in self.done
-                and self._needs(op) <= self.ended]
+        able = [op for op in chain.starts if op not in self.done and self._needs(op) <= self.ended]
         if not set(able) >= self.together - self.done:
             able = [op for op in able if op not in self.together]
         for op in able:

@@ -145,8 +145,7 @@ class _Rotation:
     def lag(self, in_first: dict[Value, Value]) -> dict[Value, Value]:
         """Values of the first part and the header that the second reads -> phis that keep them."""
         parts, header = self.parts, self.header
-        made = {r for op in [*parts.first, *header.ops] if op not in parts.phis
-                for r in op.results}
+        made = {r for op in [*parts.first, *header.ops] if op not in parts.phis for r in op.results}
         found: dict[Value, Value] = {}
         for op in parts.last:
             for value in op.inputs():

@@ -118,13 +118,14 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
     t = value.type if value is not None else None
     if value is None or not isinstance(t, Tile) or t.layout is None or len(t.shape) != 2:
         return ""
-    persistent = _persistent(kernel)
+    cfg = Cfg(kernel)
+    # A block goes on to another program, whose products run beside the store.
+    persistent = any(map(counts_programs, cfg.loops))
     least = ROWS * ROWS // 2 if persistent else LARGE + 1
     if not context.meta.get("tma_store", t.size >= least and "pingpong" not in kernel.attributes
                             and not (persistent and kernel.attributes.get("plain_stores"))):
         return ""
     e = scalar(t)
-    cfg = Cfg(kernel)
     known = known_signs(kernel, cfg, block)
     strip = recognize(op, e.bytes, Affinity(signs=known), None, infos, cut=True)
     if isinstance(strip, str):
@@ -352,11 +353,6 @@ def _source(kernel: Kernel, op: Op) -> Value | None:
                 for r in other.results if isinstance(r.type, Tile) and len(r.type.shape) == 2]
     return value if any(layout is not None and t.layout in (layout, transpose(layout, (1, 0)))
                         for layout in products) else None
-
-
-def _persistent(kernel: Kernel) -> bool:
-    """Whether a block goes on to another program, whose products run beside the store."""
-    return any(map(counts_programs, Cfg(kernel).loops))
 
 
 def _columns(layout: Layout) -> tuple[int, ...]:

@@ -26,7 +26,7 @@ Where the mask also says where an axis begins, boxes of it may begin anywhere (`
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field, replace
 from math import prod
 
@@ -96,28 +96,33 @@ class Strip:
         """What the starts are computed from that is not there before the loop behind `place`."""
         return [v for start in self.places for v in start.values() if not cfg.available(v, place)]
 
+    @property
+    def strides(self) -> list[Linear]:
+        return [self.stride, *(stride for _, stride in self.depth)]
+
+    @property
+    def map_parts(self) -> list[Linear]:
+        return [*(e for e in self.extents if e is not None), self.origin, *self.strides]
+
     def map_values(self) -> list[Value]:
         """What the tensor's map is computed from."""
-        polynomials = [self.stride, self.origin, *(e for e in self.extents if e is not None),
-                       *(stride for _, stride in self.depth)]
-        return [v for p in polynomials for v in p.values()]
+        return [v for part in self.map_parts for v in part.values()]
 
 
 def same_place(a: Strip, b: Strip) -> bool:
     """Whether two tiles have the same elements of one tensor."""
-    parts = ([*one.all_starts, one.stride, one.origin, *(stride for _, stride in one.depth)]
-             for one in (a, b))
-    return a.form.base is b.form.base and a.axes == b.axes and len(a.depth) == len(b.depth) \
-        and all(map(equal, *parts))
+    return _same(a, b, lambda one: [*one.all_starts, one.origin, *one.strides])
 
 
 def same_map(a: Strip, b: Strip) -> bool:
     """Whether one map serves both."""
-    parts = ([*(e for e in one.extents if e is not None), one.stride, one.origin,
-              *(stride for _, stride in one.depth)] for one in (a, b))
+    return a.before == b.before and [e is None for e in a.extents] == [
+        e is None for e in b.extents] and _same(a, b, lambda one: one.map_parts)
+
+
+def _same(a: Strip, b: Strip, parts: Callable[[Strip], list[Linear]]) -> bool:
     return a.form.base is b.form.base and a.axes == b.axes and len(a.depth) == len(b.depth) \
-        and [e is None for e in a.extents] == [e is None for e in b.extents] \
-        and a.before == b.before and all(map(equal, *parts))
+        and all(map(equal, parts(a), parts(b)))
 
 
 def recognize(op: Op, size: int, affinity: Affinity, iteration: Iteration | None,
@@ -128,9 +133,7 @@ def recognize(op: Op, size: int, affinity: Affinity, iteration: Iteration | None
     be less than the tile.  `part`: the extents of the part of it that the affinity is about.
     """
     found = _plain(op, size, affinity, iteration, infos, cut, part)
-    if part:
-        return found
-    seen = window(op, affinity) if isinstance(found, str) else None
+    seen = window(op, affinity) if isinstance(found, str) and not part else None
     strip = _windowed(op, size, affinity, iteration, infos, seen) if seen is not None else None
     return strip or found
 
@@ -249,9 +252,8 @@ def forward(strip: Strip, signs: Signs) -> bool:
     steps = [step for i, step in enumerate(strip.steps) if i not in strip.windows]
     known = _bounded(starts[:2], strip.extents, signs)
     return all(known.positive(polynomial) for polynomial in (
-        *steps, strip.stride, *(stride for _, stride in strip.depth),
-        *(start for axis, start in enumerate(starts)
-          if start is not None and axis not in strip.before)))
+        *steps, *strip.strides, *(start for axis, start in enumerate(starts)
+                                  if start is not None and axis not in strip.before)))
 
 
 def _bounded(starts: Sequence[Linear | None], extents: Sequence[Linear | None], signs: Signs
@@ -335,22 +337,16 @@ def _from_table(offset: Linear, numbers: list[Value], size: int, affinity: Affin
 
 def _divisor(polynomial: Linear, signs: Signs) -> int:
     """A power of two that divides the polynomial."""
-    found = TOP
-    for values, n in polynomial.terms:
-        known = low_bit(n)
-        for value in values:
-            known *= signs.multiples.get(value, 1)
-        found = min(found, known)
-    return found
+    return min([TOP, *(low_bit(n) * prod(signs.multiples.get(v, 1) for v in values)
+                       for values, n in polynomial.terms)])
 
 
 def _steps(step: Linear, stride: Linear, signs: Signs) -> list[tuple[Linear, Linear]]:
     """How far the box may be said to move on both axes; two ways where the stride is a number.
     Steps are numbers of 32 bits times constants, as coordinates are."""
-    rows, found = step.divided(stride), [(step, Linear())]
-    if rows is not None:
-        found.insert(0, (Linear(), rows))
-    return [steps for steps in found if _small(steps, signs)]
+    rows, none = step.divided(stride), Linear()
+    return [steps for steps in ([(none, rows)] if rows is not None else []) + [(step, none)]
+            if _small(steps, signs)]
 
 
 def _small(steps: Iterable[Linear], signs: Signs) -> bool:
@@ -380,10 +376,12 @@ def _extents(bounds: Sequence[Bound], inner: int, starts: tuple[Linear, Linear],
     extents: list[Linear | None] = [None, None]
     for bound in bounds:
         axis = 0 if bound.axis == inner else 1
-        extent = _extent(bound, steps[axis], iteration)
-        if extent is None or extents[axis] is not None:
+        inside = bound.limit - bound.start
+        left = inside.split(iteration.counter) if iteration is not None else (inside, Linear())
+        if left is None or extents[axis] is not None or (
+                iteration is not None and not equal(left[1], steps[axis].scaled(-1))):
             return None
-        extents[axis] = extent + starts[axis]
+        extents[axis] = left[0] + starts[axis]
     return extents[0], extents[1]
 
 
@@ -398,14 +396,3 @@ def split_start(first: Linear, stride: Linear) -> tuple[Linear, Linear]:
         else:
             rows = rows + row
     return columns, rows
-
-
-def _extent(bound: Bound, step: Linear, iteration: Iteration | None) -> Linear | None:
-    """How many elements from the first tile's start are inside the bound."""
-    inside = bound.limit - bound.start
-    if iteration is None:
-        return inside
-    left = inside.split(iteration.counter)
-    if left is None or not equal(left[1], step.scaled(-1)):
-        return None
-    return left[0]

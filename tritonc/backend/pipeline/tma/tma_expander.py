@@ -7,25 +7,21 @@ from dataclasses import replace
 from functools import partial, reduce
 
 from tritonc.analysis.linear import Linear, emit
-from tritonc.backend.dots.together import cycles
 from tritonc.backend.pipeline.channel import Channel
-from tritonc.backend.pipeline.expander import Expander
 from tritonc.backend.pipeline.staged_loop import buffer_of, widen
 from tritonc.backend.pipeline.tma.map_slots import Claim, claim, make_map
 from tritonc.backend.pipeline.tma.tma_access import BEFORE, ENDLESS, Strip
+from tritonc.backend.pipeline.tma.tma_loop import TmaLoop
 from tritonc.backend.pipeline.tma.warm_start import WarmStart, hoisted, taken_stores, warm_start
 from tritonc.backend.pipeline.tma.warpgroup_stores import by_warpgroups
-from tritonc.backend.shared.shared_memory import allocation, allocations
 from tritonc.ir.build import Builder, make_op
-from tritonc.ir.cfg import Cfg, Loop, add_incoming, make_phi, reached
+from tritonc.ir.cfg import Cfg, Loop, reached
 from tritonc.ir.core import Block, Op, Value
 from tritonc.ir.layouts.shared_layout import row_major
-from tritonc.ir.types import I1, I32, I64, Buffer, Tile
-
-SHORT = 512  # cycles of a warpgroup's products: those of 128 x 256 x 64, shared by two, are not
+from tritonc.ir.types import I32, I64, Buffer
 
 
-class TmaExpander(Expander):
+class TmaExpander(TmaLoop):
     """The pipeline with TMA loads and barriers that count bytes.
 
     With several products in an iteration, each has full barriers of its own, and empty ones, on
@@ -35,8 +31,6 @@ class TmaExpander(Expander):
     product's first operands themselves (`warm`)."""
 
     place: Block
-    products: list[list[int]]
-    separate = False
     warm = False
     outer: Loop | None = None  # before which it begins
     coming: Value | None = None  # whether the iteration comes that is being copied
@@ -200,15 +194,6 @@ class TmaExpander(Expander):
         if any(op.name == "shared_store" for op in passed):  # products may read it, as before
             ops.insert(-1, make_op("proxy_fence", []))
 
-    @property
-    def apart(self) -> bool:
-        """Whether each product has its own barriers, and warps release its stages."""
-        return self.separate or len(self.products) > 1
-
-    def depth(self, product: int) -> int:
-        """How many stages the buffers of a product have."""
-        return self.stages
-
     def new_barriers(self, name: str, stages: int) -> Value:
         """Barriers for the stages, at the entry."""
         t = Buffer(I64, (1,), stages, row_major((1,)))
@@ -354,116 +339,3 @@ class TmaExpander(Expander):
     def bytes(stores: Iterable[Op]) -> int:
         """The bytes of operands of one iteration."""
         return sum(buffer_of(store.operands[0]).stage_bytes for store in stores)
-
-    def phis(self, ahead: dict[Value, Value]) -> dict[Value, Value]:
-        lead = super().phis(ahead)
-        header, preheader = self.staged.loop.header, self.staged.preheader
-        self.phase = make_phi([self.number(0)], [preheader], "phase")
-        self.copied = make_phi([self.number(self.distance)], [preheader], "iteration_ahead")
-        self.next_phase = make_phi([self.number(0)], [preheader], "next_phase")
-        header.ops[:0] = [self.phase, self.copied, *([self.next_phase] if self.apart else [])]
-        return lead
-
-    def wait(self) -> list[Op]:
-        return [] if self.apart else [*self.arrival(0), *super().wait()]
-
-    def arrival(self, product: int) -> list[Op]:
-        """What makes this iteration's operands of one product be there."""
-        read, _, phase, _ = self.clock(product)
-        view = widen(self.full[product], self.depth(product), read.result, 0)
-        return [view, make_op("wait_full", [view.result, phase.result])]
-
-    def clock(self, product: int) -> tuple[Op, Op, Op, Op]:
-        """The stages of a product to read and to write, and their phases."""
-        return self.stage_phis[0], self.stage_phis[1], self.phase, self.next_phase
-
-    def copies_place(self) -> int:
-        """Behind the start of a product: tensor cores need not wait for the first warp."""
-        for at, op in enumerate(self.staged.body.ops):
-            if op.name == "wgmma" and not self.apart and not isinstance(op.operands[0].type, Tile):
-                return at + 1
-        return super().copies_place()
-
-    def hand_over(self) -> None:
-        """Around each product: its operands are there; a later one's are copied; it has read."""
-        body = self.staged.body
-        roots = [allocation(store.operands[0])[0] for store in self.staged.stores]
-        for i, members in enumerate(self.products):
-            read, write, *_ = self.clock(i)
-            own = [roots[m] for m in members]
-            readers = [op for op in body.ops if op.name in ("wgmma", "shared_load")
-                       and not allocations(op).isdisjoint(own)]
-            starts = [op for op in readers if op.name == "wgmma"]
-            for start in starts[1:]:
-                # A half that begins when the one before is done with: the wait is over at once,
-                # and the assembler moves no instruction over it, which would take registers.
-                at = body.ops.index(start)
-                if any(op.name == "wgmma_wait" for op in body.ops[body.ops.index(starts[0]) : at]):
-                    body.ops[at:at] = self.arrival(i)
-            ends = [op for op in body.ops if op in readers or (op.name == "wgmma_wait" and any(
-                start.result in op.operands for start in readers))]
-            arrival, at = self.arrival(i), body.ops.index(readers[0])
-            body.ops[at:at] = arrival
-            at = body.ops.index(arrival[0]) if not self.distance else 1 + body.ops.index(
-                next((op for op in readers if op.name == "wgmma"), readers[-1]))
-            body.ops[at:at] = self.fill(i, write.result, self.distance)
-            view = widen(self.empty[i], self.depth(i), read.result, 0)
-            at = body.ops.index(ends[-1]) + 1
-            body.ops[at:at] = [view, make_op("arrive_empty", [
-                view.result, *(root.result for root in own)])]
-
-    def body(self, lead: dict[Value, Value]) -> None:
-        super().body(lead)
-        if self.apart:
-            self.hand_over()
-        latch = self.staged.latch
-        step = make_op("add", [self.copied.result, self.number(1)])
-        phase = self.flip_phase(self.stage_phis[0].operands[-1], self.phase.result)
-        latch.ops[-1:-1] = [step, *phase]
-        following = [(self.copied, step.result), (self.phase, phase[-1].result)]
-        if self.apart:
-            phase = self.flip_phase(self.stage_phis[1].operands[-1], self.next_phase.result)
-            latch.ops[-1:-1] = phase
-            following.append((self.next_phase, phase[-1].result))
-        for phi, value in following:
-            add_incoming(phi, value, latch)
-
-    def flip_phase(self, stage: Value, phase: Value) -> list[Op]:
-        """The phase of `stage`, which follows one in `phase`: it flips with stage 0."""
-        wraps = make_op("icmp", [stage, self.number(0)], predicate="eq")
-        other = make_op("xor", [phase, self.number(1)])
-        return [wraps, other, make_op("select", [wraps.result, other.result, phase])]
-
-    def keep_in_flight(self) -> bool:
-        """Where warps release stages, which they do when a product has ended, other warps' products
-        fill the time until the next one starts, unless they are short, or threads compute an
-        operand meanwhile."""
-        if not self.separate:
-            return super().keep_in_flight()
-        body = self.staged.body
-        busy = any(op.name == "shared_load" for op in body.ops) or cycles(
-            body, self.kernel.attributes["num_warps"]) < SHORT \
-            or self.kernel.attributes.get("pingpong", 1) > 1
-        if not busy or self.distance > self.stages - 2 or not super().keep_in_flight():
-            return False
-        self.release_later()
-        return True
-
-    def release_later(self) -> None:
-        """Stages are released when the products that read them have ended, an iteration later."""
-        staged, (read, _) = self.staged, self.stage_phis
-        no, yes = (make_op("constant", [], I1, value=value) for value in (False, True))
-        self.kernel.entry.ops[:0] = [no, yes]
-        before = make_phi([self.number(0), read.result], [staged.preheader, staged.latch],
-                          "stage_in_flight")
-        ran = make_phi([no.result, yes.result], [staged.preheader, staged.latch], "ran")
-        staged.loop.header.ops[:0] = [before, ran]
-        places = [staged.body, staged.exit]
-        for release in [op for op in staged.body.ops if op.name == "arrive_empty"]:
-            for block in places:
-                views = [make_op("buffer_stage", [allocation(v)[0].result, before.result],
-                                 ahead=-1) for v in release.operands]
-                later = make_op("arrive_empty", [view.result for view in views], guard=ran.result)
-                at = block.ops.index(next(op for op in block.ops if op.name == "wgmma_wait")) + 1
-                block.ops[at:at] = [*views, later]
-            staged.body.ops.remove(release)

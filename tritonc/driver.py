@@ -284,7 +284,6 @@ class _Compilation:
         context = context_of(self.options)
         known = self._known()
         context.known_sizes = known.arguments if known is not None else {}
-        context.tables = {table.name: table for table in module.constants}
         every = [*passes.OPT, *passes.BACKEND]
         names = pass_manager.labels(every)
         rows = [*zip(names, every, strict=True)]

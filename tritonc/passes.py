@@ -30,11 +30,10 @@ ONLY: dict[str, tuple[str, ...]] = {
     "double_buffer_fragments": ("fma_dot",), "detach_results": ("fma_dot",),
     "choose_pingpong": ("dot",), "pingpong_programs": ("start_producer",),
     **dict.fromkeys(("halve_products", "store_by_tma", "rotate_dots", "order_products",
-                     "spread_late", "overlap_sums", "pingpong_chains", "defer_loads"), ("wgmma",)),
+                     "spread_late", "overlap_sums", "pingpong_chains"), ("wgmma",)),
     "specialize_warps": ("start_producer",), "stagger_warpgroups": ("start_producer",),
     "swap_neighbours": ("take",), "lower_take": ("take",), "apply_assumptions": ("assume",),
     "improve_combiners": ("reduce_with", "scan_with"), "split_scans": ("scan", "scan_with"),
-    "compute_tables": ("constant_table",),
     **dict.fromkeys(("split_reductions", "late_sums"), ("reduce", "reduce_with")),
     "exchange_late": ("reduce",), "privatize_atomics": ("atomic_rmw",),
     "lower_clusters": ("cluster_arrive",), "fuse_logistic": ("tanh", "exp"),
@@ -194,8 +193,6 @@ BACKEND: list[Pass] = [
          "of a loop's operations.", 2),
     _row("opt.cse", "In the backend: two readers in one layout share what was computed for each."),
     _row("opt.dce", "After pipeline, which leaves the loads that it replaced."),
-    _row("backend.memory.compute_tables", "After load_ahead, which leaves the first entries of "
-         "tables before loops; before barriers and the places of buffers.", 2),
     _row("backend.pipeline.chains.order_products", "Barriers of operands are there, loads have "
          "moved ahead, and a loop is still one block.", 2),
     _row("backend.pipeline.spread_late", "Products and loads have their final places, and cse has "
@@ -228,8 +225,6 @@ BACKEND: list[Pass] = [
     _row("backend.memory.vectorize", "Guards have their final form.", 0),
     _row("backend.memory.delay_loads", "After the last pass that moves loads and stores."),
     _row("backend.memory.rematerialize", "Loads have their places, so live ranges are known."),
-    _row("backend.memory.defer_loads", "After rematerialize: addresses that are recomputed may "
-         "leave enough registers."),
     _row("backend.layout.detach_results", "After vectorize: only wide stores need it.", 2),
     _row("backend.memory.compute_pieces", "After the last pass that moves operations: live ranges "
          "are final."),
@@ -365,8 +360,6 @@ ORDER: list[tuple[str, str, str]] = [
     ("allocate_shared", "limit_registers", "residency depends on the bytes of shared memory"),
     ("vectorize", "delay_loads", "how many registers a load needs depends on its width"),
     ("delay_loads", "rematerialize", "delayed loads may free enough registers"),
-    ("rematerialize", "defer_loads", "what is recomputed may leave enough registers"),
-    ("defer_loads", "insert_barriers", "a deferred load and its store are one access"),
     ("rematerialize", "limit_registers", "fewer registers are live"),
     ("delay_loads", "limit_registers", "fewer registers are live"),
     ("delay_loads", "insert_barriers", "a delayed load and its store are one access"),

@@ -303,7 +303,7 @@ class Affinity:
             a, b = b, a
         if predicate in ("eq", "ne") or not b.uniform:
             return None
-        if predicate[0] == "u" and not self._as_signed(op):
+        if predicate[0] == "u" and not self._not_negative(*op.operands):  # one of signed numbers
             return None
         moving = [d for d, s in enumerate(a.strides) if s.terms]
         if len(moving) != 1:
@@ -313,10 +313,6 @@ class Affinity:
             return None
         limit = b.offset + number(1) if predicate[1:] in ("le", "ge") else b.offset
         return Bound(axis, a.offset, limit, op)
-
-    def _as_signed(self, op: Op) -> bool:
-        """Whether a comparison of unsigned numbers is one of signed ones, too."""
-        return self._not_negative(*op.operands)
 
     def least(self, value: Value, where: tuple[int | None, ...], steps: Sequence[int] = ()
               ) -> Bound | None:

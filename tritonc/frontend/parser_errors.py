@@ -264,7 +264,8 @@ def _unknown_type(place: Place) -> Problem | None:
         return None
     if place.after_expression and _begins_statement(place, index - 1):
         index -= 1
-    elif not _expects_type(place) or not _may_follow_type(place.tokens[index + 1]):
+    elif not _expects_type(place) or ((after := place.tokens[index + 1]).kind != "identifier"
+                                      and after.text not in ("*", ",", ")", ";", "[", "=")):
         return None
     token = place.tokens[index]
     if note := foreign.FOREIGN_TYPES.get(token.text):
@@ -279,10 +280,6 @@ def _unknown_type(place: Place) -> Problem | None:
     hint = f"; did you mean '{close}'?" if close else ""
     return Problem(f"unknown type name '{token.text}'{hint}", token.span, "unknown-type",
                    suggestion=close)
-
-
-def _may_follow_type(token: Token) -> bool:
-    return token.kind == "identifier" or token.text in ("*", ",", ")", ";", "[", "=")
 
 
 def _expects_type(place: Place) -> bool:

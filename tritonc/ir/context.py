@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
-from tritonc.ir.core import ConstantTable, Kernel
+from tritonc.ir.core import Kernel
 from tritonc.records import NamedTuple, dataclass
 from tritonc.source import Diagnostic, Note, Span
 
@@ -64,7 +64,6 @@ class Context:
     # Scalar arguments by name, as far as the sizes say that a compilation is told: by these passes
     # choose, and stay right for all others.
     known_sizes: Mapping[str, int] = field(default_factory=dict)
-    tables: Mapping[str, ConstantTable] = field(default_factory=dict)  # of the module, by name
     # Makes the small body beside a large one, if there shall be one.
     small: Callable[[Kernel], SmallBody | None] | None = None
     remarks: list[Remark] = field(default_factory=list)

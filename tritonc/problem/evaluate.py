@@ -263,11 +263,11 @@ class _Evaluator:
         raise Refused(f"'{node.id}' is not defined here; "
                       f"{hint(node.id, known, 'known are ' + ', '.join(known))}")
 
-    def _Tuple(self, node: ast.Tuple | ast.List) -> Any:
-        return tuple(self.value(entry) for entry in node.elts)
+    def _Tuple(self, node: ast.Tuple) -> Any:
+        return tuple(self._List(node))
 
-    def _List(self, node: ast.List) -> Any:
-        return list(self._Tuple(node))
+    def _List(self, node: ast.Tuple | ast.List) -> Any:
+        return [self.value(entry) for entry in node.elts]
 
     def _BinOp(self, node: ast.BinOp) -> Any:
         left, right = self.value(node.left), self.value(node.right)

@@ -89,7 +89,7 @@ def _prove(terms: Terms, points: Points, constants: list[ConstantTable], op: Op)
     place = show(term.poly)
     goals += [(at + number(room), (), f"that {place} >= {-(room // width_bytes)}" + also(state)),
               (size - number(width_bytes - room) - at, (), f"that {place} is below the number of "
-               f"its elements, {show(_in_elements(size, width_bytes))}" + also(state))]
+               f"its elements, {show(size.divided(number(width_bytes)) or size)}" + also(state))]
     for goal, under, what in goals:
         if state.proves(goal, under):
             continue
@@ -98,10 +98,6 @@ def _prove(terms: Terms, points: Points, constants: list[ConstantTable], op: Op)
             return access
         access.verdict.fact = Z3
     return access
-
-
-def _in_elements(size: Linear, width: int) -> Linear:
-    return size.divided(number(width)) or size
 
 
 def _extent(terms: Terms, constants: list[ConstantTable], term: Term

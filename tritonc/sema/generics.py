@@ -124,7 +124,7 @@ def instance(context: Context, entity: FunctionEntity, arguments: list[Term],
         generic = [at for at, e in enumerate(extents) if isinstance(e, syntax.Name)
                    and e.name in names]
         if generic and (shape is None or len(shape) != len(extents)):
-            axes = _axes(len(parameter.type.extents or ()))
+            axes = f"{(n := len(parameter.type.extents or ()))} {'axis' if n == 1 else 'axes'}"
             wanted = f"is an array of tiles with {axes}" if parameter.type.count else f"has {axes}"
             context.refuse("shape-mismatch", span, f"parameter '{parameter.name}' of "
                            f"'{entity.name}' {wanted}, but the argument is {term.type}", declared)
@@ -151,10 +151,6 @@ def instance(context: Context, entity: FunctionEntity, arguments: list[Term],
     values = ", ".join(f"{name} = {extent}" for name, (extent, _) in bound.items())
     return Instance(entity, signature, scope,
                     f"{entity.name}({types_of})" + (f" with {values}" if values else ""))
-
-
-def _axes(count: int) -> str:
-    return f"{count} {'axis' if count == 1 else 'axes'}"
 
 
 # --- overloading ---

@@ -52,7 +52,7 @@ def bound_conversions(kernel: Kernel, context: Context) -> bool:
     facts, changed = Facts(kernel), False
     target: Target = context.target
     if "bf16_fma" in target.features:
-        changed = _short_products(kernel, facts)
+        changed = _replaced(kernel, lambda op: _short(op, facts) if op.name == "fpcast" else [])
         changed |= _differences(kernel, facts)
     for op in kernel.ops():
         if op.name not in ("sitofp", "uitofp") or not isinstance(op.result.type, Tile) \
@@ -64,10 +64,6 @@ def bound_conversions(kernel: Kernel, context: Context) -> bool:
             op.attributes["bounds"] = (least, most)
             changed = True
     return changed
-
-
-def _short_products(kernel: Kernel, facts: Facts) -> bool:
-    return _replaced(kernel, lambda op: _short(op, facts) if op.name == "fpcast" else [])
 
 
 def _differences(kernel: Kernel, facts: Facts) -> bool:

@@ -60,7 +60,7 @@ def select_dots(kernel: Kernel, context: Context) -> bool:
             op.attributes["instruction"] = row.name
             if _batch_inside(op, infos):
                 op.attributes["inside"] = True
-        if not _to_be_padded(op):
+        if not any(n & (n - 1) for v in op.operands for n in shape(v.type)):  # see `pad_tiles`
             context.remark("select_dots", *_reason(op, row, target), missed=row is None)
     return any(row is not None for row in choices)
 
@@ -124,11 +124,6 @@ def _longest_run(operand: Value, axis: int, infos: axis_info.Infos) -> bool:
     data = op.operands[1:] if op.name in ("psi", "select") else op.operands
     return op.info.elementwise and op.pure and any(
         _longest_run(v, axis, infos) for v in data if v.type == op.result.type)
-
-
-def _to_be_padded(op: Op) -> bool:
-    """Whether an extent is no power of two yet (`pad_tiles`)."""
-    return any(n & (n - 1) for v in op.operands for n in shape(v.type))
 
 
 def _reason(op: Op, row: MatrixInstruction | None, target: Target) -> tuple[str, Span | None]:

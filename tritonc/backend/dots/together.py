@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import prod
 
-from tritonc.analysis.values import slice_of
+from tritonc.analysis.values import constant_of, slice_of
 from tritonc.backend.target.matrix import BY_NAME, LARGE
 from tritonc.ir.core import Block, Op, Value
 from tritonc.ir.types import Buffer, Tile, shape
@@ -30,6 +30,13 @@ def chained(block: Block) -> bool:
     inside, found = set(block.ops), products(block.ops)
     return any(_reaches(other, product, inside) for product in found for other in found
                if other is not product)
+
+
+def waits(block: Block) -> bool:
+    """Whether threads compute with all products in the iteration that makes them."""
+    found = products(block.ops)
+    return chained(block) or (bool(found) and all(
+        constant_of(op.operands[2]) is not None for op in found))
 
 
 def fed(block: Block) -> bool:

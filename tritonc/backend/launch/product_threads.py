@@ -36,7 +36,8 @@ def block_threads(block: Block, places: int, phis: list[Op], kept: Set[Value]) -
     and 222 us, 64 x 128 x 32 with exponentials by 128 and 256 306 and 283 (H200).
     """
     dots = [op for op in block.ops if op.name == "dot"]
-    if len(dots) == 1 and _in_turn(dots[0]):
+    if len(dots) == 1 and "instruction" not in dots[0].attributes and constant_of(
+            dots[0].operands[2]) is not None:  # warps compute with it in turn
         return prod(shape(dots[0].result.type)) // FRAGMENT
     if any(map(matrix.on_wgmma, dots)):
         return max(dot_threads(op, places) for op in dots)
@@ -102,11 +103,6 @@ def _carried(value: Value, kept: Set[Value]) -> bool:
     op = value.op
     return value in kept or (op is not None and op.info.elementwise and any(
         shape(v.type) == shape(value.type) and _carried(v, kept) for v in op.operands))
-
-
-def _in_turn(dot: Op) -> bool:
-    """Whether a product on CUDA cores starts from a constant: warps compute with it in turn."""
-    return "instruction" not in dot.attributes and constant_of(dot.operands[2]) is not None
 
 
 def _summed_apart(dot: Op, phis: list[Op]) -> bool:

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from tritonc.analysis.column_loops import sums_columns
 from tritonc.analysis.registers.pressure import Estimate, Pressure, estimated, pressure
+from tritonc.backend.dots.together import waits
 from tritonc.backend.memory.versions.general import rare
 from tritonc.backend.pipeline.staged_loop import DOTS, elements_per_thread
 from tritonc.backend.pipeline.tma.roles import has_producer
@@ -73,7 +74,7 @@ SHARES = (3 / 4, 1 / 2, 3 / 8, 1 / 4)
 # not: without a limit folds of 3 x 3 take 0.7 to 0.98 of the time, images to YUV 0.67, reaction and
 # diffusion 0.92 to 0.97, a wave 1.01; sharpened bytes by a half 0.83 to 1.
 SLIGHTLY = 1.1
-STREAMS = ((3 / 4, 1.09, 1.22), (9 / 16, 1.1, 1.22), (1 / 2, 1.4, 1.22))
+STREAMS = ((3 / 4, 1.15, 1.35), (9 / 16, 1.2, 1.25), (1 / 2, 1.4, 1.22))
 
 # The same of an entry whose general body hardly runs: the estimate counts whole tiles, of pixels
 # that the assembler computes in turn.  Medians, whose estimate is 116, by 64 registers.
@@ -129,7 +130,7 @@ def resident_blocks(kernel: Kernel, target: Target, estimate: Estimate | None = 
     wanted = _product_blocks(kernel, target, loops, estimate) or (
         _row_threads if _has_rows(kernel) else _stream_threads)(
             kernel, target, loops, estimate or estimated(kernel)) // threads
-    if wanted > 1 and warps == WARPGROUP and any(_has(loop, "wgmma", 2) for loop in loops):
+    if wanted > 1 and warps == WARPGROUP and any(_has(loop, "wgmma", 1) for loop in loops):
         # Beside the products, what is loaded, too.
         needed = (estimate or estimated(kernel)).pressure().registers / OVER
         while wanted > 1 and needed > (now := registers_of(wanted * threads, target)) and (
@@ -150,7 +151,8 @@ def _product_blocks(kernel: Kernel, target: Target, loops: list[Loop],
         estimate = estimate or estimated(kernel)
         needs = [estimate.pressure(loop.blocks).registers / SLACK for loop in on_cores]
     if warps == WARPGROUP:
-        needs += [_in_flight(loop) for loop in loops if _has(loop, "wgmma", 2)]
+        needs += [_in_flight(loop) for loop in loops if _has(loop, "wgmma", 1)
+                  and any(map(waits, loop.blocks))]
     if not needs:
         return 0
     found = min(_blocks_of(warps, max(needs), target), ENOUGH // warps)

@@ -40,7 +40,7 @@ from tritonc.analysis.aliases import pointer_roots, stores_may_reach
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.quotients import in_steps
 from tritonc.analysis.windows import takes_apart
-from tritonc.backend.dots.together import chained
+from tritonc.backend.dots.together import chained, waits
 from tritonc.backend.launch.persist import rare_programs
 from tritonc.backend.layout.access import VECTOR_BITS
 from tritonc.backend.pipeline.channel import TRANSPOSED, Channel, Means, by_threads, copy_width
@@ -141,13 +141,13 @@ def _pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos, contex
     beside = _beside(kernel, staged, target)
     fit = stages_beside(staged.stage_bytes, beside, target)
     stages = context.meta.get("num_stages") or (
-        fit if beside > 1 else RELEASED_STAGES if others_beside(kernel, staged, target)
-        else copied_stages(
+        fit if beside > 1 else RELEASED_STAGES
+        if chained(staged.body) and others_beside(kernel, staged, target) else copied_stages(
             kernel, staged, target, kernel.attributes.get("pingpong", 1)))
     if stages > fit:
         beside = 1
     # Where other blocks' products run meanwhile, none need stay in flight across the back edge.
-    flies = staged.asynchronous and not chained(staged.body) and beside < 2
+    flies = staged.asynchronous and not waits(staged.body) and beside < 2
     distance = max(stages - 1 - flies, min(stages - 1, 1))
     if distance < 1:
         return False

@@ -227,16 +227,13 @@ def buffer_users(kernel: Kernel) -> dict[Op, list[Op]]:
 def _feeds_dots(store: Op, users: dict[Op, list[Op]], inside: set[Op]) -> bool:
     """The buffer is one stage, stored once, and read in this loop only, by dots or their loads."""
     root, _ = allocation(store.operands[0])
-    if _computed_of_shared(store.operands[1], inside):
-        return False  # what is computed of another buffer is no one's to bring
+    # What is computed of another buffer, or by a product in the iteration before, a state that the
+    # loop carries, is no one's to bring.
+    if any(op.name in ("shared_load", *DOTS) for op in slice_of([store.operands[1]], inside)):
+        return False
     return buffer_of(root.result).stages == 1 and store.operands[0] is root.result and all(
         op is store or (op.name in (*DOTS, "shared_load") and op in inside)
         for op in users[root])
-
-
-def _computed_of_shared(value: Value, inside: set[Op]) -> bool:
-    """In this iteration, or by a product in the one before: a state that the loop carries."""
-    return any(op.name in ("shared_load", *DOTS) for op in slice_of([value], inside))
 
 
 def double_computed(kernel: Kernel, staged: StagedLoop, limit: int) -> None:

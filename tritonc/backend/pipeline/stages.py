@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tritonc.analysis.values import slice_of
-from tritonc.backend.dots.together import chained
+from tritonc.backend.dots.together import waits
 from tritonc.backend.launch.register_budget import resident_blocks
 from tritonc.backend.pipeline.staged_loop import StagedLoop, stages_that_fit
 from tritonc.backend.shared.shared_memory import LEFT
@@ -64,6 +64,8 @@ def copied_stages(kernel: Kernel, staged: StagedLoop, target: Target, programs: 
     most = most_stages(kernel, staged, target, programs)
     if not staged.asynchronous:
         return most
+    if others_beside(kernel, staged, target):
+        most = min(most, shared_stages(kernel, staged, target))
     in_flight = ALONE_IN_FLIGHT if "cluster" in kernel.attributes else IN_FLIGHT
     return min(most, 2 - -in_flight // staged.stage_bytes)
 
@@ -105,7 +107,7 @@ def others_beside(kernel: Kernel, staged: StagedLoop, target: Target) -> bool:
     """Whether other blocks have room beside one of a warpgroup, whose products wait for each other:
     they fill its time, and need its shared memory and the registers of a producer warp."""
     half = target.shared_per_multiprocessor // 2 - target.shared_reserved - LEFT
-    return (kernel.attributes["num_warps"] == WARPGROUP and chained(staged.body)
+    return (kernel.attributes["num_warps"] == WARPGROUP and waits(staged.body)
             and stages_that_fit(staged, half) >= 2 and resident_blocks(kernel, target) > 1)
 
 

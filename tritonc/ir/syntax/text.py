@@ -119,7 +119,8 @@ class _Printer:
         return f"constant @{table.name} : {table.element}[{table.count}]{data}\n"
 
     def kernel(self, kernel: Kernel) -> str:
-        values = _unique(_values(kernel), lambda v: v.name, "%", "")
+        values = _unique([*kernel.parameters, *(r for op in kernel.ops() for r in op.results)],
+                         lambda v: v.name, "%", "")
         blocks = _unique(kernel.blocks, lambda b: b.name, "", "block")
         parameters = ", ".join(
             " ".join(filter(None, (self.type(p.type), values[p], _information(info))))
@@ -172,10 +173,6 @@ def _list_if_dense(tile: dict[int, int]) -> list[int] | dict[int, int]:
     if sorted(tile) == list(range(len(tile))):
         return [tile[axis] for axis in range(len(tile))]
     return dict(sorted(tile.items()))
-
-
-def _values(kernel: Kernel) -> list[Value]:
-    return [*kernel.parameters, *(r for op in kernel.ops() for r in op.results)]
 
 
 _T = TypeVar("_T")

@@ -79,7 +79,8 @@ def choosing(of: KernelFunctions) -> Iterator[str]:
 def _bits(of: KernelFunctions, in_memory: bool) -> Iterator[str]:
     for number, variant in enumerate(of.variants, 1):
         if is_in_memory(variant) == in_memory:
-            conditions = [*_reaches(variant, of.axes), *_facts(of, variant["requires"])]
+            conditions = [f"{axis} <= INT64_C({reach(part, i)})" for i, (axis, part) in enumerate(
+                zip(of.axes, variant["tile"], strict=True))] + _facts(of, variant["requires"])
             if in_memory:
                 conditions.append(f"{_count(of.axes, variant['tile'])} <= {MOST_IN_MEMORY}")
             joined = " && ".join(conditions) or "1"
@@ -92,12 +93,6 @@ def _count(axes: Sequence[str], tile: Sequence[int]) -> str:
     for axis, part in zip(axes, tile, strict=True):
         count = f"tritonc_tiles({count}, {axis}, {part})"
     return count
-
-
-def _reaches(variant: Mapping[str, Any], axes: Sequence[str]) -> list[str]:
-    """What extents a variant's tile can cover."""
-    return [f"{axis} <= INT64_C({reach(part, i)})"
-            for i, (axis, part) in enumerate(zip(axes, variant["tile"], strict=True))]
 
 
 def _facts(of: KernelFunctions, facts: Sequence[Mapping[str, Any]]) -> list[str]:

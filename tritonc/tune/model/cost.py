@@ -12,8 +12,16 @@ from tritonc.backend.memory.masks.merged_axes import padded
 from tritonc.backend.target import matrix
 from tritonc.backend.target.target import Target
 from tritonc.tune.model.core_cost import core_cost
-from tritonc.tune.model.feature import Feature, Profile, joined, side_by_side, spread
-from tritonc.tune.model.residency import ROWS, SPILLS, Chained, brought, busy, crowded, held
+from tritonc.tune.model.feature import (
+    Feature,
+    Profile,
+    computes,
+    fixed_bytes,
+    joined,
+    side_by_side,
+    spread,
+)
+from tritonc.tune.model.residency import ENOUGH, ROWS, SPILLS, Chained, brought, busy, crowded, held
 from tritonc.tune.model.tma_cost import tma_cost
 
 # Rows whose products take as long as a step of a chain of few rows waits.  Decoding 16 heads of 512
@@ -51,12 +59,11 @@ def _cost(profile: Profile, target: Target, extents: Sequence[int]) -> float:
         from tritonc.tune.model.rows import stream_cost  # where there is no product
 
         return stream_cost(profile, target, extents)
-    found = [_instructions(dot, target) for dot in dots]
     if len(dots) == 1:
-        held = 0 if dots[0].beside else sum(prod(f.extents) * max(f.bytes, 4) // 4
-                                            for f in profile if f.kind == "live")
-        return _product_cost(dots[0], target, held, max(1.0, spread(profile)),
-                             sum(f.bytes for f in profile if f.kind == "behind"), _once(profile))
+        return waiting(profile, target) * _product_cost(
+            dots[0], target, _live(profile), max(1.0, spread(profile)),
+            sum(f.bytes for f in profile if f.kind == "behind"), _once(profile))
+    found = [_instructions(dot, target) for dot in dots]
     if all(found) and all(dot.extents[-3] < ROWS for dot in dots):
         products = [_chained(dot, dot.extents[-3:]) for dot in dots]
         if any(crowded([product], dots[0].bytes) for product in products):
@@ -65,6 +72,26 @@ def _cost(profile: Profile, target: Target, extents: Sequence[int]) -> float:
         return _mean([[dot for dot in dots if dot.place == place]
                       for place in dict.fromkeys(dot.place for dot in dots)], target)
     return max(_product_cost(dot, target) for dot in dots)
+
+
+def waiting(profile: Profile, target: Target) -> float:
+    """How much longer a product takes with which threads compute in each step, beside those of
+    other warpgroups, of which four have neither registers for that nor a producer.  H200: a bias'
+    gradient from two products by 64 x 64 809 us, by 128 x 64 992, by 128 x 128, which spills, 981;
+    sums of exponentials by 64 x 128 288, by 128 x 128 311, by 256 x 64 663."""
+    dots = joined([_with_taps(f) for f in profile if f.kind == "dot"])
+    if len(dots) != 1 or _once(profile) or not computes(profile) or not (
+            found := _instructions(dots[0], target)) or found[0].kind != matrix.WGMMA:
+        return 1.0
+    m, n, k = dots[0].extents
+    return SPILLS if m > ENOUGH * ROWS else 1 / busy(
+        [_chained(dots[0], padded((m, n, k))), Chained(m, _live(profile) // m, 0)],
+        dots[0].bytes, target)
+
+
+def _live(profile: Profile) -> int:
+    """The registers, of all threads, that hold other tiles beside products."""
+    return sum(prod(f.extents) * max(f.bytes, 4) // 4 for f in profile if f.kind == "live")
 
 
 def _with_taps(dot: Feature) -> Feature:
@@ -86,9 +113,11 @@ def _mean(chains: list[list[Feature]], target: Target) -> float:
 
 def _chain_cost(dots: list[Feature], target: Target) -> float:
     """Of the products on wgmma of one block; by few rows they are on mma.sync."""
-    found = max(_product_cost(dot, target) for dot in dots)
     if len(dots) == 1:
-        return found
+        return _product_cost(dots[0], target)
+    brought_once = [dot._replace(fixed=True, computed=dot.sides[1], sides=(False, dot.sides[1]))
+                    if dot.left == "fixed" else dot for dot in dots]
+    found = max(_product_cost(dot, target, fixed=fixed_bytes(dot)) for dot in brought_once)
     if min(dot.extents[-3] for dot in dots) < ROWS:
         found *= _SYNCHRONOUS
     products = [_chained(dot, padded(dot.extents[-3:])) for dot in dots]  # as registers have it
@@ -117,7 +146,7 @@ def _few_rows_cost(products: list[Chained], size: int, target: Target) -> float:
     shared = brought(products, size)
     if registers > matrix.ACCUMULATORS or shared > target.shared_per_block - _EXCHANGED:
         return SPILLS + registers + shared
-    return _waiting(products)
+    return _waiting(products) * ROWS / products[0].m  # what is brought serves so many rows
 
 
 def _waiting(products: list[Chained]) -> float:
@@ -135,7 +164,7 @@ def _instructions(dot: Feature, target: Target) -> list[matrix.MatrixInstruction
 
 
 def _product_cost(dot: Feature, target: Target, carried: int = 0, spread: float = 1.0,
-                  behind: int = 0, once: bool = False) -> float:
+                  behind: int = 0, once: bool = False, fixed: int = 0) -> float:
     """Of a dot on tensor cores, where it can be, or on CUDA cores; 1 is the peak of the best.
 
     `carried` is the registers, of all threads, that hold other tiles meanwhile; `spread`, how many
@@ -151,5 +180,6 @@ def _product_cost(dot: Feature, target: Target, carried: int = 0, spread: float 
             slower = 2 if row.kind != matrix.WGMMA and rows[0].kind == matrix.WGMMA else 1
             whole = dot._replace(extents=(*batch, max(m, row.rows), max(n, row.columns), k))
             repeated = prod(whole.extents) / prod(dot.extents)
-            return slower * repeated * tma_cost(whole, row, target, carried, spread, behind)
+            return slower * repeated * tma_cost(
+                whole, row, target, carried, spread, behind, fixed)
     return _TENSOR_GAIN * core_cost(dot, target, carried, spread)

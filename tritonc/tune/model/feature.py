@@ -18,6 +18,7 @@ SECTOR = 32  # bytes that the second-level cache delivers at least
 # taps of stride 2 by 128 x 128: 217 us so, 127 side by side; seven of stride 1: 113 and 83.
 APART = 1.6
 SIDE, LINE = 128, 128  # rows or columns beside padded ones, bytes of a step
+COMPUTED = 4  # operations with each result
 PAIR = 64  # bytes that memory delivers at least: of words across K a tile of few columns has fewer
 
 
@@ -39,6 +40,7 @@ class Feature(NamedTuple):
     place: tuple[int, int] = (0, 0)  # of a dot: numbers of its kernel and block
     form: str = ""  # of a kernel: a word of `_form_of`
     scaled: bool = False  # a dot from zero, of which something is computed before it is added
+    fresh: bool = False  # one that is no part of a sum that a loop carries
     swapped: bool = False  # `swap_operands` swaps its operands, if wgmma computes it
     # Of a dot: the bytes of an element of each operand as memory has it, which copies bring; 0 for
     # those of its type.
@@ -90,6 +92,13 @@ def joined(dots: list[Feature]) -> list[Feature]:
         return dots
     *rows, _, depth = dots[0].extents
     return [dots[0]._replace(extents=(*rows, sum(dot.extents[-2] for dot in dots), depth))]
+
+
+def computes(profile: Profile) -> bool:
+    """Whether threads compute with a product in each step that makes it, and more than scale it
+    before it is added, which passes see to."""
+    results = [f.extents[-3:-1] for f in profile if f.kind == "dot" and f.fresh]
+    return sum(f.kind == "work" and f.extents[-2:] in results for f in profile) >= COMPUTED
 
 
 def swapped(dot: Feature) -> bool:

@@ -20,7 +20,7 @@ from tritonc.analysis.quotients import gathered
 from tritonc.analysis.signs import known_signs
 from tritonc.analysis.taps import MOST_TAPS, adds_far_taps, adds_many_rows, adds_taps, near
 from tritonc.analysis.transposes import transposes
-from tritonc.analysis.values import origin, slice_of
+from tritonc.analysis.values import constant_of, origin, slice_of
 from tritonc.backend.dots.inner_axis import inner_first
 from tritonc.backend.dots.raw_operands import added_loads, computed_operand, is_plain
 from tritonc.backend.dots.select_dots import wants_halves
@@ -75,12 +75,12 @@ def _read(kernel: Kernel) -> Iterator[Feature]:
     else:
         blocks = kernel.blocks
     readers = uses(kernel)
-    counts = shared_data.counts_in_loops(kernel, cfg)
+    counts = shared_data.counts_in_loops(cfg)
     infos, flat = cache(lambda: axis_info.analyze(kernel)), cache(lambda: flat_loads(kernel))
     yield Feature("kernel", (), 0, form=_form_of(kernel, cfg))
     for block in blocks:
         dots = [op for op in block.ops if op.name == "dot"]
-        sums = {_sum(op, readers): op for op in reversed(dots)}.values()
+        sums = {_sum(op, readers): op for op in reversed(dots)}
         chain = chained(block)
         beside = len(sums) > 1 and not chain
         loaded: set[Value] = set()  # what follows from tiles that are loaded here
@@ -88,7 +88,7 @@ def _read(kernel: Kernel) -> Iterator[Feature]:
             if op.name == "load" or not loaded.isdisjoint(op.operands):
                 loaded.update(value for value in op.results if shape(value.type))
             if op.name == "dot":
-                if op not in sums:
+                if op not in sums.values():
                     continue  # more steps of another one's sum
                 a, b = shape(op.operands[0].type), shape(op.operands[1].type)
                 e = element(op.operands[0].type)
@@ -103,6 +103,7 @@ def _read(kernel: Kernel) -> Iterator[Feature]:
                 yield Feature("dot", (*a[:-1], b[-1], sum(parts)), e.bytes, (), str(e),
                               inner, beside,
                               (0, cfg.order.index(block)), scaled=_scaled(op, readers),
+                              fresh=_fresh(op, readers),
                               swapped=factors_of_columns(op, readers) or (
                                   e == TF32 and inner == (True, False)),
                               raw=raw, across=(across[0], across[1]),
@@ -122,7 +123,9 @@ def _read(kernel: Kernel) -> Iterator[Feature]:
                 if len(a) > 2:
                     yield from _neighbours(op, infos())
                 if not chain:
-                    yield from _carried(kernel, op, [loop for loop in cfg.loops if block in loop])
+                    around = [loop for loop in cfg.loops if block in loop]
+                    yield from (_carried(kernel, op, around) if not beside else () if op
+                                is not dots[0] else _held(op, cfg.innermost.get(block), sums))
             elif op.name in ("reduce", "scan", "reduce_with", "scan_with"):
                 t = op.operands[0].type
                 if element(t) == I1 and all(_only_guards(v, readers) for v in op.results):
@@ -323,6 +326,12 @@ def _scaled(dot: Op, readers: Mapping[Value, list[Op]]) -> bool:
         op.name == "fmul" for op in readers.get(dot.result, ()))
 
 
+def _fresh(dot: Op, readers: Mapping[Value, list[Op]]) -> bool:
+    """Whether a dot from zero is no part of a sum that a loop carries: threads compute with it."""
+    return constant_of(dot.operands[2]) is not None and not any(
+        op.name == "phi" for op in readers.get(_sum(dot, readers), ()))
+
+
 def _raw_bytes(kernel: Kernel, cfg: Cfg, dot: Op) -> tuple[float, float]:
     """For operands that a loop computes from loads of its own: their bytes in memory by elements
     of the operand.  What a load repeats counts once."""
@@ -363,3 +372,17 @@ def _carried(kernel: Kernel, dot: Op, loops: Sequence[Loop]) -> Iterator[Feature
         e = element(t)
         if isinstance(e, Scalar) and e.bits > 1:
             yield Feature("live", shape(t), e.bytes)
+
+
+def _held(dot: Op, loop: Loop | None, sums: Mapping[Value, Op]) -> Iterator[Feature]:
+    """The tiles of numbers, of the shape of a dot's result, that a loop of several products holds
+    beside these and their sums: it carries them, or they are made before it."""
+    phis = loop.header.phis() if loop is not None else []
+    inside = set(loop.ops()) if loop is not None else set()
+    held = {phi.result for phi in phis if sums.keys().isdisjoint(phi.operands)}
+    held |= {v for op in inside if op not in phis for v in op.operands
+             if v.op not in inside and constant_of(v) is None}
+    for value in held:
+        e = element(value.type)
+        if shape(value.type) == shape(dot.result.type) and isinstance(e, Scalar) and e.bits > 1:
+            yield Feature("live", shape(value.type), e.bytes)

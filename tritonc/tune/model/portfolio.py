@@ -20,6 +20,7 @@ from tritonc.source import CompileError
 from tritonc.tune.model.choose import Binding, Lower, Ranked, middle, multiples, neighbours, ranked
 from tritonc.tune.model.cluster_times import IN_MEMORY, aligned, cluster_sizes, clusters_meet
 from tritonc.tune.model.cluster_times import priced as cost_of
+from tritonc.tune.model.cost import waiting
 from tritonc.tune.model.feature import Profile, as_boxes, between
 from tritonc.tune.model.features import features
 from tritonc.tune.model.loops import Around, forms, loops_around
@@ -121,6 +122,7 @@ def portfolio(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
             if found is not None and (is_measured(row.profile, tile, blocks) or (
                     row.binding == base and blocks == 1)):
                 turned = in_pingpong(row.profile, found, target) if blocks == 1 else None
+                found = slower(found, waiting(row.profile, target) - 1)
                 both = [(more, whole(row.profile, found)),
                         *([({"pingpong": 2}, turned)] if turned is not None else [])]
                 for extra, cost in both:

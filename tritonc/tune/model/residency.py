@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tritonc.backend.launch.product_threads import warpgroups
 from tritonc.backend.target.register_limits import BESIDE_CHAIN, MOST_CHAINED, MOST_REGISTERS
 from tritonc.backend.target.target import Target
 from tritonc.records import NamedTuple
@@ -35,9 +36,21 @@ class Chained(NamedTuple):
     raw: float = 0
 
 
-def held(products: Sequence[Chained], size: int) -> float:
-    """Registers of a thread that hold all results, and left operands that are computed."""
-    return sum(p.n / 2 + (p.k * size / 8 if p.left == "registers" else 0) for p in products)
+def held(products: Sequence[Chained], size: int, groups: int = 1) -> float:
+    """Registers of a thread that hold all results, and left operands that are computed, where so
+    many warpgroups share 64 rows.
+
+    >>> latent = [Chained(64, 64, 576), Chained(64, 512, 64, "registers")]
+    >>> held(latent, 2), held(latent, 2, sharing(latent))
+    (304.0, 160.0)
+    """
+    return sum(p.n / 2 / groups + (p.k * size / 8 if p.left == "registers" else 0)
+               for p in products)
+
+
+def sharing(products: Sequence[Chained]) -> int:
+    """How many warpgroups share 64 rows, if there are so many: the widest result has them so."""
+    return max(warpgroups(ROWS, p.n, 0) for p in products) if products[0].m >= ROWS else 1
 
 
 def brought(products: Sequence[Chained], size: int) -> int:
@@ -57,7 +70,7 @@ def crowded(products: Sequence[Chained], size: int) -> bool:
     ...  for n, m in ((128, 128), (128, 64), (64, 64))]
     [True, False, False]
     """
-    return held(products, size) > MOST_CHAINED
+    return held(products, size, sharing(products)) > MOST_CHAINED
 
 
 def busy(products: Sequence[Chained], size: int, target: Target) -> float:
@@ -82,8 +95,8 @@ def busy(products: Sequence[Chained], size: int, target: Target) -> float:
     >>> round(busy(gradients, 2, TARGETS["sm_90a"]), 2)
     0.67
     """
-    rows = min(p.m for p in products)
-    groups = max(1, rows // ROWS)
+    rows, shared_by = min(p.m for p in products), sharing(products)
+    groups = max(1, rows // ROWS) * shared_by
     shared = target.shared_reserved + brought(products, size)
     if groups > 1:  # a producer warp makes the copies, and the block takes all registers
         alone = _ALONE if shared > target.shared_per_block else 1

@@ -41,12 +41,12 @@ _RATE = 1540.0  # multiply-adds of wgmma in a cycle, of 16-bit numbers
 
 
 def tma_cost(dot: Feature, row: MatrixInstruction, target: Target, carried: int,
-                spread: float, behind: int) -> float:
+                spread: float, behind: int, fixed: int = 0) -> float:
     """Time per multiply-add of a dot on tensor cores: 1 is the peak.
 
     What a large tile saves is bytes of its operands, from the second-level cache and from shared
     memory; what limits it is the registers of its accumulators, and stages of operands enough to
-    hide the latency of memory.
+    hide the latency of memory.  `fixed` bytes of those stay there.
     """
     *batch, m, n, k = dot.extents
     products, wide = prod(batch), row.kind == WGMMA
@@ -54,8 +54,8 @@ def tma_cost(dot: Feature, row: MatrixInstruction, target: Target, carried: int,
     threads = 128 * warpgroups(m, n, places(dot)) if wide else max(
         128, 32 * products, products * m * n * words // ACCUMULATORS)
     held = prod(register_extents(dot)[:-1]) * words / threads
-    stage = stage_bytes(dot)
-    results = min(m * n * 2, 2 * 16 * 1024) if wide else 0
+    stage = stage_bytes(dot) - fixed
+    results = fixed + (min(m * n * 2, 2 * 16 * 1024) if wide else 0)
     stored = 0 if wide or "async_copy" not in target.features else _stored(dot, row, threads)
     longest = (128 if stored else 64) * words  # bytes of a row
     blocks = 1 if wide else 2

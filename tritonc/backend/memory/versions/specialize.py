@@ -23,7 +23,6 @@ Rows that end inside a tile (`c < C`) make edge tiles of many programs, all of t
 longer than a row.  A small kernel gets a body for these too: it keeps its masks and relies on
 multiples alone, so that its accesses are wide.
 
-Tiles at edges may begin earlier, so that all are full (`moved_tiles`).
 Where TMA brings operands it masks them at no cost: then masks stay and edge tiles run in the fast
 body too, which assumes that strides and offsets are not negative.
 
@@ -41,7 +40,7 @@ from collections.abc import Callable, Hashable
 from tritonc.analysis.aliases import may_alias, pointer_roots
 from tritonc.analysis.moving import mark_moving
 from tritonc.analysis.multiples import implied
-from tritonc.analysis.row_loops import windows_of_bytes
+from tritonc.analysis.row_loops import waits_for_itself, windows_of_bytes
 from tritonc.analysis.signs import MOST
 from tritonc.analysis.values import attributes_key, needed, slice_of
 from tritonc.backend.launch.persist import by_elements, maps_last, wanted
@@ -49,7 +48,6 @@ from tritonc.backend.layout.layout_choice import ACCESS_BYTES
 from tritonc.backend.memory.masks.unwrap_indices import unwrap_indices
 from tritonc.backend.memory.vectorize import mark_wide
 from tritonc.backend.memory.versions.conditions import ANYWHERE, add_test
-from tritonc.backend.memory.versions.moved_tiles import Moved
 from tritonc.backend.memory.versions.promises import promise
 from tritonc.backend.memory.versions.wanted import Wanted
 from tritonc.backend.memory.versions.wanted_facts import wanted_facts
@@ -102,8 +100,13 @@ def specialize(kernel: Kernel, context: Context) -> bool:
                 kernel, tensor, known, operands=True, records=True))
         others += _any_size(kernel, found, lambda ones: wanted_facts(
             kernel, tensor, known | ones, operands=True))
-    if kernel.attributes.get("single_trips", 0) > 1 and found.multiples and found.apart.pairs:
-        # Rows that are not aligned, of several tiles: each is loaded once, too.
+    if found.multiples and found.apart.pairs and (
+            kernel.attributes.get("single_trips", 0) > 1
+            or any(op.name == "atomic_rmw" for op in kernel.ops())
+            or waits_for_itself(kernel, Cfg(kernel))):
+        # Of what is not aligned, too, rows of several tiles are loaded once, data are counted in
+        # shared memory (`privatize_atomics`; 117 million bytes on an H200 without 30 ms), and
+        # recurrences load ahead of what they store.
         others.append(Wanted(signs=found.signs, apart=found.apart))
     for body in (found, *others):
         context.remark("specialize", promise(body), kernel.span)
@@ -314,19 +317,6 @@ def add_body(kernel: Kernel, found: Wanted, place: tuple[Block, int]
     return mapping, (first, 0)
 
 
-def _begin_earlier(fast: list[Block], start: Value, moved: Moved) -> None:
-    """Let a tile begin so that it ends at the limit, if not before."""
-    ops = next(block.ops for block in fast if start.op in block.ops)
-    extent = make_op("constant", [], start.type, value=moved.extent)
-    last = make_op("sub", [moved.limit, extent.result])
-    first = make_op("smin", [start, last.result])
-    for block in fast:
-        for op in block.ops:
-            op.replace_inputs({start: first.result})
-    at = next(i for i, op in enumerate(ops) if op is start.op) + 1
-    ops[at:at] = [extent, last, first]
-
-
 def _mark_fallback(kernel: Kernel, first: Block) -> None:
     """Tell remarks that operations from here on run only where the tested facts do not hold."""
     cfg = Cfg(kernel)
@@ -367,9 +357,6 @@ def _assume(fast: list[Block], mapping: dict[Value, Value], found: Wanted, befor
         true = make_op("constant", [], with_element(test.result.type, I1), value=True)
         known[mapping.get(test.result, test.result)] = true.result
         first.append(true)
-    for moved in found.moved.values():
-        for start in moved.starts:
-            _begin_earlier(fast, mapping.get(start, start), moved)
     for op, plain in found.inside.items():
         twin = mapping.get(op.result, op.result).op or op
         home = next((block.ops for block in fast if twin in block.ops), first)

@@ -7,10 +7,9 @@ from dataclasses import field, replace
 from typing import Any, TypeVar
 
 from tritonc.analysis.affine import is_counter
-from tritonc.analysis.linear import Linear, number, symbol
+from tritonc.analysis.linear import Linear, symbol
 from tritonc.analysis.multiples import Multiples
 from tritonc.analysis.values import slice_of
-from tritonc.backend.memory.versions.moved_tiles import Moved
 from tritonc.backend.memory.versions.wanted_apart import Apart, values_of
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg
@@ -27,16 +26,14 @@ T = TypeVar("T")
 class Known(NamedTuple):
     """What is known of launches: whether TMA brings the operands, values of parameters, which
     of these are not the multiples that would be wanted, strides that are not 1, where tiles are
-    those at edges, which are not full, the most elements of an access, which tiles may begin
-    earlier, whether operands alone count, or of them fields of records, and whether extents may be
-    equal (`flatten_rows`)."""
+    those at edges, which are not full, the most elements of an access, whether operands alone
+    count, or of them fields of records, and whether extents may be equal (`flatten_rows`)."""
 
     tensor: bool = False
     values: Mapping[Value, int] = {}
     never: frozenset[Value] = frozenset()
     not_one: frozenset[Value] = frozenset()
     edge: int = 0
-    moved: Mapping[int, Moved] = {}
     operands: bool = False
     records: bool = False
     extents: bool = False
@@ -98,8 +95,6 @@ class Wanted:
     positive: dict[Value, None] = field(default_factory=dict)
     hindered: list[tuple[Op, str]] = field(default_factory=list)  # accesses that stay narrow, why
     apart: Apart = field(default_factory=Apart)
-    moved: dict[int, Moved] = field(default_factory=dict)  # axes of the grid
-    whole: dict[int, int] = field(default_factory=dict)  # of these: what limits are multiples of
     edges: bool = False  # tiles that are not full would gain from wide loads too
     equal: dict[Value, Value] = field(default_factory=dict)  # computed extents -> what they may be
     flat: bool = False  # such facts, or that steps lie within taps: others may hold without
@@ -112,15 +107,10 @@ class Wanted:
     @property
     def pairs(self) -> list[tuple[Linear, Linear]]:
         """Sums of which the first must not exceed the second."""
-        full = [self.earlier(pair) for pair in self.full.values()]
         same = [(symbol(a), symbol(b)) for pair in self.equal.items() for a, b in (
             pair, pair[::-1])]
-        return [*full, *same, *(pair for plain in self.inside.values() for pair in plain.tests)]
-
-    def earlier(self, pair: tuple[Linear, Linear]) -> tuple[Linear, Linear]:
-        """What is to be known of a tile that may begin earlier: that there is room for one."""
-        axis = axis_of_start(pair[0])
-        return pair if axis not in self.moved else (number(self.moved[axis].extent), pair[1])
+        return [*self.full.values(), *same,
+                *(pair for plain in self.inside.values() for pair in plain.tests)]
 
     @property
     def subjects(self) -> list[Value]:
@@ -148,7 +138,7 @@ class Wanted:
                 for op, (end, limit) in self.full.items()}
         return Wanted(renamed(self.units, mapping), renamed(self.multiples, mapping),
                       renamed(self.signs, mapping), full, {}, renamed(self.positive, mapping),
-                      self.hindered, moved=self.moved, edges=self.edges, equal={
+                      self.hindered, edges=self.edges, equal={
                           mapping.get(a, a): mapping.get(b, b) for a, b in self.equal.items()})
 
     def kept(self, keep: Callable[[Value], bool]) -> Wanted:
@@ -213,19 +203,6 @@ def known_before_loops(cfg: Cfg, value: Value) -> bool:
         return True
     home = cfg.block_of.get(value.op)
     return home is not None and home not in cfg.innermost and value.op.name != "constant"
-
-
-def axis_of_start(end: Linear) -> int:
-    """The axis of the grid along which a tile begins at a multiple of the program's number; -1 if
-    it does not."""
-    found = [values for values, _ in end.terms if values]
-    return axis_of(found[0][0]) if len(found) == 1 and len(found[0]) == 1 else -1
-
-
-def axis_of(value: Value) -> int:
-    """The axis of the grid of which a value is the program's number; -1 of others."""
-    op = value.op
-    return -1 if op is None or op.name != "get_program_id" else int(op.attributes["axis"])
 
 
 def is_number(value: Value) -> bool:

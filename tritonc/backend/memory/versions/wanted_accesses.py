@@ -25,7 +25,6 @@ from tritonc.backend.memory.versions.wanted import (
     NOTHING_KNOWN,
     Known,
     Wanted,
-    axis_of_start,
     is_number,
     known_before_loops,
     testable_scalars,
@@ -68,7 +67,7 @@ class Collector:
         self.divisors = Divisors(self.infos, self.multiples, self.divisible,
                                  any(op.name == "dot" for op in kernel.ops()))
         self.fields: dict[Block, dict[Op, tuple[Record, Affine]]] = {}
-        self.found = Wanted(multiples=self.multiples.wanted, moved=dict(known.moved))
+        self.found = Wanted(multiples=self.multiples.wanted)
         self.least, self.beside = _least_rows(kernel)
         self.dots = dots = [op for op in kernel.ops() if op.name == "dot"]
         # Products on CUDA cores take so long, and additions to memory where there are no loops,
@@ -249,12 +248,7 @@ class Collector:
         # If all tiles are known to be full, none is an edge.
         edges = limit is None or limit not in self.known.values or self.known.values[limit] % extent
         cheap = self.slow and reach > 1 and (limit is not None or not contiguous) and edges
-        axis = axis_of_start(end)
-        if contiguous:  # where tiles begin earlier, accesses are aligned by their limit
-            self.found.whole[axis] = max(reach, self.found.whole.get(axis, 1))
-        roomy = limit is not None and axis in self.known.moved and self.known.values.get(
-            limit, 0) >= extent
-        if known and somewhere and not self.tensor and not few and (not cheap or roomy):
+        if known and somewhere and not self.tensor and not few and not cheap:
             self.found.full[bound.test] = end, bound.limit
         elif contiguous and not self.whole_accesses(bound, reach) and not self.boxes and (
                 reach > ACCESS // 4 or (self.slow and reach > 1)):

@@ -33,16 +33,7 @@ from tritonc.backend.memory.masks.drop_selections import steps_of_selections
 from tritonc.backend.memory.masks.flatten_rows import equal_extents, flatten, quotients
 from tritonc.backend.memory.masks.uniform_quotients import needed, uniform_quotients
 from tritonc.backend.memory.masks.unwrap_indices import unwrap, wrapping
-from tritonc.backend.memory.versions.moved_tiles import Moved, moved_tiles
-from tritonc.backend.memory.versions.wanted import (
-    Known,
-    Text,
-    Wanted,
-    axis_of,
-    axis_of_start,
-    renamed,
-    testable_scalars,
-)
+from tritonc.backend.memory.versions.wanted import Known, Text, Wanted, renamed, testable_scalars
 from tritonc.backend.memory.versions.wanted_accesses import SMALL, Collector
 from tritonc.backend.memory.versions.wanted_apart import wanted_apart
 from tritonc.backend.memory.versions.wanted_inside import begins_inside, suppose_inside
@@ -63,24 +54,6 @@ from tritonc.ir.types import is_int, shape
 def wanted_facts(kernel: Kernel, tensor: bool, known: Mapping[Value, int] | None = None,
                  not_one: frozenset[Value] = frozenset(), edge: int = 0,
                  operands: bool = False, records: bool = False, extents: bool = False) -> Wanted:
-    """What the accesses of a kernel lack: see `_wanted`.  Tiles at edges begin earlier where that
-    leaves all accesses as wide."""
-    moved = {} if tensor or edge else moved_tiles(kernel)
-    while True:
-        found = _wanted(kernel, tensor, known or {}, not_one, edge, moved, operands, records,
-                        extents)
-        tested = {axis_of_start(end) for end, _ in found.full.values()}
-        left = {axis: one for axis, one in moved.items() if axis in tested and not any(
-            axis_of(v) == axis for v in found.subjects) and not found.apart.pairs
-            and found.multiples.get(one.limit, 1) % found.whole.get(axis, 1) == 0}
-        if left == moved:
-            return found
-        moved = left
-
-
-def _wanted(kernel: Kernel, tensor: bool, known: Mapping[Value, int], not_one: frozenset[Value],
-            edge: int, moved: Mapping[int, Moved], operands: bool, records: bool, extents: bool
-            ) -> Wanted:
     """What the accesses of a kernel lack.
 
     `tensor`: TMA brings the operands, which masks them at no cost: masks stay, and the signs of
@@ -91,10 +64,11 @@ def _wanted(kernel: Kernel, tensor: bool, known: Mapping[Value, int], not_one: f
     be equal.
     """
     never: frozenset[Value] = frozenset()
+    values = known or {}
     while True:
         found = _wanted_facts(kernel, Known(
-            tensor, known, never, not_one, edge, moved, operands, records, extents))
-        missed = {v for v, n in found.multiples.items() if known.get(v, 0) % n} - never
+            tensor, values, never, not_one, edge, operands, records, extents))
+        missed = {v for v, n in found.multiples.items() if values.get(v, 0) % n} - never
         if not missed:
             return found
         never |= missed
@@ -138,7 +112,6 @@ def _wanted_facts(kernel: Kernel, known: Known) -> Wanted:
     values = {*kernel.parameters, *(v for op in kernel.ops() for v in op.results)}
     collector.want(joined(assumed, whole))
     found = collector.run().renamed(text.own)
-    found.whole = collector.found.whole
     found.units, found.signs = renamed(units, own), {**needs, **found.signs}
     # Copies that were looked at have other values, of loads that a later pass makes narrow, whose
     # masks it derives from the kernel's.

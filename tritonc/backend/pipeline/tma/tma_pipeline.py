@@ -92,7 +92,9 @@ def tma_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
     target: Target = context.target
     if not staged.asynchronous:
         return [], []
-    if not context.meta.get("tma_load", _pays(staged) or _rounds(staged)):
+    # Where TMA rounds operands on their way, threads would have to load them to registers.
+    if not context.meta.get("tma_load", _pays(staged) or any(
+            store.attributes.get("round") for store in staged.stores)):
         return [], [] if "tma_load" in context.meta else _all(
             staged, "this product is so small that the threads' own copies are faster")
     place = claim_place(kernel, staged.preheader)
@@ -354,9 +356,3 @@ def _pays(staged: StagedLoop, least: int = LARGE) -> bool:
     """A small product alone does not: making maps takes longer than the threads' own copies."""
     blocks = [block for block in staged.loop.blocks if products_of(block.ops)]
     return len(blocks) > 1 or any(chained(block) or large(block, least) for block in blocks)
-
-
-def _rounds(staged: StagedLoop) -> bool:
-    """Whether operands are rounded on their way, as TMA does it: threads would have to load them to
-    registers."""
-    return any(store.attributes.get("round") for store in staged.stores)

@@ -30,13 +30,13 @@ def test_boxes_without_padding(stem: str, brought: tuple[tuple[int, int], int]) 
     assert boxes(kernel, "tma_load") == {((64, 128), 1), brought}
     assert sum(op.name == "tma_store" for op in kernel.ops()) == 3
     assert {op.attributes["bytes"] for op in kernel.ops() if op.name == "expect_full"} == {
-        2 * 64 * (128 + 192)}
+        2 * 64 * 192}  # and those of the left operand's rows, as many as there are
 
 
 @pytest.mark.parametrize("stem, rows, columns, brought, parts", [
     ("matmul_f16", 128, 160, {((64, 128), 1): 64 * 128, ((64, 64), 3): 64 * 192}, 5),
     ("linear_bf16", 128, 144, {((64, 128), 1): 64 * 128, ((64, 144), 1): 64 * 144}, 9),
-    ("matmul_f16", 176, 128, {((64, 176), 1): 64 * 176, ((64, 64), 2): 64 * 128}, 11),
+    ("matmul_f16", 176, 128, {((64, 176), 1): 64 * 176, ((64, 64), 1): 64 * 128}, 11),
     ("linear_bf16", 224, 128, {((64, 224), 1): 64 * 224, ((64, 128), 1): 64 * 128}, 7)])
 def test_stages_without_padding(stem: str, rows: int, columns: int, brought: dict[
         tuple[tuple[int, int], int], int], parts: int) -> None:
@@ -74,8 +74,8 @@ def test_what_a_product_reads_is_zero() -> None:
         assert result.module is not None
         return boxes(result.module.kernels[0], "tma_load")
 
-    assert masked != text and copied(text) == {((64, 128), 1), ((64, 64), 4)}
-    assert not {panels for _, panels in copied(masked)} & {3, 4}
+    assert masked != text and copied(text) == {((64, 128), 1), ((64, 64), 1)}
+    assert copied(masked) == {((64, 128), 1)}
 
 
 def test_heads_side_by_side() -> None:

@@ -131,6 +131,7 @@ class Stage:
     phases: int = 0
     expected: int | None = None  # bytes, once a thread has said so
     copies: list[Copy] = field(default_factory=list)
+    short: list[tuple[Op, View]] = field(default_factory=list)  # buffers that some of them fill
     released: int = 0  # when, as the engine counts
     awaited: int | None = None  # since when: copies that another warp starts come later in the text
 

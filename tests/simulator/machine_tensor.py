@@ -151,11 +151,14 @@ def _release_slot(machine: Machine, frame: Frame, op: Op) -> None:
 
 def _tensor_map(machine: Machine, frame: Frame, op: Op) -> None:
     _, base, extent0, extent1, stride, *depth = op.operands
+    box = op.attributes["box"]
+    if op.attributes.get("short"):
+        box = box[0], int(frame.read(depth.pop()))
     for value in op.operands[1:]:
         frame.require(op, value, None, "a field of this map")
     found = TensorMap(int(frame.read(base)), (int(frame.read(extent0)), int(frame.read(extent1))),
                       int(frame.read(stride)), SCALARS[op.attributes["element"]],
-                      tuple(op.attributes["box"]), op.attributes["swizzle"],
+                      tuple(box), op.attributes["swizzle"],
                       tuple(int(frame.read(v)) for v in depth))
     machine.engine.made[op.attributes["index"]] = found
 
@@ -196,7 +199,7 @@ def _expect_full(machine: Machine, frame: Frame, op: Op) -> None:
     stage = _stage(machine, frame.read(op.operands[0]))
     if stage.expected is not None:
         frame.fail(op, "run-race", "the phase before has not ended")
-    stage.expected = op.attributes["bytes"]
+    stage.expected = op.attributes["bytes"] + sum(int(frame.read(v)) for v in op.operands[1:])
 
 
 def _arrive_full(machine: Machine, frame: Frame, op: Op) -> None:
@@ -228,13 +231,15 @@ def _tma_load(machine: Machine, frame: Frame, op: Op) -> None:
     for panel in range(op.attributes["panels"]):
         addresses, active = tensor.piece([start0 + panel * tensor.box[0], *others])
         held, undefined = frame.gather(op, buffer.element, addresses, active)
-        view = _panel(buffer, panel, tensor, op.attributes.get("row"))
+        view = _panel(buffer, panel, tensor, op.attributes.get("row"), op.attributes["panels"])
         machine.overwrites(frame, op, view, np.zeros(held.size, np.int16), held.shape)
         _fenced(machine, frame, op, view, held.shape)
         view.put(view.space.in_flight, True)
         _stage(machine, full).copies.append(
             Copy(op, view, addresses, active, held, undefined, np.broadcast_to(FIRST, held.size)))
     stage = _stage(machine, full)
+    if "row" in op.attributes:
+        stage.short.append((op, buffer))
     if stage.awaited is not None and stage.expected == _arriving(stage):
         _land(machine, frame, stage)
 
@@ -285,12 +290,13 @@ def _mapped(machine: Machine, frame: Frame, op: Op, slot: int, index: int | None
     return tensor, starts
 
 
-def _panel(buffer: View, number: int, tensor: TensorMap, row: int | None = None) -> View:
+def _panel(buffer: View, number: int, tensor: TensorMap, row: int | None = None, panels: int = 1
+           ) -> View:
     """Where each element of a box goes: rows one after the other, swizzled; from a `row` on, if
     the buffer has more of them."""
     size = tensor.element.bytes
-    before = number * prod(tensor.box) if row is None else tensor.box[0] * (
-        row + number * buffer.offsets.shape[-2])
+    before = number * prod(tensor.box) if row is None else (
+        row * tensor.box[0] + number * buffer.offsets.size // panels)
     first = buffer.start + (int(buffer.offsets.min()) + before) * size
     assert first % 128 == 0, "a box begins at a multiple of 128 bytes"
     plain = first + np.arange(tensor.box[0] * tensor.box[1], dtype=np.int64) * size
@@ -356,8 +362,15 @@ def _arriving(stage: Stage) -> int:
 def _land(machine: Machine, frame: Frame, stage: Stage) -> None:
     for copy in stage.copies:
         machine.land(frame, copy, everybody=True)
+    for op, buffer in stage.short:  # nobody brings some of its rows
+        brought = [copy.view.places for copy in stage.copies if copy.view.space is buffer.space]
+        left = np.setdiff1d(buffer.places, np.concatenate(brought))[np.newaxis]
+        view = buffer._replace(start=0, offsets=left)
+        nothing = np.zeros(left.size, stage.copies[0].held.dtype)
+        machine.put(view, nothing, (np.ones(left.size, np.bool_), op), _everybody(view), SEEN)
+        view.put(view.space.hazards.writer, np.int16(NOBODY))
     stage.phases += 1
-    stage.expected, stage.copies, stage.awaited = None, [], None
+    stage.expected, stage.copies, stage.short, stage.awaited = None, [], [], None
 
 
 SIMULATED: dict[str, Callable[[Machine, Frame, Op], Any]] = {

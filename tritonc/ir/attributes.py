@@ -69,7 +69,7 @@ KINDS: dict[str, Kind] = {
     **dict.fromkeys((
         "alike", "asked", "axis", "bytes", "every", "groups", "index", "live", "maps", "nothing",
         "offset", "panels", "passes", "pending", "pitch", "row", "second", "size", "swizzle",
-        "transposed", "unroll", "vector_axis"),
+        "transposed", "unread", "unroll", "vector_axis"),
         is_count),
     **dict.fromkeys(("align", "pingpong", "vector"), is_power),
     **dict.fromkeys((

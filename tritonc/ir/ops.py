@@ -290,10 +290,11 @@ _ROWS: list[OpInfo] = [
             "end have accesses of their own; `rows`: each aligned one has the guard of any element "
             "that it brings; `every`: elements of a run lie so many apart; `record`: a field "
             "of records, see `analysis.records`; `fenced`: the assembler is to "
-            "keep the order of its accesses.",
+            "keep the order of its accesses; `unread`: an axis along which nobody reads what the "
+            "guard leaves out.",
             {READ}, optional=("cache", "volatile", "other", "vector", "vector_axis", "alike",
                               "late", "piecewise", "fenced", "moves", "align", "ragged", "any",
-                              "window", "rises", "rows", "every", "record")),
+                              "window", "rises", "rows", "every", "record", "unread")),
     _memory("store", "p value", rules.store, "Writes value to p, where the guard holds.  `ragged`: "
             "it may hold for a part of a vector; `inner`: of the elements around this one; "
             "`record` and `fenced` as of load; `late`: made with the next store of these records.",

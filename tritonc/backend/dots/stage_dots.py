@@ -62,6 +62,7 @@ from tritonc.backend.layout.conversion import Shared, layout_of, part_layout, pl
 from tritonc.backend.layout.dot_layouts import fma_operand, operand_layouts, operands_in_registers
 from tritonc.backend.layout.staging_layout import panel_layout, staging_layout
 from tritonc.backend.layout.swizzle import conversion_buffer
+from tritonc.backend.memory.masks.unwrap_indices import mark_unread
 from tritonc.backend.shared.allocate_shared import fits
 from tritonc.backend.target import matrix
 from tritonc.backend.target.target import Target
@@ -81,6 +82,9 @@ def stage_dots(kernel: Kernel, context: Context) -> bool:
     target: Target = context.target
     warps, exact = kernel.attributes["num_warps"], not context.fast_math
     rare = rare_programs(kernel)
+    if "tensor_map" in target.features and any(
+            "wgmma" in op.attributes.get("instruction", "") for op in kernel.ops()):
+        mark_unread(kernel)
     staged: list[_Staged] = []
     raw: list[Op] = []  # buffers of what is brought as memory has it
     for block in kernel.blocks:

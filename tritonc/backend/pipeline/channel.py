@@ -49,7 +49,9 @@ class Means(Enum):
 class Boxes:
     """A tile as boxes of a tensor: `panels` of them side by side along axis 0 of the tensor.
 
-    `below`: of a tile in parts, those below the first, each with as many boxes of the same map."""
+    `below`: of a tile in parts, those below the first, each with as many boxes of the same map;
+    `short`: the axis of the tensor along which nobody reads what it lacks of the tile, so that
+    boxes leave it out."""
 
     load: Op
     element: Scalar  # of the buffer
@@ -58,6 +60,7 @@ class Boxes:
     box: tuple[int, int]
     panels: int
     below: tuple[Strip, ...] = ()
+    short: int | None = None
 
     @property
     def strips(self) -> tuple[Strip, ...]:

@@ -181,9 +181,9 @@ _ROWS: list[OpInfo] = [
     OpInfo("tensor_map", ("scratch", "base", "extent0", "extent1", "stride1", "*strides"),
            rules.nothing,
            "Makes map `index`: `element`s at base, extent0 of them side by side, extent1 rows "
-           "stride1 bytes apart, and further axes of `strides` bytes; copied in boxes of `box`, "
-           "swizzled in `swizzle` bytes.",
-           None, ("index", "element", "box", "swizzle"),
+           "stride1 bytes apart, and further axes of `strides` bytes; copied in boxes of `box`, or "
+           "of fewer rows, if `short`: as many as the last operand says; swizzled in `swizzle` "
+           "bytes.", None, ("index", "element", "box", "swizzle"), ("short",),
            effects=frozenset({OUTPUT, SHARED_WRITE})),
     OpInfo("publish_maps", ("slot", "scratch", "cell"), rules.nothing,
            "Brings the maps `indices` from the scratch to the slot, which the cell names; the "
@@ -206,9 +206,9 @@ _ROWS: list[OpInfo] = [
            effects=frozenset({OUTPUT})),
     OpInfo("order_arrive", ("barriers",), rules.nothing, "The first warpgroup passes the stage on.",
            effects=frozenset({OUTPUT})),
-    OpInfo("expect_full", ("barriers",), rules.nothing,
-           "The stage's full barrier completes its phase after `bytes` more bytes (expect-tx).",
-           None, ("bytes",),
+    OpInfo("expect_full", ("barriers", "*more"), rules.nothing,
+           "The stage's full barrier completes its phase after `bytes` more bytes (expect-tx), and "
+           "those that an operand says.", None, ("bytes",),
            effects=frozenset({OUTPUT}), guardable=True),
     OpInfo("arrive_full", ("barriers",), rules.nothing,
            "Completes the phase of the stage's full barrier: the threads have brought themselves "

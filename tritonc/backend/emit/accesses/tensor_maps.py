@@ -314,6 +314,7 @@ def _publish(f: FunctionEmitter, scratch: Value, cell: Value, index: int) -> Non
 
 def _fields(f: FunctionEmitter, op: Op, pointer: str) -> None:
     base, extent0, extent1, *strides = (f.scalar(v) for v in op.operands[1:])
+    rows = strides.pop() if op.attributes.get("short") else op.attributes["box"][1]
     # Of further axes there is no end, and a box is of one tensor.
     deep = [(str(ENDLESS), 1)] * (len(strides) - 1)
     box, e = op.attributes["box"], SCALARS[op.attributes["element"]]
@@ -323,7 +324,7 @@ def _fields(f: FunctionEmitter, op: Op, pointer: str) -> None:
 
     replace("global.address", f"i64 {f.op(f'ptrtoint {GLOBAL} {base} to i64')}")
     replace("rank", f"i32 {len(strides)}")  # less one
-    for axis, (extent, size) in enumerate(((extent0, box[0]), (extent1, box[1]), *deep)):
+    for axis, (extent, size) in enumerate(((extent0, box[0]), (extent1, rows), *deep)):
         replace("box.dim", f"i32 {axis}", f"i32 {size}")
         replace("global.dim", f"i32 {axis}", f"i32 {extent}")
         replace("element.stride", f"i32 {axis}", "i32 1")

@@ -50,8 +50,13 @@ def _guarded(f: FunctionEmitter, op: Op, thread: str | None = None) -> str:
 
 
 def expect_full(f: FunctionEmitter, op: Op) -> None:
-    f.under(_guarded(f, op), "expect", lambda: _arrive(
-        f, op, "arrive.expect.tx", op.attributes["bytes"]))
+    def expect() -> None:
+        count = str(op.attributes["bytes"])
+        for more in op.operands[1:]:
+            count = f.op(f"add i32 {f.scalar(more)}, {count}")
+        _arrive(f, op, "arrive.expect.tx", count)
+
+    f.under(_guarded(f, op), "expect", expect)
 
 
 def arrive_full(f: FunctionEmitter, op: Op) -> None:
@@ -110,7 +115,7 @@ def _word(f: FunctionEmitter, name: str, t: str) -> str:
     return f.op(f"{'trunc' if bits > 32 else 'zext'} i{bits} {name} to i32")
 
 
-def _arrive(f: FunctionEmitter, op: Op, kind: str = "arrive", count: int = 1) -> None:
+def _arrive(f: FunctionEmitter, op: Op, kind: str = "arrive", count: str = "1") -> None:
     f.call(f"llvm.nvvm.mbarrier.{kind}.scope.cta.space.cta", "i64",
            buffer_pointer(f, op.operands[0]), f"i32 {count}")
 

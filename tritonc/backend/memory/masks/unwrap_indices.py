@@ -19,12 +19,13 @@ Needs affine indices; must come before specialize.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 
+from tritonc.analysis import affine
 from tritonc.analysis.affine import Affinity, Mask
 from tritonc.analysis.linear import Linear, number
 from tritonc.analysis.signs import Needs, Signs, known_signs
-from tritonc.analysis.values import axes_before
+from tritonc.analysis.values import axes_before, origin
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
@@ -84,8 +85,26 @@ def _values(bound: Bound) -> set[Value]:
 
 def bounds_of(mask: Mask | None) -> Demand:
     """The bounds of a mask, of which any are enough; conditions say nothing."""
-    bounds = mask.bounds if mask else ()
+    return _keys(mask.bounds if mask else ())
+
+
+def _keys(bounds: Iterable[affine.Bound]) -> Demand:
     return frozenset((b.axis, (b.limit - b.start).key) for b in bounds)
+
+
+def mark_unread(kernel: Kernel) -> None:
+    """Note at loads of products' operands along which axis nobody reads what a mask leaves out."""
+    affinity = Affinity()
+    demand = demand_of(kernel, affinity)
+    operands = [v for op in kernel.ops() if op.name == "dot" for v in op.operands[:2]]
+    for load in {origin(v, ("trans", "convert_layout")).op for v in operands}:
+        wanted = demand.get(load.result) if load is not None and load.name == "load" else None
+        if load is None or not wanted:
+            continue
+        own = bounds_of(affinity.mask(load.guard, len(shape(load.result.type))))
+        for axis in {axis for axis, _ in own & wanted}:
+            if all(bound in wanted for bound in own if bound[0] == axis):
+                load.attributes["unread"] = axis
 
 
 def demand_of(kernel: Kernel, affinity: Affinity) -> dict[Value, Demand]:
@@ -121,8 +140,7 @@ def _asks(op: Op, found: dict[Value, Demand], affinity: Affinity) -> list[tuple[
     """What an operation needs of each operand, and of its guard; nothing if nobody reads it."""
     nothing: Demand = frozenset()
     if op.name in ("store", "atomic_rmw") and len(op.operands) == 2:
-        mask = affinity.mask(op.guard, len(shape(op.operands[0].type)))
-        bounds = bounds_of(mask)
+        bounds = _keys(affinity.parts(op.guard, len(shape(op.operands[0].type)))[0])
         guards = [(op.guard, nothing)] if op.guard is not None else []
         unread = not op.results or op.result not in found
         return [(op.operands[0], nothing), (op.operands[1], bounds if unread else nothing), *guards]
@@ -133,6 +151,8 @@ def _asks(op: Op, found: dict[Value, Demand], affinity: Affinity) -> list[tuple[
     if len(op.results) != 1 or op.guard is not None or not read:
         return [(v, nothing) for v in op.inputs()]
     (wanted,) = read
+    if op.name == "convert_layout":
+        return [(op.operands[0], wanted)]
     if op.name == "dot" and len(shape(op.result.type)) == 2:
         rows = frozenset(b for b in wanted if b[0] == 0)
         columns = frozenset(b for b in wanted if b[0] == 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from tritonc.analysis.affine import Affinity, Iteration
 from tritonc.analysis.aliases import may_alias, pointer_roots
@@ -31,6 +32,7 @@ from tritonc.ir.layouts.shared_layout import ROW_ALIGNMENT, tensor_core, tensor_
 from tritonc.ir.ops import WRITE
 from tritonc.ir.types import Buffer, Tile, is_pointer, shape
 
+SHORT = 64  # rows of a box that is worth leaving some of them out
 Hindered = list[tuple[Op, str]]  # loads that are not made by TMA, and why
 
 
@@ -62,6 +64,7 @@ def loop_channels(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos, pl
             first, *below = (replace(strip, empty=may_be_empty(strip, staged, affinity))
                              for strip in found.strips)
             found = replace(found, strip=first, below=(*below,))
+            found = replace(found, short=next(filter(partial(_short, found), (1, 0)), None))
             channels.append(Channel(store, Means.BOXES, found.load, found))
     return channels, hindered
 
@@ -241,3 +244,13 @@ def _boxed(load: Op, buffer: Buffer, strip: Strip) -> Boxes | str:
     if panels > 1 and not parts:
         return "TMA does not support so few of a tile's elements"
     return Boxes(load, buffer.element, strip, swizzle, (columns, sizes[outer]), panels)
+
+
+def _short(boxes: Boxes, axis: int) -> bool:
+    """Whether boxes may leave out what the tensor lacks of the tile along an axis."""
+    strip = boxes.strip
+    return (boxes.load.attributes.get("unread") == strip.axes[axis]
+            and (boxes.box[1] >= SHORT if axis else boxes.panels > 1)
+            and strip.extents[axis] is not None and strip.inside is None
+            and axis not in strip.windows
+            and not (strip.cut or strip.steps[axis].terms or boxes.below))

@@ -78,11 +78,26 @@ def _narrowed(b: Builder, extent: Linear) -> Value:
     return b.value("truncate", b.value("smax", wide, b.constant(0, I64)), type=I32)
 
 
+def short_box(b: Builder, extent: Value, rows: int) -> Value:
+    """How many of a tile's rows a box has, so that boxes lie in a tensor of so many: all that it
+    has, if those are fewer; half of them, where the last of few tiles needs no more; or all.  (An
+    H200 takes 3 cycles to bring 128 bytes of a tensor, and 6 to fill as many beside it.)"""
+    whole, half, last, many = (b.constant(n, I32) for n in (rows, rows // 2, rows - 1, rows * 8))
+    rest = b.value("and", b.value("sub", extent, b.constant(1, I32)), last)  # of the last, less 1
+    helps = b.value("and", b.value("icmp", rest, half, predicate="slt"),
+                    b.value("icmp", extent, many, predicate="slt"))
+    some = b.value("select", helps, half, whole)
+    few = b.value("icmp", extent, whole, predicate="slt")
+    return b.value("select", few, extent, some)
+
+
 def make_map(claimed: Claim, builder: Builder | None, strip: Strip, element: Scalar,
-             box: tuple[int, int], swizzle: int) -> tuple[int, dict[int, Value]]:
+             box: tuple[int, int], swizzle: int, short: bool = False
+             ) -> tuple[Op, dict[int, Value]]:
     """The tensor map of an access, and where its axes have a mask what to add to their starts.
 
-    `builder`: where it is made, if that is not where the slot is claimed.
+    `builder`: where it is made, if that is not where the slot is claimed.  `short`: whether boxes
+    may have fewer rows (`short_box`).
     """
     form, index = strip.form, claimed.slot.attributes["maps"]
     assert form.base is not None
@@ -105,10 +120,14 @@ def make_map(claimed: Claim, builder: Builder | None, strip: Strip, element: Sca
     base = form.base
     if strip.origin.terms:
         base = b.value("addptr", base, emit(b, strip.origin, I64))
-    b.insert(make_op("tensor_map", [claimed.scratch, base, *extents, *strides], span=strip.op.span,
-                     index=index, element=str(element), box=box, swizzle=swizzle))
+    made = make_op("tensor_map", [claimed.scratch, base, *extents, *strides], span=strip.op.span,
+                   index=index, element=str(element), box=box, swizzle=swizzle)
+    if short:
+        made.operands.append(short_box(b, extents[1], box[1]))
+        made.attributes["short"] = True
+    b.insert(made)
     if builder is None:
         claimed.publish.attributes["indices"] += (index,)
     else:
         b.insert(make_op("publish_maps", claimed.publish.operands, indices=(index,)))
-    return index, outside
+    return made, outside

@@ -220,10 +220,7 @@ class RegionExpander(TmaExpander):
         b.insert(make_op("wait_empty", [free, b.value("xor", phase, self.number(1)), *views],
                          guard=comes))
         first = len(self.channels) - len(stores)
-        b.insert(make_op("expect_full", [full], guard=comes,
-                         bytes=self.expected(range(first, len(self.channels)))))
-        for i, view in enumerate(views, first):
-            self.copy(b, i, view, full, self.number(0), comes)
+        self.bring_boxes(b, range(first, len(self.channels)), views, full, self.number(0), comes)
         b.insert(make_op("wait_full", [full, phase]))
         buffers = [store.operands[0] for store in stores]
         for op in (op for one in loops for op in one.loop.ops()):
@@ -292,8 +289,7 @@ class RegionExpander(TmaExpander):
                 block = Block("")
                 b = Builder(block, span=self.channels[i].store.span)
                 b.insert(make_op("wait_empty", [free, phases[1 - number % 2], view]))
-                b.insert(make_op("expect_full", [full], bytes=self.expected([i])))
-                self.copy(b, i, view, full, self.number(0), None)
+                self.bring_boxes(b, [i], [view], full, self.number(0), None)
                 copies.append(block.ops)
             opened += [*views, *copies[0]]
             for number, i in enumerate(channels):

@@ -131,8 +131,10 @@ class _Body:
                 return False
             if op.name == "tma_load":
                 written.add(allocation(op.operands[0])[0])
+                some = op.guard.op if op.guard is not None else None
+                guards = (None, op.guard, *(some.operands if some and some.name == "and" else ()))
                 if not any(other.name == "wait_empty" and op.operands[0] in other.operands
-                           and other.guard is op.guard for other in before):
+                           and other.guard in guards for other in before):
                     return False
         loads = steady_loads(kernel, cfg)
         for block in leading:

@@ -178,7 +178,8 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
     claimed = claim(kernel, place)
     columns = swizzle // e.bytes
     box = (columns, extents[outer])
-    index, outside = make_map(claimed, None, strip, e, box, swizzle)
+    described, outside = make_map(claimed, None, strip, e, box, swizzle)
+    index = described.attributes["index"]
     layout = tensor_core(extents, strip.axes, e.bytes, swizzle)
     allocations = [make_op("alloc_shared", [], Buffer(e, extents, 1, layout), span=op.span,
                            pinned=True) for _ in range(count)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial, reduce
 
 from tritonc.analysis.linear import Linear, emit
 from tritonc.backend.pipeline.channel import Channel
@@ -100,6 +101,7 @@ class TmaExpander(TmaLoop):
         b = Builder(before, span=self.span)
         cfg = Cfg(self.kernel)
         self.maps: dict[int, int] = {}
+        self.short: dict[int, tuple[Value, Value]] = {}  # extents of tensors, rows of boxes
         self.nothing: dict[int, int] = {}  # the maps of boxes that may have no row
         self.outside: dict[tuple[int, int], Value] = {}
         self.starts: dict[tuple[int, int, int], Value] = {}  # by channel, part, axis
@@ -115,15 +117,20 @@ class TmaExpander(TmaLoop):
                 number = self.maps[same]
                 outside = {axis: self.outside[j, axis] for j, axis in self.outside if j == same}
             else:
-                number, outside = make_map(claimed, None if once else b, access.strip,
-                                           access.element, access.box, access.swizzle)
+                made, outside = make_map(claimed, None if once else b, access.strip,
+                                         access.element, access.box, access.swizzle,
+                                         access.short == 1)
+                number = made.attributes["index"]
+                if access.short is not None:
+                    self.short[i] = made.operands[2 + access.short], made.operands[-1]
             self.maps[i] = number
             if any(strip.empty for strip in access.strips):
                 alike = (access.box, access.swizzle, access.element, len(access.strip.depth))
                 if alike not in empty:  # TMA touches the base, though no element of the box
-                    empty[alike], _ = make_map(
+                    made, _ = make_map(
                         claimed, None if once else b, replace(access.strip, origin=Linear()),
                         access.element, access.box, access.swizzle)
+                    empty[alike] = made.attributes["index"]
                 self.nothing[i] = empty[alike]
             self.outside.update(((i, axis), value) for axis, value in outside.items())
             for part, strip in enumerate(access.strips):
@@ -229,24 +236,69 @@ class TmaExpander(TmaLoop):
             before = b.value("xor", phase, self.number(1))
             b.insert(make_op("wait_empty", [free.result, before, *(v.result for v in views)],
                              guard=runs))
-        b.insert(make_op("expect_full", [barrier.result], guard=runs, bytes=self.expected(members)))
-        for i, view in zip(members, views, strict=True):
-            self.copy(b, i, view.result, barrier.result, iteration, runs)
+        self.bring_boxes(b, members, [view.result for view in views], barrier.result, iteration,
+                         runs)
         return block.ops
 
-    def copy(self, b: Builder, i: int, view: Value, barrier: Value, iteration: Value,
-             runs: Value | None) -> None:
-        """The copies of one operand in the loop's iteration `iteration`."""
-        access = self.channels[i].boxes
-        assert access is not None
-        for part, strip in enumerate(access.strips):
-            starts = self.box_starts(b, (i, part), strip, access.box[1], iteration)
-            load = make_op("tma_load", [view, barrier, self.slot, *starts], guard=runs,
-                           span=access.load.span, index=self.maps[i], panels=access.panels,
-                           box=access.box)
+    def bring_boxes(self, b: Builder, channels: Sequence[int], views: Sequence[Value],
+                    barrier: Value, iteration: Value, runs: Value | None) -> None:
+        """The copies of operands in the loop's iteration `iteration`, and how many bytes these are.
+        """
+        loads, fixed, more = list[Op](), 0, list[Value]()
+        for i, view in zip(channels, views, strict=True):
+            access = self.channels[i].boxes
+            assert access is not None
+            fixed += access.bytes if access.short is None else 0
+            for part, strip in enumerate(access.strips):
+                starts = self.box_starts(b, (i, part), strip, access.box[1], iteration)
+                load = make_op("tma_load", [view, barrier, self.slot, *starts], guard=runs,
+                               span=access.load.span, index=self.maps[i], panels=access.panels,
+                               box=access.box)
+                loads.append(load)
+                load.attributes |= {"row": part * access.box[1]} if access.below else {}
+                load.attributes |= {"nothing": self.nothing[i]} if strip.empty else {}
+                if access.short is not None:
+                    pieces = self.halves if access.short else self.panels
+                    loads[-1:], size = pieces(b, load, *self.short[i])
+                    more.append(b.value("mul", size, self.number(
+                        access.box[0] * access.element.bytes)))
+        total = [reduce(partial(b.value, "add"), more)] if more else []
+        b.insert(make_op("expect_full", [barrier, *total], guard=runs, bytes=fixed))
+        for load in loads:
             b.insert(load)
-            load.attributes |= {"row": part * access.box[1]} if access.below else {}
-            load.attributes |= {"nothing": self.nothing[i]} if strip.empty else {}
+
+    def halves(self, b: Builder, load: Op, extent: Value, short: Value) -> tuple[list[Op], Value]:
+        """A tile's copy in two halves where boxes have half of its rows, but for the second one
+        where it lies behind the tensor; and how many rows of boxes that brings."""
+        (_, rows), panels = load.attributes["box"], load.attributes["panels"]
+        below, here = self.piece(b, load, 4, rows // 2, extent)
+        below.attributes["row"] = rows // 2
+        comes = b.value("and", b.value("icmp", short, self.number(rows // 2), predicate="eq"), here)
+        below.guard = comes if load.guard is None else b.value("and", load.guard, comes)
+        load.attributes["row"] = 0
+        count = b.value("select", comes, self.number(rows), short)
+        return [load, below], b.value("mul", count, self.number(panels))
+
+    def panels(self, b: Builder, load: Op, extent: Value, _: Value) -> tuple[list[Op], Value]:
+        """A tile's copy by panels, but for those that lie behind the tensor; and how many rows of
+        boxes that brings."""
+        columns, rows = load.attributes["box"]
+        found, count = [load], self.number(rows)
+        for number in range(1, load.attributes["panels"]):
+            beside, comes = self.piece(b, load, 3, number * columns, extent)
+            beside.guard = comes if load.guard is None else b.value("and", load.guard, comes)
+            beside.attributes |= {"row": number * rows, "panels": 1}
+            found.append(beside)
+            count = b.value("select", comes, self.number((number + 1) * rows), count)
+        load.attributes |= {"row": 0, "panels": 1}
+        return found, count
+
+    def piece(self, b: Builder, load: Op, operand: int, ahead: int, extent: Value
+              ) -> tuple[Op, Value]:
+        """A copy that begins further on along an axis, and whether that lies in the tensor."""
+        new = make_op("tma_load", [*load.operands], span=load.span, **load.attributes)
+        new.operands[operand] = b.value("add", load.operands[operand], self.number(ahead))
+        return new, b.value("icmp", new.operands[operand], extent, predicate="slt")
 
     def box_starts(self, b: Builder, place: tuple[int, int], strip: Strip, rows: int,
                    iteration: Value) -> list[Value]:
@@ -282,10 +334,6 @@ class TmaExpander(TmaLoop):
         left = b.value("add", first, b.value("mul", iteration, step))
         some = b.value("smin", b.value("smax", left, self.number(0)), self.number(rows))
         return {1: b.value("sub", self.number(rows), some), 2: some}
-
-    def expected(self, channels: Iterable[int]) -> int:
-        """The bytes that boxes bring."""
-        return sum(one.bytes for i in channels if (one := self.channels[i].boxes) is not None)
 
     @staticmethod
     def bytes(stores: Iterable[Op]) -> int:

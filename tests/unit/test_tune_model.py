@@ -59,6 +59,18 @@ def test_extents_are_predicted(name: str) -> None:
         assert predict(binding) == model._profile(lowering, binding)
 
 
+def test_each_value_has_a_rule_where_one_tunable_decides_more() -> None:
+    """How many bytes of scales come with a weight depends on the depth."""
+    text = (SAMPLES.parent / "bench/ways/products/weights_nf4.tc").read_text(encoding="utf-8")
+    lowering = Lowering(text)
+    names = list(lowering.space)
+    predict = model._predictor(lowering.space, names, lowering)
+    assert predict is not None and lowering.count <= 20  # of 60
+    for values in product(*((v[0], v[-1]) for v in lowering.space.values())):
+        binding = dict(zip(names, values, strict=True))
+        assert predict(binding) == model._profile(lowering, binding)
+
+
 @pytest.mark.parametrize("name, choices", [
     ("matmul", [{"TM": 64, "TN": 128, "TK": 16}]),
     ("matmul_nt", [{"TM": 64, "TN": 128, "TK": 16}]),  # as measured: bench/matmul.py

@@ -75,7 +75,7 @@ def _read(kernel: Kernel) -> Iterator[Feature]:
     else:
         blocks = kernel.blocks
     readers = uses(kernel)
-    counts = shared_data.counts_in_loops(kernel, cfg)
+    counts = shared_data.counts_in_loops(cfg)
     infos, flat = cache(lambda: axis_info.analyze(kernel)), cache(lambda: flat_loads(kernel))
     yield Feature("kernel", (), 0, form=_form_of(kernel, cfg))
     for block in blocks:

@@ -169,8 +169,8 @@ def entries(result: driver.Result) -> list[dict[str, Any]]:
 def test_entries_of_launches(stem: str) -> None:
     """They compute what the general entry does; launches of more programs than run at once take
     none of clusters, and those of many programs none but the general one, or one of tiles four
-    times as large; of halves all but one ask for rows that are aligned (conv_nhwc: 98 of 128 x 256 take no longer than 392 of 64 x 128, and these fill
-    the GPU)."""
+    times as large (conv_nhwc: 98 of 128 x 256 take no longer than 392 of 64 x 128, and these fill
+    the GPU).  Of halves all but one ask for rows that are aligned."""
     result, problem = built(bench(stem))
     assert result.module is not None and result.manifest is not None
     (row,) = result.manifest["kernels"]

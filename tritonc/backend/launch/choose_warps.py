@@ -143,7 +143,8 @@ def _wanted_threads(kernel: Kernel) -> int:
     reductions = [op for op in kernel.ops() if op.name in ("reduce", "reduce_with") and 2 * prod(
         shape(op.operands[0].type)) > largest and op.results[0].type != I1  # votes take no exchange
         and not _adds_rows(op)]
-    reduced, short = bool(reductions), not cfg.loops and all(map(_short, reductions))
+    reduced, short = bool(reductions), not cfg.loops and all(
+        _short(op, size) for op in reductions)
     if asks_programs(kernel, cfg):
         return max(ASKING, largest // ASKING)
     if searches(cfg):
@@ -164,7 +165,7 @@ def _wanted_threads(kernel: Kernel) -> int:
             len(shape(r.type)) < 2 for op in kernel.ops() for r in op.results):
         return largest
     loaded = 0.0 if held else _loaded_words(
-        kernel, cfg, largest, ("fpcast",) if reduced and short else ())
+        cfg, largest, ("fpcast",) if reduced and short else ())
     room = 1 << int(log2(max(1.0, LOADED_WORDS / max(0.25, loaded))))  # of bytes
     if not held and _steps(kernel, largest) > MANY_STEPS:
         return largest // min(STEPS_ELEMENTS, room)
@@ -241,7 +242,7 @@ def _quotient(pointer: Value) -> bool:
     return op is not None
 
 
-def _loaded_words(kernel: Kernel, cfg: Cfg, largest: int, casts: Container[str]) -> float:
+def _loaded_words(cfg: Cfg, largest: int, casts: Container[str]) -> float:
     """The words loaded of each element of tiles of the largest size that live in a fast body, where
     the most do, and a part of all rows that its block loads: the assembler loads early."""
     live, left, affinity = Liveness(cfg), set(rare(cfg, cfg.order)), Affinity()
@@ -293,12 +294,13 @@ def _adds_rows(op: Op) -> bool:
         and len(shape(value.type)) > 1
 
 
-def _short(op: Op) -> bool:
-    """Whether a reduction combines no more than a warp accesses at once: threads that hold more
-    have more such rows, and exchange as much of each."""
+def _short(op: Op, size: int) -> bool:
+    """Whether a reduction combines no more than a warp accesses at once of elements of `size`
+    bytes: threads that hold more have more such rows, and exchange as much of each.  Of 256 halves
+    that become floats, too: Lion with bytes for its momentum 162 us, 136 so (H200)."""
     t, axes = op.operands[0].type, op.attributes.get("axes") or [op.attributes["axis"]]
     return axes == [len(shape(t)) - 1] and (
-        shape(t)[-1] * scalar(t).bytes <= ACCESS_BYTES << LANE_BITS)
+        shape(t)[-1] * size <= ACCESS_BYTES << LANE_BITS)
 
 
 def _steps(kernel: Kernel, largest: int) -> int:

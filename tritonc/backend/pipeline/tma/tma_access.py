@@ -202,8 +202,8 @@ def _windowed(op: Op, size: int, affinity: Affinity, iteration: Iteration | None
             continue
         strip = Strip(op, form, seen.axes, starts, stride, extents, steps, windows=windows)
         found = _deepened(strip, size, affinity)
-        if isinstance(found, str):
-            continue
+        if isinstance(found, str) or any(n < 0 for _, n in found.origin.terms):
+            continue  # boxes that lie partly beside the tensor touch its base
         (a, b), (c, d), (e, f) = found.starts, found.extents, steps
         return replace(
             found, starts=(a + own[0][0], b + own[1][0]), steps=(e + own[0][1], f + own[1][1]),

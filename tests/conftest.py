@@ -42,7 +42,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_collection_finish() -> None:
     gc.freeze()  # thousands of tests, which each full collection would look through
-    gc.set_threshold(1_000_000)  # most of what a compilation makes is gone by then
+    gc.set_threshold(2_000_000)  # most of what a compilation makes is gone by then
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -68,8 +70,13 @@ def _in_scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def manifest_of(*targets: str, tune: dict[str, int], image: bool = False) -> dict[str, Any]:
-    """What a header for these targets is made of."""
+def manifest_of(*targets: str, **tune: int) -> dict[str, Any]:
+    """What a header for these targets is made of: a copy, which may be changed."""
+    return deepcopy(_manifest_of(*targets, **tune))
+
+
+@cache
+def _manifest_of(*targets: str, **tune: int) -> dict[str, Any]:
     first: driver.Result | None = None
     others = []
     for target in targets:
@@ -94,7 +101,7 @@ def manifest_of(*targets: str, tune: dict[str, int], image: bool = False) -> dic
 @pytest.mark.parametrize("compiler", ["gcc", "g++"])
 def test_each_target_has_its_launches(compiler: str, tmp_path: Path) -> None:
     need(compiler)
-    manifest = manifest_of("sm_90a", "sm_80", tune={"TM": 128, "TN": 256})
+    manifest = manifest_of("sm_90a", "sm_80", TM=128, TN=256)
     (kernel,) = manifest["kernels"]
     (variant,) = kernel["variants"]
     assert manifest["targets"] == ["sm_90a", "sm_80"]
@@ -118,7 +125,7 @@ def test_each_target_has_its_launches(compiler: str, tmp_path: Path) -> None:
 def test_a_variant_that_a_target_lacks(compiler: str, tmp_path: Path) -> None:
     """The choice is of those that are there; by hand it is not found."""
     need(compiler)
-    manifest = manifest_of("sm_90a", "sm_80", tune={"TM": 128, "TN": 256})
+    manifest = manifest_of("sm_90a", "sm_80", TM=128, TN=256)
     manifest["kernels"][0]["variants"][0]["targets"] = {"sm_80": None}
     said = program(manifest, compiler, tmp_path).splitlines()
     assert [line.split(" ")[:2] for line in said[1:4]] == [
@@ -131,7 +138,7 @@ def test_a_variant_that_a_target_lacks(compiler: str, tmp_path: Path) -> None:
 def test_each_target_chooses_by_its_own_costs(compiler: str, tmp_path: Path) -> None:
     need(compiler)
     tune = {"TM": 128, "TN": 256}
-    manifest, alone = manifest_of("sm_90a", "sm_80", tune=tune), manifest_of("sm_80", tune=tune)
+    manifest, alone = manifest_of("sm_90a", "sm_80", **tune), manifest_of("sm_80", **tune)
     (kernel,) = manifest["kernels"]
     (own,) = kernel["choices"]
     assert own == alone["kernels"][0]["choice"] != kernel["choice"]
@@ -154,8 +161,8 @@ def program(manifest: dict[str, Any], compiler: str, folder: Path) -> str:
 def test_what_must_be_alike() -> None:
     """Code of sm_90 and sm_90a is one kind to the driver; tiles are the same everywhere."""
     with pytest.raises(CompileError, match="threads is 384 for sm_90a, 256 for sm_90"):
-        manifest_of("sm_90a", "sm_90", tune={"TM": 128, "TN": 256})
-    alike = manifest_of("sm_86", "sm_89", tune={"TM": 64, "TN": 64})
+        manifest_of("sm_90a", "sm_90", TM=128, TN=256)
+    alike = manifest_of("sm_86", "sm_89", TM=64, TN=64)
     assert "targets" not in alike["kernels"][0]
 
 

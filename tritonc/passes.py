@@ -30,7 +30,7 @@ ONLY: dict[str, tuple[str, ...]] = {
     "double_buffer_fragments": ("fma_dot",), "detach_results": ("fma_dot",),
     "choose_pingpong": ("dot",), "pingpong_programs": ("start_producer",),
     **dict.fromkeys(("halve_products", "store_by_tma", "rotate_dots", "order_products",
-                     "spread_late", "overlap_sums", "pingpong_chains", "defer_loads"), ("wgmma",)),
+                     "spread_late", "overlap_sums", "pingpong_chains"), ("wgmma",)),
     "specialize_warps": ("start_producer",), "stagger_warpgroups": ("start_producer",),
     "swap_neighbours": ("take",), "lower_take": ("take",), "apply_assumptions": ("assume",),
     "improve_combiners": ("reduce_with", "scan_with"), "split_scans": ("scan", "scan_with"),
@@ -225,8 +225,6 @@ BACKEND: list[Pass] = [
     _row("backend.memory.vectorize", "Guards have their final form.", 0),
     _row("backend.memory.delay_loads", "After the last pass that moves loads and stores."),
     _row("backend.memory.rematerialize", "Loads have their places, so live ranges are known."),
-    _row("backend.memory.defer_loads", "After rematerialize: addresses that are recomputed may "
-         "leave enough registers."),
     _row("backend.layout.detach_results", "After vectorize: only wide stores need it.", 2),
     _row("backend.memory.compute_pieces", "After the last pass that moves operations: live ranges "
          "are final."),
@@ -362,8 +360,6 @@ ORDER: list[tuple[str, str, str]] = [
     ("allocate_shared", "limit_registers", "residency depends on the bytes of shared memory"),
     ("vectorize", "delay_loads", "how many registers a load needs depends on its width"),
     ("delay_loads", "rematerialize", "delayed loads may free enough registers"),
-    ("rematerialize", "defer_loads", "what is recomputed may leave enough registers"),
-    ("defer_loads", "insert_barriers", "a deferred load and its store are one access"),
     ("rematerialize", "limit_registers", "fewer registers are live"),
     ("delay_loads", "limit_registers", "fewer registers are live"),
     ("delay_loads", "insert_barriers", "a delayed load and its store are one access"),

@@ -407,30 +407,34 @@ class Machine:
 
     def read(self, address: Any, size: int, space: str, active: Any) -> Any:
         """Raw elements of `size` bytes; 0 in threads that are not active."""
-        found = np.zeros((self.threads, size), np.uint8)
+        found = np.zeros(self.threads, f"u{size}")
         for place, which, index in self._places(address, size, space, active):
-            found[which] = place[index[:, None] + np.arange(size)]
-        return found.view(f"u{size}").reshape(-1)
+            found[which] = place[index]
+        return found
 
     def write(self, address: Any, values: Any, size: int, space: str, active: Any) -> None:
-        stored = np.ascontiguousarray(values.astype(f"u{size}")).view(np.uint8).reshape(-1, size)
+        stored = values.astype(f"u{size}")
         for place, which, index in self._places(address, size, space, active):
-            place[index[:, None] + np.arange(size)] = stored[which]  # the last thread's stays
+            place[index] = stored[which]  # the last thread's stays
 
     def _places(self, address: Any, size: int, space: str, active: Any
                 ) -> Iterator[tuple[Any, Any, Any]]:
-        assert not (address[active] % np.uint64(size)).any(), "misaligned"
-        if "(3)" in space or space == "shared":
-            inside = address.astype(np.int64) - SHARED
-            assert ((inside >= 0) & (inside + size <= self.shared.size))[active].all()
-            yield self.shared, active, inside[active]
-            return
-        left = active.copy()
-        for buffer in self.memory.buffers:
-            place = buffer.array.reshape(-1).view(np.uint8)
-            inside = address.astype(np.int64) - buffer.base
-            which = left & (inside >= 0) & (inside + size <= place.size)
-            if which.any():
-                yield place, which, inside[which]
-                left &= ~which
-        assert not left.any(), f"outside of every buffer: {address[left][:4]}"
+        """Arrays of elements of `size` bytes, and which threads access which element of each."""
+        shared = "(3)" in space or space == "shared"
+        lanes, first = np.nonzero(active)[0], address[active].astype(np.int64)
+        assert not (first & size - 1).any(), "misaligned"
+        for base, place in [(SHARED, self.shared)] if shared else [
+                (buffer.base, buffer.array) for buffer in self.memory.buffers]:
+            if not first.size:
+                return
+            elements = place.reshape(-1).view(np.uint8)
+            elements = elements[:elements.size // size * size].view(f"u{size}")
+            index = first - base >> size.bit_length() - 1
+            inside = (index >= 0) & (index < elements.size)
+            if inside.all():
+                yield elements, lanes, index
+                return
+            if inside.any():
+                yield elements, lanes[inside], index[inside]
+                lanes, first = lanes[~inside], first[~inside]
+        assert not first.size, f"outside of every buffer: {first[:4]}"

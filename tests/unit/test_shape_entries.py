@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import pytest
@@ -58,9 +59,14 @@ kernel void f(const float* x, float* y, int N) {
 """
 
 
+@cache
+def compiled(source: str) -> package.Kernel:
+    return package.compile(source, arch="sm_90a")
+
+
 def taken(source: str, launches: list[tuple[Any, ...]]) -> list[tuple[int, ...]]:
     """The tunables of the entries that launches take, and their blocks' threads."""
-    kernel = package.compile(source, arch="sm_90a")
+    kernel = compiled(source)
     entries = [kernel, *kernel.variants]
     found = [entries[kernel.variant(*launch)] for launch in launches]
     return [(*(v for k, v in one.tunables.items() if k in "CRTU" or k == "cluster_k"), one.threads)

@@ -59,6 +59,18 @@ def test_extents_are_predicted(name: str) -> None:
         assert predict(binding) == model._profile(lowering, binding)
 
 
+def test_each_value_has_a_rule_where_one_tunable_decides_more() -> None:
+    """How many bytes of scales come with a weight depends on the depth."""
+    text = (SAMPLES.parent / "bench/ways/products/weights_nf4.tc").read_text(encoding="utf-8")
+    lowering = Lowering(text)
+    names = list(lowering.space)
+    predict = model._predictor(lowering.space, names, lowering)
+    assert predict is not None and lowering.count <= 20  # of 60
+    for values in product(*((v[0], v[-1]) for v in lowering.space.values())):
+        binding = dict(zip(names, values, strict=True))
+        assert predict(binding) == model._profile(lowering, binding)
+
+
 @pytest.mark.parametrize("name, choices", [
     ("matmul", [{"TM": 64, "TN": 128, "TK": 16}]),
     ("matmul_nt", [{"TM": 64, "TN": 128, "TK": 16}]),  # as measured: bench/matmul.py
@@ -433,6 +445,7 @@ kernel void sums(const {kind}* x, float* y, int K, int N) {{
     ("segment_softmax", {"T": 16}),  # most runs are short, of few columns, too
     ("mla_decode", {"TH": 16, "TS": 64}),  # steps of few rows wait for what they bring
     ("mla_split", {"BH": 64, "BS": 64}),  # two warpgroups share rows of 512 sums
+    ("ssd_scan", {"TL": 64, "TJ": 64}),  # a product before the loop, with nothing copied ahead
     ("rbf_mean", {"TM": 64, "TN": 128}),  # exponentials of one block beside products of another
     ("bias_grad", {"BI": 64, "BJ": 64}),  # held beside two products: a sum and what is added
     ("decode_kv8", {"T": 128}),  # bytes that are converted in registers leave room for it

@@ -77,7 +77,7 @@ def shares_addresses(kernel: Kernel, cfg: Cfg) -> bool:
     readers = uses(kernel)
     tiled = {op.attributes["axis"] for op in kernel.ops() if op.name == "get_global_range"}
     found = [op for op in kernel.ops() if op.name == "atomic_rmw"]
-    return counts_in_loops(kernel, cfg) or (not any(
+    return counts_in_loops(cfg) or (not any(
         readers.get(op.result) or cfg.block_of[op] in cfg.innermost for op in found) and any(
         not isinstance(op.operands[0].type, Tile) or _loaded(op.operands[0])
         or not (axes := _axes_of(op.operands[0])) or tiled - axes for op in found))
@@ -98,7 +98,7 @@ def adds_to_loaded(kernel: Kernel, largest: int) -> bool:
                and _loaded(op.operands[0]) for op in kernel.ops())
 
 
-def counts_in_loops(kernel: Kernel, cfg: Cfg) -> bool:
+def counts_in_loops(cfg: Cfg) -> bool:
     """Whether loops have histograms."""
     return any(op.name == "histogram" for loop in cfg.loops for op in loop.ops())
 

@@ -26,9 +26,6 @@ neighbours in shared memory; else each product takes four moves (weights of 8 bi
 So is one of words (tf32) whose left operand alone is loaded with K contiguous: the other one has to
 come by registers.
 
-So is one that the source wrote the other way round, of transposed operands, and transposes
-back: nothing is swapped then.
-
 So is what a loop computes of a product, element by element, before it adds that: factors of rows
 become factors of columns.  Factors of columns alone are a reason to swap: a thread has elements of
 two rows and of up to 128 columns.  Done where wgmma can read both operands so.
@@ -39,7 +36,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tritonc.analysis.axis import axis_info
-from tritonc.backend.dots.inner_axis import TRANSPOSED, inner_first, is_transpose, reads
+from tritonc.backend.dots.inner_axis import TRANSPOSED, inner_first, reads
 from tritonc.backend.dots.raw_operands import computed_operand, is_plain
 from tritonc.backend.dots.summed_dots import SummedDot, summed_dots
 from tritonc.backend.target.matrix import WGMMA, MatrixInstruction, candidates
@@ -62,21 +59,6 @@ def swap_operands(kernel: Kernel, target: Target, infos: axis_info.Infos) -> boo
     return bool(found)
 
 
-def _transposed_back(kernel: Kernel, one: SummedDot) -> bool:
-    """Whether both operands are transposed, and the sum wherever it is read."""
-    readers, stack = uses(kernel), [one.phi.result]
-    if "swapped" in one.dot.attributes or not all(is_transpose(v.op) for v in one.dot.operands[:2]):
-        return False
-    while stack:
-        for op in readers.get(stack.pop(), []):
-            if op in one.members or is_transpose(op):
-                continue
-            if op.name != "fpcast":
-                return False
-            stack.append(op.result)
-    return True
-
-
 def _fits(kernel: Kernel, one: SummedDot, target: Target, infos: axis_info.Infos) -> bool:
     """Whether tensor cores take the product with swapped operands, and not, or not as well, as it
     is."""
@@ -87,7 +69,7 @@ def _fits(kernel: Kernel, one: SummedDot, target: Target, infos: axis_info.Infos
         if row.kind != WGMMA:
             return rows == row.rows < columns < LEAST_ROWS and _computed_right(one)
         return (row.is_filled(columns, rows, depth)
-                and (rows < row.rows or _computed_right(one) or _transposed_back(kernel, one)
+                and (rows < row.rows or _computed_right(one)
                      or factors_of_columns(one.dot, readers)
                      or (MOST_ROWS < rows > columns and _adds_plainly(one, readers))
                      or (not row.transposes and inner == (True, False)))
@@ -139,7 +121,7 @@ def _axes(value: Value) -> set[int]:
 def _swap(kernel: Kernel, one: SummedDot) -> None:
     """Give each member the transposed shape, and what else it reads; what is read behind the loop
     is transposed back."""
-    swapped = shape(one.dot.result.type)[0] >= LEAST_ROWS and not _transposed_back(kernel, one)
+    swapped = shape(one.dot.result.type)[0] >= LEAST_ROWS
     made = {op.result for op in one.members}
     for block in one.loop.blocks:
         for op in [op for op in block.ops if op in one.members]:

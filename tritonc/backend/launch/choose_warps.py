@@ -165,7 +165,7 @@ def _wanted_threads(kernel: Kernel) -> int:
             len(shape(r.type)) < 2 for op in kernel.ops() for r in op.results):
         return largest
     loaded = 0.0 if held else _loaded_words(
-        kernel, cfg, largest, ("fpcast",) if reduced and short else ())
+        cfg, largest, ("fpcast",) if reduced and short else ())
     room = 1 << int(log2(max(1.0, LOADED_WORDS / max(0.25, loaded))))  # of bytes
     if not held and _steps(kernel, largest) > MANY_STEPS:
         return largest // min(STEPS_ELEMENTS, room)
@@ -242,7 +242,7 @@ def _quotient(pointer: Value) -> bool:
     return op is not None
 
 
-def _loaded_words(kernel: Kernel, cfg: Cfg, largest: int, casts: Container[str]) -> float:
+def _loaded_words(cfg: Cfg, largest: int, casts: Container[str]) -> float:
     """The words loaded of each element of tiles of the largest size that live in a fast body, where
     the most do, and a part of all rows that its block loads: the assembler loads early."""
     live, left, affinity = Liveness(cfg), set(rare(cfg, cfg.order)), Affinity()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 
 from tritonc.analysis.registers.liveness import Liveness
 from tritonc.analysis.values import slice_of
@@ -19,6 +20,7 @@ def live_tiles(kernel: Kernel, cfg: Cfg) -> Iterator[list[Type]]:
     loops = {loop.header: loop for loop in cfg.loops}
     live = Liveness(cfg) if any(loop.parent for loop in cfg.loops) else None
 
+    @cache
     def own(block: Block) -> dict[Value, None]:
         inside = set(loops[block].ops()) if block in loops else set()
         merged = {op.result: None for op in block.ops if op.name == "phi"}
@@ -27,7 +29,7 @@ def live_tiles(kernel: Kernel, cfg: Cfg) -> Iterator[list[Type]]:
                          and (is_float(v.type) or is_led(v))}
 
     for block in kernel.blocks:
-        found, loop = own(block), loops.get(block)
+        found, loop = own(block).copy(), loops.get(block)
         if loop is not None and loop.latch is not None and live is not None:
             later = live.at_end(loop.latch)
             while (loop := loop.parent) is not None:

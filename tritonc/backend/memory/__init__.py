@@ -4,6 +4,5 @@ Read `wanted_facts` and `specialize` first: the facts that accesses lack (aligne
 of 1, signs, full tiles), and the version of a kernel that may assume them.  `unwrap_indices` comes
 before: indices that wrap past the end are plain ones under a mask; `wanted_inside` has tested that
 others do not wrap.  `pad_tiles` makes extents powers of two; `vectorize` chooses widths;
-`skip_masks` and `fold_masked_loads` make masks cheap; `load_early`, `delay_loads` and
-`defer_loads` (general bodies, `versions/general`) place loads.
+`skip_masks` and `fold_masked_loads` make masks cheap; `load_early` and `delay_loads` place loads.
 """

@@ -1,23 +1,20 @@
-"""merge_accesses: the stores in both branches of a tile's `if` become one store, and so do loads.
+"""merge_accesses: the stores in both branches of a tile's `if` become one store.
 
 Before:  %p, %q = cmpp %c                     After:  %v = select %p, %a, %b
          @%p store %y, %a                             store %y, %v
          @%q store %y, %b
 
 The predicates depend on data, so that each of the two stores would move single elements; together
-they write every element, or all that a common mask allows, in words.  The same holds for two loads,
-as of `c ? *x : -*x`.  A load whose mask holds only where that of an earlier one does goes, too.
+they write every element, or all that a common mask allows, in words.
 
 The stores must follow each other with no access of memory between, to the same tile of pointers, of
 which no two are equal: then no element of one store may overwrite another element's of the other.
-Nothing may change memory between the loads.
 Guards are taken as conjunctions of predicates that must differ in one, which is opposite.
 """
 
 from __future__ import annotations
 
 from tritonc.analysis.axis import axis_info
-from tritonc.analysis.values import attributes_key, changes_memory
 from tritonc.ir.build import make_op
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value
@@ -27,36 +24,11 @@ Literal = tuple[Value, bool]  # a condition, and whether it holds or not
 
 
 def merge_accesses(kernel: Kernel, context: Context) -> bool:
-    """Merge pairs of accesses under opposite predicates."""
-    replaced: dict[Value, Value] = {}
+    """Merge pairs of stores under opposite predicates."""
+    changed = False
     for block in kernel.blocks:
-        _merge_loads(block, replaced)
-    kernel.replace(replaced)
-    stores = [_merge_stores(kernel, block, context) for block in kernel.blocks]
-    return bool(replaced) or any(stores)
-
-
-def _merge_loads(block: Block, replaced: dict[Value, Value]) -> None:
-    ops: list[Op] = []
-    loads: dict[object, Op] = {}  # since memory last changed
-    for op in block.ops:
-        if op.name == "load" and not {"volatile", "other"} & op.attributes.keys():
-            key = op.operands[0], attributes_key(op.attributes)
-            earlier = loads.setdefault(key, op)
-            parts = _opposite(earlier, op)
-            if parts is not None:
-                both = _conjunction(parts[1], op)
-                earlier.guard = both[-1].result if both else next(iter(parts[1]), None)
-                at = ops.index(earlier)
-                ops[at:at] = both
-            if parts is not None or (earlier is not op and _literals(earlier.guard).keys()
-                                     <= _literals(op.guard).keys()):
-                replaced[op.result] = earlier.result
-                continue
-        elif changes_memory(op):
-            loads.clear()
-        ops.append(op)
-    block.ops = ops
+        changed |= _merge_stores(kernel, block, context)
+    return changed
 
 
 def _merge_stores(kernel: Kernel, block: Block, context: Context) -> bool:

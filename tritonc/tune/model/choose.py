@@ -154,7 +154,8 @@ def _profile(lower: Lower, binding: Binding) -> Profile | None:
 def _predictor(space: Mapping[str, Sequence[int]], names: list[str], lower: Lower
                ) -> Callable[[Binding], Profile] | None:
     """A function from a combination to its profile; None if there is no such rule.  An axis of one
-    element is none: if that is in the way, profiles of 1 are predicted from those of others."""
+    element is none: if that is in the way, profiles of 1 are predicted from those of others.  Where
+    one tunable is, as of numbers that are loaded once a step, each of its values has a rule."""
     def read(binding: Binding) -> tuple[Profile, list[int]] | None:
         """All but the extents, and those."""
         profile = _profile(lower, binding)
@@ -162,17 +163,32 @@ def _predictor(space: Mapping[str, Sequence[int]], names: list[str], lower: Lowe
             tuple(f._replace(extents=(0,) * len(f.extents)) for f in profile),
             [extent for f in profile for extent in f.extents])
 
-    axes = {name: [value for value in space[name] if value != 1] or space[name] for name in names}
-    found = multiples({name: space[name] for name in names}, read) or multiples(axes, read)
-    if found is None:
-        return None
-    rest, numbers = found
+    def predictor(space: Mapping[str, Sequence[int]]) -> Callable[[Binding], Profile] | None:
+        axes = {name: (*(v for v in space[name] if v != 1),) or space[name] for name in space}
+        found = multiples(space, read) or (multiples(axes, read) if axes != space else None)
+        if found is None:
+            return None
+        rest, numbers = found
 
-    def predict(binding: Binding) -> Profile:
-        extents = iter(numbers(binding))
-        return tuple(f._replace(extents=tuple(islice(extents, len(f.extents)))) for f in rest)
+        def predict(binding: Binding) -> Profile:
+            extents = iter(numbers(binding))
+            return tuple(f._replace(extents=tuple(islice(extents, len(f.extents)))) for f in rest)
 
-    return predict
+        return predict
+
+    space = {name: (*space[name],) for name in names}
+    if (one := predictor(space)) is not None:
+        return one
+    several = [name for name in names if len(space[name]) > 1]
+    for name in several:  # more than extents may depend on one tunable
+        own: dict[int, Callable[[Binding], Profile]] = {}
+        few = len(several) * max(len(several), len(space[name])) <= MAX_LOWERED
+        while few and len(own) < len(space[name]) and (part := predictor(
+                {**space, name: ((value := space[name][len(own)]),)})) is not None:
+            own[value] = part
+        if len(own) == len(space[name]):
+            return lambda binding: own[binding[name]](binding)
+    return None
 
 
 Rest = TypeVar("Rest")

@@ -75,7 +75,7 @@ def _read(kernel: Kernel) -> Iterator[Feature]:
     else:
         blocks = kernel.blocks
     readers = uses(kernel)
-    counts = shared_data.counts_in_loops(kernel, cfg)
+    counts = shared_data.counts_in_loops(cfg)
     infos, flat = cache(lambda: axis_info.analyze(kernel)), cache(lambda: flat_loads(kernel))
     yield Feature("kernel", (), 0, form=_form_of(kernel, cfg))
     for block in blocks:
@@ -158,7 +158,9 @@ def _form_of(kernel: Kernel, cfg: Cfg) -> str:
     """A word for what decides on tiles beside their extents; "" for nothing.  The first that holds:
     how many programs there are, as where columns are summed, goes before how often each loads."""
     if any(op.name == "dot" for op in kernel.ops()):
-        return "" if cfg.loops else "once"
+        before = any(op.name == "dot" for block in kernel.blocks for op in block.ops
+                     if not any(block in loop for loop in cfg.loops))
+        return "" if not before else "before" if cfg.loops else "once"
     for form in _FORMS:
         if form(kernel, cfg):
             name = form.__name__

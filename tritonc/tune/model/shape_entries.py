@@ -53,7 +53,7 @@ def shape_entries(kernel: Kernel, space: Space, lower: Lower, chosen: Binding, t
     if sums_columns(kernel, cfg):
         yield from _columns(kernel, space, lower, chosen, target)
     elif not cfg.loops and any(op.name == "reduce" for op in kernel.ops()):
-        yield from _short_rows(kernel, space, lower, chosen)
+        yield from _short_rows(kernel, space, chosen)
     elif not windows_of_bytes(kernel, cfg) and not transposes(kernel):
         yield from _sides(kernel, space, lower, chosen)
         yield from _long_rows(kernel, cfg, space, chosen)
@@ -84,7 +84,7 @@ def _columns(kernel: Kernel, space: Space, lower: Lower, chosen: Binding, target
             least = (most or 0) + 1
 
 
-def _short_rows(kernel: Kernel, space: Space, lower: Lower, chosen: Binding) -> Iterator[Variant]:
+def _short_rows(kernel: Kernel, space: Space, chosen: Binding) -> Iterator[Variant]:
     """Rows of a tile whose length no tunable says: by how much of it they fill."""
     names = [name for name in space if len(space[name]) > 1]
     for limit, (_, extent) in _limits(kernel, "range").items():

@@ -67,7 +67,7 @@ def region(kernel: Kernel, loops: list[StagedLoop], place: Block, boxes: list[Bo
             access.allocation in buffers for access in accesses(op)))
            for block in found if block not in rare and block not in own for op in block.ops):
         return []  # two that start producers on one path have none
-    if not computable(values, None, steady_loads(kernel, cfg)):
+    if not computable(values, None, steady_loads(cfg)):
         return []
     loads, roots = [one.load for one in boxes], pointer_roots(kernel)
     loop = loops[0].loop.parent

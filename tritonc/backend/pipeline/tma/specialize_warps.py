@@ -136,7 +136,7 @@ class _Body:
                 if not any(other.name == "wait_empty" and op.operands[0] in other.operands
                            and other.guard in guards for other in before):
                     return False
-        loads = steady_loads(kernel, cfg)
+        loads = steady_loads(cfg)
         for block in leading:
             end = block.terminator
             if end.name == "cond_br" and not computable(end.operands, start, loads):
@@ -177,7 +177,7 @@ def _maps_for_copies(kernel: Kernel, start: Op) -> bool:
         for op in kernel.ops() if op.name == "publish_maps" and op.operands[0] is slot)
 
 
-def steady_loads(kernel: Kernel, cfg: Cfg) -> set[Op]:
+def steady_loads(cfg: Cfg) -> set[Op]:
     """Loads of scalars that give both roles the same, whenever they come to them: nothing is stored
     before in their program, and programs have no order."""
     starts = [loop.header for loop in cfg.loops if counts_programs(loop)]

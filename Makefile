@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
+PIP ?= $(BIN)/python -m pip
 RUNS = $(VENV)/.runs
 INSTALLED = $(VENV)/.installed
 JOBS ?= 2
@@ -24,7 +25,7 @@ $(RUNS): pyproject.toml
 
 $(INSTALLED): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -e '.[dev]'
+	@$(PIP) install --quiet --disable-pip-version-check --no-compile -e '.[dev]'
 	@touch $@ $(RUNS)
 
 demo: $(RUNS)  ## install tritonc, compile samples/matmul.tc to PTX, run its problem in the interpreter

@@ -389,6 +389,7 @@ def test_loops_that_add_sums_to_memory_have_large_tiles() -> None:
     ("unseen/rotate_points", 256),  # records of 16 bytes
     ("suite/depthwise_time", 64),  # a row of records beside rows of numbers
     ("unseen/pad_transpose", 256),  # bytes that are transposed: 64 of a thread, as of wider ones
+    ("unseen/stft_power", 256),  # two products fill a warpgroup that computes their operand, too
     ("unseen/select_middle", 64)])  # numbers loaded at remainders of quotients are not moved
 def test_threads_of_tiles_that_are_moved(name: str, threads: int) -> None:
     manifest = benchmark(name).manifest

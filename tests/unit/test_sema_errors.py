@@ -349,6 +349,7 @@ def test_notes_tell_where_things_were_declared() -> None:
     assert found.notes[0].span is not None and found.notes[0].span.line == 4
     found = diagnose(HEAD + "x = x + rm; }")[0]
     assert "x[:, newaxis] aligns the [64] with axis 0 of the [64, 32]" in found.notes[0].message
+    assert found.notes[1].message.startswith("x[:, max] is the greatest along axis 1")
     found = diagnose(HEAD + "@m n = 1; }")[0]
     assert any("any(...)" in n.message and n.span is not None for n in found.notes)
     assert diagnose(HEAD + "nn = 1; }")[0].suggestion == "n"

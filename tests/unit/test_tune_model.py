@@ -445,6 +445,7 @@ kernel void sums(const {kind}* x, float* y, int K, int N) {{
     ("segment_softmax", {"T": 16}),  # most runs are short, of few columns, too
     ("mla_decode", {"TH": 16, "TS": 64}),  # steps of few rows wait for what they bring
     ("mla_split", {"BH": 64, "BS": 64}),  # two warpgroups share rows of 512 sums
+    ("ssd_scan", {"TL": 64, "TJ": 64}),  # a product before the loop, with nothing copied ahead
     ("rbf_mean", {"TM": 64, "TN": 128}),  # exponentials of one block beside products of another
     ("bias_grad", {"BI": 64, "BJ": 64}),  # held beside two products: a sum and what is added
     ("decode_kv8", {"T": 128}),  # bytes that are converted in registers leave room for it

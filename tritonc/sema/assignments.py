@@ -120,8 +120,9 @@ def _subscripted(context: Context, node: syntax.Subscript) -> Place | None:
 
 def _refuse_part(context: Context, node: syntax.Subscript, type: CType) -> NoReturn:
     subscripts.check_axes(context, node.span, type)
-    context.refuse("subscript-index", node.span, f"a part of the tile {type} cannot be "
-                   "assigned; assign the tile, under a predicate as in '@mask x = value;'")
+    context.refuse("subscript-index", node.span, subscripts.no_index_of_pointers(type) or (
+        f"a part of the tile {type} cannot be assigned; assign the tile, under a predicate as in "
+        "'@mask x = value;'"))
 
 
 def _read(context: Context, target: Place, span: Span) -> Term:

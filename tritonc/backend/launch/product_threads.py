@@ -7,6 +7,7 @@ from itertools import accumulate
 from math import prod
 
 from tritonc.analysis.values import constant_of, slice_of
+from tritonc.backend.dots.together import chained
 from tritonc.backend.target import matrix
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.types import element, scalar, shape
@@ -23,6 +24,8 @@ MAKING = 256  # while it has no more threads than this
 # of 32 rows, 4 queries a key, 64 rows an iteration: 215 us by 64 threads, 202 by 128, 176 a copy.
 COPIED = 256
 WORD = 4  # bytes: what is narrower is an operand of a further product, rather than a result
+THREADS = 128  # of a warpgroup
+_CONVERSIONS = ("fpcast", "sitofp", "uitofp")
 _MOVES = ("reshape", "trans", "convert_layout")
 
 
@@ -40,7 +43,8 @@ def block_threads(block: Block, places: int, phis: list[Op], kept: Set[Value]) -
             dots[0].operands[2]) is not None:  # warps compute with it in turn
         return prod(shape(dots[0].result.type)) // FRAGMENT
     if any(map(matrix.on_wgmma, dots)):
-        return max(dot_threads(op, places) for op in dots)
+        found = max(dot_threads(op, places) for op in dots)
+        return found * (1 + (found == THREADS and _crowd(block, dots)))
     wanted = _most_at_once(block, dots, places, phis, kept)
     inside = set(block.ops)
     made = [v.type for op in dots if "instruction" in op.attributes
@@ -52,6 +56,16 @@ def block_threads(block: Block, places: int, phis: list[Op], kept: Set[Value]) -
               if any(each.name == "load" for each in slice_of([v], inside, ("dot",)))]
     size = sum(prod(shape(t)) * scalar(t).bytes for t in copied)
     return max(wanted, min(MAKING, words // MADE), min(FEW, size // COPIED))
+
+
+def _crowd(block: Block, dots: list[Op]) -> bool:
+    """Whether several products side by side fill a warpgroup's registers, and threads compute an
+    operand beside them.  Spectra by two of 64 x 128 x 80 of samples times a window, with cosines
+    and sines in rows of 201 halves: 1462 us by one warpgroup, which spills, 735 by two (H200)."""
+    return (sum(prod(shape(op.result.type)) for op in dots) >= THREADS * matrix.ACCUMULATORS
+            and len(dots) > 1 and not chained(block) and any(
+                each.name in _CONVERSIONS for op in dots
+                for each in slice_of(op.operands[:2], {*block.ops}, ("dot",))))
 
 
 def kept_values(kernel: Kernel) -> set[Value]:

@@ -135,6 +135,12 @@ def check_axes(context: Context, span: Span, type: CType) -> None:
                        Note("memory has one axis, so x[i][j] of rows of N is x[i * N + j]"))
 
 
+def no_index_of_pointers(type: CType) -> str:
+    """Why a tile of pointers takes no index; "" of others."""
+    return "" if not isinstance(type.element, PointerTo) else (
+        f"a tile of pointers, {type}, has no index; *(p + i) is the element i behind each of them")
+
+
 def _no_index(context: Context, entry: syntax.Index | syntax.Slice, base: Term) -> Term:
     check_axes(context, entry.span, base.type)
     what = "a part" if isinstance(entry, syntax.Slice) else "an element"
@@ -144,9 +150,8 @@ def _no_index(context: Context, entry: syntax.Index | syntax.Slice, base: Term) 
         near = _MEANT.get(name) or closest(name, ("max", "min", "newaxis"))
         return context.error("undeclared-name", entry.span, f"there is nothing named '{name}'" + (
             f"; did you mean '{near}'?" if near else ""), suggestion=near)
-    if isinstance(base.type.element, PointerTo):
-        return context.error("subscript-index", entry.span, f"a tile of pointers, {base.type}, has "
-                             "no index; *(p + i) is the element i behind each of them")
+    if why := no_index_of_pointers(base.type):
+        return context.error("subscript-index", entry.span, why)
     return context.error("subscript-index", entry.span, f"{what} of the tile {base.type} cannot be "
                          "taken out: its elements lie in the registers of many threads",
                          Note("a subscript keeps axes (:), inserts them (newaxis), permutes them "

@@ -121,5 +121,5 @@ def fitting_hint(a: Shape, b: Shape) -> tuple[Note, ...]:
         if axis is not None:
             entries = ", ".join(":" if d == axis else "newaxis" for d in range(axis, len(long)))
             return (Note(f"shapes are aligned at the right; x[{entries}] aligns the {spell(short)} "
-                         f"with axis {axis} of the {spell(long)}"),)
+                         f"with axis {axis} of the {spell(long)}"), *receiving_hint(long, short))
     return (Note("shapes are aligned at the right, and missing axes count as 1"),)

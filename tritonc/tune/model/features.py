@@ -158,7 +158,9 @@ def _form_of(kernel: Kernel, cfg: Cfg) -> str:
     """A word for what decides on tiles beside their extents; "" for nothing.  The first that holds:
     how many programs there are, as where columns are summed, goes before how often each loads."""
     if any(op.name == "dot" for op in kernel.ops()):
-        return "" if cfg.loops else "once"
+        before = any(op.name == "dot" for block in kernel.blocks for op in block.ops
+                     if not any(block in loop for loop in cfg.loops))
+        return "" if not before else "before" if cfg.loops else "once"
     for form in _FORMS:
         if form(kernel, cfg):
             name = form.__name__

@@ -102,7 +102,7 @@ def specialize(kernel: Kernel, context: Context) -> bool:
                 kernel, tensor, known, operands=True, records=True))
         others += _any_size(kernel, found, lambda ones: wanted_facts(
             kernel, tensor, known | ones, operands=True))
-    if tensor:
+    if tensor and context.meta.get("pingpong") != 2:  # those in turn are for aligned rows
         others += _less_aligned(kernel, found, wanted_facts(kernel, tensor, known, operands=True))
     if found.multiples and found.apart.pairs and (
             kernel.attributes.get("single_trips", 0) > 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from tritonc.bindings import Bindings
@@ -75,9 +76,9 @@ class Planning(Bindings):
         found = self._beside(kernel)[1]
         if found is None or by_hand:
             return self._rows(kernel)
-        return VariantSet([_variant(member, kernel, found) for member in found.members],
-                          found.general, found.large and (*found.large, -1),
-                          _listed(found.loops), found.aligned)
+        variants = [_variant(member, kernel, found) for member in found.members]
+        return VariantSet(_asking(variants, kernel, found.asked), found.general,
+                          found.large and (*found.large, -1), _listed(found.loops), found.aligned)
 
     def _rows(self, kernel: Kernel) -> VariantSet:
         """Entries for lengths of rows, where nobody chose a tile or a number of warps."""
@@ -235,6 +236,17 @@ def _variant(member: Member, kernel: Kernel, of: Few | Portfolio) -> Variant:
     facts += [Fact(names[loop.arguments[0]], ">=", SHORT) for loop in of.loops
               if loop.factor == len(loop.arguments) == 1]
     return Variant(member.binding, (*facts,), member.cost)
+
+
+def _asking(variants: list[Variant], kernel: Kernel, facts: Sequence[Mapping[str, int]]
+            ) -> list[Variant]:
+    """The variants, of which all but the smallest ask for rows that are aligned: that one and the
+    general entry have bodies for others."""
+    least = min(variants, key=lambda variant: prod(variant.binding.values()))
+    more = tuple(Fact(kernel.parameters[fact["argument"]].name, "%", fact["multiple_of"])
+                 for fact in facts if "multiple_of" in fact)
+    return [variant if variant is least or variant.facts else variant._replace(facts=more)
+            for variant in variants]
 
 
 def _listed(loops: Sequence[Around]) -> list[dict[str, Any]]:

@@ -363,7 +363,7 @@ def _land(machine: Machine, frame: Frame, stage: Stage) -> None:
     for copy in stage.copies:
         machine.land(frame, copy, everybody=True)
     for op, buffer in stage.short:  # nobody brings some of its rows
-        brought = [copy.view.places for copy in stage.copies if copy.view.space is buffer.space]
+        brought = [copy.view.places for copy in stage.copies if copy.view.serial == buffer.serial]
         left = np.setdiff1d(buffer.places, np.concatenate(brought))[np.newaxis]
         view = buffer._replace(start=0, offsets=left)
         nothing = np.zeros(left.size, stage.copies[0].held.dtype)

@@ -47,9 +47,9 @@ class Cost(NamedTuple):
     """What a variant's time is made of; times are quarters of a clock cycle.
 
     A multiprocessor takes `busy` for a step of each of its blocks, and a block no less than `wait`,
-    whatever runs beside it; where the tiles do not divide the range, `edge` more in the last wave:
-    of tiles at an edge a multiprocessor rarely has more than one.  `start` is what
-    a block does before and after its steps, `once` what a launch takes beside its blocks.
+    whatever runs beside it; all together take `edge` for a step of each row or column of a tile
+    that lies beyond the range.  `start` is what a block does before and after its steps, `once`
+    what a launch takes beside its blocks.
     `blocks` of 0 are one, and no launch takes the variant that has more tiles than `processors`.
     `depths`: how much of each loop around the product a step takes.
     The tiles of a last round are cut into `parts`, where each then has a processor (`last_round`):
@@ -133,14 +133,20 @@ def time(cost: Sequence[Any], tile: Sequence[int], extents: Sequence[Any],
 
 
 def fit(tile: Sequence[int], extents: Sequence[Any]) -> tuple[Any, Any]:
-    """Whether tiles divide the range, and whether one covers it along one of two axes, so that
-    nobody else reads the other operand."""
-    whole: Any = True
+    """How many rows and columns of all tiles lie beyond the range, and whether one tile covers it
+    along one of two axes, so that nobody else reads the other operand.
+
+    >>> fit((128, 64), (200, 128)), fit((128, 64), (256, 60))
+    ((112, False), (8, True))
+    """
+    beyond: Any = 0
     covered: Any = False
     for axis, (extent, part) in enumerate(zip(extents, tile)):
-        whole &= extent % part == 0
+        last = extent % part
+        others = count([*tile[:axis], *tile[axis + 1:]], [*extents[:axis], *extents[axis + 1:]])
+        beyond += select((extent > 0) & (last > 0), (part - last) * others, 0)
         covered |= axis < 2 <= len(tile) and extent <= part
-    return whole, covered
+    return beyond, covered
 
 
 def steps_of(depths: Sequence[int], lengths: Sequence[Any]) -> Any:
@@ -151,16 +157,14 @@ def steps_of(depths: Sequence[int], lengths: Sequence[Any]) -> Any:
     return steps
 
 
-def time_of(cost: Sequence[Any], tiles: Any, whole: Any, covered: Any, steps: Any) -> Any:
-    """A variant's time for so many tiles of so many steps; `whole`, `covered` as `fit` says."""
+def time_of(cost: Sequence[Any], tiles: Any, beyond: Any, covered: Any, steps: Any) -> Any:
+    """A variant's time for so many tiles of so many steps; `beyond`, `covered` as `fit` says."""
     processors, blocks, once, start, busy, wait, edge, _, *cut = cost
     most, beside = (tiles + processors - 1) // processors, max(blocks, 1)
     waves, rest = most // beside, most % beside
     full = start + steps * greatest(wait, beside * busy)
     last = start + steps * greatest(wait, rest * busy)
-    at_edge = wait + edge - greatest(wait, select(rest > 0, rest, beside) * busy)
-    taken = once + waves * full + select(rest > 0, last, 0)
-    taken += select(whole, 0, steps * greatest(at_edge, 0))
+    taken = once + waves * full + select(rest > 0, last, 0) + steps * (beyond * edge // processors)
     if cut and cut[0]:
         left = tiles % processors
         fits = (tiles > processors) & (left > 0) & (left * cut[0] <= processors)

@@ -151,8 +151,9 @@ def _product_blocks(kernel: Kernel, target: Target, loops: list[Loop],
         estimate = estimate or estimated(kernel)
         needs = [estimate.pressure(loop.blocks).registers / SLACK for loop in on_cores]
     if warps == WARPGROUP:
-        needs += [_in_flight(loop) for loop in loops if _has(loop, "wgmma", 1)
-                  and any(map(waits, loop.blocks))]
+        # The products of a chain may be in several iterations at once: then none waits here.
+        needs += [_in_flight(loop) for loop in loops if _has(loop, "wgmma", 2) or (
+            _has(loop, "wgmma", 1) and any(map(waits, loop.blocks)))]
     if not needs:
         return 0
     found = min(_blocks_of(warps, max(needs), target), ENOUGH // warps)

@@ -150,11 +150,13 @@ def _least(choice: Mapping[str, Any], tiles: Sequence[Sequence[int]], axes: Sequ
         steps = "1"
         for place, depth in enumerate(depths):
             steps = f"tritonc_steps({steps}, length_{place}, {depth})"
-        whole = " && ".join(f"{axis} % {part} == 0" for axis, part in zip(
-            axes, tile, strict=True) if part > 1) or "1"
+        beyond = " + ".join(
+            f"tritonc_beyond({axis}, {part}) * "
+            + _count([*axes[:i], *axes[i + 1:]], [*tile[:i], *tile[i + 1:]])
+            for i, (axis, part) in enumerate(zip(axes, tile, strict=True)) if part > 1) or "0"
         covered = " || ".join(f"{axis} <= {part}" for axis, part in zip(
             axes[:2], tile[:2], strict=True)) if len(tile) > 1 else "0"
-        yield f"  time = tritonc_time({_count(axes, tile)}, {whole}, {covered},"
+        yield f"  time = tritonc_time({_count(axes, tile)}, {beyond}, {covered},"
         yield f"                      {steps},"
         numbers = (str(a) if a == b else f"aligned ? {a} : {b}" for a, b in zip(fast, slow))
         yield f"                      {', '.join(numbers)});"

@@ -23,6 +23,12 @@ TRITONC_PART uint64_t tritonc_tiles(uint64_t tiles, int64_t extent, int64_t tile
   return tiles < most ? tiles : most;
 }
 
+/* How much of the last tile of an extent lies beyond it. */
+TRITONC_PART uint64_t tritonc_beyond(int64_t extent, int64_t tile) {
+  const int64_t last = extent > 0 ? extent % tile : 0;
+  return (uint64_t)(last > 0 ? tile - last : 0);
+}
+
 /* A loop's length, times one argument more. */
 static inline int64_t tritonc_length(int64_t length, int64_t argument) {
   const int64_t most = INT64_C(1) << 31;
@@ -43,16 +49,15 @@ static inline uint64_t tritonc_most(uint64_t a, uint64_t b) {
 
 /* The time of a variant, in quarters of a clock cycle.  The remainder is no branch: which sizes
  * have one nothing foretells. */
-TRITONC_PART uint64_t tritonc_time(uint64_t tiles, int whole, int covered, uint64_t steps,
+TRITONC_PART uint64_t tritonc_time(uint64_t tiles, uint64_t beyond, int covered, uint64_t steps,
                                    uint64_t processors, uint64_t blocks, uint64_t once,
                                    uint64_t start, uint64_t busy, uint64_t wait, uint64_t edge) {
   const uint64_t most = (tiles + processors - 1) / processors, beside = blocks ? blocks : 1;
   const uint64_t waves = most / beside, rest = most % beside;
   const uint64_t full = tritonc_most(wait, beside * busy), last = tritonc_most(wait, rest * busy);
-  const uint64_t step = rest ? last : full, late = tritonc_most(wait + edge, step);
   const uint64_t time = once + waves * (start + steps * full)
          + ((start + steps * last) & (0 - (uint64_t)(rest > 0)))
-         + (whole ? 0 : steps * (late - step));
+         + steps * (beyond * edge / processors);
   return blocks == 0 && most > 1 ? UINT64_MAX : time - (covered ? time >> 5 : 0);
 }
 

@@ -118,7 +118,7 @@ def use(dot: Feature, target: Target, work: float = 0, alone: bool = False) -> U
         stages = max(2, min(MOST_STAGES, half if half >= 3 else (
             target.shared_per_block - fixed) // stage))
         threads = 32 * warps * slices
-        registers = results * slices // threads + 48 + _live_operands(dot, work, threads)
+        registers = results * slices // threads + 48 + _live_operands(dot, work, threads, 8)
         return Use("mma", threads, slices, registers, stages * stage + fixed,
                    stages - 1 if copies else 1,
                    slow="wgmma" in target.features and dot.element == str(TF32))
@@ -141,13 +141,13 @@ def use(dot: Feature, target: Target, work: float = 0, alone: bool = False) -> U
                late=registers > _LATE)
 
 
-def _live_operands(dot: Feature, work: float, threads: int) -> int:
-    """Registers of a thread for operands of wgmma that it computes: two sets of them, and what the
+def _live_operands(dot: Feature, work: float, threads: int, least: int = 0) -> int:
+    """Registers of a thread for operands that it computes: two sets of them, and what the
     operations need.  Weights of 8 bits by 64 x 128 x 128 184 in all, by x 32 120, of 4 bits 191 and
-    160: then no second block fits."""
+    160: then no second block fits; by 16 x 32 x 128 of mma.sync 104, 128."""
     elements = dot.extents[-1] * sum(n for n, raw in zip(dot.extents[-3:-1], dot.raw) if raw)
-    more = min(32.0, 8 * (work / elements - 1)) if elements else 0.0
-    return round(elements * dot.bytes / (2 * threads) + max(0.0, more))
+    more = min(32.0, max(least, 8 * (work / elements - 1))) if elements else 0.0
+    return round(elements * dot.bytes / (2 * threads) + more)
 
 
 def _takes(row: MatrixInstruction, dot: Feature) -> bool:

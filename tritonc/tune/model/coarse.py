@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import log2, prod
 
 from tritonc.backend.dots.together import chained
-from tritonc.backend.launch.coarsen import MOST, ratios
+from tritonc.backend.launch.coarsen import AXES, MOST, ratios
 from tritonc.backend.target.matrix import LARGE
 from tritonc.backend.target.target import Target
 from tritonc.records import NamedTuple
@@ -95,13 +95,15 @@ class Few(NamedTuple):
     """Entries beside the general one.  Those of clusters are for launches whose clusters run all at
     once, others for what the tiles of the general entry are too wide or deep for, or too small:
     their tunables and costs; the costs of the general entry's bodies; the loops; what holds where
-    rows are aligned."""
+    rows are aligned; what all but the smallest ask for: rows that
+    are."""
 
     members: tuple[Member, ...]
     general: Cost
     large: tuple[tuple[int, ...], Cost] | None
     loops: tuple[Around, ...]
     aligned: list[dict[str, int]]
+    asked: Sequence[dict[str, int]] = ()
 
 
 def bodies(space: Mapping[str, Sequence[int]], lower: Lower, target: Target, large: Binding,
@@ -143,9 +145,12 @@ def bodies(space: Mapping[str, Sequence[int]], lower: Lower, target: Target, lar
         if turned:
             whole, general, *few = beside_pingpong([whole, general, *few], general)
             few += turned
+    (kernel,) = lower(large).kernels
+    asks = whole.kind == "wgmma" and form.axes < AXES and entries.are_covered(whole, form)
     return small, Few(tuple(Member(row.binding, row.cost) for row in few), general.cost,
                       (whole.tile, whole.cost) if small else None, form.loops,
-                      aligned(lower(large).kernels[0], target)) if few else None
+                      aligned(kernel, target), aligned(kernel, target, True) if asks else ()
+                      ) if few else None
 
 
 def _combinations(space: Mapping[str, Sequence[int]], lower: Lower, target: Target, large: Binding
@@ -182,6 +187,8 @@ def _both(rows: Sequence[Candidate], whole: Candidate, small: Small | None, targ
     """The bodies of an entry: that of launches of few programs, and the large one, with its last
     round."""
     own = _general(rows, whole, small)
+    if whole.kind != "wgmma":
+        return own, whole
     found = small and _with_last_round(rows, whole, small, target).large
     whole, own = priced_together(whole, own if small else None), priced_together(own)
     if found:

@@ -22,16 +22,20 @@ from tritonc.tune.model.measured import LEAST_WGMMA, MOST_SENT, is_measured
 from tritonc.tune.model.pingpong import SHORT, in_pingpong
 from tritonc.tune.model.pingpong_entries import priced_together, rate
 from tritonc.tune.model.portfolio import DOUBT_SCALED, Form, slower
-from tritonc.tune.model.times import UNIT, doubtful
+from tritonc.tune.model.times import UNIT, WORD, doubtful
 from tritonc.variants.choice import LARGEST
 
 _DOUBT = 0.03  # that the model says others gain over the general entry, which is there already
 _DOUBT_CORES = 0.2  # conv_nchw of 28 x 28 by 64 x 128 took 1.2 times as long as by two bodies
 _MOST_THREADS = 256  # 32 x 256 by four warpgroups: 1.8 times as long as 64 x 128 (conv_nhwc_flat)
-# Of products of 16-bit numbers, by the axes of the range; of those that convert an operand.
-_MOST = {2: 6, 3: 3}
-_NEARLY = {2: 1.02, 3: inf}  # of the time of a tile's best depth in a long loop
+# Of products that are covered, by what computes and the axes of the range; of those that convert an
+# operand.
+_MOST = {("wgmma", 2): 6, ("wgmma", 3): 3, ("cores", 2): 3}
+_NEARLY = {("wgmma", 2): 1.02}  # of the time of a tile's best depth in a long loop
 _MOST_CONVERTING, _POWER_CONVERTING, _WORTH_CONVERTING = 8, 1.5, 0.005
+# Of blocks of a cluster that convert: weights of 8 bits, 4096 x 4096, by 16 x 32 x 128 in pairs 8.5
+# us, in fours 10.7; 2048 columns 6.7, 6.6; 40 x 2560 x 14336 by 64 x 64 x 128 27.3, 30.1.
+_BLOCKS_CONVERTING = 2
 _MEMORY = 2250  # bytes in a clock cycle that an H200's memory delivers
 # What one must save of a launch: of clusters, one for few programs and, on tensor cores, one more
 # of larger tiles; of others, at most so many, which lessen mostly the worst that a launch loses.
@@ -88,29 +92,32 @@ def _at_once(row: Candidate) -> Candidate:
     return row._replace(cost=row.cost._replace(blocks=0))
 
 
-# --- one product of 16-bit numbers ----------------------------------------------------------------
+# --- one product of 16-bit numbers, or of floats --------------------------------------------------
 
 
 def are_covered(whole: Candidate, form: Form) -> bool:
-    """Whether it is one product of 16-bit numbers on wgmma, as memory has them."""
-    return whole.kind == "wgmma" and form.axes in _MOST and all(
-        dot.alone and dot.bytes == 2 and not (any(dot.raw) or dot.computed or dot.scaled)
+    """Whether it is one product of 16-bit numbers on wgmma, as memory has them, or of floats on
+    CUDA cores."""
+    return (whole.kind, form.axes) in _MOST and all(
+        dot.alone and dot.bytes == (2 if whole.kind == "wgmma" else WORD)
+        and not (any(dot.raw) or dot.computed or dot.scaled)
         for dot in whole.profile if dot.kind == "dot")
 
 
 def covering_entries(rows: Sequence[Candidate], general: Sequence[Candidate], form: Form,
                      target: Target, sizes: Sequence[int]) -> list[Candidate]:
     """Of all tiles, clusters and those in ping-pong, those to have beside the general bodies."""
-    axes, fastest = form.axes, dict[tuple[int, ...], float]()
-    launches = [*launches_of(form, grids.COVERED[axes])]
+    of, fastest = (general[0].kind, form.axes), dict[tuple[int, ...], float]()
+    launches = [*launches_of(form, grids.COVERED[of])]
     rows = [row for row in rows if is_measured(row.profile, row.tile, 1)]
     for row in rows:
         fastest[row.tile] = min(rate(row.cost), fastest.get(row.tile, inf))
     known = []
     for blocks, row in _in_clusters(
-            [row for row in rows if rate(row.cost) <= _NEARLY[axes] * fastest[row.tile]], target,
-            sizes if axes < AXES else (1,)):
-        found = priced_together(_at_once(row) if blocks > 1 else row)
+            [row for row in rows if rate(row.cost) <= _NEARLY.get(of, inf) * fastest[row.tile]],
+            target, sizes if form.axes < AXES else (1,)):
+        found = row if row.kind == "cores" else priced_together(
+            _at_once(row) if blocks > 1 else row)
         known.append(with_times(found._replace(cost=slower(found.cost, _DOUBT)), launches))
         if blocks == 1 and (cost := in_pingpong(row.profile, row.cost, target)) is not None:
             turned = with_times(row._replace(cost=slower(cost, _DOUBT),
@@ -118,7 +125,7 @@ def covering_entries(rows: Sequence[Candidate], general: Sequence[Candidate], fo
             known.append(turned._replace(times=[  # of loops for which that is not legal
                 time if lengths[0] >= SHORT else LARGEST
                 for time, (_, lengths) in zip(turned.times, launches, strict=True)]))
-    return fewest(known, [with_times(row, launches) for row in general], 2, _MOST[axes])
+    return fewest(known, [with_times(row, launches) for row in general], 2, _MOST[of])
 
 
 # --- a product that converts an operand -----------------------------------------------------------
@@ -140,7 +147,8 @@ def converting_entries(rows: Sequence[Candidate], whole: Candidate, form: Form, 
     known, most = [], LARGE if any(dot.raw) else MOST_SENT
     for blocks, row in _in_clusters([
             row for row in rows if row.threads <= _MOST_THREADS
-            and not (dot.scaled and row.kind != "wgmma")], target, sizes):  # not measured
+            and not (dot.scaled and row.kind != "wgmma")], target, [  # not measured
+                blocks for blocks in sizes if dot.scaled or blocks <= _BLOCKS_CONVERTING]):
         if is_measured(row.profile, row.tile, blocks) and (blocks == 1 or prod(row.tile) <= most):
             if blocks > 1 and not clusters_meet(row.profile, target):
                 row = _at_once(row)

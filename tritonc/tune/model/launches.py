@@ -47,7 +47,7 @@ def with_times(row: Candidate, launches: Sequence[Launch]) -> Candidate:
 
 
 @cache
-def _divided(extents: tuple[int, ...], tile: tuple[int, ...]) -> tuple[int, int, bool, bool]:
+def _divided(extents: tuple[int, ...], tile: tuple[int, ...]) -> tuple[int, int, int, bool]:
     """How many tiles a range has, how many `choice` counts, and how they fit."""
     return count_tiles(extents, tile), choice.count(tile, extents), *choice.fit(tile, extents)
 
@@ -76,18 +76,20 @@ class Grid(NamedTuple):
 # Bodies, and what shall save time of launches that are worth it: clusters.
 PLAIN = Grid(((16, 64, 256, 512, 1024, 2048, 4096, 12288),) * 2, (512, 4096))
 WORKING = PLAIN._replace(work=(1 << 27, inf))
-# One product of 16-bit numbers; of batches, which are short loops.
+# One product of 16-bit numbers; of batches, which are short loops; of floats.
 COVERED = {
-    2: Grid(((64, 128, 512, 1536, 2304), (64, 768, 1152, 2304, 4608, 6144, 12288)),
-            (768, 1536, 3072), work=(1 << 25, inf)),
-    3: Grid(((96, 320, 1024),) * 2, (32, 128, 384), (32,), (1 << 25, inf))}
+    ("wgmma", 2): Grid(((64, 128, 512, 1536, 2304), (64, 768, 1152, 2304, 4608, 6144, 12288)),
+                       (768, 1536, 3072), work=(1 << 25, inf)),
+    ("wgmma", 3): Grid(((56, 240, 1000),) * 2, (32, 128, 384), (32,), (1 << 25, inf)),
+    ("cores", 2): Grid(((32, 64, 256, 768, 2304), (64, 256, 768, 1536, 3072)),
+                       (512, 1536, 4096), work=(1 << 25, inf))}
 # Narrow, short and large ones, and batches.
 _ALL = Grid(((16, 32, 64, 128, 256, 1024, 4096, 16384, 131072),) * 2, (32, 192, 768, 2304, 9216),
             (1, 64), (1 << 27, 1 << 40))
 # Rows that are gathered, such as pixels, are many, and columns beside them, such as filters, few.
 _PIXELS, _FILTERS = (1024, 4096, 16384, 65536, 262144), (16, 32, 64, 128, 256, 512, 1024)
 # Rows beside each number of columns, which are the weights' where one operand is converted.
-_ROWS, _COLUMNS = (1, 8, 20, 32, 64, 100, 200, 500, 1200), (
+_ROWS, _COLUMNS = (1, 20, 40, 64, 80, 128, 200, 350, 560, 1200), (
     2304, 4096, 5120, 7168, 9728, 13824, 20480)
 _WEIGHTS = Grid((_ROWS, _COLUMNS), (2048, 5120, 14336), most=130_000_000)
 

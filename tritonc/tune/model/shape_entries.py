@@ -146,20 +146,11 @@ def _limits(kernel: Kernel, name: str) -> dict[Value, tuple[int, int]]:
     found = {}
     for op in kernel.ops():
         index = origin(op.operands[0]).op if op.name == "icmp" else None
-        limit = _addend(origin(op.operands[1]), kernel) if op.name == "icmp" else None
-        if index is not None and index.name == name and limit is not None \
+        limit = origin(op.operands[1]) if op.name == "icmp" else None
+        if index is not None and index.name == name and limit in kernel.parameters \
                 and op.attributes["predicate"] == "slt" and shape(index.result.type):
             found[limit] = index.attributes.get("axis", 0), prod(shape(index.result.type))
     return found
-
-
-def _addend(value: Value, kernel: Kernel) -> Value | None:
-    """The parameter that a limit is, or is but for what is added: of `W + 2 * pad` W."""
-    if value in kernel.parameters:
-        return value
-    added = value.op.operands if value.op is not None and value.op.name in ("add", "sub") else ()
-    found = (_addend(v, kernel) for v in added)
-    return next((v for v in found if v is not None), None)
 
 
 def _tile(lower: Lower, chosen: Binding, space: Space, name: str, axis: int) -> bool:

@@ -33,7 +33,6 @@ from tritonc.analysis.affine import Affinity
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.axis.axis_info import low_bit
 from tritonc.analysis.linear import emit
-from tritonc.analysis.quotients import in_steps
 from tritonc.analysis.signs import known_signs
 from tritonc.backend.launch.persist import ROWS, counts_programs, rare_programs
 from tritonc.backend.layout.conversion import Shared, plan_of
@@ -41,7 +40,7 @@ from tritonc.backend.layout.lower_conversions import part_type
 from tritonc.backend.pipeline.slices import Slices, slices
 from tritonc.backend.pipeline.staged_loop import buffer_of
 from tritonc.backend.pipeline.tma.map_slots import claim, claim_place, make_map
-from tritonc.backend.pipeline.tma.store_order import alone, apart, comes_again
+from tritonc.backend.pipeline.tma.store_order import alone, apart, comes_again, copied_by_threads
 from tritonc.backend.pipeline.tma.tma_access import MOST_BOX, Strip, forward, recognize, same_place
 from tritonc.backend.pipeline.tma.warpgroup_stores import send_together
 from tritonc.backend.shared.allocate_shared import fits
@@ -79,7 +78,7 @@ def store_by_tma(kernel: Kernel, context: Context) -> bool:
     changed |= _passed_on(kernel)
     hindered: dict[Span | None, str] = {}  # the body made for aligned addresses comes last
     served: set[Span | None] = set()  # places where TMA stores in one of the bodies
-    plain = {*rare_programs(kernel), *_found_by_threads(kernel)}
+    plain = {*rare_programs(kernel), *copied_by_threads(kernel, infos)}
     for block in kernel.blocks:
         for op in list(block.ops):
             if op.name == "store":
@@ -94,21 +93,6 @@ def store_by_tma(kernel: Kernel, context: Context) -> bool:
         if span not in served:
             context.remark("store_by_tma", f"not stored by TMA: {reason}", span, missed=True)
     return changed or bool(served)
-
-
-def _found_by_threads(kernel: Kernel) -> set[Block]:
-    """The bodies in which threads find rows of operands, if TMA brings all in another one: where a
-    producer warp makes the copies of one, it makes those of all."""
-    cfg = Cfg(kernel)
-    products = [block for block in cfg.order if any(op.name == "wgmma" for op in block.ops)]
-    found = [block for block in products if any(
-        op.name == "load" and in_steps(op) for op in block.ops)]
-    if len(found) == len(products):
-        return set()
-    sides = [[side for test in cfg.order if test.terminator.attributes.get("facts")
-              for side in test.successors if cfg.dominates(side, block)] for block in found]
-    return {block for starts in sides if starts for block in cfg.order
-            if cfg.dominates(starts[-1], block)}
 
 
 def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context: Context

@@ -49,6 +49,7 @@ FORMS = [
     "int k = 0, i = 0; while (k < K) { BODY STEP i++; k = i * TK; }",
     "for (int k = 0; k < K; k += TK) { if (k > 1000000) return; BODY STEP }",
     "int k = 0; for (; k + TK <= K; k += TK) { FULL STEP } for (; k < K; k += TK) { BODY STEP }",
+    "int k = 0; for (; k + TK <= K; k += TK) { FULL STEP } if (k < K) { BODY STEP }",
     "for (int k = 0; k < K; k += TK) for (int once = 0; once < 1; once++) { BODY STEP }",
     "for (int k = 0; k < K; k += TK) { bfloat16 A[TM, TK] = 0, B[TK, TN] = 0; "
     "if (k + TK <= K) { A = (rm < M)[:, newaxis] ? *pa : 0; B = rn < N ? *pb : 0; } "

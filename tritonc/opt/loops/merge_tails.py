@@ -6,8 +6,9 @@
       C += dot(k + r < K ? *pa : 0, ...);
 
 Where the test of the first loop says that the masks of the second hold for the whole tile, one
-iteration of the second does what one of the first does.  So the second may do them all.  And where
-each iteration asks whether it needs the masks, all have them:
+iteration of the second does what one of the first does.  So the second may do them all.  The tail
+may be a single iteration under an `if`, too, if none would follow it.  And where each iteration
+asks whether it needs the masks, all have them:
 
     if (k + 64 <= K) A = *pa;            ->   A = k + r < K ? *pa : 0;
     else A = k + r < K ? *pa : 0;
@@ -28,12 +29,12 @@ from __future__ import annotations
 
 from tritonc.analysis.affine import Affinity
 from tritonc.analysis.counters import step_of
-from tritonc.analysis.linear import number, symbol
+from tritonc.analysis.linear import Linear, number, symbol
 from tritonc.analysis.signs import Signs
-from tritonc.analysis.values import speculatable
+from tritonc.analysis.values import slice_of, speculatable
 from tritonc.ir.cfg import Cfg, Loop, incoming, redirect, remove_operands, remove_unreachable
 from tritonc.ir.context import Context
-from tritonc.ir.core import Block, Kernel, Op, Value
+from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.types import I32
 from tritonc.opt.loops.masked_same import READS, Known, Same, seen, slacks
 
@@ -58,6 +59,8 @@ def _merge_one(kernel: Kernel, context: Context) -> bool:
         after, between = _behind(cfg, loop)
         tail = next((other for other in cfg.loops if other.header is after), None)
         if tail is not None and _merge_loops(kernel, cfg, loop, tail, between, context):
+            return True
+        if tail is None and _merge_branch(kernel, cfg, loop, after, context):
             return True
     return False
 
@@ -169,3 +172,72 @@ def _reaches(loop: Loop, value: Value) -> tuple[Value, int] | None:
 def _phi(value: Value) -> Op:
     assert value.op is not None
     return value.op
+
+
+def _merge_branch(kernel: Kernel, cfg: Cfg, loop: Loop, choice: Block, context: Context) -> bool:
+    """Put the block under an `if` behind the loop in the place of its body."""
+    assert loop.latch is not None
+    end = choice.terminator
+    if end.name != "cond_br" or end.blocks[0] is end.blocks[1] \
+            or cfg.predecessors[choice] != [loop.header] or choice.phis():
+        return False
+    block, join = end.blocks
+    if cfg.predecessors[block] != [choice] or block.successors != [join] \
+            or not _reads_only([block]) or block.phis() \
+            or not all(speculatable(op) for op in choice.ops[:-1]):
+        return False
+    pairs = {phi.result: phi.result for phi in loop.header.phis()}
+    test, goes_on = slacks(loop.header.terminator.operands[0], {}), slacks(end.operands[0], {})
+    facts = Known(test)
+    if len(test) != 1 or len(goes_on) != 1 or not facts.follows(goes_on[0]):
+        return False
+    after: dict[Value, Value] = {}  # what the block makes of the loop's phis
+    for phi in join.phis():
+        if set(phi.blocks) != {choice, block}:
+            return False
+        before, then = incoming(phi, choice), incoming(phi, block)
+        if before in pairs and after.setdefault(before, then) is then:
+            continue
+        if before is not then or (before.op is not None and cfg.block_of[before.op] is block):
+            return False
+    same = Same(pairs, facts)
+    if not all(same.values(loop.next(_phi(p)), then) for p, then in after.items()):
+        return False
+    last = _stepped(goes_on[0], loop)
+    if last is None or not Known([last]).follows(test[0]):
+        return False  # where `test` is below zero, so shall be the next `goes_on`
+    readers = uses(kernel)
+    inside = {*loop.header.ops, *loop.latch.ops, *block.ops, *choice.ops, *join.phis()}
+    if any(user not in inside for phi in loop.header.phis() if phi.result not in after
+           for user in readers.get(phi.result, ())):
+        return False
+    body = loop.latch
+    kept = slice_of([incoming(_phi(p), body) for p in pairs if p not in after], set(body.ops))
+    condition = choice.ops[:-1]
+    body.ops = [*(op for op in body.ops[:-1] if op in kept), *block.ops[:-1], body.terminator]
+    for p, then in after.items():
+        phi = _phi(p)
+        phi.operands[phi.blocks.index(body)] = then
+    header = loop.header
+    header.ops[-1:-1] = condition
+    header.terminator.operands = [end.operands[0]]
+    choice.ops = [Op("br", [], blocks=[join], span=end.span)]
+    for phi in join.phis():
+        value = incoming(phi, choice)
+        phi.operands, phi.blocks = [value], [choice]
+    kernel.blocks.remove(block)
+    context.remark("merge_tails", "merged with the masked iteration that follows",
+                   header.terminator.span)
+    return True
+
+
+def _stepped(slack: Linear, loop: Loop) -> Linear | None:
+    """A polynomial of a loop's phis, one iteration later."""
+    affinity, mapping = Affinity(), dict[Value, Linear]()
+    for v in slack.values():
+        form = affinity.of(loop.next(v.op)
+                           if v.op is not None and v.op in loop.header.phis() else v)
+        if form is None:
+            return None
+        mapping[v] = form.offset
+    return slack.substituted(mapping)

@@ -1,9 +1,8 @@
 """A few combinations of tunables that are good at every size, by the cost model alone.
 
 Every combination that the model ranks gets a `Cost` (`tritonc.variants.choice`): a closed form of
-the launch's range and of the lengths of the loops around the kernel's product.  All are
-priced at a grid of sizes, and the fewest that are nearly the best everywhere are taken, one after
-the other, each the one that leaves the least excess at all sizes (greedy cover).
+the launch's range and of the lengths of the loops around the product.  All are priced at a grid of
+sizes, and a greedy cover takes the fewest that are nearly the best everywhere.
 """
 
 from __future__ import annotations

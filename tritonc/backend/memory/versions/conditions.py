@@ -1,4 +1,4 @@
-"""The conditions that decide between two bodies of a kernel, and the branch."""
+"""The conditions that decide between two bodies of a kernel, the branch, and where it stands."""
 
 from __future__ import annotations
 
@@ -6,12 +6,18 @@ from collections.abc import Hashable
 
 from tritonc.analysis.linear import Linear, emit
 from tritonc.analysis.signs import MOST
+from tritonc.analysis.values import slice_of
 from tritonc.backend.dots.exponentials import MODERATE
 from tritonc.backend.memory.versions.wanted import Wanted
 from tritonc.backend.memory.versions.wanted_apart import apart_tests
 from tritonc.ir.build import Builder
-from tritonc.ir.core import Block, Value
-from tritonc.ir.types import I64, is_pointer, scalar
+from tritonc.ir.cfg import Cfg
+from tritonc.ir.core import Block, Kernel, Op, Value
+from tritonc.ir.ops import READ, WRITE
+from tritonc.ir.types import I64, is_int, is_pointer, scalar
+from tritonc.later import Later
+
+bring_up = Later("tritonc.backend.pipeline.tma.bring_up", "bring_up")
 
 ANYWHERE = ("get_program_id", "get_num_programs")  # the same wherever it is asked for
 
@@ -78,3 +84,48 @@ def _wide(b: Builder, value: Value) -> Value:
     if is_pointer(value.type):
         return b.value("ptrtoint", value, type=I64)
     return b.value("sext", value, type=I64) if scalar(value.type).bits < 64 else value
+
+
+def before_products(kernel: Kernel, found: Wanted) -> Wanted:
+    """What can be tested before the products: what numbers are computed from parameters behind
+    their loops is computed at entry, and what only these stores would gain from is given up."""
+    cfg = Cfg(kernel)
+    inner = [loop for loop in cfg.loops if any(op.name == "dot" for op in loop.ops())]
+    late = [v for v in found.subjects if v.op is not None and v.op in cfg.block_of and any(
+        not cfg.dominates(cfg.block_of[v.op], loop.header) for loop in inner)]
+    left = {v for v in late if not bring_up([v], kernel.entry, Cfg(kernel))}
+    return found.kept(lambda v: v not in left) if left else found
+
+
+def place_of(kernel: Kernel, found: Wanted) -> tuple[Block, int] | None:
+    """Behind which operation of which block the bodies part: (entry, 0) if nothing need be
+    computed before.  What cannot be known there is given up; None if nothing is left."""
+    cfg = Cfg(kernel)
+    computed = [v.op for v in found.subjects
+                if v.op is not None and v.op.name not in ANYWHERE and v.op in cfg.block_of]
+    if not computed:
+        return kernel.entry, 0
+    # The test wants a number in any case.
+    for op in slice_of(found.subjects, set(cfg.block_of)):
+        if op.name == "load" and op.guard is not None and is_int(op.result.type):
+            op.attributes.setdefault("other", 0)
+    blocks = list(dict.fromkeys(cfg.block_of[op] for op in computed))
+    last = max(blocks, key=cfg.order.index)
+    if not all(cfg.dominates(block, last) for block in blocks):
+        return None
+    return last, _gathered(last, [op for op in computed if cfg.block_of[op] is last])
+
+
+def _gathered(block: Block, wanted: list[Op]) -> int:
+    """Move what computes `wanted` before the other operations of the block, as far as memory
+    allows; returns the position behind it."""
+    needed = {*wanted, *slice_of((v for op in wanted for v in op.inputs()), set(block.ops))}
+    writes = next((i for i, op in enumerate(block.ops) if WRITE in op.effects), len(block.ops))
+    movable = all(op.name == "phi" or not op.effects or (
+        op.effects == {READ} and block.ops.index(op) < writes) for op in needed)
+    if not movable:
+        return max(block.ops.index(op) for op in wanted) + 1
+    phis = block.phis()
+    first = [op for op in block.ops if op in needed and op.name != "phi"]
+    block.ops = [*phis, *first, *(op for op in block.ops[len(phis):] if op not in needed)]
+    return len(phis) + len(first)

@@ -1,0 +1,151 @@
+"""The bodies that a kernel gets beside the fast one, for launches whose facts are others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tritonc.analysis.row_loops import waits_for_itself
+from tritonc.analysis.values import constant_of, slice_of
+from tritonc.backend.launch.persist import by_elements
+from tritonc.backend.layout.layout_choice import ACCESS_BYTES
+from tritonc.backend.memory.versions.conditions import ANYWHERE, before_products, place_of
+from tritonc.backend.memory.versions.wanted import Wanted
+from tritonc.backend.memory.versions.wanted_facts import wanted_facts
+from tritonc.ir.cfg import Cfg
+from tritonc.ir.context import Context
+from tritonc.ir.core import Kernel, Value
+from tritonc.ir.rules import pointee
+from tritonc.ir.types import Tile, is_pointer, scalar
+
+_SMALL = 200  # operations of a kernel that may get a body for each way to transpose operands
+# Of one that may get a body for its edge tiles.  25 points of 384 in cube on an H200: 634 us, by it
+# 414.
+_MODERATE = 1000
+_BATCHES = 2  # an axis of the grid
+_QUOTIENTS = ("sdiv", "udiv", "srem", "urem")
+
+
+def other_bodies(kernel: Kernel, context: Context, found: Wanted, tensor: bool,
+                 known: dict[Value, int]) -> list[Wanted]:
+    """What each of them relies on; `found`: the fast one does.  `tensor`: TMA brings operands."""
+    others = _transposed(kernel, found, lambda units: wanted_facts(kernel, tensor, known, units))
+    if found.flat:
+        others += [wanted_facts(kernel, tensor, known)]
+        drop_promised(kernel, others[-1])
+    others += _edges(kernel, found, lambda most: wanted_facts(kernel, tensor, known, edge=most))
+    if tensor and len(others) == bool(found.flat):
+        others += _operands_alone(kernel, found, wanted_facts(kernel, tensor, known, operands=True))
+        if by_elements(kernel):
+            others += _operands_alone(kernel, others[-1] if others else found, wanted_facts(
+                kernel, tensor, known, operands=True, records=True))
+        others += _any_size(kernel, found, lambda ones: wanted_facts(
+            kernel, tensor, known | ones, operands=True))
+    if tensor and context.meta.get("pingpong") != 2:  # those in turn are for aligned rows
+        others += _less_aligned(kernel, found, wanted_facts(kernel, tensor, known, operands=True))
+    if found.multiples and found.apart.pairs and (
+            kernel.attributes.get("single_trips", 0) > 1
+            or any(op.name == "atomic_rmw" for op in kernel.ops())
+            or waits_for_itself(kernel, Cfg(kernel))):
+        # Of what is not aligned, too, rows of several tiles are loaded once, data are counted in
+        # shared memory (`privatize_atomics`; 117 million bytes on an H200 without 30 ms), and
+        # recurrences load ahead of what they store.
+        others.append(Wanted(signs=found.signs, apart=found.apart))
+    return others
+
+
+def drop_promised(kernel: Kernel, found: Wanted) -> None:
+    """Of multiples, those that the source promises."""
+    for value, info in zip(kernel.parameters, kernel.info, strict=True):
+        if value in found.multiples and info.multiple_of % found.multiples[value] == 0:
+            del found.multiples[value]
+
+
+def _transposed(kernel: Kernel, found: Wanted, facts: Callable[[frozenset[Value]], Wanted]
+            ) -> list[Wanted]:
+    """The bodies for operands of products that lie the other way: where both strides are scalars,
+    either may be 1.  `facts`: what is wanted where strides are not 1.  Of two operands one may be
+    transposed or both, or the results too, as where all is column-major; and the kernel must be
+    small, since each body is one more of its code.  Last comes a body for rows that are not
+    aligned, which relies on strides of 1 alone."""
+    cfg = Cfg(kernel)
+    inner = {cfg.innermost.get(cfg.block_of[op]) for op in kernel.ops() if op.name == "dot"}
+    read = {v for op in kernel.ops() if op.name == "load" and cfg.innermost.get(
+        cfg.block_of[op]) in inner for one in slice_of(op.operands[:1]) for v in one.operands}
+    if None in inner or sum(len(block.ops) for block in kernel.blocks) > _SMALL:
+        return []
+    units = [unit for unit in found.units if unit in read]
+    both = {frozenset(units): None, frozenset(found.units): None} if len(units) == 2 else {}
+    bodies = [facts(way) for way in (*(frozenset({unit}) for unit in units), *both)]
+    for body in bodies:
+        drop_promised(kernel, body)
+    if units and found.multiples:
+        bodies.append(Wanted(found.units))
+    return [body for body in bodies if len(body.units) == len(found.units) and all(
+        v.op is None or v.op.name in ANYWHERE for v in body.subjects)]
+
+
+def _operands_alone(kernel: Kernel, found: Wanted, alone: Wanted) -> list[Wanted]:
+    """The body for results or rows of numbers that are not aligned, as of 50257 words, beside
+    operands that are; `alone`: what operands want, or of them fields of records, as weights of taps
+    beside a row that may have any length.  None where all go together."""
+    drop_promised(kernel, alone)
+    more = any(v not in alone.multiples and not is_pointer(v.type) for v in found.multiples)
+    return [alone] if more and alone.multiples and all(
+        v.op is None or v.op.name in ANYWHERE for v in alone.subjects) else []
+
+
+def _any_size(kernel: Kernel, found: Wanted, facts: Callable[[dict[Value, int]], Wanted]
+              ) -> list[Wanted]:
+    """The body for operands whose rows are aligned whatever the sizes are, as those of a matrix of
+    512 columns, beside others whose length no access divides."""
+    ones = {v: 1 for v in found.multiples if not is_pointer(v.type) and v.op is None}
+    if not ones or sum(len(block.ops) for block in kernel.blocks) > _SMALL:
+        return []
+    body = facts(ones)
+    drop_promised(kernel, body)
+    return [body] if body.multiples and all(is_pointer(v.type) for v in body.multiples) and all(
+        v.op is None or v.op.name in ANYWHERE for v in body.subjects) else []
+
+
+def _less_aligned(kernel: Kernel, found: Wanted, alone: Wanted) -> list[Wanted]:
+    """The body of a product of 16-bit numbers for rows that are multiples of half an access, as
+    those of 1500: threads copy pieces of 8 bytes, where they would load single elements.  2880 x
+    1500 x 3200 on an H200: by 128 x 128 225 us, by it 107, 1882 x 700 x 3900 109 and 63.  Sums
+    that threads scale in each step lie beside the product: that body spills, all take 1.03."""
+    drop_promised(kernel, alone)
+    body = Wanted(found.units, {v: n // 2 for v, n in found.multiples.items()})
+    dots = [op for op in kernel.ops() if op.name == "dot"]
+    plain = len(dots) == 1 and constant_of(dots[0].operands[2]) is None and all(
+        scalar(v.type).bytes == 2 and _is_loaded(v) for v in dots[0].operands[:2]) and not any(
+        (op.name == "get_program_id" and op.attributes["axis"] == _BATCHES)
+        or (op.name in _QUOTIENTS and isinstance(op.result.type, Tile)) for op in kernel.ops())
+    return [body] if plain and any(not is_pointer(v.type) for v in alone.multiples) and all(
+        v.op is None or v.op.name in ANYWHERE for v in body.subjects) else []
+
+
+def _is_loaded(value: Value) -> bool:
+    """Whether it is as memory has it, but for what a mask takes away."""
+    op = value.op
+    return op is not None and (op.name == "load" or (
+        op.name in ("trans", "psi") and any(map(_is_loaded, op.operands))))
+
+
+def _edges(kernel: Kernel, found: Wanted, facts: Callable[[int], Wanted]) -> list[Wanted]:
+    """The bodies for tiles of rows that end inside them: masked, by whole accesses; and, where
+    tiles of bytes stand beside those of larger elements, by as many bytes as these have elements in
+    an access.  Not for products, whose code is long and whose operands are few."""
+    accessed = [scalar(pointee(op.operands[0].type)).bytes for op in kernel.ops()
+                if op.name in ("load", "store") and isinstance(op.operands[0].type, Tile)]
+    few = ACCESS_BYTES // max(accessed) if 1 in accessed else ACCESS_BYTES
+    bodies: list[Wanted] = []
+    if sum(len(block.ops) for block in kernel.blocks) > _MODERATE or any(
+            op.name == "dot" for op in kernel.ops()):
+        return bodies
+    for most in [ACCESS_BYTES] * found.edges + [few] * any(
+            n > few for v, n in found.multiples.items() if not is_pointer(v.type)):
+        body = facts(most)
+        drop_promised(kernel, body)
+        body = before_products(kernel, body)
+        if body.multiples and place_of(kernel, body) == (kernel.entry, 0):
+            bodies.append(body)
+    return bodies

@@ -73,8 +73,7 @@ def grouped(rows: list[Row]) -> list[tuple[str, list[Row]]]:
     """The workloads of each group, and of all groups."""
     groups: dict[str, list[Row]] = {}
     for row in rows:
-        if row.get("default_ratio"):
-            groups.setdefault(row["group"], []).append(row)
+        groups.setdefault(row["group"], []).append(row)
     return [*groups.items(), ("all", [row for found in groups.values() for row in found])]
 
 
@@ -150,11 +149,12 @@ def main() -> None:
     if given.ways:
         print("\n".join(ways(read(given.ways), read(given.before))))
     if given.suite is not None:
-        found = json.loads(given.suite.read_text())
-        others = json.loads(given.others.read_text())["rows"] if given.others is not None else []
-        print("\n".join(["", *suite(found["rows"], others)]))
+        rows, others = (
+            [row for row in json.loads(path.read_text())["rows"] if row.get("default_ratio")]
+            if path is not None else [] for path in (given.suite, given.others))
+        print("\n".join(["", *suite(rows, others)]))
         if given.picture is not None:
-            given.picture.write_text(picture(found["rows"], others), encoding="utf-8")
+            given.picture.write_text(picture(rows, others), encoding="utf-8")
 
 
 if __name__ == "__main__":

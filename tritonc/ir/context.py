@@ -32,7 +32,7 @@ class Remark(NamedTuple):
         return Diagnostic(self.pass_name, "remark", self.message, self.span)
 
 
-class Turned(NamedTuple):
+class PingpongKernel(NamedTuple):
     """A kernel that went through the passes before `coarsen`, whose warpgroups take programs in
     turn, for launches of many programs in which arguments are at most so much."""
 
@@ -43,12 +43,12 @@ class Turned(NamedTuple):
 class SmallBody(NamedTuple):
     """A body of smaller tiles for an entry, which went through the passes before `coarsen`.  A
     launch shall run it that has at most so many programs, or whose large tiles would hold at most
-    `worth` small ones each; other launches may run what is `turned`."""
+    `worth` small ones each; other launches may run `pingpong`."""
 
     kernel: Kernel
     most: int
     worth: int
-    turned: Turned | None = None
+    pingpong: PingpongKernel | None = None
 
 
 @dataclass

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tritonc.ir.context import Context, SmallBody, Turned
+from tritonc.ir.context import Context, PingpongKernel, SmallBody
 from tritonc.ir.core import Kernel, Module
 from tritonc.ir.ops import READ, WRITE
 from tritonc.source import CompileError
@@ -56,12 +56,13 @@ def small_body(kernel: Kernel, lower: Lower, choose: Choose, context: Context, l
 
         try:
             small = passed(chosen.binding, meta)
-            turned = None if chosen.turned is None else Turned(passed(chosen.turned.binding, {
-                **context.meta, "coarsen": 0, "pingpong": 2}), chosen.turned.longest)
+            body = chosen.pingpong
+            pingpong = None if body is None else PingpongKernel(passed(body.binding, {
+                **context.meta, "coarsen": 0, "pingpong": 2}), body.longest)
         except CompileError as error:
             context.remark("coarsen", "no smaller tiles for launches of few programs: "
                            f"{error.diagnostics[0].message}", kernel.span, missed=True)
             return None
-        return SmallBody(small, chosen.most, chosen.worth, turned)
+        return SmallBody(small, chosen.most, chosen.worth, pingpong)
 
     return make

@@ -24,21 +24,21 @@ from tritonc.ir.types import I32
 _SAME = "registers", "producer_warps"  # attributes
 
 
-def can_add(kernel: Kernel, turned: Kernel) -> bool:
+def can_add(kernel: Kernel, other: Kernel) -> bool:
     """Whether an entry can have a body of the other kernel; both went through the passes."""
-    return turned.attributes.get("pingpong", 1) > 1 and kernel.threads == turned.threads and all(
-        kernel.attributes.get(name) == turned.attributes.get(name) for name in _SAME) and (
-        any(_choices(turned).values()))
+    return other.attributes.get("pingpong", 1) > 1 and kernel.threads == other.threads and all(
+        kernel.attributes.get(name) == other.attributes.get(name) for name in _SAME) and (
+        any(_choices(other).values()))
 
 
-def _choices(turned: Kernel) -> dict[Block, list[Block]]:
+def _choices(pingpong: Kernel) -> dict[Block, list[Block]]:
     """The blocks in which only scalars choose the body in which warpgroups take turns, and those
     that other bodies begin with; none where a block of another kind leads there."""
-    cfg = Cfg(turned)
+    cfg = Cfg(pingpong)
     leading = set(leading_to(cfg.order, [block for block in cfg.order if any(
         op.name == "order_barrier" for op in block.ops)]))
     found: dict[Block, list[Block]] = {}
-    pending = [turned.entry]
+    pending = [pingpong.entry]
     while pending:
         block = pending.pop()
         if block in leading and set(found).issuperset(cfg.predecessors[block]) and all(
@@ -49,7 +49,7 @@ def _choices(turned: Kernel) -> dict[Block, list[Block]]:
     return found
 
 
-def add_pingpong(launch: Block, turned: Kernel, wanted: Value, used: Value, number: Value
+def add_pingpong(launch: Block, pingpong: Kernel, wanted: Value, used: Value, number: Value
               ) -> tuple[Block, list[Block]]:
     """Let `launch`, whose blocks end unless they are `used`, run the other kernel's body where that
     is `wanted`.  Returns the block before that body, which may give the programs other numbers, and
@@ -60,16 +60,16 @@ def add_pingpong(launch: Block, turned: Kernel, wanted: Value, used: Value, numb
     blocks = b.emit("get_num_multiprocessors", type=I32).result
     first = b.value("or", used, b.value("icmp", number, blocks, predicate="ult"))
     b.emit("cond_br", first, blocks=[turn, over])
-    for block, others in _choices(turned).items():
+    for block, others in _choices(pingpong).items():
         for other in others:
             redirect(block, other, again)
         if others:  # it only chooses
             (to,) = [to for to in block.successors if to is not again]
             to.ops[:0] = [op for op in block.ops if op.name == "alloc_shared"]
             block.ops = [op for op in block.ops if op.name != "alloc_shared"]
-    Builder(turn).emit("cond_br", wanted, blocks=[turned.entry, again],
-                       pingpong=turned.attributes["pingpong"])
+    Builder(turn).emit("cond_br", wanted, blocks=[pingpong.entry, again],
+                       pingpong=pingpong.attributes["pingpong"])
     Builder(again).emit("cond_br", used, blocks=[choose, end])
     Builder(end).emit("ret")
-    kept = reached([turned.entry], stop=[again])
-    return turn, [turn, *(block for block in turned.blocks if block in kept), again, end]
+    kept = reached([pingpong.entry], stop=[again])
+    return turn, [turn, *(block for block in pingpong.blocks if block in kept), again, end]

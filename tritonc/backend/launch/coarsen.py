@@ -39,7 +39,7 @@ from tritonc.backend.launch.add_pingpong import add_pingpong, can_add
 from tritonc.backend.launch.persist import axes, own_number, supersede
 from tritonc.backend.pipeline.tma.roles import COPIES, SETUP
 from tritonc.ir.build import Builder
-from tritonc.ir.context import Context, Turned
+from tritonc.ir.context import Context, PingpongKernel
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.types import I1, I32
 
@@ -62,15 +62,15 @@ def coarsen(kernel: Kernel, context: Context) -> bool:
     given = context.meta.get("coarsen")
     most, worth = (found.most, found.worth) if given is None else (given, 0)
     tile = " x ".join(map(str, found.kernel.tile.values()))
-    turned = found.turned
-    if turned is not None and not _can_turn(kernel, found.kernel, turned.kernel):
-        turned = None
-    join(kernel, found.kernel, most, worth, turned)
+    pingpong = found.pingpong
+    if pingpong is not None and not _can_pingpong(kernel, found.kernel, pingpong.kernel):
+        pingpong = None
+    join(kernel, found.kernel, most, worth, pingpong)
     context.remark("coarsen", f"launches of at most {most} programs use smaller tiles: "
                    f"{tile}", kernel.span)
-    if turned is not None:
+    if pingpong is not None:
         context.remark("coarsen", "launches of more, whose rows are aligned, let warpgroups take "
-                       "programs in turn: " + " x ".join(map(str, turned.kernel.tile.values())),
+                       "programs in turn: " + " x ".join(map(str, pingpong.kernel.tile.values())),
                        kernel.span)
     return True
 
@@ -95,9 +95,9 @@ def obstacle(large: Kernel, small: Kernel) -> str | None:
     return None
 
 
-def _can_turn(large: Kernel, small: Kernel, turned: Kernel) -> bool:
-    return can_add(large, turned) and axes(large.blocks) == axes(turned.blocks) and (
-        turned.tile == small.tile or ratios(turned.tile, small.tile) is not None)
+def _can_pingpong(large: Kernel, small: Kernel, pingpong: Kernel) -> bool:
+    return can_add(large, pingpong) and axes(large.blocks) == axes(pingpong.blocks) and (
+        pingpong.tile == small.tile or ratios(pingpong.tile, small.tile) is not None)
 
 
 def ratios(large: Mapping[int, int], small: Mapping[int, int]) -> dict[int, int] | None:
@@ -109,11 +109,11 @@ def ratios(large: Mapping[int, int], small: Mapping[int, int]) -> dict[int, int]
     return found if any(ratio > 1 for ratio in found.values()) else None
 
 
-def join(large: Kernel, small: Kernel, most: int, worth: int = 1, turned: Turned | None = None
-         ) -> None:
+def join(large: Kernel, small: Kernel, most: int, worth: int = 1,
+         pingpong: PingpongKernel | None = None) -> None:
     """Make `large` an entry whose launches of at most `most` programs run the body of `small`,
     which is used up, and those whose large tiles would hold at most `worth` small ones each; there
-    is no `obstacle`.  Others may run a body of `turned`."""
+    is no `obstacle`.  Others may run a body of `pingpong`."""
     times = ratios(large.tile, small.tile)
     assert times is not None and most <= MOST
     small.replace(dict(zip(small.parameters, large.parameters, strict=True)))
@@ -140,9 +140,9 @@ def join(large: Kernel, small: Kernel, most: int, worth: int = 1, turned: Turned
     b.emit("cond_br", few, blocks=[start, other])
     Builder(over).emit("ret")
     kernels, added = [large, small], list[Block]()
-    if turned is not None:
-        kernels.append(turned.kernel)
-        added = _turn(launch, large, small, turned, few, number, count)
+    if pingpong is not None:
+        kernels.append(pingpong.kernel)
+        added = _pingpong(launch, large, small, pingpong, few, number, count)
     large.blocks = [launch, *added, choose, *more, *small.blocks, *large.blocks, over]
     large.tile = dict(small.tile)
     large.attributes["small"] = {"most": most, **small.tunables}
@@ -150,12 +150,12 @@ def join(large: Kernel, small: Kernel, most: int, worth: int = 1, turned: Turned
         int(kernel.attributes.get("shared_bytes", 0)) for kernel in kernels)
 
 
-def _turn(launch: Block, large: Kernel, small: Kernel, found: Turned, few: Value, number: Value,
-          count: int) -> list[Block]:
+def _pingpong(launch: Block, large: Kernel, small: Kernel, found: PingpongKernel, few: Value,
+              number: Value, count: int) -> list[Block]:
     """Let launches of many programs run the body of `found`, if its loop is no longer than it says;
     returns the blocks behind `launch`."""
-    turned, end = found.kernel, launch.ops.pop()
-    turned.replace(dict(zip(turned.parameters, large.parameters, strict=True)))
+    pingpong, end = found.kernel, launch.ops.pop()
+    pingpong.replace(dict(zip(pingpong.parameters, large.parameters, strict=True)))
     b = Builder(launch)
     wanted = b.value("xor", few, b.constant(1, I1))
     for argument, most in found.longest:
@@ -163,10 +163,10 @@ def _turn(launch: Block, large: Kernel, small: Kernel, found: Turned, few: Value
         wanted = b.value("and", wanted, b.value(
             "icmp", length, b.constant(most, length.type), predicate="sle"))
     launch.ops.append(end)
-    turn, added = add_pingpong(launch, turned, wanted, end.operands[0], number)
+    turn, added = add_pingpong(launch, pingpong, wanted, end.operands[0], number)
     end = turn.ops.pop()
     b = Builder(turn)
-    _renumber(b, turned, _extents(b, count, ratios(turned.tile, small.tile) or {}), number)
+    _renumber(b, pingpong, _extents(b, count, ratios(pingpong.tile, small.tile) or {}), number)
     turn.ops.append(end)
     return added
 

@@ -79,7 +79,7 @@ else:  # targets without TMA do without what it is made of
     tma_pipeline = Later("tritonc.backend.pipeline.tma.tma_pipeline", "tma_pipeline")
 
 
-_IN_TURN = 2  # blocks that wait for memory while the other one multiplies
+_ALTERNATING = 2  # blocks that wait for memory while the other one multiplies
 
 
 def pipeline(kernel: Kernel, context: Context) -> bool:
@@ -200,7 +200,7 @@ def _load_ahead(kernel: Kernel, staged: StagedLoop, context: Context) -> bool:
     else:
         channels = [Channel(store, Means.REGISTERS) for store in staged.stores]
         if _two_wait(kernel, staged, loads, needs, context.target):
-            kernel.attributes["min_blocks"] = _IN_TURN
+            kernel.attributes["min_blocks"] = _ALTERNATING
         Expander(kernel, staged, part, channels, 2, 1).run()
         context.remark("pipeline", f"loop pipelined: {len(loads)} loads run one iteration ahead",
                        loads[0].span)
@@ -220,8 +220,8 @@ def _two_wait(kernel: Kernel, staged: StagedLoop, loads: list[Op], needs: int, t
     threads = kernel.attributes["num_warps"] * target.warp_size
     return takes_apart(loads) and staged.asynchronous \
         and not any(op.name == "tma_load" for op in kernel.ops()) \
-        and needs * threads * _IN_TURN <= target.registers_per_multiprocessor \
-        and _IN_TURN * (2 * staged.stage_bytes + LEFT) <= target.shared_per_multiprocessor
+        and needs * threads * _ALTERNATING <= target.registers_per_multiprocessor \
+        and _ALTERNATING * (2 * staged.stage_bytes + LEFT) <= target.shared_per_multiprocessor
 
 
 def _beside(kernel: Kernel, staged: StagedLoop, target: Target) -> int:

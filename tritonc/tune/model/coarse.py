@@ -35,7 +35,7 @@ from tritonc.tune.model.loops import Around
 from tritonc.tune.model.measured import LEAST_WGMMA
 from tritonc.tune.model.pingpong import ENDED, can_pingpong
 from tritonc.tune.model.pingpong_entries import (
-    BodyInTurns,
+    PingpongBody,
     beside_pingpong,
     pingpong_body,
     pingpong_entries,
@@ -88,7 +88,7 @@ class Small(NamedTuple):
     worth: int = 1
     cost: Cost | None = None
     large: tuple[tuple[int, ...], Cost] | None = None
-    turned: BodyInTurns | None = None
+    pingpong: PingpongBody | None = None
 
 
 class Few(NamedTuple):
@@ -118,7 +118,7 @@ def bodies(space: Mapping[str, Sequence[int]], lower: Lower, target: Target, lar
     small = _small(rows, whole, form, target)
     if not clusters:
         return small and _with_last_round(rows, whole, small._replace(
-            turned=pingpong_body(rows, whole, _general(rows, whole, small), form, target)),
+            pingpong=pingpong_body(rows, whole, _general(rows, whole, small), form, target)),
             target), None
     from tritonc.tune.model import entries  # only where launches choose among them
 
@@ -139,12 +139,12 @@ def bodies(space: Mapping[str, Sequence[int]], lower: Lower, target: Target, lar
             meet = prod(whole.tile) // prod(tile) * whole.cost.blocks * target.multiprocessors
             small = small._replace(most=min(MOST, max(small.most, meet)))
         general = _general(rows, whole, small)
-        turned = pingpong_entries(rows, form, target,
+        pingpong = pingpong_entries(rows, form, target,
                                   beside_pingpong([whole, general, *few], general))
-        few += entries.other_entries(rows, [whole, general, *few, *turned], form)
-        if turned:
+        few += entries.other_entries(rows, [whole, general, *few, *pingpong], form)
+        if pingpong:
             whole, general, *few = beside_pingpong([whole, general, *few], general)
-            few += turned
+            few += pingpong
     (kernel,) = lower(large).kernels
     asks = whole.kind == "wgmma" and form.axes < AXES and entries.are_covered(whole, form)
     return small, Few(tuple(Member(row.binding, row.cost) for row in few), general.cost,

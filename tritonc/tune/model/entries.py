@@ -121,11 +121,11 @@ def covering_entries(rows: Sequence[Candidate], general: Sequence[Candidate], fo
             _at_once(row) if blocks > 1 else row)
         known.append(with_times(found._replace(cost=slower(found.cost, _DOUBT)), launches))
         if blocks == 1 and (cost := in_pingpong(row.profile, row.cost, target)) is not None:
-            turned = with_times(row._replace(cost=slower(cost, _DOUBT),
+            pingpong = with_times(row._replace(cost=slower(cost, _DOUBT),
                                              binding={**row.binding, "pingpong": 2}), launches)
-            known.append(turned._replace(times=[  # of loops for which that is not legal
+            known.append(pingpong._replace(times=[  # of loops for which that is not legal
                 time if lengths[0] >= SHORT else LARGEST
-                for time, (_, lengths) in zip(turned.times, launches, strict=True)]))
+                for time, (_, lengths) in zip(pingpong.times, launches, strict=True)]))
     return fewest(known, [with_times(row, launches) for row in general], 2, _MOST[of])
 
 

@@ -26,7 +26,7 @@ _WORTH_BODY = 0.08  # of the time of a large tile, in loops of typical lengths
 _BESIDE = 0.01  # that it takes longer beside another body: GELU of 4096 in cube 197 and 199 us
 
 
-class BodyInTurns(NamedTuple):
+class PingpongBody(NamedTuple):
     """Its tunables, and what arguments are at most where it runs: by their numbers."""
 
     binding: Binding
@@ -76,7 +76,7 @@ def pingpong_entries(rows: Sequence[Candidate], form: Form, target: Target,
 
 
 def pingpong_body(rows: Sequence[Candidate], whole: Candidate, small: Candidate, form: Form,
-                  target: Target) -> BodyInTurns | None:
+                  target: Target) -> PingpongBody | None:
     """One beside the bodies of a large and a small tile, if it saves enough where loops have
     typical lengths; for the lengths for which it saves something."""
     (around, *more), large = form.loops, priced_together(whole, small).cost
@@ -90,7 +90,7 @@ def pingpong_body(rows: Sequence[Candidate], whole: Candidate, small: Candidate,
         if saved > lost * TYPICAL + _WORTH_BODY * (large.start + TYPICAL * rate(large)):
             lost -= _BESIDE * rate(large)
             longest = min(round(saved / max(lost, 1e-3)), MOST_LENGTH - 1)
-            return BodyInTurns(row.binding, ((around.arguments[0], longest),))
+            return PingpongBody(row.binding, ((around.arguments[0], longest),))
     return None
 
 

@@ -120,10 +120,10 @@ def portfolio(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
             found = cost_of(row.profile, depths, target, blocks)
             if found is not None and (is_measured(row.profile, tile, blocks) or (
                     row.binding == base and blocks == 1)):
-                turned = in_pingpong(row.profile, found, target) if blocks == 1 else None
+                pingpong = in_pingpong(row.profile, found, target) if blocks == 1 else None
                 found = slower(found, waiting(row.profile, target) - 1)
                 both = [(more, whole(row.profile, found)),
-                        *([({"pingpong": 2}, turned)] if turned is not None else [])]
+                        *([({"pingpong": 2}, pingpong)] if pingpong is not None else [])]
                 for extra, cost in both:
                     known.append(({**row.binding, **extra}, cost, tile))
                     profiles.append(row.profile)
@@ -197,29 +197,28 @@ def best_at(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
             clusters: Sequence[int] | None = (1,)) -> Binding | None:
     """The combination that takes the least time at one range, `arguments` being the scalars that
     are known of a launch; None where the model knows no cost.  It has `cluster_k`, if that is not
-    1: one of `clusters`, or of all that are legal for None; or `pingpong`, if blocks compute two
-    programs at once."""
-    rows = [row for row in ranked(space, lower, target) if row.runs]
+    1: one of `clusters`, or of all that are legal for None; or `pingpong`, in which it is 2."""
+    rows = [row for row in ranked(space, lower, target) if row.runs][:_MOST_PRICED]
     if rows and clusters is None:
         (kernel,) = lower(rows[0].binding).kernels
         clusters = cluster_sizes(kernel, target)
     found: list[tuple[int, float, Binding]] = []
     for blocks in clusters or ():
-        times = times_at(space, lower, target, rows[:_MOST_PRICED], extents, arguments, blocks)
+        times = times_at(space, lower, target, rows, extents, arguments, blocks)
         if times is None:
             return None
         more = {"cluster_k": blocks} if blocks > 1 else {}
         found += [(time, row.cost, {**row.binding, **more})
-                  for time, row in zip(times, rows, strict=False)]
-    turned = times_at(space, lower, target, rows[:_MOST_PRICED], extents, arguments, turned=True)
+                  for time, row in zip(times, rows, strict=True)]
+    pingpong = times_at(space, lower, target, rows, extents, arguments, pingpong=True)
     found += [(time, row.cost, {**row.binding, "pingpong": 2})
-              for time, row in zip(turned or (), rows, strict=False) if time < choice.LARGEST]
+              for time, row in zip(pingpong or (), rows, strict=False) if time < choice.LARGEST]
     return min(found, key=lambda each: each[:2])[2] if found else None
 
 
 def times_at(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
              rows: Sequence[Ranked], extents: Sequence[int], arguments: Mapping[str, int],
-             blocks: int = 1, turned: bool = False) -> list[int] | None:
+             blocks: int = 1, pingpong: bool = False) -> list[int] | None:
     """The times of combinations at one range, to compare with each other, in clusters of `blocks`,
     or where warpgroups take programs in turn; None where the model knows no cost."""
     if not rows or (form := form_of(space, lower)) is None:
@@ -230,14 +229,15 @@ def times_at(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
         return None
     lengths = [choice.length(loop._asdict(), known) for loop in form.loops]
     whole = with_results([row.profile for row in rows], target)
-    if turned and not choice.all_hold(aligned(kernel, target), extents, known):
+    if pingpong and not choice.all_hold(aligned(kernel, target), extents, known):
         return None
 
     def taken(row: Ranked) -> int:
         tile, depths = form.cuts(row.binding)
         found = cost_of(row.profile, depths, target, blocks)
         if found is not None:
-            found = in_pingpong(row.profile, found, target) if turned else whole(row.profile, found)
+            both = in_pingpong(row.profile, found, target) if pingpong else None
+            found = both if pingpong else whole(row.profile, found)
         return int(choice.time(found, tile, extents, lengths)) if (
             found is not None and is_measured(row.profile, tile, blocks)) else choice.LARGEST
 

@@ -78,7 +78,7 @@ _CORES = 1.18  # cycles of CUDA cores for what could be one, of a product that f
 # Of a step of a block alone whose warps compute with each product before the next one: 64 x 64, 64
 # x 128, 128 x 64 and 128 x 32 of 64 results a thread by 32, each with an exponential, take 8400 to
 # 8700 cycles.
-_IN_TURN = 1.8
+_ONE_BY_ONE = 1.8
 _SLICED = 0.2  # more where warps share the inner axis, or loads go out late
 _STEP = 60.0  # multiply-adds of a thread that a step costs it
 _BESIDE = 0.34  # of the products that are computed while nothing is loaded, by CUDA cores
@@ -121,7 +121,7 @@ _CONVERTED, _UNPACKED, _OF_MMA = 29.0, 500.0, (90.0, 360.0)
 # 128 566 cycles, 32 x 64 614, 64 x 64 769, 128 x 64 999, 64 x 64 x 64 444, 16 x 128 x 128 851, 64 x
 # 128 1261, 128 x 128 1306, 256 x 128 x 64 1131; of 4 bits 576, 669, 821, 1074, 539, 1004, 1355,
 # 1415, 1134.
-_OF_REGISTERS, _READ, _READ_ALONE, _IN_TURNS = 2050.0, 90, 190, 0.3
+_OF_REGISTERS, _READ, _READ_ALONE, _APART_SHOWN = 2050.0, 90, 190, 0.3
 _TOGETHER_SHOWN = 0.7  # in clusters: 128 x 128 x 128 1524 and 1551
 _PLAIN = 2  # but for so many of a load, which vectorised accesses do not need
 PIECE, WORD = 16, 4  # bytes that are copied at once; of elements that CUDA cores multiply
@@ -175,7 +175,7 @@ def formula(profile: Profile, depths: tuple[int, ...], target: Target, alone: bo
     if packed and widest.kind == "mma":  # instructions run while others convert
         wait -= _chain(found[0], widest)
     if widest.kind == "cores" and found[0].scaled:
-        wait = max(wait, _IN_TURN * busy * _RATES["cores"] / widest.threads)
+        wait = max(wait, _ONE_BY_ONE * busy * _RATES["cores"] / widest.threads)
     if widest.kind == "mma" and found[0].bytes > WORD:
         busy += _SHOWS / blocks * stage_bytes(found[0]) / _PORT
     if len(found) > 1:
@@ -224,7 +224,7 @@ def _in_registers(dot: Feature, one: Use, beside: float, cluster: bool) -> tuple
     busy = _READ + computed + beside
     alone = busy + _READ_ALONE - _READ
     if one.persistent and one.threads > 128 * one.slices:
-        shown = _TOGETHER_SHOWN if cluster else _IN_TURNS
+        shown = _TOGETHER_SHOWN if cluster else _APART_SHOWN
         alone = busy = (_FEW if one.ahead < 2 else 1.0) * (
             busy - (1 - shown) * min(computed, beside))
     arriving = (_LATENCY + brought / _ALONE) / max(1, one.ahead + one.persistent)

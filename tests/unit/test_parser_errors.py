@@ -317,8 +317,9 @@ def test_loops_of_other_languages() -> None:
 
 
 def test_suggestion_of_a_type() -> None:
-    (error,) = errors("void f() { dobule x; }")
-    assert (error.name, error.suggestion) == ("unknown-type", "double")
+    for name, meant in (("dobule", "double"), ("uint", "unsigned int"), ("uchar", "unsigned char")):
+        (error,) = errors(f"void f() {{ {name} x; }}")
+        assert (error.name, error.suggestion) == ("unknown-type", meant)
 
 
 def test_a_mistake_in_a_macro_is_shown_at_its_use() -> None:

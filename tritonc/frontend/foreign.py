@@ -14,6 +14,7 @@ FOREIGN_TYPES = {
     **_TABLES["types"],
     **{f"{element}{count}": f"a tile holds several elements, as in '{element} x[{count}]'"
        for element in ("float", "half", "int", "double") for count in (2, 3, 4)}}
+UNSIGNED = {f"u{name}": f"unsigned {name}" for name in ("char", "short", "int", "long")}
 
 WORD_OPERATORS = {"and": "&&", "or": "||", "not": "!"}
 UNSUPPORTED_PUNCTUATION = {

@@ -273,7 +273,7 @@ def _unknown_type(place: Place) -> Problem | None:
                        (Note(note),))
     known = sorted({*TYPE_WORDS, *PREDECLARED_TYPES, *CONTEXTUAL, *QUALIFIER_NAMES, "typedef",
                     "return"})
-    close = closest(token.text, known)
+    close = foreign.UNSIGNED.get(token.text) or closest(token.text, known)
     if not close and [t.text for t in place.tokens[max(index - 2, 0) : index]] == ["sizeof", "("]:
         return Problem(f"'sizeof' takes a type, and '{token.text}' is not a type", token.span,
                        "unknown-type")

@@ -122,7 +122,7 @@ def covering_entries(rows: Sequence[Candidate], general: Sequence[Candidate], fo
         known.append(with_times(found._replace(cost=slower(found.cost, _DOUBT)), launches))
         if blocks == 1 and (cost := in_pingpong(row.profile, row.cost, target)) is not None:
             pingpong = with_times(row._replace(cost=slower(cost, _DOUBT),
-                                             binding={**row.binding, "pingpong": 2}), launches)
+                                               binding={**row.binding, "pingpong": 2}), launches)
             known.append(pingpong._replace(times=[  # of loops for which that is not legal
                 time if lengths[0] >= SHORT else LARGEST
                 for time, (_, lengths) in zip(pingpong.times, launches, strict=True)]))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tritonc.analysis.row_loops import waits_for_itself
-from tritonc.analysis.values import constant_of, slice_of
+from tritonc.analysis.values import slice_of
+from tritonc.backend.dots.together import waits
 from tritonc.backend.launch.persist import by_elements
 from tritonc.backend.layout.layout_choice import ACCESS_BYTES
 from tritonc.backend.memory.versions.conditions import ANYWHERE, before_products, place_of
@@ -115,7 +116,7 @@ def _less_aligned(kernel: Kernel, found: Wanted, alone: Wanted) -> list[Wanted]:
     drop_promised(kernel, alone)
     body = Wanted(found.units, {v: n // 2 for v, n in found.multiples.items()})
     dots = [op for op in kernel.ops() if op.name == "dot"]
-    plain = len(dots) == 1 and constant_of(dots[0].operands[2]) is None and all(
+    plain = len(dots) == 1 and not any(map(waits, kernel.blocks)) and all(
         scalar(v.type).bytes == 2 and _is_loaded(v) for v in dots[0].operands[:2]) and not any(
         (op.name == "get_program_id" and op.attributes["axis"] == _BATCHES)
         or (op.name in _QUOTIENTS and isinstance(op.result.type, Tile)) for op in kernel.ops())

@@ -35,6 +35,7 @@ ONLY: dict[str, tuple[str, ...]] = {
     "swap_neighbours": ("take",), "lower_take": ("take",), "apply_assumptions": ("assume",),
     "improve_combiners": ("reduce_with", "scan_with"), "split_scans": ("scan", "scan_with"),
     **dict.fromkeys(("split_reductions", "late_sums"), ("reduce", "reduce_with")),
+    "scalar_tests": ("reduce",),
     "exchange_late": ("reduce",), "privatize_atomics": ("atomic_rmw",),
     "lower_clusters": ("cluster_arrive",), "fuse_logistic": ("tanh", "exp"),
     "fuse_exponents": ("exp", "exp2"), "select_ranks": ("smin", "smax", "umin", "umax"),
@@ -82,6 +83,8 @@ OPT: list[Pass] = [
          "merges what is equal."),
     _row("opt.loops.licm", "Addresses and masks leave the loops; steps of pointers too, for the "
          "next pass."),
+    _row("opt.loops.scalar_tests", "After licm, which leaves only the steps of tiles; the passes "
+         "below read tests of scalars."),
     _row("opt.loops.unify_exits", "After licm, which takes loads out of loops whose first "
          "iteration is certain. All passes below expect one form of loop."),
     _row("opt.loops.late_sums", "Loops end at their headers. The passes below see partial sums as "

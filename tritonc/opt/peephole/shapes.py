@@ -6,7 +6,6 @@ from math import isinf
 
 from tritonc.analysis.values import constant_of, defined_by, is_uniform
 from tritonc.ir.core import Op, Value
-from tritonc.ir.ops import SWAPPED
 from tritonc.ir.types import TF32, Tile, element, with_element
 from tritonc.opt.peephole.rewrite import Rewriter, Rule
 
@@ -94,51 +93,6 @@ def reduce_of_limited(op: Op, r: Rewriter) -> Value | None:
     return None
 
 
-def reduce_of_run(op: Op, r: Rewriter) -> Value | None:
-    """The least of i + a, ..., j + a is i + a, and the greatest j + a; so all of them are below b
-    if j + a is, and any of them if i + a is.  Where no sum wraps."""
-    kind, x = op.attributes["kind"], op.operands[0]
-    if isinstance(op.result.type, Tile) or kind not in ("smin", "smax", "and", "or"):
-        return None
-    if kind in ("smin", "smax"):
-        return _end(x, kind == "smin", r)
-    test = defined_by(x, "icmp")
-    if test is None or test.guard is not None:
-        return None
-    (a, b), predicate = test.operands, test.attributes["predicate"]
-    if is_uniform(a):
-        a, b, predicate = b, a, SWAPPED[predicate]
-    if not is_uniform(b) or predicate[:2] not in ("sl", "sg"):
-        return None
-    end = _end(a, (predicate[1] == "l") == (kind == "or"), r)
-    return end and r.value("icmp", end, r.element_of(b), predicate=predicate)
-
-
-def _end(x: Value, least: bool, r: Rewriter) -> Value | None:
-    """The least or the greatest element of a range that scalars shift."""
-    shifts: list[Value] = []
-    while x.op is not None and x.op.guard is None:
-        if x.op.name == "add" and is_uniform(x.op.operands[1]):
-            shifts.append(x.op.operands[1])
-        elif x.op.name not in ("reshape", "broadcast", "trans"):
-            break
-        x = x.op.operands[0]
-    run = defined_by(x, "range")
-    if run is None:
-        return None
-    first, last = run.attributes["start"], run.attributes["stop"] - 1
-    if not (len(shifts) == 1 and r.facts.sum_fits(x, shifts[0])) and not all(
-            first >= 0 and last < r.facts.factor(shift) for shift in shifts):
-        return None
-    end, number = None, first if least else last
-    for shift in reversed(shifts):
-        end = r.value("add", end, r.element_of(shift)) if end else r.element_of(shift)
-    if end is None or number:
-        constant = r.constant(number, element(x.type))
-        end = r.value("add", end, constant) if end else constant
-    return end
-
-
 def range_of_one(op: Op, r: Rewriter) -> Value | None:
     """range a ... a + 1 = constant a."""
     start = op.attributes["start"]
@@ -152,6 +106,6 @@ RULES: dict[str, list[Rule]] = {
     "reshape": [to_its_own_type, moved_uniform, same_again],
     "trans": [moved_uniform, trans_of_trans],
     "fpcast": [fpcast_of_trans],
-    "reduce": [reduce_of_uniform, reduce_of_limited, reduce_of_run],
+    "reduce": [reduce_of_uniform, reduce_of_limited],
     "range": [range_of_one],
 }

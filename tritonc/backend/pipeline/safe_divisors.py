@@ -69,9 +69,10 @@ class _Divisors:
         return bool(self.made)
 
     def safe(self, divisor: Value) -> Value | None:
-        """The divisor, or 1 where it is 0; None if the loop computes it."""
+        """The divisor, or 1 where it is 0; None if it is a tile, or no block before the division
+        can hold it."""
         block = self.cfg.block_of.get(divisor.op) if divisor.op is not None else None
-        if isinstance(divisor.type, Tile) or block in self.loop.block_set:
+        if isinstance(divisor.type, Tile):
             return None
         if divisor not in self.made:
             info = self.infos.get(divisor)
@@ -80,7 +81,13 @@ class _Divisors:
             largest = make_op("umax", [divisor, one.result])
             largest.result.name = divisor.name
             assert self.loop.preheader is not None
-            self.loop.preheader.ops[-1:-1] = [one, largest]
+            if block in self.loop.block_set:
+                assert block is not None and divisor.op is not None
+                at = block.ops.index(divisor.op) + 1 if divisor.op.name != "phi" \
+                    else len(block.phis())
+                block.ops[at:at] = [one, largest]
+            else:
+                self.loop.preheader.ops[-1:-1] = [one, largest]
             self.made[divisor] = largest.result
         return self.made[divisor]
 

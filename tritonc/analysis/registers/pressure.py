@@ -48,6 +48,19 @@ class Estimate(Weights):
         self.live = Liveness(self.cfg, self.root)
         self._peaks: dict[Block, tuple[float, Op | None, set[Value]]] = {}
 
+    def again(self) -> Estimate:
+        """The estimate where operations have moved within their blocks since, or others are to come
+        piece by piece."""
+        found = object.__new__(Estimate)
+        found.readers, found.cfg, found.live, found._peaks = self.readers, self.cfg, self.live, {}
+        return found
+
+    def registers(self, block: Block) -> int:
+        """Of one block alone."""
+        if block not in self._peaks:
+            self._peaks[block] = self._peak(block)
+        return round(self._peaks[block][0]) + OTHERS
+
     def pressure(self, blocks: Iterable[Block] | None = None) -> Pressure:
         """Of the kernel, or only while it runs some of its blocks."""
         most, where, top = 0.0, None, list[tuple[Value, float]]()

@@ -34,13 +34,14 @@ class Around(NamedTuple):
 
 def loops_around(kernel: Kernel) -> tuple[Around, ...]:
     """The loops around a product, the innermost first; outer ones of which nothing is known are
-    left out, and an innermost one has a length of `TYPICAL`."""
+    left out, and an innermost one has a length of `TYPICAL`.  Products in no loop are one step."""
     cfg = Cfg(kernel)
     places = {value: i for i, value in enumerate(kernel.parameters)}
     inner = max((loop for loop in cfg.loops if _product(loop) is not None),
                 key=lambda loop: loop.depth, default=None)
     if inner is None:
-        return ()
+        depths = {shape(op.operands[0].type)[-1] for op in kernel.ops() if op.name == "dot"}
+        return tuple(Around(depth, (), depth) for depth in depths if len(depths) == 1)
     found = []
     for loop in sorted((each for each in cfg.loops if inner.header in each.blocks),
                        key=lambda loop: -loop.depth):

@@ -151,8 +151,8 @@ class Launcher:
                                  f"{most}")
             grid.append(-(-int(extent) // tile))
         x, y, z = (*grid, 1, 1)[:3]
-        shape = block_shape(kernel.threads, kernel.programs, *[*kernel.tile, 1][:1],
-                            int([*given, 1][0]))
+        shape = block_shape(kernel.threads, kernel.programs, (*kernel.tile, 1)[0],
+                            int((*given, 1)[0]))
         found = () if 0 in grid else (x, y, z * kernel.cluster, *shape)
         if len(self.grids) >= _CACHED:
             self.grids.clear()

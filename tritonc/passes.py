@@ -37,7 +37,8 @@ ONLY: dict[str, tuple[str, ...]] = {
     "swap_neighbours": ("take",), "lower_take": ("take",), "apply_assumptions": ("assume",),
     "improve_combiners": ("reduce_with", "scan_with"), "split_scans": ("scan", "scan_with"),
     **dict.fromkeys(("split_reductions", "late_sums"), ("reduce", "reduce_with")),
-    "exchange_late": ("reduce",), "privatize_atomics": ("atomic_rmw",),
+    "exchange_late": ("reduce",), "scalar_tests": ("reduce",),
+    "privatize_atomics": ("atomic_rmw",),
     "lower_clusters": ("cluster_arrive",), "fuse_logistic": ("tanh", "exp"),
     "fuse_exponents": ("exp", "exp2"), "select_ranks": ("smin", "smax", "umin", "umax"),
     "split_quotients": ("sdiv", "udiv", "srem", "urem"),
@@ -89,6 +90,9 @@ OPT: list[Pass] = [
     _row("opt.loops.licm", "after cse: what is computed twice would leave a loop twice",
          "after canonicalize_loops: it moves operations to preheaders", "steps of pointers leave "
          "the loops, too"),
+    _row("opt.loops.scalar_tests", "after canonicalize_loops: scalars start in a preheader, step "
+         "at one latch", "after licm: steps of tiles have left the loops",
+         "before unify_exits: tests of scalars move into headers, their tiles need not"),
     _row("opt.loops.unify_exits", "after licm: loads leave a loop whose first iteration is certain",
          "all passes below expect one form of loop"),
     _row("opt.loops.late_sums", "after unify_exits: the sum that leaves the loop is a phi of its "

@@ -42,7 +42,7 @@ def info_command(files: tuple[str, ...], **given: Any) -> int:
         messages.show(result.diagnostics)
         assert result.manifest is not None
         manifest, ptx = result.manifest, result.outputs["ptx"]
-    return _say(_module(manifest, _resources(ptx, manifest["target"], given["ptxas"])))
+    return _say(module(manifest, resources(ptx, manifest["target"], given["ptxas"])))
 
 
 def _say(lines: Iterator[str]) -> int:
@@ -50,7 +50,7 @@ def _say(lines: Iterator[str]) -> int:
     return console.SUCCESS
 
 
-def _resources(ptx: str, target: str, path: str | None) -> dict[str, ptxas.Resources]:
+def resources(ptx: str, target: str, path: str | None) -> dict[str, ptxas.Resources]:
     """What ptxas says; nothing where it is not installed.  Raises CompileError."""
     try:
         return ptxas.resources(ptx, target, path)
@@ -60,16 +60,17 @@ def _resources(ptx: str, target: str, path: str | None) -> dict[str, ptxas.Resou
         raise
 
 
-def _module(manifest: Mapping[str, Any], resources: Mapping[str, ptxas.Resources]) -> Iterator[str]:
+def module(manifest: Mapping[str, Any], found: Mapping[str, ptxas.Resources]) -> Iterator[str]:
+    """What a manifest says, and what ptxas found of each entry."""
     yield f"{manifest['target']}, PTX {manifest['ptx']}, {manifest['compiler']}"
     if "tuning" in manifest:
         yield f"tuning file: {manifest['tuning']}"
     for kernel in manifest["kernels"]:
         yield ""
         target = TARGETS[manifest["target"]]
-        yield from _kernel(kernel, target, resources.get(kernel["entry"]))
+        yield from _kernel(kernel, target, found.get(kernel["entry"]))
         for number, variant in enumerate(kernel.get("variants", ()), 1):
-            yield from _variant(number, kernel, variant, target, resources.get(variant["entry"]))
+            yield from _variant(number, kernel, variant, target, found.get(variant["entry"]))
     for table in manifest["constants"]:
         filled = "initialized" if table["initialized"] else "filled by the host"
         yield f"\nconstant table {table['name']}: {table['count']} of {table['type']}, {filled}"

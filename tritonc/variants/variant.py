@@ -190,9 +190,8 @@ def required(general: Mapping[str, Any], variant: Mapping[str, Any]) -> list[dic
         found += [{"range": axis, "at_least": variant["tiles"] * tile}
                   for axis, tile in enumerate(variant["tile"]) if tile > 1]
     if "programs" in variant:
-        tile = variant["tile"][0]
-        found += [{"range": 0, "multiple_of": tile},
-                  {"programs": variant["tile"], "at_least": LEAST_PACKED // variant["programs"]}]
+        found.append({"programs": variant["tile"],
+                      "at_least": LEAST_PACKED // variant["programs"]})
     return found
 
 

@@ -30,7 +30,7 @@ def pack_programs(kernel: Kernel) -> Kernel | None:
     its block."""
     attributes = kernel.attributes
     if attributes["num_warps"] > 1 or 0 not in kernel.tile or any(
-            attributes.get(name) for name in ("shared_bytes", "producer_warps", "cluster")) \
+            attributes.get(name) for name in ("shared_bytes", "producer_warps", "cluster", "few")) \
             or ends_by_tile(kernel, Cfg(kernel)):
         return None
     packed = copy_kernel(kernel)

@@ -136,7 +136,7 @@ def _kernel(kernel: Kernel, target: Target, meta: Mapping[str, int]) -> dict[str
         "parameters": parameters,
         "threads": kernel.threads,
         **({"cluster": blocks} if blocks > 1 else {}),
-        **{name: kernel.attributes[name] for name in ("programs", "tiles")
+        **{name: kernel.attributes[name] for name in ("programs", "tiles", "few")
            if name in kernel.attributes},
         **({"workspace": kernel.attributes["workspace"] * blocks}
            if "workspace" in kernel.attributes else {}),

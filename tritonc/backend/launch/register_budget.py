@@ -136,10 +136,7 @@ def resident_blocks(kernel: Kernel, target: Target, estimate: Estimate | None = 
         while wanted > 1 and needed > (now := registers_of(wanted * threads, target)) and (
                 registers_of((wanted - 1) * threads, target) > now):
             wanted -= 1
-    shared: int = kernel.attributes.get("shared_bytes", 0) + target.shared_reserved
-    return min(wanted, target.threads_per_multiprocessor // threads,
-               target.blocks_per_multiprocessor,
-               target.shared_per_multiprocessor // max(shared, 1))
+    return min(wanted, target.resident(threads, 0, kernel.attributes.get("shared_bytes", 0)))
 
 
 def _product_blocks(kernel: Kernel, target: Target, loops: list[Loop],

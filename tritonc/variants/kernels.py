@@ -197,14 +197,20 @@ def lowered(variant: Variant, general: Kernel, module: Module, lower: Lower) -> 
         raise fail("variant", general.span, f"a variant of '{general.name}' cannot take its place: "
                    f"{reason}")
     assume(kernel, variant.facts)
+    if variant.few:
+        kernel.attributes["few"] = variant.few
     return kernel
 
 
 def _promised(kernel: Kernel) -> dict[str, Any]:
     """What `required` reads of a kernel's row in the manifest."""
+    from tritonc.variants.variant import tile_of
+
     names = {"multiple_of": "multiple_of", "least": "at_least", "greatest": "at_most"}
-    return {"parameters": [{key: value for name, key in names.items()
-                            if (value := getattr(info, name)) is not None} for info in kernel.info]}
+    found = {"tile": tile_of(kernel), "parameters": [{
+        key: value for name, key in names.items()
+        if (value := getattr(info, name)) is not None} for info in kernel.info]}
+    return {**found, "few": kernel.attributes["few"]} if "few" in kernel.attributes else found
 
 
 def _content(table: Any) -> tuple[Any, ...]:

@@ -162,7 +162,7 @@ def _combinations(space: Mapping[str, Sequence[int]], lower: Lower, target: Targ
         return None
     form = form_of(space, lower)
     (kernel,) = lower(large).kernels
-    if form is None or not form.loops or any(map(chained, kernel.blocks)):
+    if form is None or not (form.axes and form.loops) or any(map(chained, kernel.blocks)):
         return None
     rows = []
     for row in ranked(space, lower, target):

@@ -316,6 +316,11 @@ def test_programs_that_share_a_block() -> None:
 }""", arch="sm_90a")
     assert [kernel.variant(n, None, None) for n in (4, 4220, 4224, 4226, 4228)] == [0, 0, 1, 1, 1]
     assert [(k.tile, k.threads) for k in (kernel, *kernel.variants)] == [((1,), 32), ((4,), 128)]
+    heads = package.compile("""kernel void f(const int* x, int* y, int N) {
+  int i[32] = (get_program_id(0) * N + get_program_id(1)) * 32 + 0 ... 32;
+  y[i] = x[i];
+}""", arch="sm_90a")
+    assert [heads.variant((h, 9000), None, None, 9000) for h in (1, 3, 4, 5)] == [0, 0, 1, 1]
     launcher = Launcher(kernel.variants[0])
     assert [launcher._grid(n) for n in (4224, 4225, 4226, 4227)] == [
         (1056, 1, 1, 128, 1, 1), (1057, 1, 1, 32, 2, 2), (1057, 1, 1, 64, 2, 1),

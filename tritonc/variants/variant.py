@@ -194,8 +194,8 @@ def required(general: Mapping[str, Any], variant: Mapping[str, Any]) -> list[dic
     if "few" in variant:
         found.append({"programs": general["tile"], "at_most": variant["few"]})
     if "programs" in variant:
-        found.append({"programs": variant["tile"],
-                      "at_least": LEAST_PACKED // variant["programs"]})
+        found += [{"range": 0, "at_least": variant["tile"][0]},  # else no block is full
+                  {"programs": variant["tile"], "at_least": LEAST_PACKED // variant["programs"]}]
     return found
 
 

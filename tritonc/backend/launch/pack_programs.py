@@ -9,9 +9,9 @@ A launch starts no more than a block in 0.61 ns (H200), and a multiprocessor hol
 is half of the warps that there is room for.  Such programs exchange nothing but between lanes, so
 that they need not know of each other.  Those that go on until a tile is done stay alone: all of a
 block would wait for the last one (search_sorted took 1.05 times as long).  The launch takes this
-entry if there are programs for all multiprocessors.  Where their number is no multiple, warps of
-the last block end at once; how many the shape of the launch's blocks says
-(`variants.choice.block_shape`).
+entry if there are programs for all multiprocessors, and a blockful along axis 0.  Where their
+number is no multiple, warps of the last block end at once; how many the shape of the launch's
+blocks says (`variants.choice.block_shape`).
 """
 
 from __future__ import annotations

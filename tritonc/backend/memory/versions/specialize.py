@@ -82,11 +82,14 @@ def specialize(kernel: Kernel, context: Context) -> bool:
     if windows_of_bytes(kernel, Cfg(kernel)):  # for `aligned_entry`
         kernel.attributes["aligned"] = [found.multiples.get(v, 1) for v in kernel.parameters]
     others = other_bodies(kernel, context, found, tensor, known)
+    place = place_of(kernel, found, *others)
+    if place is None:
+        return False
     for body in (found, *others):
         context.remark("specialize", promise(body), kernel.span)
     common, own = found.parted() if wanted(kernel, context) and maps_last(
         kernel.blocks) else (found, Wanted())
-    first = place_of(kernel, common) if common.subjects and own.subjects else None
+    first = place_of(kernel, common, *others) if common.subjects and own.subjects else None
     general = place
     if first is not None:  # one body in another, for what is the same for all programs
         mapping, general = add_body(kernel, common, first)

@@ -51,7 +51,8 @@ def other_bodies(kernel: Kernel, context: Context, found: Wanted, tensor: bool,
         # shared memory (`privatize_atomics`; 117 million bytes on an H200 without 30 ms), and
         # recurrences load ahead of what they store.
         others.append(Wanted(signs=found.signs, apart=found.apart))
-    return others
+    tests = [body.tested for body in others]  # what has been tested before does not hold
+    return [body for i, body in enumerate(others) if body.tested not in tests[:i]]
 
 
 def drop_promised(kernel: Kernel, found: Wanted) -> None:

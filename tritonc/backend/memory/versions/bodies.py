@@ -43,7 +43,7 @@ def other_bodies(kernel: Kernel, context: Context, found: Wanted, tensor: bool,
             kernel, tensor, known | ones, operands=True))
     if tensor and context.meta.get("pingpong") != 2:  # those in turn are for aligned rows
         others += _less_aligned(kernel, found, wanted_facts(kernel, tensor, known, operands=True))
-    if found.multiples and found.apart.pairs and (
+    if found.multiples and found.apart.pairs and not tensor and (
             kernel.attributes.get("single_trips", 0) > 1
             or any(op.name == "atomic_rmw" for op in kernel.ops())
             or waits_for_itself(kernel, Cfg(kernel))):

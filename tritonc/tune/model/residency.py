@@ -98,6 +98,9 @@ def busy(products: Sequence[Chained], size: int, target: Target) -> float:
     ...              Chained(64, 64, 128, again=True), Chained(64, 128, 64, "registers", True)]
     >>> round(busy(gradients, 2, TARGETS["sm_90a"]), 2)
     0.67
+    >>> [round(busy([Chained(128, n, 128)] * 2 + [Chained(128, 128, n, "registers", True)], 2,
+    ...             TARGETS["sm_90a"]), 2) for n in (64, 128)]  # of queries
+    [0.67, 0.33]
     """
     rows, shared_by = min(p.m for p in products), sharing(products)
     groups = max(1, rows // ROWS) * shared_by

@@ -79,20 +79,7 @@ def most_stages(kernel: Kernel, staged: StagedLoop, target: Target, programs: in
     if any(op.name == "fma_dot" for op in staged.loop.ops()):
         return min(CORE_STAGES, whole)
     half = stages_that_fit(staged, target.shared_per_multiprocessor // 2 - target.shared_reserved)
-    most = min(MOST_STAGES, half if half >= 3 else whole)
-    return _streaming(staged, most, target) if reads_alone(kernel, staged) else most
-
-
-def _streaming(staged: StagedLoop, most: int, target: Target) -> int:
-    """The fewest stages with which as many blocks as fit keep memory busy."""
-    for stages in range(RELEASED_STAGES, most):
-        blocks = 1
-        while stages_that_fit(staged, target.shared_per_multiprocessor // (blocks + 1)
-                              - target.shared_reserved) >= stages:
-            blocks += 1
-        if blocks * (stages - 1) * staged.stage_bytes >= IN_FLIGHT:
-            return stages
-    return most
+    return min(MOST_STAGES, half if half >= 3 else whole)
 
 
 def reads_alone(kernel: Kernel, staged: StagedLoop) -> bool:

@@ -18,8 +18,9 @@ _FEWEST = 16  # rows of mma.sync
 _ALONE = 2.5
 # The same where two products do not run beside each other, for want of registers (`rotate_dots`).
 # Gradients of queries, us: heads of 80, 32 x 3333, a window of 1024, by 128 x 128 217, by 128 x 64
-# 122, by 64 x 64 131; heads of 128, 64 x 4096, causal, 792, 603, 705.
-_APART = 2
+# 122, by 64 x 64 131; heads of 128, 64 x 4096, causal, 792, 603, 705.  Times more than 1.4 would
+# change tiles of longer chains, which were not measured.
+_APART = 1.38
 ENOUGH = 3  # warpgroups: what one computes between products takes twice as long as its products
 
 
@@ -100,7 +101,7 @@ def busy(products: Sequence[Chained], size: int, target: Target) -> float:
     0.67
     >>> [round(busy([Chained(128, n, 128)] * 2 + [Chained(128, 128, n, "registers", True)], 2,
     ...             TARGETS["sm_90a"]), 2) for n in (64, 128)]  # of queries
-    [0.67, 0.33]
+    [0.67, 0.48]
     """
     rows, shared_by = min(p.m for p in products), sharing(products)
     groups = max(1, rows // ROWS) * shared_by

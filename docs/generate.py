@@ -26,7 +26,7 @@ from tritonc.frontend.preprocess.predefined import predefined_macros
 from tritonc.ir.ops import OPS, OpInfo
 from tritonc.meta_parameters import META_PARAMETERS, legal_text
 from tritonc.pass_manager import labels
-from tritonc.passes import BACKEND, OPT, ORDER
+from tritonc.passes import BACKEND, OPT
 from tritonc.sema.builtins.table import BUILTINS
 from tritonc.source import Diagnostics
 
@@ -129,8 +129,6 @@ def passes_page() -> str:
         summary = described.strip().split("\n\n")[0].removeprefix(f"{row.name}: ")
         level = f" From -O{row.level}." if row.level else ""
         lines.append(f"- **{label}**: {' '.join(summary.split())} *{row.reason}*{level}")
-    lines.append("\n## What must come before what\n")
-    lines += [f"- {earlier} before {later}: {why}" for earlier, later, why in ORDER]
     return "\n".join(lines) + "\n"
 
 

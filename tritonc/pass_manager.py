@@ -109,7 +109,7 @@ def check(passes: Sequence[Pass], order: Sequence[tuple[str, str, str]]) -> None
     for earlier, later, why in order:
         for name in (earlier, later):
             if name not in first:
-                raise ValueError(f"there is no pass '{name}' (ORDER)")
+                raise ValueError(f"there is no pass '{name}'")
         if first[earlier] >= first[later]:
             raise ValueError(f"{earlier} must come before {later}: {why}")
     for row in passes:

@@ -54,7 +54,7 @@ def test_labels_count_the_runs() -> None:
 
 
 def test_the_lists_keep_their_order() -> None:
-    check([*passes.OPT, *passes.BACKEND], passes.ORDER)
+    check([*passes.OPT, *passes.BACKEND], passes.order())
 
 
 def test_order_is_checked() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tritonc.analysis.values import defined_by, int_of
+from tritonc.analysis.values import defined_by, int_of, origin
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop, add_incoming, make_phi
 from tritonc.ir.core import Op, Value
@@ -26,7 +26,7 @@ def step_of(loop: Loop, phi: Op) -> int | None:
     after = loop.next(phi).op if loop.latch is not None else None
     if after is None or after.name not in ("add", "sub") or after.operands[0] is not phi.result:
         return None
-    step = int_of(after.operands[1])
+    step = int_of(origin(after.operands[1]))
     return step if step is None or after.name == "add" else -step
 
 

@@ -54,7 +54,11 @@ class Signs:
         self.known, self.testable, self.below = known, testable, set(below)
         self.multiples, self.narrow, self.cfg = multiples or {}, narrow, cfg
         self._memo: dict[Value, Needs | None] = {}
-        self._assumed: set[Op] = set()  # phis above: they begin and go on so, as is to be shown
+        # Phis above, which begin and go on so, as is to be shown; of each, the values whose answers
+        # rest on it and on those above alone.
+        self._assumed: dict[Op, list[Value]] = {}
+        self._rests: dict[Value, int] = {}  # on which of these, by its number
+        self._lowest = 0  # of what was asked last
         self._depth = 0
 
     def holds(self, value: Value) -> bool:
@@ -74,17 +78,23 @@ class Signs:
     def needs(self, value: Value) -> Needs | None:
         """What would make the value 0 or more; None if nothing that can be tested."""
         if value in self._memo:
+            self._lowest = min(self._lowest, self._rests.get(value, self._lowest))
             return self._memo[value]
         if self._depth > _MOST_DEPTH:
             return None
+        outer, self._lowest = self._lowest, len(self._assumed)
         self._depth += 1
         found = self._rule(value)
         self._depth -= 1
         if found is None and not shape(value.type) and is_int(value.type) \
                 and element(value.type).bits > 1 and self.testable(value):
             found = {value: None}
-        if not self._assumed:
-            self._memo[value] = found
+        self._memo[value] = found
+        if found is not None and self._lowest < len(self._assumed):
+            self._rests[value] = self._lowest
+            [*self._assumed.values()][self._lowest].append(value)
+            outer = min(outer, self._lowest)
+        self._lowest = outer
         return found
 
     def _rule(self, value: Value) -> Needs | None:
@@ -94,7 +104,10 @@ class Signs:
         if op is None or len(op.results) != 1:
             return None
         name, operands = op.name, op.operands
-        if name in _NUMBERS or _told(op) or op in self._assumed or name == "zext":
+        if name in _NUMBERS or _told(op) or name == "zext":
+            return {}
+        if op in self._assumed:
+            self._lowest = min(self._lowest, [*self._assumed].index(op))
             return {}
         if name == "constant":
             return {} if (int_of(value) or 0) >= 0 else None
@@ -136,9 +149,10 @@ class Signs:
         return found
 
     def _phi(self, op: Op) -> Needs | None:
-        self._assumed.add(op)
+        self._assumed[op] = []
         found = self._all(op.operands)
-        self._assumed.remove(op)
+        for value in self._assumed.pop(op):
+            del self._memo[value], self._rests[value]
         return found if found is None or all(self._before(v, op) for v in found) else None
 
     def _before(self, value: Value, op: Op) -> bool:

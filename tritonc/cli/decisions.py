@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tritonc import __version__, ptxas
 from tritonc.cli.commandline import FLAGS_VARIABLE
+from tritonc.cli.info_command import module, resources
 from tritonc.options import Options
 from tritonc.result import Result
 from tritonc.source import CompileError
@@ -27,8 +28,9 @@ def plan(path: str, written: Sequence[str], options: Options, others: Sequence[s
         yield f"write {name}"
 
 
-def tell(result: Result, options: Options, ptxas_path: str | None = None) -> None:
-    """What -v says: what was decided that the source leaves open."""
+def tell(result: Result, options: Options, path: str | None) -> None:
+    """What -v says: what was decided that the source leaves open, and what came of it; `path` is
+    that of ptxas."""
     lines = [f"tritonc {__version__}, target {options.arch}"]
     if flags := os.environ.get(FLAGS_VARIABLE):
         lines.append(f"{FLAGS_VARIABLE}: {flags}")
@@ -36,36 +38,16 @@ def tell(result: Result, options: Options, ptxas_path: str | None = None) -> Non
         lines.append(f"tunable {name} = {value} ({_origin(name, result)})")
     for name, value in result.bindings.meta.items():
         lines.append(f"meta-parameter {name} = {value} ({_origin(name, result)})")
-    for kernel in (result.manifest or {}).get("kernels", []):
-        lines.append(f"kernel {kernel['name']}: {kernel['threads']} threads, "
-                     f"{kernel['shared_bytes'] + kernel['dynamic_shared_bytes']} bytes of shared "
-                     f"memory, tile {kernel['tile']}")
-        if small := kernel.get("small"):
-            few, many = (", ".join(f"{k} = {v}" for k, v in of["tunables"].items())
-                         for of in (small, kernel))
-            lines.append(f"  grids of at most {small['most']} tiles run {few}; larger ones {many}")
-        for number, variant in enumerate(kernel.get("variants", []), 1):
-            values = ", ".join(f"{k} = {v}" for k, v in variant["tunables"].items())
-            lines.append(f"  variant {number}, {variant['entry']}: {variant['threads']} threads, "
-                         f"tile {variant['tile']}, {values}")
     lines += result.variants.notes()
-    print("\n".join([*lines, *_registers(result, options.arch, ptxas_path)]), file=sys.stderr)
-
-
-def _registers(result: Result, arch: str, path: str | None) -> Iterator[str]:
-    """What the assembler says of the kernels, where it is at hand."""
-    if "ptx" not in result.outputs:
-        return
-    try:
-        found = ptxas.resources(result.outputs["ptx"], arch, path)
-    except CompileError as error:
-        if error.diagnostics[0].name != "no-ptxas":
-            yield f"the assembler refuses: {error.diagnostics[0].message}"
-        return
-    for name, used in found.items():
-        spilled = used.spill_stores + used.spill_loads
-        yield (f"kernel {name}: {used.registers} registers, "
-               f"{f'{spilled} bytes of spills' if spilled else 'no spills'} (ptxas)")
+    found: Mapping[str, ptxas.Resources] = {}
+    if ptx := result.outputs.get("ptx"):
+        try:
+            found = resources(ptx, options.arch, path)
+        except CompileError as error:
+            lines.append(f"the assembler refuses: {error.diagnostics[0].message}")
+    if result.manifest is not None:
+        lines += module(result.manifest, found)
+    print("\n".join(lines), file=sys.stderr)
 
 
 def _origin(name: str, result: Result) -> str:

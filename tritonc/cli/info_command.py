@@ -42,7 +42,7 @@ def info_command(files: tuple[str, ...], **given: Any) -> int:
         messages.show(result.diagnostics)
         assert result.manifest is not None
         manifest, ptx = result.manifest, result.outputs["ptx"]
-    return _say(_module(manifest, _resources(ptx, manifest["target"], given["ptxas"])))
+    return _say(module(manifest, resources(ptx, manifest["target"], given["ptxas"])))
 
 
 def _say(lines: Iterator[str]) -> int:
@@ -50,7 +50,7 @@ def _say(lines: Iterator[str]) -> int:
     return console.SUCCESS
 
 
-def _resources(ptx: str, target: str, path: str | None) -> dict[str, ptxas.Resources]:
+def resources(ptx: str, target: str, path: str | None) -> dict[str, ptxas.Resources]:
     """What ptxas says; nothing where it is not installed.  Raises CompileError."""
     try:
         return ptxas.resources(ptx, target, path)
@@ -60,16 +60,17 @@ def _resources(ptx: str, target: str, path: str | None) -> dict[str, ptxas.Resou
         raise
 
 
-def _module(manifest: Mapping[str, Any], resources: Mapping[str, ptxas.Resources]) -> Iterator[str]:
+def module(manifest: Mapping[str, Any], found: Mapping[str, ptxas.Resources]) -> Iterator[str]:
+    """What a manifest says, and what ptxas found of each entry."""
     yield f"{manifest['target']}, PTX {manifest['ptx']}, {manifest['compiler']}"
     if "tuning" in manifest:
         yield f"tuning file: {manifest['tuning']}"
     for kernel in manifest["kernels"]:
         yield ""
         target = TARGETS[manifest["target"]]
-        yield from _kernel(kernel, target, resources.get(kernel["entry"]))
+        yield from _kernel(kernel, target, found.get(kernel["entry"]))
         for number, variant in enumerate(kernel.get("variants", ()), 1):
-            yield from _variant(number, kernel, variant, target, resources.get(variant["entry"]))
+            yield from _variant(number, kernel, variant, target, found.get(variant["entry"]))
     for table in manifest["constants"]:
         filled = "initialized" if table["initialized"] else "filled by the host"
         yield f"\nconstant table {table['name']}: {table['count']} of {table['type']}, {filled}"
@@ -125,7 +126,7 @@ def _resident(kernel: Mapping[str, Any], target: Target, needs: ptxas.Resources 
     if needs is not None:
         spills = f"spills {needs.spill_stores} bytes" if needs.spill_stores else "no spills"
         yield f"  {needs.registers} registers a thread, {spills}, {needs.stack} bytes of stack"
-        blocks = resident(target, kernel["threads"], needs.registers, shared)
+        blocks = target.resident(kernel["threads"], needs.registers, shared)
         yield (f"  {blocks} block{'s' if blocks != 1 else ''} on a multiprocessor: "
                f"{blocks * kernel['threads']} of {target.threads_per_multiprocessor} threads")
 
@@ -133,23 +134,6 @@ def _resident(kernel: Mapping[str, Any], target: Target, needs: ptxas.Resources 
 def _declared(parameter: Mapping[str, Any]) -> str:
     space = "" if parameter["type"].endswith("*") else " "
     return f"{parameter['type']}{space}{parameter['name']}"
-
-
-def resident(target: Target, threads: int, registers: int, shared: int) -> int:
-    """How many blocks a multiprocessor can hold (CUDA C++ Programming Guide, occupancy).
-
-    A warp takes registers in units of 256, a block shared memory in units of 128 bytes.
-
-    >>> resident(TARGETS["sm_80"], 128, 128, 0), resident(TARGETS["sm_90a"], 256, 32, 100 << 10)
-    (4, 2)
-    """
-    warps = -(-threads // target.warp_size)
-    held = -(-max(registers, 1) * target.warp_size // 256) * 256 * warps
-    memory = -(-(shared + target.shared_reserved) // 128) * 128
-    return min(target.registers_per_multiprocessor // held,
-               target.threads_per_multiprocessor // (warps * target.warp_size),
-               target.blocks_per_multiprocessor,
-               *([target.shared_per_multiprocessor // memory] if memory else []))
 
 
 def machine(path: str | None) -> Iterator[str]:

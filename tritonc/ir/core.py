@@ -224,8 +224,10 @@ class Kernel:
             while new in mapping:
                 new = mapping[new]
             resolved[old] = new
-        for op in self.ops():
-            op.replace_inputs(resolved)
+        untouched = resolved.keys().isdisjoint
+        for op in self.ops():  # mostly they are
+            if op.guard is not None or not untouched(op.operands):
+                op.replace_inputs(resolved)
 
 
 @dataclass(eq=False)

@@ -6,7 +6,7 @@ has decided how its elements lie in the threads of a block, it has a `Layout` to
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, cached_property
 from math import prod
 
 from tritonc.ir.layouts.layout import Layout, SharedLayout, hashed_once
@@ -30,11 +30,11 @@ class Scalar:
     def bytes(self) -> int:
         return max(self.bits // 8, 1)
 
-    @property
+    @cached_property
     def is_float(self) -> bool:
         return self.kind == "float"
 
-    @property
+    @cached_property
     def is_int(self) -> bool:
         return self.kind == "int"
 
@@ -68,21 +68,8 @@ class Pointer:
     element: Scalar
     space: str = GLOBAL
 
-    @property
-    def bits(self) -> int:
-        return 64
-
-    @property
-    def bytes(self) -> int:
-        return 8
-
-    @property
-    def is_float(self) -> bool:
-        return False
-
-    @property
-    def is_int(self) -> bool:
-        return False
+    bits, bytes = 64, 8
+    is_float = is_int = False
 
     def __str__(self) -> str:
         return f"{self.element}*" if self.space == GLOBAL else f"{self.element} {self.space}*"
@@ -203,6 +190,12 @@ def with_layout(t: Type, layout: Layout | None) -> Type:
 
 def is_pointer(t: Type) -> bool:
     return (t.element if isinstance(t, _SHAPED) else t).__class__ is Pointer
+
+
+def has_numbers(t: Type) -> bool:
+    """Whether elements are integers or addresses."""
+    e = t.element if isinstance(t, _SHAPED) else t
+    return e.__class__ is Pointer or e.is_int
 
 
 def is_float(t: Type) -> bool:

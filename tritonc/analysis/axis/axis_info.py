@@ -20,6 +20,8 @@ may be accessed at once.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import lru_cache
 from math import gcd
 
 from tritonc.analysis.axis.axis_lattice import (
@@ -32,10 +34,9 @@ from tritonc.analysis.axis.axis_lattice import (
     unknown,
 )
 from tritonc.analysis.axis.axis_rules import RULES, information
-from tritonc.analysis.kept import kept
 from tritonc.analysis.signs import Signs
 from tritonc.ir.core import Kernel, Op, Value
-from tritonc.ir.types import Pointer, Type, element, is_int, is_pointer
+from tritonc.ir.types import Pointer, element, has_numbers, is_int, is_pointer
 
 __all__ = ["TOP", "AxisInfo", "Infos", "analyze", "known", "low_bit", "meet", "uniform", "unknown",
            "vector_length"]
@@ -43,11 +44,67 @@ __all__ = ["TOP", "AxisInfo", "Infos", "analyze", "known", "low_bit", "meet", "u
 _MOST_DEPTH = 100  # operations that an answer about a new value looks through
 
 Infos = dict[Value, AxisInfo]
+Keys = dict[Op, tuple[object, ...]]
 
 
 def analyze(kernel: Kernel) -> Infos:
-    """Axis information of every integer and pointer value of the kernel."""
-    return dict(_solve(kernel))
+    """Axis information of every integer and pointer value of the kernel.
+
+    Passes change little of it: what was found before stays, but for what follows from operations
+    that were others.
+    """
+    last, given = _last(kernel), [info.multiple_of for info in kernel.info]
+    now = _keys(kernel)
+    if now != last.keys or given != last.given:
+        stale = _following(now, {op for op, key in now.items() if given != last.given
+                                 or last.keys.get(op) != key})
+        found = _given(kernel)
+        for op in now:
+            if op not in stale:
+                for result in op.results:
+                    if result in last.infos:
+                        found[result] = last.infos[result]
+        _solve(found, stale)
+        last.given, last.keys, last.infos = given, now, found
+    return dict(last.infos)
+
+
+class _Last:
+    """What was asked of a kernel last, and what the answer was."""
+
+    def __init__(self) -> None:
+        self.given: list[int] = []
+        self.keys: Keys = {}
+        self.infos: Infos = {}
+
+
+@lru_cache(4)  # a kernel, and copies that are looked at meanwhile
+def _last(kernel: Kernel) -> _Last:
+    return _Last()
+
+
+def _keys(kernel: Kernel) -> Keys:
+    """All that integers and addresses depend on, by the operations that give them, which are equal
+    to themselves alone."""
+    found: Keys = {}
+    for op in kernel.ops():
+        types = [result.type for result in op.results]
+        if types and any(map(has_numbers, types)):
+            key = op.guard, *op.operands, *types
+            found[op] = (*key, *op.attributes, *op.attributes.values()) if op.attributes else key
+    return found
+
+
+def _following(ops: Iterable[Op], first: set[Op]) -> dict[Op, None]:
+    """The operations of `first`, and those that follow from them, in the order of `ops`."""
+    values = {result for op in first for result in op.results}
+    count = -1
+    while count < len(values):  # again around loops
+        count = len(values)
+        for op in ops:
+            if not values.isdisjoint(op.inputs()):
+                values.update(op.results)
+    return {op: None for op in ops if op.results[0] in values}
 
 
 def _given(kernel: Kernel) -> Infos:
@@ -64,11 +121,10 @@ def _given(kernel: Kernel) -> Infos:
     return infos
 
 
-@kept
-def _solve(kernel: Kernel) -> Infos:
-    infos, signs = _given(kernel), Signs()
-    ops = [(op, results, op.inputs()) for op in kernel.ops()
-           if (results := [r for r in op.results if _has_info(r.type)])]
+def _solve(infos: Infos, among: Iterable[Op]) -> None:
+    """Add what is known of the results of operations, which follow from what `infos` has."""
+    signs = Signs()
+    ops = [(op, [r for r in op.results if has_numbers(r.type)], op.inputs()) for op in among]
     stale: set[Value] | None = None  # what changed in the round before, behind what reads it
     ahead: set[Value] = set()  # what is read before it is made: around loops
     while stale is None or stale:
@@ -88,12 +144,6 @@ def _solve(kernel: Kernel) -> Infos:
                     if infos[result] != old:
                         changed.add(result)
         stale = changed & ahead
-    return infos
-
-
-def _has_info(t: Type) -> bool:
-    e = element(t)
-    return e.is_int or e.__class__ is Pointer
 
 
 def known(infos: Infos, value: Value) -> AxisInfo:
@@ -101,7 +151,7 @@ def known(infos: Infos, value: Value) -> AxisInfo:
     pending = [value]
     while pending:
         op = pending[-1].op
-        missing = [v for v in op.inputs() if v not in infos and _has_info(v.type)] if (
+        missing = [v for v in op.inputs() if v not in infos and has_numbers(v.type)] if (
             op is not None and op.name != "phi") else []
         if missing and len(pending) < _MOST_DEPTH:
             pending += missing
@@ -116,7 +166,7 @@ def known(infos: Infos, value: Value) -> AxisInfo:
 def _transfer(op: Op, result: Value, infos: Infos, signs: Signs) -> AxisInfo | None:
     if op.name in RULES:
         operands = [infos.get(v) for v in op.operands]
-        if None in operands and any(i is None and _has_info(v.type)
+        if None in operands and any(i is None and has_numbers(v.type)
                                     for i, v in zip(operands, op.operands, strict=True)):
             return None  # not reached yet
         return information(op, result.type, operands, signs)

@@ -21,17 +21,18 @@ class Liveness:
     def __init__(self, cfg: Cfg, root: Root = lambda value: value) -> None:
         self._root = root
         self._number: dict[Value, int] = {}
+        self._bits: dict[Value, int] = {}
         self._values: list[Value] = []
-        self._roots: dict[Value, Value | None] = {}
+        self.roots: dict[Value, Value | None] = {}  # of all values that were asked for
         self._out: dict[Block, int] = {}
         self._solve(cfg)
 
     def root(self, value: Value) -> Value | None:
         """The value in whose registers this one is; None if it has none."""
         try:
-            return self._roots[value]
+            return self.roots[value]
         except KeyError:
-            found = self._roots[value] = self._root(value)
+            found = self.roots[value] = self._root(value)
             return found
 
     def number(self, value: Value) -> int:
@@ -48,21 +49,23 @@ class Liveness:
         return found
 
     def _bit(self, value: Value) -> int:
-        root = self.root(value)
-        if root is None:
-            return 0
-        number = self._number.get(root)
-        if number is None:
-            number = self._number[root] = len(self._values)
-            self._values.append(root)
-        return 1 << number
+        found = self._bits.get(value)
+        if found is None:
+            found, root = 0, self.root(value)
+            if root is not None:
+                if root not in self._number:
+                    self._number[root] = len(self._values)
+                    self._values.append(root)
+                found = 1 << self._number[root]
+            self._bits[value] = found
+        return found
 
     def _solve(self, cfg: Cfg) -> None:
         used: dict[Block, int] = {}  # before any definition in the block
         made: dict[Block, int] = {}
         passed: dict[Block, int] = dict.fromkeys(cfg.order, 0)  # to phis of successors
         for block in cfg.order:
-            reads = makes = 0
+            reads, makes = set[int](), set[int]()  # bits
             for op in block.ops:
                 if op.name == "phi":
                     for value, source in zip(op.operands, op.blocks, strict=True):
@@ -70,10 +73,12 @@ class Liveness:
                             passed[source] |= self._bit(value)
                 else:
                     for value in op.inputs():
-                        reads |= self._bit(value) & ~makes
+                        if (bit := self._bit(value)) not in makes:
+                            reads.add(bit)
                 for result in op.results:
-                    makes |= self._bit(result) if self.root(result) is result else 0
-            used[block], made[block] = reads, makes
+                    if self.root(result) is result:
+                        makes.add(self._bit(result))
+            used[block], made[block] = sum(reads), sum(makes)
         into = dict(used)
         out = self._out = dict(passed)
 

@@ -31,8 +31,8 @@ After the passes that read addresses and masks.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
-from functools import cache
+from collections.abc import Container, Iterable, Mapping
+from functools import cache, cached_property
 from math import inf
 
 from tritonc.analysis.axis import axis_info
@@ -50,7 +50,6 @@ from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.layouts.layout import Layout
 from tritonc.ir.ops import DIVISIONS
 from tritonc.ir.types import F64, Tile, is_int, scalar, with_layout
-from tritonc.records import NamedTuple
 
 # Instructions on the shortest way through a function of an f32, by ptxas 13.0 for sm_90.
 _INSTRUCTIONS = {"sin": 28, "cos": 28, "erf": 24, "tanh": 20, "log": 20, "log2": 20,
@@ -68,7 +67,8 @@ Places = tuple[tuple[int, ...], ...]  # a layout but for the shape
 def compute_once(kernel: Kernel, context: Context) -> bool:
     """Let lanes share indices in kernels with products, then long functions; where these are
     approximated by an instruction or two, quotients alone."""
-    changed = _indices(kernel)
+    known = _Known(kernel)
+    changed = _indices(kernel, known)
     if not any(op.name in _INSTRUCTIONS for op in kernel.ops()):
         return changed
     cfg = Cfg(kernel)
@@ -80,11 +80,11 @@ def compute_once(kernel: Kernel, context: Context) -> bool:
                 chosen.append(op)
                 parts |= {(v, layout) for v in (op.result, *op.operands)}
         if chosen:
-            changed, known, groups = True, _Known.of(kernel), dict[Places, _Group]()
+            changed, groups = True, dict[Places, _Group]()
             for op in chosen:
                 _of(groups, op, cfg, block, known).ops[op] = None
             for group in groups.values():
-                group.rewrite(kernel, group.read_outside(), general=True)
+                group.rewrite(group.read_outside(), general=True)
     return changed
 
 
@@ -121,7 +121,7 @@ def is_condition(value: Value | None) -> bool:
         and is_index(value.op.operands[0])
 
 
-def _indices(kernel: Kernel) -> bool:
+def _indices(kernel: Kernel, known: _Known) -> bool:
     """Let lanes share indices in kernels with products."""
     cfg = Cfg(kernel)
     loops = {cfg.innermost[block] for block in cfg.innermost
@@ -134,7 +134,7 @@ def _indices(kernel: Kernel) -> bool:
                if block in general | short or cfg.innermost.get(block) in loops}
     if not any(indices.values()):
         return False
-    infos, changed, known = axis_info.analyze(kernel), False, _Known.of(kernel)
+    infos, changed = axis_info.analyze(kernel), False
     for block, ops in indices.items():
         groups: dict[Places, _Group] = {}
         for op in ops:
@@ -144,9 +144,8 @@ def _indices(kernel: Kernel) -> bool:
                     group.ops[op] = None
         found = [(group, ends) for group in groups.values() if (ends := group.ends())]
         for group, ends in found:
-            group.rewrite(kernel, ends, block in general)
-        if found:
-            changed, known = True, _Known.of(kernel)
+            group.rewrite(ends, block in general)
+        changed |= bool(found)
     return changed
 
 
@@ -166,22 +165,39 @@ def _takes_time(op: Op, infos: axis_info.Infos) -> bool:
         info is not None and max(*info.contiguity, *info.constancy) == 1)
 
 
-class _Known(NamedTuple):
+class _Known:
     """Where operations stand, and what reads values."""
 
-    places: dict[Op, Block]
-    readers: dict[Value, list[Op]]
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
 
-    @classmethod
-    def of(cls, kernel: Kernel) -> _Known:
-        return cls({op: block for block in kernel.blocks for op in block.ops}, uses(kernel))
+    @cached_property
+    def places(self) -> dict[Op, Block]:
+        return {op: block for block in self.kernel.blocks for op in block.ops}
+
+    @cached_property
+    def readers(self) -> dict[Value, list[Op]]:
+        return uses(self.kernel)
+
+    def add(self, op: Op, block: Block) -> None:
+        """An operation that a block has now."""
+        self.places[op] = block
+        for value in op.inputs():
+            self.readers.setdefault(value, []).append(op)
+
+    def replace(self, mapping: Mapping[Value, Value]) -> None:
+        """Read mapped values, which nothing reads yet, in place of the old ones."""
+        for old, new in mapping.items():
+            self.readers[new] = self.readers.pop(old, [])
+            for op in self.readers[new]:
+                op.replace_inputs({old: new})
 
 
 class _Group:
     """Operations of a block whose results threads hold alike."""
 
     def __init__(self, cfg: Cfg, block: Block, known: _Known) -> None:
-        self.cfg, self.block, (self.places, self.readers) = cfg, block, known
+        self.cfg, self.block, self.known = cfg, block, known
         self.ops: dict[Op, None] = {}
         self.made: dict[Value, Value] = {}
 
@@ -193,7 +209,7 @@ class _Group:
             return True
         if op is None or op.name == "phi" or value.type.layout is None:
             return False
-        home, loop = self.places[op], self.cfg.innermost.get(self.block)
+        home, loop = self.known.places[op], self.cfg.innermost.get(self.block)
         return loop is not None and home not in loop.blocks
 
     def ends(self) -> list[Op]:
@@ -212,7 +228,7 @@ class _Group:
 
     def read_outside(self) -> list[Op]:
         return [op for op in self.ops if any(
-            user not in self.ops for user in self.readers.get(op.result, ()))]
+            user not in self.ops for user in self.known.readers.get(op.result, ()))]
 
     def cost(self, shared: list[Op]) -> float:
         """Instructions of a thread, where the slices of some results are shared."""
@@ -226,9 +242,10 @@ class _Group:
         """The operations of the group from which some follow."""
         return slice_of((op.result for op in ends), self.ops, masks=False)
 
-    def rewrite(self, kernel: Kernel, ends: list[Op], general: bool) -> None:
+    def rewrite(self, ends: list[Op], general: bool) -> None:
         shared = self.needed(ends)
         kept = self.needed(op for op in self.read_outside() if op not in ends).difference(ends)
+        known = self.known.places  # before anything is new
         old, self.block.ops = self.block.ops, []
         build, mapping = Builder(self.block), dict[Value, Value]()
         for op in old:
@@ -248,7 +265,10 @@ class _Group:
                 if not general:  # whose many conditions live on, and have few predicates
                     back.attributes["ballot"] = True
                 mapping[op.result] = back.result
-        kernel.replace(mapping)
+        for op in self.block.ops:
+            if op not in known:
+                self.known.add(op, self.block)
+        self.known.replace(mapping)
 
     def there(self, build: Builder, value: Value) -> Value:
         """A value in the other layout."""
@@ -267,11 +287,14 @@ class _Group:
             elif op.name == "convert_layout" and op.operands[0].type == own:
                 self.made[value] = op.operands[0]
             else:
-                home, loop = self.places[op], self.cfg.innermost.get(self.block)
+                home, loop = self.known.places[op], self.cfg.innermost.get(self.block)
                 outside = loop is not None and home not in loop.blocks
                 before = Builder(home, max(home.ops.index(op) + 1, len(home.phis())), op.span
                                  ) if outside else build
-                self.made[value] = before.value("convert_layout", value, type=own)
+                brought = before.emit("convert_layout", value, type=own)
+                self.made[value] = brought.result
+                if outside:
+                    self.known.add(brought, home)
         return self.made[value]
 
 

@@ -79,12 +79,12 @@ def compute_pieces(kernel: Kernel, context: Context) -> bool:
         else:
             while found.registers > limit and _mark(
                     block, ends, readers, estimate, {value for value, _ in found.live}):
-                estimate, changed = estimated(kernel), True
+                estimate, changed = estimate.again(), True
                 found = estimate.pressure([block])
         if ends is block.ops:
             loads, ops = [op for op in _pieces(block) if op not in apart], [*block.ops]
             _load_ahead(loads, block)
-            if estimated(kernel).pressure([block]).registers > GENERAL * room:
+            if estimate.again().registers(block) > GENERAL * room:
                 block.ops[:] = ops
                 for op in loads:
                     op.attributes["piecewise"] = True
@@ -143,7 +143,7 @@ def _without_products(kernel: Kernel, context: Context, estimate: Estimate) -> b
     readers, changed = uses(kernel), False
     for block in rare(estimate.cfg, estimate.cfg.order):
         if block in estimate.cfg.innermost and (
-                estimate.pressure([block]).registers > GENERAL * room):
+                estimate.registers(block) > GENERAL * room):
             floats = [op for op in block.ops if op.results and is_float(op.results[0].type)]
             changed |= _mark(block, floats, readers, estimate)
     return changed

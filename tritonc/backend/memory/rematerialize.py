@@ -119,7 +119,7 @@ def _masks(block: Block) -> bool:
 
 
 def _total(estimate: Estimate, blocks: Iterable[Block]) -> int:
-    return sum(estimate.pressure([block]).registers for block in blocks)
+    return sum(map(estimate.registers, blocks))
 
 
 def _candidates(live: Sequence[tuple[Value, float]], left: set[Value]

@@ -5,11 +5,13 @@ Before:  body:  %r = sdiv %k, %S             After:  pre:   %d = umax %S, 1
                 %a = load %p                                ...
 
 What an address needs is computed iterations ahead by a pipeline, and also after the last one; so it
-must not trap.  A divisor that the loop does not change is 0 in no iteration that comes, or the
-program is wrong; the greater of it and 1, as unsigned numbers, is the same then, and never 0.  In
-place of 1 stands what is known to divide it, so that the result is a multiple of that too.
+must not trap.  A divisor is 0 in no iteration that comes, or the program is wrong; the greater of
+it and 1, as unsigned numbers, is the same then, and never 0.  In place of 1 stands what is known to
+divide it, so that the result is a multiple of that too.
 
-Only in loops with products, which are those that pipelines serve.  Needs preheaders.
+Only in loops with products, which are those that pipelines serve; divisors that a loop computes
+only where the products are its own, and not those of a loop in it, which end before the next
+iteration's begin.  Needs preheaders.
 """
 
 from __future__ import annotations
@@ -54,11 +56,11 @@ class _Divisors:
     def __init__(self, cfg: Cfg, loop: Loop, infos: axis_info.Infos) -> None:
         self.cfg, self.loop, self.infos = cfg, loop, infos
         self.made: dict[Value, Value] = {}
+        self.own = {block for block in loop.blocks if cfg.innermost[block] is loop}
+        self.multiplies = any(op.name == "dot" for block in self.own for op in block.ops)
 
     def run(self) -> bool:
-        for block in self.loop.blocks:
-            if self.cfg.innermost[block] is not self.loop:
-                continue
+        for block in [block for block in self.loop.blocks if block in self.own]:
             for op in list(block.ops):
                 if op.name in DIVISIONS and not never_zero(op.operands[1]):
                     safe = self.safe(origin(op.operands[1]))
@@ -69,9 +71,12 @@ class _Divisors:
         return bool(self.made)
 
     def safe(self, divisor: Value) -> Value | None:
-        """The divisor, or 1 where it is 0; None if the loop computes it."""
-        block = self.cfg.block_of.get(divisor.op) if divisor.op is not None else None
-        if isinstance(divisor.type, Tile) or block in self.loop.block_set:
+        """The divisor, or 1 where it is 0; None if it is a tile, or one that this loop must not
+        compute."""
+        home = self.cfg.block_of.get(divisor.op) if divisor.op is not None else None
+        inside = home is not None and home in self.loop.block_set
+        if isinstance(divisor.type, Tile) or (
+                inside and not (self.multiplies and home in self.own)):
             return None
         if divisor not in self.made:
             info = self.infos.get(divisor)
@@ -80,7 +85,11 @@ class _Divisors:
             largest = make_op("umax", [divisor, one.result])
             largest.result.name = divisor.name
             assert self.loop.preheader is not None
-            self.loop.preheader.ops[-1:-1] = [one, largest]
+            ops, at = self.loop.preheader.ops, -1
+            if inside:
+                assert home is not None and divisor.op is not None
+                ops, at = home.ops, max(home.ops.index(divisor.op) + 1, len(home.phis()))
+            ops[at:at] = [one, largest]
             self.made[divisor] = largest.result
         return self.made[divisor]
 

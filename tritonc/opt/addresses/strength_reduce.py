@@ -46,14 +46,14 @@ def strength_reduce(kernel: Kernel, context: Context) -> bool:
         if loop.preheader is None or loop.latch is None:
             continue
         for phi in loop.header.phis():
-            chain = _chain(cfg, loop, phi)
+            chain = moves(cfg, loop, phi)
             if chain is not None:
-                _Reduction(kernel, cfg, loop, phi, chain, shared).run()
+                Reduction(kernel, cfg, loop, phi, chain, shared).run()
                 changed = True
     return changed
 
 
-def _chain(cfg: Cfg, loop: Loop, phi: Op) -> dict[Op, None] | None:
+def moves(cfg: Cfg, loop: Loop, phi: Op) -> dict[Op, None] | None:
     """The operations between the phi and its next value; None if one of them is of another kind."""
     t = phi.result.type
     if not isinstance(t, Tile) or not (is_pointer(t) or is_int(t)) or t.element.bits == 1:
@@ -79,7 +79,7 @@ def _chain(cfg: Cfg, loop: Loop, phi: Op) -> dict[Op, None] | None:
     return chain if len(chain) > 1 else None
 
 
-class _Reduction:
+class Reduction:
     """One chain and the scalars that take its place."""
 
     def __init__(self, kernel: Kernel, cfg: Cfg, loop: Loop, phi: Op, chain: dict[Op, None],

@@ -81,7 +81,8 @@ def _combined_type(context: Context, entity: FunctionEntity, given: CType, node:
         context.refuse("combining-function", node.span, f"'{entity.name}' is declared but has no "
                        "body in this file", entity.note)
     types: list[CType | None] = []
-    if len(entity.node.parameters) == 2:
+    parameters = entity.node.parameters
+    if len(parameters) == 2 and all(p.type.extents is None for p in parameters):  # not tiles
         instance = generics.instance(context, entity, [Term(given)] * 2, [node.span] * 2)
         types = [*instance.signature.parameters, instance.signature.returns]
         if types[2] is AUTO_TYPE:

@@ -103,7 +103,7 @@ def _read(kernel: Kernel) -> Iterator[Feature]:
                     e.bytes == 2) else (False, False)
                 yield Feature("dot", (*a[:-1], b[-1], sum(parts)), e.bytes, (), str(e),
                               inner, beside,
-                              (0, cfg.order.index(block)), scaled=_scaled(op, readers),
+                              (0, cfg.order.index(block)), scaled=_scaled(cfg, op, readers),
                               fresh=_fresh(op, readers),
                               swapped=factors_of_columns(op, readers) or (
                                   e == TF32 and inner == (True, False)),
@@ -223,14 +223,15 @@ def _computed(kernel: Kernel, cfg: Cfg, dot: Op) -> tuple[bool, bool]:
 
 
 def _alone(kernel: Kernel, cfg: Cfg, dot: Op) -> bool:
-    """Whether a dot is all that programs multiply, each in one loop that none goes past, and where
-    its operands are follows from numbers that are not loaded."""
+    """Whether a dot is all that programs multiply, each in one loop or none, that none goes past,
+    and where its operands are follows from numbers that are not loaded."""
     loops = [loop for loop in cfg.loops if cfg.block_of[dot] in loop]
     ends = [block for block in cfg.order if block.terminator.name == "ret"]
     loads = [op for op in slice_of(dot.operands[:2], None, ("dot", "load"), False)
              if op.name == "load"]
-    return len(loops) == 1 and sum(op.name == "dot" for op in kernel.ops()) == 1 and all(
-        cfg.dominates(loops[0].header, block) for block in ends) and not any(
+    home = loops[0].header if loops else cfg.block_of[dot]
+    return len(loops) <= 1 and sum(op.name == "dot" for op in kernel.ops()) == 1 and all(
+        cfg.dominates(home, block) for block in ends) and not any(
         op.name == "load" for op in slice_of([op.operands[0] for op in loads], None, ("dot",),
                                              False))
 
@@ -322,11 +323,12 @@ def _source(value: Value) -> Op | None:
     return origin(value, ("trans", "fpcast", "reshape")).op
 
 
-def _scaled(dot: Op, readers: Mapping[Value, list[Op]]) -> bool:
-    """Whether a dot from zero is multiplied before it is added."""
+def _scaled(cfg: Cfg, dot: Op, readers: Mapping[Value, list[Op]]) -> bool:
+    """Whether a loop multiplies a dot from zero before it is added."""
     start = dot.operands[2].op
-    return start is not None and start.name == "constant" and any(
-        op.name == "fmul" for op in readers.get(dot.result, ()))
+    return cfg.block_of[dot] in cfg.innermost and start is not None \
+        and start.name == "constant" and any(
+            op.name == "fmul" for op in readers.get(dot.result, ()))
 
 
 def _fresh(dot: Op, readers: Mapping[Value, list[Op]]) -> bool:
@@ -336,10 +338,10 @@ def _fresh(dot: Op, readers: Mapping[Value, list[Op]]) -> bool:
 
 
 def _raw_bytes(kernel: Kernel, cfg: Cfg, dot: Op) -> tuple[float, float]:
-    """For operands that a loop computes from loads of its own: their bytes in memory by elements
-    of the operand.  What a load repeats counts once."""
+    """For operands that a loop, or a program without, computes from loads of its own: their bytes
+    in memory by elements of the operand.  What a load repeats counts once."""
     loop = cfg.innermost.get(cfg.block_of[dot])
-    inside = set(loop.ops()) if loop is not None else set()
+    inside = set((loop or kernel).ops())
     made = [None if is_plain(v, True) else computed_operand(v, inside)
             for v in dot.operands[:2]]
     if not any(made):

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 
 from tritonc.analysis.counters import step_of
 from tritonc.analysis.shared_data import is_segment
-from tritonc.analysis.values import int_of
+from tritonc.analysis.values import SPREADS, int_of, origin
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Kernel, Op, Value
-from tritonc.ir.types import Scalar, shape
+from tritonc.ir.types import Scalar, is_int, shape
 from tritonc.records import NamedTuple
 
 TYPICAL = 1024  # the length of a loop around a product of which nothing is known
@@ -34,13 +34,14 @@ class Around(NamedTuple):
 
 def loops_around(kernel: Kernel) -> tuple[Around, ...]:
     """The loops around a product, the innermost first; outer ones of which nothing is known are
-    left out, and an innermost one has a length of `TYPICAL`."""
+    left out, and an innermost one has a length of `TYPICAL`.  Products in no loop are one step."""
     cfg = Cfg(kernel)
     places = {value: i for i, value in enumerate(kernel.parameters)}
     inner = max((loop for loop in cfg.loops if _product(loop) is not None),
                 key=lambda loop: loop.depth, default=None)
     if inner is None:
-        return ()
+        depths = {shape(op.operands[0].type)[-1] for op in kernel.ops() if op.name == "dot"}
+        return tuple(Around(depth, (), depth) for depth in depths if len(depths) == 1)
     found = []
     for loop in sorted((each for each in cfg.loops if inner.header in each.blocks),
                        key=lambda loop: -loop.depth):
@@ -70,9 +71,9 @@ def _product(loop: Loop) -> Op | None:
 
 
 def _counters(loop: Loop) -> list[tuple[Op, int]]:
-    """The integers that a loop counts with, and by how much."""
-    return [(phi, step) for phi in loop.header.phis() if isinstance(phi.result.type, Scalar)
-            and phi.result.type.is_int and (step := step_of(loop, phi))]
+    """The integers that a loop counts with, or tiles of them, and by how much."""
+    return [(phi, step) for phi in loop.header.phis()
+            if is_int(phi.result.type) and (step := step_of(loop, phi))]
 
 
 def _depth(loop: Loop) -> int:
@@ -84,9 +85,10 @@ def _around(loop: Loop, places: Mapping[Value, int]) -> Around | None:
     for phi, step in _counters(loop):
         starts = [v for v, block in zip(phi.operands, phi.blocks, strict=True) if block not in loop]
         counters = {phi.result, *(v for v in phi.operands if v not in starts)}
-        bounds = [v for op in loop.ops() if op.name == "icmp"
-                  and isinstance(op.operands[0].type, Scalar)
-                  and counters & {*op.operands} for v in op.operands if v not in counters]
+        types = (Scalar, type(phi.result.type))
+        tests = [[origin(v, _SPREADS) for v in op.operands] for op in loop.ops()
+                 if op.name == "icmp" and isinstance(op.operands[0].type, types)]
+        bounds = [v for test in tests if counters & {*test} for v in test if v not in counters]
         numbers = [int_of(value) for value in (*starts, *bounds)]
         for value in (*starts, *bounds):
             found = _length(value, places, starts)
@@ -99,6 +101,7 @@ def _around(loop: Loop, places: Mapping[Value, int]) -> Around | None:
     return None
 
 
+_SPREADS = (*SPREADS, "reduce")  # between a test and what counts
 _THROUGH = ("sext", "zext", "truncate")
 _BOUNDS = ("smin", "umin", "smax", "umax")  # `min(S, last)` is nearly S
 

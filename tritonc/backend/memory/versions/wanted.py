@@ -172,16 +172,14 @@ class Text(NamedTuple):
         """A copy that reads hints in place of values."""
         blocks, onward = copy_blocks(self.kernel.blocks)
         placed = {onward.get(v, v): hint for v, hint in hints.items()}
-        for block in blocks:
-            for op in block.ops:
-                op.replace_inputs({v: hint.result for v, hint in placed.items()})
+        kernel = replace(self.kernel, blocks=blocks)
+        kernel.replace({v: hint.result for v, hint in placed.items()})
         for value, hint in placed.items():
             hint.replace_inputs(onward)
             block = next((b for b in blocks if value.op in b.ops), blocks[0])
             at = block.ops.index(value.op) + 1 if value.op in block.ops else len(block.phis())
             block.ops.insert(at, hint)
-        return Text(replace(self.kernel, blocks=blocks),
-                    {new: self.own.get(v, v) for v, new in onward.items()})
+        return Text(kernel, {new: self.own.get(v, v) for v, new in onward.items()})
 
 
 def renamed(values: Mapping[Value, T], mapping: Mapping[Value, Value]) -> dict[Value, T]:

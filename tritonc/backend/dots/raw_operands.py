@@ -64,7 +64,8 @@ class Computed:
 def computed_operand(operand: Value, inside: set[Op], infos: axis_info.Infos | None = None
                      ) -> Computed | None:
     """What makes the operand, if that is more than a load; None if loads, operations on single
-    elements and reductions do not.  `infos` tells rows from elements, once repeated ones are loaded once."""
+    elements and reductions do not.  `infos` tells rows from elements, once repeated ones are loaded
+    once."""
     found: dict[Op, None] = {}
     loads: list[Op] = []
     stack = [operand]
@@ -87,8 +88,8 @@ def computed_operand(operand: Value, inside: set[Op], infos: axis_info.Infos | N
         info = op.info
         if op.name == "phi" and not (isinstance(op.result.type, Tile) and is_float(op.result.type)):
             continue  # a counter, or what is compared with it
-        if op.name == "phi" or not info.pure or not (info.elementwise or op.name in _SHAPES
-                                                     or op.name in ("cmpp", "psi", "select", "reduce")):
+        if op.name == "phi" or not info.pure or not (info.elementwise or op.name in (
+                *_SHAPES, "cmpp", "psi", "select", "reduce")):
             return None
         found[op] = None
         stack += op.inputs()

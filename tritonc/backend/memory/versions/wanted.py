@@ -128,6 +128,12 @@ class Wanted:
         return list(dict.fromkeys([*self.units, *self.multiples, *self.signs, *ends,
                                    *self.positive, *values_of(self.apart)]))
 
+    @property
+    def tested(self) -> tuple[object, ...]:
+        """The facts that are tested."""
+        return (self.units, self.multiples, self.signs, self.positive, self.pairs, self.apart.pairs,
+                self.apart.ranges)
+
     def parted(self) -> tuple[Wanted, Wanted]:
         """What is the same for all programs, and what must be known of values that differ; all in
         the first if more than signs and multiples is asked of these."""

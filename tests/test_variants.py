@@ -19,6 +19,7 @@ from variant_sources import FACTS, HALVES, PRODUCT, SIZES, STREAM, write, write_
 
 import tritonc as package
 from tritonc import driver
+from tritonc.launch.python.launcher import Launcher
 from tritonc.manifest import read
 from tritonc.options import MOST_VARIANTS
 from tritonc.variants import choice
@@ -268,7 +269,7 @@ def test_entries_for_lengths_of_rows() -> None:
     for tunables in ({"T": 2048}, {"num_warps": 8}):
         assert not package.compile(ROWS, arch="sm_90a", tunables=tunables).variants
     short = norm.variants[0]  # rows of one warp: by fours where a launch has enough of them
-    assert [short.variant(m, None, None, 200) for m in (9, 65536, 65537)] == [0, 1, 0]
+    assert [short.variant(m, None, None, 200) for m in (9, 65536, 65537)] == [0, 1, 1]
     assert [(k.tile, k.threads) for k in short.variants] == [((4,), 128)]
 
 
@@ -304,17 +305,68 @@ def test_short_rows_share_a_block_in_one_module() -> None:
     """The same for C and C++, whose header has all entries: before the one of a row each."""
     kernel = loaded("rows.tc", ROWS)
     assert [(k.tile, k.threads) for k in kernel.variants[:2]] == [((4,), 128), ((1,), 32)]
-    assert [kernel.variant(m, None, None, 200) for m in (65536, 65537)] == [1, 2]
+    assert [kernel.variant(m, None, None, 200) for m in (65536, 65537, 9)] == [1, 1, 2]
 
 
 def test_programs_that_share_a_block() -> None:
-    """Programs of a warp, by fours where a launch has enough of them and no block is cut."""
+    """Programs of a warp, by fours where a launch has enough of them."""
     kernel = package.compile("""kernel void f(const int* x, int* y) {
   int i[32] = get_program_id(0) * 32 + 0 ... 32;
   y[i] = x[i] + get_num_programs(0);
 }""", arch="sm_90a")
-    assert [kernel.variant(n, None, None) for n in (4, 4223, 4224, 4226, 4228)] == [0, 0, 1, 0, 1]
+    assert [kernel.variant(n, None, None) for n in (4, 4220, 4224, 4226, 4228)] == [0, 0, 1, 1, 1]
     assert [(k.tile, k.threads) for k in (kernel, *kernel.variants)] == [((1,), 32), ((4,), 128)]
+    heads = package.compile("""kernel void f(const int* x, int* y, int N) {
+  int i[32] = (get_program_id(0) * N + get_program_id(1)) * 32 + 0 ... 32;
+  y[i] = x[i];
+}""", arch="sm_90a")
+    assert [heads.variant((h, 9000), None, None, 9000) for h in (1, 3, 4, 5)] == [0, 0, 1, 1]
+    launcher = Launcher(kernel.variants[0])
+    assert [launcher._grid(n) for n in (4224, 4225, 4226, 4227)] == [
+        (1056, 1, 1, 128, 1, 1), (1057, 1, 1, 32, 2, 2), (1057, 1, 1, 64, 2, 1),
+        (1057, 1, 1, 64, 1, 2)]
+
+
+def test_few_programs() -> None:
+    """Of loops that compute at length: tiles of a quarter where programs leave the GPU idle."""
+    kernel = package.compile("""const tunable int T = {16, 32, 64, 128};
+kernel void f(int* n, int N) {
+  int i[T] = get_global_range(0), v[T] = i, count[T] = 0;
+  while (any(v > 1)) @(v > 1) {
+    v = v % 2 == 0 ? v / 2 : 3 * v + 1;
+    count++;
+  }
+  @(i < N) n[i] = count;
+}""", arch="sm_90a")
+    assert [(k.tile, k.threads) for k in (kernel, *kernel.variants)] == [
+        ((128,), 32), ((32,), 32)]
+    assert [kernel.variant(n, None, n) for n in (1, 132 * 128 * 128, 132 * 128 * 128 + 1)] == [
+        1, 1, 0]
+
+
+CARRIED = """
+const tunable int T = {512, 1024, 2048, 4096};
+kernel void f(const half* x, float* y, int N) {
+  int row = get_program_id(0), r[T] = 0 ... T;
+  float top[T] = -INFINITY, sum[T] = 0, all = 0;
+  for (int n = 0; n < N; n += T) {
+    float v[T] = n + r < N ? x[row * N + n + r] : -INFINITY;
+    float next[T] = max(top, v);
+    sum = next > -INFINITY ? sum * exp(top - next) + exp(v - next) : 0;
+    top = next;
+    all += (n + r < N ? v : 0)[+];
+  }
+  y[row] = all + top[max] + log((top > -INFINITY ? sum * exp(top - top[max]) : 0)[+]);
+}
+"""
+
+
+def test_short_rows_whose_sums_are_carried() -> None:
+    """Of rows that are read once, with a maximum and a sum for each element."""
+    kernel = package.compile(CARRIED, arch="sm_90a")
+    assert [(k.tile, k.threads) for k in (kernel, *kernel.variants)] == [
+        ((1,), 128), ((1,), 32)]
+    assert [kernel.variant(9, None, None, n) for n in (160, 4096, 4097)] == [1, 1, 0]
 
 
 @pytest.mark.parametrize("text, why", [

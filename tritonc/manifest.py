@@ -8,8 +8,10 @@
       {"name": "table", "type": "int", "count": 4, "initialized": false}]}
 
 The grid has ceil(extent / tile) programs along each axis of `tile`; a block has `threads` threads
-in x.  With `cluster`, which is there only if it is more than 1, so many blocks compute a program:
-the grid's third axis has so many times as many blocks.  `workspace`, of variants alone: the entry
+in x.  With `programs`, of variants alone, a block has so many of a tile's programs, and its shape
+says how many the last block lacks (`tritonc.variants.choice.block_shape`).  With `cluster`, which
+is there only if it is more than 1, so many blocks compute a program: the grid's third axis has so
+many times as many blocks.  `workspace`, of variants alone: the entry
 has one pointer more, to memory with so many bytes for each program behind 4096 that are zero.
 `shared_bytes` is what the PTX states itself; `dynamic_shared_bytes` is what the launch must ask
 for.  An argument must be a multiple of
@@ -134,7 +136,7 @@ def _kernel(kernel: Kernel, target: Target, meta: Mapping[str, int]) -> dict[str
         "parameters": parameters,
         "threads": kernel.threads,
         **({"cluster": blocks} if blocks > 1 else {}),
-        **{name: kernel.attributes[name] for name in ("programs", "tiles")
+        **{name: kernel.attributes[name] for name in ("programs", "tiles", "few")
            if name in kernel.attributes},
         **({"workspace": kernel.attributes["workspace"] * blocks}
            if "workspace" in kernel.attributes else {}),
@@ -152,7 +154,7 @@ def _variant(general: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, An
     """What a variant has of its own, and what it requires."""
     kept = ("entry", "threads", "shared_bytes", "dynamic_shared_bytes", "tile", "tunables")
     cluster = {"cluster": own.get("cluster", 1)} if "cluster" in {**general, **own} else {}
-    more = {"workspace": own["workspace"]} if "workspace" in own else {}
+    more = {key: own[key] for key in ("programs", "workspace") if key in own}
     return {**{key: own[key] for key in kept}, **cluster, **more,
             "requires": required(general, own)}
 

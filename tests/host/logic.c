@@ -78,6 +78,14 @@ int main(int argc, char **argv) {
   CHECK(launch_f((INT64_C(1) << 31) - 1) == CUDA_ERROR_INVALID_VALUE); /* indices would wrap */
   CHECK(launch_f((INT64_C(1) << 31) / 48 * 48) == CUDA_SUCCESS && stub.grid[0] == 44739242);
   CHECK(stub.launches == 4);
+  /* four instances in a block, and two in the last one, as its shape says */
+  CHECK(launch_f(4226 * 48) == CUDA_SUCCESS && stub.grid[0] == 1057);
+  CHECK(stub.threads == 64 && stub.lines == 2 && stub.planes == 1);
+  CHECK(launch_f(4227 * 48) == CUDA_SUCCESS && stub.grid[0] == 1057);
+  CHECK(stub.threads == 64 && stub.lines == 1 && stub.planes == 2);
+  CHECK(launch_f(4228 * 48) == CUDA_SUCCESS && stub.grid[0] == 1057);
+  CHECK(stub.threads == 128 && stub.lines == 1 && stub.planes == 1);
+  stub.launches = 4;
   stub.count = 5;
   CHECK(rows_launch(7, 33, NULL, Y, B, B, 1, 9) == CUDA_SUCCESS);
   CHECK(strcmp(stub.name, "rows") == 0);

@@ -117,7 +117,7 @@ CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute,
 CUresult cuLaunchKernel(CUfunction function, unsigned x, unsigned y, unsigned z, unsigned tx,
                         unsigned ty, unsigned tz, unsigned shared, CUstream stream,
                         void **arguments, void **extra) {
-  if (x == 0 || y == 0 || z == 0 || ty != 1 || tz != 1 || extra != NULL ||
+  if (x == 0 || y == 0 || z == 0 || tx * ty * tz > 1024 || extra != NULL ||
       (shared > 49152 && function->shared < (int)shared))
     return CUDA_ERROR_INVALID_VALUE;
   if (function->context != current->id)
@@ -126,7 +126,7 @@ CUresult cuLaunchKernel(CUfunction function, unsigned x, unsigned y, unsigned z,
   pthread_mutex_lock(&mutex);
   strcpy(stub.name, function->name);
   stub.grid[0] = x, stub.grid[1] = y, stub.grid[2] = z;
-  stub.threads = tx, stub.shared = shared, stub.stream = stream;
+  stub.threads = tx, stub.lines = ty, stub.planes = tz, stub.shared = shared, stub.stream = stream;
   memcpy(stub.arguments, arguments, sizeof stub.arguments[0] * stub.count);
   if (stub.count)
     stub.last = *(int *)arguments[stub.count - 1];

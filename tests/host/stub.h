@@ -4,7 +4,7 @@
 struct stub_notes {
   int loads, unloads, launches;
   char name[64];       /* of the last launch: its kernel, ... */
-  unsigned grid[3], threads, shared;
+  unsigned grid[3], threads, lines, planes, shared;
   CUstream stream;
   unsigned count;      /* of arguments, which the test says */
   void *arguments[16];

@@ -26,10 +26,11 @@ def remembered(start: T) -> Callable[[Callable[[S, Value], T]], Callable[[S, Val
         name = f"{method.__name__} known"
 
         def ask(self: S, value: Value) -> T:
-            known: dict[Value, T] = self.__dict__.setdefault(name, {})
             try:
-                return known[value]
+                said: T = self.__dict__[name][value]
+                return said
             except KeyError:
+                known: dict[Value, T] = self.__dict__.setdefault(name, {})
                 known[value] = start
                 found = known[value] = method(self, value)
                 return found

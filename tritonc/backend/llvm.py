@@ -81,7 +81,8 @@ def _header(kernel: Kernel, target: Target, options: Options) -> str:
             alignment = info.multiple_of & -info.multiple_of
             attributes += f" align {max(alignment, e.element.bytes)}"
         parameters.append(f"{_parameter_type(value)}{attributes} {parameter_name(value, kernel)}")
-    launch = [f'"nvvm.reqntid"="{kernel.threads},1,1"']
+    exact = "maxntid" if "programs" in kernel.attributes else "reqntid"  # see `block_shape`
+    launch = [f'"nvvm.{exact}"="{kernel.threads},1,1"']
     if any(op.name == "fma_dot" for op in kernel.ops()):
         launch.append(f'"{PRODUCTS}"')
     if kernel.attributes.get("cluster", 1) > 1 and "workspace" not in kernel.attributes:

@@ -126,7 +126,7 @@ def _resident(kernel: Mapping[str, Any], target: Target, needs: ptxas.Resources 
     if needs is not None:
         spills = f"spills {needs.spill_stores} bytes" if needs.spill_stores else "no spills"
         yield f"  {needs.registers} registers a thread, {spills}, {needs.stack} bytes of stack"
-        blocks = resident(target, kernel["threads"], needs.registers, shared)
+        blocks = target.resident(kernel["threads"], needs.registers, shared)
         yield (f"  {blocks} block{'s' if blocks != 1 else ''} on a multiprocessor: "
                f"{blocks * kernel['threads']} of {target.threads_per_multiprocessor} threads")
 
@@ -134,23 +134,6 @@ def _resident(kernel: Mapping[str, Any], target: Target, needs: ptxas.Resources 
 def _declared(parameter: Mapping[str, Any]) -> str:
     space = "" if parameter["type"].endswith("*") else " "
     return f"{parameter['type']}{space}{parameter['name']}"
-
-
-def resident(target: Target, threads: int, registers: int, shared: int) -> int:
-    """How many blocks a multiprocessor can hold (CUDA C++ Programming Guide, occupancy).
-
-    A warp takes registers in units of 256, a block shared memory in units of 128 bytes.
-
-    >>> resident(TARGETS["sm_80"], 128, 128, 0), resident(TARGETS["sm_90a"], 256, 32, 100 << 10)
-    (4, 2)
-    """
-    warps = -(-threads // target.warp_size)
-    held = -(-max(registers, 1) * target.warp_size // 256) * 256 * warps
-    memory = -(-(shared + target.shared_reserved) // 128) * 128
-    return min(target.registers_per_multiprocessor // held,
-               target.threads_per_multiprocessor // (warps * target.warp_size),
-               target.blocks_per_multiprocessor,
-               *([target.shared_per_multiprocessor // memory] if memory else []))
 
 
 def machine(path: str | None) -> Iterator[str]:

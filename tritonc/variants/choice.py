@@ -254,6 +254,18 @@ def reach(tile: int, axis: int) -> int:
     return tile * (min(count, MOST_PROGRAMS[axis]) if axis else count)
 
 
+def block_shape(threads: int, programs: int, tile: int, extent: int) -> tuple[int, int, int]:
+    """The block of a launch over an extent along axis 0, by tiles of which each has up to four
+    programs: y and z say how many the last one lacks, which the kernel is told by nothing else.
+
+    >>> block_shape(32, 1, 8, 9), [block_shape(128, 4, 4, extent) for extent in (8, 7, 6, 5)]
+    ((32, 1, 1), [(128, 1, 1), (64, 1, 2), (64, 2, 1), (32, 2, 2)])
+    """
+    lacking = -extent // (tile // programs) % programs
+    y, z = (lacking >> 1) + 1, (lacking & 1) + 1
+    return threads // (y * z), y, z
+
+
 def holds(fact: Mapping[str, int], value: Any) -> Any:
     """Whether a number, or an address, is what a variant requires.
 

@@ -154,6 +154,10 @@ class Variants:
         taken = {kernel.name for kernel in module.kernels if kernel.name not in self.added}
         for own_names, kernel in zip(names, module.kernels, strict=True):
             general, place = self.added.get(kernel.name, (kernel.name, -1))
+            if place >= 0 and self._has_lost_its_cluster(kernel, place):
+                self.sets[general].notes.append(
+                    f"an entry of {general} is left out: no loop is split over its cluster")
+                continue
             text = names.count(own_names) > 1 and print_kernel(
                 replace(kernel, name="", tunables={}))
             if text and (same := seen.setdefault((general, text), place)) != place:
@@ -171,6 +175,13 @@ class Variants:
         self.added = added
         return found
 
+    def _has_lost_its_cluster(self, kernel: Kernel, place: int) -> bool:
+        """Whether an entry that the model chose for its clusters, and priced so, has none."""
+        general, _ = self.added[kernel.name]
+        variant = self.sets[general].variants[place]
+        return not variant.given and variant.binding.get("cluster_k", 1) > 1 and (
+            "cluster" not in kernel.attributes)
+
 
 def lowered(variant: Variant, general: Kernel, module: Module, lower: Lower) -> Kernel:
     """The kernel of a variant.  Raises CompileError if it cannot take the place of `general`."""
@@ -186,14 +197,20 @@ def lowered(variant: Variant, general: Kernel, module: Module, lower: Lower) -> 
         raise fail("variant", general.span, f"a variant of '{general.name}' cannot take its place: "
                    f"{reason}")
     assume(kernel, variant.facts)
+    if variant.few:
+        kernel.attributes["few"] = variant.few
     return kernel
 
 
 def _promised(kernel: Kernel) -> dict[str, Any]:
     """What `required` reads of a kernel's row in the manifest."""
+    from tritonc.variants.variant import tile_of
+
     names = {"multiple_of": "multiple_of", "least": "at_least", "greatest": "at_most"}
-    return {"parameters": [{key: value for name, key in names.items()
-                            if (value := getattr(info, name)) is not None} for info in kernel.info]}
+    found = {"tile": tile_of(kernel), "parameters": [{
+        key: value for name, key in names.items()
+        if (value := getattr(info, name)) is not None} for info in kernel.info]}
+    return {**found, "few": kernel.attributes["few"]} if "few" in kernel.attributes else found
 
 
 def _content(table: Any) -> tuple[Any, ...]:

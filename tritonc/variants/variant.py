@@ -38,6 +38,7 @@ class Variant(NamedTuple):
     """`binding` has tunables and meta-parameters; what it leaves open is as in the general entry.
 
     `cost` is there if the model knows one.  `kernel`, if given, is the only one that it is for.
+    `few`: it is for launches of at most so many programs of the general entry, if not 0.
     """
 
     binding: Binding
@@ -45,6 +46,7 @@ class Variant(NamedTuple):
     cost: Cost | None = None
     given: bool = False  # by the user: that it cannot be compiled is an error
     kernel: str | None = None
+    few: int = 0
 
 
 @dataclass
@@ -189,9 +191,10 @@ def required(general: Mapping[str, Any], variant: Mapping[str, Any]) -> list[dic
     if "tiles" in variant:
         found += [{"range": axis, "at_least": variant["tiles"] * tile}
                   for axis, tile in enumerate(variant["tile"]) if tile > 1]
+    if "few" in variant:
+        found.append({"programs": general["tile"], "at_most": variant["few"]})
     if "programs" in variant:
-        tile = variant["tile"][0]
-        found += [{"range": 0, "multiple_of": tile},
+        found += [{"range": 0, "at_least": variant["tile"][0]},  # else no block is full
                   {"programs": variant["tile"], "at_least": LEAST_PACKED // variant["programs"]}]
     return found
 

@@ -23,16 +23,16 @@ class Liveness:
         self._number: dict[Value, int] = {}
         self._bits: dict[Value, int] = {}
         self._values: list[Value] = []
-        self._roots: dict[Value, Value | None] = {}
+        self.roots: dict[Value, Value | None] = {}  # of all values that were asked for
         self._out: dict[Block, int] = {}
         self._solve(cfg)
 
     def root(self, value: Value) -> Value | None:
         """The value in whose registers this one is; None if it has none."""
         try:
-            return self._roots[value]
+            return self.roots[value]
         except KeyError:
-            found = self._roots[value] = self._root(value)
+            found = self.roots[value] = self._root(value)
             return found
 
     def number(self, value: Value) -> int:

@@ -95,6 +95,7 @@ class Estimate(Weights):
         total = sum(map(self.weight, live))
         cut: dict[Value, float] = {}  # of values of which only parts are read from here on
         most, where, top = total, block.ops[-1], set(live)
+        roots = self.live.roots.get  # of what reachable blocks read, all are there
         for op in reversed(block.ops):
             if op.name == "phi":
                 break
@@ -105,7 +106,7 @@ class Estimate(Weights):
                     total -= 0 if result in passing else self.weight(result)
             after = total
             for value in (*op.inputs(), *_in_flight(op)):
-                root = self.live.root(value)
+                root = roots(value)
                 if root is None or root in live:
                     continue
                 if op.name == "tile_part":
@@ -131,12 +132,11 @@ class Estimate(Weights):
     def _passing(self, block: Block, at_end: set[Value]) -> set[Value]:
         """The values that are read once, in this block, while what they are made of is live."""
         place = {op: i for i, op in enumerate(block.ops)}
-        last: dict[Value, int] = {}
+        last: dict[Value | None, int] = {}
+        roots = self.live.roots.get
         for i, op in enumerate(block.ops):
-            for value in op.inputs() if op.name != "phi" else ():
-                root = self.live.root(value)
-                if root is not None:
-                    last[root] = i
+            if op.name != "phi":
+                last.update(dict.fromkeys(map(roots, op.inputs()), i))
         for value in at_end:
             last[value] = len(block.ops)
         until: dict[Value, int] = {}  # the first place at which something of it may be dead
@@ -153,7 +153,7 @@ class Estimate(Weights):
                     until[op.result] = place[reader]
                 continue
             ends = [until.get(root, last.get(root, -1)) for value in op.inputs()
-                    if (root := self.live.root(value)) is not None
+                    if (root := roots(value)) is not None
                     and (root in until or self.weight(root) > _FEW)]
             end = min(ends, default=len(block.ops))
             if end > place[reader]:

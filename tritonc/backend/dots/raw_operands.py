@@ -8,7 +8,8 @@ Before:  %x = load %p : i8<64, 256>           After:  %x = load %p : i8<64, 256>
 Copies that run ahead of a product bring bytes as they are: where threads compute something of a
 loaded tile before they store it to shared memory, no copy could do their work.  A `channel` parts
 the two: its operand goes to shared memory by whatever means `pipeline` has for it, and its readers
-compute (conversions, factors, maxima, other values where a mask does not hold) on this side.
+compute (conversions, factors, maxima, other values where a mask does not hold) on this side, also
+of whole rows or columns, as a norm does.
 
 A left operand of wgmma is then computed where the instruction wants it, in registers (`registers`
 names such operands of a dot), and so are those of mma.sync (`fragments`); a right one of wgmma is
@@ -22,8 +23,8 @@ What is combined with the result of one of two chained products, such as a bias 
 crosses by a channel as well: in the accumulators' layout a warp would load 16 bytes of each of
 eight rows.  So do rows of it, of which each thread reads many elements.
 
-Done for operands in loops that are made of loads by operations on single elements, of which each
-thread computes what it needs, where the loads come in pieces that copies can move.
+Done for operands in loops that are made of loads by operations on single elements and reductions,
+where the loads come in pieces that copies can move.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ from tritonc.ir.rules import pointee
 from tritonc.ir.types import F32, TF32, Tile, is_float, scalar, shape
 from tritonc.records import dataclass
 
-PIECE = 16  # bytes that copies move at once
+PIECE = 16  # bytes that copies move at once,
+LEAST = 4  # and the fewest that they can
 SMALL = 16  # a load of so many times fewer bytes than the operand stays one: a scale, a zero point
 _SPREADS = ("splat", "broadcast", "reshape", "trans")
 _SHAPES = (*_SPREADS, "constant", "constant_table", "range")
@@ -61,8 +63,9 @@ class Computed:
 
 def computed_operand(operand: Value, inside: set[Op], infos: axis_info.Infos | None = None
                      ) -> Computed | None:
-    """What makes the operand, if that is more than a load; None if loads and operations on single
-    elements do not.  `infos` tells rows from elements, once repeated ones are loaded once."""
+    """What makes the operand, if that is more than a load; None if loads, operations on single
+    elements and reductions do not.  `infos` tells rows from elements, once repeated ones are loaded
+    once."""
     found: dict[Op, None] = {}
     loads: list[Op] = []
     stack = [operand]
@@ -85,8 +88,8 @@ def computed_operand(operand: Value, inside: set[Op], infos: axis_info.Infos | N
         info = op.info
         if op.name == "phi" and not (isinstance(op.result.type, Tile) and is_float(op.result.type)):
             continue  # a counter, or what is compared with it
-        if op.name == "phi" or not info.pure or not (info.elementwise or op.name in _SHAPES
-                                                     or op.name in ("cmpp", "psi", "select")):
+        if op.name == "phi" or not info.pure or not (info.elementwise or op.name in (
+                *_SHAPES, "cmpp", "psi", "select", "reduce")):
             return None
         found[op] = None
         stack += op.inputs()
@@ -156,9 +159,10 @@ def raw_operands(kernel: Kernel, context: Context) -> bool:
                 if any(reader not in made.ops and reader is not op
                        for load in made.raw for reader in readers[load.result]):
                     continue  # another reader has it in registers
+                wide = made.raw
                 if not context.meta.get("tma_load", large(block)):
                     made = _with_small(made, readers, infos)
-                in_registers = place(kernel, block, op, number, made.raw, made.ops, infos, context)
+                in_registers = place(kernel, block, op, number, wide, made.ops, infos, context)
                 if number == 0 and row.kind == matrix.WGMMA:
                     in_registers = True
                     op.attributes["registers"] = (*op.attributes.get("registers", ()), number)
@@ -178,7 +182,8 @@ def _with_small(made: Computed, readers: dict[Value, list[Op]], infos: axis_info
     """Small loads too that threads' copies can move: memory takes as long for a scale as for an
     operand.  TMA would have to find the row of a tile of one, which its address does not say."""
     small = [op for op in made.ops if op.name == "load" and isinstance(op.result.type, Tile)
-             and copyable(op, infos, (1, 2))
+             and copyable(op, infos, (1, 2), LEAST) and not any(
+                 one.name == "load" for one in slice_of(op.inputs(), {*made.raw, *made.ops}))
              and all(reader in made.ops for reader in readers[op.result])]
     return Computed([*made.raw, *small], [op for op in made.ops if op not in small])
 
@@ -219,14 +224,15 @@ def added_loads(block: Block, lines: bool = False) -> list[Op]:
             and shape(op.result.type) in extents]
 
 
-def copyable(load: Op, infos: axis_info.Infos, ranks: tuple[int, ...] = (2,)) -> bool:
-    """Whether 16 bytes in a row are contiguous and aligned."""
+def copyable(load: Op, infos: axis_info.Infos, ranks: tuple[int, ...] = (2,), piece: int = PIECE
+             ) -> bool:
+    """Whether so many bytes in a row are contiguous and aligned."""
     info, t = infos.get(load.operands[0]), load.operands[0].type
     if info is None or len(shape(t)) not in ranks or load.attributes.get("volatile"):
         return False
     size = scalar(pointee(t)).bytes
     axis = max(range(len(shape(t))), key=lambda d: info.contiguity[d])
-    return axis_info.vector_length(info, None, axis, size) * size >= PIECE
+    return axis_info.vector_length(info, None, axis, size) * size >= piece
 
 
 def _bytes_by_rows(load: Op, operand: Value, made: Computed, infos: axis_info.Infos) -> bool:

@@ -24,7 +24,7 @@ the rest by the tables of docs/performance.md.
 
 from __future__ import annotations
 
-from tritonc.analysis.column_loops import sums_columns
+from tritonc.analysis.column_loops import scans_columns, sums_columns
 from tritonc.analysis.registers.pressure import Estimate, Pressure, estimated, pressure
 from tritonc.backend.dots.together import waits
 from tritonc.backend.memory.versions.general import rare
@@ -136,10 +136,7 @@ def resident_blocks(kernel: Kernel, target: Target, estimate: Estimate | None = 
         while wanted > 1 and needed > (now := registers_of(wanted * threads, target)) and (
                 registers_of((wanted - 1) * threads, target) > now):
             wanted -= 1
-    shared: int = kernel.attributes.get("shared_bytes", 0) + target.shared_reserved
-    return min(wanted, target.threads_per_multiprocessor // threads,
-               target.blocks_per_multiprocessor,
-               target.shared_per_multiprocessor // max(shared, 1))
+    return min(wanted, target.resident(threads, 0, kernel.attributes.get("shared_bytes", 0)))
 
 
 def _product_blocks(kernel: Kernel, target: Target, loops: list[Loop],
@@ -166,7 +163,8 @@ def _product_blocks(kernel: Kernel, target: Target, loops: list[Loop],
 def _row_threads(kernel: Kernel, target: Target, loops: list[Loop], estimate: Estimate) -> int:
     """How many threads of rows shall be resident; 0 for any number."""
     needed: float = of_fast_body(estimate).registers
-    if sums_columns(kernel, estimate.cfg):  # few programs, which load far ahead: none is to spill
+    # Few programs, which load far ahead: none is to spill.
+    if sums_columns(kernel, estimate.cfg) or scans_columns(kernel, estimate.cfg):
         needed = max(needed, COLUMNS * estimate.pressure().registers)
     streaming = any(map(_loads_tiles, loops))
     most, middle, less, least = (round(share * target.threads_per_multiprocessor)

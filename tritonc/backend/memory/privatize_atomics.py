@@ -39,13 +39,16 @@ from tritonc.ir.build import Builder, make_op
 from tritonc.ir.cfg import reached
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
+from tritonc.ir.layouts.layout import LANE_BITS
 from tritonc.ir.layouts.shared_layout import row_major
 from tritonc.ir.ops import READ, SYNC, WRITE
 from tritonc.ir.rules import REDUCTIONS, neutral
 
 TABLE = 2048  # entries; 8 KB leave room for as many blocks as there are warps
 LEAST = 256  # elements of a tile for which a table pays,
-MOST_REPEATS = 2  # or one is small: so many entries for each element
+# or one is small: so many entries for each element, or for each thread, which an access clears.
+# k-means of 2^20 points by tiles of 32, 64 centres, on an H200: 546 us, 313 by a table.
+MOST_REPEATS, OF_THREAD = 2, 4
 WARPS = 32  # on each multiprocessor, so that memory is busy while some of them count,
 BLOCKS = (8, 24)  # of at least and at most so many blocks,
 # and not more than are resident: others begin when these are done.  By 4 of 16 warps for 8 on an
@@ -59,7 +62,8 @@ def privatize_atomics(kernel: Kernel, context: Context) -> bool:
     if not found:
         return False
     infos, facts = axis_info.analyze(kernel), Facts(kernel)
-    gathered = [op for op in found if _coincide(op, infos, facts)]
+    threads = kernel.attributes["num_warps"] << LANE_BITS
+    gathered = [op for op in found if _coincide(op, infos, facts, threads)]
     if not gathered:
         return False
     joined = [op for op in gathered if _join_indices(kernel, op, facts)]
@@ -98,12 +102,13 @@ def privatize_atomics(kernel: Kernel, context: Context) -> bool:
     return True
 
 
-def _coincide(op: Op, infos: axis_info.Infos, facts: Facts) -> bool:
-    """Whether elements of a tile of addresses may well be the same."""
+def _coincide(op: Op, infos: axis_info.Infos, facts: Facts, threads: int) -> bool:
+    """Whether elements of a tile of addresses may well be the same, and a table pays."""
     pointer = op.operands[0]
     t, info = pointer.type, infos.get(pointer)
     return isinstance(t, types.Tile) and (info is None or max(info.contiguity) == 1) and (
-        t.size >= LEAST or (_base(op) is not None and _entries(op, facts) <= MOST_REPEATS * t.size))
+        t.size >= LEAST or (_base(op) is not None and _entries(op, facts) <= max(
+            MOST_REPEATS * t.size, OF_THREAD * threads)))
 
 
 def _join_indices(kernel: Kernel, op: Op, facts: Facts) -> bool:

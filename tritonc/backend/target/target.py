@@ -98,6 +98,23 @@ class Target(NamedTuple):
         """The most that one access of global memory moves."""
         return 32 if "wide_access" in self.features else 16
 
+    def resident(self, threads: int, registers: int, shared: int) -> int:
+        """How many blocks of so many threads a multiprocessor can hold (CUDA C++ Programming Guide,
+        occupancy); registers of a thread, bytes of shared memory of a block.
+
+        A warp takes registers in units of 256, a block shared memory in units of 128 bytes.
+
+        >>> find("sm_80").resident(128, 128, 0), find("sm_90a").resident(256, 32, 100 << 10)
+        (4, 2)
+        """
+        warps = -(-threads // self.warp_size)
+        held = -(-max(registers, 1) * self.warp_size // 256) * 256 * warps
+        memory = -(-(shared + self.shared_reserved) // 128) * 128
+        return min(self.registers_per_multiprocessor // held,
+                   self.threads_per_multiprocessor // (warps * self.warp_size),
+                   self.blocks_per_multiprocessor,
+                   self.shared_per_multiprocessor // max(memory, 1))
+
     def require(self, feature: str, span: Span | None) -> None:
         """Raise a CompileError at `span` unless the target has the feature."""
         if feature in self.features:

@@ -42,7 +42,7 @@ _WORDS = {"=": "an operation", ":": "a type", "x": "a type"}  # what one is, by 
 _NUMBERS = {  # of a kernel
     "num_warps": (1, 2, 4, 8, 16, 32), "programs": (1, 2, 4, 8), "cluster": range(1, 17),
     "producer_warps": range(9), "pingpong": (1, 2), "min_blocks": range(33),
-    "tiles": range(1 << 16),
+    "tiles": range(1 << 16), "few": range(1 << 24),
     "shared_bytes": range(1 << 18), "max_registers": range(256)}
 _BODY = re.compile(r"\{\s*(//.*)?(\n|\}|\Z|[\w.$]+\s*:)")
 _KERNEL = re.compile(r"kernel\s+@")

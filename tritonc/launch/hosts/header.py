@@ -129,7 +129,7 @@ def _definitions(manifest: Mapping[str, Any], entries: Sequence[Mapping[str, Any
         tile = ", ".join(str(extent) for extent in (*kernel["tile"], 1, 1, 1)[:3])
         kernels.append(f"    {{{literal(kernel['entry'])}, {kernel['threads']}, "
                        f"{kernel['dynamic_shared_bytes']}, {{{tile}}}, "
-                       f"{kernel.get('cluster', 1)}}},")
+                       f"{kernel.get('cluster', 1)}, {kernel.get('programs', 1)}}},")
     parts = ["    {" + "\n     ".join(map(literal, part)) + f", {sum(map(len, part))}}},"
              for part in (() if image is None else _parts(image))]
     versions = filled("module_versions.h", tag=tag, numbers=", ".join(

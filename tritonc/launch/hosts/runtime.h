@@ -24,6 +24,7 @@ typedef struct {
   unsigned threads, dynamic_shared_bytes; /* no threads: a target lacks this variant */
   int64_t tile[3];
   unsigned cluster; /* blocks that compute one instance, along the third axis of the grid */
+  unsigned programs; /* instances of a block, along the first axis */
 } tritonc_kernel;
 
 typedef struct {
@@ -319,7 +320,7 @@ static inline CUresult tritonc_take(const tritonc_module *module, unsigned index
 static inline CUresult tritonc_launch(const tritonc_module *module, unsigned index,
                                       const int64_t *range, CUstream stream, void **arguments) {
   const tritonc_kernel *kernel = &module->kernels[index], *own;
-  unsigned grid[3];
+  unsigned grid[3], lacking, y, z;
   CUfunction function = NULL;
   CUresult code = tritonc_grid(kernel, range, grid, NULL);
   if (code != CUDA_SUCCESS || grid[0] == 0 || grid[1] == 0 || grid[2] == 0)
@@ -329,8 +330,13 @@ static inline CUresult tritonc_launch(const tritonc_module *module, unsigned ind
     code = own->threads == 0 ? CUDA_ERROR_NOT_FOUND : tritonc_grid(own, range, grid, NULL);
   if (code != CUDA_SUCCESS)
     return code;
-  return TRITONC_DRIVER(cuLaunchKernel)(function, grid[0], grid[1], grid[2], own->threads, 1, 1,
-                                        own->dynamic_shared_bytes, stream, arguments, NULL);
+  /* The shape of blocks says how many instances the last one lacks. */
+  lacking = (unsigned)((grid[0] * own->tile[0] - range[0]) / (own->tile[0] / own->programs));
+  y = lacking / 2 + 1;
+  z = lacking % 2 + 1;
+  return TRITONC_DRIVER(cuLaunchKernel)(function, grid[0], grid[1], grid[2],
+                                        own->threads / (y * z), y, z, own->dynamic_shared_bytes,
+                                        stream, arguments, NULL);
 }
 
 /* A bit for each of `count` variants behind a kernel that the GPU's target has, and one for the

@@ -17,7 +17,7 @@ from tritonc.launch.python import arrays
 from tritonc.launch.python.memory import WORKSPACE
 from tritonc.launch.python.parameters import Parameter
 from tritonc.records import NamedTuple
-from tritonc.variants.choice import MOST_INDEX, MOST_PROGRAMS, reach
+from tritonc.variants.choice import MOST_INDEX, MOST_PROGRAMS, block_shape, reach
 
 Range = int | Sequence[int]
 _CACHED = 1024  # grids and streams that a kernel remembers
@@ -53,6 +53,7 @@ class Entry:
         self.cluster: int = row.get("cluster", 1)  # blocks that compute one program
         self.dynamic_shared: int = row["dynamic_shared_bytes"]
         self.tile: tuple[int, ...] = tuple(row["tile"])
+        self.programs: int = row.get("programs", 1)  # of a block
         self.load = load
 
 
@@ -132,7 +133,7 @@ class Launcher:
         return type(error)(f"argument '{parameter.name}' of kernel '{self.kernel.name}': {error}")
 
     def _grid(self, extents: Range) -> tuple[int, ...]:
-        """How many programs lie along each axis; () if there is none."""
+        """The blocks along each axis, and the threads of one; () if there is none."""
         kernel = self.kernel
         given = (extents,) if not isinstance(extents, Sequence) else tuple(extents)
         if not len(kernel.tile) <= len(given) <= 3:
@@ -150,7 +151,9 @@ class Launcher:
                                  f"{most}")
             grid.append(-(-int(extent) // tile))
         x, y, z = (*grid, 1, 1)[:3]
-        found = () if 0 in grid else (x, y, z * kernel.cluster)
+        shape = block_shape(kernel.threads, kernel.programs, (*kernel.tile, 1)[0],
+                            int((*given, 1)[0]))
+        found = () if 0 in grid else (x, y, z * kernel.cluster, *shape)
         if len(self.grids) >= _CACHED:
             self.grids.clear()
         self.grids[given] = found
@@ -182,8 +185,8 @@ class Launcher:
             kernel = self.kernel
             with cuda_driver.context(driver, prepared.device):
                 (status,) = prepared.start(
-                    prepared.entry, *prepared.grid, kernel.threads, 1, 1, kernel.dynamic_shared,
-                    prepared.stream, prepared.block.address, 0)
+                    prepared.entry, *prepared.grid, kernel.dynamic_shared, prepared.stream,
+                    prepared.block.address, 0)
         if int(status) != 0:
             raise LaunchError(f"cannot launch kernel '{self.kernel.name}': "
                               f"{cuda_driver.words(driver, status)}")
@@ -193,7 +196,7 @@ def single_launch(launcher: Launcher) -> Callable[..., None]:
     """`Kernel.launch`.  What it reads at every launch are variables of its own."""
     kernel, pack_into, blocks = launcher.kernel, launcher.pack_into, launcher.blocks
     entries, grids, streams = launcher.entries, launcher.grids, launcher.streams
-    converters, checked, threads = launcher.converters, launcher.checked, kernel.threads
+    converters, checked = launcher.converters, launcher.checked
     dynamic_shared, count = kernel.dynamic_shared, launcher.count
     first = next((i for i, p in enumerate(kernel.parameters) if p.pointer), 0)
 
@@ -233,9 +236,7 @@ def single_launch(launcher: Launcher) -> Callable[..., None]:
             prepared = launcher.prepare(stream, global_range, arguments)
             device, entry, start, grid, queue, block, keep = prepared
         if grid:
-            x, y, z = grid
-            status = start(entry, x, y, z, threads, 1, 1, dynamic_shared, queue, block.address,
-                           0)[0]
+            status = start(entry, *grid, dynamic_shared, queue, block.address, 0)[0]
             if status:
                 launcher.again(status, _Prepared(device, entry, start, grid, queue, block, keep))
         blocks.append(block)

@@ -14,6 +14,9 @@ from tritonc.ir.core import Op, Value
 from tritonc.ir.types import scalar
 from tritonc.opt.peephole.rewrite import Rewriter, Rule
 
+_COSTLY = frozenset("fdiv sqrt rsqrt exp exp2 log log2 tanh erf sin cos".split())
+_MOST_ARMS = 4
+
 
 def _float_of(value: Value) -> float | None:
     """The number in all elements of a float constant."""
@@ -115,6 +118,40 @@ def compared_distance(op: Op, r: Rewriter) -> Value | None:
     return r.constant(False, op.result.type) if start is not None and isinf(start) else None
 
 
+def choice_of_functions(op: Op, r: Rewriter) -> Value | None:
+    """select c, f(x), f(y) = f(select c, x, y), of a quotient or what takes as long; the same of
+    merges, and of x / y + z, where x / y is x / y + -0.0."""
+    first = op.name == "select"
+    arms = op.operands[1:] if first else op.operands[1::2]
+    known = [_function(arm, r) for arm in arms]
+    made = [one for one, _ in known if one is not None]
+    if not 1 < len(made) == len(arms) <= _MOST_ARMS or any(
+            (one.name, one.attributes) != (made[0].name, made[0].attributes) for one in made):
+        return None
+
+    def chosen(values: list[Value]) -> Value:
+        if all(value is values[0] for value in values):
+            return values[0]
+        return r.value("select", op.operands[0], *values) if first else r.value(
+            "psi", *(v for pair in zip(op.operands[::2], values, strict=True) for v in pair))
+
+    result = r.again(made[0], *(chosen([one.operands[at] for one in made])
+                                for at in range(len(made[0].operands)))).result
+    numbers = [number for _, number in known]
+    if any(number is not None for number in numbers):
+        zero = r.constant(-0.0, result.type)
+        result = r.value("fadd", result, chosen([n or zero for n in numbers]))
+    return result
+
+
+def _function(value: Value, r: Rewriter) -> tuple[Op | None, Value | None]:
+    """The costly operation that makes a value which nothing else reads, and what is added."""
+    total = defined_by(value, "fadd") if r.used_once(value) else None
+    pairs = [(value, None)] if total is None else [total.operands, total.operands[::-1]]
+    return next(((x.op, other) for x, other in pairs if x.op is not None
+                 and x.op.name in _COSTLY and r.used_once(x)), (None, None))
+
+
 def _exponentials(value: Value, r: Rewriter) -> list[tuple[Op, Op | None, Value | None]]:
     """The exponential that a value is; or the exponentials of which it may be a product, with that
     and the other factor."""
@@ -149,4 +186,6 @@ RULES: dict[str, list[Rule]] = {
     "exp": [exponential_of_the_first],
     "exp2": [exponential_of_the_first],
     "fcmp": [compared_distance],
+    "select": [choice_of_functions],
+    "psi": [choice_of_functions],
 }

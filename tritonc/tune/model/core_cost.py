@@ -44,9 +44,7 @@ def core_cost(dot: Feature, target: Target, carried: int, spread: float,
     registers = -(-registers // 8) * 8
     rows, columns, depth = padded((m, n, k))
     shared = stages * (rows + columns) * depth * prod(batch) * dot.bytes
-    blocks = min(target.registers_per_multiprocessor // (threads * registers),
-                 target.shared_per_multiprocessor // (shared + target.shared_reserved),
-                 target.threads_per_multiprocessor // threads, target.blocks_per_multiprocessor)
+    blocks = target.resident(threads, int(registers), shared)
     if registers > target.registers_per_thread or shared > room or blocks < 1:
         return SPILLS + registers + shared
     resident = blocks * threads / 32

@@ -117,6 +117,10 @@ _NESTED_ROWS = ((64, 1, 0, 64), (256, 2, 0, 256), (512, 4, 0, 512), (1024, 8, 0,
 # which has fewer of several arrays, and the least length.  H200, argmax, norm, cross-entropy,
 # log-sum-exp and KL: 8192 elements 1.02 to 1.2 times as fast, 32000 1.0 to 1.5, 131072 1.8 to 5.3.
 _ONCE, _ONCE_EACH, _ONCE_LEAST = 4096, 32, 8192
+# The same where tiles are carried, as a softmax's maxima and sums for each element: short rows, and
+# long ones as chosen.  Losses with smoothed labels on an H200: 8192 x 32000 350 us by 4096, 262 as
+# chosen, 1000 x 50257 176, 73; 88666 x 160 166 as chosen, 81 so, 30000 x 1000 66, 45.
+_ONCE_HELD = (512, 1, 0, 4096)
 # Half a tile of more sums and maxima of floats than these.  H200, cross-entropy with smoothed
 # labels: 50257 halves 163 us by 4096, 127 by 2048, 32000 40.2 and 36.9; without, 65.8 and 69.0.
 _ONCE_SUMS = 2
@@ -184,41 +188,49 @@ def row_entries(space: Mapping[str, Sequence[int]], lower: Callable[[Mapping[str
     name, cfg = others[0] if others else "", Cfg(kernel)
     loops, again = rows_around(kernel), loaded_again(kernel, cfg)
     passes = several_passes(kernel, cfg) or reducing_passes(kernel, cfg)
-    sizes = [scalar(pointee(load.operands[0].type)).bytes
-             for load in (_with_others(kernel, cfg, again) if passes else _read_once(cfg))
+    loads = [load for load in (_with_others(kernel, cfg, again) if passes else _read_once(cfg))
              if any(op.name == "get_program_id" or (
                  op.name == "get_global_range" and shape(op.result.type) == (1,))
                  for op in slice_of(load.operands[:1]))]
+    sizes = [scalar(pointee(load.operands[0].type)).bytes for load in loads]
     if len(others) != 1 or loops is None or loops.factor != 1 or len(loops.arguments) != 1 \
             or loops.depth != chosen[name] or not sizes:
         return []
+    # Of pixels that have several channels each, the row has so many times as many elements.
+    wide = max(1, min(prod(shape(load.result.type)) for load in loads) // chosen[name])
     found: list[Rows] = []
     least: int | None = 1
     plain = not any(op.name in _FUNCTIONS for block in cfg.innermost for op in block.ops)
     crowded = len(sizes) > 1 and not plain and (reducing_passes(kernel, cfg) or _carried(cfg) > 1)
-    table: Iterable[tuple[int, int, int, int | None]] = _by_length(sizes, max(space[name]))
+    table: Iterable[tuple[int, int, int, int | None]] = _by_length(sizes, wide * max(space[name]))
     if any(loop.depth > 1 for loop in cfg.loops):
         table = _NESTED_ROWS if passes else ()
     elif not passes:
         warps = min(16, len(sizes) * _ONCE // (32 * _ONCE_EACH))
         tile = _ONCE // (2 if _sums(cfg) > _ONCE_SUMS else 1)
-        least, table = _ONCE_LEAST, [(tile, warps, 0, None)]
+        table = [_ONCE_HELD] if _carried(cfg) else [(tile, warps, 0, None)]
+        least = 1 if _carried(cfg) else _ONCE_LEAST // wide
     for wanted, warps, blocks, most in table:
+        wanted, most = max(1, wanted // wide), most and most // wide
         if least is not None and most is not None and most < least:
             continue
         tile = min((n for n in space[name] if n >= wanted), default=max(space[name]))
         several = most is not None and tile < wanted > most and sizes == [_FLOAT]
         if several:
-            tile = max((n for n in space[name] if n <= _SEVERAL), default=tile)
+            tile = max((n for n in space[name] if n * wide <= _SEVERAL), default=tile)
         elif most is not None and tile < wanted > most and len(sizes) == 1 and plain:
-            tile, warps, blocks = _PASSED
+            tile = max((n for n in space[name] if n * wide <= _PASSED[0]), default=tile)
+            _, warps, blocks = _PASSED
+        elif tile < wanted and wide > 1 and 32 * warps == streaming_threads(kernel):
+            least = None if most is None else most + 1
+            continue  # as chosen: 1024 pixels of 16 channels 33 us by 128 x 16, 34.7 by 256 x 16
         # Where no tile holds the row, as chosen, unless two are nearly full.
         elif most is not None and tile < wanted >= most:
             least = max(least or 0, wanted - (wanted // 8 if 2 * tile == wanted else 0) + 1)
             if least > most:
                 continue
         same = not together and several_passes(kernel, cfg) and not blocks and (
-            tile == chosen[name] == 32 * warps * _STREAM_EACH
+            tile == chosen[name] and wide * tile == 32 * warps * _STREAM_EACH
             and streaming_threads(kernel) == 32 * warps)
         if not same and rows_around(lower({**chosen, name: tile})) == loops._replace(depth=tile):
             if tile < wanted and sizes == [_FLOAT] and (most is None or wanted < most):

@@ -45,13 +45,26 @@ def program_id(f: FunctionEmitter, axis: int) -> str:
 def _of_programs(f: FunctionEmitter, name: str, axis: int) -> str:
     programs = f.kernel.attributes.get("programs", 1) if axis == 0 else 1
     if programs > 1:
-        first = f.prelude(f"mul i32 {special_register(f, name, axis)}, {programs}")
-        return first if name == "nctaid" else f.prelude(
-            f"add i32 {first}, {of_warp(f, special_register(f, 'tid', axis), LANE_BITS)}")
+        return _of_packed(f, name, programs)
     blocks = f.kernel.attributes.get("cluster", 1) if axis == 2 else 1
     if blocks > 1 and "workspace" in f.kernel.attributes:  # blocks that share a program, no cluster
         return f.prelude(f"udiv i32 {special_register(f, name, axis)}, {blocks}")
     return special_register(f, name.replace("cta", "cluster") if blocks > 1 else name, axis)
+
+
+def _of_packed(f: FunctionEmitter, name: str, programs: int) -> str:
+    """Of blocks of several programs; their shape says how many the last one lacks
+    (`variants.choice.block_shape`)."""
+    first = f.prelude(f"mul i32 {special_register(f, name, 0)}, {programs}")
+    if name == "nctaid":
+        y, z = (f.prelude(f"sub i32 {special_register(f, 'ntid', axis)}, 1") for axis in (1, 2))
+        lacking = f.prelude(f"add i32 {z}, {f.prelude(f'shl i32 {y}, 1')}")
+        return f.prelude(f"sub i32 {first}, {lacking}")
+    place = special_register(f, "tid", 2)
+    for axis in (1, 0):
+        line = f.prelude(f"mul i32 {place}, {special_register(f, 'ntid', axis)}")
+        place = f.prelude(f"add i32 {line}, {special_register(f, 'tid', axis)}")
+    return f.prelude(f"add i32 {first}, {of_warp(f, place, LANE_BITS)}")
 
 
 def from_first_lane(f: FunctionEmitter, op: Op) -> None:

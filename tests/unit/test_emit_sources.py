@@ -89,7 +89,8 @@ def test_products_of_batches_on_tensor_cores(target: str) -> None:
 @pytest.mark.parametrize("count", [12, 11, 10, 9])
 def test_programs_that_share_a_block(count: int) -> None:
     """Each is what it is alone: its number, its lanes; the last block may lack some."""
-    text = f"//! range: {count}\n//! arg: x = randn({count}, 40)\n//! arg: y = zeros({count}, 40)\n" \
+    text = f"//! range: {count}\n//! arg: x = randn({count}, 40)\n" \
+        f"//! arg: y = zeros({count}, 40)\n" \
         f"//! expect: y = x / x.sum(axis=1, keepdims=True) + {count}" """
 kernel void f(const float* x, float* y) {
   int row = get_program_id(0), i[64] = 0 ... 64;

@@ -59,6 +59,11 @@ class Options:
     verbose: bool = False
     time_report: bool = False
 
+    @property
+    def flushes(self) -> bool:
+        """Whether subnormal floats are zeros."""
+        return self.denormal == "flush" or (self.denormal is None and self.fast_math)
+
 
 def mapped_path(path: str, prefixes: tuple[str, ...]) -> str:
     """A source's path as outputs shall name it: the last OLD=NEW of `prefixes` whose OLD it begins

@@ -79,6 +79,8 @@ OPT: list[Pass] = [
          "convert_if has made selects"),
     _row("opt.fold_constants", "again: assumptions and rewrite rules have decided more; "
          "simplify_cfg and convert_if leave phis of one value"),
+    _row("opt.small_floats", "Selections are operations by now, and constants folded; the cost "
+         "model counts what is left beside products."),
     _row("opt.improve_combiners", "no later pass looks into the functions of reductions and scans"),
     _row("opt.loops.canonicalize_loops", "the passes below need preheaders and single latches, "
          "and so does the backend", level=0),

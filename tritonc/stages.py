@@ -51,5 +51,5 @@ def context_of(options: Options) -> Context:
 
     return Context(
         target=find(options.arch, options.ptx), contract=options.fp_contract,
-        fast_math=options.fast_math, precise_math=options.precise_math,
+        fast_math=options.fast_math, flushes=options.flushes, precise_math=options.precise_math,
         device_assert=options.device_assert)

@@ -91,7 +91,7 @@ def _header(kernel: Kernel, target: Target, options: Options) -> str:
         launch.append(f'"nvvm.minctasm"="{kernel.attributes["min_blocks"]}"')
     if kernel.attributes.get("max_registers"):
         launch.append(f'"nvvm.maxnreg"="{kernel.attributes["max_registers"]}"')
-    if options.denormal == "flush" or (options.denormal is None and options.fast_math):
+    if options.flushes:
         launch.append('"denormal-fp-math-f32"="preserve-sign,preserve-sign"')
     return f"define ptx_kernel void @{kernel.name}({', '.join(parameters)}) {' '.join(launch)}"
 

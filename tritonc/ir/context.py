@@ -59,6 +59,7 @@ class Context:
     meta: Mapping[str, int] = field(default_factory=dict)  # meta-parameters bound by the tuner
     contract: bool = True  # -ffp-contract=on
     fast_math: bool = False
+    flushes: bool = False  # subnormal floats are zeros
     precise_math: bool = False
     device_assert: bool = False
     # Scalar arguments by name, as far as the sizes say that a compilation is told: by these passes

@@ -59,14 +59,17 @@ class Machine:
         self.globals: dict[str, int] = {}
         self.tables: dict[str, Any] = {}
         self.block_id = self.grid = (0, 0, 0)
+        self.block = (threads, 1, 1)
         self.all = np.ones(threads, bool)
         self.constants: dict[tuple[str, str], Lanes] = {}
         self.stalled = False  # whether threads have just waited in vain
         self.met = np.zeros(threads, bool)  # at the barrier of all, of threads in different code
         self._parse(text)
 
-    def launch(self, name: str, arguments: list[Any], grid: tuple[int, ...]) -> None:
-        function = self.functions[name]
+    def launch(self, name: str, arguments: list[Any], grid: tuple[int, ...],
+               block: tuple[int, int, int] | None = None) -> None:
+        """`block`: its shape; by default all threads along the first axis."""
+        function, self.block = self.functions[name], block or self.block
         self.grid = (*grid, *(1,) * (3 - len(grid)))
         given = [self._argument(t, a) for (t, _), a in zip(function.parameters, arguments,
                                                           strict=True)]

@@ -6,6 +6,7 @@ import functools
 import re
 from collections.abc import Callable
 from functools import cache
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -99,7 +100,9 @@ def _special(m: Any, name: str, types: list[str], v: list[Lanes], active: Any) -
         return np.full(m.threads, m.grid[d], np.uint32)
     if place.endswith("ctaid"):
         return np.full(m.threads, m.block_id[d], np.uint32)
-    return np.arange(m.threads, dtype=np.uint32)
+    if place.endswith("ntid"):
+        return np.full(m.threads, m.block[d], np.uint32)
+    return np.arange(m.threads, dtype=np.uint32) // prod(m.block[:d]) % np.uint32(m.block[d])
 
 
 def _together(m: Any, name: str, types: list[str], v: list[Lanes], active: Any) -> Lanes:

@@ -99,11 +99,20 @@ def test_a_plain_loop_is_overlapped() -> None:
     assert pipelined(strip_sum(lambda k, p, i, n, y: k.load(p)))
 
 
-def test_a_division_that_traps_after_the_end_is_not_run_early() -> None:
-    """n - i is zero in the iteration that does not come."""
+def test_a_division_that_traps_after_the_end_is_made_safe() -> None:
+    """n - i is zero in the iteration that does not come; the divisor becomes at least 1."""
     def body(k: Sketch, p: Any, i: Any, n: Any, y: Any) -> Any:
         far = k.udiv(k.number(0), k.sub(n, i))
         return k.load(k.addptr(p, k.spread(far, (16, 16))))
+
+    assert pipelined(strip_sum(body))
+
+
+def test_divisions_that_trap_after_the_end_are_not_run_early() -> None:
+    """Of n - i, n - i + 1, ..., the first is zero in the iteration that does not come."""
+    def body(k: Sketch, p: Any, i: Any, n: Any, y: Any) -> Any:
+        left = k.add(k.spread(k.sub(n, i), (16, 16)), k.spread(k.arange(16), (16, 16)))
+        return k.load(k.addptr(p, k.udiv(k.full(0, I32, 16, 16), left)))
 
     assert not pipelined(strip_sum(body))
 

@@ -19,6 +19,7 @@ from tritonc.launch.data import Data, prepare
 from tritonc.launch.run_problems import read_problems
 from tritonc.options import Options
 from tritonc.source import Diagnostics, SourceFile
+from tritonc.variants.choice import block_shape
 
 
 def execute(setting: Setting, target: str) -> set[str]:
@@ -31,7 +32,8 @@ def execute(setting: Setting, target: str) -> set[str]:
     return seen
 
 
-def launch(text: str, data: Data) -> tuple[MatrixMachine, dict[str, Any]]:
+def launch(text: str, data: Data, block: tuple[int, int, int] | None = None
+           ) -> tuple[MatrixMachine, dict[str, Any]]:
     memory = Memory()
     arguments = []
     for value in data.arguments:
@@ -42,7 +44,7 @@ def launch(text: str, data: Data) -> tuple[MatrixMachine, dict[str, Any]]:
         else:
             arguments.append(value.held)
     machine = MatrixMachine(text, memory, data.kernel.threads)
-    machine.launch(data.kernel.name, arguments, data.grid)
+    machine.launch(data.kernel.name, arguments, data.grid, block)
     return machine, {value.name: from_memory(value.element, memory.read(int(address)))
                      for value, address in zip(data.arguments, arguments) if value.pointer}
 
@@ -84,12 +86,12 @@ def test_products_of_batches_on_tensor_cores(target: str) -> None:
         assert "mma.sync" in result.outputs["ptx"]
 
 
-def test_programs_that_share_a_block() -> None:
-    """Each is what it is alone: its number, its lanes."""
-    text = """//! range: 12
-//! arg: x = randn(12, 40)
-//! arg: y = zeros(12, 40)
-//! expect: y = x / x.sum(axis=1, keepdims=True) + 12
+@pytest.mark.parametrize("count", [12, 11, 10, 9])
+def test_programs_that_share_a_block(count: int) -> None:
+    """Each is what it is alone: its number, its lanes; the last block may lack some."""
+    text = f"//! range: {count}\n//! arg: x = randn({count}, 40)\n" \
+        f"//! arg: y = zeros({count}, 40)\n" \
+        f"//! expect: y = x / x.sum(axis=1, keepdims=True) + {count}" """
 kernel void f(const float* x, float* y) {
   int row = get_program_id(0), i[64] = 0 ... 64;
   float v[64] = i < 40 ? x[row * 40 + i] : 0;
@@ -104,7 +106,7 @@ kernel void f(const float* x, float* y) {
     assert (packed.tile, packed.threads) == ({0: 4}, 128)
     data = prepare(problem, result.module, general, {})
     data = replace(data, kernel=packed, grid=(3,))
-    _, found = launch(result.outputs["ll"], data)
+    _, found = launch(result.outputs["ll"], data, block_shape(128, 4, 4, count))
     assert not (wrong := differences(data, found)), wrong
 
 

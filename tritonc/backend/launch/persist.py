@@ -62,9 +62,8 @@ def shares_loops(context: Context) -> bool:
 
 def wanted(kernel: Kernel, context: Context) -> bool:
     """Whether the kernel gains from it and allows it."""
-    looping = Cfg(kernel).innermost  # no pipeline brings what is loaded elsewhere
-    brought = context.meta.get("tma_load", any(
-        block in looping and large(block) for block in kernel.blocks) and not by_elements(kernel))
+    brought = context.meta.get(
+        "tma_load", any(map(large, kernel.blocks)) and not by_elements(kernel))
     if not context.meta.get("persistent", brought and not uneven(kernel)
                             and _ahead(kernel, context)):
         return False

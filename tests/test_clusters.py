@@ -167,7 +167,7 @@ def test_headers_and_grids() -> None:
     """Programs keep their numbers; the grid's third axis has all blocks of a cluster."""
     result, _ = built(0, 4, kind="ptx")
     assert result.manifest is not None
-    assert ", {32, 64, 1}, 4}," in header(result.manifest, "k")
+    assert ", {32, 64, 1}, 4, 1}," in header(result.manifest, "k")
     kernel = Module(result.outputs["ptx"], result.manifest)["cluster_sums"]
     assert kernel.cluster == 4
 

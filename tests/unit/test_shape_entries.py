@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -99,9 +100,18 @@ def test_long_rows_of_sums_have_long_tiles() -> None:
 
 
 def test_programs_of_several_axes_share_blocks() -> None:
-    """As many of them as fill the machine, whichever axis they are numbered along."""
+    """As many of them as fill the machine, whichever axis they are numbered along; axis 0 has as
+    many as a block, or more."""
     kernel = package.compile("""kernel void f(const int* x, int* y) {
   int i[32] = (get_program_id(1) * 8 + get_program_id(0)) * 32 + 0 ... 32;
   y[i] = x[i] + get_num_programs(1);
 }""", arch="sm_90a")
-    assert [kernel.variant(n, None, None) for n in ((8, 527), (8, 528), (6, 900))] == [0, 1, 0]
+    assert [kernel.variant(n, None, None) for n in (
+        (8, 527), (8, 528), (6, 900), (3, 1800))] == [0, 1, 1, 0]
+
+
+def test_loops_that_carry_no_more_for_longer_tiles_have_no_entry_of_short_rows() -> None:
+    """Decoding carries a row of results: by one warp it spilled, and took 2.5 times as long."""
+    path = Path(__file__).parents[2] / "bench" / "suite" / "decode_int8.tc"
+    kernel = package.compile(path.read_text(), arch="sm_90a")
+    assert [kernel.variant((64, 8), *[None] * 6, 0.1, n, 8) for n in (4096, 8192)] == [0, 1]

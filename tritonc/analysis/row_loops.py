@@ -213,3 +213,9 @@ def waits_for_itself(kernel: Kernel, cfg: Cfg) -> bool:
             if op.name != "phi" and not made.isdisjoint(op.operands):
                 made.update(op.results)
     return False
+
+
+def carried(cfg: Cfg) -> list[list[Tile]]:
+    """The types of the tiles that each loop carries."""
+    return [[phi.result.type for phi in loop.header.phis() if isinstance(phi.result.type, Tile)]
+            for loop in cfg.loops]

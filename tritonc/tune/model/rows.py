@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import log2, prod
 
 from tritonc.analysis.aliases import pointer_roots
-from tritonc.analysis.row_loops import loaded_again, reducing_passes, several_passes
+from tritonc.analysis.row_loops import carried, loaded_again, reducing_passes, several_passes
 from tritonc.analysis.values import slice_of
 from tritonc.backend.launch.choose_warps import streaming_threads
 from tritonc.backend.target.target import Target
@@ -15,7 +15,7 @@ from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.ops import WRITE
 from tritonc.ir.rules import pointee
-from tritonc.ir.types import Tile, is_float, scalar, shape
+from tritonc.ir.types import is_float, scalar, shape
 from tritonc.records import NamedTuple
 from tritonc.tune.model.feature import Profile
 from tritonc.tune.model.loops import rows_around
@@ -117,9 +117,9 @@ _NESTED_ROWS = ((64, 1, 0, 64), (256, 2, 0, 256), (512, 4, 0, 512), (1024, 8, 0,
 # which has fewer of several arrays, and the least length.  H200, argmax, norm, cross-entropy,
 # log-sum-exp and KL: 8192 elements 1.02 to 1.2 times as fast, 32000 1.0 to 1.5, 131072 1.8 to 5.3.
 _ONCE, _ONCE_EACH, _ONCE_LEAST = 4096, 32, 8192
-# The same where tiles are carried, as a softmax's maxima and sums for each element: short rows, and
-# long ones as chosen.  Losses with smoothed labels on an H200: 8192 x 32000 350 us by 4096, 262 as
-# chosen, 1000 x 50257 176, 73; 88666 x 160 166 as chosen, 81 so, 30000 x 1000 66, 45.
+# The same where longer tiles carry more, as a softmax's maxima and sums for each element: short
+# rows, and long ones as chosen.  Losses with smoothed labels on an H200: 8192 x 32000 350 us by
+# 4096, 262 as chosen, 1000 x 50257 176, 73; 88666 x 160 166 as chosen, 81 so, 30000 x 1000 66, 45.
 _ONCE_HELD = (512, 1, 0, 4096)
 # Half a tile of more sums and maxima of floats than these.  H200, cross-entropy with smoothed
 # labels: 50257 halves 163 us by 4096, 127 by 2048, 32000 40.2 and 36.9; without, 65.8 and 69.0.
@@ -201,15 +201,18 @@ def row_entries(space: Mapping[str, Sequence[int]], lower: Callable[[Mapping[str
     found: list[Rows] = []
     least: int | None = 1
     plain = not any(op.name in _FUNCTIONS for block in cfg.innermost for op in block.ops)
-    crowded = len(sizes) > 1 and not plain and (reducing_passes(kernel, cfg) or _carried(cfg) > 1)
+    crowded = len(sizes) > 1 and not plain and (
+        reducing_passes(kernel, cfg) or any(len(tiles) > 1 for tiles in carried(cfg)))
     table: Iterable[tuple[int, int, int, int | None]] = _by_length(sizes, wide * max(space[name]))
     if any(loop.depth > 1 for loop in cfg.loops):
         table = _NESTED_ROWS if passes else ()
     elif not passes:
         warps = min(16, len(sizes) * _ONCE // (32 * _ONCE_EACH))
         tile = _ONCE // (2 if _sums(cfg) > _ONCE_SUMS else 1)
-        table = [_ONCE_HELD] if _carried(cfg) else [(tile, warps, 0, None)]
-        least = 1 if _carried(cfg) else _ONCE_LEAST // wide
+        other = {**chosen, name: min(space[name], key=lambda n: (n == chosen[name], n))}
+        table, least = [(tile, warps, 0, None)], _ONCE_LEAST // wide
+        if carried(cfg) != carried(Cfg(lower(other))):
+            table, least = [_ONCE_HELD], 1
     for wanted, warps, blocks, most in table:
         wanted, most = max(1, wanted // wide), most and most // wide
         if least is not None and most is not None and most < least:
@@ -271,12 +274,6 @@ def _sums(cfg: Cfg) -> int:
     """The most reductions of floats in one block of a loop."""
     return max((sum(op.name == "reduce" and is_float(op.operands[0].type) for op in block.ops)
                 for block in cfg.innermost), default=0)
-
-
-def _carried(cfg: Cfg) -> int:
-    """The most tiles that one loop carries."""
-    return max((sum(isinstance(phi.result.type, Tile) for phi in loop.header.phis())
-                for loop in cfg.loops), default=0)
 
 
 def _read_once(cfg: Cfg) -> list[Op]:
@@ -394,6 +391,5 @@ def _row_cost(profile: Profile, form: str, target: Target, range_: Sequence[int]
 
 
 def _only_computed(profile: Profile, largest: int) -> bool:
-    """Whether tiles of so many elements are made where they are reduced, and neither loaded nor
-    stored."""
+    """Whether tiles of so many elements are reduced where they are made, and not in memory."""
     return all(f.kind == "reduce" and f.computed for f in profile if prod(f.extents) == largest)

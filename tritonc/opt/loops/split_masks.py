@@ -85,10 +85,10 @@ def _split(kernel: Kernel, cfg: Cfg, loop: Loop, context: Context) -> bool:
         add_incoming(phi, mapping[phi.result], between)
     at = kernel.blocks.index(header)
     kernel.blocks[at:at] = [*copies, between]
-    for test in holds:
-        true = Op("constant", [], {"value": True}, (test.type,), span=header.terminator.span)
+    for held in holds:
+        true = Op("constant", [], {"value": True}, (held.type,), span=header.terminator.span)
         first.ops.insert(len(first.phis()), true)
-        kernel.replace({mapping[test]: true.result})
+        kernel.replace({mapping[held]: true.result})
     context.remark("split_masks", "runs without the mask of a diagonal as far as that holds for "
                                   "whole tiles, and then with it", header.terminator.span)
     return True

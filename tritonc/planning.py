@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from math import prod
 from typing import TYPE_CHECKING, Any
 
 from tritonc.bindings import Bindings
@@ -240,13 +239,12 @@ def _variant(member: Member, kernel: Kernel, of: Few | Portfolio) -> Variant:
 
 def _asking(variants: list[Variant], kernel: Kernel, facts: Sequence[Mapping[str, int]]
             ) -> list[Variant]:
-    """The variants, of which all but the smallest ask for rows that are aligned: that one and the
+    """The variants, of which all but the first ask for rows that are aligned: that one and the
     general entry have bodies for others."""
-    least = min(variants, key=lambda variant: prod(variant.binding.values()))
     more = tuple(Fact(kernel.parameters[fact["argument"]].name, "%", fact["multiple_of"])
                  for fact in facts if "multiple_of" in fact)
-    return [variant if variant is least or variant.facts else variant._replace(facts=more)
-            for variant in variants]
+    return [variant if not place or variant.facts else variant._replace(facts=more)
+            for place, variant in enumerate(variants)]
 
 
 def _listed(loops: Sequence[Around]) -> list[dict[str, Any]]:

@@ -154,6 +154,10 @@ class Variants:
         taken = {kernel.name for kernel in module.kernels if kernel.name not in self.added}
         for own_names, kernel in zip(names, module.kernels, strict=True):
             general, place = self.added.get(kernel.name, (kernel.name, -1))
+            if place >= 0 and self._has_lost_its_cluster(kernel, place):
+                self.sets[general].notes.append(
+                    f"an entry of {general} is left out: no loop is split over its cluster")
+                continue
             text = names.count(own_names) > 1 and print_kernel(
                 replace(kernel, name="", tunables={}))
             if text and (same := seen.setdefault((general, text), place)) != place:
@@ -170,6 +174,13 @@ class Variants:
         module.kernels[:] = kept
         self.added = added
         return found
+
+    def _has_lost_its_cluster(self, kernel: Kernel, place: int) -> bool:
+        """Whether an entry that the model chose for its clusters, and priced so, has none."""
+        general, _ = self.added[kernel.name]
+        variant = self.sets[general].variants[place]
+        return not variant.given and variant.binding.get("cluster_k", 1) > 1 and (
+            "cluster" not in kernel.attributes)
 
 
 def lowered(variant: Variant, general: Kernel, module: Module, lower: Lower) -> Kernel:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import log2, prod
 
 from tritonc.backend.dots.together import chained
-from tritonc.backend.launch.coarsen import AXES, MOST, ratios
+from tritonc.backend.launch.coarsen import MOST, ratios
 from tritonc.backend.target.matrix import LARGE
 from tritonc.backend.target.target import Target
 from tritonc.records import NamedTuple
@@ -95,8 +95,7 @@ class Few(NamedTuple):
     """Entries beside the general one.  Those of clusters are for launches whose clusters run all at
     once, others for what the tiles of the general entry are too wide or deep for, or too small:
     their tunables and costs; the costs of the general entry's bodies; the loops; what holds where
-    rows are aligned; what all but the smallest ask for: rows that
-    are."""
+    rows are aligned; what all but the first ask for: rows that are."""
 
     members: tuple[Member, ...]
     general: Cost
@@ -127,8 +126,11 @@ def bodies(space: Mapping[str, Sequence[int]], lower: Lower, target: Target, lar
         small, general = None, whole
         few = entries.converting_entries(rows, whole, form, target, sizes)
     elif entries.are_covered(whole, form):
+        if whole.kind == "cores":  # the same
+            small = None
         general, whole = _both(rows, whole, small, target)
-        few = entries.covering_entries(rows, [general, whole], form, target, sizes)
+        few = entries.covering_entries(rows, [general, whole] if small else [whole], form, target,
+                                       sizes)
     else:
         few = entries.cluster_entries(rows, [whole, _general(rows, whole, small)], form, target,
                                       sizes[1:])
@@ -146,7 +148,7 @@ def bodies(space: Mapping[str, Sequence[int]], lower: Lower, target: Target, lar
             whole, general, *few = beside_pingpong([whole, general, *few], general)
             few += pingpong
     (kernel,) = lower(large).kernels
-    asks = whole.kind == "wgmma" and form.axes < AXES and entries.are_covered(whole, form)
+    asks = entries.are_covered(whole, form) and entries.asks(whole, form)
     return small, Few(tuple(Member(row.binding, row.cost) for row in few), general.cost,
                       (whole.tile, whole.cost) if small else None, form.loops,
                       aligned(kernel, target), aligned(kernel, target, True) if asks else ()

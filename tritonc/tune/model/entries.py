@@ -18,7 +18,15 @@ from tritonc.tune.model import launches as grids
 from tritonc.tune.model.blocks import LEAST
 from tritonc.tune.model.cluster_times import clusters_meet, priced
 from tritonc.tune.model.feature import LINE, Profile, near_bytes
-from tritonc.tune.model.launches import Candidate, launches_of, of_words, with_times
+from tritonc.tune.model.launches import (
+    Candidate,
+    Launch,
+    launches_of,
+    of_words,
+    results,
+    unlisted,
+    with_times,
+)
 from tritonc.tune.model.measured import LEAST_WGMMA, MOST_SENT, is_measured
 from tritonc.tune.model.pingpong import SHORT, in_pingpong
 from tritonc.tune.model.pingpong_entries import priced_together, rate
@@ -31,7 +39,7 @@ _DOUBT_CORES = 0.2  # conv_nchw of 28 x 28 by 64 x 128 took 1.2 times as long as
 _MOST_THREADS = 256  # 32 x 256 by four warpgroups: 1.8 times as long as 64 x 128 (conv_nhwc_flat)
 # Of products that are covered, by what computes and the axes of the range; of those that convert an
 # operand.
-_MOST = {("wgmma", 2): 6, ("wgmma", 3): 3, ("cores", 2): 3}
+_MOST = {("wgmma", 2): 6, ("wgmma", 3): 3, ("cores", 2): 4}
 _NEARLY = {("wgmma", 2): 1.02}  # of the time of a tile's best depth in a long loop
 _MOST_CONVERTING, _POWER_CONVERTING, _WORTH_CONVERTING = 8, 1.5, 0.005
 # Of blocks of a cluster that convert: weights of 8 bits, 4096 x 4096, by 16 x 32 x 128 in pairs 8.5
@@ -99,15 +107,20 @@ def _at_once(row: Candidate) -> Candidate:
 def are_covered(whole: Candidate, form: Form) -> bool:
     """Whether it is one product of 16-bit numbers on wgmma, as memory has them, or of floats on
     CUDA cores."""
-    return (whole.kind, form.axes) in _MOST and all(
-        dot.alone and dot.bytes == (2 if whole.kind == "wgmma" else WORD)
-        and not (any(dot.raw) or dot.computed or dot.scaled)
-        for dot in whole.profile if dot.kind == "dot")
+    return (whole.kind, form.axes) in _MOST and _is_plain(whole) and all(
+        dot.bytes > 1 for dot in whole.profile if dot.kind == "dot")
+
+
+def _is_plain(row: Candidate) -> bool:
+    return all(dot.alone and (dot.bytes <= 2 if row.kind == "wgmma" else dot.bytes == WORD)
+               and not (any(dot.raw) or dot.computed or dot.scaled)
+               for dot in row.profile if dot.kind == "dot")
 
 
 def covering_entries(rows: Sequence[Candidate], general: Sequence[Candidate], form: Form,
                      target: Target, sizes: Sequence[int]) -> list[Candidate]:
-    """Of all tiles, clusters and those in ping-pong, those to have beside the general bodies."""
+    """Of all tiles, clusters and those in ping-pong, those to have beside the general bodies.  If
+    rows that are not aligned are for one of them alone (`asks`), that is the first."""
     of, fastest = (general[0].kind, form.axes), dict[tuple[int, ...], float]()
     launches = [*launches_of(form, grids.COVERED[of])]
     rows = [row for row in rows if is_measured(row.profile, row.tile, 1)]
@@ -119,14 +132,35 @@ def covering_entries(rows: Sequence[Candidate], general: Sequence[Candidate], fo
             target, sizes if form.axes < AXES else (1,)):
         found = row if row.kind == "cores" else priced_together(
             _at_once(row) if blocks > 1 else row)
-        known.append(with_times(found._replace(cost=slower(found.cost, _DOUBT)), launches))
+        known.append(found._replace(cost=slower(found.cost, _DOUBT)))
         if blocks == 1 and (cost := in_pingpong(row.profile, row.cost, target)) is not None:
-            pingpong = with_times(row._replace(cost=slower(cost, _DOUBT),
-                                               binding={**row.binding, "pingpong": 2}), launches)
-            known.append(pingpong._replace(times=[  # of loops for which that is not legal
-                time if lengths[0] >= SHORT else LARGEST
-                for time, (_, lengths) in zip(pingpong.times, launches, strict=True)]))
-    return fewest(known, [with_times(row, launches) for row in general], 2, _MOST[of])
+            known.append(row._replace(cost=slower(cost, _DOUBT),
+                                      binding={**row.binding, "pingpong": 2}))
+    count, most = len(known), _MOST[of]
+    timed = [_with_legal_times(row, launches, True) for row in (*known, *general)]
+    if not general[0].cost.slow:
+        return fewest(timed[:count], timed[count:], 2, most)
+    loose = [_with_legal_times(row, launches, False) for row in (*known, *general)]
+    if asks(general[0], form):
+        first = fewest(loose[:count], loose[count:], 2, 1)
+        aside = [row for row in timed[:count] if any(row.binding == one.binding for one in first)]
+        return aside + fewest(timed[:count], [*timed[count:], *aside], 2, most)
+    both = [row._replace(times=[*row.times, *other.times])
+            for row, other in zip(timed, loose, strict=True)]
+    return fewest(both[:count], both[count:], 2, most)
+
+
+def asks(whole: Candidate, form: Form) -> bool:
+    """Whether entries of a covered product are for rows that are aligned, all but one."""
+    return whole.kind == "wgmma" and form.axes < AXES
+
+
+def _with_legal_times(row: Candidate, launches: Sequence[Launch], aligned: bool) -> Candidate:
+    """In ping-pong neither short loops nor rows that are not aligned are legal."""
+    found = with_times(row, launches, aligned)
+    return found._replace(times=[
+        time if aligned and lengths[0] >= SHORT else LARGEST for time, (_, lengths) in zip(
+            found.times, launches, strict=True)]) if "pingpong" in row.binding else found
 
 
 # --- a product that converts an operand -----------------------------------------------------------
@@ -170,19 +204,24 @@ def cluster_entries(rows: Sequence[Candidate], own: Sequence[Candidate], form: F
     whole = own[0]
     if form.axes >= AXES or whole.kind == "mma" or not sizes:  # of mma none are measured
         return []
-    launches = [*launches_of(form, grids.WORKING)]
+    # Where the range does not say how many results a program has, it may send more of them: 1024
+    # rows of 256 columns and a layer norm by 64 rows 32 us, 22 by two blocks.
+    each = unlisted(whole)
+    launches = [*launches_of(form, grids.WORKING, each)]
     own = [with_times(row, launches) for row in own]
     doubt = DOUBT_SCALED if any(feature.scaled for feature in whole.profile) else _DOUBT
     known = [row._replace(cost=slower(row.cost, doubt)) for _, row in _in_clusters([
-        row for row in rows if prod(row.tile) <= (LARGE if of_words(row) else MOST_SENT)
-        and row.threads <= _MOST_THREADS and (not of_words(row) or _is_square(row))
+        row for row in rows if unlisted(row) == each and row.threads <= _MOST_THREADS
+        and ((each > 1 and _is_plain(row)) or results(row) <= (
+            LARGE if of_words(row) else MOST_SENT))
+        and (not of_words(row) or _is_square(row))
         and (not _gathers(row.profile) or min(row.tile) >= LEAST_WGMMA)], target, sizes)]
     # One for the fewest programs, whose clusters run all at once; then for more programs.
     chosen = fewest([with_times(_at_once(row), launches) for row in known], own, 1, 1,
                     _WORTH_CLUSTERS[0])
     for first in chosen[:1]:
         more = [row if clusters_meet(whole.profile, target) else _at_once(row) for row in known
-                if prod(row.tile) > prod(first.tile)
+                if results(row) >= results(first) and row.binding != first.binding
                 and row.cost.processors >= first.cost.processors]
         chosen += fewest([with_times(row, launches) for row in more], [*own, first], 1, 1,
                          _WORTH_CLUSTERS[1])
@@ -199,13 +238,15 @@ def other_entries(rows: Sequence[Candidate], own: Sequence[Candidate], form: For
     whole = own[0]
     if any(feature.scaled for feature in whole.profile):
         return []
-    launches = [*launches_of(form, grids.other(whole.profile, len(form.loops)))]
+    each = unlisted(whole)
+    launches = [*launches_of(form, grids.other(whole.profile, len(form.loops)), each)]
     own = [with_times(row, launches) for row in own]
     converted = any(any(feature.raw) for feature in whole.profile)
     doubt = doubtful(whole.profile, whole.cost)
     known = [with_times(row._replace(cost=slower(row.cost, _DOUBT + max(0.0, doubtful(
                 row.profile, row.cost) - doubt))), launches)
-             for row in rows if row.threads <= _MOST_THREADS and _is_listed(row) and not (
+             for row in rows if unlisted(row) == each
+             and row.threads <= _MOST_THREADS and _is_listed(row) and not (
                  0 < near_bytes(row.profile) < LINE) and (
                  not of_words(whole) or (row.kind == whole.kind and _is_square(row))) and (
                  not converted or (prod(row.tile) >= LARGE

@@ -34,14 +34,15 @@ class Candidate(NamedTuple):
     times: Sequence[int] = ()
 
 
-def with_times(row: Candidate, launches: Sequence[Launch]) -> Candidate:
-    """The candidate with its programs and times of the launches."""
+def with_times(row: Candidate, launches: Sequence[Launch], aligned: bool = True) -> Candidate:
+    """The candidate with its programs and times of the launches, whose rows are aligned or not."""
+    cost = choice.stepping(row.cost, aligned)
     divided = [_divided(extents, row.tile) for extents, _ in launches]
     steps = {lengths: choice.steps_of(row.cost.depths, lengths)
              for lengths in {lengths for _, lengths in launches}}
     cases = [(*found, steps[lengths]) for (_, *found), (_, lengths) in zip(
         divided, launches, strict=True)]
-    times = {case: choice.time_of(row.cost, *case) for case in set(cases)}
+    times = {case: choice.time_of(cost, *case) for case in set(cases)}
     return row._replace(programs=[programs for programs, *_ in divided],
                         times=[times[case] for case in cases])
 
@@ -56,6 +57,19 @@ def of_words(row: Candidate) -> bool:
     """Whether wgmma computes a product of tf32."""
     return row.kind == "wgmma" and any(
         one.kind == "dot" and one.element == str(TF32) for one in row.profile)
+
+
+def results(row: Candidate) -> int:
+    """Those of a program's largest product."""
+    return max(prod(dot.extents[:-1]) for dot in row.profile if dot.kind == "dot")
+
+
+def unlisted(row: Candidate) -> int:
+    """Multiply-adds of a program for each element of its tile and of its loops: more than one where
+    a range numbers programs, or rows alone.  Combinations in which they differ are no entries of
+    one kernel: a launch of one has another number of programs."""
+    return max(1, max(prod(dot.extents) for dot in row.profile if dot.kind == "dot")
+               // prod((*row.tile, *row.cost.depths)))
 
 
 def count_tiles(extents: Sequence[int], tile: Sequence[int]) -> int:
@@ -81,8 +95,8 @@ COVERED = {
     ("wgmma", 2): Grid(((64, 128, 512, 1536, 2304), (64, 768, 1152, 2304, 4608, 6144, 12288)),
                        (768, 1536, 3072), work=(1 << 25, inf)),
     ("wgmma", 3): Grid(((56, 240, 1000),) * 2, (32, 128, 384), (32,), (1 << 25, inf)),
-    ("cores", 2): Grid(((32, 64, 256, 768, 2304), (64, 256, 768, 1536, 3072)),
-                       (512, 1536, 4096), work=(1 << 25, inf))}
+    ("cores", 2): Grid(((32, 64, 128, 256, 512, 1100, 2100, 4500),) * 2, (512, 1500, 4096),
+                       work=(1 << 27, 1 << 35))}
 # Narrow, short and large ones, and batches.
 _ALL = Grid(((16, 32, 64, 128, 256, 1024, 4096, 16384, 131072),) * 2, (32, 192, 768, 2304, 9216),
             (1, 64), (1 << 27, 1 << 40))
@@ -109,10 +123,11 @@ def other(profile: Profile, loops: int) -> Grid:
         extents=[_PIXELS if side else _FILTERS for side in far] if any(far) else _ALL.extents)
 
 
-def launches_of(form: Form, grid: Grid = PLAIN) -> Iterator[Launch]:
+def launches_of(form: Form, grid: Grid = PLAIN, each: int = 1) -> Iterator[Launch]:
+    """`each`: multiply-adds that extents and lengths do not say (`unlisted`)."""
     axes = [grid.extents[axis] if axis < 2 else grid.batches for axis in range(form.axes)]
     for *along, length in product(*axes, grid.lengths):
         lengths = (length, *[TAPS] * (len(form.loops) - 1))
-        if grid.work[0] <= prod((*along, *lengths)) <= grid.work[1] \
+        if grid.work[0] <= each * prod((*along, *lengths)) <= grid.work[1] \
                 and max(along) * length < grid.most:
             yield tuple(along), lengths

@@ -9,7 +9,7 @@ from tritonc.analysis.row_loops import waits_for_itself
 from tritonc.analysis.values import slice_of
 from tritonc.backend.dots.together import waits
 from tritonc.backend.launch.persist import by_elements
-from tritonc.backend.layout.layout_choice import ACCESS_BYTES
+from tritonc.backend.layout.layout_choice import ACCESS_BYTES, LEAST_COPY
 from tritonc.backend.memory.versions.conditions import ANYWHERE, before_products, place_of
 from tritonc.backend.memory.versions.wanted import Wanted
 from tritonc.backend.memory.versions.wanted_facts import wanted_facts
@@ -23,7 +23,6 @@ _SMALL = 200  # operations of a kernel that may get a body for each way to trans
 # Of one that may get a body for its edge tiles.  25 points of 384 in cube on an H200: 634 us, by it
 # 414.
 _MODERATE = 1000
-_BATCHES = 2  # an axis of the grid
 _QUOTIENTS = ("sdiv", "udiv", "srem", "urem")
 
 
@@ -111,16 +110,16 @@ def _any_size(kernel: Kernel, found: Wanted, facts: Callable[[dict[Value, int]],
 
 
 def _less_aligned(kernel: Kernel, found: Wanted, alone: Callable[[], Wanted]) -> list[Wanted]:
-    """The body of a product of 16-bit numbers for rows that are multiples of half an access, as
-    those of 1500: threads copy pieces of 8 bytes, where they would load single elements.  2880 x
-    1500 x 3200 on an H200: by 128 x 128 225 us, by it 107, 1882 x 700 x 3900 109 and 63.  Sums
-    that threads scale in each step lie beside the product: that body spills, all take 1.03."""
+    """The body of a product for rows that are multiples of half an access, as those of 1500 halves:
+    threads copy pieces of 8 bytes, where they would load elements of less than cp.async can.  H200:
+    halves, 2880 x 1500 x 3200 by 128 x 128 225 us, by it 107, 1882 x 700 x 3900 109 and 63, 40 of
+    500 x 300 x 180 33 and 23; bytes, 1024 x 2304 x 2376 70 and 37.  Sums that threads scale in each
+    step lie beside the product: that body spills, all take 1.03."""
     body = Wanted(found.units, {v: n // 2 for v, n in found.multiples.items()})
     dots = [op for op in kernel.ops() if op.name == "dot"]
     plain = len(dots) == 1 and not any(map(waits, kernel.blocks)) and all(
-        scalar(v.type).bytes == 2 and _is_loaded(v) for v in dots[0].operands[:2]) and not any(
-        (op.name == "get_program_id" and op.attributes["axis"] == _BATCHES)
-        or (op.name in _QUOTIENTS and isinstance(op.result.type, Tile)) for op in kernel.ops())
+        scalar(v.type).bytes < LEAST_COPY and _is_loaded(v) for v in dots[0].operands[:2]) and not (
+        any(op.name in _QUOTIENTS and isinstance(op.result.type, Tile) for op in kernel.ops()))
     if not plain or any(v.op is not None and v.op.name not in ANYWHERE for v in body.subjects):
         return []
     drop_promised(kernel, wants := alone())

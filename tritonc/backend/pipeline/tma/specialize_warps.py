@@ -39,6 +39,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tritonc.analysis.axis import axis_info
+from tritonc.analysis.quotients import in_steps
 from tritonc.analysis.values import closure
 from tritonc.backend.launch.choose_pingpong import refuse
 from tritonc.backend.launch.persist import counts_programs
@@ -53,12 +55,13 @@ from tritonc.backend.pipeline.tma.roles import (
     producer_blocks,
     registers,
 )
+from tritonc.backend.pipeline.tma.tma_access import ALIGNMENT
 from tritonc.backend.shared.shared_memory import HANDS_OVER, accesses, allocation, buffer_bytes
 from tritonc.ir.cfg import Cfg, reached
 from tritonc.ir.context import Context
-from tritonc.ir.core import Kernel, Op, Value
+from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.ops import WRITE
-from tritonc.ir.types import Tile
+from tritonc.ir.types import Tile, scalar
 
 
 def specialize_warps(kernel: Kernel, context: Context) -> bool:
@@ -213,3 +216,31 @@ def _overlap(a: Op, b: Op) -> bool:
     (start, end), (first, last) = (
         (op.attributes["offset"], op.attributes["offset"] + buffer_bytes(op)) for op in (a, b))
     return bool(start < last and first < end)
+
+
+def copied_by_threads(kernel: Kernel, infos: axis_info.Infos) -> set[Block]:
+    """The bodies in which threads find rows of operands or copy less than TMA can, if TMA brings
+    all in another one: where a producer warp makes the copies of one, it makes those of all."""
+    cfg = Cfg(kernel)
+    products = [block for block in cfg.order if any(op.name == "wgmma" for op in block.ops)]
+    found = [block for block in products if _in_pieces(block, infos) or any(
+        op.name == "load" and in_steps(op) for op in block.ops)]
+    if len(found) == len(products):
+        return set()
+    sides = [[side for test in cfg.order if test.terminator.attributes.get("facts")
+              for side in test.successors if cfg.dominates(side, block)] for block in found]
+    return {block for starts in sides if starts for block in cfg.order
+            if cfg.dominates(starts[-1], block)}
+
+
+def _in_pieces(block: Block, infos: axis_info.Infos) -> bool:
+    """Whether rows of an operand begin where TMA cannot copy from."""
+    for op in block.ops:
+        load = op.operands[1].op if op.name == "shared_store" else None
+        info = infos.get(load.operands[0]) if load is not None and load.name == "load" else None
+        if load is not None and info is not None:
+            size = scalar(load.result.type).bytes
+            if all(axis_info.vector_length(info, None, axis, size) * size < ALIGNMENT
+                   for axis in range(len(info.contiguity))):
+                return True
+    return False

@@ -40,7 +40,8 @@ from tritonc.backend.layout.lower_conversions import part_type
 from tritonc.backend.pipeline.slices import Slices, slices
 from tritonc.backend.pipeline.staged_loop import buffer_of
 from tritonc.backend.pipeline.tma.map_slots import claim, claim_place, make_map
-from tritonc.backend.pipeline.tma.store_order import alone, apart, comes_again, copied_by_threads
+from tritonc.backend.pipeline.tma.specialize_warps import copied_by_threads
+from tritonc.backend.pipeline.tma.store_order import alone, apart, comes_again
 from tritonc.backend.pipeline.tma.tma_access import MOST_BOX, Strip, forward, recognize, same_place
 from tritonc.backend.pipeline.tma.warpgroup_stores import send_together
 from tritonc.backend.shared.allocate_shared import fits

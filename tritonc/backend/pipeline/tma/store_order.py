@@ -1,18 +1,14 @@
-"""Whether TMA may store: other accesses of a program may meet with what it writes, and a body whose
-operands threads copy has no part in a producer warp."""
+"""Whether TMA may store: other accesses of a program may meet with what it writes."""
 
 from __future__ import annotations
 
 from tritonc.analysis.aliases import may_alias, pointer_roots
-from tritonc.analysis.axis import axis_info
-from tritonc.analysis.quotients import in_steps
 from tritonc.analysis.values import slice_of
 from tritonc.backend.launch.persist import counts_programs
-from tritonc.backend.pipeline.tma.tma_access import ALIGNMENT, Strip
+from tritonc.backend.pipeline.tma.tma_access import Strip
 from tritonc.ir.cfg import Cfg, reached
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.ops import READ, SYNC, WRITE
-from tritonc.ir.types import scalar
 
 
 def comes_again(cfg: Cfg, block: Block) -> bool:
@@ -74,31 +70,3 @@ def _ended(kernel: Kernel, store: Op) -> set[Op]:
 
     loaded = [op.result for op in kernel.ops() if op.name == "load" and staged(op.result)]
     return slice_of([store.operands[1], *loaded])  # with those that tell them where to load
-
-
-def copied_by_threads(kernel: Kernel, infos: axis_info.Infos) -> set[Block]:
-    """The bodies in which threads find rows of operands or copy less than TMA can, if TMA brings
-    all in another one: where a producer warp makes the copies of one, it makes those of all."""
-    cfg = Cfg(kernel)
-    products = [block for block in cfg.order if any(op.name == "wgmma" for op in block.ops)]
-    found = [block for block in products if _in_pieces(block, infos) or any(
-        op.name == "load" and in_steps(op) for op in block.ops)]
-    if len(found) == len(products):
-        return set()
-    sides = [[side for test in cfg.order if test.terminator.attributes.get("facts")
-              for side in test.successors if cfg.dominates(side, block)] for block in found]
-    return {block for starts in sides if starts for block in cfg.order
-            if cfg.dominates(starts[-1], block)}
-
-
-def _in_pieces(block: Block, infos: axis_info.Infos) -> bool:
-    """Whether rows of an operand begin where TMA cannot copy from."""
-    for op in block.ops:
-        load = op.operands[1].op if op.name == "shared_store" else None
-        info = infos.get(load.operands[0]) if load is not None and load.name == "load" else None
-        if load is not None and info is not None:
-            size = scalar(load.result.type).bytes
-            if all(axis_info.vector_length(info, None, axis, size) * size < ALIGNMENT
-                   for axis in range(len(info.contiguity))):
-                return True
-    return False

@@ -1,0 +1,65 @@
+"""Entries of a plain launch beside the general one: for rows that are not aligned, for floats, and
+for ranges that number rows alone."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tritonc import driver
+from tritonc.options import Options
+from tritonc.source import SourceFile
+from tritonc.variants import choice
+
+BENCH = Path(__file__).parents[2] / "bench"
+
+
+@cache
+def entries(name: str) -> list[dict[str, Any]]:
+    """The general entry of a kernel, and those beside it."""
+    source = SourceFile(name, (BENCH / name).read_text(encoding="utf-8"))
+    found = driver.compile(source, Options(arch="sm_90a", small_clusters=True), ("manifest",))
+    (kernel,) = found.manifest["kernels"]
+    return [kernel, *kernel.get("variants", ())]
+
+
+def taken(name: str, m: int, n: int, k: int) -> tuple[list[int], int]:
+    """The tile of the entry that a launch takes, and the blocks of its clusters."""
+    found = entries(name)
+    arguments = {i: {"M": m, "N": n, "K": k}.get(p["name"], 0)
+                 for i, p in enumerate(found[0]["parameters"])}
+    allowed = [choice.all_hold(one.get("requires", ()), (m, n), arguments) for one in found]
+    one = found[choice.choose(found[0]["choice"], [each["tile"] for each in found], allowed,
+                              (m, n), arguments)]
+    return one["tile"], one["tunables"].get("cluster_k", 1)
+
+
+def test_one_entry_is_for_rows_that_are_not_aligned() -> None:
+    """Their elements come one by one, fewest by large tiles: 144 x 1758 x 10240 170 us by the
+    general entry or by 64 x 64, 68 by 128 x 128 in clusters of four (H200)."""
+    free = [one for one in entries("suite/matmul_f16.tc")[1:] if not one["requires"]]
+    assert [one["tile"] for one in free] == [[128, 128]]
+    assert taken("suite/matmul_f16.tc", 144, 1758, 10240) == ([128, 128], 4)
+    assert taken("suite/matmul_f16.tc", 152, 2048, 448) == ([64, 128], 1)
+
+
+@pytest.mark.parametrize("m, n, k, tile", [
+    (8160, 256, 5832, [64, 128]), (3000, 600, 1000, [64, 128]),  # 732 and 130 us by 32 x 32
+    (4096, 4096, 4096, [64, 128])])
+def test_many_floats_take_large_tiles(m: int, n: int, k: int, tile: list[int]) -> None:
+    """By blocks of which each has one, not by the small body beside a large one: 496, 92 us."""
+    assert taken("suite/matmul_f32.tc", m, n, k)[0] == tile
+
+
+def test_entries_of_ranges_of_rows_are_judged() -> None:
+    """By launches whose multiply-adds count the columns of a program: sums for 1024 rows take 110
+    us by clusters of two, 58 of four."""
+    assert [one["tunables"]["cluster_k"] for one in entries("unseen/rbf_mean.tc")[1:]] == [4, 2]
+
+
+def test_an_entry_whose_clusters_a_pass_refuses_is_left_out() -> None:
+    """A row's mean needs all sums in each block: of four there is no room for them."""
+    assert [one["tunables"]["cluster_k"] for one in entries("unseen/mm_layer_norm.tc")[1:]] == [2]

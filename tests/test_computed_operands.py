@@ -23,6 +23,7 @@ from registers import compile_plainly
 PATH = ROOT / "tests" / "run" / "computed_operands.tc"
 GATHERED = ROOT / "tests" / "run" / "gathered_operand.tc"
 FEW = ROOT / "tests" / "run" / "few_rows_of_weights.tc"
+BYTES = ROOT / "tests" / "run" / "few_rows_of_bytes.tc"
 WAYS = settings(PATH)
 
 
@@ -32,7 +33,7 @@ def way(number: int, path: Path = PATH) -> Setting:
 
 @pytest.mark.parametrize("setting", [
     *(setting for setting in WAYS if setting not in map(way, range(9))), *settings(GATHERED),
-    Setting(FEW), *settings(FEW),
+    Setting(FEW), *settings(FEW), Setting(BYTES), *settings(BYTES),
 ], ids=lambda s: s.name)
 def test_simulated_with_boxes(setting: Setting) -> None:
     simulate(setting, "sm_90a")

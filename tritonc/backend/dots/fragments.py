@@ -45,7 +45,7 @@ def place(kernel: Kernel, block: Block, dot: Op, number: int, raw: list[Op], ops
     row, operand = matrix.BY_NAME[dot.attributes["instruction"]], dot.operands[number]
     *batch, rows, columns = shape(dot.result.type)
     warps = product_warps(kernel, block, context)
-    if row.kind != matrix.MMA or row.operand.bits != 16 or warps % prod(batch) \
+    if row.kind != matrix.MMA or row.operand.bits > 16 or warps % prod(batch) \
             or "inside" in dot.attributes:
         return False
     arranged = matrix.arrange(row, (rows, columns), warps // prod(batch))

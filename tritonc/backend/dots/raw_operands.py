@@ -45,7 +45,8 @@ from tritonc.ir.rules import pointee
 from tritonc.ir.types import F32, TF32, Tile, is_float, scalar, shape
 from tritonc.records import dataclass
 
-PIECE = 16  # bytes that copies move at once
+PIECE = 16  # bytes that copies move at once,
+LEAST = 4  # and the fewest that they can
 SMALL = 16  # a load of so many times fewer bytes than the operand stays one: a scale, a zero point
 _SPREADS = ("splat", "broadcast", "reshape", "trans")
 _SHAPES = (*_SPREADS, "constant", "constant_table", "range")
@@ -156,9 +157,10 @@ def raw_operands(kernel: Kernel, context: Context) -> bool:
                 if any(reader not in made.ops and reader is not op
                        for load in made.raw for reader in readers[load.result]):
                     continue  # another reader has it in registers
+                wide = made.raw
                 if not context.meta.get("tma_load", large(block)):
                     made = _with_small(made, readers, infos)
-                in_registers = place(kernel, block, op, number, made.raw, made.ops, infos, context)
+                in_registers = place(kernel, block, op, number, wide, made.ops, infos, context)
                 if number == 0 and row.kind == matrix.WGMMA:
                     in_registers = True
                     op.attributes["registers"] = (*op.attributes.get("registers", ()), number)
@@ -178,7 +180,8 @@ def _with_small(made: Computed, readers: dict[Value, list[Op]], infos: axis_info
     """Small loads too that threads' copies can move: memory takes as long for a scale as for an
     operand.  TMA would have to find the row of a tile of one, which its address does not say."""
     small = [op for op in made.ops if op.name == "load" and isinstance(op.result.type, Tile)
-             and copyable(op, infos, (1, 2))
+             and copyable(op, infos, (1, 2), LEAST) and not any(
+                 one.name == "load" for one in slice_of(op.inputs(), {*made.raw, *made.ops}))
              and all(reader in made.ops for reader in readers[op.result])]
     return Computed([*made.raw, *small], [op for op in made.ops if op not in small])
 
@@ -219,14 +222,15 @@ def added_loads(block: Block, lines: bool = False) -> list[Op]:
             and shape(op.result.type) in extents]
 
 
-def copyable(load: Op, infos: axis_info.Infos, ranks: tuple[int, ...] = (2,)) -> bool:
-    """Whether 16 bytes in a row are contiguous and aligned."""
+def copyable(load: Op, infos: axis_info.Infos, ranks: tuple[int, ...] = (2,), piece: int = PIECE
+             ) -> bool:
+    """Whether so many bytes in a row are contiguous and aligned."""
     info, t = infos.get(load.operands[0]), load.operands[0].type
     if info is None or len(shape(t)) not in ranks or load.attributes.get("volatile"):
         return False
     size = scalar(pointee(t)).bytes
     axis = max(range(len(shape(t))), key=lambda d: info.contiguity[d])
-    return axis_info.vector_length(info, None, axis, size) * size >= PIECE
+    return axis_info.vector_length(info, None, axis, size) * size >= piece
 
 
 def _bytes_by_rows(load: Op, operand: Value, made: Computed, infos: axis_info.Infos) -> bool:

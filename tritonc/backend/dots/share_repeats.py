@@ -106,29 +106,31 @@ class Runs:
 
 
 def share_repeats(kernel: Kernel) -> bool:
-    """Load once what tiles repeat, in loops around products of computed operands."""
-    cfg = Cfg(kernel)
-    loads = loads_of_products(kernel, cfg)
-    if not loads:
-        return False
-    facts, runs = Facts(kernel), Runs(axis_info.analyze(kernel), known_signs(
-        kernel, cfg, kernel.entry))
-    replaced: dict[Value, Value] = {}
-    for load in loads:
-        found = runs.of_load(load, large(cfg.block_of[load]))
-        new = SharedLoad(load, *found, cfg, facts).apply() if found is not None else None
-        if new is not None:
-            replaced[load.result] = new
-    kernel.replace(replaced)
-    return bool(replaced)
+    """Load once what tiles repeat, in loops around products of computed operands: along one axis,
+    then along another."""
+    done = set[Op]()
+    while loads := [load for load in loads_of_products(kernel, Cfg(kernel)) if load not in done]:
+        cfg, facts = Cfg(kernel), Facts(kernel)
+        runs = Runs(axis_info.analyze(kernel), known_signs(kernel, cfg, kernel.entry))
+        replaced: dict[Value, Value] = {}
+        for load in loads:
+            found = runs.of_load(load, large(cfg.block_of[load]))
+            new = SharedLoad(load, *found, cfg, facts).apply() if found is not None else None
+            if new is not None:
+                replaced[load.result] = new
+        kernel.replace(replaced)
+        if not replaced:
+            break
+        done.update(loads)  # those that were replaced, nobody reads any more
+    return bool(done)
 
 
 def loads_of_products(kernel: Kernel, cfg: Cfg) -> list[Op]:
     """Loads of tiles in innermost loops around products whose operands threads may compute in
-    registers: on wgmma, or by mma.sync from halves (`fragments`)."""
+    registers: on wgmma, or by mma.sync from 16 bits or fewer (`fragments`)."""
     loops = {cfg.innermost.get(cfg.block_of[op]) for op in kernel.ops() if op.name == "dot" and (
         row := matrix.BY_NAME.get(op.attributes.get("instruction", ""))) is not None
-        and (row.kind == matrix.WGMMA or row.operand.bits == 16)}
+        and (row.kind == matrix.WGMMA or row.operand.bits <= 16)}
     return [op for block in cfg.order if (loop := cfg.innermost.get(block)) is not None
             and loop in loops for op in block.ops
             if op.name == "load" and isinstance(op.result.type, Tile)]

@@ -62,8 +62,9 @@ def shares_loops(context: Context) -> bool:
 
 def wanted(kernel: Kernel, context: Context) -> bool:
     """Whether the kernel gains from it and allows it."""
-    brought = context.meta.get(
-        "tma_load", any(map(large, kernel.blocks)) and not by_elements(kernel))
+    looping = Cfg(kernel).innermost  # no pipeline brings what is loaded elsewhere
+    brought = context.meta.get("tma_load", any(
+        block in looping and large(block) for block in kernel.blocks) and not by_elements(kernel))
     if not context.meta.get("persistent", brought and not _uneven(kernel)
                             and _ahead(kernel, context)):
         return False

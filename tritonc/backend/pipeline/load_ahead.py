@@ -76,6 +76,9 @@ EXCHANGES = frozenset("reduce reduce_with scan scan_with".split())
 # columns of 8-bit floats 0.186 and 0.184.  What changes in each iteration, several of a row, is not
 # loaded so (groups of 64 0.181 and 0.185, mxfp4 0.182 and 0.191), nor what scales results (1 %).
 OPERANDS_ROOM = 16
+# Where a block has no producer warp, its iterations are shorter than memory takes: MXFP8 weights,
+# 64 x 2880 x 2880 by 64 x 64 x 64 14.8 us one ahead, 12.6 so.  By mma.sync it makes no difference.
+SMALL_TIMES = 4
 MANY = 8  # operations for each element loaded, where lines are loaded one iteration ahead
 
 
@@ -103,6 +106,8 @@ def load_ahead(kernel: Kernel, context: Context) -> bool:
             held = sum(_bytes(op.result, True) for op in rows)
             times = 2 if 0 < held <= OPERANDS_ROOM and all(
                 len(shape(op.result.type)) == 1 for op in rows) else 1
+            if held > 0 and not has_producer(kernel):
+                times = max(times, min(SMALL_TIMES, OPERANDS_ROOM // held))
         elif waiting:
             times = _times(loop, *(
                 (COLUMNS_ROOM // (1 + (latch in general)), COLUMNS_TIMES) if columns else

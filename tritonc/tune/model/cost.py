@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from math import inf, prod
 
 from tritonc.backend.dots.inner_axis import reads
+from tritonc.backend.launch.product_threads import warpgroups
 from tritonc.backend.memory.masks.merged_axes import padded
 from tritonc.backend.target import matrix
 from tritonc.backend.target.target import Target
@@ -21,7 +22,17 @@ from tritonc.tune.model.feature import (
     side_by_side,
     spread,
 )
-from tritonc.tune.model.residency import ENOUGH, ROWS, SPILLS, Chained, brought, busy, crowded, held
+from tritonc.tune.model.residency import (
+    ENOUGH,
+    ROWS,
+    SPILLS,
+    THREADS,
+    Chained,
+    brought,
+    busy,
+    crowded,
+    held,
+)
 from tritonc.tune.model.tma_cost import tma_cost
 
 # Rows whose products take as long as a step of a chain of few rows waits.  Decoding 16 heads of 512
@@ -37,6 +48,10 @@ _SYNCHRONOUS = 2.0
 # and nothing is computed while it loads and stores.  Three layers of 64 on an H200: 2 million
 # points by 256 rows 167 us, by 128 103, by 64 104.
 _ONCE, _ONCE_ROWS = 3.0, 256
+# What else they wait for, beside other blocks; registers of a thread beside its results.  32 x 128
+# x 4096 scores of 128, queries of 16 bits and keys of 8: by 128 x 128, one block, 38.5 us, by 64 x
+# 128, three, 31.1, by 64 x 64, five, 28.6; 16 x 2048 x 2048 121, 93, 96.
+_ALONE, _OTHERS = 1.5, 72
 # The same where a product stands beside a loop, of more than one warpgroup.  Scans of chunks on an
 # H200: of 256 by 128 rows 1103 us, by 64 989, of 192 306 and 221.
 _BEFORE = 1.1
@@ -66,7 +81,7 @@ def _cost(profile: Profile, target: Target, extents: Sequence[int]) -> float:
 
         return stream_cost(profile, target, extents)
     if len(dots) == 1:
-        return waiting(profile, target) * _product_cost(
+        return _alone(profile, dots[0], target) * waiting(profile, target) * _product_cost(
             dots[0], target, _live(profile), max(1.0, spread(profile)),
             sum(f.bytes for f in profile if f.kind == "behind"), _once(profile))
     found = [_instructions(dot, target) for dot in dots]
@@ -78,6 +93,18 @@ def _cost(profile: Profile, target: Target, extents: Sequence[int]) -> float:
         return _mean([[dot for dot in dots if dot.place == place]
                       for place in dict.fromkeys(dot.place for dot in dots)], target)
     return max(_product_cost(dot, target) for dot in dots)
+
+
+def _alone(profile: Profile, dot: Feature, target: Target) -> float:
+    """How much longer a product on wgmma without a loop takes, which has only other blocks beside
+    it: as many as a multiprocessor has registers for."""
+    *_, m, n, _ = dot.extents
+    if not _once(profile) or not (found := _instructions(dot, target)) or (
+            found[0].kind != matrix.WGMMA):
+        return 1.0
+    threads = THREADS * warpgroups(m, n, 0)
+    held = threads * (m * n // threads + _OTHERS)
+    return 1 + _ALONE / max(1, target.registers_per_multiprocessor // held)
 
 
 def waiting(profile: Profile, target: Target) -> float:

@@ -89,7 +89,7 @@ def _wanted_facts(kernel: Kernel, known: Known) -> Wanted:
     inside = {old: plain.renamed(text.own) for op, plain in supposed_inside.items()
               for old in [text.own.get(op.result, op.result).op]
               if old is not None and old is not op}
-    text, assumed = _shared(_placed(text), known.never)
+    text, assumed = _shared(_placed(text), known)
     collector = Collector(text.kernel, known)
     not_one = {*known.not_one, *(v for v, old in text.own.items() if old in known.not_one)}
     units = Units(collector.infos, collector.testable, not_one,
@@ -160,14 +160,15 @@ def _placed(text: Text) -> Text:
     return text
 
 
-def _shared(text: Text, never: frozenset[Value]) -> tuple[Text, Multiples]:
+def _shared(text: Text, known: Known) -> tuple[Text, Multiples]:
     """The kernel with loads of what their tiles repeat, as far as parameters may be assumed to be
-    multiples of the runs; and what is assumed."""
+    multiples of the runs; and what is assumed: nothing for rows beside operands alone."""
     kernel, cfg = text.kernel, Cfg(text.kernel)
     runs = Runs(axis_info.analyze(kernel), known_signs(kernel, cfg, kernel.entry),
-                lambda v: v in kernel.parameters and is_int(v.type) and v not in never)
+                lambda v: v in kernel.parameters and is_int(v.type) and v not in known.never)
     repeated = [load for load in loads_of_products(kernel, cfg)
-                if runs.of_load(load, large(cfg.block_of[load])) is not None]
+                if not (known.operands and len(shape(load.result.type)) == 1)
+                and runs.of_load(load, large(cfg.block_of[load])) is not None]
     for test in steps_of_selections(kernel, cfg):  # whole steps of K need none
         for axis, extent in enumerate(shape(test.result.type)):
             runs.of(test.result, axis, extent, extent)

@@ -10,7 +10,7 @@ vanishes where the tile is full.
 from __future__ import annotations
 
 from tritonc.analysis.values import int_of, slice_of
-from tritonc.ir.core import Op
+from tritonc.ir.core import Op, Value
 from tritonc.ir.types import same_axes, shape
 
 _QUOTIENTS = ("sdiv", "udiv")
@@ -50,3 +50,12 @@ def gathered(dot: Op) -> list[Op]:
     merged = slice_of([v for op in loaded if _merges(op) for v in op.operands], loaded)
     return [op for op in loaded if op.name == "load" and (
         of_program(op) or (op in merged and sum(n > 1 for n in shape(op.result.type)) > 2))]
+
+
+def dividend(value: Value) -> tuple[Value, list[Value]]:
+    """What a quotient divides, and by what, one after the other; nothing if it is no quotient."""
+    op = value.op
+    if op is None or op.name not in _QUOTIENTS:
+        return value, []
+    first, divisors = dividend(op.operands[0])
+    return first, [*divisors, op.operands[1]]

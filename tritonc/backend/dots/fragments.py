@@ -46,7 +46,7 @@ def place(kernel: Kernel, block: Block, dot: Op, number: int, raw: list[Op], ops
     *batch, rows, columns = shape(dot.result.type)
     warps = product_warps(kernel, block, context)
     if row.kind != matrix.MMA or row.operand.bits > 16 or warps % prod(batch) \
-            or "inside" in dot.attributes:
+            or "inside" in dot.attributes or any(op.name == "reduce" for op in ops):
         return False
     arranged = matrix.arrange(row, (rows, columns), warps // prod(batch))
     large = [load for load in raw if len(shape(load.result.type)) == 2]

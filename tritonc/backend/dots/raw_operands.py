@@ -8,7 +8,8 @@ Before:  %x = load %p : i8<64, 256>           After:  %x = load %p : i8<64, 256>
 Copies that run ahead of a product bring bytes as they are: where threads compute something of a
 loaded tile before they store it to shared memory, no copy could do their work.  A `channel` parts
 the two: its operand goes to shared memory by whatever means `pipeline` has for it, and its readers
-compute (conversions, factors, maxima, other values where a mask does not hold) on this side.
+compute (conversions, factors, maxima, other values where a mask does not hold) on this side, also
+of whole rows or columns, as a norm does.
 
 A left operand of wgmma is then computed where the instruction wants it, in registers (`registers`
 names such operands of a dot), and so are those of mma.sync (`fragments`); a right one of wgmma is
@@ -22,8 +23,8 @@ What is combined with the result of one of two chained products, such as a bias 
 crosses by a channel as well: in the accumulators' layout a warp would load 16 bytes of each of
 eight rows.  So do rows of it, of which each thread reads many elements.
 
-Done for operands in loops that are made of loads by operations on single elements, of which each
-thread computes what it needs, where the loads come in pieces that copies can move.
+Done for operands in loops that are made of loads by operations on single elements and reductions,
+where the loads come in pieces that copies can move.
 """
 
 from __future__ import annotations
@@ -62,8 +63,9 @@ class Computed:
 
 def computed_operand(operand: Value, inside: set[Op], infos: axis_info.Infos | None = None
                      ) -> Computed | None:
-    """What makes the operand, if that is more than a load; None if loads and operations on single
-    elements do not.  `infos` tells rows from elements, once repeated ones are loaded once."""
+    """What makes the operand, if that is more than a load; None if loads, operations on single
+    elements and reductions do not.  `infos` tells rows from elements, once repeated ones are loaded
+    once."""
     found: dict[Op, None] = {}
     loads: list[Op] = []
     stack = [operand]
@@ -86,8 +88,8 @@ def computed_operand(operand: Value, inside: set[Op], infos: axis_info.Infos | N
         info = op.info
         if op.name == "phi" and not (isinstance(op.result.type, Tile) and is_float(op.result.type)):
             continue  # a counter, or what is compared with it
-        if op.name == "phi" or not info.pure or not (info.elementwise or op.name in _SHAPES
-                                                     or op.name in ("cmpp", "psi", "select")):
+        if op.name == "phi" or not info.pure or not (info.elementwise or op.name in (
+                *_SHAPES, "cmpp", "psi", "select", "reduce")):
             return None
         found[op] = None
         stack += op.inputs()

@@ -65,7 +65,7 @@ def wanted(kernel: Kernel, context: Context) -> bool:
     looping = Cfg(kernel).innermost  # no pipeline brings what is loaded elsewhere
     brought = context.meta.get("tma_load", any(
         block in looping and large(block) for block in kernel.blocks) and not by_elements(kernel))
-    if not context.meta.get("persistent", brought and not _uneven(kernel)
+    if not context.meta.get("persistent", brought and not uneven(kernel)
                             and _ahead(kernel, context)):
         return False
     if shares_loops(context) or _alternatives(kernel) or _maps_differ(kernel):
@@ -86,13 +86,13 @@ def by_elements(kernel: Kernel) -> bool:
                        if op.name == "load" and shape(op.result.type))
 
 
-def _uneven(kernel: Kernel) -> bool:
+def uneven(kernel: Kernel) -> bool:
     """Whether programs return before any work by what both their numbers say, as those above the
     diagonal of a symmetric result, or by a number and what is loaded, as those behind the rows that
     an expert has.  Blocks that take programs in turn have more or less of the others; the hardware
     gives each multiprocessor the next one (A A^T of bf16, us: 3000 x 1000 42.6 and 38.6, 4096 x
     2048 86.4 and 74.1, 2000 x 3000 51.5 and 49.3)."""
-    ends = [block for block in kernel.blocks if [op.name for op in block.ops] == ["ret"]]
+    ends = [block for block in kernel.blocks if all(len(b.ops) == 1 for b in reached([block]))]
     tests = [block.terminator.operands[0] for block in kernel.blocks
              if block.terminator.name == "cond_br" and any(to in ends for to in block.successors)]
     for test in tests:

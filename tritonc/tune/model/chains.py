@@ -3,7 +3,8 @@
 Where blocks of one warpgroup fill each other's waits, that is the faster tile of long loops.  But
 each block makes its tensor maps and waits for its first operands.  Persistent blocks of two
 warpgroups do that once, and a producer warp is ahead into their next programs: what they lose in
-each step, they save between programs.  Which is more the launch knows.  H200, bf16, heads of 64,
+each step, they save between programs.  Which is more the launch knows; not where programs may end
+before any work, since blocks that are not persistent save nothing.  H200, bf16, heads of 64,
 us by rows of 64 and of 128, heads x keys; causal ones have half the steps:
 
     64 x 4096   551, 575   causal 305, 317        32 x 2048   77.9, 77.7   causal 47.3, 46.4
@@ -20,6 +21,7 @@ from math import prod
 
 from tritonc.analysis.values import computed_from
 from tritonc.backend.dots.together import chained
+from tritonc.backend.launch.persist import uneven
 from tritonc.backend.target.target import Target
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Kernel
@@ -40,9 +42,11 @@ _DOUBT = 1.02, 1.05  # where all programs are as long, and where they are not
 def more_rows(space: Mapping[str, Sequence[int]], lower: Lower, target: Target, general: Binding
               ) -> tuple[Member, Cost, tuple[Around, ...]] | None:
     """The entry of twice the rows, the cost of the `general` one of a warpgroup, and the loops;
-    None where the kernel is no chain of two products, or there is no such tile."""
+    None where the kernel is no chain of two products, where its blocks do not persist, or where
+    there is no such tile."""
     (kernel,) = lower(general).kernels
-    if "tensor_map" not in target.features or not any(map(chained, kernel.blocks)):
+    if "tensor_map" not in target.features or uneven(kernel) or not any(
+            map(chained, kernel.blocks)):
         return None
     form, rows = form_of(space, lower), ranked(space, lower, target)
     own = next((row for row in rows if row.binding == general), None)

@@ -27,6 +27,7 @@ from tritonc.backend.dots.select_dots import wants_halves
 from tritonc.backend.dots.share_repeats import Runs
 from tritonc.backend.dots.swap_operands import factors_of_columns
 from tritonc.backend.dots.together import chained
+from tritonc.backend.launch.persist import uneven
 from tritonc.backend.memory.masks.flatten_rows import flat_loads
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
@@ -111,7 +112,7 @@ def _read(kernel: Kernel) -> Iterator[Feature]:
                               again=_again(op, dots), added=max((
                                   element(one.result.type).bytes for one in added_loads(block)
                                   if shape(one.result.type) == shape(op.result.type)), default=0),
-                              short=_short(cfg.innermost.get(block)),
+                              short=_short(cfg.innermost.get(block)) and not uneven(kernel),
                               computed=any(sides := _computed(kernel, cfg, op)), sides=sides,
                               single=any(sides) and _single(op, infos()),
                               flat=e.bytes <= 2 and sides == (True, False)

@@ -16,6 +16,11 @@ _FEWEST = 16  # rows of mma.sync
 # How much longer it takes where nothing is copied ahead.  Attention, 64 x 2100, an H200: heads of
 # 192 by 128 x 128 770 us, by 128 x 32, which fits, 492; of 160 649, 483.
 _ALONE = 2.5
+# The same where two products do not run beside each other, for want of registers (`rotate_dots`).
+# Gradients of queries, us: heads of 80, 32 x 3333, a window of 1024, by 128 x 128 217, by 128 x 64
+# 122, by 64 x 64 131; heads of 128, 64 x 4096, causal, 792, 603, 705.  Times more than 1.4 would
+# change tiles of longer chains, which were not measured.
+_APART = 1.38
 ENOUGH = 3  # warpgroups: what one computes between products takes twice as long as its products
 
 
@@ -94,12 +99,16 @@ def busy(products: Sequence[Chained], size: int, target: Target) -> float:
     ...              Chained(64, 64, 128, again=True), Chained(64, 128, 64, "registers", True)]
     >>> round(busy(gradients, 2, TARGETS["sm_90a"]), 2)
     0.67
+    >>> [round(busy([Chained(128, n, 128)] * 2 + [Chained(128, 128, n, "registers", True)], 2,
+    ...             TARGETS["sm_90a"]), 2) for n in (64, 128)]  # of queries
+    [0.67, 0.48]
     """
     rows, shared_by = min(p.m for p in products), sharing(products)
     groups = max(1, rows // ROWS) * shared_by
     shared = target.shared_reserved + brought(products, size)
     if groups > 1:  # a producer warp makes the copies, and the block takes all registers
         alone = _ALONE if shared > target.shared_per_block else 1
+        alone *= _APART if held(products, size, shared_by) > MOST_REGISTERS else 1
         # Where programs are short, the next one's operands are there when it begins.
         return (1.0 if any(p.short for p in products) else min(1.0, groups / ENOUGH)) / alone
     share = min(1.0, max(rows, _FEWEST) / ROWS)  # of those registers; few rows are of mma.sync

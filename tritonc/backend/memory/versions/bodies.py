@@ -44,7 +44,7 @@ def other_bodies(kernel: Kernel, context: Context, found: Wanted, tensor: bool,
             kernel, tensor, known | ones, operands=True))
     if tensor and context.meta.get("pingpong") != 2:  # those in turn are for aligned rows
         others += _less_aligned(kernel, found, alone)
-    if found.multiples and found.apart.pairs and (
+    if found.multiples and found.apart.pairs and not tensor and (
             kernel.attributes.get("single_trips", 0) > 1
             or any(op.name == "atomic_rmw" for op in kernel.ops())
             or waits_for_itself(kernel, Cfg(kernel))):
@@ -52,7 +52,8 @@ def other_bodies(kernel: Kernel, context: Context, found: Wanted, tensor: bool,
         # shared memory (`privatize_atomics`; 117 million bytes on an H200 without 30 ms), and
         # recurrences load ahead of what they store.
         others.append(Wanted(signs=found.signs, apart=found.apart))
-    return others
+    tests = [body.tested for body in others]  # what has been tested before does not hold
+    return [body for i, body in enumerate(others) if body.tested not in tests[:i]]
 
 
 def drop_promised(kernel: Kernel, found: Wanted) -> None:

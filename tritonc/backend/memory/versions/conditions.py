@@ -97,16 +97,16 @@ def before_products(kernel: Kernel, found: Wanted) -> Wanted:
     return found.kept(lambda v: v not in left) if left else found
 
 
-def place_of(kernel: Kernel, found: Wanted) -> tuple[Block, int] | None:
+def place_of(kernel: Kernel, *bodies: Wanted) -> tuple[Block, int] | None:
     """Behind which operation of which block the bodies part: (entry, 0) if nothing need be
     computed before.  What cannot be known there is given up; None if nothing is left."""
-    cfg = Cfg(kernel)
-    computed = [v.op for v in found.subjects
+    cfg, subjects = Cfg(kernel), [v for found in bodies for v in found.subjects]
+    computed = [v.op for v in subjects
                 if v.op is not None and v.op.name not in ANYWHERE and v.op in cfg.block_of]
     if not computed:
         return kernel.entry, 0
     # The test wants a number in any case.
-    for op in slice_of(found.subjects, set(cfg.block_of)):
+    for op in slice_of(subjects, set(cfg.block_of)):
         if op.name == "load" and op.guard is not None and is_int(op.result.type):
             op.attributes.setdefault("other", 0)
     blocks = list(dict.fromkeys(cfg.block_of[op] for op in computed))

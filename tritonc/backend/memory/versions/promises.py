@@ -10,7 +10,9 @@ from tritonc.ir.types import is_pointer
 def promise(found: Wanted) -> str:
     """What the fast body assumes, in words."""
     parts = ["the tile is full"] if found.full else []
-    if found.inside:
+    if any(plain.name == "product" for plain in found.inside.values()):
+        parts.append("extents and their product are from 0 to 2**31 - 1")
+    if any(plain.name != "product" for plain in found.inside.values()):
         parts.append("no index of the tile wraps or is clamped")
     if found.units:
         parts.append(f"{_all([spoken(v) for v in found.units])} == 1")

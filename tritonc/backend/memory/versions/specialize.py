@@ -40,9 +40,11 @@ from collections.abc import Hashable
 from tritonc.analysis.aliases import may_alias, pointer_roots
 from tritonc.analysis.moving import mark_moving
 from tritonc.analysis.multiples import implied
+from tritonc.analysis.quotients import gathered
 from tritonc.analysis.row_loops import windows_of_bytes
 from tritonc.analysis.signs import MOST
 from tritonc.analysis.values import attributes_key, needed
+from tritonc.backend.dots.together import large
 from tritonc.backend.launch.persist import maps_last, wanted
 from tritonc.backend.memory.masks.unwrap_indices import unwrap_indices
 from tritonc.backend.memory.vectorize import mark_wide
@@ -71,7 +73,12 @@ def specialize(kernel: Kernel, context: Context) -> bool:
     known = {value: context.known_sizes[value.name] for value in kernel.parameters
             if value.name in context.known_sizes}
     tensor = _copies_tensors(kernel, context)
-    found = wanted_facts(kernel, tensor, known, extents=True)
+    # Threads store the results of small tiles, and what they want is asked behind the loop.
+    late = tensor and not any(map(large, kernel.blocks)) and any(
+        op.name == "dot" and gathered(op) for op in kernel.ops())
+    found = wanted_facts(kernel, tensor, known, extents=True, operands=late)
+    if late and not found.multiples:
+        found = wanted_facts(kernel, tensor, known, extents=True)
     for op, why in found.hindered:
         context.remark("specialize", f"access not vectorised: {why}", op.span, missed=True)
     drop_promised(kernel, found)
@@ -82,11 +89,14 @@ def specialize(kernel: Kernel, context: Context) -> bool:
     if windows_of_bytes(kernel, Cfg(kernel)):  # for `aligned_entry`
         kernel.attributes["aligned"] = [found.multiples.get(v, 1) for v in kernel.parameters]
     others = other_bodies(kernel, context, found, tensor, known)
+    place = place_of(kernel, found, *others)
+    if place is None:
+        return False
     for body in (found, *others):
         context.remark("specialize", promise(body), kernel.span)
     common, own = found.parted() if wanted(kernel, context) and maps_last(
         kernel.blocks) else (found, Wanted())
-    first = place_of(kernel, common) if common.subjects and own.subjects else None
+    first = place_of(kernel, common, *others) if common.subjects and own.subjects else None
     general = place
     if first is not None:  # one body in another, for what is the same for all programs
         mapping, general = add_body(kernel, common, first)

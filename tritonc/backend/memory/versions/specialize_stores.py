@@ -15,6 +15,7 @@ After specialize, for addresses whose runs are remainders: what else they want, 
 
 from __future__ import annotations
 
+from tritonc.analysis.multiples import joined
 from tritonc.backend.memory.versions.promises import promise
 from tritonc.backend.memory.versions.specialize import add_body
 from tritonc.backend.memory.versions.wanted import Wanted
@@ -23,6 +24,7 @@ from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value
+from tritonc.ir.types import shape
 
 _ROOTS = ("phi", "assume_multiple", "get_program_id")
 
@@ -39,23 +41,27 @@ def specialize_stores(kernel: Kernel, context: Context) -> bool:
         stores = [op for op in block.ops if op.name == "store"]
         if len(stores) != 1 or block.terminator.name != "ret":
             continue
-        found = Wanted(multiples=wanted_of(kernel, stores[0]))
+        loads = [op for op in block.ops if op.name == "load" and shape(op.result.type)]
+        found = Wanted()
+        for op in (*stores, *loads):
+            found.multiples = joined(found.multiples, wanted_of(kernel, op))
         available = all(v.op is None or cfg.dominates(cfg.block_of[v.op], block)
                         for v in found.multiples)
         if found.multiples and available:
-            at = _addressed_here(cfg, block, stores[0], found)
+            at = _addressed_here(cfg, block, [*loads, *stores], found)
             context.remark("specialize", promise(found), stores[0].span)
             add_body(kernel, found, (block, at))
             changed = True
     return changed
 
 
-def _addressed_here(cfg: Cfg, block: Block, store: Op, found: Wanted) -> int:
-    """Compute the store's address and mask in its block, from what is wanted and what loops or
-    memory give; the place where that begins."""
+def _addressed_here(cfg: Cfg, block: Block, accesses: list[Op], found: Wanted) -> int:
+    """Compute the accesses' addresses and masks in their block, from what is wanted and what loops
+    or memory give; the place where that begins."""
     needed: list[Op] = []
     seen: set[Op] = set()
-    stack = [(v.op, False) for v in (*store.operands[:1], *([store.guard] if store.guard else []))]
+    stack = [(v.op, False) for access in accesses
+             for v in (access.operands[0], access.guard) if v is not None]
     while stack:
         op, done = stack.pop()
         if op is None or any(result in found.multiples for result in op.results):
@@ -72,8 +78,9 @@ def _addressed_here(cfg: Cfg, block: Block, store: Op, found: Wanted) -> int:
         i + 1 for i, op in enumerate(block.ops) if op in read and op not in needed)])
     mapping: dict[Value, Value] = {}
     made = copy_ops(needed, mapping)
-    store.operands[0] = mapping.get(store.operands[0], store.operands[0])
-    if store.guard is not None:
-        store.guard = mapping.get(store.guard, store.guard)
+    for access in accesses:
+        access.operands[0] = mapping.get(access.operands[0], access.operands[0])
+        if access.guard is not None:
+            access.guard = mapping.get(access.guard, access.guard)
     block.ops[at:at] = made
     return at

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from tritonc.analysis.affine import is_counter
 from tritonc.analysis.linear import Linear, symbol
 from tritonc.analysis.multiples import Multiples
+from tritonc.analysis.quotients import dividend
 from tritonc.analysis.values import slice_of
 from tritonc.backend.memory.versions.wanted_apart import Apart, values_of
 from tritonc.ir.build import make_op
@@ -44,13 +45,16 @@ NOTHING_KNOWN = Known()
 
 class Plain(NamedTuple):
     """What an operation is where the first of each pair does not exceed the second: a number of
-    that `name`, "udiv" or "urem", the operand less the other if that is not more ("once"), or else
-    the operand less `times` the other."""
+    that `name`, "udiv" or "urem", the operand less the other if that is not more ("once"), a
+    comparison of what the operand divides with the other times the divisors ("product"), or else
+    the operand less `times` the other.  `fits`: where 64 bits do not hold a sum that is tested, an
+    earlier test fails."""
 
     tests: tuple[tuple[Linear, Linear], ...]
     name: str = ""
     operand: int = 0
     times: int = 0
+    fits: bool = False
 
     def renamed(self, mapping: Mapping[Value, Value]) -> Plain:
         """The same of other values."""
@@ -66,7 +70,12 @@ class Plain(NamedTuple):
             return new[-1].result
 
         value, other = op.operands[self.operand], op.operands[1 - self.operand]
-        if op.name == "icmp":
+        if self.name == "product":
+            value, divisors = dividend(value)
+            for divisor in divisors:
+                other = make("mul", other, divisor)
+            make("icmp", *(value, other)[::-1 if self.operand else 1], **op.attributes)
+        elif op.name == "icmp":
             make("constant", type=op.result.type, value=self.name == "True")
         elif self.name == "once":
             make("umin", value, make("sub", value, other))
@@ -119,6 +128,12 @@ class Wanted:
         return list(dict.fromkeys([*self.units, *self.multiples, *self.signs, *ends,
                                    *self.positive, *values_of(self.apart)]))
 
+    @property
+    def tested(self) -> tuple[object, ...]:
+        """The facts that are tested."""
+        return (self.units, self.multiples, self.signs, self.positive, self.pairs, self.apart.pairs,
+                self.apart.ranges)
+
     def parted(self) -> tuple[Wanted, Wanted]:
         """What is the same for all programs, and what must be known of values that differ; all in
         the first if more than signs and multiples is asked of these."""
@@ -150,7 +165,8 @@ class Wanted:
                        multiples=_those(self.multiples, keep), positive=_those(self.positive, keep),
                        full={op: pair for op, pair in self.full.items()
                              if keep(op.result) and tested([pair])},
-                       inside={op: one for op, one in self.inside.items() if tested(one.tests)},
+                       inside={op: one for op, one in self.inside.items()
+                               if keep(op.result) and tested(one.tests)},
                        equal={a: b for a, b in self.equal.items() if keep(a) and keep(b)},
                        apart=self.apart if all(map(keep, values_of(self.apart))) else Apart())
 

@@ -69,6 +69,9 @@ class Collector:
         self.fields: dict[Block, dict[Op, tuple[Record, Affine]]] = {}
         self.found = Wanted(multiples=self.multiples.wanted)
         self.least, self.beside = _least_rows(kernel)
+        # What stands behind the loops of small tiles is asked there (`specialize_stores`).
+        self.late = not self.boxes and all(block in cfg.innermost for block in cfg.order if any(
+            op.name == "dot" for op in block.ops))
         self.dots = dots = [op for op in kernel.ops() if op.name == "dot"]
         # Products on CUDA cores take so long, and additions to memory where there are no loops,
         # that masks of whole accesses cost nothing, and an edge tile without wide accesses is what
@@ -102,7 +105,8 @@ class Collector:
                 for op in block.ops if (op.name in ("load", "store") or "wide" in op.attributes)
                 and isinstance(op.operands[0].type, Tile) and op.operands[0].type.size >= SMALL
                 and not (self.known.operands and (
-                    op.name != "load" or op.operands[0].type.size <= self.held))
+                    op.name != "load" or op.operands[0].type.size <= self.held
+                    or (loop is None and self.late)))
                 and (not self.known.records or self.of_records(op, self.outside))]
 
     def placed(self) -> list[tuple[Op, bool]]:

@@ -78,9 +78,17 @@ def wanted_apart(kernel: Kernel) -> Apart:
             stored.setdefault(block, set()).add(root)
         elif op.name == "load" and (before := stored.get(block, set()) - {root}):
             moving |= {root, *before}
-    pairs = [(a, b) for i, a in enumerate(used) for b in list(used)[i + 1 :]
-             if (a in written or b in written) and (a in moving or b in moving)]
-    if not any(a in moving and b in moving for a, b in pairs) or len(pairs) > MOST_PAIRS:
+    looped = set(moving)
+
+    def pairs_of(some: set[Value]) -> list[tuple[Value, Value]]:
+        return [(a, b) for i, a in enumerate(used) for b in list(used)[i + 1 :]
+                if (a in written or b in written) and (a in some or b in some)]
+
+    if len(pairs := pairs_of(moving)) > MOST_PAIRS:  # those alone that a loop writes
+        moving &= {root for op, pointer in _accesses(kernel) if WRITE in op.effects
+                   and cfg.block_of.get(op) in cfg.innermost and (root := roots.get(pointer))}
+        pairs = pairs_of(moving)
+    if not any(a in looped and b in looped for a, b in pairs) or len(pairs) > MOST_PAIRS:
         return found
     ranges = _Ranges(kernel, cfg)
     for root in dict.fromkeys(v for pair in pairs for v in pair):
@@ -94,15 +102,16 @@ def wanted_apart(kernel: Kernel) -> Apart:
     found.pairs = [(a, b) for a, b in found.pairs if a in found.all or b in found.all]
     found.ranges = {root: found.ranges[root] for pair in found.pairs for root in pair}
     found.needs = dict.fromkeys(ranges.needs) if found.pairs else {}
-    if not any(a in moving and b in moving for a, b in found.pairs):
+    if not any(a in looped and b in looped for a, b in found.pairs):
         return Apart()
     return found
 
 
 def _multiplies_and_stores(loop: Loop) -> bool:
-    """Whether a result is stored before operands of the next product are loaded."""
+    """Whether a result is stored, or added to memory, before operands of the next product are
+    loaded."""
     ops = list(loop.ops())
-    return any(op.name == "dot" for op in ops) and any(op.name == "store" for op in ops)
+    return any(op.name == "dot" for op in ops) and any(WRITE in op.effects for op in ops)
 
 
 def _accesses(kernel: Kernel) -> Iterator[tuple[Op, Value]]:

@@ -85,7 +85,7 @@ def _wanted_facts(kernel: Kernel, known: Known) -> Wanted:
     # Looked at as if rows lay one behind the other, indices were inside, and what tiles repeat were
     # loaded once.
     text, same, whole = _flat(text, known)
-    text, supposed_inside = (text, {}) if known.edge else suppose_inside(text)
+    text, supposed_inside = (text, {}) if known.edge or known.operands else suppose_inside(text)
     inside = {old: plain.renamed(text.own) for op, plain in supposed_inside.items()
               for old in [text.own.get(op.result, op.result).op]
               if old is not None and old is not op}
@@ -113,12 +113,13 @@ def _wanted_facts(kernel: Kernel, known: Known) -> Wanted:
     collector.want(joined(assumed, whole))
     found = collector.run().renamed(text.own)
     found.units, found.signs = renamed(units, own), {**needs, **found.signs}
+    found.inside = inside
     # Copies that were looked at have other values, of loads that a later pass makes narrow, whose
     # masks it derives from the kernel's.
     found = found.kept(values.__contains__)
-    found.inside, found.apart, found.equal = inside, wanted_apart(kernel), same
+    found.apart, found.equal = wanted_apart(kernel), same
     found.flat = bool(same or whole)
-    found.edges |= bool(inside) and begins_inside(kernel)
+    found.edges |= bool(found.inside) and begins_inside(kernel)
     found.signs.update(found.apart.needs)
     return found
 

@@ -5,6 +5,7 @@
     2 * h - 1 >= 0          holds
     (i % W + 1) % W         is a remainder less W, if not below that
     i / W                   is a quotient of unsigned numbers of 32 bits
+    i / (H * W) < B         is i < B * H * W, if that has 31 bits: a bound, also beside products
 
 Sources take care of the edges of an image or of an array that wraps in every program, and few
 programs are there.  The extremes of a tile are tested; the fast body does without.  A flat index `i
@@ -16,13 +17,14 @@ from collections.abc import Callable
 
 from tritonc.analysis.affine import Affinity
 from tritonc.analysis.extents import Extent, Extents
-from tritonc.analysis.linear import Linear, number
+from tritonc.analysis.linear import Linear, number, symbol
+from tritonc.analysis.quotients import dividend
 from tritonc.analysis.signs import MOST, known_signs
-from tritonc.analysis.values import slice_of
+from tritonc.analysis.values import defined_by, slice_of
 from tritonc.backend.memory.versions.wanted import Plain, Text, is_number, testable_scalars
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Kernel, Op, Value
-from tritonc.ir.types import element, shape
+from tritonc.ir.types import I32, element, shape
 
 MOST_TIMES = 3  # the divisor may be in the index
 GREATEST = 3 << 61  # a sum that is tested
@@ -32,14 +34,20 @@ NONE, ONE = Linear(), number(1)
 def suppose_inside(text: Text) -> tuple[Text, dict[Op, Plain]]:
     """A copy whose tiles are inside; what it supposes of which operations of the copy.  The text
     itself if there is nothing to gain."""
-    if not any(op.name in _RULES for op in _slice(text.kernel)) or any(
-            op.name == "dot" for op in text.kernel.ops()):
+    if not _wanted(text.kernel):
         return text, {}
     copy = text.supposing({})
     supposed = _Supposed(copy.kernel)
-    supposed.wanted = {op for op in _slice(copy.kernel) if op.name in _RULES}
+    supposed.wanted = _wanted(copy.kernel)
     supposed.run()
     return (copy, supposed.found) if supposed.found else (text, {})
+
+
+def _wanted(kernel: Kernel) -> set[Op]:
+    """What may become plain: beside products, comparisons of quotients."""
+    beside = any(op.name == "dot" for op in kernel.ops())
+    return {op for op in _slice(kernel) if op.name in _RULES and (
+        not beside or (op.name == "icmp" and any(dividend(v)[1] for v in op.operands)))}
 
 
 def _slice(kernel: Kernel) -> set[Op]:
@@ -58,7 +66,8 @@ class _Supposed:
         self.affinity = Affinity(signs=known_signs(kernel, self.cfg, kernel.entry))
         self.extents = Extents(self.cfg, self.affinity)
         self.testable = testable_scalars(self.cfg)
-        self.wanted: set[Op | None] = set()
+        self.beside = any(op.name == "dot" for op in kernel.ops())
+        self.wanted: set[Op] = set()
         self.found: dict[Op, Plain] = {}
 
     def run(self) -> None:
@@ -70,7 +79,7 @@ class _Supposed:
     def suppose(self, op: Op) -> None:
         """The first form of which all tests can be made."""
         for plain, extent in _RULES[op.name](op, self.extents):
-            tests = self.tests(plain, op)
+            tests = self.tests(plain, op) if plain.name == "product" or not self.beside else None
             if tests is not None:
                 self.found[op] = plain._replace(tests=tests)
                 new, block = plain.ops(op), self.cfg.block_of[op]
@@ -89,7 +98,7 @@ class _Supposed:
             if total is None or not all(self.testable(v) or is_number(v) for v in total.values()):
                 return None
             least, most = _bounds(total)
-            if least > 0 or max(-least, most) > GREATEST:
+            if least > 0 or (max(-least, most) > GREATEST and not plain.fits):
                 return None
             if most > 0:
                 found.append((total, NONE))
@@ -133,6 +142,8 @@ def _uniform(affinity: Affinity, value: Value) -> bool:
 def _compared(op: Op, extents: Extents) -> Forms:
     """An index is no less than a number, and less than anything else."""
     predicate, found = op.attributes["predicate"], _moving(op, extents)
+    if bound := _bound(op, extents):
+        return bound
     if found is None or predicate[0] != "s" or extents.affinity.bound(op) is not None:
         return []
     at, low, high, limit = found
@@ -141,6 +152,26 @@ def _compared(op: Op, extents: Extents) -> Forms:
     if limit.constant is None:
         return [(Plain(((high + (ONE - one if rising else one), limit),), str(not rising)), None)]
     return [(Plain(((limit + (one if rising else ONE - one), low),), str(rising)), None)]
+
+
+def _bound(op: Op, extents: Extents) -> Forms:
+    """A quotient of a number that is not negative is less than another one, or is not: the number
+    is less than a product of 31 bits."""
+    at = next((at for at, v in enumerate(op.operands) if dividend(v)[1]), 0)
+    value, divisors = dividend(op.operands[at])
+    scalars = [spread.operands[0] for v in (op.operands[1 - at], *divisors)
+               if (spread := defined_by(v, "splat")) is not None]
+    if op.attributes["predicate"][1:] not in (("lt", "ge"), ("gt", "le"))[at] \
+            or not 1 < len(scalars) == 1 + len(divisors) or element(value.type) != I32 \
+            or not extents.affinity.signs.holds(value):
+        return []
+    total, tests, extent = ONE, list[tuple[Linear, Linear]](), extents.of(value)
+    for factor in map(symbol, scalars):
+        total *= factor
+        tests += [(NONE, factor), (total, number(MOST))]
+    inside = [Plain((*tests, (extent[1] + ONE, total)), str(op.attributes["predicate"][1:] in (
+        "lt", "gt")), fits=True)] if extent is not None else []
+    return [(plain, None) for plain in (*inside, Plain(tuple(tests), "product", at, fits=True))]
 
 
 def _clamped(op: Op, extents: Extents) -> Forms:

@@ -57,7 +57,7 @@ from tritonc.backend.pipeline.tma.roles import (
 )
 from tritonc.backend.pipeline.tma.tma_access import ALIGNMENT
 from tritonc.backend.shared.shared_memory import HANDS_OVER, accesses, allocation, buffer_bytes
-from tritonc.ir.cfg import Cfg, reached
+from tritonc.ir.cfg import Cfg, incoming, reached
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.ops import WRITE
@@ -134,10 +134,8 @@ class _Body:
                 return False
             if op.name == "tma_load":
                 written.add(allocation(op.operands[0])[0])
-                some = op.guard.op if op.guard is not None else None
-                guards = (None, op.guard, *(some.operands if some and some.name == "and" else ()))
                 if not any(other.name == "wait_empty" and op.operands[0] in other.operands
-                           and other.guard in guards for other in before):
+                           and _within(cfg, op.guard, other.guard) for other in before):
                     return False
         loads = steady_loads(cfg)
         for block in leading:
@@ -155,6 +153,24 @@ class _Body:
         return computable(needed, start, loads) and not any(
             _disturbs(op, written) for block in leading if block in self.blocks
             for op in (block.ops if block is not home else block.ops[block.ops.index(start):]))
+
+
+def _within(cfg: Cfg, guard: Value | None, other: Value | None,
+            before: frozenset[tuple[Value, Value]] = frozenset()) -> bool:
+    """Whether a guard holds only where the other one does: it asks for that and more, or a loop
+    carries both, and this is so of each pair (`before` has those of the iteration before)."""
+    if guard is other or other is None:
+        return True
+    if guard is None or guard.op is None or other.op is None:
+        return False
+    if guard.op.name == "and":
+        return any(_within(cfg, v, other, before) for v in guard.op.operands)
+    if not guard.op.name == other.op.name == "phi" or (
+            cfg.block_of[guard.op] is not cfg.block_of[other.op]):
+        return False
+    return (guard, other) in before or all(
+        _within(cfg, v, incoming(other.op, block), before | {(guard, other)})
+        for v, block in zip(guard.op.operands, guard.op.blocks, strict=True))
 
 
 def _waits(kernel: Kernel, start: Op) -> bool:

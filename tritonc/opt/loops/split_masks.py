@@ -1,4 +1,4 @@
-"""A loop of products runs without masks that are no boxes, as far as they hold for whole tiles.
+"""A loop of products runs without masks that are no boxes, where they hold for whole tiles.
 
     for (; k < n; k += 64)                        for (; k < n && k + 63 <= i0; k += 64)
       C += dot(k + r <= i ? *pa : 0, ...);   ->     C += dot(*pa, ...);
@@ -10,12 +10,16 @@ elements; what no such mask limits is copied in boxes, by TMA where there is one
 does the opposite for masks that are bounds of axes, which cost copies nothing.
 
 The new test says that the greatest of one side is below the least of the other one, so that the
-first loop may end anywhere.  Needs loops of one form (`unify_exits`).
+first loop may end anywhere.  Where the mask holds from some iteration on, as above a diagonal, the
+first loop has it, and ends at that test; what it compares with the counter does not fall.  Needs
+loops of one form (`unify_exits`).
 """
 
 from __future__ import annotations
 
-from tritonc.analysis.values import conditions
+from functools import partial, reduce
+
+from tritonc.analysis.values import conditions, constant_of, defined_by, slice_of
 from tritonc.ir.cfg import Cfg, Loop, add_incoming, redirect, remove_operands
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_blocks
@@ -54,8 +58,7 @@ def _split(kernel: Kernel, cfg: Cfg, loop: Loop, context: Context) -> bool:
     header, preheader = loop.header, loop.preheader
     r = Rewriter(kernel)
     r.op = header.terminator
-    starts = [loop.first(phi) for phi in header.phis()]  # a loop that begins at the diagonal
-    whole, holds = r.op.operands[0], list[Value]()
+    holding: dict[bool, dict[Value, Value]] = {False: {}, True: {}}  # from the start, to the end
     for test in by_element(loop):
         (a, b), predicate = test.operands, test.attributes["predicate"]
         if predicate in _ABOVE:
@@ -63,20 +66,27 @@ def _split(kernel: Kernel, cfg: Cfg, loop: Loop, context: Context) -> bool:
         if predicate not in ("slt", "sle"):
             continue
         greatest, least = end_of_run(a, False, r), end_of_run(b, True, r)
-        if greatest is not None and least is not None and least not in starts:
-            whole = r.value("and", whole, r.value("icmp", greatest, least, predicate=predicate))
-            holds.append(test.result)
+        if greatest is None or least is None or _moves(greatest, loop) == _moves(least, loop):
+            continue
+        late = _moves(least, loop)
+        if not late or _rises(least, loop):
+            holding[late][test.result] = r.value("icmp", greatest, least, predicate=predicate)
+    late = not holding[False]
     here = {op for op in header.ops if op is not header.terminator}
-    if not holds or any(cfg.block_of.get(v.op) in loop.block_set and v.op not in here
-                        for op in r.made for v in op.operands if v.op is not None
-                        and v.op not in r.made):
+    if not holding[late] or any(
+            cfg.block_of.get(v.op) in loop.block_set and v.op not in here
+            for op in r.made for v in op.operands if v.op is not None and v.op not in r.made):
         return False
+    runs = reduce(partial(r.value, "and"), holding[late].values())
+    if late:
+        runs = r.value("xor", runs, r.constant(True, runs.type))
+    runs = r.value("and", header.terminator.operands[0], runs)
     header.ops[-1:-1] = r.made
-    copies, mapping = copy_blocks(loop.blocks, ".whole")
+    copies, mapping = copy_blocks(loop.blocks, ".first")
     header.ops = [op for op in header.ops if op not in r.made]
     first, between = copies[0], Block(f"{header.name}.between")
     between.ops.append(Op("br", [], blocks=[header]))
-    first.terminator.operands = [mapping[whole]]
+    first.terminator.operands = [mapping[runs]]
     first.terminator.blocks = [between if block not in loop else copies[loop.blocks.index(block)]
                                for block in header.terminator.blocks]
     redirect(preheader, header, first)
@@ -85,10 +95,27 @@ def _split(kernel: Kernel, cfg: Cfg, loop: Loop, context: Context) -> bool:
         add_incoming(phi, mapping[phi.result], between)
     at = kernel.blocks.index(header)
     kernel.blocks[at:at] = [*copies, between]
-    for held in holds:
+    for held in holding[late]:
         true = Op("constant", [], {"value": True}, (held.type,), span=header.terminator.span)
-        first.ops.insert(len(first.phis()), true)
-        kernel.replace({mapping[held]: true.result})
+        block = header if late else first
+        block.ops.insert(len(block.phis()), true)
+        kernel.replace({held if late else mapping[held]: true.result})
     context.remark("split_masks", "runs without the mask of a diagonal as far as that holds for "
-                                  "whole tiles, and then with it", header.terminator.span)
+                   "whole tiles, and with it " + ("before" if late else "then"),
+                   header.terminator.span)
     return True
+
+
+def _moves(value: Value, loop: Loop) -> bool:
+    """Whether it differs between iterations."""
+    return not slice_of([value]).isdisjoint(loop.header.phis())
+
+
+def _rises(value: Value, loop: Loop) -> bool:
+    """Whether it is a counter that never falls, and what does not move."""
+    if value.op in loop.header.phis():
+        step = defined_by(loop.next(value.op), "add")
+        return step is not None and value in step.operands and any(
+            (constant_of(v) or 0) > 0 for v in step.operands)
+    return value.op is not None and value.op.name == "add" and all(
+        _rises(v, loop) or not _moves(v, loop) for v in value.op.operands)

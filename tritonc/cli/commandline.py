@@ -1,9 +1,9 @@
 """The command line as click reads it: commands and options by the rows of the table.
 
 Compilers' options follow older rules than click knows, so `read_options` spells them for click: a
-word is one option (`-fbar` is not -f -b -a -r), `-isystemDIR` attaches a value as `-O2` does, several
-flags add to one list in their order (`-D`, `-U`), and a value that may be missing is attached or
-missing (click takes the next word that does not begin with a dash).
+word is one option (`-fbar` is not -f -b -a -r), `-isystemDIR` attaches a value as `-O2` does,
+several flags add to one list in their order (`-D`, `-U`), and a value that may be missing is
+attached or missing (click takes the next word that does not begin with a dash).
 """
 
 from __future__ import annotations

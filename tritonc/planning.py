@@ -122,7 +122,7 @@ class Planning(Bindings):
     def _beside(self, kernel: Kernel) -> tuple[Small | None, Few | None]:
         """What is there beside the entry of the chosen tile, where nobody chose another."""
         space = self._open(kernel)
-        if not space:
+        if not space and (kernel.tunables or self._options.sizes):
             return None, None
         if kernel.name not in self._bodies:
             from tritonc.tune.model.coarse import bodies

@@ -73,3 +73,51 @@ def test_entries_of_ranges_of_rows_are_judged() -> None:
 def test_an_entry_whose_clusters_a_pass_refuses_is_left_out() -> None:
     """A row's mean needs all sums in each block: of four there is no room for them."""
     assert [one["tunables"]["cluster_k"] for one in entries("unseen/mm_layer_norm.tc")[1:]] == [2]
+
+
+FIXED = """
+kernel void product(const half* a, const half* b, half* c, int M, int N, int K) {
+  int programs = cdiv(N, 128), at = get_program_id(0);
+  int i[128] = at / programs * 128 + 0 ... 128, j[128] = at % programs * 128 + 0 ... 128;
+  float acc[128, 128] = 0;
+  for (int k0 = 0; k0 < K; k0 += 64) {
+    int k[64] = k0 + 0 ... 64;
+    half ta[128, 64] = (i < M)[:, newaxis] && k < K ? a[i[:, newaxis] * K + k] : 0;
+    half tb[64, 128] = (k < K)[:, newaxis] && j < N ? b[k[:, newaxis] * N + j] : 0;
+    acc = dot(ta, tb, acc);
+  }
+  @((i < M)[:, newaxis] && j < N) c[i[:, newaxis] * N + j] = acc;
+}
+"""
+# y = (x u) v: two loops, of which no price knows the time
+FACTORED = """
+const tunable int TM = {32, 64, 128};
+kernel void factored(const half* x, const half* u, const half* v, half* y, int M, int N, int K) {
+  int i[TM] = get_global_range(0), r[64] = 0 ... 64;
+  float low[TM, 64] = 0;
+  for (int k0 = 0; k0 < K; k0 += 64) {
+    int k[64] = k0 + 0 ... 64;
+    half tx[TM, 64] = (i < M)[:, newaxis] && k < K ? x[i[:, newaxis] * K + k] : 0;
+    half tu[64, 64] = (k < K)[:, newaxis] ? u[k[:, newaxis] * 64 + r] : 0;
+    low = dot(tx, tu, low);
+  }
+  half z[TM, 64] = low;
+  for (int n = 0; n < N; n += 128) {
+    int j[128] = n + 0 ... 128;
+    half tv[64, 128] = (j < N)[newaxis, :] ? v[r[:, newaxis] * N + j] : 0;
+    @((i < M)[:, newaxis] && j < N) y[i[:, newaxis] * N + j] = z @ tv;
+  }
+}
+"""
+
+
+@pytest.mark.parametrize("text, expected", [
+    (FIXED, [("cluster_k", 4), ("cluster_k", 2), ("pingpong", 2)]), (FACTORED, [("TM", 64)])])
+def test_few_programs_have_entries(text: str, expected: list[tuple[str, int]]) -> None:
+    """Also where nobody lists a tile, and of several loops.  H200: 512 x 512 x 4096 by 128 x 128
+    25.2 us, in clusters 12.2."""
+    found = driver.compile(SourceFile("few.tc", text), Options(
+        arch="sm_90a", small_clusters=True), ("manifest",))
+    (kernel,) = found.manifest["kernels"]
+    assert [one["tunables"][name] for one, (name, _) in zip(
+        kernel["variants"], expected, strict=True)] == [value for _, value in expected]

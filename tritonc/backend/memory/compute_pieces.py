@@ -117,9 +117,10 @@ def _addresses(estimate: Estimate, readers: dict[Value, list[Op]], room: int) ->
         for op in block.ops:
             made = op.operands[0].op if op.name == "store" else None
             if made is not None and made.name == "addptr" and readers[made.result] == [op] and not (
-                    op.attributes.keys() & _WHOLE) and elements_per_thread(made.result) >= ENOUGH:
-                if estimate.registers(block) + estimate.weight(made.result) > room:
-                    marked.append(made)
+                    op.attributes.keys() & _WHOLE) and (
+                    elements_per_thread(made.result) >= ENOUGH) and (
+                    estimate.registers(block) + estimate.weight(made.result) > room):
+                marked.append(made)
     for made in marked:
         made.attributes["piecewise"] = True
     return bool(marked)

@@ -52,7 +52,7 @@ class Apart:
     needs: Needs = field(default_factory=dict)  # what must not be negative
 
 
-def wanted_apart(kernel: Kernel) -> Apart:
+def assumed_apart(kernel: Kernel) -> Apart:
     """What to test; nothing where neither a loop would gain nor what loads behind a store."""
     found = Apart()
     cfg = Cfg(kernel)

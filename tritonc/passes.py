@@ -25,7 +25,7 @@ ONLY: dict[str, tuple[str, ...]] = {
                      "sort_residues", "rasterize", "flatten_rows",
                      "count_from_zero"), ("dot",)),
     **dict.fromkeys(("tabulate_masks", "join_bounds"), ("fma_dot", "mma_dot", "wgmma")),
-    "compute_pieces": ("load",), "clamped_loads": ("smin", "smax"),
+    "compute_pieces": ("load", "store"), "clamped_loads": ("smin", "smax"),
     **dict.fromkeys(("drop_selections", "skip_masks"), ("select",)),
     "bound_conversions": ("sitofp", "uitofp", "fpcast"),
     "stage_dots": ("dot", "channel", "shared_store"), "pipeline": ("shared_store",),

@@ -175,9 +175,12 @@ def emit_store(f: FunctionEmitter, op: Op) -> None:
         if not op.attributes.get("late"):
             _store_fields(f, owner, chunks)
         return
+    fetch = f.fetch.get(op.operands[0])  # of addresses that come piece by piece
     for i, chunk in enumerate(chunks):
         if i % PIECE == 0 and op.attributes.get("fenced"):
             fence_accesses(f)
+        if fetch is not None:
+            fetch(1 << chunk[0])
         guard = f.both(owner, f.guard(op, chunk[0]))
         if op.attributes.get("release"):
             f.under(guard, "release", partial(_release, f, _access(f, op, chunk, ""), values[0]))

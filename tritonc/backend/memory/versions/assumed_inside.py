@@ -44,11 +44,8 @@ def suppose_inside(text: Text) -> tuple[Text, dict[Op, Plain]]:
 
 
 def _candidates(kernel: Kernel) -> set[Op]:
-    """What may become plain: beside products on tensor cores, comparisons of quotients; beside
-    others nothing, since full tiles of floats that are stored one by one spill (conv_nchw)."""
-    beside = [op for op in kernel.ops() if op.name == "dot"]
-    if not all("instruction" in op.attributes for op in beside):
-        return set()
+    """What may become plain: beside products, comparisons of quotients."""
+    beside = any(op.name == "dot" for op in kernel.ops())
     return {op for op in _slice(kernel) if op.name in _RULES and (
         not beside or (op.name == "icmp" and any(dividend(v)[1] for v in op.operands)))}
 

@@ -365,8 +365,7 @@ def form_of(space: Mapping[str, Sequence[int]], lower: Lower) -> Form | None:
         around = _in_elements(around, counted, binding)
         return forms(around), [*own, *(loop.depth for loop in around)]
 
-    found = multiples(space, read)
-    if found is None:
+    if (found := multiples(space, read)) is None:
         return None
 
     def cuts(binding: Binding) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from functools import partial, reduce
 
-from tritonc.analysis.values import conditions, constant_of, defined_by, slice_of
+from tritonc.analysis.values import conditions, constant_of, defined_by, is_uniform, slice_of
 from tritonc.ir.cfg import Cfg, Loop, add_incoming, redirect, remove_operands
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_blocks
@@ -49,7 +49,8 @@ def by_element(loop: Loop) -> list[Op]:
     """The comparisons of one axis with another one that limit the loop's loads."""
     found = {test.op for op in loop.ops() if op.name == "load" and op.guard is not None
              for test in conditions(op.guard) if test.op is not None and test.op.name == "icmp"
-             and sum(extent > 1 for extent in shape(test.type)) > 1}
+             and sum(extent > 1 for extent in shape(test.type)) > 1
+             and not any(map(is_uniform, test.op.operands))}
     return [op for op in loop.ops() if op in found]
 
 

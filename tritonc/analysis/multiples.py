@@ -6,7 +6,7 @@ none ({}) where it is proved, None where no test of scalars would prove it.
 
     a + row[:, newaxis] * K + k, runs of 8 f16 along axis 1    {a: 16 bytes, K: 8}
 
-A product needs one factor: a parameter rather than a value that is computed, and one that is wanted
+A product needs one factor: a parameter rather than a value that is computed, and one that is needed
 already rather than another.  The rows of a gather may be anything: their stride is what counts.
 """
 
@@ -38,7 +38,7 @@ class MultiplesNeeded:
     def __init__(self, infos: Infos, testable: Callable[[Value], bool], products: bool = False
                  ) -> None:
         self.infos, self.testable, self.products = infos, testable, products
-        self.wanted: Multiples = {}  # by what was asked before
+        self.needed_before: Multiples = {}  # by what was asked before
         self._assumed: set[Op] = set()  # phis above
         self._depth = self._steps = 0
         self._shifted = False  # whether numbers that are added count for nothing
@@ -129,7 +129,7 @@ class MultiplesNeeded:
 
     def _price(self, needs: Multiples) -> tuple[int, int]:
         computed = sum(v.op is not None for v in needs)
-        return computed, sum(self.wanted.get(v, 1) % n != 0 for v, n in needs.items())
+        return computed, sum(self.needed_before.get(v, 1) % n != 0 for v, n in needs.items())
 
     def _join(self, a: Multiples, b: Multiples | None) -> Multiples | None:
         return None if b is None else joined(a, b)

@@ -62,7 +62,7 @@ class Exponential:
         return [v for v in self.factors if constant_of(v) is None]
 
 
-def wanted_factors(kernel: Kernel) -> list[Value]:
+def assumed_factors(kernel: Kernel) -> list[Value]:
     """The scalars of which to be above 0 would let exponentials of products be fused, or what they
     are made of be computed in fewer steps."""
     every, factors = [*exponentials(kernel)], list[Value]()

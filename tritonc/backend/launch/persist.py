@@ -60,7 +60,7 @@ def shares_loops(context: Context) -> bool:
     return max(context.meta.get("cluster_k", 1), context.meta.get("memory_k", 1)) > 1
 
 
-def wanted(kernel: Kernel, context: Context) -> bool:
+def should_persist(kernel: Kernel, context: Context) -> bool:
     """Whether the kernel gains from it and allows it."""
     brought = context.meta.get(
         "tma_load", any(map(large, kernel.blocks)) and not by_elements(kernel))

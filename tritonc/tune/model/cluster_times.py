@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import prod
 from weakref import WeakKeyDictionary
 
-from tritonc.backend.memory.versions.wanted_facts import wanted_facts
+from tritonc.backend.memory.versions.assumed_facts import assumed_facts
 from tritonc.backend.target.target import Target
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_kernel
@@ -99,13 +99,13 @@ def aligned(kernel: Kernel, target: Target, pointers: bool = False) -> list[dict
     facts that a version of the kernel tests, as `choice.holds` has them; with `pointers` of all
     accesses, too."""
     kernel = _optimised(kernel, target)
-    wanted = wanted_facts(kernel, False, operands=True)
+    wanted = assumed_facts(kernel, False, operands=True)
     facts: list[tuple[Value, dict[str, int]]] = [
         *((value, {"at_least": 1, "at_most": 1}) for value in wanted.units),
         *((value, {"multiple_of": n}) for value, n in wanted.multiples.items()
           if is_int(value.type))]
     if pointers:
-        facts += [(value, {"multiple_of": n}) for value, n in wanted_facts(
+        facts += [(value, {"multiple_of": n}) for value, n in assumed_facts(
             kernel, False).multiples.items() if is_pointer(value.type)]
     found = []
     for value, fact in facts:

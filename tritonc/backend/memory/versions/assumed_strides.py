@@ -1,9 +1,9 @@
-"""Strides that accesses want to be 1, so that an axis of their tile is contiguous: `r * stride`.
-Divisors that they want to be multiples, so that what a remainder makes goes on.
+"""Strides that accesses need to be 1, so that an axis of their tile is contiguous: `r * stride`.
+Divisors that they need to be multiples, so that what a remainder makes goes on.
 
 The channels of `i % C + i / C % S * C + ...` are contiguous as far as C is a multiple: an access of
-16 bytes wants that of C.  Whether it then is wide is seen on a copy of the kernel that supposes it.
-`wanted_facts` has all of it tested.
+16 bytes needs that of C.  Whether it then is wide is seen on a copy of the kernel that supposes it.
+`assumed_facts` has all of it tested.
 """
 
 from __future__ import annotations
@@ -61,10 +61,10 @@ class Divisors(NamedTuple):
             info, reach = self.infos.get(pointer), reach_of(op)
             most = reach // 2 if self.products and not outside and bases[
                 _base(op)] >= TAPS else reach
-            wanted = info is not None and reach > 1 \
+            asked = info is not None and reach > 1 \
                 and max(info.contiguity) == 1 and prod(shape(pointer.type)) * BESIDE > largest
             divisors = self.remainders(
-                pointer, reach, outside or not self.products) if wanted else []
+                pointer, reach, outside or not self.products) if asked else []
             found.append({divisor: min(run, most) for divided, divisor, run in divisors
                           if not outside or divided in stored})
         return found

@@ -7,7 +7,6 @@
 A branch around the mask of a loop's last tile, around a bias or a factor that a flag asks for: what
 the side does to the value that comes in otherwise is a mask that then holds, a factor that is 1,
 a summand that is -0.  A mask or a number of rows or columns takes the condition where it is one.
-Of two loads of the same place, whole tiles without a mask and the last one with it, one is left.
 """
 
 from __future__ import annotations
@@ -15,12 +14,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import prod
 
-from tritonc.analysis.affine import Affinity
-from tritonc.analysis.linear import Linear, number
-from tritonc.analysis.values import attributes_key, defined_by, origin, speculatable
+from tritonc.analysis.values import speculatable
 from tritonc.ir.build import Builder, make_op
 from tritonc.ir.core import Op, Value
-from tritonc.ir.ops import OPPOSITE
 from tritonc.ir.types import I1, Tile, shape, with_element
 
 # Products of halves that tensor cores do while threads do one operation of an element: 1024 in a
@@ -33,8 +29,6 @@ _SHAPING = ("broadcast", "reshape", "splat", "constant", "range", "cmpp")
 def fits_beside(ops: Sequence[Op], dots: Sequence[Op]) -> bool:
     """Whether the operations, phis of results among them, may run without the branch around them,
     and take less time than the products."""
-    if {"load", "store"} <= {op.name for op in ops}:
-        return False  # what one side stores the other one would not read
     work = 0
     for op in ops:
         if op.name in _SHAPING:
@@ -66,61 +60,8 @@ def choose(condition: Value, a: Value, b: Value, build: Builder) -> Value:
     """a where the condition holds, else b."""
     if not isinstance(a.type, Tile):
         return build.value("select", condition, a, b)
-    for holds, one, other in ((True, a, b), (False, b, a)):
-        if _loads_all(condition, holds, one, other):
-            return other
     return _changed(condition, True, a, b, build) or _changed(condition, False, b, a, build) or \
         build.value("select", _as(condition, a, build), a, b)
-
-
-def _loads_all(condition: Value, holds: bool, whole: Value, part: Value) -> bool:
-    """Whether a side loads without a mask what the other one loads under a mask that holds
-    everywhere where the condition says the first side.  The second load then needs no condition:
-    no index that is compared with a limit wraps."""
-    pairs = part.op.operands if part.op is not None and part.op.name == "psi" else []
-    one, other = whole.op, pairs[1].op if len(pairs) == 4 else None
-    if one is None or other is None or {one.name, other.name} != {"load"} \
-            or not _equal(one.operands[0], other.operands[0]) \
-            or other.guard is None or (guard := other.guard.op) is None or guard.name != "and" \
-            or not _equal(guard.operands[0], pairs[0]) or one.guard is None \
-            or one.guard.op is None or one.guard.op.name != "splat":
-        return False
-    mask = origin(pairs[0], _MOVES)
-    test = origin(mask.op.operands[0], _MOVES) if mask.op is not None \
-        and mask.op.name == "cmpp" and mask is mask.op.results[0] else None
-    least, known = (_excess(v, way) for v, way in ((test, True), (condition, holds)))
-    if least is None or known is None or not ((gap := least - known).constant is not None
-                                              and gap.constant <= 0):
-        return False
-    other.guard = guard.operands[0]
-    return True
-
-
-def _excess(value: Value | None, holds: bool) -> Linear | None:
-    """Of a comparison what is negative for all elements where it holds for all."""
-    op = defined_by(value, "icmp") if value is not None else None
-    if op is None:
-        return None
-    predicate = op.attributes["predicate"] if holds else OPPOSITE[op.attributes["predicate"]]
-    affinity = Affinity()
-    a, b = (affinity.of(v) for v in op.operands)
-    if predicate in ("sgt", "sge"):
-        a, b = b, a
-    if a is None or b is None or predicate[0] != "s":
-        return None
-    ends = (a - b).extremes(shape(op.operands[0].type))
-    return ends[1] - number(predicate in ("sle", "sge")) if ends is not None else None
-
-
-def _equal(a: Value, b: Value) -> bool:
-    """Whether two values are computed in the same way."""
-    if a is b:
-        return True
-    x, y = a.op, b.op
-    return x is not None and y is not None and x.pure and x.name == y.name != "phi" \
-        and x.guard is y.guard is None and x.results.index(a) == y.results.index(b) \
-        and a.type == b.type and attributes_key(x.attributes) == attributes_key(y.attributes) \
-        and len(x.operands) == len(y.operands) and all(map(_equal, x.operands, y.operands))
 
 
 def _changed(condition: Value, holds: bool, new: Value, old: Value, build: Builder) -> Value | None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import prod
 
-from tritonc.analysis.values import speculatable
+from tritonc.analysis.values import SPREADS, speculatable
 from tritonc.ir.build import Builder, make_op
 from tritonc.ir.core import Op, Value
 from tritonc.ir.ops import READ
@@ -88,7 +88,7 @@ def _changed(condition: Value, holds: bool, new: Value, old: Value, build: Build
 def _at_source(value: Value, build: Builder, change: Callable[[Value], Value]) -> Value:
     """The value changed where it was not repeated yet."""
     op = value.op
-    if op is None or op.name not in ("broadcast", "reshape", "splat"):
+    if op is None or op.name not in SPREADS:
         return change(value)
     again = make_op(op.name, [_at_source(op.operands[0], build, change)], value.type)
     build.insert(again)

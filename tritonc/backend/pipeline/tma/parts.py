@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from tritonc.analysis.affine import Affine, Affinity
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.linear import Linear, equal, number, symbol
-from tritonc.analysis.values import axes_before, int_of
+from tritonc.analysis.values import MOVES, axes_before, int_of
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Op, Value
@@ -24,7 +24,6 @@ LEAST = 8  # rows of a part: as many as the pattern of a swizzle has
 MOST_PARTS = 16
 
 _SAME = ("convert_layout", "sext", "zext", "assume_multiple")
-_MOVED = ("splat", "broadcast", "reshape", "trans")
 _SUMS = ("add", "sub", "mul", "addptr")
 _ELEMENTWISE = frozenset((*_SAME, *_SUMS, "and", "or", "xor", "shl", "lshr", "ashr", "udiv", "sdiv",
                           "urem", "srem", "icmp", "select", "smin", "smax", "umin", "umax",
@@ -78,7 +77,7 @@ class Parts:
             self.rows = 0
         if op is None or self.affinity.of(value) is not None:
             return
-        places = axes_before(op) if op.name in _MOVED else None
+        places = axes_before(op) if op.name in MOVES else None
         if places is not None:
             before = places[axis]
             if before is not None:
@@ -134,7 +133,7 @@ class _PartAffinity(Affinity):
         chosen = op.operands[0] if op.name == "convert_layout" else self.tile.chosen(op)
         if chosen is not None:
             return self.of(chosen)
-        if op.name in (*_SUMS, *_SAME) or (op.name in _MOVED and axes_before(op) is not None):
+        if op.name in (*_SUMS, *_SAME) or (op.name in MOVES and axes_before(op) is not None):
             rule: Callable[[Op], Affine | None] = getattr(self, f"_{op.name}")
             return rule(op)
         return self._run(value, axis)
@@ -186,7 +185,7 @@ class Scalars:
             return value
         if op is None or (value, index) in self.made:
             return self.made.get((value, index))
-        if op.name in _MOVED or op.name == "convert_layout":
+        if op.name in MOVES or op.name == "convert_layout":
             return self(op.operands[0], _before(op, index))
         if op.name == "cmpp":
             return self(op.operands[0], index) if value is op.results[0] else None

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 
 from tritonc.analysis.affine import Affine, Affinity
 from tritonc.analysis.axis import axis_info
+from tritonc.analysis.elements import index_before
 from tritonc.analysis.linear import Linear, equal, number, symbol
 from tritonc.analysis.values import MOVES, axes_before, int_of
 from tritonc.ir.build import make_op
@@ -186,7 +187,8 @@ class Scalars:
         if op is None or (value, index) in self.made:
             return self.made.get((value, index))
         if op.name in MOVES or op.name == "convert_layout":
-            return self(op.operands[0], _before(op, index))
+            moved = index if op.name == "convert_layout" else index_before(op, index)
+            return self(op.operands[0], moved)
         if op.name == "cmpp":
             return self(op.operands[0], index) if value is op.results[0] else None
         inputs = [self(v, index) for v in op.inputs()]
@@ -204,23 +206,3 @@ class Scalars:
         ops.insert(ops.index(op), new)
         self.made[value, index] = new.result
         return new.result
-
-
-def _before(op: Op, index: tuple[int, ...]) -> tuple[int, ...]:
-    """The index of the operand's element that is the result's at `index`."""
-    extents = shape(op.operands[0].type)
-    if op.name == "convert_layout":
-        return index
-    if op.name == "trans":
-        order = op.attributes["permutation"]
-        return tuple(index[order.index(d)] for d in range(len(order)))
-    if op.name == "reshape":
-        place = 0
-        for at, extent in zip(index, shape(op.result.type), strict=True):
-            place = place * extent + at
-        found = []
-        for extent in reversed(extents):
-            place, at = divmod(place, extent)
-            found.append(at)
-        return tuple(reversed(found))
-    return tuple(at if extent > 1 else 0 for at, extent in zip(index, extents)) if extents else ()

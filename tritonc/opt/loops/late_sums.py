@@ -38,7 +38,7 @@ def _loop(kernel: Kernel, cfg: Cfg, loop: Loop, readers: dict[Value, list[Op]], 
         return False
     found = [one for one in totals_of(loop, readers)
              if isinstance(t := one.part.operands[0].type, Tile) and t.size <= _LARGEST]
-    if not found:
+    if not found or sum(one.part.operands[0].type.size for one in found) > _LARGEST * 2:
         return False
     outside = place_behind(kernel, cfg, loop)
     for one in found:

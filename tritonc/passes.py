@@ -95,6 +95,8 @@ OPT: list[Pass] = [
     _row("opt.loops.scalar_tests", "after canonicalize_loops: scalars start in a preheader, step "
          "at one latch", "after licm: steps of tiles have left the loops",
          "before unify_exits: tests of scalars move into headers, their tiles need not"),
+    _row("opt.loops.leave_early", "after licm: bounds that do not change stand before the loop",
+         "before unify_exits: that makes one test of two"),
     _row("opt.loops.unify_exits", "after licm: loads leave a loop whose first iteration is certain",
          "all passes below expect one form of loop"),
     _row("opt.loops.late_sums", "after unify_exits: the sum that leaves the loop is a phi of its "

@@ -142,7 +142,8 @@ def _chained(dot: Feature, extents: Sequence[int]) -> Chained:
     each with its padding."""
     m, n, k = extents
     k = sum(padded(dot.parts)) or k
-    return Chained(m, n, k, dot.left, dot.again, dot.added, dot.short, dot.raw[1] * (m < ROWS))
+    return Chained(m, n, k, dot.left, dot.again, dot.added, dot.short, dot.raw[1] * (m < ROWS),
+                   dot.fresh)
 
 
 def _few_rows_cost(products: list[Chained], size: int, target: Target) -> float:

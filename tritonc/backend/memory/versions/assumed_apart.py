@@ -147,10 +147,11 @@ class _Ranges:
             one = self.one(op)
             if one is None:
                 return []
-            key = tuple(end - number(_number_in(end)) for end in (one.low, one.high))
+            key = one.low.symbolic, one.high.symbolic
             other = found.setdefault(key, one)
-            found[key] = Range(min(one.low, other.low, key=_number_in),
-                               max(one.high, other.high, key=_number_in), one.bytes)
+            found[key] = Range(
+                min(one.low, other.low, key=lambda end: end.constant_term),
+                max(one.high, other.high, key=lambda end: end.constant_term), one.bytes)
         return list(found.values()) if len(found) <= MOST_RANGES else []
 
     def one(self, op: Op) -> Range | None:
@@ -293,10 +294,6 @@ class _Ranges:
                 return None
             total += rest.scaled(known[side if n > 0 else 1 - side])
         return total
-
-
-def _number_in(polynomial: Linear) -> int:
-    return sum(n for values, n in polynomial.terms if not values)
 
 
 def _early(kernel: Kernel) -> set[Op]:

@@ -72,8 +72,7 @@ def strongest(pairs: list[tuple[Linear, Linear]]) -> list[tuple[Linear, Linear]]
     found: dict[Hashable, tuple[int, tuple[Linear, Linear]]] = {}
     for pair in pairs:
         excess = pair[0] - pair[1]
-        constant = sum(n for values, n in excess.terms if not values)
-        key = Linear(tuple(term for term in excess.terms if term[0])).key
+        constant, key = excess.constant_term, Linear(excess.symbolic).key
         if key not in found or found[key][0] < constant:
             found[key] = constant, pair
     return [pair for _, pair in found.values()]

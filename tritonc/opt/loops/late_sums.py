@@ -37,9 +37,10 @@ def _loop(kernel: Kernel, cfg: Cfg, loop: Loop, readers: dict[Value, list[Op]], 
           ) -> bool:
     if any(op.name == "dot" for op in loop.ops()):
         return False
-    found = [one for one in totals_of(loop, readers)
-             if isinstance(t := one.part.operands[0].type, Tile) and t.size <= _LARGEST]
-    if not found or sum(one.part.operands[0].type.size for one in found) > _TOGETHER:
+    sizes = {one: t.size for one in totals_of(loop, readers)
+             if isinstance(t := one.part.operands[0].type, Tile) and t.size <= _LARGEST}
+    found = [*sizes] if sum(sizes.values()) <= _TOGETHER else []
+    if not found:
         return False
     outside = place_behind(kernel, cfg, loop)
     for one in found:

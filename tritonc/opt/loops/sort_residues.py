@@ -234,15 +234,8 @@ def _residue(cfg: Cfg, loop: Loop, counter: Counter, digits: list[tuple[Value, V
     if op is None or op.attributes["predicate"] != "eq" or not is_zero(op.operands[1]):
         return None
     rest = op.operands[0].op
-    if rest is None or len(rest.operands) != 2 or rest.name not in ("and", "srem"):
-        return None
-    n, every = int_of(rest.operands[1]), _scalar(rest.operands[1])
-    if n is not None:
-        every = n if rest.name == "srem" else n + 1
-        if every < 2 or (rest.name == "and" and n & every):
-            return None
-    elif every is None or rest.name == "and" or not (
-            every.op is None or cfg.block_of[every.op] is cfg.order[0]):
+    every = _every(cfg, rest) if rest is not None and rest.name in ("and", "srem") else None
+    if rest is None or every is None:
         return None
     terms: list[tuple[int, Value]] = []
     found, sign, stack = None, 0, [(1, rest.operands[0])]
@@ -282,6 +275,15 @@ def _residue(cfg: Cfg, loop: Loop, counter: Counter, digits: list[tuple[Value, V
     return Tap(loop, counter, found, terms, every, sign)
 
 
+def _every(cfg: Cfg, rest: Op) -> int | Value | None:
+    n, scalar = int_of(rest.operands[1]), _scalar(rest.operands[1])
+    if n is not None:
+        every = n if rest.name == "srem" else n + 1 if not n & (n + 1) else 0
+        return every if every > 1 else None
+    return scalar if scalar is not None and rest.name == "srem" and (
+        scalar.op is None or cfg.block_of[scalar.op] is cfg.order[0]) else None
+
+
 def _renumber(kernel: Kernel, number: Op, rows: Rows, digits: list[tuple[Value, Value | None]],
               taps: list[Tap], strides: dict[int, int | Value]) -> None:
     axis, extent = number.attributes["axis"], kernel.tile[number.attributes["axis"]]
@@ -308,14 +310,13 @@ def _renumber(kernel: Kernel, number: Op, rows: Rows, digits: list[tuple[Value, 
         return b.value("icmp", left, right, predicate=predicate)
 
     tests, every = list[Value](), dict(strides)
+    classes: Value | int = prod(n for n in strides.values() if isinstance(n, int))
     for digit, n in strides.items():
         if isinstance(n, Value):
-            tests.append(of("and", holds("sgt", n, 0), holds("sle", n, _MOST)))
-            every[digit] = b.value("select", tests[-1], n, b.constant(1, I32))
-    classes: Value | int = prod(n for n in every.values() if isinstance(n, int))
-    for n in (n for n in every.values() if isinstance(n, Value)):
-        classes = of("mul", n, classes)
-        tests.append(holds("sle", classes, _MOST))
+            few = of("and", holds("sgt", n, 0), holds("sle", n, _MOST))
+            every[digit] = b.value("select", few, n, b.constant(1, I32))
+            classes = of("mul", every[digit], classes)
+            tests += [few, holds("sle", classes, _MOST)]
     count = b.value("get_num_programs", axis=axis)
     tests.append(holds("eq", of("urem", count, classes), 0))
     whole = of("mul", count, extent)

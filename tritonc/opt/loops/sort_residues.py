@@ -234,8 +234,7 @@ def _residue(cfg: Cfg, loop: Loop, counter: Counter, digits: list[tuple[Value, V
     if op is None or op.attributes["predicate"] != "eq" or not is_zero(op.operands[1]):
         return None
     rest = op.operands[0].op
-    every = _every(cfg, rest) if rest is not None and rest.name in ("and", "srem") else None
-    if rest is None or every is None:
+    if rest is None or rest.name not in ("and", "srem") or (every := _every(cfg, rest)) is None:
         return None
     terms: list[tuple[int, Value]] = []
     found, sign, stack = None, 0, [(1, rest.operands[0])]

@@ -6,9 +6,13 @@ what it gives.
 
 from __future__ import annotations
 
+import os
+from ctypes import string_at
 from functools import cache
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
+from tritonc.backend.parts import join, split
 from tritonc.backend.ptxas_faults import worked_around
 from tritonc.backend.target.target import Target
 from tritonc.options import Options
@@ -59,13 +63,37 @@ def machine(target: Target, level: int) -> llvm.TargetMachine:
 
 
 def assemble(text: str, target: Target, options: Options) -> str:
-    """The PTX of a module of LLVM IR."""
-    llvm = _library()
+    """The PTX of a module of LLVM IR.  Threads share the kernels of a large one."""
     size = max(part.count("\n") for part in text.split("\ndefine "))
     level = max(options.opt_level, 1) if "wgmma." in text else (
         options.opt_level if size <= LONGEST_OPTIMIZED else 0)
-    code = machine(target, level)
-    module = llvm.parse_assembly(text)
+    parts = split(text)
+    made, failed = [""] * len(parts), list[Exception]()
+    largest_first = iter(sorted(range(len(parts)), key=lambda i: -len(parts[i])))
+
+    def work() -> None:
+        for i in largest_first:
+            try:
+                made[i] = _ptx(parts[i], target, level, options)
+            except Exception as error:
+                failed.append(error)
+
+    _library()
+    threads = [Thread(target=work) for _ in range(min(len(parts), os.cpu_count() or 1) - 1)]
+    for thread in threads:
+        thread.start()
+    work()
+    for thread in threads:
+        thread.join()
+    if failed:
+        raise failed[0]
+    return worked_around(join(made), options)
+
+
+def _ptx(text: str, target: Target, level: int, options: Options) -> str:
+    """The PTX of a module in a context of its own."""
+    llvm = _library()
+    code, module = machine(target, level), llvm.parse_assembly(text, llvm.create_context())
     if options.verify_each:
         module.verify()
     for function in module.functions if PRODUCTS in text else ():
@@ -75,7 +103,22 @@ def assemble(text: str, target: Target, options: Options) -> str:
             # out took a fifth of LLVM's time.
             function.add_function_attribute("presplitcoroutine")
     optimize(module, code, options)
-    return worked_around(str(code.emit_assembly(module)), options)
+    with llvm.ffi.OutputString() as error:
+        memory = _unlocked("LLVMPY_TargetMachineEmitToMemory")(code, module, 0, error)
+        if not memory:
+            raise RuntimeError(str(error))
+    lib = llvm.ffi.lib
+    try:
+        ptx = string_at(lib.LLVMPY_GetBufferStart(memory), lib.LLVMPY_GetBufferSize(memory))
+    finally:
+        lib.LLVMPY_DisposeMemoryBuffer(memory)
+    return ptx.decode()
+
+
+def _unlocked(name: str) -> Any:
+    """A function of llvmlite without the lock that it holds around each call: threads run those
+    that take long at the same time, as LLVM allows for modules of different contexts."""
+    return getattr(_library().ffi.lib, name)._cfn
 
 
 def optimize(module: llvm.ModuleRef, code: llvm.TargetMachine, options: Options) -> None:
@@ -95,4 +138,4 @@ def optimize(module: llvm.ModuleRef, code: llvm.TargetMachine, options: Options)
         passes.add_instruction_combine_pass()
     if options.opt_level:
         passes.add_simplify_cfg_pass()
-    passes.run(module, builder)
+    _unlocked("LLVMPY_RunNewModulePassManager")(passes, module, builder)

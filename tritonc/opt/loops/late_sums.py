@@ -37,13 +37,12 @@ def _loop(kernel: Kernel, cfg: Cfg, loop: Loop, readers: dict[Value, list[Op]], 
           ) -> bool:
     if any(op.name == "dot" for op in loop.ops()):
         return False
-    sizes = {one: t.size for one in totals_of(loop, readers)
-             if isinstance(t := one.part.operands[0].type, Tile) and t.size <= _LARGEST}
-    found = [*sizes] if sum(sizes.values()) <= _TOGETHER else []
-    if not found:
+    found = [(one, t.size) for one in totals_of(loop, readers)
+             if isinstance(t := one.part.operands[0].type, Tile) and t.size <= _LARGEST]
+    if not found or sum(size for _, size in found) > _TOGETHER:
         return False
     outside = place_behind(kernel, cfg, loop)
-    for one in found:
+    for one, _ in found:
         _move(kernel, loop, outside, one, readers, context)
     return True
 

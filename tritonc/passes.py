@@ -21,7 +21,7 @@ from tritonc.pass_manager import Pass
 # Passes that leave a kernel as it is unless it has one of these operations; they are not imported.
 ONLY: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("select_dots", "slice_k", "raw_operands", "safe_divisors", "merge_tails",
-                     "jam_loops", "coalesce_loops", "separate_axes", "merge_axes",
+                     "jam_loops", "coalesce_loops", "separate_axes", "merge_axes", "split_masks",
                      "sort_residues", "rasterize", "flatten_rows",
                      "count_from_zero"), ("dot",)),
     **dict.fromkeys(("tabulate_masks", "join_bounds"), ("fma_dot", "mma_dot", "wgmma")),
@@ -107,6 +107,8 @@ OPT: list[Pass] = [
          "before strength_reduce: pointers are still phis"),
     _row("opt.loops.merge_tails", "after unify_exits: both loops are tested at their headers",
          "before strength_reduce: bodies are compared as the source wrote them"),
+    _row("opt.loops.split_masks", "after unify_exits: loops end at their headers",
+         "after merge_tails: loops that the source wrote apart are compared as it wrote them"),
     _row("opt.loops.single_trips", "after late_sums: sums of rows are tiles in both bodies",
          "the passes below treat a loop that runs once as straight code"),
     _row("opt.loops.sort_residues", "after unify_exits: loops end at their headers",

@@ -320,15 +320,18 @@ b:
 LOOP = """
 entry:
   %one = constant {{value = 1}} : i32
+  %three = constant {{value = 3}} : i32
+  %few = and %y, %three : i32
+  %zero = constant {{value = 0}} : i32
   %x0 = splat %x : i32<16, 16>
   %h = constant {{value = 0.0}} : f16<16, {depth}>
   %t = trans %h {{permutation = [1, 0]}} : f16<{depth}, 16>
   %z = constant {{value = 0.0}} : f32<16, 16>
   br loop
 loop:
-  %i = phi [%x, entry], [%j, join] : i32
+  %i = phi [%zero, entry], [%j, join] : i32
   %acc = phi [%z, entry], [%next, join] : f32<16, 16>
-  %more = icmp %i, %y {{predicate = slt}} : i1
+  %more = icmp %i, %few {{predicate = slt}} : i1
   cond_br %more, body, exit
 body:
   %d = dot %h, %t, %acc : f32<16, 16>

@@ -7,8 +7,9 @@
 Both sides may hold at most a few pure scalar operations that cannot trap, and merge scalars only:
 a tile's work is worth a branch.  Conditions on tiles never branch; they are predicates from the
 start.  In a loop with a product they may hold more, since only a loop of one block is pipelined:
-work of tiles, too, as long as it takes less time than the loop's products, and loads, which then
-have the condition as their guard.  `uniform_choice` has what merges tiles.
+work of tiles, too, as long as it takes less time than the loop's products, and loads and stores,
+which then have the condition as their guard.  `uniform_choice` has what merges tiles.  Where both
+sides load, `merge_tails` finds that they load the same.
 """
 
 from __future__ import annotations
@@ -72,7 +73,8 @@ def _convert(kernel: Kernel, cfg: Cfg, block: Block) -> bool:
         op.name == "dot" for one in loop.blocks for op in one.ops) else MOST_OPERATIONS
     small = len(moved) <= most and all(_is_scalar_work(op) for op in moved) and not any(
         isinstance(op.result.type, Tile) for op in phis)
-    if not small and (loop is None or not fits_beside(
+    loading = [any(op.name == "load" for op in side.ops) for side in sides]
+    if not small and (loop is None or loading == [True, True] or not fits_beside(
             [*moved, *phis], [op for one in loop.blocks if cfg.innermost.get(one) is loop
                               for op in one.ops if op.name == "dot"])):
         return False

@@ -17,12 +17,12 @@ from math import prod
 from tritonc.analysis.values import speculatable
 from tritonc.ir.build import Builder, make_op
 from tritonc.ir.core import Op, Value
-from tritonc.ir.ops import READ
 from tritonc.ir.types import I1, Tile, shape, with_element
 
 # Products of halves that tensor cores do while threads do one operation of an element: 1024 in a
 # cycle, and 128 (H100 white paper, table 3).
 _PRODUCTS = 8
+_MOVES = ("broadcast", "reshape", "splat")
 _SHAPING = ("broadcast", "reshape", "splat", "constant", "range", "cmpp")
 
 
@@ -33,19 +33,21 @@ def fits_beside(ops: Sequence[Op], dots: Sequence[Op]) -> bool:
     for op in ops:
         if op.name in _SHAPING:
             continue
-        reads = op.name == "load" and op.effects == {READ} and not op.attributes.get("volatile")
-        if op.name != "phi" and not reads and not (
-                op.guard is None and op.info.elementwise and speculatable(op)):
+        memory = op.name in ("load", "store") and not op.attributes.get("volatile")
+        if op.name != "phi" and not memory and not (
+                op.guard is None and speculatable(op) and (op.info.elementwise or not any(
+                    isinstance(v.type, Tile) for v in op.results))):
             return False
-        work += sum(prod(shape(v.type)) for v in op.results)
+        work += sum(prod(shape(v.type)) for v in op.results or op.operands[:1])
     return work * _PRODUCTS <= sum(
         prod(shape(op.result.type)) * shape(op.operands[0].type)[-1] for op in dots)
 
 
 def put_under(condition: Value, holds: bool, ops: Sequence[Op], build: Builder) -> None:
-    """Place the operations of a side; loads read nothing where the condition says the other."""
+    """Place the operations of a side, which neither load nor store where the condition says the
+    other."""
     for op in ops:
-        if op.name == "load":
+        if op.name in ("load", "store"):
             under = condition if holds else _opposite(condition, build)
             mask = with_element(op.operands[0].type, I1)
             if isinstance(mask, Tile):
@@ -88,7 +90,7 @@ def _changed(condition: Value, holds: bool, new: Value, old: Value, build: Build
 def _at_source(value: Value, build: Builder, change: Callable[[Value], Value]) -> Value:
     """The value changed where it was not repeated yet."""
     op = value.op
-    if op is None or op.name not in ("broadcast", "reshape", "splat"):
+    if op is None or op.name not in _MOVES:
         return change(value)
     again = make_op(op.name, [_at_source(op.operands[0], build, change)], value.type)
     build.insert(again)

@@ -18,12 +18,12 @@ behind the loop.  `unify_exits` makes one test of both; loops of one block are p
 from __future__ import annotations
 
 from tritonc.analysis.counters import step_of
-from tritonc.analysis.values import defined_by, speculatable
+from tritonc.analysis.values import defined_by, int_of, slice_of, speculatable
 from tritonc.ir.cfg import Cfg, Loop, add_incoming, incoming, redirect, remove_edge
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Value
 from tritonc.ir.ops import OPPOSITE, READ, SWAPPED
-from tritonc.ir.types import Scalar
+from tritonc.ir.types import Scalar, is_pointer
 
 
 def leave_early(kernel: Kernel, context: Context) -> bool:
@@ -76,11 +76,19 @@ def _fails_for_good(loop: Loop, sides: list[Value], predicate: str, holds: bool)
 
 
 def _step(loop: Loop, value: Value) -> int:
-    """By how much a scalar counter moves; 0 if the value is none."""
+    """By how much a scalar counter moves, or a multiple of one from which the work's addresses
+    follow; 0 if the value is neither."""
     op = value.op
-    if op is None or op not in loop.header.phis() or not isinstance(value.type, Scalar):
+    if op is None or not isinstance(value.type, Scalar):
         return 0
-    return step_of(loop, op) or 0
+    if op in loop.header.phis():
+        return step_of(loop, op) or 0
+    factor = int_of(op.operands[1]) if op.name == "mul" else None
+    if factor is None or factor <= 0 or op.operands[0].op not in loop.header.phis():
+        return 0
+    inside = set(loop.ops())
+    pointers = [v for one in inside if one.effects for v in one.operands if is_pointer(v.type)]
+    return _step(loop, op.operands[0]) if op in slice_of(pointers, inside, ("phi",)) else 0
 
 
 def _only_counts(cfg: Cfg, loop: Loop, block: Block) -> bool:

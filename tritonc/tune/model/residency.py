@@ -85,12 +85,12 @@ def in_order(products: Sequence[Chained], size: int) -> float:
     return sum(held([p], size, groups) * p.m / rows for p in there)
 
 
-def crowded(products: Sequence[Chained], size: int) -> bool:
+def exceeds_registers(products: Sequence[Chained], size: int) -> bool:
     """Whether results and operands of one loop do not fit into the registers of a thread.
 
     The four products of attention's dK and dV, of rows x columns x 128:
 
-    >>> [crowded([Chained(n, m, 128), Chained(n, 128, m, "registers")] * 2, 2)
+    >>> [exceeds_registers([Chained(n, m, 128), Chained(n, 128, m, "registers")] * 2, 2)
     ...  for n, m in ((128, 128), (128, 64), (64, 64))]
     [True, False, False]
     """

@@ -141,7 +141,7 @@ class Collector:
         axis = layout_choice.fastest_axis(info, len(t.shape))
         size = scalar(pointee(t)).bytes
         guard = self.infos.get(op.guard) if op.guard is not None else None
-        slight = self.slight(op, affinity)
+        negligible = self.negligible(op, affinity)
         if info.contiguity[axis] == 1 and op.name != "atomic_rmw":
             self.interleaved(op, affinity)
             self.strided(op, affinity)
@@ -157,9 +157,9 @@ class Collector:
                     for bound in bounds:
                         self.bound(bound, t.shape[bound.axis], bound.axis == axis, 1, affinity)
                 return
-            if not slight or all(is_pointer(v.type) for v in needs):
+            if not negligible or all(is_pointer(v.type) for v in needs):
                 self.assume(needs)
-        if slight:
+        if negligible:
             return
         free = op.name == "load" and not op.attributes.get("volatile") and (
             self.apart or ragged.too_fine(op, self.infos))
@@ -184,7 +184,7 @@ class Collector:
             other.name == "load" and shape(other.result.type) == shape(op.operands[0].type)
             for other in self.kernel.ops()))
 
-    def slight(self, op: Op, affinity: Affinity) -> bool:
+    def negligible(self, op: Op, affinity: Affinity) -> bool:
         """Whether an access matters little beside those of the products' loops, as those of a
         factor or an index of each row: no size that divides it is worth a body that few take."""
         pointer = op.operands[0].type

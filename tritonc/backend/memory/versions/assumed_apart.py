@@ -22,6 +22,7 @@ from tritonc.analysis.aliases import no_alias, pointer_roots
 from tritonc.analysis.facts import Facts, full
 from tritonc.analysis.linear import Linear, emit, number
 from tritonc.analysis.signs import Needs, Signs, known_signs, loop_order
+from tritonc.analysis.values import defined_by
 from tritonc.ir.build import Builder
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Block, Kernel, Op, Value
@@ -268,6 +269,28 @@ class _Ranges:
             return None
         return start + turns * (moved[0] - number(tested))
 
+    def greatest_quotient(self, value: Value, signs: Signs) -> Linear | None:
+        """Of a counter by a number, as programs are numbered in a loop over all of them, where the
+        loop's limit is a multiple of that number."""
+        op = value.op
+        if op is None or op.name != "sdiv":
+            return None
+        counter, divisor = op.operands
+        loop = next((one for one in self.cfg.loops if counter.op in one.header.phis()), None)
+        end = loop.header.terminator if loop is not None else None
+        test = defined_by(end.operands[0], "icmp") if end is not None and end.name == "cond_br" \
+            else None
+        if loop is None or end is None or end.blocks[0] not in loop or test is None \
+                or self.cfg.block_of[op] is loop.header \
+                or test.attributes["predicate"] != "slt" or test.operands[0] is not counter:
+            return None
+        limit, by = (self.affinity(None).of(v) for v in (test.operands[1], divisor))
+        times = limit.offset.divided(by.offset) if limit is not None and by is not None else None
+        if times is None or not all(self.not_negative(Linear((((v,), 1),)), signs)
+                                    for v in op.operands):
+            return None
+        return times - number(1)
+
     def not_negative(self, polynomial: Linear, signs: Signs) -> bool:
         """Whether no term is negative, or none would be after a test."""
         needs = signs.of_polynomial(polynomial)
@@ -287,6 +310,11 @@ class _Ranges:
             if side == 0 and known is None and n > 0 and self.not_negative(
                     Linear(((values, n),)), signs):
                 continue  # no less than 0
+            if side == 1 and n > 0 and len(inner) == 1 and (
+                    most := self.greatest_quotient(inner[0], signs)) is not None \
+                    and self.not_negative(rest, signs):
+                total += rest * most
+                continue
             if len(inner) > 1 or known is None:
                 return None
             factor = rest if n > 0 else rest.scaled(-1)

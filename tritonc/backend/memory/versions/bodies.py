@@ -29,7 +29,7 @@ _QUOTIENTS = ("sdiv", "udiv", "srem", "urem")
 def other_bodies(kernel: Kernel, context: Context, found: Assumed, tensor: bool,
                  known: dict[Value, int]) -> list[Assumed]:
     """What each of them relies on; `found`: the fast one does.  `tensor`: TMA brings operands."""
-    others = _transposed(kernel, found, lambda units: assumed_facts(kernel, tensor, known, units))
+    others = turned(kernel, found, lambda units: assumed_facts(kernel, tensor, known, units), True)
     if found.flat:
         others += [assumed_facts(kernel, tensor, known)]
         drop_promised(kernel, others[-1])
@@ -63,13 +63,13 @@ def drop_promised(kernel: Kernel, found: Assumed) -> None:
             del found.multiples[value]
 
 
-def _transposed(kernel: Kernel, found: Assumed, facts: Callable[[frozenset[Value]], Assumed]
-            ) -> list[Assumed]:
+def turned(kernel: Kernel, found: Assumed, facts: Callable[[frozenset[Value]], Assumed],
+           unaligned: bool = False) -> list[Assumed]:
     """The bodies for operands of products that lie the other way: where both strides are scalars,
     either may be 1.  `facts`: what is assumed where strides are not 1.  Of two operands one may be
     transposed or both, or the results too, as where all is column-major; and the kernel must be
-    small, since each body is one more of its code.  Last comes a body for rows that are not
-    aligned, which relies on strides of 1 alone."""
+    small, since each body is one more of its code.  With `unaligned` the last is a body for rows
+    that are not aligned, which relies on strides of 1 alone."""
     cfg = Cfg(kernel)
     inner = {cfg.innermost.get(cfg.block_of[op]) for op in kernel.ops() if op.name == "dot"}
     read = {v for op in kernel.ops() if op.name == "load" and cfg.innermost.get(
@@ -81,7 +81,7 @@ def _transposed(kernel: Kernel, found: Assumed, facts: Callable[[frozenset[Value
     bodies = [facts(way) for way in (*(frozenset({unit}) for unit in units), *both)]
     for body in bodies:
         drop_promised(kernel, body)
-    if units and found.multiples:
+    if unaligned and units and found.multiples:
         bodies.append(Assumed(found.units))
     return [body for body in bodies if len(body.units) == len(found.units) and all(
         v.op is None or v.op.name in ANYWHERE for v in body.subjects)]

@@ -33,8 +33,9 @@ def split(text: str) -> list[str]:
         return [text]
     last, end, tail = kernels[-1].partition("\n}\n")
     kernels[-1] = last + end
-    groups = [[*part] for long, part in groupby(kernels, is_long)
-              for part in (([one] for one in part) if long else [part])]
+    groups = list[list[str]]()
+    for long, run in groupby(kernels, is_long):
+        groups += [[one] for one in run] if long else [[*run]]
     return [KERNEL.join([head, *part]) + tail for part in groups]
 
 

@@ -34,8 +34,9 @@ def split(text: str) -> list[str]:
     last, end, tail = kernels[-1].partition("\n}\n")
     kernels[-1] = last + end
     groups = list[list[str]]()
-    for long, run in groupby(kernels, is_long):
-        groups += [[one] for one in run] if long else [[*run]]
+    for long, found in groupby(kernels, is_long):
+        run = [*found]
+        groups += [[one] for one in run] if long else [run]
     return [KERNEL.join([head, *part]) + tail for part in groups]
 
 

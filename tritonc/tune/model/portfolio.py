@@ -15,8 +15,9 @@ from tritonc.backend.dots.together import chained
 from tritonc.backend.target.target import Target
 from tritonc.records import NamedTuple
 from tritonc.source import CompileError
+from tritonc.tune.model.alignments import aligned
 from tritonc.tune.model.choose import Binding, Lower, Ranked, ranked
-from tritonc.tune.model.cluster_times import IN_MEMORY, aligned, cluster_sizes, clusters_meet
+from tritonc.tune.model.cluster_times import IN_MEMORY, cluster_sizes, clusters_meet
 from tritonc.tune.model.cluster_times import priced as cost_of
 from tritonc.tune.model.cost import waiting
 from tritonc.tune.model.feature import Profile, as_boxes, between

@@ -72,8 +72,8 @@ def machine(source: str, tmp_path: Path) -> str:
 
 
 @pytest.mark.parametrize("shift", [-1024, -300, -256, -16, -4, 0, 4, 8, 256, 300, 320, 336, 1024])
-@pytest.mark.parametrize("source, step, elements", [(SHIFTED, 256, 1), (ROWS, 8, 32), (NUMBERED, 4, 4)],
-                         ids=["row", "matrix", "numbered"])
+@pytest.mark.parametrize("source, step, elements", [
+    (SHIFTED, 256, 1), (ROWS, 8, 32), (NUMBERED, 4, 4)], ids=["row", "matrix", "numbered"])
 def test_what_overlaps_is_computed_in_order(source: str, step: int, elements: int, shift: int,
                                             tmp_path: Path) -> None:
     count = 320 // elements

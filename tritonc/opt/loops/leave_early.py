@@ -100,6 +100,8 @@ def _only_counts(cfg: Cfg, loop: Loop, block: Block) -> bool:
             or len(cfg.predecessors[latch]) != 2:
         return False
     read = {v for other in cfg.order if other not in loop for op in other.ops for v in op.inputs()}
+    if any(v in read for op in loop.header.ops if op.name != "phi" for v in op.results):
+        return False
     for phi in loop.header.phis():
         after = incoming(phi, latch)
         if after.op in latch.phis() and incoming(after.op, block) is phi.result:

@@ -129,6 +129,7 @@ class _Ranges:
     def __init__(self, kernel: Kernel, cfg: Cfg) -> None:
         self.kernel, self.cfg, self.facts = kernel, cfg, Facts(kernel)
         self.needs: Needs = {}
+        self.place = kernel.entry  # of the access
         self.early = _early(kernel)
         self.affinities: dict[Loop | None, Affinity] = {}
 
@@ -157,7 +158,8 @@ class _Ranges:
 
     def one(self, op: Op) -> Range | None:
         pointer = next(v for v in op.operands if is_pointer(v.type))
-        loop = self.cfg.innermost.get(self.cfg.block_of[op])
+        self.place = self.cfg.block_of[op]
+        loop = self.cfg.innermost.get(self.place)
         affinity = self.affinity(loop)
         found = self.sum(pointer, affinity)
         if found is None:
@@ -272,13 +274,14 @@ class _Ranges:
         return start + turns * (moved[0] - number(tested))
 
     def limit(self, value: Value, signs: Signs) -> Linear | None:
-        """What a counter stays below, and the quotient of one where the limit is a multiple of the
-        divisor, or the remainder, as programs are numbered in a loop over all of them."""
+        """What a counter stays below in its loop, and the quotient of one where the limit is a
+        multiple of the divisor, or the remainder, as programs are numbered by hand."""
         op = value.op
         if op is None or op.name not in ("phi", "sdiv", "srem"):
             return None
         if op.name == "phi":
-            loop = next((one for one in self.cfg.loops if op in one.header.phis()), None)
+            loop = next((one for one in self.cfg.loops if op in one.header.phis()
+                         and self.place in one.blocks), None)
             end = loop.header.terminator if loop is not None else None
             test = defined_by(end.operands[0], "icmp") if end is not None \
                 and end.name == "cond_br" else None

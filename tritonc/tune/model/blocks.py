@@ -102,9 +102,9 @@ def use(dot: Feature, target: Target, work: float = 0, alone: bool = False) -> U
         others = _OF_LEAST if min(m, n) == LEAST else _OTHERS
         registers = results // (128 * groups) + others + _live_operands(
             dot, work, 128 * groups * slices)
-        held = _held(dot, results // (128 * groups), threads)
+        kept = _held(dot, results // (128 * groups), threads)
         if any(dot.raw) and not persistent and (beside := blocks_computing(
-                stage, 4 * groups * slices, held, target)) > 1:
+                stage, 4 * groups * slices, kept, target)) > 1:
             stages = min(stages, share_of(beside, target) // stage)
             registers = min(registers, target.registers_per_multiprocessor // (beside * threads))
         return Use("wgmma", threads, slices, registers,

@@ -80,11 +80,6 @@ class Bindings:
                 diagnostics.warning("tunable-value", t.span, f"{t.name} = {value} is not among its "
                                     f"values {', '.join(map(str, t.values))}")
         unbound = {t.name: t.values for t in declared if t.name not in given and t.values}
-        if not unbound and known is None:
-            return dict(given)
-        from tritonc.tune.model.choose import MAX_COMBINATIONS, choose
-        from tritonc.tune.model.wider import for_all_sizes, wider
-
         lowered: dict[tuple[int, ...], Module | CompileError] = {}
 
         def lower(binding: Mapping[str, int]) -> Module:
@@ -102,6 +97,11 @@ class Bindings:
             return found
 
         self._shapes = lower
+        if not unbound and known is None:
+            return dict(given)
+        from tritonc.tune.model.choose import MAX_COMBINATIONS, choose
+        from tritonc.tune.model.wider import for_all_sizes, wider
+
         target = self._target()
         wide = wider(unbound, lower, target)
         listed = unbound

@@ -21,11 +21,11 @@ from tritonc.pass_manager import Pass
 # Passes that leave a kernel as it is unless it has one of these operations; they are not imported.
 ONLY: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("select_dots", "slice_k", "raw_operands", "safe_divisors", "merge_tails",
-                     "jam_loops", "coalesce_loops", "separate_axes", "merge_axes",
+                     "jam_loops", "coalesce_loops", "separate_axes", "merge_axes", "split_masks",
                      "sort_residues", "rasterize", "flatten_rows",
                      "count_from_zero"), ("dot",)),
     **dict.fromkeys(("tabulate_masks", "join_bounds"), ("fma_dot", "mma_dot", "wgmma")),
-    "compute_pieces": ("load",), "clamped_loads": ("smin", "smax"),
+    "compute_pieces": ("load", "store"), "clamped_loads": ("smin", "smax"),
     **dict.fromkeys(("drop_selections", "skip_masks"), ("select",)),
     "bound_conversions": ("sitofp", "uitofp", "fpcast"),
     "stage_dots": ("dot", "channel", "shared_store"), "pipeline": ("shared_store",),
@@ -95,6 +95,8 @@ OPT: list[Pass] = [
     _row("opt.loops.scalar_tests", "after canonicalize_loops: scalars start in a preheader, step "
          "at one latch", "after licm: steps of tiles have left the loops",
          "before unify_exits: tests of scalars move into headers, their tiles need not"),
+    _row("opt.loops.leave_early", "after licm: bounds that do not change stand before the loop",
+         "before unify_exits: that makes one test of two"),
     _row("opt.loops.unify_exits", "after licm: loads leave a loop whose first iteration is certain",
          "all passes below expect one form of loop"),
     _row("opt.loops.late_sums", "after unify_exits: the sum that leaves the loop is a phi of its "
@@ -105,6 +107,8 @@ OPT: list[Pass] = [
          "before strength_reduce: pointers are still phis"),
     _row("opt.loops.merge_tails", "after unify_exits: both loops are tested at their headers",
          "before strength_reduce: bodies are compared as the source wrote them"),
+    _row("opt.loops.split_masks", "after unify_exits: loops end at their headers",
+         "after merge_tails: loops that the source wrote apart are compared as it wrote them"),
     _row("opt.loops.single_trips", "after late_sums: sums of rows are tiles in both bodies",
          "the passes below treat a loop that runs once as straight code"),
     _row("opt.loops.sort_residues", "after unify_exits: loops end at their headers",

@@ -16,6 +16,7 @@ from tritonc.variants.kernels import MOST
 from tritonc.variants.variant import Fact, Variant, VariantSet, concerns, parse
 
 if TYPE_CHECKING:
+    from tritonc.tune.model.alignments import Facts
     from tritonc.tune.model.coarse import Few, Small
     from tritonc.tune.model.loops import Around
     from tritonc.tune.model.portfolio import Member, Portfolio
@@ -75,8 +76,17 @@ class Planning(Bindings):
         found = self._beside(kernel)[1]
         if found is None or by_hand:
             return self._rows(kernel)
+        from tritonc.tune.model.portfolio import Member
+
         variants = [_variant(member, kernel, found) for member in found.members]
-        return VariantSet(_asking(variants, kernel, found.asked), found.general,
+        if found.ways:
+            # The first one and the general entry have bodies for all ways, but persistent blocks
+            # for the first alone: by 128 x 256, 2304 x 2048 x 3072 73 us, A transposed.
+            large = found.large[1] if found.large else found.general
+            whole = Member({"coarsen": 0}, large._replace(parts=0, part=0))
+            variants[1:] = [_variant(member, kernel, found, way) for place, way in enumerate(
+                found.ways) for member in ((*found.members, whole) if place else found.members[1:])]
+        return VariantSet(variants, found.general,
                           found.large and (*found.large, -1), _listed(found.loops), found.aligned)
 
     def _rows(self, kernel: Kernel) -> VariantSet:
@@ -117,7 +127,7 @@ class Planning(Bindings):
     def _beside(self, kernel: Kernel) -> tuple[Small | None, Few | None]:
         """What is there beside the entry of the chosen tile, where nobody chose another."""
         space = self._open(kernel)
-        if not space:
+        if not space and (kernel.tunables or self._options.sizes):
             return None, None
         if kernel.name not in self._bodies:
             from tritonc.tune.model.coarse import bodies
@@ -131,7 +141,7 @@ class Planning(Bindings):
     def _given(self, given: list[Variant], kernel: Kernel, tunables: Mapping[str, int],
                lower: Lower) -> VariantSet:
         """Those that the user names, with their costs where the model knows them."""
-        from tritonc.tune.model.cluster_times import aligned
+        from tritonc.tune.model.alignments import aligned
         from tritonc.tune.model.portfolio import priced
 
         known = {*tunables, "memory_k"}
@@ -226,30 +236,28 @@ class Planning(Bindings):
         return found
 
 
-def _variant(member: Member, kernel: Kernel, of: Few | Portfolio) -> Variant:
-    """A member of a portfolio.  In turn, tiles are smaller, and bring more from the second-level
-    cache, which delivers whole sectors: 5000 x 2000 x 1000 takes 1.13 times as long.  In short
-    loops results take longer than products: 16 of 2048 x 2048 x 128 1.12 times."""
-    if "pingpong" not in member.binding:
-        return Variant(member.binding, cost=member.cost)
+def _variant(member: Member, kernel: Kernel, of: Few | Portfolio,
+             way: tuple[Facts, Facts] | None = None) -> Variant:
+    """A member of a portfolio, for launches whose operands lie in a `way`, if not in any.  In turn,
+    tiles are smaller, and bring more from the second-level cache, which delivers whole sectors:
+    5000 x 2000 x 1000 takes 1.13 times as long.  In short loops results take longer than products:
+    16 of 2048 x 2048 x 128 1.12 times."""
     from tritonc.tune.model.pingpong import SHORT
 
-    names = [value.name for value in kernel.parameters]
-    facts = [Fact(names[fact["argument"]], "%", 2 * fact["multiple_of"])
-             for fact in of.aligned if "multiple_of" in fact]
-    facts += [Fact(names[loop.arguments[0]], ">=", SHORT) for loop in of.loops
-              if loop.factor == len(loop.arguments) == 1]
-    return Variant(member.binding, (*facts,), member.cost)
-
-
-def _asking(variants: list[Variant], kernel: Kernel, facts: Sequence[Mapping[str, int]]
-            ) -> list[Variant]:
-    """The variants, of which all but the first ask for rows that are aligned: that one and the
-    general entry have bodies for others."""
-    more = tuple(Fact(kernel.parameters[fact["argument"]].name, "%", fact["multiple_of"])
-                 for fact in facts if "multiple_of" in fact)
-    return [variant if not place or variant.facts else variant._replace(facts=more)
-            for place, variant in enumerate(variants)]
+    in_turn = "pingpong" in member.binding
+    facts = []
+    for fact in way[in_turn] if way else [
+            {**fact, "multiple_of": 2 * fact["multiple_of"]} for fact in of.aligned
+            if in_turn and "multiple_of" in fact]:
+        value = kernel.parameters[fact["argument"]]
+        if "multiple_of" in fact:
+            facts.append(Fact(value.name, "%", fact["multiple_of"]))
+        else:
+            facts.append(Fact(value.name, "==" if "at_most" in fact else ">=", fact["at_least"]))
+    facts += [Fact(kernel.parameters[loop.arguments[0]].name, ">=", SHORT) for loop in of.loops
+              if in_turn and loop.factor == len(loop.arguments) == 1]
+    cost = member.cost._replace(slow=0) if facts else member.cost  # rows are aligned
+    return Variant(member.binding, (*facts,), cost)
 
 
 def _listed(loops: Sequence[Around]) -> list[dict[str, Any]]:

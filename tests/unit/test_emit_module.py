@@ -16,7 +16,8 @@ from sketch import Program, Sketch, parse, same
 from test_backend_passes import lowered
 
 from tritonc import driver
-from tritonc.backend import assemble, llvm
+from tritonc.backend import assemble, llvm, parts
+from tritonc.backend.ahead import Ahead
 from tritonc.backend.target.target import find
 from tritonc.ir.types import F16, F32, I1, I32, I64, SCALARS
 from tritonc.options import Options
@@ -250,3 +251,49 @@ def test_early_cse_leaves_out_multiply_adds() -> None:
     assert assemble.assemble(plain, find("sm_80"), options) == assemble.assemble(
         text, find("sm_80"), options)
     assert assemble.PRODUCTS not in llvm.emit(copy_program().module, find("sm_80"), options)
+
+
+def test_parts_of_a_module_give_its_ptx(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads share the kernels of a large module; only labels have other numbers."""
+    path = Path(__file__).parents[2] / "samples" / "matmul_bf16.tc"
+    options = Options(arch="sm_90a", small_clusters=True)
+    source, target = SourceFile(str(path), path.read_text()), find("sm_90a")
+    text = driver.compile(source, options, ("ll",)).outputs["ll"]
+    assert len(parts.split(text)) > 1
+    threaded = assemble.assemble(text, target, options)
+    assert threaded == assemble.assemble(text, target, options)
+    monkeypatch.setattr(parts, "LEAST", 1 << 30)
+    assert len(parts.split(text)) == 1
+
+    def plain(ptx: str) -> str:
+        return re.sub(r"BB[0-9]+_", "BB_", ptx)
+
+    assert plain(assemble.assemble(text, target, options)) == plain(threaded)
+
+
+def test_what_shares_code_is_one_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernels = "".join(f"\ndefine ptx_kernel void @k{i}() {{\n  ret void\n}}\n" for i in range(2))
+    monkeypatch.setattr(parts, "LEAST", 1)
+    assert len(parts.split(kernels)) == 2
+    assert len(parts.split(f"{kernels}declare void @llvm.nvvm.barrier0()\n")) == 2
+    for shared in ("declare i32 @vprintf(ptr, ptr)", "define void @helper() {\n  ret void\n}"):
+        assert len(parts.split(f"{kernels}{shared}\n")) == 1
+
+
+def test_kernels_whose_ptx_is_made_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is that of the module; a kernel that has another name since is made again."""
+    path = Path(__file__).parents[2] / "samples" / "matmul_bf16.tc"
+    options = Options(arch="sm_90a", small_clusters=True)
+    source, target = SourceFile(str(path), path.read_text()), find("sm_90a")
+    made = driver.compile(source, options, ("ptx", "ll")).outputs
+    assert driver.compile(source, options, ("ptx",)).outputs["ptx"] == made["ptx"]
+    result = driver.compile(source, options, ("manifest",))
+    assert result.module is not None
+    threads = Ahead(result.module.constants, target, options)
+    first, second, *_ = kernels = result.module.kernels
+    monkeypatch.setattr(parts, "LEAST", 1)
+    threads.begin(first)
+    threads.begin(second)
+    second.name = "renamed"
+    found = threads.ptx(kernels)
+    assert found.count(".visible .entry ") == len(kernels) and ".entry renamed(" in found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from passes_on_text import after, kernel, names
 from rewriting import CONTEXT, parse
@@ -312,6 +314,66 @@ b:
   %q = phi [%x, entry], [%p, a] : i32
   store %out0, %q
   ret"""))
+    assert not convert_if(found, CONTEXT)
+
+
+LOOP = """
+entry:
+  %one = constant {{value = 1}} : i32
+  %three = constant {{value = 3}} : i32
+  %few = and %y, %three : i32
+  %zero = constant {{value = 0}} : i32
+  %x0 = splat %x : i32<16, 16>
+  %h = constant {{value = 0.0}} : f16<16, {depth}>
+  %t = trans %h {{permutation = [1, 0]}} : f16<{depth}, 16>
+  %z = constant {{value = 0.0}} : f32<16, 16>
+  br loop
+loop:
+  %i = phi [%zero, entry], [%j, join] : i32
+  %acc = phi [%z, entry], [%next, join] : f32<16, 16>
+  %more = icmp %i, %few {{predicate = slt}} : i1
+  cond_br %more, body, exit
+body:
+  %d = dot %h, %t, {sum} : f32<16, 16>
+  cond_br %c, {first}
+side:
+  {side}
+  br join
+join:
+  %next = phi [%d, body], [%e, side] : f32<16, 16>
+  %j = add %i, %one : i32
+  br loop
+exit:
+  %s = reduce %acc {{kind = fadd, axes = [0, 1]}} : f32
+  %r = fptosi %s : i32
+  store %out0, %r
+  ret"""
+FACTOR = ("%f = constant {value = 0.5} : f32<16>\n  %g = reshape %f : f32<16, 1>\n"
+          "  %k = broadcast %g : f32<16, 16>\n  %e = fmul %d, %k : f32<16, 16>")
+MASK = ("%n = constant {value = -inf} : f32<16, 16>\n  %w = icmp %x0, %x0 {predicate = slt} : "
+        "i1<16, 16>\n  %e = select %w, {arms} : f32<16, 16>")
+
+
+@pytest.mark.parametrize("side, first, expected", [
+    (FACTOR, "side, join", [r"select %\d+, %f, %\d+", r"fmul %d, %\d+"]),
+    (FACTOR, "join, side", [r"select %\d+, %\d+, %f", r"fmul %d, %\d+"]),
+    (FACTOR.replace("fmul", "fadd"), "side, join", ["value = -0.0", r"fadd %d, %\d+"]),
+    (MASK.replace("{arms}", "%d, %n"), "side, join", ["xor %c", r"or %w, %\d+", "%d, %n"]),
+    (MASK.replace("{arms}", "%n, %d"), "side, join", [r"and %w, %\d+", "%n, %d"]),
+    (MASK.replace("{arms}", "%n, %d"), "join, side", ["xor %c", r"and %w, %\d+", "%n, %d"]),
+    ("%e = fneg %d : f32<16, 16>", "side, join", ["splat %c", "%e, %d"]),
+])
+def test_tiles_beside_a_product(side: str, first: str, expected: list[str]) -> None:
+    found = after(convert_if, kernel(LOOP.format(side=side, first=first, depth=64, sum="%z")))
+    body = found[found.index("body:"):]
+    assert "cond_br" not in body
+    for text in expected:
+        assert re.search(text, body), text
+
+
+@pytest.mark.parametrize("depth, sum", [(8, "%z"), (64, "%acc")])
+def test_work_that_takes_long_or_waits_for_a_sum_keeps_its_branch(depth: int, sum: str) -> None:
+    found = parse(kernel(LOOP.format(side=FACTOR, first="side, join", depth=depth, sum=sum)))
     assert not convert_if(found, CONTEXT)
 
 

@@ -71,6 +71,9 @@ class Program:
     ("for (int k = 0; k < K * U * 9; k += TK)", [(9, (5, 6), 32)]),
     ("for (int r = 0; r < U; r++) for (int k = 0; k < K; k += TK)", [(1, (5,), 32), (1, (6,), 1)]),
     ("for (int k = 0; k < 4096; k += TK)", [(4096, (), 32)]),
+    ("for (int r = -1; r <= 1; r++) for (int k = 0; k < K; k += TK)", [(1, (5,), 32), (3, (), 1)]),
+    ("for (int r = 4; r >= 0; r -= 2) for (int k = 0; k < K; k += TK)",
+     [(1, (5,), 32), (5, (), 2)]),
     ("int from = get_program_id(2) * U; for (int k = from; k < min(from + U, K); k += TK)",
      [(1, (6,), 32)]),
     ("for (int k = 0; k < *(int*)a; k += TK)", [(TYPICAL, (), 32)])])

@@ -305,11 +305,8 @@ class Affinity:
             return None
         if predicate[0] == "u" and not self._not_negative(*op.operands):  # one of signed numbers
             return None
-        moving = [d for d, s in enumerate(a.strides) if s.terms]
-        if len(moving) != 1:
-            return None
-        axis = where[moving[0]] if where is not None else moving[0]
-        if axis is None or a.strides[moving[0]].constant != (steps[axis] if steps else 1):
+        axis = _rising_axis(a, where, steps)
+        if axis is None:
             return None
         limit = b.offset + number(1) if predicate[1:] in ("le", "ge") else b.offset
         return Bound(axis, a.offset, limit, op)
@@ -327,11 +324,19 @@ class Affinity:
             1 if op.attributes["predicate"][1] == "g" else -1)])
         if index is None or limit is None or not limit.uniform:
             return None
-        moving = [d for d, s in enumerate(index.strides) if s.terms]
-        axis = where[moving[0]] if len(moving) == 1 else None
-        if axis is None or index.strides[moving[0]].constant != (steps[axis] if steps else 1):
-            return None
-        return Bound(axis, index.offset, limit.offset + number(int(strict)), op)
+        axis = _rising_axis(index, where, steps)
+        return None if axis is None else Bound(
+            axis, index.offset, limit.offset + number(int(strict)), op)
+
+
+def _rising_axis(form: Affine, where: tuple[int | None, ...] | None, steps: Sequence[int]
+                 ) -> int | None:
+    """The axis of the whole tile, by those of `where`, along which alone an index rises: by its
+    step, or by 1."""
+    moving = [d for d, s in enumerate(form.strides) if s.terms]
+    axis = None if len(moving) != 1 else moving[0] if where is None else where[moving[0]]
+    right = axis is not None and form.strides[moving[0]].constant == (steps[axis] if steps else 1)
+    return axis if right else None
 
 
 def _axes_before(op: Op, where: tuple[int | None, ...]) -> tuple[int | None, ...] | None:

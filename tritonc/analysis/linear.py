@@ -35,6 +35,16 @@ class Linear:
         return self.terms[0][1] if len(self.terms) == 1 and not self.terms[0][0] else None
 
     @property
+    def constant_term(self) -> int:
+        """The number that is added to the products of values."""
+        return sum(n for values, n in self.terms if not values)
+
+    @property
+    def symbolic(self) -> tuple[tuple[Monomial, int], ...]:
+        """All terms but that."""
+        return tuple(term for term in self.terms if term[0])
+
+    @property
     def key(self) -> Hashable:
         """Equal for sums of the same terms, in whatever order."""
         return frozenset((frozenset(Counter(monomial).items()), n) for monomial, n in self.terms)

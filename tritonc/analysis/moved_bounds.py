@@ -24,7 +24,7 @@ def may_move(bound: Bound, by: int, run: int, first: int, extent: int, lows: Ite
     if by > 0:  # the tile begins in another access, or no later than the row
         begins = any((n := (low.limit - low.start).constant) is not None and n >= 0
                      for low in lows if low.axis == bound.axis)
-        held = sum(n for values, n in bound.limit.terms if not values) - adjusted
+        held = bound.limit.constant_term - adjusted
         return held % run + by < run and (first % run + by < run or begins)  # n bits: 2**n - 1
     last, lowest = (first + extent) % run, -(1 << scalar(bound.test.operands[0].type).bits - 1)
     return (n := bound.limit.constant) is not None and n - 1 + by >= lowest and (

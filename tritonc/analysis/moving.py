@@ -88,6 +88,6 @@ def addresses_modulo(op: Op, loop: Loop | None) -> tuple[int, int]:
     form = Affinity(Iteration(loop) if loop is not None else None).of(op.operands[0])
     if form is None or form.base is None or element(form.base.type) != element(op.operands[0].type):
         return 0, 1
-    moving = [n for values, n in form.offset.terms if values]
+    moving = [n for _, n in form.offset.symbolic]
     moving += [n for stride in form.strides for _, n in stride.terms]
-    return sum(n for values, n in form.offset.terms if not values), gcd(*moving) or 1
+    return form.offset.constant_term, gcd(*moving) or 1

@@ -6,7 +6,7 @@ none ({}) where it is proved, None where no test of scalars would prove it.
 
     a + row[:, newaxis] * K + k, runs of 8 f16 along axis 1    {a: 16 bytes, K: 8}
 
-A product needs one factor: a parameter rather than a value that is computed, and one that is wanted
+A product needs one factor: a parameter rather than a value that is computed, and one that is needed
 already rather than another.  The rows of a gather may be anything: their stride is what counts.
 """
 
@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from tritonc.analysis.axis.axis_info import AxisInfo, Infos, low_bit
-from tritonc.analysis.values import axes_before, int_of
+from tritonc.analysis.values import QUOTIENTS, REMAINDERS, axes_before, int_of
 from tritonc.ir.core import Op, Value
 from tritonc.ir.types import Pointer, element, is_int, shape
 
@@ -38,7 +38,7 @@ class MultiplesNeeded:
     def __init__(self, infos: Infos, testable: Callable[[Value], bool], products: bool = False
                  ) -> None:
         self.infos, self.testable, self.products = infos, testable, products
-        self.wanted: Multiples = {}  # by what was asked before
+        self.needed_before: Multiples = {}  # by what was asked before
         self._assumed: set[Op] = set()  # phis above
         self._depth = self._steps = 0
         self._shifted = False  # whether numbers that are added count for nothing
@@ -100,7 +100,7 @@ class MultiplesNeeded:
             by = int_of(operands[1])
             return None if by is None or not 0 <= by < 31 else self.of_integer(
                 operands[0], axis, run, max(n >> by, 1))
-        if name in ("srem", "urem"):
+        if name in REMAINDERS:
             return self._all(op, lambda v: self.of_integer(v, None, run, n))
         if name in ("phi", "select"):
             return self._all(op, lambda v: self.of_integer(v, axis, run, n))
@@ -129,7 +129,7 @@ class MultiplesNeeded:
 
     def _price(self, needs: Multiples) -> tuple[int, int]:
         computed = sum(v.op is not None for v in needs)
-        return computed, sum(self.wanted.get(v, 1) % n != 0 for v, n in needs.items())
+        return computed, sum(self.needed_before.get(v, 1) % n != 0 for v, n in needs.items())
 
     def _join(self, a: Multiples, b: Multiples | None) -> Multiples | None:
         return None if b is None else joined(a, b)
@@ -161,7 +161,7 @@ def implied(value: Value, multiples: Mapping[Value, int]) -> int:
     n = multiples.get(value, 1)
     for quotient, m in multiples.items():
         op = quotient.op
-        by = int_of(op.operands[1]) if op is not None and op.name in ("sdiv", "udiv") else None
+        by = int_of(op.operands[1]) if op is not None and op.name in QUOTIENTS else None
         if op is not None and op.operands[0] is value and by and n % by == 0:
             n = max(n, by * m)
     return n

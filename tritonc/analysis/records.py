@@ -54,9 +54,9 @@ def fields(ops: Iterable[Op], affinity: Affinity) -> dict[Op, tuple[Record, Affi
         run = ACCESS_BYTES // gcd(ACCESS_BYTES, step * size)
         if step < 2 or run * step * size > _MOST_BYTES:
             continue
-        terms = frozenset(term for term in form.offset.terms if term[0])
-        begin = sum(n for values, n in form.offset.terms if not values)
-        key = op.name, form.base, form.strides, terms, op.operands[0].type, op.guard
+        begin = form.offset.constant_term
+        key = (op.name, form.base, form.strides, frozenset(form.offset.symbolic),
+               op.operands[0].type, op.guard)
         number, group = groups.setdefault(key, (len(groups), []))
         record = Record(number, steps[step], begin * size, step * size, run)
         group.append((op, record, form))
@@ -95,7 +95,7 @@ def unaligned(record: Record, form: Affine, infos: Infos) -> dict[Value, int] | 
     access; None where that is not enough."""
     assert form.base is not None
     size = scalar(pointee(form.base.type)).bytes
-    terms = [(values, n) for values, n in form.offset.terms if values]
+    terms = [*form.offset.symbolic]
     terms += [term for d, s in enumerate(form.strides) if d != record.axis for term in s.terms]
     found = {} if _every(form.base, infos) % ACCESS_BYTES == 0 else {form.base: ACCESS_BYTES}
     for values, n in sorted(terms, key=lambda term: len(term[0])):

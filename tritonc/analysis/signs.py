@@ -104,7 +104,7 @@ class Signs:
         if op is None or len(op.results) != 1:
             return None
         name, operands = op.name, op.operands
-        if name in _NUMBERS or _told(op) or name == "zext":
+        if name in _NUMBERS or _is_promised(op) or name == "zext":
             return {}
         if op in self._assumed:
             self._lowest = min(self._lowest, [*self._assumed].index(op))
@@ -177,7 +177,7 @@ def known_signs(kernel: Kernel, cfg: Cfg, place: Block,
         if op.name == "assume_multiple" and cfg.dominates(cfg.block_of[op], place):
             value, n = origin(op.operands[0], ("assume_multiple", "sext")), op.attributes["n"]
             multiples[value] = max(multiples.get(value, 1), n & -n)
-            if _told(op):
+            if _is_promised(op):
                 known.add(value)
                 if op.attributes.get("greatest", MOST + 1) <= MOST:
                     narrow.add(value)
@@ -207,5 +207,5 @@ def non_negative(value: Value) -> bool:
     return Signs().holds(value)
 
 
-def _told(op: Op) -> bool:
+def _is_promised(op: Op) -> bool:
     return op.name == "assume_multiple" and op.attributes.get("least", -1) >= 0

@@ -148,7 +148,7 @@ def _window(op: Op, known: Runs) -> Window | None:
     first, last = _most(ends)
     if run < max(2, 1 + step if step <= STEP else 0, share * (first + last)):
         return None
-    begin = _constant(form.offset)
+    begin = form.offset.constant_term
     guard, rows, near = _masked(op, known, axis, conjuncts, ends), None, None
     if guard is not None and not ends and (
             found := _rows(op, form, axis, run, step, known)) is not None:
@@ -191,10 +191,6 @@ def takes_apart(loads: Iterable[Op]) -> bool:
 def steps_of(form: Affine, axis: int, step: int) -> list[int]:
     """The steps of indices along each axis, as bounds of a mask have them, that such loads have."""
     return [step if d == axis else 1 for d in range(len(form.strides))]
-
-
-def _constant(polynomial: Linear) -> int:
-    return sum(n for values, n in polynomial.terms if not values)
 
 
 def _rows(op: Op, form: Affine, axis: int, run: int, step: int, known: Runs
@@ -243,13 +239,13 @@ def _bounded(op: Op, form: Affine, axis: int, run: int, known: Runs, bounds: lis
             place = tuple(0 if d == axis else None for d in range(len(form.strides)))
             start = form.offset - start.renamed({
                 v: known.spread.get((v, shape(op.result.type), place), v) for v in start.values()})
-            by = _constant(start)
+            by = start.constant_term
             start, limit = start - number(by), limit + number(by)
-            if by := (-1 if kind == "less" else 1) * _constant(limit) % run * (
+            if by := (-1 if kind == "less" else 1) * limit.constant_term % run * (
                     1 if kind == "less" else -1):
                 # by one comparison, which nothing else rests on: what is implied has none
                 if moved or bound in implied or tests.count(bound.test) > 1 or not may_move(
-                        bound, by, run, _constant(form.offset), shape(op.result.type)[axis],
+                        bound, by, run, form.offset.constant_term, shape(op.result.type)[axis],
                         [*lows, *implied]):
                     return None
                 moved[bound.test], limit = by, limit + number(by)

@@ -6,9 +6,13 @@ what it gives.
 
 from __future__ import annotations
 
+import os
+from ctypes import string_at
 from functools import cache
+from threading import Semaphore, Thread
 from typing import TYPE_CHECKING, Any
 
+from tritonc.backend.parts import join, split
 from tritonc.backend.ptxas_faults import worked_around
 from tritonc.backend.target.target import Target
 from tritonc.options import Options
@@ -29,6 +33,7 @@ DATA_LAYOUT = ("e-p3:32:32-p4:32:32-p5:32:32-p6:32:32-p7:32:32-i64:64-i128:128-i
 # products of the function (C7514).
 LONGEST_OPTIMIZED = 12_000
 
+_PROCESSORS = Semaphore(os.cpu_count() or 1)
 PRODUCTS = "tritonc-products"  # the attribute of a function with products on CUDA cores
 
 
@@ -59,13 +64,43 @@ def machine(target: Target, level: int) -> llvm.TargetMachine:
 
 
 def assemble(text: str, target: Target, options: Options) -> str:
-    """The PTX of a module of LLVM IR."""
+    """The PTX of a module of LLVM IR.  Threads share the kernels of a large one."""
+    first, *others = split(text)
+    tasks = [Task(part, target, options) for part in others]
+    made = [ptx_of(first, target, options), *(task.result() for task in tasks)]
+    return worked_around(join(made), options)
+
+
+class Task(Thread):
+    """The PTX of a module, made by a thread: of as many as there are processors at a time."""
+
+    def __init__(self, text: str, target: Target, options: Options) -> None:
+        super().__init__()
+        self._of, self._ptx, self._error = (text, target, options), "", list[Exception]()
+        _library()
+        self.start()
+
+    def run(self) -> None:
+        with _PROCESSORS:
+            try:
+                self._ptx = ptx_of(*self._of)
+            except Exception as error:
+                self._error.append(error)
+
+    def result(self) -> str:
+        self.join()
+        for error in self._error:
+            raise error
+        return self._ptx
+
+
+def ptx_of(text: str, target: Target, options: Options) -> str:
+    """The PTX of a module in a context of its own."""
     llvm = _library()
     size = max(part.count("\n") for part in text.split("\ndefine "))
     level = max(options.opt_level, 1) if "wgmma." in text else (
         options.opt_level if size <= LONGEST_OPTIMIZED else 0)
-    code = machine(target, level)
-    module = llvm.parse_assembly(text)
+    code, module = machine(target, level), llvm.parse_assembly(text, llvm.create_context())
     if options.verify_each:
         module.verify()
     for function in module.functions if PRODUCTS in text else ():
@@ -75,7 +110,22 @@ def assemble(text: str, target: Target, options: Options) -> str:
             # out took a fifth of LLVM's time.
             function.add_function_attribute("presplitcoroutine")
     optimize(module, code, options)
-    return worked_around(str(code.emit_assembly(module)), options)
+    with llvm.ffi.OutputString() as error:
+        memory = _unlocked("LLVMPY_TargetMachineEmitToMemory")(code, module, 0, error)
+        if not memory:
+            raise RuntimeError(str(error))
+    lib = llvm.ffi.lib
+    try:
+        ptx = string_at(lib.LLVMPY_GetBufferStart(memory), lib.LLVMPY_GetBufferSize(memory))
+    finally:
+        lib.LLVMPY_DisposeMemoryBuffer(memory)
+    return ptx.decode()
+
+
+def _unlocked(name: str) -> Any:
+    """A function of llvmlite without the lock that it holds around each call: threads run those
+    that take long at the same time, as LLVM allows for modules of different contexts."""
+    return getattr(_library().ffi.lib, name)._cfn
 
 
 def optimize(module: llvm.ModuleRef, code: llvm.TargetMachine, options: Options) -> None:
@@ -95,4 +145,4 @@ def optimize(module: llvm.ModuleRef, code: llvm.TargetMachine, options: Options)
         passes.add_instruction_combine_pass()
     if options.opt_level:
         passes.add_simplify_cfg_pass()
-    passes.run(module, builder)
+    _unlocked("LLVMPY_RunNewModulePassManager")(passes, module, builder)

@@ -1,8 +1,9 @@
 """The command line as click reads it: commands and options by the rows of the table.
 
-Compilers' options follow older rules than click knows, so one method of click's parser is replaced,
-`_Parser._process_opts`: a word is one option (`-fbar` is not -f -b -a -r), `-O2`, `-DNAME=1` and
-`-isystemDIR` attach a value, and a value that may be missing is attached or missing.
+Compilers' options follow older rules than click knows, so `read_options` spells them for click: a
+word is one option (`-fbar` is not -f -b -a -r), `-isystemDIR` attaches a value as `-O2` does,
+several flags add to one list in their order (`-D`, `-U`), and a value that may be missing is
+attached or missing (click takes the next word that does not begin with a dash).
 """
 
 from __future__ import annotations
@@ -10,12 +11,11 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import click
-from click.parser import _OptionParser
 
 from tritonc.cli.option_table import COMMANDS, TABLE, Option, rows
 from tritonc.spelling import hint
@@ -62,54 +62,68 @@ def environment_flags() -> list[str]:
     return split_words(text, FLAGS_VARIABLE) if text.strip() else []
 
 
-class _Parser(_OptionParser):
-    """See the top."""
-
-    def __init__(self, table: Sequence[Option], context: click.Context | None = None) -> None:
-        super().__init__(context)
-        self.table = table
-        self.spellings = {flag: row for row in table for flag in (*row.flags, *row.off)}
-
-    def _process_opts(self, arg: str, state: Any) -> None:
-        flag, equals, value = arg.partition("=")
-        row = self.spellings.get(flag)
-        if row is None or (equals and row.value and len(flag) == 2):
-            joined = [flag for flag, row in self.spellings.items()
-                      if row.joined and flag[1] != "-" and arg.startswith(flag)]
-            if not joined:
-                raise click.UsageError(self._unknown(flag))
-            flag = max(joined, key=len)
-            row, equals, value = self.spellings[flag], "=", arg[len(flag) :]
+def read_options(table: Sequence[Option], words: Sequence[str], *, files_between: bool = True
+                 ) -> tuple[list[str], list[str]]:
+    """The options among `words` as click reads them, each with its row's first flag and its value
+    as two words, and the other words.  Without `files_between`, these begin with the first file."""
+    spellings = {flag: row for row in table for flag in (*row.flags, *row.off)}
+    first: dict[str, Option] = {}  # rows of one name are one option for click
+    for row in table:
+        first.setdefault(row.name, row)
+    options: list[str] = []
+    files: list[str] = []
+    left = [*words][::-1]
+    while left:
+        word = left.pop()
+        if word == "--":
+            break
+        if word == "-" or not word.startswith("-"):
+            files.append(word)
+            if not files_between:
+                break
+            continue
+        flag, value = _flag_and_value(word, spellings, table)
+        row = spellings[flag]
         if not row.value:
-            if equals:
+            if value is not None:
                 raise click.UsageError(f"option '{flag}' takes no value")
-            value = row.stores
-        elif not equals and row.optional_value:
+            value = row.stores or None
+        elif value is None and row.optional_value:
             value = row.optional_value
-        elif not equals:
-            if not state.rargs:
+        elif value is None:
+            if not left:
                 raise click.UsageError(f"option '{flag}' needs a value {row.value}")
-            value = state.rargs.pop(0)
-        # Rows of one name are one option for click, which knows it by the first one's flag.
-        first = next(other for other in self.table if other.name == row.name)
-        known = first.off[0] if flag in row.off else first.flags[0]
-        if option := self._long_opt.get(known) or self._short_opt.get(known):
-            option.process(row.prefix + value, state)
+            value = left.pop()
+        known = first[row.name]
+        options.append(known.off[0] if flag in row.off else known.flags[0])
+        if value is not None:
+            options.append(row.prefix + value)
+    return options, files + left[::-1]
 
-    def _unknown(self, flag: str) -> str:
-        lists = "--help=all lists the options" if rows("compile") == self.table else ""
-        meant = hint(flag, self.spellings, lists)
-        return f"unknown option '{flag}'" + (f"; {meant}" if meant else "")
+
+def _flag_and_value(word: str, spellings: Mapping[str, Option], table: Sequence[Option]
+                    ) -> tuple[str, str | None]:
+    """The flag that a word begins with, and the value that is attached to it."""
+    flag, equals, value = word.partition("=")
+    row = spellings.get(flag)
+    if row is not None and not (equals and row.value and len(flag) == 2):
+        return flag, value if equals else None
+    joined = [flag for flag, row in spellings.items()
+              if row.joined and flag[1] != "-" and word.startswith(flag)]
+    if joined:
+        flag = max(joined, key=len)
+        return flag, word[len(flag) :]
+    lists = "--help=all lists the options" if rows("compile") == table else ""
+    meant = hint(flag, spellings, lists)
+    raise click.UsageError(f"unknown option '{flag}'" + (f"; {meant}" if meant else ""))
 
 
 class _Command(click.Command):
     """A command whose options are the table's rows for its name."""
 
-    def make_parser(self, ctx: click.Context) -> _OptionParser:
-        parser = _Parser(rows(self.name or ""), ctx)
-        for parameter in self.params:
-            parameter.add_to_parser(parser, ctx)
-        return parser
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        options, files = read_options(rows(self.name or ""), args)
+        return super().parse_args(ctx, [*options, "--", *files])
 
 
 class _Number(click.ParamType):  # type: ignore[type-arg]
@@ -169,10 +183,8 @@ class Commands(click.Group):
         self.run = run
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        parser = _Parser(TABLE)
-        parser.allow_interspersed_args = False
         try:
-            rest = parser.parse_args([*args])[1]
+            rest = read_options(TABLE, args, files_between=False)[1]
         except click.UsageError:  # which the command finds again, and knows its own options
             rest = []
         at = len(args) - len(rest)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
+from tritonc.ir.cfg import Loop, redirect
 from tritonc.ir.core import Block, Kernel, Op, Value
 
 
@@ -37,6 +38,29 @@ def copy_blocks(blocks: list[Block], suffix: str = "") -> tuple[list[Block], dic
         for op in new.ops:
             op.replace_inputs(mapping)  # a phi reads what comes later
     return list(copies.values()), mapping
+
+
+def copy_iterations(loop: Loop, numbers: Iterable[int], source: Block, values: dict[Value, Value]
+                    ) -> Iterator[tuple[list[Block], dict[Value, Value]]]:
+    """Copies of a loop with one latch, one behind the other: each goes on at the next, the first
+    comes after `source`, the last leads back to the header.  `values`: what the header's phis are
+    in the first; copies have no phis of their own.  With each come the values as it has them."""
+    header, latch, phis = loop.header, loop.latch, loop.header.phis()
+    assert latch is not None
+    following = [(phi.result, loop.next(phi)) for phi in phis]
+    for copies, mapping in [copy_blocks(loop.blocks, f".{n}") for n in numbers]:
+        first = copies[0]
+        first.ops = first.ops[len(phis):]
+        begun = {mapping[phi]: value for phi, value in values.items()}
+        for block in copies:
+            for op in block.ops:
+                op.replace_inputs(begun)
+        redirect(source, header, first)
+        source = copies[loop.blocks.index(latch)]
+        redirect(source, first, header)
+        known = {value: begun.get(new, new) for value, new in mapping.items()}
+        values = {phi: known.get(value, value) for phi, value in following}
+        yield copies, known
 
 
 def copy_kernel(kernel: Kernel) -> Kernel:

@@ -6,7 +6,10 @@
 
 Both sides may hold at most a few pure scalar operations that cannot trap, and merge scalars only:
 a tile's work is worth a branch.  Conditions on tiles never branch; they are predicates from the
-start.  In a loop with a product they may hold more, since only a loop of one block is pipelined.
+start.  In a loop with a product they may hold more, since only a loop of one block is pipelined:
+work of tiles, too, as long as it takes less time than the loop's products, and loads and stores,
+which then have the condition as their guard.  `uniform_choice` has what merges tiles.  Where both
+sides load, `merge_tails` finds that they load the same.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.types import Tile
 from tritonc.opt.simplify_cfg import merge_chains
+from tritonc.opt.uniform_choice import choose, fits_beside, put_under
 
 MOST_OPERATIONS = 4  # on both sides together: about what a branch costs
 MOST_BESIDE_PRODUCTS = 16  # the product takes a hundred times as long
@@ -67,19 +71,23 @@ def _convert(kernel: Kernel, cfg: Cfg, block: Block) -> bool:
     loop = cfg.innermost.get(block)
     most = MOST_BESIDE_PRODUCTS if loop is not None and any(
         op.name == "dot" for one in loop.blocks for op in one.ops) else MOST_OPERATIONS
-    if len(moved) > most or not all(_is_scalar_work(op) for op in moved):
-        return False
-    if any(isinstance(op.result.type, Tile) for op in phis):
+    small = len(moved) <= most and all(_is_scalar_work(op) for op in moved) and not any(
+        isinstance(op.result.type, Tile) for op in phis)
+    loading = [any(op.name == "load" for op in side.ops) for side in sides]
+    if not small and (loop is None or loading == [True, True] or not fits_beside(
+            moved, phis, [one for one in loop.blocks if cfg.innermost.get(one) is loop])):
         return False
     condition = block.terminator.operands[0]
     span = block.terminator.span
-    block.ops[-1:] = moved
+    block.ops.pop()
     build = Builder(block, span=span)
+    for side in sides:
+        put_under(condition, side is yes, side.ops[:-1], build)
     mapping: dict[Value, Value] = {}
     from_yes, from_no = (yes if yes in sides else block), (no if no in sides else block)
     for op in phis:
         a, b = incoming(op, from_yes), incoming(op, from_no)
-        merged = a if a is b else build.value("select", condition, a, b)
+        merged = a if a is b else choose(condition, a, b, build)
         merged.name = merged.name or op.result.name
         remove_operands(op, (from_yes, from_no))
         add_incoming(op, merged, block)

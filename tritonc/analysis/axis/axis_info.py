@@ -187,7 +187,7 @@ def _transfer(op: Op, result: Value, infos: Infos, signs: Signs) -> AxisInfo | N
 
 def _load(op: Op, result: Value, infos: Infos) -> AxisInfo:
     """A load through equal pointers under equal guards gives equal values; nothing is known of what
-    others give, unless it is supposed to be `whole` (`wanted_facts`)."""
+    others give, unless it is supposed to be `whole` (`assumed_facts`)."""
     pointer = infos.get(op.operands[0]) if op.name == "load" else None
     guard = infos.get(op.guard) if op.guard is not None else None
     if pointer is None:

@@ -37,7 +37,7 @@ of what it takes, the same for all such x.  A mask's number is divided by the fa
 greatest product is that number itself where the greatest element is the quotient.
 
 That a factor is above 0 is known of constants; of other scalars it is a fact that `specialize` has
-tested (`assume_positive`, which `wanted_factors` asks for).
+tested (`assume_positive`, which `assumed_factors` asks for).
 """
 
 from __future__ import annotations
@@ -45,12 +45,11 @@ from __future__ import annotations
 from functools import reduce
 from math import prod
 
-from tritonc.analysis.values import constant_of, defined_by, is_uniform, origin
+from tritonc.analysis.values import SPREADS, constant_of, defined_by, is_uniform, origin
 from tritonc.backend.dots.exponentials import (
     GREAT,
     HIDDEN,
     LOG2_E,
-    SPREADS,
     Exponential,
     difference_of,
     exponentials,

@@ -111,7 +111,7 @@ def stage_dots(kernel: Kernel, context: Context) -> bool:
     read_operands(kernel)
     keep_tables(kernel)
     for one in staged:
-        if one.bits > one.wanted:
+        if one.bits > one.chosen_bits:
             context.remark("stage_dots", f"this product is computed in {1 << one.bits} slices of "
                            "its inner axis: its operands do not fit into shared memory",
                            one.dot.span, missed=True)
@@ -129,14 +129,14 @@ class _Staged:
         name = dot.attributes.get("instruction")
         self.dot, self.warps, self.exact = dot, warps, exact
         self.row = matrix.BY_NAME[name] if name is not None else None
-        self.wanted = 0  # bits that it has without need
+        self.chosen_bits = 0  # bits that it has without need
         self.stage(0)
 
     def thin(self, limit: int) -> None:
         """Take no more than so many bytes, if slices can be so thin."""
         while self.thinner and self.bytes > limit:
             self.stage(self.bits + 1)
-        self.wanted = self.bits
+        self.chosen_bits = self.bits
 
     def stage(self, bits: int) -> None:
         """Make `buffers` and `ops`, of which the last has the result."""

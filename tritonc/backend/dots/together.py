@@ -39,9 +39,9 @@ def waits(block: Block) -> bool:
         constant_of(op.operands[2]) is not None for op in found))
 
 
-def fed(block: Block) -> bool:
-    """Whether a product of the block multiplies what is made of another one: threads compute
-    between the two.  Products that only add to each other's sums follow at once."""
+def back_to_back(block: Block) -> bool:
+    """Whether a product of the block multiplies what is made of another one (CUTLASS: B2B GEMM):
+    threads compute between the two.  Products that only add to each other's sums follow at once."""
     inside, found = set(block.ops), products(block.ops)
     return any(_reaches(other, product, inside, product.operands[:2])
                for product in found for other in found if other is not product)

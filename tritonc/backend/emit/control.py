@@ -19,7 +19,7 @@ _ORDER = 1  # the order barrier of the first warpgroup
 def phi(f: FunctionEmitter, op: Op) -> None:
     """Narrow elements that a loop carries as they were loaded stay in their words: taken apart,
     each would have a register, and wait for its load."""
-    found, mask = f.blank(op.result.type), f.wanted(op.result)
+    found, mask = f.blank(op.result.type), f.demanded(op.result)
     each = _elements_of_word(op)
     for r in members(mask):
         if each > 1 and r % each == 0 and (mask >> r) & (1 << each) - 1 == (1 << each) - 1:

@@ -1,10 +1,10 @@
 """Which registers of each value anything reads.
 
-A thread holds a register for each element of its part of a tile, but not all are wanted: a vector
+A thread holds a register for each element of its part of a tile, but not all are demanded: a vector
 access reads the address and the guard of its first element alone, and what computes the others need
-not be emitted.  A register is wanted if an operation with effects reads it, or one whose result is
-wanted; going backwards until nothing changes, around loops through their phis.  A set of registers
-is an int, bit r for register r.
+not be emitted.  A register is demanded if an operation with effects reads it, or one whose result
+is demanded; going backwards until nothing changes, around loops through their phis.  A set of
+registers is an int, bit r for register r.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tritonc.ir.ops import DIVISIONS, READ, SHARED_READ
 from tritonc.ir.types import Buffer, Tile, scalar
 from tritonc.records import NamedTuple
 
-Wanted = list[tuple[Value, int]]
+Demanded = list[tuple[Value, int]]
 
 
 class Machine(NamedTuple):
@@ -46,7 +46,7 @@ class Machine(NamedTuple):
 
 
 def demand(machines: Mapping[Block, Machine]) -> dict[Value, int]:
-    """The wanted registers of each value; values of which none is wanted have no entry.
+    """The demanded registers of each value; values of which none is demanded have no entry.
 
     `machines`: that of each block, of the reachable ones in reverse postorder.
     """
@@ -64,10 +64,10 @@ def demand(machines: Mapping[Block, Machine]) -> dict[Value, int]:
                 if seen.get(op) == mask or not (mask or is_root(op, machine)):
                     continue
                 seen[op] = mask
-                for value, wanted in reads(op, mask, machine):
+                for value, demanded in reads(op, mask, machine):
                     old = found.get(value, 0)
-                    if wanted & ~old:
-                        found[value] = old | wanted
+                    if demanded & ~old:
+                        found[value] = old | demanded
                         changed = True
     return found
 
@@ -97,7 +97,7 @@ def _mask(numbers: Iterable[int]) -> int:
     return mask
 
 
-def reads(op: Op, mask: int, machine: Machine) -> Wanted:
+def reads(op: Op, mask: int, machine: Machine) -> Demanded:
     """The registers of its operands that an operation reads for those of `mask` of its results."""
     rule = _RULES.get(op.name)
     if rule is not None:
@@ -107,7 +107,7 @@ def reads(op: Op, mask: int, machine: Machine) -> Wanted:
     return [(value, _full(value)) for value in op.inputs()]
 
 
-def _load(op: Op, mask: int, machine: Machine) -> Wanted:
+def _load(op: Op, mask: int, machine: Machine) -> Demanded:
     if "alike" in op.attributes:
         groups = [group for group in alike_registers(op, machine.warps) if mask & _mask(group)]
         every = _mask(r for group in groups for r in group) & mask
@@ -126,30 +126,30 @@ def _guarded(op: Op, chunks: Iterable[tuple[int, ...]]) -> int:
         chunk if {"ragged", "any", "rows"} & op.attributes.keys() else addressed(op, chunk)))
 
 
-def _store(op: Op, mask: int, machine: Machine) -> Wanted:
+def _store(op: Op, mask: int, machine: Machine) -> Demanded:
     chunks = access_chunks(op, machine.warps, machine.access_bytes)
     first = _mask(chunk[0] for chunk in chunks)
-    wanted = [(op.operands[0], first), (op.operands[1], _mask(r for c in chunks for r in c))]
-    return wanted if op.guard is None else [*wanted, (op.guard, _guarded(op, chunks))]
+    demanded = [(op.operands[0], first), (op.operands[1], _mask(r for c in chunks for r in c))]
+    return demanded if op.guard is None else [*demanded, (op.guard, _guarded(op, chunks))]
 
 
-def _async_copy(op: Op, mask: int, machine: Machine) -> Wanted:
+def _async_copy(op: Op, mask: int, machine: Machine) -> Demanded:
     first = _mask(piece.registers[0] for piece in copied(op, machine.warps))
     return [(value, first if isinstance(value.type, Tile) else 1) for value in op.inputs()]
 
 
-def _compare(op: Op, mask: int, machine: Machine) -> Wanted:
+def _compare(op: Op, mask: int, machine: Machine) -> Demanded:
     inside = sum(run_bits(op, machine.warps))
     first = _mask(r & ~inside for r in members(mask))
     return [(value, first) for value in op.inputs()]
 
 
-def _once(op: Op, mask: int, machine: Machine) -> Wanted:
+def _once(op: Op, mask: int, machine: Machine) -> Demanded:
     return [(value, 1 if isinstance(value.type, Buffer)
              else _mask(owned(layout_of(value.type, machine.warps)))) for value in op.inputs()]
 
 
-def _shared_store(op: Op, mask: int, machine: Machine) -> Wanted:
+def _shared_store(op: Op, mask: int, machine: Machine) -> Demanded:
     if "bits" not in op.attributes:
         return _once(op, mask, machine)
     buffer, value = op.operands
@@ -158,48 +158,48 @@ def _shared_store(op: Op, mask: int, machine: Machine) -> Wanted:
     return [(buffer, 1), (value, _mask(part) & _mask(owned(layout)))]
 
 
-def _renaming(op: Op, mask: int, machine: Machine) -> Wanted:
+def _renaming(op: Op, mask: int, machine: Machine) -> Demanded:
     moved = sources(op, machine.warps)
     if moved is None:
         return [(op.operands[0], _full(op.operands[0]))]
     return [(op.operands[0], _mask(moved[r] for r in members(mask)))]
 
 
-def _tile_part(op: Op, mask: int, machine: Machine) -> Wanted:
+def _tile_part(op: Op, mask: int, machine: Machine) -> Demanded:
     layout = layout_of(op.operands[0].type, machine.warps)
     moved = part_registers(layout, op.attributes["bits"], op.attributes["index"])
     return [(op.operands[0], _mask(moved[r] for r in members(mask)))]
 
 
-def _join_parts(op: Op, mask: int, machine: Machine) -> Wanted:
+def _join_parts(op: Op, mask: int, machine: Machine) -> Demanded:
     layout, bits = layout_of(op.result.type, machine.warps), op.attributes["bits"]
     return [(part, _mask(r for r, whole in enumerate(part_registers(layout, bits, index))
                          if mask >> whole & 1))
             for index, part in enumerate(op.operands)]
 
 
-def _pack(op: Op, mask: int, machine: Machine) -> Wanted:
+def _pack(op: Op, mask: int, machine: Machine) -> Demanded:
     each = 32 // scalar(op.operands[0].type).bits
     return [(op.operands[0], _mask(r * each + i for r in members(mask) for i in range(each)))]
 
 
-def _unpack(op: Op, mask: int, machine: Machine) -> Wanted:
+def _unpack(op: Op, mask: int, machine: Machine) -> Demanded:
     each = 32 // scalar(op.result.type).bits
     return [(op.operands[0], _mask(r // each for r in members(mask)))]
 
 
-def _reduce(op: Op, mask: int, machine: Machine) -> Wanted:
+def _reduce(op: Op, mask: int, machine: Machine) -> Demanded:
     groups = plan_reduction(layout_of(op.operands[0].type, machine.warps), reduced_axes(op)).groups
     picked = reduced_registers(op, machine.warps)
     return [(op.operands[0], _mask(r for i in members(mask) for r in groups[picked[i]]))]
 
 
-def _branch(op: Op, mask: int, machine: Machine) -> Wanted:
+def _branch(op: Op, mask: int, machine: Machine) -> Demanded:
     passes = machine.role == PRODUCER and "passes" in op.attributes
     return [] if passes else [(op.operands[0], 1)]
 
 
-_RULES: dict[str, Callable[[Op, int, Machine], Wanted]] = {
+_RULES: dict[str, Callable[[Op, int, Machine], Demanded]] = {
     **dict.fromkeys(("icmp", *DIVISIONS), _compare),
     "cond_br": _branch, "load": _load, "store": _store, "async_copy": _async_copy,
     "atomic_rmw": _once, "atomic_cas": _once, "shared_atomic": _once, "shared_store": _shared_store,

@@ -169,7 +169,7 @@ class FunctionEmitter(Instructions):
     def blank(self, t: Type) -> Names:
         return [""] * registers(t)
 
-    def wanted(self, value: Value) -> int:
+    def demanded(self, value: Value) -> int:
         """The registers of a result that are read, as a mask."""
         return self.demand.get(value, 0)
 
@@ -258,7 +258,7 @@ class FunctionEmitter(Instructions):
                 if not op.pure:
                     self._emit_later(machine)
                 start = self._terminators[block] = len(self.lines)
-                if is_root(op, machine) or any(map(self.wanted, op.results)):
+                if is_root(op, machine) or any(map(self.demanded, op.results)):
                     self._emit_op(self, op, machine)
                 if self.later is not None and self._uses(op, self.later[1]):
                     self._emit_later(machine)
@@ -291,7 +291,7 @@ class FunctionEmitter(Instructions):
                    and v.op.name not in ("constant", "splat") for v in op.operands)
 
     def emit_one(self, op: Op) -> None:
-        """An operation that is part of another one: on scalars, and wanted."""
+        """An operation that is part of another one: on scalars, and demanded."""
         for result in op.results:
             self.demand[result] = 1
         self._emit_op(self, op, self._machine)

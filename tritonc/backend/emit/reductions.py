@@ -59,7 +59,7 @@ def reduce(f: FunctionEmitter, op: Op) -> None:
     chosen = defined_by(operand, "select")  # a value or 0, for each element
     counts = chosen if kind == "add" and e == I32 and chosen is not None and int_of(
         chosen.operands[2]) == 0 else None
-    for i in sorted({picked[r] for r in members(f.wanted(op.result))}):
+    for i in sorted({picked[r] for r in members(f.demanded(op.result))}):
         if one is not None:
             done[i] = _of_one(f, *one, f.layout(operand), lanes, groups[i])
             continue
@@ -69,7 +69,7 @@ def reduce(f: FunctionEmitter, op: Op) -> None:
         total = tree(items, lambda a, b: combine(f, kind, wide, a, b))
         done[i] = convert_float(f, wide, e, _across_lanes(f, kind, wide, total, lanes))
     found = f.blank(op.result.type)
-    for r in members(f.wanted(op.result)):
+    for r in members(f.demanded(op.result)):
         found[r] = done[picked[r]]
     f.values[op.result] = found
 
@@ -191,14 +191,14 @@ def reduce_with(f: FunctionEmitter, op: Op) -> None:
     picked = reduced_registers(op, f.warps)
     found = [f.blank(r.type) for r in op.results]
     done: dict[int, Names] = {}
-    wanted = 0
+    demanded = 0
     for result in op.results:
-        wanted |= f.wanted(result)
-    for i in sorted({picked[r] for r in members(wanted)}):
+        demanded |= f.demanded(result)
+    for i in sorted({picked[r] for r in members(demanded)}):
         items = [tuple(column[r] for column in names) for r in groups[i]]
         done[i] = _in_order(f, layout, op.attributes["axis"], function.commutative, types, items,
                             join)
-    for r in members(wanted):
+    for r in members(demanded):
         for column, name in zip(found, done[picked[r]], strict=True):
             column[r] = name
     for result, column in zip(op.results, found, strict=True):

@@ -23,7 +23,7 @@ def rename(f: FunctionEmitter, op: Op) -> None:
         return
     names = f.values[op.operands[0]]
     found = f.blank(op.result.type)
-    for r in members(f.wanted(op.result)):
+    for r in members(f.demanded(op.result)):
         found[r] = names[moved[r]]
     f.values[op.result] = found
 
@@ -37,15 +37,15 @@ def _shuffle(f: FunctionEmitter, op: Op) -> None:
     names = f.values[op.operands[0]]
     own = sum(image for bit, image in enumerate(plan.lane) if image == 1 << bit)
     kept = all(image in (0, 1 << bit) for bit, image in enumerate(plan.lane))
-    wanted = members(f.wanted(op.result))
+    demanded = members(f.demanded(op.result))
     if op.attributes.get("ballot") and e == I1 and kept and plan.shuffles and not plan.selects \
             and all(len(word) == 1 for word in plan.words) \
             and not any(own & flip for _, flip in plan.rounds):
-        f.values[op.result] = _ballot(f, op, plan, own, wanted)
+        f.values[op.result] = _ballot(f, op, plan, own, demanded)
         return
     words = [to_words(f, e, [names[r] for r in registers]) for registers in plan.words]
     words = _exchange(f, words, plan.select_in)
-    needed = {plan.results[r][0] for r in wanted}
+    needed = {plan.results[r][0] for r in demanded}
     for image in plan.select_out:
         needed |= {item ^ image for item in needed}
     items: list[list[str]] = []
@@ -63,7 +63,7 @@ def _shuffle(f: FunctionEmitter, op: Op) -> None:
     each = len(plan.words[0])
     unpacked: dict[int, list[str]] = {}
     found = f.blank(op.result.type)
-    for r in wanted:
+    for r in demanded:
         item, at = plan.results[r]
         if item not in unpacked:
             unpacked[item] = from_words(f, e, items[item], each)
@@ -71,11 +71,11 @@ def _shuffle(f: FunctionEmitter, op: Op) -> None:
     f.values[op.result] = found
 
 
-def _ballot(f: FunctionEmitter, op: Op, plan: Shuffle, own: int, wanted: Sequence[int]
+def _ballot(f: FunctionEmitter, op: Op, plan: Shuffle, own: int, demanded: Sequence[int]
             ) -> list[str]:
     """Conditions of other lanes as bits of a word, of which one instruction makes that of all."""
     names, found, words = f.values[op.operands[0]], f.blank(op.result.type), dict[int, str]()
-    for r in wanted:
+    for r in demanded:
         word, flip = plan.rounds[plan.results[r][0]]
         if word not in words:
             words[word] = f.convergent("llvm.nvvm.vote.ballot.sync", "i32", FULL_WARP,
@@ -104,7 +104,7 @@ def shift_lanes(f: FunctionEmitter, op: Op) -> None:
             moved[register, lanes] = from_words(f, e, words, 1)[0]
         return moved[register, lanes]
 
-    for r in members(f.wanted(op.result)):
+    for r in members(f.demanded(op.result)):
         first, *others = plan[r]
         found[r] = element_of(first.register, first.lanes)
         for piece in others:

@@ -32,7 +32,7 @@ from tritonc.analysis.registers.liveness import Liveness
 from tritonc.analysis.shared_data import adds_sums, adds_to_loaded, asks_programs, searches
 from tritonc.analysis.taps import adds_taps
 from tritonc.analysis.transposes import transposes
-from tritonc.analysis.values import constant_of, is_uniform, origin, slice_of
+from tritonc.analysis.values import QUOTIENTS, constant_of, is_uniform, origin, slice_of
 from tritonc.backend.launch.live_tiles import live_tiles
 from tritonc.backend.launch.product_threads import block_threads, kept_values
 from tritonc.backend.layout.accesses import overlapping_loads
@@ -240,7 +240,7 @@ def _streams(block: Block) -> bool:
 def _quotient(pointer: Value) -> bool:
     """Whether addresses are quotients, of which many are the same, as a flat index has rows."""
     value = pointer
-    while (op := value.op) is not None and op.name not in ("sdiv", "udiv"):
+    while (op := value.op) is not None and op.name not in QUOTIENTS:
         moving = [v for v in op.operands if not is_uniform(v)]
         if len(moving) != 1 or op.name not in (
                 "addptr", "add", "sub", "mul", "sext", "zext", "srem", "urem"):

@@ -37,7 +37,7 @@ from tritonc.analysis.linear import Linear
 from tritonc.analysis.values import computed_from, defined_by, slice_of
 from tritonc.analysis.windows import takes_apart
 from tritonc.backend.dots.raw_operands import added_loads, is_plain
-from tritonc.backend.dots.together import fed, large, products
+from tritonc.backend.dots.together import back_to_back, large, products
 from tritonc.backend.memory.versions.general import rare
 from tritonc.backend.shared.shared_memory import LEFT
 from tritonc.backend.target.matrix import BY_NAME, WGMMA
@@ -60,7 +60,7 @@ def shares_loops(context: Context) -> bool:
     return max(context.meta.get("cluster_k", 1), context.meta.get("memory_k", 1)) > 1
 
 
-def wanted(kernel: Kernel, context: Context) -> bool:
+def should_persist(kernel: Kernel, context: Context) -> bool:
     """Whether the kernel gains from it and allows it."""
     brought = context.meta.get(
         "tma_load", any(map(large, kernel.blocks)) and not by_elements(kernel))
@@ -110,10 +110,10 @@ def _ahead(kernel: Kernel, context: Context) -> bool:
     part = body(kernel)
     general = rare(Cfg(kernel), part)
     blocks = [block for block in part if block not in general and products(block.ops)]
-    if not any(map(fed, blocks)):
+    if not any(map(back_to_back, blocks)):
         return True
     if None in map(Cfg(kernel).innermost.get, blocks) or not all(
-            fed(block) or large(block) for block in blocks):
+            back_to_back(block) or large(block) for block in blocks):
         return False  # products that no pipeline feeds
     most = max(blocks, key=lambda block: _types(block).total())
     dots, loads = products(most.ops), [op for op in most.ops if op.name == "load"]

@@ -44,7 +44,7 @@ def block_threads(block: Block, places: int, phis: list[Op], kept: Set[Value]) -
         return prod(shape(dots[0].result.type)) // FRAGMENT
     if any(map(matrix.on_wgmma, dots)):
         found = max(dot_threads(op, places) for op in dots)
-        return found * (1 + (found == THREADS and _crowd(block, dots)))
+        return found * (1 + (found == THREADS and _fill_registers(block, dots)))
     wanted = _most_at_once(block, dots, places, phis, kept)
     inside = set(block.ops)
     made = [v.type for op in dots if "instruction" in op.attributes
@@ -58,7 +58,7 @@ def block_threads(block: Block, places: int, phis: list[Op], kept: Set[Value]) -
     return max(wanted, min(MAKING, words // MADE), min(FEW, size // COPIED))
 
 
-def _crowd(block: Block, dots: list[Op]) -> bool:
+def _fill_registers(block: Block, dots: list[Op]) -> bool:
     """Whether several products side by side fill a warpgroup's registers, and threads compute an
     operand beside them.  Spectra by two of 64 x 128 x 80 of samples times a window, with cosines
     and sines in rows of 201 halves: 1462 us by one warpgroup, which spills, 735 by two (H200)."""

@@ -75,7 +75,7 @@ def rasterize(kernel: Kernel, context: Context) -> bool:
         return False
     if not {0, 1} <= axes or ("group" not in context.meta and not _shared(kernel)):
         group = 0
-    persistent = persist.wanted(kernel, context)
+    persistent = persist.should_persist(kernel, context)
     if not {0, 1} <= axes and not persistent:
         return False
     grows = trend(kernel) if group == 0 else 0

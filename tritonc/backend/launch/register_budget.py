@@ -69,11 +69,11 @@ SHARES = (3 / 4, 1 / 2, 3 / 8, 1 / 4)
 # GELU 1.06 (0.92), doubled images 1.06 (0.93), pixels shuffled 1.1; a wave by 40 registers, whose
 # general body wants 85, 1.01 (0.52), by 64 1.02; SwiGLU by 16 halves of a thread, of which the
 # estimate is 87, 1.03 to 1.06, inverses of 4 x 4 0.99.  Not of larger blocks, which exchange tiles:
-# odd halves transposed took 1.5 times as long.
-# A general body that needs SLIGHTLY more than the fast one may exceed it as that does; others do
-# not: without a limit folds of 3 x 3 take 0.7 to 0.98 of the time, images to YUV 0.67, reaction and
-# diffusion 0.92 to 0.97, a wave 1.01; sharpened bytes by a half 0.83 to 1.
-SLIGHTLY = 1.1
+# odd halves transposed took 1.5 times as long. A general body that needs up to MARGIN times what
+# the fast one needs may exceed it as that does; others do not: without a limit folds of 3 x 3 take
+# 0.7 to 0.98 of the time, images to YUV 0.67, reaction and diffusion 0.92 to 0.97, a wave 1.01;
+# sharpened bytes by a half 0.83 to 1.
+MARGIN = 1.1
 STREAMS = ((3 / 4, 1.15, 1.35), (9 / 16, 1.2, 1.25), (1 / 2, 1.4, 1.22))
 
 # The same of an entry whose general body hardly runs: the estimate counts whole tiles, of pixels
@@ -204,7 +204,7 @@ def _stream_threads(kernel: Kernel, target: Target, loops: list[Loop], estimate:
     for share, slack, rest in STREAMS:
         threads = round(share * target.threads_per_multiprocessor)
         registers = registers_of(threads, target)
-        if needed <= slack * registers and general <= max(rest * registers, SLIGHTLY * needed):
+        if needed <= slack * registers and general <= max(rest * registers, MARGIN * needed):
             return threads
     return 0
 

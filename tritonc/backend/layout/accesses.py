@@ -172,7 +172,7 @@ def overlapping_loads(kernel: Kernel) -> dict[Op, int]:
 
 def _multiple(distance: Linear, stride: Linear) -> int | None:
     """How often a distance has a stride in it, but for a number of elements."""
-    rest = sum(n for values, n in distance.terms if not values)
+    rest = distance.constant_term
     if stride.constant is not None:
         return round(rest / stride.constant) if len(distance.terms) == (rest != 0) \
             and stride.constant else None

@@ -60,9 +60,9 @@ def lower_conversions(kernel: Kernel, context: Context) -> bool:
 
 
 def _moves_numbers(op: Op) -> bool:
-    """Whether it converts integers of which a promise may be kept."""
-    return op.name == "convert_layout" and is_int(op.result.type) and (
-        scalar(op.result.type).bits > 1)
+    """Whether it converts integers or pointers of which a promise may be kept."""
+    return op.name == "convert_layout" and (is_pointer(op.result.type) or (
+        is_int(op.result.type) and scalar(op.result.type).bits > 1))
 
 
 def _lowered(op: Op, most: int, infos: axis_info.Infos, replaced: dict[Value, Value],
@@ -185,7 +185,7 @@ class _Exchange:
         self.make("shared_atomic", [buffer, self.value, one], guard=inside, kind="add")
 
     def promise(self, known: AxisInfo | None) -> None:
-        """Say of integers what they are multiples of: addresses of wide accesses, perhaps."""
+        """Say what integers and pointers are multiples of: addresses of wide accesses, perhaps."""
         if known is not None and _moves_numbers(self.op) and min(known.divisibility) > 1 and all(
                 c == 1 for c in known.contiguity):
             value = self.make("assume_multiple", [self.ops[-1].result], n=min(known.divisibility))

@@ -25,6 +25,10 @@ The assembler moves loads up as far as it can, beside what fills the registers a
 bodies that nearly fill them it is kept from that outside of loops: accesses are marked `fenced`,
 and a barrier of the warp stands before each PIECE of them.
 
+Behind products, the addresses of a store, which nothing else reads, are computed beside each access
+where all of them do not fit beside what is live.  (The assembler leaves them where they stand: 64
+floats of a thread that are stored one by one have 128 registers of addresses.)
+
 Must come after all passes that move or copy operations.
 """
 
@@ -65,7 +69,7 @@ def compute_pieces(kernel: Kernel, context: Context) -> bool:
             _without_products(kernel, context, estimated(kernel)))
     estimate = estimated(kernel)
     room, readers = available(kernel, context, estimate=estimate), uses(kernel)
-    general, changed = general_blocks(estimate.cfg, DOTS), False
+    general, changed = general_blocks(estimate.cfg, DOTS), _addresses(estimate, readers, room)
     for block in kernel.blocks:
         ends = [*_sums(block), *(op for op in block.ops if op.name == "shared_store")] if any(
             op.name in DOTS for op in block.ops) else block.ops
@@ -104,6 +108,22 @@ def _fence(kernel: Kernel, room: int) -> bool:
                 op.attributes.keys() & _WHOLE):
             op.attributes["fenced"] = changed = True
     return changed
+
+
+def _addresses(estimate: Estimate, readers: dict[Value, list[Op]], room: int) -> bool:
+    """Mark the addresses of stores that do not fit as a whole; whether there are any."""
+    marked = []
+    for block in estimate.cfg.order:
+        for op in block.ops:
+            made = op.operands[0].op if op.name == "store" else None
+            if made is not None and made.name == "addptr" and readers[made.result] == [op] and not (
+                    op.attributes.keys() & _WHOLE) and (
+                    elements_per_thread(made.result) >= ENOUGH) and (
+                    estimate.registers(block) + estimate.weight(made.result) > room):
+                marked.append(made)
+    for made in marked:
+        made.attributes["piecewise"] = True
+    return bool(marked)
 
 
 def _pieces(block: Block) -> list[Op]:

@@ -37,6 +37,7 @@ from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.types import I32
 from tritonc.opt.loops.masked_same import READS, Known, Same, seen, slacks
+from tritonc.opt.loops.split_masks import by_element
 
 
 def merge_tails(kernel: Kernel, context: Context) -> bool:
@@ -115,6 +116,11 @@ def _merge_loops(kernel: Kernel, cfg: Cfg, loop: Loop, tail: Loop, between: list
             block.phis() for block in between) or not _reads_only(tail.blocks):
         return False
     assert tail.preheader is not None and tail.latch is not None
+    if by_element(tail) and not by_element(loop):
+        context.remark("merge_tails", "not merged with the loop that follows, whose masks are no "
+                                      "boxes: threads load what they limit",
+                       loop.header.terminator.span)
+        return False
     pairs: dict[Value, Value] = {}
     slack = 0
     for phi in tail.header.phis():

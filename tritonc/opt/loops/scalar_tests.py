@@ -63,7 +63,7 @@ def _end_of(op: Op, r: Rewriter) -> Value | None:
     """What stands for a reduction."""
     kind, x = op.attributes["kind"], op.operands[0]
     if kind in ("smin", "smax"):
-        return _end(x, kind == "smin", r)
+        return end_of_run(x, kind == "smin", r)
     test = defined_by(x, "icmp")
     if kind not in ("and", "or") or test is None or test.guard is not None:
         return None
@@ -72,11 +72,11 @@ def _end_of(op: Op, r: Rewriter) -> Value | None:
         a, b, predicate = b, a, SWAPPED[predicate]
     if not is_uniform(b) or predicate[:2] not in ("sl", "sg"):
         return None
-    end = _end(a, (predicate[1] == "l") == (kind == "or"), r)
+    end = end_of_run(a, (predicate[1] == "l") == (kind == "or"), r)
     return end and r.value("icmp", end, r.element_of(b), predicate=predicate)
 
 
-def _end(x: Value, least: bool, r: Rewriter) -> Value | None:
+def end_of_run(x: Value, least: bool, r: Rewriter) -> Value | None:
     """The least or the greatest element of a range that scalars shift."""
     shifts: list[Value] = []
     while x.op is not None and x.op.guard is None:

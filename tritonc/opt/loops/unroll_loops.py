@@ -19,9 +19,9 @@ from __future__ import annotations
 
 from tritonc.analysis import taps
 from tritonc.analysis.counters import iterations
-from tritonc.ir.cfg import Cfg, Loop, incoming, redirect
+from tritonc.ir.cfg import Cfg, Loop, incoming
 from tritonc.ir.context import Context
-from tritonc.ir.copies import copy_blocks
+from tritonc.ir.copies import copy_iterations
 from tritonc.ir.core import Block, Kernel, Op
 from tritonc.opt.cse import cse
 from tritonc.opt.dce import dce
@@ -115,20 +115,12 @@ def unroll(kernel: Kernel, loop: Loop, count: int, copied: int) -> None:
     values = {phi.result: incoming(phi, source) for phi in header.phis()}
     latched = {phi.result: loop.next(phi) for phi in header.phis()}
     made: list[Block] = []
-    for copies, mapping in [copy_blocks(loop.blocks, f".{n}") for n in range(not whole, copied)]:
-        first = copies[0]
-        first.ops = first.ops[len(values):]
-        inside = next(block for block in first.successors if block in copies)
-        first.ops[-1] = Op("br", [], span=first.terminator.span, blocks=[inside])
-        begun = {mapping[phi]: value for phi, value in values.items()}
-        for block in copies:
-            for op in block.ops:
-                op.replace_inputs(begun)
-        redirect(source, header, first)
+    for copies, known in copy_iterations(loop, range(not whole, copied), source, values):
+        test = copies[0].terminator
+        inside = next(block for block in test.blocks if block in copies)
+        copies[0].ops[-1] = Op("br", [], span=test.span, blocks=[inside])
+        values = {phi: known.get(v, v) for phi, v in latched.items()}
         source = copies[loop.blocks.index(latch)]
-        redirect(source, first, header)
-        ends = {phi: mapping.get(v, v) for phi, v in latched.items()}
-        values = {phi: begun.get(v, v) for phi, v in ends.items()}
         made += copies
     if not whole:
         for phi in header.phis():

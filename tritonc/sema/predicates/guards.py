@@ -197,7 +197,7 @@ def _back(op: Op, need: Need, to: tuple[int, ...], at: int) -> Need:
         return needs.reshape(need, to)
     if name == "trans":
         order = attributes["permutation"]
-        return needs.turn(need, tuple(order.index(d) for d in range(len(order))))
+        return needs.transpose(need, tuple(order.index(d) for d in range(len(order))))
     if name in ("reduce", "reduce_with"):
         axes = attributes["axes"] if name == "reduce" else [attributes["axis"]]
         kept = tuple(1 if d in axes else n for d, n in enumerate(to))

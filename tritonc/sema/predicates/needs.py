@@ -91,7 +91,7 @@ def some(need: Need, axes: tuple[int, ...]) -> Need:
         if back is not None:
             return reshape(some(inner, back), left)
     if need.kind == "trans":
-        return turn(some(inner, tuple(need.axes[d] for d in axes)), need.axes)
+        return transpose(some(inner, tuple(need.axes[d] for d in axes)), need.axes)
     return Need("any", left, parts=(need,), axes=axes)
 
 
@@ -107,7 +107,7 @@ expand = partial(_to, "expand")  # broadcast as NumPy's rule does it
 reshape = partial(_to, "reshape")
 
 
-def turn(need: Need, order: tuple[int, ...]) -> Need:
+def transpose(need: Need, order: tuple[int, ...]) -> Need:
     """Axis d of the result is axis order[d]."""
     if order == tuple(range(len(order))):
         return need
@@ -115,7 +115,7 @@ def turn(need: Need, order: tuple[int, ...]) -> Need:
     if need.kind == "all":
         return everything(shape)
     if need.kind == "trans":
-        return turn(need.parts[0], tuple(need.axes[d] for d in order))
+        return transpose(need.parts[0], tuple(need.axes[d] for d in order))
     return Need("trans", shape, parts=(need,), axes=order)
 
 
@@ -203,7 +203,7 @@ def within(need: Need, mask: Mask | None, arms: tuple[Mask, ...] = ()) -> Need:
     if need.kind in ("expand", "reshape"):
         return _to(need.kind, part, need.shape)
     return some(part, need.axes) if need.kind == "any" else (
-        turn(part, need.axes) if need.kind == "trans" else onward(part, need.axes[0]))
+        transpose(part, need.axes) if need.kind == "trans" else onward(part, need.axes[0]))
 
 
 def leaves(need: Need) -> Iterator[Need]:

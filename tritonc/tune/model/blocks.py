@@ -57,12 +57,8 @@ class Use(NamedTuple):
 
     def blocks(self, target: Target) -> int:
         """How many of them a multiprocessor holds."""
-        registers = -(-min(self.registers, target.registers_per_thread) // 8) * 8
-        return max(1, min(
-            target.registers_per_multiprocessor // (self.threads * registers),
-            target.shared_per_multiprocessor // (self.shared + target.shared_reserved + 1),
-            target.threads_per_multiprocessor // self.threads, target.blocks_per_multiprocessor,
-            MOST_BLOCKS))
+        registers = min(self.registers, target.registers_per_thread)
+        return max(1, min(target.resident(self.threads, registers, self.shared), MOST_BLOCKS))
 
 
 def computing(profile: Profile, target: Target) -> tuple[str, int]:

@@ -9,12 +9,10 @@ from __future__ import annotations
 from math import prod
 from weakref import WeakKeyDictionary
 
-from tritonc.backend.memory.versions.wanted_facts import wanted_facts
 from tritonc.backend.target.target import Target
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_kernel
-from tritonc.ir.core import Kernel, Value
-from tritonc.ir.types import is_int, is_pointer
+from tritonc.ir.core import Kernel
 from tritonc.later import Later
 from tritonc.tune.model.blocks import LEAST, computing
 from tritonc.tune.model.feature import Profile, register_extents, stage_bytes
@@ -91,35 +89,13 @@ def cluster_sizes(kernel: Kernel, target: Target) -> tuple[int, ...]:
     """The clusters whose blocks can share the kernel's loops, 1 first."""
     if not {"cluster", "wgmma"} <= target.features:  # the times above are of such a target
         return (1,)
-    return (1, *SIZES) if isinstance(loops_to_share(_optimised(kernel, target)), list) else (1,)
-
-
-def aligned(kernel: Kernel, target: Target, pointers: bool = False) -> list[dict[str, int]]:
-    """What must hold of arguments so that copies bring several elements of an operand at once: the
-    facts that a version of the kernel tests, as `choice.holds` has them; with `pointers` of all
-    accesses, too."""
-    kernel = _optimised(kernel, target)
-    wanted = wanted_facts(kernel, False, operands=True)
-    facts: list[tuple[Value, dict[str, int]]] = [
-        *((value, {"at_least": 1, "at_most": 1}) for value in wanted.units),
-        *((value, {"multiple_of": n}) for value, n in wanted.multiples.items()
-          if is_int(value.type))]
-    if pointers:
-        facts += [(value, {"multiple_of": n}) for value, n in wanted_facts(
-            kernel, False).multiples.items() if is_pointer(value.type)]
-    found = []
-    for value, fact in facts:
-        while value.op is not None and value.op.name in ("truncate", "sext", "zext"):
-            (value,) = value.op.operands
-        if value in kernel.parameters:
-            found.append({"argument": kernel.parameters.index(value), **fact})
-    return found
+    return (1, *SIZES) if isinstance(loops_to_share(optimised(kernel, target)), list) else (1,)
 
 
 _known: WeakKeyDictionary[Kernel, Kernel] = WeakKeyDictionary()
 
 
-def _optimised(kernel: Kernel, target: Target) -> Kernel:
+def optimised(kernel: Kernel, target: Target) -> Kernel:
     """The kernel after the passes that no layout needs."""
     if kernel not in _known:
         from tritonc import pass_manager, passes  # not needed where nothing is known of a launch

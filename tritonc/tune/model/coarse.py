@@ -18,10 +18,11 @@ from tritonc.backend.launch.coarsen import MOST, ratios
 from tritonc.backend.target.matrix import LARGE
 from tritonc.backend.target.target import Target
 from tritonc.records import NamedTuple
+from tritonc.tune.model.alignments import Facts, aligned, asked
 from tritonc.tune.model.blocks import computing
 from tritonc.tune.model.chains import more_rows
 from tritonc.tune.model.choose import Binding, Lower, ranked
-from tritonc.tune.model.cluster_times import aligned, cluster_sizes
+from tritonc.tune.model.cluster_times import cluster_sizes
 from tritonc.tune.model.feature import Profile
 from tritonc.tune.model.launches import (
     TAPS,
@@ -95,14 +96,14 @@ class Few(NamedTuple):
     """Entries beside the general one.  Those of clusters are for launches whose clusters run all at
     once, others for what the tiles of the general entry are too wide or deep for, or too small:
     their tunables and costs; the costs of the general entry's bodies; the loops; what holds where
-    rows are aligned; what all but the first ask for: rows that are."""
+    rows are aligned; the ways in which operands may lie that all but the first are made for."""
 
     members: tuple[Member, ...]
     general: Cost
     large: tuple[tuple[int, ...], Cost] | None
     loops: tuple[Around, ...]
-    aligned: list[dict[str, int]]
-    asked: Sequence[dict[str, int]] = ()
+    aligned: Facts
+    ways: Sequence[tuple[Facts, Facts]] = ()
 
 
 def bodies(space: Mapping[str, Sequence[int]], lower: Lower, target: Target, large: Binding,
@@ -151,7 +152,7 @@ def bodies(space: Mapping[str, Sequence[int]], lower: Lower, target: Target, lar
     asks = entries.are_covered(whole, form) and entries.asks(whole, form)
     return small, Few(tuple(Member(row.binding, row.cost) for row in few), general.cost,
                       (whole.tile, whole.cost) if small else None, form.loops,
-                      aligned(kernel, target), aligned(kernel, target, True) if asks else ()
+                      aligned(kernel, target), asked(kernel, target) if asks else ()
                       ) if few else None
 
 

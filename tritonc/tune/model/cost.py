@@ -21,7 +21,16 @@ from tritonc.tune.model.feature import (
     side_by_side,
     spread,
 )
-from tritonc.tune.model.residency import ENOUGH, ROWS, SPILLS, Chained, brought, busy, crowded, held
+from tritonc.tune.model.residency import (
+    ENOUGH,
+    ROWS,
+    SPILLS,
+    Chained,
+    brought,
+    busy,
+    exceeds_registers,
+    held,
+)
 from tritonc.tune.model.tma_cost import tma_cost
 
 # Rows whose products take as long as a step of a chain of few rows waits.  Decoding 16 heads of 512
@@ -72,7 +81,7 @@ def _cost(profile: Profile, target: Target, extents: Sequence[int]) -> float:
     found = [_instructions(dot, target) for dot in dots]
     if all(found) and all(dot.extents[-3] < ROWS for dot in dots):
         products = [_chained(dot, dot.extents[-3:]) for dot in dots]
-        if any(crowded([product], dots[0].bytes) for product in products):
+        if any(exceeds_registers([product], dots[0].bytes) for product in products):
             return _few_rows_cost(products, dots[0].bytes, target)
     if all(rows and rows[0].kind == matrix.WGMMA for rows in found):
         return _mean([[dot for dot in dots if dot.place == place]
@@ -127,7 +136,7 @@ def _chain_cost(dots: list[Feature], target: Target) -> float:
     if min(dot.extents[-3] for dot in dots) < ROWS:
         found *= _SYNCHRONOUS
     products = [_chained(dot, padded(dot.extents[-3:])) for dot in dots]  # as registers have it
-    if crowded(products, dots[0].bytes):
+    if exceeds_registers(products, dots[0].bytes):
         return SPILLS + held(products, dots[0].bytes)
     if dots[0].extents[-3] < ROWS and dots[-1].again and found < SPILLS:
         return found * _waiting(products)
@@ -142,7 +151,8 @@ def _chained(dot: Feature, extents: Sequence[int]) -> Chained:
     each with its padding."""
     m, n, k = extents
     k = sum(padded(dot.parts)) or k
-    return Chained(m, n, k, dot.left, dot.again, dot.added, dot.short, dot.raw[1] * (m < ROWS))
+    return Chained(m, n, k, dot.left, dot.again, dot.added, dot.short, dot.raw[1] * (m < ROWS),
+                   dot.fresh)
 
 
 def _few_rows_cost(products: list[Chained], size: int, target: Target) -> float:

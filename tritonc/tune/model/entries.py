@@ -207,7 +207,8 @@ def cluster_entries(rows: Sequence[Candidate], own: Sequence[Candidate], form: F
     # Where the range does not say how many results a program has, it may send more of them: 1024
     # rows of 256 columns and a layer norm by 64 rows 32 us, 22 by two blocks.
     each = unlisted(whole)
-    launches = [*launches_of(form, grids.WORKING, each)]
+    launches = [*launches_of(
+        form, grids.NUMBERED if max(whole.tile) == 1 else grids.WORKING, each)]
     own = [with_times(row, launches) for row in own]
     doubt = DOUBT_SCALED if any(feature.scaled for feature in whole.profile) else _DOUBT
     known = [row._replace(cost=slower(row.cost, doubt)) for _, row in _in_clusters([

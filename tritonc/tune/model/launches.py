@@ -90,6 +90,8 @@ class Grid(NamedTuple):
 # Bodies, and what shall save time of launches that are worth it: clusters.
 PLAIN = Grid(((16, 64, 256, 512, 1024, 2048, 4096, 12288),) * 2, (512, 4096))
 WORKING = PLAIN._replace(work=(1 << 27, inf))
+# The same where a range numbers programs: as many as of 128 x 128 there.
+NUMBERED = WORKING._replace(extents=((1, 2, 4, 8, 16, 32, 64, 256, 1024),) * 2)
 # One product of 16-bit numbers; of batches, which are short loops; of floats.
 COVERED = {
     ("wgmma", 2): Grid(((64, 128, 512, 1536, 2304), (64, 768, 1152, 2304, 4608, 6144, 12288)),

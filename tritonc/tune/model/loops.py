@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from tritonc.analysis.counters import step_of
 from tritonc.analysis.shared_data import is_segment
-from tritonc.analysis.values import SPREADS, int_of, origin
+from tritonc.analysis.values import QUOTIENTS, SPREADS, int_of, origin
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.types import Scalar, is_int, shape
@@ -86,9 +86,10 @@ def _around(loop: Loop, places: Mapping[Value, int]) -> Around | None:
         starts = [v for v, block in zip(phi.operands, phi.blocks, strict=True) if block not in loop]
         counters = {phi.result, *(v for v in phi.operands if v not in starts)}
         types = (Scalar, type(phi.result.type))
-        tests = [[origin(v, _SPREADS) for v in op.operands] for op in loop.ops()
+        tests = [(op, [origin(v, _SPREADS) for v in op.operands]) for op in loop.ops()
                  if op.name == "icmp" and isinstance(op.operands[0].type, types)]
-        bounds = [v for test in tests if counters & {*test} for v in test if v not in counters]
+        tests = [(op, test) for op, test in tests if counters & {*test}]
+        bounds = [v for _, test in tests for v in test if v not in counters]
         numbers = [int_of(value) for value in (*starts, *bounds)]
         for value in (*starts, *bounds):
             found = _length(value, places, starts)
@@ -97,7 +98,8 @@ def _around(loop: Loop, places: Mapping[Value, int]) -> Around | None:
                 return Around(factor, arguments, abs(step) * divisor)
         if len(numbers) > 1 and None not in numbers:
             known = [number for number in numbers if number is not None]
-            return Around(max(1, max(known) - min(known)), (), abs(step))
+            within = any(op.attributes["predicate"][1:] in ("le", "ge") for op, _ in tests)
+            return Around(max(1, max(known) - min(known) + within), (), abs(step))
     return None
 
 
@@ -129,7 +131,7 @@ def _length(value: Value, places: Mapping[Value, int], starts: Sequence[Value], 
         return _length(op.operands[op.operands[0] in starts], places, starts, depth - 1)
     other = int_of(op.operands[1]) if len(op.operands) == 2 else None
     factor = divisor = 1
-    if op.name in ("sdiv", "udiv") and other and other > 0:
+    if op.name in QUOTIENTS and other and other > 0:
         divisor = other
     elif op.name in ("ashr", "lshr") and other is not None and 0 <= other < 32:
         divisor = 1 << other

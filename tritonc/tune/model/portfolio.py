@@ -16,8 +16,9 @@ from tritonc.backend.dots.together import chained
 from tritonc.backend.target.target import Target
 from tritonc.records import NamedTuple
 from tritonc.source import CompileError
+from tritonc.tune.model.alignments import aligned
 from tritonc.tune.model.choose import Binding, Lower, Ranked, middle, multiples, neighbours, ranked
-from tritonc.tune.model.cluster_times import IN_MEMORY, aligned, cluster_sizes, clusters_meet
+from tritonc.tune.model.cluster_times import IN_MEMORY, cluster_sizes, clusters_meet
 from tritonc.tune.model.cluster_times import priced as cost_of
 from tritonc.tune.model.cost import waiting
 from tritonc.tune.model.feature import Profile, as_boxes, between
@@ -364,8 +365,7 @@ def form_of(space: Mapping[str, Sequence[int]], lower: Lower) -> Form | None:
         around = _in_elements(around, counted, binding)
         return forms(around), [*own, *(loop.depth for loop in around)]
 
-    found = multiples(space, read)
-    if found is None:
+    if (found := multiples(space, read)) is None:
         return None
 
     def cuts(binding: Binding) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -29,7 +29,7 @@ class Chained(NamedTuple):
     iteration, or computed "registers"; `again`: the right operand is brought for another product
     before it, too; `added`: bytes of an element of what is brought to be added to the result;
     `short`: the loop has few iterations; `raw`: bytes of an element of a right operand that is
-    converted in registers, as memory has it."""
+    converted in registers, as memory has it; `fresh`: it is no part of a sum of the loop."""
 
     m: int
     n: int
@@ -39,6 +39,7 @@ class Chained(NamedTuple):
     added: int = 0
     short: bool = False
     raw: float = 0
+    fresh: bool = False
 
 
 def held(products: Sequence[Chained], size: int, groups: int = 1) -> float:
@@ -66,16 +67,34 @@ def brought(products: Sequence[Chained], size: int) -> int:
                for p in products)
 
 
-def crowded(products: Sequence[Chained], size: int) -> bool:
+def in_order(products: Sequence[Chained], size: int) -> float:
+    """The registers of a thread where products wait for each other: of results that are no sums two
+    are there at once, as scores and their gradients are.  A thread has a share of the most rows.
+
+    The five products of attention's gradients, of 64 queries and 128 keys, where keys are rows:
+
+    >>> p, q = Chained(64, 128, 128, fresh=True), Chained(128, 128, 64, "registers")
+    >>> in_order([p, q, p, q, Chained(64, 128, 128, "registers", fresh=True)], 2)
+    224.0
+    """
+    rows, groups = max(p.m for p in products), sharing(products)
+    if min(p.m for p in products) < ROWS:  # of mma.sync, which has more pieces of operands
+        return held(products, size, groups)
+    most = sorted((p for p in products if p.fresh), key=lambda p: -p.m * p.n)[:2]
+    there = [*most, *(p for p in products if not p.fresh)]
+    return sum(held([p], size, groups) * p.m / rows for p in there)
+
+
+def exceeds_registers(products: Sequence[Chained], size: int) -> bool:
     """Whether results and operands of one loop do not fit into the registers of a thread.
 
     The four products of attention's dK and dV, of rows x columns x 128:
 
-    >>> [crowded([Chained(n, m, 128), Chained(n, 128, m, "registers")] * 2, 2)
+    >>> [exceeds_registers([Chained(n, m, 128), Chained(n, 128, m, "registers")] * 2, 2)
     ...  for n, m in ((128, 128), (128, 64), (64, 64))]
     [True, False, False]
     """
-    return held(products, size, sharing(products)) > MOST_CHAINED
+    return in_order(products, size) > MOST_CHAINED
 
 
 def busy(products: Sequence[Chained], size: int, target: Target) -> float:

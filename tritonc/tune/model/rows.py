@@ -134,7 +134,7 @@ _PART, _SHORT = 0.4, 4
 # For twice as many elements as are stored.  H200, four steps of the heat equation, 8192 x 8192: the
 # time follows that number, 354 us for each: 793 by 16 x 64, 629 by 32 x 32, 539 by 32 x 64, 503 by
 # 32 x 128.
-_VAIN = 8.0
+_WASTED = 8.0
 _COMPUTED = 4  # bytes of an element of a window of pixels, whatever it has in memory
 # Of one that loops add others to: what lies beyond an edge costs as much; and where they add a
 # known number of taps, of which threads read many again.
@@ -307,13 +307,14 @@ def stream_cost(profile: Profile, target: Target, range_: Sequence[int]) -> floa
     """The sum over kernels of `_row_cost`."""
     starts = [i for i, feature in enumerate(profile) if feature.kind == "kernel"]
     parts = [profile[i:j] for i, j in zip(starts, [*starts[1:], len(profile)], strict=True)]
-    return sum(_row_cost(part[1:], part[0].form, target, range_) + _in_vain(part) for part in parts)
+    return sum(_row_cost(part[1:], part[0].form, target, range_) + _wasted_work(part)
+               for part in parts)
 
 
-def _in_vain(profile: Profile) -> float:
+def _wasted_work(profile: Profile) -> float:
     """What programs compute that others store."""
     apart = [prod(f.extents) for f in profile if f.kind == "apart"]
-    return _VAIN * log2(max(prod(f.extents) for f in profile) / min(apart)) if apart else 0.0
+    return _WASTED * log2(max(prod(f.extents) for f in profile) / min(apart)) if apart else 0.0
 
 
 def _row_cost(profile: Profile, form: str, target: Target, range_: Sequence[int]) -> float:

@@ -21,12 +21,14 @@ from tritonc.analysis.row_loops import (
 from tritonc.analysis.shared_data import asks_programs
 from tritonc.analysis.transposes import transposes
 from tritonc.analysis.values import origin
+from tritonc.backend.dots.together import chained
 from tritonc.backend.launch.choose_warps import LEGAL, streaming_threads, weight
 from tritonc.backend.target.target import Target
 from tritonc.ir.cfg import Cfg
-from tritonc.ir.core import Kernel, Value
+from tritonc.ir.core import Kernel, Module, Value
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import Tile, scalar, shape
+from tritonc.tune.model.choose import ranked
 from tritonc.tune.model.cluster_times import cluster_sizes
 from tritonc.variants.variant import Binding, Fact, Variant
 
@@ -35,6 +37,9 @@ from tritonc.variants.variant import Binding, Fact, Variant
 # us by 64 x 32 alone, 20 by 32 x 32 in clusters of eight; 21389 x 256 217 and 19; 26200 x 1697 276,
 # 68 by 16 x 64; 10218 x 4928 128, 69 in clusters of two; 2578 x 14528 71, 43 without.
 _PIECES = ((8, 64, 0.25), (8, 128, 0.25), (4, 128, 0.5), (2, 128, 1.0), (1, 128, None))
+# Of products that have few programs: (x u) v of 8192 x 4096, 64 columns between, by 128 rows 70.7
+# us, by 64 50.6; of 2048 x 2048 36, by 32 rows, which are none of wgmma, 55 (H200).
+_LEAST_ROWS = 64
 _SUMMED, _SUMMING_WARPS = 1024, 8  # elements of a tile
 # Rows that a tile of a constant length holds: elements of a program, and warps.  Softmax of 512 of
 # 1024 halves under a mask 66 us by one row and warp, 51 so; of 256 85 and 37.
@@ -72,6 +77,7 @@ def shape_entries(kernel: Kernel, space: Space, lower: Lower, chosen: Binding, t
     """The entries beside the chosen one."""
     cfg = Cfg(kernel)
     if any(op.name == "dot" for op in kernel.ops()):
+        yield from _few_products(kernel, space, lower, chosen, target)
         return
     if sums_columns(kernel, cfg):
         yield from _columns(kernel, space, lower, chosen, target)
@@ -147,6 +153,24 @@ def _iteration(cfg: Cfg, largest: int, elements: int, warps: int) -> float:
         exchanges = sum(op.name.startswith(("reduce", "scan")) for op in ops) if warps > 1 else 0
         most = max(most, steps * max(elements / (32 * warps), _WAITING) + _EXCHANGED * exchanges)
     return most
+
+
+def _few_products(kernel: Kernel, space: Space, lower: Lower, chosen: Binding, target: Target
+                  ) -> Iterator[Variant]:
+    """An entry for launches whose programs leave half of the multiprocessors idle, or more, of
+    products for which no price says more, such as those of several loops: of half the rows."""
+    if any(map(chained, kernel.blocks)) or asks_programs(kernel, Cfg(kernel)):
+        return
+    sides = [name for name in space for axis in kernel.tile
+             if _tile(lower, chosen, space, name, axis)]
+    halved = [(chosen[name], name) for name in sides if chosen[name] // 2 in space[name]
+              and chosen[name] > _LEAST_ROWS]
+    if halved:
+        side, name = max(halved)
+        binding = {**chosen, name: side // 2}
+        if any(row.runs and row.binding == binding for row in ranked(
+                space, lambda other: Module([lower(other)]), target)):
+            yield Variant(binding, few=target.multiprocessors // 2)
 
 
 def _columns(kernel: Kernel, space: Space, lower: Lower, chosen: Binding, target: Target

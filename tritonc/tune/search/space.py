@@ -213,7 +213,7 @@ def _meta_choices(meta: Mapping[str, tuple[int | None, ...]], fixed: Mapping[str
     found: list[dict[str, int]] = [{}]
     for name, values in meta.items():
         found = [{**bound, name: value} if value is not None else bound for bound in found
-                 for value in (values if not _moot(name, {**fixed, **bound}, meta) else (None,))]
+                 for value in (values if not _ignored(name, {**fixed, **bound}, meta) else (None,))]
     return [{}, *(bound for bound in found if bound)]
 
 
@@ -229,7 +229,7 @@ def _nestings(meta: Mapping[str, object], fixed: Mapping[str, int]) -> list[dict
     return found if meta else [{}]
 
 
-def _moot(name: str, bound: Mapping[str, int], open_to_choice: Iterable[str]) -> bool:
+def _ignored(name: str, bound: Mapping[str, int], open_to_choice: Iterable[str]) -> bool:
     return any(bound[other] == value if other in bound else
                value is None and other in open_to_choice for other, value in BY_NAME[name].unless)
 

@@ -83,23 +83,23 @@ def words_of(access: Access) -> Words:
     return Words(1, 16, "i16", "h", access.width)
 
 
-def load(f: FunctionEmitter, access: Access, wanted: Sequence[int],
+def load(f: FunctionEmitter, access: Access, demanded: Sequence[int],
          other: int | float | None = None) -> dict[int, str]:
-    """The `wanted` elements of the vector; `other` where the guard does not hold."""
+    """The `demanded` elements of the vector; `other` where the guard does not hold."""
     if access.guard == "false":
-        return dict.fromkeys(wanted, literal(access.element, other or 0))
+        return dict.fromkeys(demanded, literal(access.element, other or 0))
     plain = not access.guard and access.cache in ("", "nc")
     if access.element.bits == 1:
-        return _load_bools(f, access, wanted, other, plain)
-    return _plain_load(f, access, wanted) if plain else _asm_load(f, access, wanted, other)
+        return _load_bools(f, access, demanded, other, plain)
+    return _plain_load(f, access, demanded) if plain else _asm_load(f, access, demanded, other)
 
 
-def _load_bools(f: FunctionEmitter, access: Access, wanted: Sequence[int],
+def _load_bools(f: FunctionEmitter, access: Access, demanded: Sequence[int],
                 other: int | float | None, plain: bool) -> dict[int, str]:
     """A byte of a word is tested in the word: one instruction."""
     words = words_of(access)
     if not plain:
-        parts = load_words(f, access, words, wanted, other)
+        parts = load_words(f, access, words, demanded, other)
     elif access.width == 1:
         return {0: f.op(f"icmp ne i8 {_plain_vector(f, access, 'i8')}, 0")}
     elif words.count == 1:
@@ -110,7 +110,7 @@ def _load_bools(f: FunctionEmitter, access: Access, wanted: Sequence[int],
         parts = {w: f.op(f"extractelement {vector} {name}, i32 {w}") for w in range(words.count)}
     bits = [255 << i * 8 for i in range(words.each)]
     bytes_ = {i: f.op(f"and {words.type} {parts[i // words.each]}, {bits[i % words.each]}")
-              for i in wanted}
+              for i in demanded}
     return {i: f.op(f"icmp ne {words.type} {name}, 0") for i, name in bytes_.items()}
 
 
@@ -123,7 +123,7 @@ def _plain_vector(f: FunctionEmitter, access: Access, vector: str) -> str:
     return f.op(text)
 
 
-def _plain_load(f: FunctionEmitter, access: Access, wanted: Sequence[int]) -> dict[int, str]:
+def _plain_load(f: FunctionEmitter, access: Access, demanded: Sequence[int]) -> dict[int, str]:
     t = memory_type(access.element)
     vector = t if access.width == 1 else f"<{access.width} x {t}>"
     name = _plain_vector(f, access, vector)
@@ -131,7 +131,7 @@ def _plain_load(f: FunctionEmitter, access: Access, wanted: Sequence[int]) -> di
         if access.element == I8 and f.has_words:
             _lone_byte(f, name, f.op(f"zext i8 {name} to i32"))
         return {0: name}
-    found = {i: f.op(f"extractelement {vector} {name}, i32 {i}") for i in wanted}
+    found = {i: f.op(f"extractelement {vector} {name}, i32 {i}") for i in demanded}
     if access.space == SHARED_SPACE and access.element.bits in (8, 16) and access.bytes <= 16:
         f.words.update(_shared_words(f, access, vector, name, found))
     elif _shares(f, access) and access.bytes <= 16:
@@ -165,17 +165,17 @@ def _shared_words(f: FunctionEmitter, access: Access, vector: str, name: str,
     return {element: (words[i // each], i % each) for i, element in found.items()}
 
 
-def _asm_load(f: FunctionEmitter, access: Access, wanted: Sequence[int],
+def _asm_load(f: FunctionEmitter, access: Access, demanded: Sequence[int],
               other: int | float | None) -> dict[int, str]:
     words = words_of(access)
     if access.bytes == 2 and access.width == 1:  # the other half is zero: none need be kept
         words = Words(1, 32, "i32", "r", 1)
-    return unpack(f, access, words, load_words(f, access, words, wanted, other), wanted)
+    return unpack(f, access, words, load_words(f, access, words, demanded, other), demanded)
 
 
-def load_words(f: FunctionEmitter, access: Access, words: Words, wanted: Sequence[int],
+def load_words(f: FunctionEmitter, access: Access, words: Words, demanded: Sequence[int],
                other: int | float | None) -> dict[int, str]:
-    """The words that hold the wanted elements."""
+    """The words that hold the demanded elements."""
     fill = bits_of(access.element, 0 if other is None else other)
     size = access.element.bits if access.element.bits > 1 else 8
     word = sum(fill << (i * size) for i in range(words.each))
@@ -191,16 +191,16 @@ def load_words(f: FunctionEmitter, access: Access, words: Words, wanted: Sequenc
     result = words.type if n == 1 else f"{{{', '.join([words.type] * n)}}}"
     name = f.asm(result, text, [f"=&{words.constraint}"] * n, inputs,
                  WRITES if access.volatile else READS, memory=False)
-    needed = sorted({i // words.each for i in wanted})
+    needed = sorted({i // words.each for i in demanded})
     return {0: name} if n == 1 else {w: f.op(f"extractvalue {result} {name}, {w}") for w in needed}
 
 
 def unpack(f: FunctionEmitter, access: Access, words: Words, parts: dict[int, str],
-           wanted: Sequence[int]) -> dict[int, str]:
-    """The wanted elements, of the words that hold them."""
+           demanded: Sequence[int]) -> dict[int, str]:
+    """The demanded elements, of the words that hold them."""
     t = memory_type(access.element)
     if words.each == 1 and words.type == t:
-        return {i: parts[i] for i in wanted}
+        return {i: parts[i] for i in demanded}
     if words.each == 1 and t == "i8":
         return {0: _lone_byte(f, f.op(f"trunc i32 {parts[0]} to i8"), parts[0])}
     if words.each == 1:
@@ -209,7 +209,7 @@ def unpack(f: FunctionEmitter, access: Access, words: Words, parts: dict[int, st
     vector = f"<{words.each} x {t}>"
     cut = {w: f.op(f"bitcast {words.type} {name} to {vector}") for w, name in parts.items()}
     found = {i: f.op(f"extractelement {vector} {cut[i // words.each]}, i32 {i % words.each}")
-             for i in wanted}
+             for i in demanded}
     if _shares(f, access) and words.bits == 32:
         each = words.each
         f.loaded.update((name, (parts[i // each], i % each)) for i, name in found.items())

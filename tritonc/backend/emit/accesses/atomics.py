@@ -46,8 +46,8 @@ def atomic_rmw(f: FunctionEmitter, op: Op) -> None:
     native = _NATIVE.get((kind, memory_type(e)))
     if native is not None and native[1] and native[1] not in f.target.features:
         native = None
-    wanted, scope = bool(f.wanted(op.result)), op.attributes.get("scope", "gpu")
-    order = _order(f, op) if native is not None and (wanted or kind == "xchg") else ""
+    demanded, scope = bool(f.demanded(op.result)), op.attributes.get("scope", "gpu")
+    order = _order(f, op) if native is not None and (demanded or kind == "xchg") else ""
     at = f".{order}.{_NAMES[scope]}" if order else _SUFFIXES[scope]
     if "vector" in op.attributes:
         assert native is not None
@@ -56,7 +56,7 @@ def atomic_rmw(f: FunctionEmitter, op: Op) -> None:
 
     def one(address: str, value: str, guard: str) -> str:
         if native is not None:
-            return _native(f, native, llvm_type(e), address, value, guard, wanted, f"{at}.global")
+            return _native(f, native, llvm_type(e), address, value, guard, demanded, f"{at}.global")
         return _guarded(f, e, guard, lambda: _loop(
             f, e, address, lambda old: value if kind == "xchg" else combine(f, kind, e, old, value),
             scope))
@@ -135,14 +135,14 @@ def _fenced(f: FunctionEmitter, op: Op, one: Callable[..., str], operands: list[
 
 
 def _native(f: FunctionEmitter, native: tuple[str, str, str], t: str, address: str, value: str,
-            guard: str, wanted: bool, at: str) -> str:
+            guard: str, demanded: bool, at: str) -> str:
     suffix, _, constraint = native
     register = {"half": "i16", "bfloat": "i16"}.get(t, t)
     if register != t:
         value = f.op(f"bitcast {t} {value} to {register}")
     inputs = [("l", f"ptr addrspace(1) {address}"), (constraint, f"{register} {value}")]
     inputs += [("b", f"i1 {guard}")] if guard else []
-    if not wanted and not suffix.startswith("exch"):
+    if not demanded and not suffix.startswith("exch"):
         f.asm("void", f"{'@$2 ' if guard else ''}red{at}.{suffix} [$0], $1;", [], inputs)
         return "poison"
     bits = {"h": 16, "r": 32, "f": 32}.get(constraint, 64)

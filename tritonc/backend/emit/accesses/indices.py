@@ -22,7 +22,7 @@ def make_range(f: FunctionEmitter, op: Op) -> None:
     if start:
         base, combine = f.prelude(f"add nsw i32 {base}, {start}"), "add nsw"
     f.values[op.result] = found = f.blank(op.result.type)
-    for r in members(f.wanted(op.result)):
+    for r in members(f.demanded(op.result)):
         step = layout.at(register=r)
         found[r] = f.prelude(f"{combine} i32 {base}, {step}") if step else base
         if step:

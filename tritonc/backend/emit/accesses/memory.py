@@ -34,7 +34,7 @@ def emit_load(f: FunctionEmitter, op: Op) -> None:
     if op.attributes.get("late") or op.attributes.get("piecewise"):
         f.fetch[op.result] = partial(_fetch, f, op, found)
     else:
-        _load(f, op, found, f.wanted(op.result))
+        _load(f, op, found, f.demanded(op.result))
 
 
 def _fetch(f: FunctionEmitter, op: Op, found: list[str], now: int) -> None:
@@ -74,11 +74,11 @@ def _load(f: FunctionEmitter, op: Op, found: list[str], now: int) -> None:
     if "alike" in op.attributes:
         _load_alike(f, op, found, now)
         return
-    wanted, other = f.wanted(op.result), op.attributes.get("other")
+    demanded, other = f.demanded(op.result), op.attributes.get("other")
     guards = f.values[op.guard] if op.guard is not None and "ragged" in op.attributes else None
     edges: dict[tuple[int, ...], Vector] = {}
     for chunk in access_chunks(op, f.warps, f.target.access_bytes):
-        picked = [i for i, r in enumerate(chunk) if wanted >> r & 1] or [0]
+        picked = [i for i, r in enumerate(chunk) if demanded >> r & 1] or [0]
         at = addressed(op, chunk)[0]
         apart = list(dict.fromkeys(f.guard(op, r) for r in chunk)) if "any" in op.attributes else ()
         access = _access(f, op, chunk, _any(f, apart) if apart else f.guard(op, at), at)
@@ -131,9 +131,9 @@ def _of_window(f: FunctionEmitter, op: Op, access: Access, chunk: tuple[int, ...
 def _load_alike(f: FunctionEmitter, op: Op, found: list[str], now: int) -> None:
     """One access for all registers of an address, if any of their guards holds; one for each of two
     guards, since ptxas would wait for a selection's element long before anything reads it."""
-    wanted, other = f.wanted(op.result) & now, op.attributes.get("other")
+    demanded, other = f.demanded(op.result) & now, op.attributes.get("other")
     for group in alike_registers(op, f.warps):
-        picked = [r for r in group if wanted >> r & 1 and not found[r]]
+        picked = [r for r in group if demanded >> r & 1 and not found[r]]
         if not picked:
             continue
         guards = list(dict.fromkeys(f.guard(op, r) for r in picked))
@@ -175,9 +175,12 @@ def emit_store(f: FunctionEmitter, op: Op) -> None:
         if not op.attributes.get("late"):
             _store_fields(f, owner, chunks)
         return
+    fetch = f.fetch.get(op.operands[0])  # of addresses that come piece by piece
     for i, chunk in enumerate(chunks):
         if i % PIECE == 0 and op.attributes.get("fenced"):
             fence_accesses(f)
+        if fetch is not None:
+            fetch(1 << chunk[0])
         guard = f.both(owner, f.guard(op, chunk[0]))
         if op.attributes.get("release"):
             f.under(guard, "release", partial(_release, f, _access(f, op, chunk, ""), values[0]))

@@ -33,14 +33,14 @@ def emit_op(f: FunctionEmitter, emitter: Emitter, op: Op, machine: Machine) -> N
     if mine or made_alone(op):
         f.fetch[op.result] = compute
         return
-    wanted = members(f.wanted(op.result))
-    for i in range(0, len(wanted), PIECE):
+    demanded = members(f.demanded(op.result))
+    for i in range(0, len(demanded), PIECE):
         label = f.label
         if fenced:
             fence_accesses(f)
-        compute(sum(1 << r for r in wanted[i : i + PIECE]))
+        compute(sum(1 << r for r in demanded[i : i + PIECE]))
         if f.label != label:
-            _keep_in_place(f, op, found, wanted[i : i + PIECE])
+            _keep_in_place(f, op, found, demanded[i : i + PIECE])
 
 
 def fence_accesses(f: FunctionEmitter) -> None:
@@ -65,17 +65,17 @@ def keep(f: FunctionEmitter, t: str, name: str) -> str:
 
 def _compute(f: FunctionEmitter, emitter: Emitter, op: Op, machine: Machine, found: Names,
              now: int) -> None:
-    """Those of the registers `now` that are not in `found` yet, as if no others were wanted."""
+    """Those of the registers `now` that are not in `found` yet, as if no others were demanded."""
     missing = sum(1 << r for r in members(now) if not found[r])
     if not missing:
         return
     for value, needed in reads(op, missing, machine):
         if value in f.fetch:
             f.fetch[value](needed)
-    wanted = f.wanted(op.result)
+    demanded = f.demanded(op.result)
     f.demand[op.result] = missing
     emitter(f, op)
-    f.demand[op.result] = wanted
+    f.demand[op.result] = demanded
     made = f.values[op.result]
     for r in members(missing):
         found[r] = made[r]

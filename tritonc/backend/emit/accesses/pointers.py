@@ -75,7 +75,7 @@ def step_pointers(f: FunctionEmitter, op: Op) -> None:
         return known[register]
 
     found = f.blank(op.result.type)
-    for r in members(f.wanted(op.result)):
+    for r in members(f.demanded(op.result)):
         base, fixed = address(r), sum(distance(bit)[0] for bit in members(r))
         found[r] = base
         if fixed:

@@ -2,7 +2,7 @@
 for their last ones, or, of a store, for all but the ends (`analysis/windows`).
 
 The access is made whole where the guards of the last element, and of the first, hold.  Of the
-vectors of which only some elements are wanted, there are one or two in a row as a rule: behind one
+vectors of which only some elements are demanded, as a rule there are one or two in a row: behind a
 branch for all of an operation's, each of their elements is accessed under its own guard.
 """
 
@@ -25,11 +25,11 @@ from tritonc.records import dataclass
 
 @dataclass
 class Vector:
-    """An access with the guard of each of its elements; of a load, the elements wanted."""
+    """An access with the guard of each of its elements; of a load, the elements demanded."""
 
     access: Access
     guards: Sequence[str]
-    wanted: Sequence[int] = ()
+    demanded: Sequence[int] = ()
     part: str = ""  # whether some elements are accessed, but not all
     inner: int = 0  # of which it says whether any is
     rises: bool = False  # the last elements are accessed
@@ -60,11 +60,11 @@ def _parts(f: FunctionEmitter, vectors: Sequence[Vector], owner: str = "") -> st
 
 def load_vectors(f: FunctionEmitter, vectors: Sequence[Vector], other: int | float | None
                  ) -> list[dict[int, str]]:
-    """The wanted elements of each vector; `other` where their guards do not hold."""
+    """The demanded elements of each vector; `other` where their guards do not hold."""
     if not vectors:
         return []
     words = [words_of(one.access) for one in vectors]
-    whole = [load_words(f, one.access._replace(guard=one.whole(f)), w, one.wanted, other)
+    whole = [load_words(f, one.access._replace(guard=one.whole(f)), w, one.demanded, other)
              for one, w in zip(vectors, words, strict=True)]
     condition, before = _parts(f, vectors), f.label
     edges: list[dict[int, str]] = []
@@ -80,7 +80,7 @@ def load_vectors(f: FunctionEmitter, vectors: Sequence[Vector], other: int | flo
     both = [{i: f.op(f"phi {w.type} [ {edge[i]}, %{end} ], [ {name}, %{before} ]")
              for i, name in loaded.items()}
             for w, loaded, edge in zip(words, whole, edges, strict=True)]
-    return [unpack(f, one.access, w, parts, one.wanted)
+    return [unpack(f, one.access, w, parts, one.demanded)
             for one, w, parts in zip(vectors, words, both, strict=True)]
 
 

@@ -165,9 +165,9 @@ def shared_store(f: FunctionEmitter, op: Op) -> None:
 
 
 def shared_load(f: FunctionEmitter, op: Op) -> None:
-    tile, wanted = SharedTile(f, op.operands[0], f.layout(op.result)), f.wanted(op.result)
+    tile, demanded = SharedTile(f, op.operands[0], f.layout(op.result)), f.demanded(op.result)
     set_pieces(f, op, tile.moves, lambda one: tile.load(
-        one, [i for i, r in enumerate(one.registers) if wanted >> r & 1]))
+        one, [i for i, r in enumerate(one.registers) if demanded >> r & 1]))
 
 
 def set_pieces(f: FunctionEmitter, op: Op, moves: SharedAccesses,
@@ -234,7 +234,7 @@ def shared_gather(f: FunctionEmitter, op: Op) -> None:
         return load(f, Access(_element(f, buffer, name), SHARED_SPACE,
                               buffer_type(buffer.type).element, 1), [0])[0]
 
-    f.values[op.result] = map_registers(f, f.wanted(op.result), op.result, [index], read)
+    f.values[op.result] = map_registers(f, f.demanded(op.result), op.result, [index], read)
 
 
 def shared_atomic(f: FunctionEmitter, op: Op) -> None:

@@ -145,13 +145,13 @@ def division(f: FunctionEmitter, op: Op) -> None:
 def first_of_runs(f: FunctionEmitter, op: Op) -> int:
     """The registers of which results are computed: of each run of `vector` the first."""
     inside = sum(run_bits(op, f.warps))
-    return sum({1 << (r & ~inside) for r in members(f.wanted(op.result))})
+    return sum({1 << (r & ~inside) for r in members(f.demanded(op.result))})
 
 
 def fill_runs(f: FunctionEmitter, op: Op, found: list[str]) -> None:
     """The results of whole runs: the first one, or what follows it."""
     steps, t = run_bits(op, f.warps), f.type(op.result)
-    for r in members(f.wanted(op.result)):
+    for r in members(f.demanded(op.result)):
         first = found[r & ~sum(steps)]
         further = sum(step for bit, step in steps.items() if r & bit)
         found[r] = f.op(f"add {t} {first}, {further}") if (
@@ -206,7 +206,7 @@ def any_other(f: FunctionEmitter, op: Op) -> None:
 
 def scale(f: FunctionEmitter, op: Op) -> None:
     t, kept = f.type(op.result), f.values[op.operands[0]]
-    mask, before = f.wanted(op.result), f.label
+    mask, before = f.demanded(op.result), f.label
     products: list[str] = []
     product = f.under(f.scalar(op.operands[2]), "scale", lambda: products.extend(map_registers(
         f, mask, op.result, op.operands[:2],
@@ -339,7 +339,8 @@ def fcmp(f: FunctionEmitter, op: Op) -> None:
 def cmpp(f: FunctionEmitter, op: Op) -> None:
     holds, fails = op.results
     f.values[holds] = f.values[op.operands[0]]
-    f.values[fails] = map_registers(f, f.wanted(fails), fails, op.operands, lambda c: negate(f, c))
+    f.values[fails] = map_registers(f, f.demanded(fails), fails, op.operands,
+                                    lambda c: negate(f, c))
 
 
 def negate(f: FunctionEmitter, condition: str) -> str:

@@ -209,7 +209,7 @@ def float_to_int(f: FunctionEmitter, op: Op) -> None:
         return f.op(f"trunc i32 {found} to {llvm_type(target)}")
 
     if not (packed and _each_word(f, op, operand, signed, whole)):
-        f.values[op.result] = map_registers(f, f.wanted(op.result), op.result, [operand], convert)
+        f.values[op.result] = map_registers(f, f.demanded(op.result), op.result, [operand], convert)
 
 
 def nearly_half_more(f: FunctionEmitter, e: types.Scalar, a: str) -> str:
@@ -226,8 +226,8 @@ def nearly_half_more(f: FunctionEmitter, e: types.Scalar, a: str) -> str:
 
 def _each_word(f: FunctionEmitter, op: Op, operand: Value, signed: bool,
                convert: Callable[[str], str]) -> bool:
-    """The wanted registers of narrow integers, by words: those that share one saturate at once."""
-    e, mask, names = types.scalar(op.result.type), f.wanted(op.result), f.values[operand]
+    """The demanded registers of narrow integers, by words: those of one saturate at once."""
+    e, mask, names = types.scalar(op.result.type), f.demanded(op.result), f.values[operand]
     each = 32 // e.bits
     full = (1 << each) - 1
     firsts = {r - r % each for r in members(mask)}

@@ -23,7 +23,7 @@ def pack(f: FunctionEmitter, op: Op) -> None:
     each = 32 // e.bits
     widened = made is not None and made.name in ("zext", "sext") and scalar(
         made.operands[0].type) == I8 and e == I16
-    for r in members(f.wanted(op.result)):
+    for r in members(f.demanded(op.result)):
         run = slice(r * each, (r + 1) * each)
         pair = f.values[made.operands[0]][run] if widened and made is not None else []
         places = [place for name in pair if (place := f.words.get(name) or f.loaded.get(name))]
@@ -63,7 +63,7 @@ def unpack(f: FunctionEmitter, op: Op) -> None:
     t, words, found = f.type(op.result), f.values[op.operands[0]], f.blank(op.result.type)
     each = 32 // scalar(op.result.type).bits
     vectors: dict[int, str] = {}
-    for r in members(f.wanted(op.result)):
+    for r in members(f.demanded(op.result)):
         w, i = divmod(r, each)
         if w not in vectors:
             vectors[w] = f.op(f"bitcast i32 {words[w]} to <{each} x {t}>")
@@ -85,7 +85,7 @@ def resize(f: FunctionEmitter, op: Op) -> None:
 def _lowest_bytes(f: FunctionEmitter, op: Op) -> bool:
     """The lowest bytes of halves by fours, which are a word; False if a truncation is of something
     else."""
-    made, mask = defined_by(op.operands[0], "unpack"), f.wanted(op.result)
+    made, mask = defined_by(op.operands[0], "unpack"), f.demanded(op.result)
     if made is None or op.name != "truncate" or scalar(op.result.type) != I8 or any(
             mask >> (r & ~3) & 15 != 15 for r in members(mask)):
         return False

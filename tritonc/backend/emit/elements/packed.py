@@ -53,8 +53,8 @@ def vector(f: FunctionEmitter, e: Scalar, names: Sequence[str]) -> str:
 
 
 def each_register(f: FunctionEmitter, op: Op, compute: Callable[..., str]) -> None:
-    """Set the wanted registers of the result to `compute` of the operands' registers."""
-    f.values[op.result] = map_registers(f, f.wanted(op.result), op.result, op.inputs(), compute)
+    """Set the demanded registers of the result to `compute` of the operands' registers."""
+    f.values[op.result] = map_registers(f, f.demanded(op.result), op.result, op.inputs(), compute)
 
 
 def map_registers(f: FunctionEmitter, mask: int, like: Value, operands: list[Value],
@@ -79,10 +79,10 @@ def able(f: FunctionEmitter, e: Scalar) -> bool:
 
 
 def in_pairs(f: FunctionEmitter, op: Op, compute: Callable[..., str], feature: str = "") -> None:
-    """The wanted registers of a result: `compute` of an LLVM type and operands, of two registers
+    """The demanded registers of a result: `compute` of an LLVM type and operands, of two registers
     as vectors where that saves taking a word apart."""
     result, operands = op.result, op.operands
-    e, mask = scalar(result.type), f.wanted(result)
+    e, mask = scalar(result.type), f.demanded(result)
     lists = [f.values[v] for v in operands]
     found, known = f.blank(result.type), dict[tuple[str, ...], str]()
     paired = able(f, e) and (not feature or feature in f.target.features)
@@ -110,10 +110,10 @@ def choose(f: FunctionEmitter, t: str, condition: str, a: str, b: str) -> str:
 
 
 def select_words(f: FunctionEmitter, op: Op) -> None:
-    """Set the wanted registers of a choice between a tile that came in words and a number: whole
+    """Set the demanded registers of a choice between a tile that came in words and a number: whole
     words where all of one have the same condition."""
     condition, _, other = op.operands
-    e, number, mask = scalar(op.result.type), constant_of(other), f.wanted(op.result)
+    e, number, mask = scalar(op.result.type), constant_of(other), f.demanded(op.result)
     count, t, names = 32 // e.bits, llvm_type(e), f.values[op.operands[1]]
     found, known = f.blank(op.result.type), dict[tuple[str, ...], Names]()
     for r in members(mask):
@@ -140,10 +140,10 @@ def select_words(f: FunctionEmitter, op: Op) -> None:
 
 def set_pairs(f: FunctionEmitter, result: Value, pair: Callable[[int], Names],
                *keys: Sequence[str]) -> bool:
-    """Set the wanted registers of a result, all of which come by twos, to what `pair` gives for the
-    even one: once where the lists `keys` have the same for both.  Always true."""
+    """Set the demanded registers of a result, all of which come by twos, to what `pair` gives for
+    the even one: once where the lists `keys` have the same for both.  Always true."""
     found, known = f.blank(result.type), dict[tuple[str, ...], Names]()
-    for r in members(f.wanted(result)):
+    for r in members(f.demanded(result)):
         if not r & 1:
             key = tuple(name for names in keys for name in names[r : r + 2]) or (str(r),)
             if key not in known:
@@ -154,6 +154,6 @@ def set_pairs(f: FunctionEmitter, result: Value, pair: Callable[[int], Names],
 
 
 def by_twos(f: FunctionEmitter, result: Value) -> bool:
-    """Whether the wanted registers of a result come by twos."""
-    mask = f.wanted(result)
+    """Whether the demanded registers of a result come by twos."""
+    mask = f.demanded(result)
     return all(mask >> (r ^ 1) & 1 for r in members(mask))

@@ -41,18 +41,18 @@ def convert_bytes(f: FunctionEmitter, op: Op) -> bool:
     """Convert bytes that came in words, or each in its own, to 16-bit floats, or 8-bit floats to
     those or to f32; False if the operation is something else."""
     source, target = scalar(op.operands[0].type), scalar(op.result.type)
-    names, wanted = f.values[op.operands[0]], members(f.wanted(op.result))
+    names, demanded = f.values[op.operands[0]], members(f.demanded(op.result))
     integers = source == I8 and op.name in ("sitofp", "uitofp") and target in (F16, BF16)
     floats = source in _HALF_OF_BYTES and op.name == "fpcast" and target in (F16, BF16, F32)
     if not (integers or floats) or not (
             able(f, target) if integers else "f8_conversion" in f.target.features) \
             or not all(names[r] in f.words or (integers and lone_byte(f, names[r]))
-                       for r in wanted):
+                       for r in demanded):
         return False
     halves: dict[tuple[str, int], str] = {}
     if target == F32:
         found = f.values[op.result] = f.blank(op.result.type)
-        for r in wanted:
+        for r in demanded:
             half = _single(f, source, f.words[names[r]], halves)
             found[r] = f.op(f"fpext half {half} to float")
         return True

@@ -43,7 +43,7 @@ def math_function(f: FunctionEmitter, op: Op) -> None:
     e = scalar(op.result.type)
     if op.name in _WAVES and e in (F32, F64) and not _loose(f, e):
         names = f.values[op.operands[0]]
-        _reduce(f, e, [names[r] for r in members(f.wanted(op.result))])
+        _reduce(f, e, [names[r] for r in members(f.demanded(op.result))])
     name = f"{op.name}_from_one"  # no limits but infinity and NaN, as of log(1 + exp(x))
     if e != F32 or name not in math_f32.FUNCTIONS or _loose(f, e) or f.options.precise_math \
             or not at_least_one(op.operands[0]):

@@ -67,24 +67,24 @@ def divide(f: FunctionEmitter, op: Op) -> bool:
     a few numbers to divide at all."""
     if scalar(op.result.type) != F32 or f.options.fast_math:
         return False
-    wanted = members(f.wanted(op.result))
+    demanded = members(f.demanded(op.result))
     dividends, divisors = (f.values[v] for v in op.operands)
     groups: dict[str, dict[str, None]] = {}
-    for r in wanted:
+    for r in demanded:
         groups.setdefault(divisors[r], {})[dividends[r]] = None
     if groups and min(map(len, groups.values())) >= ENOUGH:
         bounds = _bounds(f, op)
         quotients = {pair: name for d, group in groups.items()
                      for pair, name in _by_one(f, list(group), d, *bounds).items()}
     else:
-        pairs = list(dict.fromkeys((dividends[r], divisors[r]) for r in wanted))
+        pairs = list(dict.fromkeys((dividends[r], divisors[r]) for r in demanded))
         groups_of = -(-len(pairs) // MOST)
         quotients = {pair: name for i in range(groups_of)
                      for pair, name in _each(f, op, pairs[i::groups_of]).items()}
     if not quotients:
         return False
     found = f.blank(op.result.type)
-    for r in wanted:
+    for r in demanded:
         found[r] = quotients[dividends[r], divisors[r]]
     f.values[op.result] = found
     return True
@@ -260,15 +260,15 @@ def _all(f: FunctionEmitter, tests: list[str]) -> str:
 # ---- integers ----------------------------------------------------------------------------------
 
 
-def divide_integers_by_one(f: FunctionEmitter, op: Op, wanted: tuple[int, ...]) -> list[str]:
-    """The wanted registers of a division or remainder, if a thread has one divisor, not a constant,
-    for enough; else none."""
+def divide_integers_by_one(f: FunctionEmitter, op: Op, demanded: tuple[int, ...]) -> list[str]:
+    """The demanded registers of a division or remainder, if a thread has one divisor, not a
+    constant, for enough; else none."""
     dividends, divisors = (f.values[v] for v in op.operands)
-    different = list(dict.fromkeys(dividends[r] for r in wanted))
+    different = list(dict.fromkeys(dividends[r] for r in demanded))
     if scalar(op.result.type) != I32 or len(different) < ENOUGH_INTEGERS or (
-            len({divisors[r] for r in wanted}) > 1) or not divisors[wanted[0]].startswith("%"):
+            len({divisors[r] for r in demanded}) > 1) or not divisors[demanded[0]].startswith("%"):
         return []
-    d = divisors[wanted[0]]
+    d = divisors[demanded[0]]
     signed, quotient = op.name[0] == "s", op.name.endswith("div")
     size = _absolute(f, d) if signed else d
     # Where no guard holds it may be 0, which LLVM must not see.
@@ -282,7 +282,7 @@ def divide_integers_by_one(f: FunctionEmitter, op: Op, wanted: tuple[int, ...]) 
             result = f.op(f"sub i32 {f.op(f'xor i32 {result}, {sign}')}, {sign}")
         results[a] = result
     found = f.blank(op.result.type)
-    for r in wanted:
+    for r in demanded:
         found[r] = results[dividends[r]]
     return found
 

@@ -91,7 +91,7 @@ def fma_dot(f: FunctionEmitter, op: Op) -> None:
                 found[value, first] = _Operand(f, value, to, layout, depth, first)
         total = totals[one.result] = totals[c] if c in totals else list(f.values[c])
         left, right = found[a, True], found[b, False]
-        order = _snake(left.row_bits, right.row_bits, f.wanted(one.result))
+        order = _snake(left.row_bits, right.row_bits, f.demanded(one.result))
         steps.append((one, left, right, order, total))
     last = max(one.attributes.get("inner", (0, depth))[1] for one in group)  # the rest is padding
     for k in range(-1, last):
@@ -136,15 +136,15 @@ def _together(f: FunctionEmitter, op: Op) -> list[Op]:
 
 
 @cache
-def _snake(left: tuple[int, ...], right: tuple[int, ...], wanted: int
+def _snake(left: tuple[int, ...], right: tuple[int, ...], demanded: int
            ) -> list[tuple[int, int, int]]:
     """(register, row of A, column of B), row by row, every other row backwards.
 
     `left`, `right`: the bits of the register that make the number of the row, and of the column.
     """
     rows: dict[int, list[tuple[int, int, int]]] = {}
-    for r in range(wanted.bit_length()):
-        if wanted >> r & 1:
+    for r in range(demanded.bit_length()):
+        if demanded >> r & 1:
             row, column = (sum((r >> bit & 1) << i for i, bit in enumerate(bits))
                            for bits in (left, right))
             rows.setdefault(row, []).append((r, row, column))

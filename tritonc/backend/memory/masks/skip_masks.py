@@ -46,7 +46,7 @@ SMALL = 1 << 20  # coefficients of the sums, so that they stay within 64 bits
 LEAST, GREATEST = -(1 << 31), (1 << 31) - 1
 Test = Linear | row_masks.RowTest
 Way = list[Test]
-_PASSED = ("and", "or", "broadcast", "reshape", "convert_layout", "cmpp")
+_PASSED = ("and", "or", "broadcast", "reshape", "splat", "convert_layout", "cmpp")
 
 
 def skip_masks(kernel: Kernel, context: Context) -> bool:

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from functools import cache
 
 from tritonc.analysis.row_loops import waits_for_itself
-from tritonc.analysis.values import slice_of
+from tritonc.analysis.values import QUOTIENTS, REMAINDERS, slice_of
 from tritonc.backend.dots.together import waits
 from tritonc.backend.launch.persist import by_elements
 from tritonc.backend.layout.layout_choice import ACCESS_BYTES, LEAST_COPY
+from tritonc.backend.memory.versions.assumed import Assumed
+from tritonc.backend.memory.versions.assumed_facts import assumed_facts
 from tritonc.backend.memory.versions.conditions import ANYWHERE, before_products, place_of
-from tritonc.backend.memory.versions.wanted import Wanted
-from tritonc.backend.memory.versions.wanted_facts import wanted_facts
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Value
@@ -23,24 +23,23 @@ _SMALL = 200  # operations of a kernel that may get a body for each way to trans
 # Of one that may get a body for its edge tiles.  25 points of 384 in cube on an H200: 634 us, by it
 # 414.
 _MODERATE = 1000
-_QUOTIENTS = ("sdiv", "udiv", "srem", "urem")
 
 
-def other_bodies(kernel: Kernel, context: Context, found: Wanted, tensor: bool,
-                 known: dict[Value, int]) -> list[Wanted]:
+def other_bodies(kernel: Kernel, context: Context, found: Assumed, tensor: bool,
+                 known: dict[Value, int]) -> list[Assumed]:
     """What each of them relies on; `found`: the fast one does.  `tensor`: TMA brings operands."""
-    others = _transposed(kernel, found, lambda units: wanted_facts(kernel, tensor, known, units))
+    others = turned(kernel, found, lambda units: assumed_facts(kernel, tensor, known, units), True)
     if found.flat:
-        others += [wanted_facts(kernel, tensor, known)]
+        others += [assumed_facts(kernel, tensor, known)]
         drop_promised(kernel, others[-1])
-    others += _edges(kernel, found, lambda most: wanted_facts(kernel, tensor, known, edge=most))
-    alone = cache(lambda: wanted_facts(kernel, tensor, known, operands=True))
+    others += _edges(kernel, found, lambda most: assumed_facts(kernel, tensor, known, edge=most))
+    alone = cache(lambda: assumed_facts(kernel, tensor, known, operands=True))
     if tensor and len(others) == bool(found.flat):
         others += _operands_alone(kernel, found, alone())
         if by_elements(kernel):
-            others += _operands_alone(kernel, others[-1] if others else found, wanted_facts(
+            others += _operands_alone(kernel, others[-1] if others else found, assumed_facts(
                 kernel, tensor, known, operands=True, records=True))
-        others += _any_size(kernel, found, lambda ones: wanted_facts(
+        others += _any_size(kernel, found, lambda ones: assumed_facts(
             kernel, tensor, known | ones, operands=True))
     if tensor and context.meta.get("pingpong") != 2:  # those in turn are for aligned rows
         others += _less_aligned(kernel, found, alone)
@@ -51,25 +50,25 @@ def other_bodies(kernel: Kernel, context: Context, found: Wanted, tensor: bool,
         # Of what is not aligned, too, rows of several tiles are loaded once, data are counted in
         # shared memory (`privatize_atomics`; 117 million bytes on an H200 without 30 ms), and
         # recurrences load ahead of what they store.
-        others.append(Wanted(signs=found.signs, apart=found.apart))
+        others.append(Assumed(signs=found.signs, apart=found.apart))
     tests = [body.tested for body in others]  # what has been tested before does not hold
     return [body for i, body in enumerate(others) if body.tested not in tests[:i]]
 
 
-def drop_promised(kernel: Kernel, found: Wanted) -> None:
+def drop_promised(kernel: Kernel, found: Assumed) -> None:
     """Of multiples, those that the source promises."""
     for value, info in zip(kernel.parameters, kernel.info, strict=True):
         if value in found.multiples and info.multiple_of % found.multiples[value] == 0:
             del found.multiples[value]
 
 
-def _transposed(kernel: Kernel, found: Wanted, facts: Callable[[frozenset[Value]], Wanted]
-            ) -> list[Wanted]:
+def turned(kernel: Kernel, found: Assumed, facts: Callable[[frozenset[Value]], Assumed],
+           unaligned: bool = False) -> list[Assumed]:
     """The bodies for operands of products that lie the other way: where both strides are scalars,
-    either may be 1.  `facts`: what is wanted where strides are not 1.  Of two operands one may be
+    either may be 1.  `facts`: what is assumed where strides are not 1.  Of two operands one may be
     transposed or both, or the results too, as where all is column-major; and the kernel must be
-    small, since each body is one more of its code.  Last comes a body for rows that are not
-    aligned, which relies on strides of 1 alone."""
+    small, since each body is one more of its code.  With `unaligned` the last is a body for rows
+    that are not aligned, which relies on strides of 1 alone."""
     cfg = Cfg(kernel)
     inner = {cfg.innermost.get(cfg.block_of[op]) for op in kernel.ops() if op.name == "dot"}
     read = {v for op in kernel.ops() if op.name == "load" and cfg.innermost.get(
@@ -81,24 +80,24 @@ def _transposed(kernel: Kernel, found: Wanted, facts: Callable[[frozenset[Value]
     bodies = [facts(way) for way in (*(frozenset({unit}) for unit in units), *both)]
     for body in bodies:
         drop_promised(kernel, body)
-    if units and found.multiples:
-        bodies.append(Wanted(found.units))
+    if unaligned and units and found.multiples:
+        bodies.append(Assumed(found.units))
     return [body for body in bodies if len(body.units) == len(found.units) and all(
         v.op is None or v.op.name in ANYWHERE for v in body.subjects)]
 
 
-def _operands_alone(kernel: Kernel, found: Wanted, alone: Wanted) -> list[Wanted]:
+def _operands_alone(kernel: Kernel, found: Assumed, alone: Assumed) -> list[Assumed]:
     """The body for results or rows of numbers that are not aligned, as of 50257 words, beside
-    operands that are; `alone`: what operands want, or of them fields of records, as weights of taps
-    beside a row that may have any length.  None where all go together."""
+    operands that are; `alone`: what operands assume, or of them fields of records, as weights of
+    taps beside a row that may have any length.  None where all go together."""
     drop_promised(kernel, alone)
     more = any(v not in alone.multiples and not is_pointer(v.type) for v in found.multiples)
     return [alone] if more and alone.multiples and all(
         v.op is None or v.op.name in ANYWHERE for v in alone.subjects) else []
 
 
-def _any_size(kernel: Kernel, found: Wanted, facts: Callable[[dict[Value, int]], Wanted]
-              ) -> list[Wanted]:
+def _any_size(kernel: Kernel, found: Assumed, facts: Callable[[dict[Value, int]], Assumed]
+              ) -> list[Assumed]:
     """The body for operands whose rows are aligned whatever the sizes are, as those of a matrix of
     512 columns, beside others whose length no access divides."""
     ones = {v: 1 for v in found.multiples if not is_pointer(v.type) and v.op is None}
@@ -110,21 +109,22 @@ def _any_size(kernel: Kernel, found: Wanted, facts: Callable[[dict[Value, int]],
         v.op is None or v.op.name in ANYWHERE for v in body.subjects) else []
 
 
-def _less_aligned(kernel: Kernel, found: Wanted, alone: Callable[[], Wanted]) -> list[Wanted]:
+def _less_aligned(kernel: Kernel, found: Assumed, alone: Callable[[], Assumed]) -> list[Assumed]:
     """The body of a product for rows that are multiples of half an access, as those of 1500 halves:
     threads copy pieces of 8 bytes, where they would load elements of less than cp.async can.  H200:
     halves, 2880 x 1500 x 3200 by 128 x 128 225 us, by it 107, 1882 x 700 x 3900 109 and 63, 40 of
     500 x 300 x 180 33 and 23; bytes, 1024 x 2304 x 2376 70 and 37.  Sums that threads scale in each
     step lie beside the product: that body spills, all take 1.03."""
-    body = Wanted(found.units, {v: n // 2 for v, n in found.multiples.items()})
+    body = Assumed(found.units, {v: n // 2 for v, n in found.multiples.items()})
     dots = [op for op in kernel.ops() if op.name == "dot"]
     plain = len(dots) == 1 and not any(map(waits, kernel.blocks)) and all(
         scalar(v.type).bytes < LEAST_COPY and _is_loaded(v) for v in dots[0].operands[:2]) and not (
-        any(op.name in _QUOTIENTS and isinstance(op.result.type, Tile) for op in kernel.ops()))
+        any(op.name in (*QUOTIENTS, *REMAINDERS) and isinstance(op.result.type, Tile)
+            for op in kernel.ops()))
     if not plain or any(v.op is not None and v.op.name not in ANYWHERE for v in body.subjects):
         return []
-    drop_promised(kernel, wants := alone())
-    return [body] if any(not is_pointer(v.type) for v in wants.multiples) else []
+    drop_promised(kernel, needs := alone())
+    return [body] if any(not is_pointer(v.type) for v in needs.multiples) else []
 
 
 def _is_loaded(value: Value) -> bool:
@@ -134,14 +134,14 @@ def _is_loaded(value: Value) -> bool:
         op.name in ("trans", "psi") and any(map(_is_loaded, op.operands))))
 
 
-def _edges(kernel: Kernel, found: Wanted, facts: Callable[[int], Wanted]) -> list[Wanted]:
+def _edges(kernel: Kernel, found: Assumed, facts: Callable[[int], Assumed]) -> list[Assumed]:
     """The bodies for tiles of rows that end inside them: masked, by whole accesses; and, where
     tiles of bytes stand beside those of larger elements, by as many bytes as these have elements in
     an access.  Not for products, whose code is long and whose operands are few."""
     accessed = [scalar(pointee(op.operands[0].type)).bytes for op in kernel.ops()
                 if op.name in ("load", "store") and isinstance(op.operands[0].type, Tile)]
     few = ACCESS_BYTES // max(accessed) if 1 in accessed else ACCESS_BYTES
-    bodies: list[Wanted] = []
+    bodies: list[Assumed] = []
     if sum(len(block.ops) for block in kernel.blocks) > _MODERATE or any(
             op.name == "dot" for op in kernel.ops()):
         return bodies

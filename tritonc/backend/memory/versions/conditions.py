@@ -8,8 +8,8 @@ from tritonc.analysis.linear import Linear, emit
 from tritonc.analysis.signs import MOST
 from tritonc.analysis.values import slice_of
 from tritonc.backend.dots.exponentials import MODERATE
-from tritonc.backend.memory.versions.wanted import Wanted
-from tritonc.backend.memory.versions.wanted_apart import apart_tests
+from tritonc.backend.memory.versions.assumed import Assumed
+from tritonc.backend.memory.versions.assumed_apart import apart_tests
 from tritonc.ir.build import Builder
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Block, Kernel, Op, Value
@@ -22,7 +22,7 @@ bring_up = Later("tritonc.backend.pipeline.tma.bring_up", "bring_up")
 ANYWHERE = ("get_program_id", "get_num_programs")  # the same wherever it is asked for
 
 
-def add_test(block: Block, found: Wanted, fast: Block, general: Block) -> None:
+def add_test(block: Block, found: Assumed, fast: Block, general: Block) -> None:
     """The conditions, and the branch, at the end of a block."""
     b = Builder(block)
     ok: Value | None = None
@@ -72,8 +72,7 @@ def strongest(pairs: list[tuple[Linear, Linear]]) -> list[tuple[Linear, Linear]]
     found: dict[Hashable, tuple[int, tuple[Linear, Linear]]] = {}
     for pair in pairs:
         excess = pair[0] - pair[1]
-        constant = sum(n for values, n in excess.terms if not values)
-        key = Linear(tuple(term for term in excess.terms if term[0])).key
+        constant, key = excess.constant_term, Linear(excess.symbolic).key
         if key not in found or found[key][0] < constant:
             found[key] = constant, pair
     return [pair for _, pair in found.values()]
@@ -86,7 +85,7 @@ def _wide(b: Builder, value: Value) -> Value:
     return b.value("sext", value, type=I64) if scalar(value.type).bits < 64 else value
 
 
-def before_products(kernel: Kernel, found: Wanted) -> Wanted:
+def before_products(kernel: Kernel, found: Assumed) -> Assumed:
     """What can be tested before the products: what numbers are computed from parameters behind
     their loops is computed at entry, and what only these stores would gain from is given up."""
     cfg = Cfg(kernel)
@@ -97,7 +96,7 @@ def before_products(kernel: Kernel, found: Wanted) -> Wanted:
     return found.kept(lambda v: v not in left) if left else found
 
 
-def place_of(kernel: Kernel, *bodies: Wanted) -> tuple[Block, int] | None:
+def place_of(kernel: Kernel, *bodies: Assumed) -> tuple[Block, int] | None:
     """Behind which operation of which block the bodies part: (entry, 0) if nothing need be
     computed before.  What cannot be known there is given up; None if nothing is left."""
     cfg, subjects = Cfg(kernel), [v for found in bodies for v in found.subjects]
@@ -105,7 +104,7 @@ def place_of(kernel: Kernel, *bodies: Wanted) -> tuple[Block, int] | None:
                 if v.op is not None and v.op.name not in ANYWHERE and v.op in cfg.block_of]
     if not computed:
         return kernel.entry, 0
-    # The test wants a number in any case.
+    # The test needs a number in any case.
     for op in slice_of(subjects, set(cfg.block_of)):
         if op.name == "load" and op.guard is not None and is_int(op.result.type):
             op.attributes.setdefault("other", 0)
@@ -116,15 +115,15 @@ def place_of(kernel: Kernel, *bodies: Wanted) -> tuple[Block, int] | None:
     return last, _gathered(last, [op for op in computed if cfg.block_of[op] is last])
 
 
-def _gathered(block: Block, wanted: list[Op]) -> int:
-    """Move what computes `wanted` before the other operations of the block, as far as memory
+def _gathered(block: Block, tests: list[Op]) -> int:
+    """Move what computes `tests` before the other operations of the block, as far as memory
     allows; returns the position behind it."""
-    needed = {*wanted, *slice_of((v for op in wanted for v in op.inputs()), set(block.ops))}
+    needed = {*tests, *slice_of((v for op in tests for v in op.inputs()), set(block.ops))}
     writes = next((i for i, op in enumerate(block.ops) if WRITE in op.effects), len(block.ops))
     movable = all(op.name == "phi" or not op.effects or (
         op.effects == {READ} and block.ops.index(op) < writes) for op in needed)
     if not movable:
-        return max(block.ops.index(op) for op in wanted) + 1
+        return max(block.ops.index(op) for op in tests) + 1
     phis = block.phis()
     first = [op for op in block.ops if op in needed and op.name != "phi"]
     block.ops = [*phis, *first, *(op for op in block.ops[len(phis):] if op not in needed)]

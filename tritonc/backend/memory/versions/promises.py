@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from tritonc.backend.memory.versions.wanted import Wanted
+from tritonc.backend.memory.versions.assumed import Assumed
 from tritonc.ir.core import Value
 from tritonc.ir.types import is_pointer
 
 
-def promise(found: Wanted) -> str:
+def promise(found: Assumed) -> str:
     """What the fast body assumes, in words."""
     parts = ["the tile is full"] if found.full else []
     if any(plain.name == "product" for plain in found.inside.values()):

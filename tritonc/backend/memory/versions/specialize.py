@@ -7,7 +7,7 @@ Before:  entry: ...                      After:  entry: %ok = (a | b | 4 * lda) 
                                                  general: the kernel as it was
 
 A source rarely says that a pointer is aligned to 16 bytes, that a stride is 1 or that a size is not
-negative, and masks its tiles everywhere although all but the last ones are full.  `wanted_facts`
+negative, and masks its tiles everywhere although all but the last ones are full.  `assumed_facts`
 collects what the accesses lack; all of it is about scalars, so the threads of a program agree.
 
 The branch stands at entry where the facts are about parameters and program ids alone, and else
@@ -43,16 +43,16 @@ from tritonc.analysis.multiples import implied
 from tritonc.analysis.quotients import gathered
 from tritonc.analysis.row_loops import windows_of_bytes
 from tritonc.analysis.signs import MOST
-from tritonc.analysis.values import attributes_key, needed
+from tritonc.analysis.values import SPREADS, attributes_key, needed
 from tritonc.backend.dots.together import large
-from tritonc.backend.launch.persist import maps_last, wanted
+from tritonc.backend.launch.persist import maps_last, should_persist
 from tritonc.backend.memory.masks.unwrap_indices import unwrap_indices
 from tritonc.backend.memory.vectorize import mark_wide
+from tritonc.backend.memory.versions.assumed import Assumed
+from tritonc.backend.memory.versions.assumed_facts import assumed_facts
 from tritonc.backend.memory.versions.bodies import drop_promised, other_bodies
 from tritonc.backend.memory.versions.conditions import add_test, before_products, place_of
 from tritonc.backend.memory.versions.promises import promise
-from tritonc.backend.memory.versions.wanted import Wanted
-from tritonc.backend.memory.versions.wanted_facts import wanted_facts
 from tritonc.backend.target.matrix import BY_NAME, WGMMA
 from tritonc.backend.target.target import Target
 from tritonc.ir.build import Builder, make_op
@@ -63,8 +63,6 @@ from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.ops import READ
 from tritonc.ir.types import I1, with_element
 
-_SPREADS = ("splat", "broadcast", "reshape")
-
 
 def specialize(kernel: Kernel, context: Context) -> bool:
     """Add the fast body, if there is something to gain."""
@@ -73,12 +71,12 @@ def specialize(kernel: Kernel, context: Context) -> bool:
     known = {value: context.known_sizes[value.name] for value in kernel.parameters
             if value.name in context.known_sizes}
     tensor = _copies_tensors(kernel, context)
-    # Threads store the results of small tiles, and what they want is asked behind the loop.
+    # Threads store the results of small tiles, and what they need is tested behind the loop.
     late = tensor and not any(map(large, kernel.blocks)) and any(
         op.name == "dot" and gathered(op) for op in kernel.ops())
-    found = wanted_facts(kernel, tensor, known, extents=True, operands=late)
+    found = assumed_facts(kernel, tensor, known, extents=True, operands=late)
     if late and not found.multiples:
-        found = wanted_facts(kernel, tensor, known, extents=True)
+        found = assumed_facts(kernel, tensor, known, extents=True)
     for op, why in found.hindered:
         context.remark("specialize", f"access not vectorised: {why}", op.span, missed=True)
     drop_promised(kernel, found)
@@ -94,8 +92,8 @@ def specialize(kernel: Kernel, context: Context) -> bool:
         return False
     for body in (found, *others):
         context.remark("specialize", promise(body), kernel.span)
-    common, own = found.parted() if wanted(kernel, context) and maps_last(
-        kernel.blocks) else (found, Wanted())
+    common, own = found.parted() if should_persist(kernel, context) and maps_last(
+        kernel.blocks) else (found, Assumed())
     first = place_of(kernel, common, *others) if common.subjects and own.subjects else None
     general = place
     if first is not None:  # one body in another, for what is the same for all programs
@@ -145,7 +143,7 @@ def _copies_tensors(kernel: Kernel, context: Context) -> bool:
 # ---- where it begins
 
 
-def add_body(kernel: Kernel, found: Wanted, place: tuple[Block, int]
+def add_body(kernel: Kernel, found: Assumed, place: tuple[Block, int]
              ) -> tuple[dict[Value, Value], tuple[Block, int]]:
     """Split the kernel at the place, and let the facts decide between two bodies from there on.
 
@@ -188,7 +186,7 @@ def _mark_fallback(kernel: Kernel, first: Block) -> None:
                 op.span = op.span and op.span._replace(fallback=True)
 
 
-def _assume(fast: list[Block], mapping: dict[Value, Value], found: Wanted, before: list[Op]
+def _assume(fast: list[Block], mapping: dict[Value, Value], found: Assumed, before: list[Op]
             ) -> None:
     """Put what the conditions promise into the copy; `before` has what was computed until then."""
     known: dict[Value, Value] = {}
@@ -239,7 +237,7 @@ def _again(before: list[Op], fast: list[Block], known: dict[Value, Value]) -> li
     know of the promises.  They join `known`."""
     reached, found = set(known), []
     for op in before:
-        if not op.effects and (op.info.elementwise or op.name in _SPREADS) and (
+        if not op.effects and (op.info.elementwise or op.name in SPREADS) and (
                 not reached.isdisjoint(op.inputs()) and reached.isdisjoint(op.results)):
             reached.update(op.results)
             found.append(op)

@@ -6,20 +6,20 @@ Before:  exit: store %q, %sum            After:  exit: %ok = (%Q | ..) % 4 == 0
                                                  general: the store as it was
 
 Whether the pixels of an image lie in runs of four depends on its width, and a body that assumes so
-from the start is lost for all others, with the copies of its loops.  So what is wanted for stores
+from the start is lost for all others, with the copies of its loops.  So what is assumed for stores
 alone is tested where they stand.  Their addresses are computed anew there, of what is assumed; the
-assembler's compiler finds what is the same.
+assembler's compiler finds what is the same.  Atomics that add floats are such stores, too.
 
-After specialize, for addresses whose runs are remainders: what else they want, it has asked for.
+After specialize, for addresses whose runs are remainders: what else they need, it has tested.
 """
 
 from __future__ import annotations
 
 from tritonc.analysis.multiples import joined
+from tritonc.backend.memory.versions.assumed import Assumed
+from tritonc.backend.memory.versions.assumed_facts import assumed_of
 from tritonc.backend.memory.versions.promises import promise
 from tritonc.backend.memory.versions.specialize import add_body
-from tritonc.backend.memory.versions.wanted import Wanted
-from tritonc.backend.memory.versions.wanted_facts import wanted_of
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_ops
@@ -38,13 +38,13 @@ def specialize_stores(kernel: Kernel, context: Context) -> bool:
         cfg.dominates(loop.header, block) for loop in cfg.loops)]
     changed = False
     for block in behind:
-        stores = [op for op in block.ops if op.name == "store"]
+        stores = [op for op in block.ops if op.name == "store" or "wide" in op.attributes]
         if len(stores) != 1 or block.terminator.name != "ret":
             continue
         loads = [op for op in block.ops if op.name == "load" and shape(op.result.type)]
-        found = Wanted()
+        found = Assumed()
         for op in (*stores, *loads):
-            found.multiples = joined(found.multiples, wanted_of(kernel, op))
+            found.multiples = joined(found.multiples, assumed_of(kernel, op))
         available = all(v.op is None or cfg.dominates(cfg.block_of[v.op], block)
                         for v in found.multiples)
         if found.multiples and available:
@@ -55,8 +55,8 @@ def specialize_stores(kernel: Kernel, context: Context) -> bool:
     return changed
 
 
-def _addressed_here(cfg: Cfg, block: Block, accesses: list[Op], found: Wanted) -> int:
-    """Compute the accesses' addresses and masks in their block, from what is wanted and what loops
+def _addressed_here(cfg: Cfg, block: Block, accesses: list[Op], found: Assumed) -> int:
+    """Compute the accesses' addresses and masks in their block, from what is assumed and what loops
     or memory give; the place where that begins."""
     needed: list[Op] = []
     seen: set[Op] = set()

@@ -32,7 +32,7 @@ from tritonc.analysis.column_loops import scans_columns
 from tritonc.backend.pipeline.staged_loop import DOTS
 from tritonc.ir.cfg import Cfg, Loop, follow, incoming, make_phi, redirect
 from tritonc.ir.context import Context
-from tritonc.ir.copies import copy_blocks, copy_ops
+from tritonc.ir.copies import copy_iterations, copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.types import Tile
 
@@ -94,29 +94,16 @@ def repeat_loop(kernel: Kernel, loop: Loop, times: int, behind: list[Op] | None 
     way out does by itself, before they meet."""
     header, latch, ((source, leave),) = loop.header, loop.latch, loop.exits
     assert latch is not None and source is header and times > 1
-    phis = header.phis()
-    following = [incoming(phi, latch) for phi in phis]
+    following = {phi.result: incoming(phi, latch) for phi in header.phis()}
     left: list[tuple[Block, dict[Value, Value]]] = [(header, {})]  # what is known at each way out
     made: list[Block] = []
-    now: dict[Value, Value] = {}  # values of the first iteration as the last one has them
-    last = latch
-    for copies, mapping in [copy_blocks(loop.blocks, f".{n}") for n in range(2, times + 1)]:
-        first = copies[loop.blocks.index(header)]
-        starts = {mapping[phi.result]: now.get(value, value)
-                  for phi, value in zip(phis, following, strict=True)}
-        first.ops = first.ops[len(phis):]
-        for block in copies:
-            for op in block.ops:
-                op.replace_inputs(starts)
-        now = {value: starts.get(new, new) for value, new in mapping.items()}
-        redirect(last, header, first)
-        last = copies[loop.blocks.index(latch)]
-        redirect(last, first, header)
-        left.append((first, now))
+    for copies, now in copy_iterations(loop, range(2, times + 1), latch, following):
+        left.append((copies[0], now))
         made += copies
-    for phi, value in zip(phis, following, strict=True):
+    for phi in header.phis():
+        value = following[phi.result]
         phi.operands[phi.blocks.index(latch)] = now.get(value, value)
-    follow(header, latch, last)
+    follow(header, latch, copies[loop.blocks.index(latch)])
     inside = {op for block in (*loop.blocks, *made) for op in block.ops}
     joined = Block(f"{leave.name}.joined")
     edges = [Block(f"{leave.name}.{i}") for i in range(len(left)) if behind]

@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tritonc.analysis.aliases import pointer_roots, stores_may_reach
-from tritonc.backend.dots.together import fed
+from tritonc.backend.dots.together import back_to_back
 from tritonc.backend.launch.persist import counts_programs, rare_programs
 from tritonc.backend.pipeline.channel import Boxes
 from tritonc.backend.pipeline.loop_slice import find_slice
@@ -252,8 +252,8 @@ class RegionExpander(TmaExpander):
         ops = staged.body.ops
         readers = [op for op in loop.ops() if not set(views).isdisjoint(op.operands)]
         part = find_slice(loop, [staged.condition], staged.always, comes=True, once=True)
-        if self.followers or not fed(staged.body) or part is None or not readers or not all(
-                op.name == "wgmma" and op in ops for op in readers):
+        if self.followers or part is None or not back_to_back(staged.body) or not readers or not (
+                all(op.name == "wgmma" and op in ops for op in readers)):
             return False
         at = next(i for i, op in enumerate(ops) if op.name == "wgmma_wait"
                   and i > ops.index(readers[-1])) + 1

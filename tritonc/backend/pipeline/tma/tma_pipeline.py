@@ -22,7 +22,7 @@ from math import prod
 from tritonc.analysis.aliases import pointer_roots, stores_may_reach
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.quotients import in_steps
-from tritonc.backend.dots.together import chained, fed, large
+from tritonc.backend.dots.together import back_to_back, chained, large
 from tritonc.backend.dots.together import products as products_of
 from tritonc.backend.launch.persist import counts_programs
 from tritonc.backend.pipeline.channel import Boxes, Channel, Means
@@ -259,7 +259,7 @@ def _late(loops: Sequence[RegionExpander], stages: int, room: int) -> dict[int, 
 
 def _second(staged: StagedLoop, groups: list[list[int]]) -> bool:
     """Whether the second of two chained products may have to wait for what it reads."""
-    return len(groups) == 2 and staged.stage_bytes >= LARGE_STAGE and fed(staged.body)
+    return len(groups) == 2 and staged.stage_bytes >= LARGE_STAGE and back_to_back(staged.body)
 
 
 def _region(kernel: Kernel, staged: StagedLoop, others: Sequence[StagedLoop],
@@ -278,7 +278,7 @@ def _region(kernel: Kernel, staged: StagedLoop, others: Sequence[StagedLoop],
     behind = channels_behind(kernel, staged, infos) if again and not (fixed or followers) else []
     brought = (fixed, behind, *(later.channels for later in followers))
     every = [*boxes, *(one.boxes for some in brought for one in some if one.boxes is not None)]
-    if not (again or followers or loads or len(groups) == 1 or not fed(staged.body)) \
+    if not (again or followers or loads or len(groups) == 1 or not back_to_back(staged.body)) \
             or not bring_up([v for one in every for v in one.strip.map_values()], place, cfg):
         return None
     blocks = region(kernel, loops, place, every)

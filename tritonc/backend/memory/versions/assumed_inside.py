@@ -21,7 +21,7 @@ from tritonc.analysis.linear import Linear, number, symbol
 from tritonc.analysis.quotients import dividend
 from tritonc.analysis.signs import MOST, known_signs
 from tritonc.analysis.values import defined_by, slice_of
-from tritonc.backend.memory.versions.wanted import Plain, Text, is_number, testable_scalars
+from tritonc.backend.memory.versions.assumed import Plain, Text, is_number, testable_scalars
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.types import I32, element, shape
@@ -34,21 +34,18 @@ NONE, ONE = Linear(), number(1)
 def suppose_inside(text: Text) -> tuple[Text, dict[Op, Plain]]:
     """A copy whose tiles are inside; what it supposes of which operations of the copy.  The text
     itself if there is nothing to gain."""
-    if not _wanted(text.kernel):
+    if not _candidates(text.kernel):
         return text, {}
     copy = text.supposing({})
     supposed = _Supposed(copy.kernel)
-    supposed.wanted = _wanted(copy.kernel)
+    supposed.candidates = _candidates(copy.kernel)
     supposed.run()
     return (copy, supposed.found) if supposed.found else (text, {})
 
 
-def _wanted(kernel: Kernel) -> set[Op]:
-    """What may become plain: beside products on tensor cores, comparisons of quotients; beside
-    others nothing, since full tiles of floats that are stored one by one spill (conv_nchw)."""
-    beside = [op for op in kernel.ops() if op.name == "dot"]
-    if not all("instruction" in op.attributes for op in beside):
-        return set()
+def _candidates(kernel: Kernel) -> set[Op]:
+    """What may become plain: beside products, comparisons of quotients."""
+    beside = any(op.name == "dot" for op in kernel.ops())
     return {op for op in _slice(kernel) if op.name in _RULES and (
         not beside or (op.name == "icmp" and any(dividend(v)[1] for v in op.operands)))}
 
@@ -70,13 +67,13 @@ class _Supposed:
         self.extents = Extents(self.cfg, self.affinity)
         self.testable = testable_scalars(self.cfg)
         self.beside = any(op.name == "dot" for op in kernel.ops())
-        self.wanted: set[Op] = set()
+        self.candidates: set[Op] = set()
         self.found: dict[Op, Plain] = {}
 
     def run(self) -> None:
         for block in self.cfg.order:
             for op in list(block.ops):
-                if op in self.wanted:
+                if op in self.candidates:
                     self.suppose(op)
 
     def suppose(self, op: Op) -> None:

@@ -1,9 +1,9 @@
-"""Strides that accesses want to be 1, so that an axis of their tile is contiguous: `r * stride`.
-Divisors that they want to be multiples, so that what a remainder makes goes on.
+"""Strides that accesses need to be 1, so that an axis of their tile is contiguous: `r * stride`.
+Divisors that they need to be multiples, so that what a remainder makes goes on.
 
 The channels of `i % C + i / C % S * C + ...` are contiguous as far as C is a multiple: an access of
-16 bytes wants that of C.  Whether it then is wide is seen on a copy of the kernel that supposes it.
-`wanted_facts` has all of it tested.
+16 bytes needs that of C.  Whether it then is wide is seen on a copy of the kernel that supposes it.
+`assumed_facts` has all of it tested.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tritonc.analysis.linear import Linear
 from tritonc.analysis.multiples import Multiples, MultiplesNeeded
 from tritonc.analysis.runs import Runs
 from tritonc.analysis.signs import Signs
-from tritonc.analysis.values import closure, int_of, origin
+from tritonc.analysis.values import QUOTIENTS, REMAINDERS, closure, int_of, origin
 from tritonc.analysis.windows import strided
 from tritonc.backend.layout import layout_choice
 from tritonc.ir.build import make_op
@@ -61,10 +61,10 @@ class Divisors(NamedTuple):
             info, reach = self.infos.get(pointer), reach_of(op)
             most = reach // 2 if self.products and not outside and bases[
                 _base(op)] >= TAPS else reach
-            wanted = info is not None and reach > 1 \
+            asked = info is not None and reach > 1 \
                 and max(info.contiguity) == 1 and prod(shape(pointer.type)) * BESIDE > largest
             divisors = self.remainders(
-                pointer, reach, outside or not self.products) if wanted else []
+                pointer, reach, outside or not self.products) if asked else []
             found.append({divisor: min(run, most) for divided, divisor, run in divisors
                           if not outside or divided in stored})
         return found
@@ -120,7 +120,7 @@ class Divisors(NamedTuple):
             elif op.name == "mul" and self.products and not quotients and run % (
                     step := int_of(origin(op.operands[1])) or reach) == 0 and run > step:
                 stack.append((op.operands[0], run // step))
-            elif op.name in ("srem", "urem") or (quotients and op.name in ("sdiv", "udiv")):
+            elif op.name in REMAINDERS or (quotients and op.name in QUOTIENTS):
                 if quotients:
                     stack.append((op.operands[0], run))
                 info, divisor = self.infos.get(op.operands[0]), origin(op.operands[1])
@@ -142,7 +142,7 @@ def has_remainder(pointer: Value) -> bool:
     """Whether a term of an address is a remainder."""
     terms = closure([pointer.op], lambda op: [
         v.op for v in op.operands] if op is not None and op.name in _TERMS else ())
-    return any(op is not None and op.name in ("srem", "urem") for op in terms)
+    return any(op is not None and op.name in REMAINDERS for op in terms)
 
 
 def multiples_of(values: Multiples) -> dict[Value, Op]:

@@ -5,14 +5,14 @@
     sign       a scalar is not negative: then a tensor begins behind its base, and an unsigned bound
                is a bound
     full       end <= limit: then a mask holds for the whole tile
-    inside     the same of indices that wrap or are clamped (`wanted_inside`)
+    inside     the same of indices that wrap or are clamped (`assumed_inside`)
     equal      two scalars are: rows of pixels lie one behind the other (`flatten_rows`)
     positive   a float is above 0: then exponentials of products are fused (`fuse_exponents`)
-    apart      what is accessed of two parameters does not meet (`wanted_apart`)
+    apart      what is accessed of two parameters does not meet (`assumed_apart`)
 
 Each is about scalars that are known before the accesses run: parameters, program ids, and values
 that are loaded or computed from them outside of loops.  `specialize` tests them once, and makes the
-body that may rely on them.  What is promised or proved is not wanted.
+body that may rely on them.  What is promised or proved is not assumed.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from tritonc.backend.memory.masks.drop_selections import steps_of_selections
 from tritonc.backend.memory.masks.flatten_rows import equal_extents, flatten, quotients
 from tritonc.backend.memory.masks.uniform_quotients import needed, uniform_quotients
 from tritonc.backend.memory.masks.unwrap_indices import unwrap, wrapping
-from tritonc.backend.memory.versions.wanted import Known, Text, Wanted, renamed, testable_scalars
-from tritonc.backend.memory.versions.wanted_accesses import SMALL, Collector
-from tritonc.backend.memory.versions.wanted_apart import wanted_apart
-from tritonc.backend.memory.versions.wanted_inside import begins_inside, suppose_inside
-from tritonc.backend.memory.versions.wanted_strides import (
+from tritonc.backend.memory.versions.assumed import Assumed, Known, Text, renamed, testable_scalars
+from tritonc.backend.memory.versions.assumed_accesses import SMALL, Collector
+from tritonc.backend.memory.versions.assumed_apart import assumed_apart
+from tritonc.backend.memory.versions.assumed_inside import begins_inside, suppose_inside
+from tritonc.backend.memory.versions.assumed_strides import (
     Units,
     has_remainder,
     limits_of,
@@ -51,22 +51,22 @@ from tritonc.ir.ops import READ, WRITE
 from tritonc.ir.types import is_int, shape
 
 
-def wanted_facts(kernel: Kernel, tensor: bool, known: Mapping[Value, int] | None = None,
+def assumed_facts(kernel: Kernel, tensor: bool, known: Mapping[Value, int] | None = None,
                  not_one: frozenset[Value] = frozenset(), edge: int = 0,
-                 operands: bool = False, records: bool = False, extents: bool = False) -> Wanted:
+                 operands: bool = False, records: bool = False, extents: bool = False) -> Assumed:
     """What the accesses of a kernel lack.
 
     `tensor`: TMA brings the operands, which masks them at no cost: masks stay, and the signs of
-    strides and offsets are wanted.  `known`: values of parameters; no multiple is wanted that one
+    strides and offsets are assumed.  `known`: values of parameters; no multiple is assumed that one
     of these is not.  `not_one`: strides that are not supposed to be 1.  `edge`: the tiles are
     not full, and an access has so many elements at most.  `operands`: stores and
-    single rows want nothing; `records`: but of fields of records.  `extents`: scalars are wanted to
-    be equal.
+    single rows assume nothing; `records`: but of fields of records.  `extents`: scalars are assumed
+    to be equal.
     """
     never: frozenset[Value] = frozenset()
     values = known or {}
     while True:
-        found = _wanted_facts(kernel, Known(
+        found = _assumed_facts(kernel, Known(
             tensor, values, never, not_one, edge, operands, records, extents))
         missed = {v for v, n in found.multiples.items() if values.get(v, 0) % n} - never
         if not missed:
@@ -74,7 +74,7 @@ def wanted_facts(kernel: Kernel, tensor: bool, known: Mapping[Value, int] | None
         never |= missed
 
 
-def _wanted_facts(kernel: Kernel, known: Known) -> Wanted:
+def _assumed_facts(kernel: Kernel, known: Known) -> Assumed:
     """The same, of which no value of `known.never` need be a multiple."""
     text, needs = Text(kernel), dict[Value, None]()
     if wrapping(kernel):  # looked at as if their indices were not negative
@@ -108,16 +108,16 @@ def _wanted_facts(kernel: Kernel, known: Known) -> Wanted:
         asked = helped.divisors.helped(helped.placed(), asked)
         if last:
             text, collector = supposed, helped
-            collector.want({hint.operands[0]: hint.attributes["n"] for hint in hints.values()})
+            collector.assume({hint.operands[0]: hint.attributes["n"] for hint in hints.values()})
     values = {*kernel.parameters, *(v for op in kernel.ops() for v in op.results)}
-    collector.want(joined(assumed, whole))
+    collector.assume(joined(assumed, whole))
     found = collector.run().renamed(text.own)
     found.units, found.signs = renamed(units, own), {**needs, **found.signs}
     found.inside = inside
     # Copies that were looked at have other values, of loads that a later pass makes narrow, whose
     # masks it derives from the kernel's.
     found = found.kept(values.__contains__)
-    found.apart, found.equal = wanted_apart(kernel), same
+    found.apart, found.equal = assumed_apart(kernel), same
     found.flat = bool(same or whole)
     found.edges |= bool(found.inside) and begins_inside(kernel)
     found.signs.update(found.apart.needs)
@@ -182,7 +182,7 @@ def _shared(text: Text, known: Known) -> tuple[Text, Multiples]:
     return shared, runs.assumed
 
 
-def wanted_of(kernel: Kernel, op: Op) -> Multiples:
+def assumed_of(kernel: Kernel, op: Op) -> Multiples:
     """What would have to be multiples so that an access alone is wide, whose addresses go on only
     where remainders do, or which stands behind a product of gathered rows; nothing where that is
     not enough."""

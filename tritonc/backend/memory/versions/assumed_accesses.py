@@ -1,4 +1,4 @@
-"""What the loads and stores of one text of a kernel lack: see `wanted_facts`."""
+"""What the loads and stores of one text of a kernel lack: see `assumed_facts`."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from tritonc.analysis.signs import Signs, known_signs, loop_order
 from tritonc.analysis.tables import table_of
 from tritonc.analysis.values import computed_from
 from tritonc.analysis.windows import SHARED, STEP, steps_of, strided
-from tritonc.backend.dots.exponentials import wanted_factors
+from tritonc.backend.dots.exponentials import assumed_factors
 from tritonc.backend.dots.together import large
 from tritonc.backend.launch.choose_warps import streaming_threads
 from tritonc.backend.layout import layout_choice
-from tritonc.backend.memory.versions.wanted import (
+from tritonc.backend.memory.versions.assumed import (
     NOTHING_KNOWN,
+    Assumed,
     Known,
-    Wanted,
     is_number,
     known_before_loops,
     testable_scalars,
 )
-from tritonc.backend.memory.versions.wanted_strides import ACCESS, Divisors, fixed, signs_of
+from tritonc.backend.memory.versions.assumed_strides import ACCESS, Divisors, fixed, signs_of
 from tritonc.backend.target.matrix import BY_NAME, WGMMA
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Block, Kernel, Op, Value
@@ -68,7 +68,7 @@ class Collector:
                                  any(op.name == "dot" for op in kernel.ops()))
         self.fields: dict[Block, dict[Op, tuple[Record, Affine]]] = {}
         self.pairs: dict[Block, dict[Op, tuple[Op, int, int]]] = {}
-        self.found = Wanted(multiples=self.multiples.wanted)
+        self.found = Assumed(multiples=self.multiples.needed_before)
         self.least, self.beside = _least_rows(kernel)
         # What stands behind the loops of small tiles is asked there (`specialize_stores`).
         self.late = not self.boxes and all(block in cfg.innermost for block in cfg.order if any(
@@ -116,7 +116,7 @@ class Collector:
 
     # ---- the others
 
-    def run(self) -> Wanted:
+    def run(self) -> Assumed:
         found = self.found
         for op, affinity in self.accesses():
             self.alignment(op, affinity)
@@ -125,7 +125,7 @@ class Collector:
         if self.tensor or found.full:
             for affinity in (self.outside, *self.affinities.values()):
                 found.signs.update(affinity.assumed)
-        found.positive.update((v, None) for v in wanted_factors(self.kernel)
+        found.positive.update((v, None) for v in assumed_factors(self.kernel)
                               if known_before_loops(self.cfg, v))
         return found
 
@@ -138,11 +138,11 @@ class Collector:
             return
         table = table_of(op, self.facts) if self.dots else None
         if table is not None and table.base in self.kernel.parameters:
-            self.want({table.base: table.bytes})
+            self.assume({table.base: table.bytes})
         axis = layout_choice.fastest_axis(info, len(t.shape))
         size = scalar(pointee(t)).bytes
         guard = self.infos.get(op.guard) if op.guard is not None else None
-        slight = self.slight(op, affinity)
+        negligible = self.negligible(op, affinity)
         if info.contiguity[axis] == 1 and op.name != "atomic_rmw":
             self.interleaved(op, affinity)
             self.strided(op, affinity)
@@ -158,9 +158,9 @@ class Collector:
                     for bound in bounds:
                         self.bound(bound, t.shape[bound.axis], bound.axis == axis, 1, affinity)
                 return
-            if not slight or all(is_pointer(v.type) for v in needs):
-                self.want(needs)
-        if slight:
+            if not negligible or all(is_pointer(v.type) for v in needs):
+                self.assume(needs)
+        if negligible:
             return
         free = op.name == "load" and not op.attributes.get("volatile") and (
             self.apart or ragged.too_fine(op, self.infos))
@@ -185,7 +185,7 @@ class Collector:
             other.name == "load" and shape(other.result.type) == shape(op.operands[0].type)
             for other in self.kernel.ops()))
 
-    def slight(self, op: Op, affinity: Affinity) -> bool:
+    def negligible(self, op: Op, affinity: Affinity) -> bool:
         """Whether an access matters little beside those of the products' loops, as those of a
         factor or an index of each row: no size that divides it is worth a body that few take."""
         pointer = op.operands[0].type
@@ -203,7 +203,7 @@ class Collector:
         if found is None and pair is not None:
             needs = self.multiples.of_pointer(pair[0].operands[0], None, pair[2])
         if needs and all(is_pointer(v.type) or self.multiples.testable(v) for v in needs):
-            self.want(needs)
+            self.assume(needs)
 
     def of_records(self, op: Op, affinity: Affinity) -> bool:
         """Whether these are fields of records, as many as a mask says, if it says how many."""
@@ -233,14 +233,14 @@ class Collector:
         if needs is None or not all(is_pointer(v.type) or (
                 self.dots and self.multiples.testable(v)) for v in needs):
             return
-        self.want(needs)
+        self.assume(needs)
         for steps in ((), steps_of(form, *apart)) if self.dots else ():
             for bound in affinity.parts(op.guard, len(form.strides), steps)[0]:
                 if bound.axis == apart[0]:
                     self.whole_accesses(bound, reach)
 
-    def want(self, needs: Multiples) -> None:
-        self.found.multiples = self.multiples.wanted = joined(self.found.multiples, needs)
+    def assume(self, needs: Multiples) -> None:
+        self.found.multiples = self.multiples.needed_before = joined(self.found.multiples, needs)
 
     def bound(self, bound: Bound, extent: int, contiguous: bool, reach: int, affinity: Affinity
               ) -> None:
@@ -274,7 +274,7 @@ class Collector:
         if limit is None or not bound.limit.terms[0][1] % reach \
                 or not self.infos[limit].every % reach:
             return False
-        self.want({limit: reach})
+        self.assume({limit: reach})
         return True
 
     def steps(self, bound: Bound, reach: int) -> None:
@@ -284,7 +284,7 @@ class Collector:
         left = [monomial for monomial, n in bound.limit.terms if n % reach]
         if len(left) == 1 and len(left[0]) == 1 and left[0][0].op is None and self.divisible(
                 left[0][0]) and self.infos[left[0][0]].every % reach:
-            self.want({left[0][0]: reach})
+            self.assume({left[0][0]: reach})
 
     def not_negative(self, op: Op, affinity: Affinity) -> None:
         """What TMA moves has no negative strides and begins behind its base.

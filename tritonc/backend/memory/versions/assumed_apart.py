@@ -22,6 +22,7 @@ from tritonc.analysis.aliases import no_alias, pointer_roots
 from tritonc.analysis.facts import Facts, full
 from tritonc.analysis.linear import Linear, emit, number
 from tritonc.analysis.signs import Needs, Signs, known_signs, loop_order
+from tritonc.analysis.values import defined_by
 from tritonc.ir.build import Builder
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Block, Kernel, Op, Value
@@ -52,7 +53,7 @@ class Apart:
     needs: Needs = field(default_factory=dict)  # what must not be negative
 
 
-def wanted_apart(kernel: Kernel) -> Apart:
+def assumed_apart(kernel: Kernel) -> Apart:
     """What to test; nothing where neither a loop would gain nor what loads behind a store."""
     found = Apart()
     cfg = Cfg(kernel)
@@ -147,10 +148,11 @@ class _Ranges:
             one = self.one(op)
             if one is None:
                 return []
-            key = tuple(end - number(_number_in(end)) for end in (one.low, one.high))
+            key = one.low.symbolic, one.high.symbolic
             other = found.setdefault(key, one)
-            found[key] = Range(min(one.low, other.low, key=_number_in),
-                               max(one.high, other.high, key=_number_in), one.bytes)
+            found[key] = Range(
+                min(one.low, other.low, key=lambda end: end.constant_term),
+                max(one.high, other.high, key=lambda end: end.constant_term), one.bytes)
         return list(found.values()) if len(found) <= MOST_RANGES else []
 
     def one(self, op: Op) -> Range | None:
@@ -176,8 +178,10 @@ class _Ranges:
             start, ends = self.first(loop, start, tested), self.last(loop, ends, tested)
             loop = loop.parent
         first = self.extreme(start, affinity.signs, 0) if start is not None else None
-        last = next((greatest for each in ends
-                     if (greatest := self.extreme(each, affinity.signs, 1)) is not None), None)
+        last = next((greatest for quotients in (False, True)  # masks are nearer than those
+                     for each in (reversed(ends) if quotients else ends) if (
+                         greatest := self.extreme(each, affinity.signs, 1, quotients)) is not None),
+                    None)
         if first is None or last is None:
             return None
         return Range(first, last, scalar(pointee(pointer.type)).bytes)
@@ -267,13 +271,36 @@ class _Ranges:
             return None
         return start + turns * (moved[0] - number(tested))
 
+    def greatest_quotient(self, value: Value, signs: Signs) -> Linear | None:
+        """Of a counter by a number, as programs are numbered in a loop over all of them, where the
+        loop's limit is a multiple of that number."""
+        op = value.op
+        if op is None or op.name != "sdiv":
+            return None
+        counter, divisor = op.operands
+        loop = next((one for one in self.cfg.loops if counter.op in one.header.phis()), None)
+        end = loop.header.terminator if loop is not None else None
+        test = defined_by(end.operands[0], "icmp") if end is not None and end.name == "cond_br" \
+            else None
+        if loop is None or end is None or end.blocks[0] not in loop or test is None \
+                or self.cfg.block_of[op] is loop.header \
+                or test.attributes["predicate"] != "slt" or test.operands[0] is not counter:
+            return None
+        limit, by = (self.affinity(None).of(v) for v in (test.operands[1], divisor))
+        times = limit.offset.divided(by.offset) if limit is not None and by is not None else None
+        if times is None or not all(self.not_negative(Linear((((v,), 1),)), signs)
+                                    for v in op.operands):
+            return None
+        return times - number(1)
+
     def not_negative(self, polynomial: Linear, signs: Signs) -> bool:
         """Whether no term is negative, or none would be after a test."""
         needs = signs.of_polynomial(polynomial)
         self.needs.update(needs or {})
         return needs is not None
 
-    def extreme(self, polynomial: Linear, signs: Signs, side: int) -> Linear | None:
+    def extreme(self, polynomial: Linear, signs: Signs, side: int, quotients: bool = False
+                ) -> Linear | None:
         """The least (0) or greatest (1) value, made of what is known at entry."""
         total = Linear()
         for values, n in polynomial.terms:
@@ -286,6 +313,11 @@ class _Ranges:
             if side == 0 and known is None and n > 0 and self.not_negative(
                     Linear(((values, n),)), signs):
                 continue  # no less than 0
+            if quotients and n > 0 and len(inner) == 1 and (
+                    most := self.greatest_quotient(inner[0], signs)) is not None \
+                    and self.not_negative(rest, signs):
+                total += rest * most
+                continue
             if len(inner) > 1 or known is None:
                 return None
             factor = rest if n > 0 else rest.scaled(-1)
@@ -293,10 +325,6 @@ class _Ranges:
                 return None
             total += rest.scaled(known[side if n > 0 else 1 - side])
         return total
-
-
-def _number_in(polynomial: Linear) -> int:
-    return sum(n for values, n in polynomial.terms if not values)
 
 
 def _early(kernel: Kernel) -> set[Op]:

@@ -1,4 +1,4 @@
-"""What a fast body would assume (`wanted_facts`), and of which scalars that can be tested."""
+"""What a fast body would assume (`assumed_facts`), and of which scalars that can be tested."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tritonc.analysis.linear import Linear, symbol
 from tritonc.analysis.multiples import Multiples
 from tritonc.analysis.quotients import dividend
 from tritonc.analysis.values import slice_of
-from tritonc.backend.memory.versions.wanted_apart import Apart, values_of
+from tritonc.backend.memory.versions.assumed_apart import Apart, values_of
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.copies import copy_blocks
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 class Known(NamedTuple):
     """What is known of launches: whether TMA brings the operands, values of parameters, which
-    of these are not the multiples that would be wanted, strides that are not 1, where tiles are
+    of these are not the multiples that would be assumed, strides that are not 1, where tiles are
     those at edges, which are not full, the most elements of an access, whether operands alone
     count, or of them fields of records, and whether extents may be equal (`flatten_rows`)."""
 
@@ -93,7 +93,7 @@ class Plain(NamedTuple):
 
 
 @dataclass
-class Wanted:
+class Assumed:
     """What a fast body would assume."""
 
     units: dict[Value, None] = field(default_factory=dict)
@@ -134,7 +134,7 @@ class Wanted:
         return (self.units, self.multiples, self.signs, self.positive, self.pairs, self.apart.pairs,
                 self.apart.ranges)
 
-    def parted(self) -> tuple[Wanted, Wanted]:
+    def parted(self) -> tuple[Assumed, Assumed]:
         """What is the same for all programs, and what must be known of values that differ; all in
         the first if more than signs and multiples is asked of these."""
         def computed(value: Value) -> bool:
@@ -143,20 +143,20 @@ class Wanted:
 
         own, common = (replace(base, multiples=_those(self.multiples, keep),
                                signs=_those(self.signs, keep)) for base, keep in (
-            (Wanted(), computed), (self, lambda v: not computed(v))))
-        return (self, Wanted()) if any(map(computed, common.subjects)) else (common, own)
+            (Assumed(), computed), (self, lambda v: not computed(v))))
+        return (self, Assumed()) if any(map(computed, common.subjects)) else (common, own)
 
-    def renamed(self, mapping: Mapping[Value, Value]) -> Wanted:
+    def renamed(self, mapping: Mapping[Value, Value]) -> Assumed:
         """The same of other values, but for what is inside."""
         full = {mapping.get(op.result, op.result).op or op: (end.renamed(mapping),
                                                              limit.renamed(mapping))
                 for op, (end, limit) in self.full.items()}
-        return Wanted(renamed(self.units, mapping), renamed(self.multiples, mapping),
+        return Assumed(renamed(self.units, mapping), renamed(self.multiples, mapping),
                       renamed(self.signs, mapping), full, {}, renamed(self.positive, mapping),
                       self.hindered, edges=self.edges, equal={
                           mapping.get(a, a): mapping.get(b, b) for a, b in self.equal.items()})
 
-    def kept(self, keep: Callable[[Value], bool]) -> Wanted:
+    def kept(self, keep: Callable[[Value], bool]) -> Assumed:
         """What can be tested by reading these values alone."""
         def tested(pairs: Iterable[tuple[Linear, Linear]]) -> bool:
             return all(keep(v) for pair in pairs for p in pair for v in p.values())

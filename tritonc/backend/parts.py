@@ -1,0 +1,58 @@
+"""A module of LLVM IR as several, which threads make PTX at the same time, and their PTX as one.
+
+Kernels share no code: where nothing but intrinsics is called, each part has some of them, and the
+globals.  LLVM leaves out those that no kernel of the part names, and writes the others each time.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import groupby
+
+LEAST = 3000  # lines of a kernel, 50 to 100 ms of LLVM
+KERNEL = "\ndefine ptx_kernel "
+_HEAD = re.compile(r"(.*?\n\.address_size [0-9]+\n)(.*)", re.DOTALL)
+
+
+def stands_alone(text: str) -> bool:
+    """Whether nothing but kernels and globals is in the module."""
+    return "!dbg" not in text and not re.search(
+        r"^(declare .*@(?!llvm\.)|define (?!ptx_kernel))", text, re.MULTILINE)
+
+
+def is_long(text: str) -> bool:
+    """Whether a kernel, after which anything may come, is long enough for a part."""
+    return text.partition("\n}\n")[0].count("\n") >= LEAST
+
+
+def split(text: str) -> list[str]:
+    """The parts of a module, in its order: each long kernel, and the short ones between; itself,
+    if kernels call functions."""
+    head, *kernels = text.split(KERNEL)
+    if len(kernels) < 2 or not any(map(is_long, kernels)) or not stands_alone(text):
+        return [text]
+    last, end, tail = kernels[-1].partition("\n}\n")
+    kernels[-1] = last + end
+    groups = list[list[str]]()
+    for long, found in groupby(kernels, is_long):
+        run = [*found]
+        groups += [[one] for one in run] if long else [run]
+    return [KERNEL.join([head, *part]) + tail for part in groups]
+
+
+def join(parts: list[str]) -> str:
+    """The PTX of a module by that of its parts: first what declares their globals, each once."""
+    if len(parts) == 1:
+        return parts[0]
+    head, globals, kernels = "", dict[str, None](), ""
+    for part in parts:
+        match = _HEAD.fullmatch(part)
+        assert match is not None
+        lines, entry, rest = match[2].partition(".visible .entry ")
+        globals |= dict.fromkeys(line for line in lines.split("\n") if line.startswith("."))
+        name = "".join(line + "\n" for line in lines.split("\n") if line.startswith("\t// .globl"))
+        if not head:
+            head = match[1] + "\n" + name
+            name = ""
+        kernels += name + entry + rest
+    return head + "".join(line + "\n" for line in globals) + "\n" * bool(globals) + kernels

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from tritonc.analysis.affine import Affine, Affinity
 from tritonc.analysis.axis.axis_info import Infos
 from tritonc.analysis.runs import Runs
-from tritonc.analysis.values import constant_of, defined_by, is_uniform
+from tritonc.analysis.values import defined_by, int_of, is_uniform
 from tritonc.analysis.windows import Window, windows
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.rules import pointee
@@ -76,7 +76,7 @@ def pairs(ops: Iterable[Op]) -> dict[Op, tuple[Op, int, int]]:
             continue
         index, begin = made.operands[1], 0
         while (added := defined_by(index, "add")) is not None and (
-                n := constant_of(added.operands[1])) is not None:
+                n := int_of(added.operands[1])) is not None:
             index, begin = added.operands[0], begin + n
         groups.setdefault((op.name, made.operands[0], index, op.guard), {}).setdefault(begin, op)
     found: dict[Op, tuple[Op, int, int]] = {}

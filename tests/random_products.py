@@ -224,6 +224,7 @@ def transposed(seed: int) -> Product:
         return f"({x} & {s - 1}) == 0" if s & (s - 1) == 0 and rng.random() < 0.3 else (
             f"{x} % {s} == 0")
 
+    known = random.Random(f"stride {seed}").random() < 0.4  # strides are parameters
     step = rng.choice((1, 1, 1, 2)) if 3 in every else 1
     loops, inside, at = [], [], []
     for name, digit, s, t, pad, extent in zip(
@@ -236,8 +237,10 @@ def transposed(seed: int) -> Product:
             f"for (int {name} = {t - 1}; {name} >= 0; {name} -= {step})")
             if step == 1 else (f"for (int {name} = 0; {name} < {t}; {name} += {step})",)))
         x = f"({digit} + {pad} - {name})" if pad >= 0 else f"({digit} - {name} - {-pad})"
-        inside.append(f"{x} >= 0 && {test(x, s)} && {x} / {s} < {extent}")
-        at.append(f"{x} / {s}")
+        by = f"S{name}" if known else str(s)
+        tested = f"{x} % {by} == 0" if known else test(x, s)
+        inside.append(f"{x} >= 0 && {tested} && {x} / {by} < {extent}")
+        at.append(f"{x} / {by}")
     place = f"((m / (I * J)) * H + {at[0]}) * W + {at[1]}" if digits == 2 else (
         f"m / J * W + {at[0]}")
     numbers = "int i[TP] = m / J % I, j[TP] = m % J;" if digits == 2 else "int j[TP] = m % J;"
@@ -268,6 +271,8 @@ def transposed(seed: int) -> Product:
 {chr(10).join(f'//! arg: {v} = {v}' for v in 'BHWIJNC')}
 //! arg: Rr = {taps[0] or 1}
 //! arg: Rq = {taps[1]}
+//! arg: Sr = {every[0]}
+//! arg: Sq = {every[1]}
 {chr(10).join(lines)}
 //! expect: y = y{last}
 //! tolerance: 0.05
@@ -275,7 +280,7 @@ def transposed(seed: int) -> Product:
 #define TN {tn}
 #define TC {tc}
 kernel void product(const half* x, const half* w, float* y, int B, int H, int W, int I, int J,
-                    int N, int C, int Rr, int Rq) {{
+                    int N, int C, int Rr, int Rq, int Sr, int Sq) {{
   int m[TP] = get_global_range(0), n[TN] = get_global_range(1);
   {numbers}
   float acc[TP, TN] = 0;

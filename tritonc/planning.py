@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from tritonc.bindings import Bindings
 from tritonc.ir.core import Kernel, Module
-from tritonc.ir.types import is_int
 from tritonc.meta_parameters import BY_NAME
 from tritonc.options import Options
 from tritonc.tune.tuning_file import Entry
@@ -17,6 +16,7 @@ from tritonc.variants.kernels import MOST
 from tritonc.variants.variant import Fact, Variant, VariantSet, concerns, parse
 
 if TYPE_CHECKING:
+    from tritonc.tune.model.alignments import Facts
     from tritonc.tune.model.coarse import Few, Small
     from tritonc.tune.model.loops import Around
     from tritonc.tune.model.portfolio import Member, Portfolio
@@ -92,7 +92,7 @@ class Planning(Bindings):
     def _rows(self, kernel: Kernel) -> VariantSet:
         """Entries for lengths of rows, where nobody chose a tile or a number of warps."""
         from tritonc.tune.model.rows import row_entries, short_rows
-        from tritonc.tune.model.shape_entries import shape_entries
+        from tritonc.tune.model.shape_entries import few_entries, shape_entries
 
         space = self._open(kernel)
         if (self._options.sizes or self.chosen_meta or kernel.name in self._entries
@@ -104,14 +104,19 @@ class Planning(Bindings):
         def lower(binding: Mapping[str, int]) -> Kernel:
             return self._lowered(binding, kernel.name).kernels[0]
 
-        found = row_entries(space, lower, chosen) if space else short_rows(kernel)
-        if not found:
-            return VariantSet([*shape_entries(
-                lower(chosen) if space else kernel, space, lower, chosen, self._target())])
-        return VariantSet([Variant(one.binding, tuple(
+        found, target = row_entries(space, lower, chosen) if space else short_rows(kernel), \
+            self._target()
+        rows = [Variant(one.binding, tuple(
             Fact(kernel.parameters[one.argument].name, relation, value)
             for relation, value in ((">=", one.least), ("<=", one.most)) if value is not None))
-            for one in found])
+            for one in found]
+        long = next((row for row, one in zip(rows, found, strict=True) if one.most is None),
+                    Variant({}))
+        binding = {**chosen, **long.binding}
+        few = [one._replace(facts=(*long.facts, *one.facts)) for one in few_entries(
+            lower(binding) if space else kernel, space, lower, binding, target)]
+        return VariantSet([*few, *(rows or shape_entries(
+            lower(chosen) if space else kernel, space, lower, chosen, target))])
 
     def _open(self, kernel: Kernel) -> dict[str, Sequence[int]]:
         """The lists of the kernel's tunables that the cost model chose, for all sizes."""
@@ -232,7 +237,7 @@ class Planning(Bindings):
 
 
 def _variant(member: Member, kernel: Kernel, of: Few | Portfolio,
-             way: Sequence[Mapping[str, int]] | None = None) -> Variant:
+             way: tuple[Facts, Facts] | None = None) -> Variant:
     """A member of a portfolio, for launches whose operands lie in a `way`, if not in any.  In turn,
     tiles are smaller, and bring more from the second-level cache, which delivers whole sectors:
     5000 x 2000 x 1000 takes 1.13 times as long.  In short loops results take longer than products:
@@ -240,14 +245,13 @@ def _variant(member: Member, kernel: Kernel, of: Few | Portfolio,
     from tritonc.tune.model.pingpong import SHORT
 
     in_turn = "pingpong" in member.binding
-    if way is None:
-        way = [fact for fact in of.aligned if "multiple_of" in fact] if in_turn else []
     facts = []
-    for fact in way:
+    for fact in way[in_turn] if way else [
+            {**fact, "multiple_of": 2 * fact["multiple_of"]} for fact in of.aligned
+            if in_turn and "multiple_of" in fact]:
         value = kernel.parameters[fact["argument"]]
         if "multiple_of" in fact:
-            facts.append(Fact(value.name, "%", fact["multiple_of"] * (
-                2 if in_turn and is_int(value.type) else 1)))
+            facts.append(Fact(value.name, "%", fact["multiple_of"]))
         else:
             facts.append(Fact(value.name, "==" if "at_most" in fact else ">=", fact["at_least"]))
     facts += [Fact(kernel.parameters[loop.arguments[0]].name, ">=", SHORT) for loop in of.loops

@@ -45,6 +45,12 @@ def test_a_transposed_convolution() -> None:
     assert changed(TEXT)
 
 
+def test_a_stride_of_the_program() -> None:
+    text = TEXT.replace("int N)", "int N, int S)").replace("% 2", "% S").replace("v / 2", "v / S")
+    assert changed(text.replace("2 * W", "S * W"))
+    assert not changed(text.replace("2 * W", "S * W").replace("s++", "s += 2"))
+
+
 @pytest.mark.parametrize("old, new", [
     ("acc = dot", "count[c0] = s; acc = dot"),  # the loop does more than add
     ("acc = dot(a, f, acc)", "acc = dot(a, f, acc * 2)"),

@@ -48,7 +48,7 @@ from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.ops import READ, SYNC, WRITE
-from tritonc.ir.types import Buffer, Tile, is_pointer
+from tritonc.ir.types import Buffer, Tile, element, is_pointer
 from tritonc.records import NamedTuple
 
 
@@ -337,7 +337,7 @@ class _Uses:
                 None, buffer.stages, stage_loop, bool(more.get("continues")), flight, age=1 if
                 CLOSES.get(op.name) == flight else 0, alone=op.name in ALONE, copies=op.name ==
                 "tma_load", private=home if more.get("private") else None, grouped="groups" in more,
-                piece=_piece(op), atomic=op.name == "shared_atomic"))
+                piece=_piece(op), atomic=op.name if op.name == "shared_atomic" else None))
         effects = op.effects
         pointers = [v for v in op.operands if is_pointer(v.type)]
         if op.name == "atomic_rmw" and op.attributes["kind"] == "load" and isinstance(
@@ -351,10 +351,13 @@ class _Uses:
             if effects >= {READ, WRITE} and not isinstance(pointer.type, Tile):
                 root = None  # a lock guards memory that its address does not tell
             scalar = WRITE in effects and not isinstance(pointer.type, Tile)
+            change = (op.attributes["kind"], element(pointer.type)) if (
+                op.name == "atomic_rmw" and isinstance(pointer.type, Tile) and not self.readers.get(
+                    op.result) and op.attributes["kind"] not in ("xchg", "store")) else None
             found += [Pending(effect is WRITE, is_global=True, root=root, pointer=own,
                               release="release" in op.attributes, stage_loop=stage_loop,
                               moves=pointer if stage_loop else None, every=self.every(op, root),
-                              scalar=scalar)
+                              scalar=scalar, atomic=change)
                       for effect in (READ, WRITE) if effect in effects]
         return found
 

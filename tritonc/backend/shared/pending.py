@@ -30,7 +30,7 @@ class Pending(NamedTuple):
 
     `piece`: others of the tile are other elements.
 
-    `atomic`: those of one buffer need no barrier between them.
+    `atomic`: how memory is changed, if nobody reads what it was: such need no barrier between them.
 
     `grouped`: of a buffer in which each warpgroup has a part of its own.
     """
@@ -58,7 +58,7 @@ class Pending(NamedTuple):
     copies: bool = False
     private: Op | None = None  # a buffer whose elements are one thread's each
     grouped: bool = False
-    atomic: bool = False  # of shared memory
+    atomic: object = None
     piece: tuple[Value, int] | None = None  # of a tile that is stored in pieces
 
     @property
@@ -88,6 +88,8 @@ def conflict(kernel: Kernel, old: Pending, new: Pending) -> bool:
             return True
         if old.pointer is not None and old.pointer is new.pointer:
             return False
+        if old.atomic is not None and old.atomic == new.atomic:
+            return False
         if old.before and old.moves is new.moves:
             return False
         (one, n), (other, m) = old.every, new.every
@@ -98,7 +100,8 @@ def conflict(kernel: Kernel, old: Pending, new: Pending) -> bool:
         return False
     if (old.handed == ACQUIRED and new.copies) or (MET in old.proxy and not new.by_proxy):
         return False
-    if old.atomic and new.atomic and (old.start, old.end) == (new.start, new.end):
+    if old.atomic is not None and old.atomic == new.atomic and (
+            (old.start, old.end) == (new.start, new.end)):
         return False
     if old.private is not None and old.private is new.private:
         return False

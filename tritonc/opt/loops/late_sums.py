@@ -10,8 +10,8 @@ loop keeps a sum for each element of the tile, if nothing in it reads the sum so
 greatest elements likewise, and bits.  The additions of floats get another order, which is the
 compiler's; a product that the same expression adds up may be rounded with its sum.
 
-Not in loops with matrix products, which need the registers: `exchange_late` serves those.  Needs
-loops that end at their headers.
+Not in loops with matrix products, which need the registers, or where the sums are so many that they
+fill them: `exchange_late` serves those.  Needs loops that end at their headers.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.types import Tile
 
 _LARGEST = 8192  # elements: a thread of 256 keeps 32 of them
+_TOGETHER = 2 * _LARGEST  # those of all sums of a loop
 
 
 def late_sums(kernel: Kernel, context: Context) -> bool:
@@ -36,12 +37,12 @@ def _loop(kernel: Kernel, cfg: Cfg, loop: Loop, readers: dict[Value, list[Op]], 
           ) -> bool:
     if any(op.name == "dot" for op in loop.ops()):
         return False
-    found = [one for one in totals_of(loop, readers)
+    found = [(one, t.size) for one in totals_of(loop, readers)
              if isinstance(t := one.part.operands[0].type, Tile) and t.size <= _LARGEST]
-    if not found:
+    if not found or sum(size for _, size in found) > _TOGETHER:
         return False
     outside = place_behind(kernel, cfg, loop)
-    for one in found:
+    for one, _ in found:
         _move(kernel, loop, outside, one, readers, context)
     return True
 

@@ -18,7 +18,7 @@ which goes on with the others, from the first of them, in larger steps.
 
 That is one to one on all rows of the launch, if extents of digits are multiples of n, the number of
 programs is one of the classes, and that of rows one of the extents.  These are tested once, by
-scalars: where they do not hold, rows and steps are what they were.
+scalars, as is a stride that is one: where they do not hold, rows and steps are what they were.
 
 Only where rows are by themselves: no operation brings rows together or adds them up, and nothing
 but the number of a row says which program computes it.  What a loop computes must be sums of
@@ -32,7 +32,7 @@ from collections.abc import Callable
 from math import prod
 
 from tritonc.analysis.counters import Counter, counter_of
-from tritonc.analysis.values import conditions, defined_by, int_of, is_zero, origin
+from tritonc.analysis.values import SPREADS, conditions, defined_by, int_of, is_zero, origin
 from tritonc.ir.build import Builder
 from tritonc.ir.cfg import Cfg, Loop, incoming
 from tritonc.ir.context import Context
@@ -42,7 +42,6 @@ from tritonc.records import NamedTuple
 
 _MOST = 16  # classes
 _LARGE = 1 << 30  # a limit beyond which a larger step may go too far
-_MOVES = ("splat", "broadcast", "reshape")
 _UP, _DOWN = ("slt", "sle", "ult", "ule"), ("sgt", "sge", "ugt", "uge")
 
 
@@ -53,7 +52,7 @@ class Tap(NamedTuple):
     counter: Counter
     digit: int
     terms: list[tuple[int, Value]]
-    every: int
+    every: int | Value
     sign: int  # of the counter among the terms
 
 
@@ -69,11 +68,10 @@ def sort_residues(kernel: Kernel, context: Context) -> bool:
                 if (tap := _tap(cfg, loop, digits, rows.more)) is not None]
         every = {tap.digit: tap.every for tap in taps}
         if taps and all(every[tap.digit] == tap.every for tap in taps) \
-                and prod(every.values()) <= _MOST:
+                and prod(n for n in every.values() if isinstance(n, int)) <= _MOST:
             _renumber(kernel, op, rows, digits, taps, every)
-            context.remark("sort_residues", f"programs take rows of one residue in "
-                           f"{prod(every.values())}: {len(taps)} loops have fewer iterations",
-                           taps[0].loop.header.terminator.span)
+            context.remark("sort_residues", f"programs take rows of one residue: {len(taps)} loops "
+                           "have fewer iterations", taps[0].loop.header.terminator.span)
             return True
     return False
 
@@ -223,7 +221,7 @@ def _zero(operand: Value) -> set[Value]:
     for at in (0, 2):
         holds = op.operands[at].op
         if holds is not None and holds.name == "cmpp" and op.operands[at] is holds.results[0] \
-                and is_zero(origin(op.operands[3 - at], _MOVES)):
+                and is_zero(origin(op.operands[3 - at], SPREADS)):
             return set(conditions(holds.operands[0], ("broadcast", "reshape")))
     return set()
 
@@ -235,11 +233,7 @@ def _residue(cfg: Cfg, loop: Loop, counter: Counter, digits: list[tuple[Value, V
     if op is None or op.attributes["predicate"] != "eq" or not is_zero(op.operands[1]):
         return None
     rest = op.operands[0].op
-    n = int_of(rest.operands[1]) if rest is not None and len(rest.operands) == 2 else None
-    if rest is None or n is None:
-        return None
-    every = n + 1 if rest.name == "and" and n & (n + 1) == 0 else n if rest.name == "srem" else 0
-    if every < 2:
+    if rest is None or rest.name not in ("and", "srem") or (every := _every(cfg, rest)) is None:
         return None
     terms: list[tuple[int, Value]] = []
     found, sign, stack = None, 0, [(1, rest.operands[0])]
@@ -272,18 +266,29 @@ def _residue(cfg: Cfg, loop: Loop, counter: Counter, digits: list[tuple[Value, V
             return None
         else:
             terms.append((by, value))
-    if found is None or sign * counter.step % every not in (1, every - 1) or not sign:
+    by = sign * counter.step
+    if found is None or not (by % every in (1, every - 1) if isinstance(every, int) else by in (
+            1, -1)):
         return None
     return Tap(loop, counter, found, terms, every, sign)
 
 
+def _every(cfg: Cfg, rest: Op) -> int | Value | None:
+    n, scalar = int_of(rest.operands[1]), _scalar(rest.operands[1])
+    if n is not None:
+        every = n if rest.name == "srem" else n + 1 if not n & (n + 1) else 0
+        return every if every > 1 else None
+    return scalar if scalar is not None and rest.name == "srem" and (
+        scalar.op is None or cfg.block_of[scalar.op] is cfg.order[0]) else None
+
+
 def _renumber(kernel: Kernel, number: Op, rows: Rows, digits: list[tuple[Value, Value | None]],
-              taps: list[Tap], every: dict[int, int]) -> None:
+              taps: list[Tap], strides: dict[int, int | Value]) -> None:
     axis, extent = number.attributes["axis"], kernel.tile[number.attributes["axis"]]
     entry = kernel.entry
-    extents = [value for _, value in digits[: max(every) + 1] if value is not None]
+    extents = [value for _, value in digits[: max(strides) + 1] if value is not None]
     limits = [tap.counter.limit for tap in taps if int_of(tap.counter.limit) is None]
-    made = {v.op for v in (*extents, *limits)}
+    made = {v.op for v in (*extents, *limits, *strides.values()) if isinstance(v, Value)}
     start = min(i for i, op in enumerate(entry.ops) if op is rows.op or (
         op.results and op.results[0] in rows.more))
     end = max(i + 1 for i, op in enumerate(entry.ops) if op in made or op is rows.op)
@@ -302,9 +307,16 @@ def _renumber(kernel: Kernel, number: Op, rows: Rows, digits: list[tuple[Value, 
         right = right if isinstance(right, Value) else b.constant(right, I32)
         return b.value("icmp", left, right, predicate=predicate)
 
-    classes = prod(every.values())
+    tests, every = list[Value](), dict(strides)
+    classes: Value | int = prod(n for n in strides.values() if isinstance(n, int))
+    for digit, n in strides.items():
+        if isinstance(n, Value):
+            few = of("and", holds("sgt", n, 0), holds("sle", n, _MOST))
+            every[digit] = b.value("select", few, n, b.constant(1, I32))
+            classes = of("mul", every[digit], classes)
+            tests += [few, holds("sle", classes, _MOST)]
     count = b.value("get_num_programs", axis=axis)
-    tests = [holds("eq", of("urem", count, classes), 0)]
+    tests.append(holds("eq", of("urem", count, classes), 0))
     whole = of("mul", count, extent)
     for place, value in enumerate(extents):
         tests += [holds("sgt", value, 0), holds("eq", of("srem", value, every.get(place, 1)), 0)]
@@ -351,19 +363,19 @@ def _renumber(kernel: Kernel, number: Op, rows: Rows, digits: list[tuple[Value, 
             by = before.value("splat", rows.more[op.results[0]], type=tile)
             op.operands = [chosen.result, by]
     for tap in taps:
-        _fewer(tap, sorted_, own[tap.digit])
+        _fewer(tap, sorted_, own[tap.digit], every[tap.digit])
 
 
-def _joined(b: Builder, value: Value, n: int, residue: Value | None, spread: Callable[..., Value]
-            ) -> Value:
+def _joined(b: Builder, value: Value, n: Value | int, residue: Value | None,
+            spread: Callable[..., Value]) -> Value:
     if residue is None:
         return value
     return b.value("add", b.value("mul", value, spread(n)), spread(residue))
 
 
-def _fewer(tap: Tap, sorted_: Value, residue: Value) -> None:
+def _fewer(tap: Tap, sorted_: Value, residue: Value, n: Value | int) -> None:
     """Let a loop begin with the first iteration that counts, and go on with the next ones."""
-    loop, phi, step, n = tap.loop, tap.counter.phi, tap.counter.step, tap.every
+    loop, phi, step = tap.loop, tap.counter.phi, tap.counter.step
     assert loop.preheader is not None and loop.latch is not None
     b = Builder(loop.preheader, len(loop.preheader.ops) - 1, phi.span)
     start, total = loop.first(phi), residue
@@ -372,13 +384,10 @@ def _fewer(tap: Tap, sorted_: Value, residue: Value) -> None:
         if isinstance(value.type, Tile):
             value = b.constant(int_of(value) or 0, I32)
         total = b.value("add" if sign > 0 else "sub", total, value)
-    if tap.sign * step % n != n - 1:
+    if (tap.sign * step + 1) % n if isinstance(n, int) else tap.sign * step != -1:
         total = b.value("sub", b.constant(0, I32), total)
-    by, most = b.constant(n, I32), b.constant(n - 1, I32)
-    if n & (n - 1) == 0:
-        ahead = b.value("and", total, most)
-    else:
-        ahead = b.value("srem", b.value("add", b.value("srem", total, by), by), by)
+    by = n if isinstance(n, Value) else b.constant(n, I32)
+    ahead = b.value("srem", b.value("add", b.value("srem", total, by), by), by)
     moved = b.value("add", start, b.value("mul", ahead, b.constant(step, I32)))
     first = b.value("select", sorted_, moved, start)
     first.name = phi.result.name
@@ -386,5 +395,5 @@ def _fewer(tap: Tap, sorted_: Value, residue: Value) -> None:
     after = incoming(phi, loop.latch).op
     assert after is not None
     one = after.operands[1]
-    larger = b.constant(n * (int_of(one) or 0), I32)
+    larger = by if step == 1 else b.value("mul", by, one)
     after.operands[1] = b.value("select", sorted_, larger, one)

@@ -18,12 +18,13 @@ from tritonc.backend.launch.coarsen import MOST, ratios
 from tritonc.backend.target.matrix import LARGE
 from tritonc.backend.target.target import Target
 from tritonc.records import NamedTuple
-from tritonc.tune.model.alignments import aligned, asked
+from tritonc.tune.model.alignments import Facts, aligned, asked
 from tritonc.tune.model.blocks import computing
 from tritonc.tune.model.chains import more_rows
 from tritonc.tune.model.choose import Binding, Lower, ranked
 from tritonc.tune.model.cluster_times import cluster_sizes
 from tritonc.tune.model.feature import Profile
+from tritonc.tune.model.form import Form, form_of
 from tritonc.tune.model.launches import (
     TAPS,
     Candidate,
@@ -43,7 +44,7 @@ from tritonc.tune.model.pingpong_entries import (
     priced_together,
     rate,
 )
-from tritonc.tune.model.portfolio import Form, Member, form_of
+from tritonc.tune.model.portfolio import Member
 from tritonc.tune.model.times import UNIT, formula
 from tritonc.variants import choice
 from tritonc.variants.choice import Cost
@@ -102,8 +103,8 @@ class Few(NamedTuple):
     general: Cost
     large: tuple[tuple[int, ...], Cost] | None
     loops: tuple[Around, ...]
-    aligned: list[dict[str, int]]
-    ways: Sequence[Sequence[dict[str, int]]] = ()
+    aligned: Facts
+    ways: Sequence[tuple[Facts, Facts]] = ()
 
 
 def bodies(space: Mapping[str, Sequence[int]], lower: Lower, target: Target, large: Binding,

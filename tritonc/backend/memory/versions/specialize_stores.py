@@ -8,7 +8,7 @@ Before:  exit: store %q, %sum            After:  exit: %ok = (%Q | ..) % 4 == 0
 Whether the pixels of an image lie in runs of four depends on its width, and a body that assumes so
 from the start is lost for all others, with the copies of its loops.  So what is assumed for stores
 alone is tested where they stand.  Their addresses are computed anew there, of what is assumed; the
-assembler's compiler finds what is the same.
+assembler's compiler finds what is the same.  Atomics that add floats are such stores, too.
 
 After specialize, for addresses whose runs are remainders: what else they need, it has tested.
 """
@@ -38,7 +38,7 @@ def specialize_stores(kernel: Kernel, context: Context) -> bool:
         cfg.dominates(loop.header, block) for loop in cfg.loops)]
     changed = False
     for block in behind:
-        stores = [op for op in block.ops if op.name == "store"]
+        stores = [op for op in block.ops if op.name == "store" or "wide" in op.attributes]
         if len(stores) != 1 or block.terminator.name != "ret":
             continue
         loads = [op for op in block.ops if op.name == "load" and shape(op.result.type)]

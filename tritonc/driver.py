@@ -29,6 +29,7 @@ from tritonc.source import CompileError, Diagnostics, SourceFile, Span, deep_rec
 from tritonc.stages import context_of, new_diagnostics, preprocess
 
 if TYPE_CHECKING:
+    from tritonc.backend.ahead import Ahead
     from tritonc.frontend.preprocess import Preprocessed
     from tritonc.frontend.syntax import Program
     from tritonc.ir.context import Context
@@ -88,6 +89,7 @@ class _Compilation:
     alike: Result | None
     plan: bool
     _lower_again: Callable[[Mapping[str, int], str], Module] | None = None
+    _ahead: Ahead | None = None  # of several kernels, if nothing asks for their LLVM IR
 
     def __post_init__(self) -> None:
         self.bindings = Planning(self.options)
@@ -298,6 +300,10 @@ class _Compilation:
         if done and (machine or stop in left):
             if "tir" in self.wanted and stop is None:
                 self._print_ir(module)
+            if self.wanted & {"ptx", "ll"} == {"ptx"} and len(module.kernels) > 1:
+                from tritonc.backend.ahead import Ahead
+
+                self._ahead = Ahead(module.constants, context.target, self.options)
             done = self._passes("backend", module, context, backend, meta)
         self.result.remarks = by_place([*self.bindings.remarks(), *context.remarks])
         for found in context.warnings:
@@ -346,6 +352,9 @@ class _Compilation:
                     if not variant or self.result.variants.variant(kernel.name).given:
                         raise
                     self.result.variants.leave_out(kernel, module, error)
+                    continue
+                if self._ahead is not None and completed:
+                    self._ahead.begin(kernel)
         self.result.timings += [(f"  {label}", s) for label, s in hooks.seconds.items()]
         return completed
 
@@ -362,13 +371,15 @@ class _Compilation:
             return
         with self._stage("import emitters"):
             from tritonc.backend import assemble, llvm
-        with self._stage("emit llvm ir"):
-            text = llvm.emit(module, target, self.options)
-        if "ll" in self.wanted:
-            self.result.outputs["ll"] = text
+        if self._ahead is None:
+            with self._stage("emit llvm ir"):
+                text = llvm.emit(module, target, self.options)
+            if "ll" in self.wanted:
+                self.result.outputs["ll"] = text
         if "ptx" in self.wanted:
             with self._stage("llvm"):
-                ptx = assemble.assemble(text, target, self.options)
+                ptx = (assemble.assemble(text, target, self.options) if self._ahead is None
+                       else self._ahead.ptx(module.kernels))
             self.result.outputs["ptx"] = one_line(contents) + "\n" + ptx
 
     # text

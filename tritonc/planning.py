@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from tritonc.bindings import Bindings
 from tritonc.ir.core import Kernel, Module
-from tritonc.ir.types import is_int
 from tritonc.meta_parameters import BY_NAME
 from tritonc.options import Options
 from tritonc.tune.tuning_file import Entry
@@ -17,6 +16,7 @@ from tritonc.variants.kernels import MOST
 from tritonc.variants.variant import Fact, Variant, VariantSet, concerns, parse
 
 if TYPE_CHECKING:
+    from tritonc.tune.model.alignments import Facts
     from tritonc.tune.model.coarse import Few, Small
     from tritonc.tune.model.loops import Around
     from tritonc.tune.model.portfolio import Member, Portfolio
@@ -232,7 +232,7 @@ class Planning(Bindings):
 
 
 def _variant(member: Member, kernel: Kernel, of: Few | Portfolio,
-             way: Sequence[Mapping[str, int]] | None = None) -> Variant:
+             way: tuple[Facts, Facts] | None = None) -> Variant:
     """A member of a portfolio, for launches whose operands lie in a `way`, if not in any.  In turn,
     tiles are smaller, and bring more from the second-level cache, which delivers whole sectors:
     5000 x 2000 x 1000 takes 1.13 times as long.  In short loops results take longer than products:
@@ -240,14 +240,13 @@ def _variant(member: Member, kernel: Kernel, of: Few | Portfolio,
     from tritonc.tune.model.pingpong import SHORT
 
     in_turn = "pingpong" in member.binding
-    if way is None:
-        way = [fact for fact in of.aligned if "multiple_of" in fact] if in_turn else []
     facts = []
-    for fact in way:
+    for fact in way[in_turn] if way else [
+            {**fact, "multiple_of": 2 * fact["multiple_of"]} for fact in of.aligned
+            if in_turn and "multiple_of" in fact]:
         value = kernel.parameters[fact["argument"]]
         if "multiple_of" in fact:
-            facts.append(Fact(value.name, "%", fact["multiple_of"] * (
-                2 if in_turn and is_int(value.type) else 1)))
+            facts.append(Fact(value.name, "%", fact["multiple_of"]))
         else:
             facts.append(Fact(value.name, "==" if "at_most" in fact else ">=", fact["at_least"]))
     facts += [Fact(kernel.parameters[loop.arguments[0]].name, ">=", SHORT) for loop in of.loops

@@ -17,6 +17,7 @@ from test_backend_passes import lowered
 
 from tritonc import driver
 from tritonc.backend import assemble, llvm, parts
+from tritonc.backend.ahead import Ahead
 from tritonc.backend.target.target import find
 from tritonc.ir.types import F16, F32, I1, I32, I64, SCALARS
 from tritonc.options import Options
@@ -277,3 +278,22 @@ def test_what_shares_code_is_one_part(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(parts.split(f"{kernels}declare void @llvm.nvvm.barrier0()\n")) == 2
     for shared in ("declare i32 @vprintf(ptr, ptr)", "define void @helper() {\n  ret void\n}"):
         assert len(parts.split(f"{kernels}{shared}\n")) == 1
+
+
+def test_kernels_whose_ptx_is_made_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is that of the module; a kernel that has another name since is made again."""
+    path = Path(__file__).parents[2] / "samples" / "matmul_bf16.tc"
+    options = Options(arch="sm_90a", small_clusters=True)
+    source, target = SourceFile(str(path), path.read_text()), find("sm_90a")
+    made = driver.compile(source, options, ("ptx", "ll")).outputs
+    assert driver.compile(source, options, ("ptx",)).outputs["ptx"] == made["ptx"]
+    result = driver.compile(source, options, ("manifest",))
+    assert result.module is not None
+    threads = Ahead(result.module.constants, target, options)
+    first, second, *_ = kernels = result.module.kernels
+    monkeypatch.setattr(parts, "LEAST", 1)
+    threads.begin(first)
+    threads.begin(second)
+    second.name = "renamed"
+    found = threads.ptx(kernels)
+    assert found.count(".visible .entry ") == len(kernels) and ".entry renamed(" in found

@@ -334,7 +334,7 @@ loop:
   %more = icmp %i, %few {{predicate = slt}} : i1
   cond_br %more, body, exit
 body:
-  %d = dot %h, %t, %acc : f32<16, 16>
+  %d = dot %h, %t, {sum} : f32<16, 16>
   cond_br %c, {first}
 side:
   {side}
@@ -364,15 +364,16 @@ MASK = ("%n = constant {value = -inf} : f32<16, 16>\n  %w = icmp %x0, %x0 {predi
     ("%e = fneg %d : f32<16, 16>", "side, join", ["splat %c", "%e, %d"]),
 ])
 def test_tiles_beside_a_product(side: str, first: str, expected: list[str]) -> None:
-    found = after(convert_if, kernel(LOOP.format(side=side, first=first, depth=64)))
+    found = after(convert_if, kernel(LOOP.format(side=side, first=first, depth=64, sum="%z")))
     body = found[found.index("body:"):]
     assert "cond_br" not in body
     for text in expected:
         assert re.search(text, body), text
 
 
-def test_work_that_takes_longer_than_the_product_keeps_its_branch() -> None:
-    found = parse(kernel(LOOP.format(side=FACTOR, first="side, join", depth=8)))
+@pytest.mark.parametrize("depth, sum", [(8, "%z"), (64, "%acc")])
+def test_work_that_takes_long_or_waits_for_a_sum_keeps_its_branch(depth: int, sum: str) -> None:
+    found = parse(kernel(LOOP.format(side=FACTOR, first="side, join", depth=depth, sum=sum)))
     assert not convert_if(found, CONTEXT)
 
 

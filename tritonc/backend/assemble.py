@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from ctypes import string_at
 from functools import cache
-from threading import Thread
+from threading import Semaphore, Thread
 from typing import TYPE_CHECKING, Any
 
 from tritonc.backend.parts import join, split
@@ -33,6 +33,7 @@ DATA_LAYOUT = ("e-p3:32:32-p4:32:32-p5:32:32-p6:32:32-p7:32:32-i64:64-i128:128-i
 # products of the function (C7514).
 LONGEST_OPTIMIZED = 12_000
 
+_PROCESSORS = Semaphore(os.cpu_count() or 1)
 PRODUCTS = "tritonc-products"  # the attribute of a function with products on CUDA cores
 
 
@@ -64,35 +65,41 @@ def machine(target: Target, level: int) -> llvm.TargetMachine:
 
 def assemble(text: str, target: Target, options: Options) -> str:
     """The PTX of a module of LLVM IR.  Threads share the kernels of a large one."""
-    size = max(part.count("\n") for part in text.split("\ndefine "))
-    level = max(options.opt_level, 1) if "wgmma." in text else (
-        options.opt_level if size <= LONGEST_OPTIMIZED else 0)
-    parts = split(text)
-    made, failed = [""] * len(parts), list[Exception]()
-    largest_first = iter(sorted(range(len(parts)), key=lambda i: -len(parts[i])))
-
-    def work() -> None:
-        for i in largest_first:
-            try:
-                made[i] = _ptx(parts[i], target, level, options)
-            except Exception as error:
-                failed.append(error)
-
-    _library()
-    threads = [Thread(target=work) for _ in range(min(len(parts), os.cpu_count() or 1) - 1)]
-    for thread in threads:
-        thread.start()
-    work()
-    for thread in threads:
-        thread.join()
-    if failed:
-        raise failed[0]
+    first, *others = split(text)
+    tasks = [Task(part, target, options) for part in others]
+    made = [ptx_of(first, target, options), *(task.result() for task in tasks)]
     return worked_around(join(made), options)
 
 
-def _ptx(text: str, target: Target, level: int, options: Options) -> str:
+class Task(Thread):
+    """The PTX of a module, made by a thread: of as many as there are processors at a time."""
+
+    def __init__(self, text: str, target: Target, options: Options) -> None:
+        super().__init__()
+        self._of, self._ptx, self._error = (text, target, options), "", list[Exception]()
+        _library()
+        self.start()
+
+    def run(self) -> None:
+        with _PROCESSORS:
+            try:
+                self._ptx = ptx_of(*self._of)
+            except Exception as error:
+                self._error.append(error)
+
+    def result(self) -> str:
+        self.join()
+        for error in self._error:
+            raise error
+        return self._ptx
+
+
+def ptx_of(text: str, target: Target, options: Options) -> str:
     """The PTX of a module in a context of its own."""
     llvm = _library()
+    size = max(part.count("\n") for part in text.split("\ndefine "))
+    level = max(options.opt_level, 1) if "wgmma." in text else (
+        options.opt_level if size <= LONGEST_OPTIMIZED else 0)
     code, module = machine(target, level), llvm.parse_assembly(text, llvm.create_context())
     if options.verify_each:
         module.verify()

@@ -7,47 +7,52 @@ globals.  LLVM leaves out those that no kernel of the part names, and writes the
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from itertools import groupby
 
-LEAST = 4000  # lines of a part, 50 to 100 ms of LLVM
-_KERNEL = "\ndefine ptx_kernel "
+LEAST = 3000  # lines of a kernel, 50 to 100 ms of LLVM
+KERNEL = "\ndefine ptx_kernel "
 _HEAD = re.compile(r"(.*?\n\.address_size [0-9]+\n)(.*)", re.DOTALL)
 
 
+def stands_alone(text: str) -> bool:
+    """Whether nothing but kernels and globals is in the module."""
+    return "!dbg" not in text and not re.search(
+        r"^(declare .*@(?!llvm\.)|define (?!ptx_kernel))", text, re.MULTILINE)
+
+
+def is_long(text: str) -> bool:
+    """Whether a kernel, after which anything may come, is long enough for a part."""
+    return text.partition("\n}\n")[0].count("\n") >= LEAST
+
+
 def split(text: str) -> list[str]:
-    """The parts of a module, in its order: itself, if its kernels are small or call functions."""
-    head, *kernels = text.split(_KERNEL)
-    if len(kernels) < 2 or text.count("\n") < 2 * LEAST or "!dbg" in text or re.search(
-            r"^(declare .*@(?!llvm\.)|define (?!ptx_kernel))", text, re.MULTILINE):
+    """The parts of a module, in its order: each long kernel, and the short ones between; itself,
+    if kernels call functions."""
+    head, *kernels = text.split(KERNEL)
+    if len(kernels) < 2 or not any(map(is_long, kernels)) or not stands_alone(text):
         return [text]
     last, end, tail = kernels[-1].partition("\n}\n")
     kernels[-1] = last + end
-    return [_KERNEL.join([head, *part]) + tail for part in _groups(kernels)]
-
-
-def _groups(kernels: list[str]) -> Iterator[list[str]]:
-    """Neighbours, until they have LEAST lines."""
-    part: list[str] = []
-    for kernel in kernels:
-        part.append(kernel)
-        if sum(one.count("\n") for one in part) >= LEAST:
-            yield part
-            part = []
-    if part:
-        yield part
+    groups = list[list[str]]()
+    for long, found in groupby(kernels, is_long):
+        run = [*found]
+        groups += [[one] for one in run] if long else [run]
+    return [KERNEL.join([head, *part]) + tail for part in groups]
 
 
 def join(parts: list[str]) -> str:
-    """The PTX of a module by that of its parts: what declares a global again is left out."""
-    found, seen = "", set[str]()
+    """The PTX of a module by that of its parts: first what declares their globals, each once."""
+    if len(parts) == 1:
+        return parts[0]
+    head, globals, kernels = "", dict[str, None](), ""
     for part in parts:
         match = _HEAD.fullmatch(part)
         assert match is not None
-        head, rest = match.groups()
-        globals, entry, kernels = rest.partition(".visible .entry ")
-        lines = globals.split("\n")
-        if found:
-            head, lines = "", [*(line for line in lines if line and line not in seen), ""]
-        seen.update(lines)
-        found += head + "\n".join(lines) + entry + kernels
-    return found
+        lines, entry, rest = match[2].partition(".visible .entry ")
+        globals |= dict.fromkeys(line for line in lines.split("\n") if line.startswith("."))
+        name = "".join(line + "\n" for line in lines.split("\n") if line.startswith("\t// .globl"))
+        if not head:
+            head = match[1] + "\n" + name
+            name = ""
+        kernels += name + entry + rest
+    return head + "".join(line + "\n" for line in globals) + "\n" * bool(globals) + kernels

@@ -75,8 +75,7 @@ def _convert(kernel: Kernel, cfg: Cfg, block: Block) -> bool:
         isinstance(op.result.type, Tile) for op in phis)
     loading = [any(op.name == "load" for op in side.ops) for side in sides]
     if not small and (loop is None or loading == [True, True] or not fits_beside(
-            [*moved, *phis], [op for one in loop.blocks if cfg.innermost.get(one) is loop
-                              for op in one.ops if op.name == "dot"])):
+            moved, phis, [one for one in loop.blocks if cfg.innermost.get(one) is loop])):
         return False
     condition = block.terminator.operands[0]
     span = block.terminator.span

@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import prod
 
-from tritonc.analysis.values import speculatable
+from tritonc.analysis.values import is_zero, speculatable
 from tritonc.ir.build import Builder, make_op
-from tritonc.ir.core import Op, Value
+from tritonc.ir.core import Block, Op, Value
 from tritonc.ir.types import I1, Tile, shape, with_element
 
 # Products of halves that tensor cores do while threads do one operation of an element: 1024 in a
@@ -26,11 +26,22 @@ _MOVES = ("broadcast", "reshape", "splat")
 _SHAPING = ("broadcast", "reshape", "splat", "constant", "range", "cmpp")
 
 
-def fits_beside(ops: Sequence[Op], dots: Sequence[Op]) -> bool:
-    """Whether the operations, phis of results among them, may run without the branch around them,
-    and take less time than the products."""
+def fits_beside(moved: Sequence[Op], phis: Sequence[Op], loop: Sequence[Block]) -> bool:
+    """Whether the operations, and a choice for each phi of their results, may run in all iterations
+    of a loop of these blocks, and take less time than its products.  Where threads read no product
+    but the sum that the loop carries, they would wait for it in each iteration: not those then."""
+    every = [op for block in loop for op in block.ops]
+    dots = [op for op in every if op.name == "dot"]
+    carried = {op.result for op in every if op.name == "phi" and isinstance(op.result.type, Tile)}
+    sums = {dot for dot in dots if not is_zero(dot.operands[2])}
+    for op in every:
+        if op.name == "fadd" and not carried.isdisjoint(op.operands):
+            sums |= {v.op for v in op.operands if v.op in dots}
+    if len(sums) == len(dots) and any(v in carried or v.op in sums
+                                      for op in moved for v in op.operands):
+        return False
     work = 0
-    for op in ops:
+    for op in (*moved, *phis):
         if op.name in _SHAPING:
             continue
         memory = op.name in ("load", "store") and not op.attributes.get("volatile")

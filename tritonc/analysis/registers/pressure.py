@@ -90,72 +90,70 @@ class Estimate(Weights):
 
     def _peak(self, block: Block) -> tuple[float, Op | None, set[Value]]:
         """The peak in a block, at which operation, and what is live there."""
-        live = self.live.at_end(block)
-        passing = self._passing(block, live)
-        total = sum(map(self.weight, live))
-        cut: dict[Value, float] = {}  # of values of which only parts are read from here on
-        most, where, top = total, block.ops[-1], set(live)
+        live, weight = self.live.at_end(block), self.weight
         roots = self.live.roots.get  # of what reachable blocks read, all are there
-        for op in reversed(block.ops):
-            if op.name == "phi":
-                break
+        ops = [op for op in block.ops if op.name != "phi"]
+        read = [[root for value in op.inputs() if (root := roots(value)) is not None]
+                for op in ops]
+        passing = self._passing(ops, read, live)
+        total = sum(map(weight, live))
+        cut: dict[Value, float] = {}  # of values of which only parts are read from here on
+        most, where, top = total, ops[-1], set(live)
+        for op, inputs in zip(reversed(ops), reversed(read), strict=True):
+            made = 0.0
             for result in op.results:
-                total -= cut.pop(result, 0)
+                if cut:
+                    total -= cut.pop(result, 0)
                 if result in live:
                     live.discard(result)
-                    total -= 0 if result in passing else self.weight(result)
+                    total -= 0 if result in passing else weight(result)
+                if result not in passing and result in self.readers and (
+                        self.live.root(result) is result):
+                    made += weight(result)
             after = total
-            for value in (*op.inputs(), *_in_flight(op)):
-                root = roots(value)
-                if root is None or root in live:
+            if op.name == "wgmma_wait":
+                inputs = [*inputs, *(root for value in _in_flight(op)
+                                     if (root := roots(value)) is not None)]
+            for root in inputs:
+                if root in live:
                     continue
                 if op.name == "tile_part":
-                    more = min(self.weight(root) - cut.get(root, 0), self.weight(op.result))
+                    more = min(weight(root) - cut.get(root, 0), weight(op.result))
                     cut[root] = cut.get(root, 0) + more
                     total += more
                     continue
                 live.add(root)
-                total += 0 if root in passing else self.weight(root) - cut.pop(root, 0)
-            here = max(total, after + self._results(op, passing)) + self.beside(op)
+                if root not in passing:
+                    total += weight(root) - (cut.pop(root, 0) if cut else 0)
+            here = max(total, after + made) + self.beside(op)
             if here > most:
                 most, where, top = here, op, set(live)
         return most, where, top
 
-    def _results(self, op: Op, passing: set[Value]) -> float:
-        found = 0.0
-        for result in op.results:
-            if result in self.readers and result not in passing and (
-                    self.live.root(result) is result):
-                found += self.weight(result)
-        return found
-
-    def _passing(self, block: Block, at_end: set[Value]) -> set[Value]:
-        """The values that are read once, in this block, while what they are made of is live."""
-        place = {op: i for i, op in enumerate(block.ops)}
-        last: dict[Value | None, int] = {}
-        roots = self.live.roots.get
-        for i, op in enumerate(block.ops):
-            if op.name != "phi":
-                last.update(dict.fromkeys(map(roots, op.inputs()), i))
-        for value in at_end:
-            last[value] = len(block.ops)
+    def _passing(self, ops: list[Op], read: list[list[Value]], at_end: set[Value]) -> set[Value]:
+        """The values that are read once, in the block of these operations (and what each reads),
+        while what they are made of is live."""
+        place = {op: i for i, op in enumerate(ops)}
+        last: dict[Value, int] = {}
+        for i, inputs in enumerate(read):
+            for root in inputs:
+                last[root] = i
+        last.update(dict.fromkeys(at_end, len(ops)))
         until: dict[Value, int] = {}  # the first place at which something of it may be dead
-        for op in block.ops:
-            if len(op.results) != 1 or not isinstance(op.result.type, Tile) or not (
-                    by_register(op) or op.name == "shared_load") or op.result in at_end:
+        for op, inputs in zip(ops, read, strict=True):
+            if len(op.results) != 1 or not isinstance(op.results[0].type, Tile) or not (
+                    by_register(op) or op.name == "shared_load") or op.results[0] in at_end:
                 continue
-            reader = self._reader(op.result)
+            reader = self._reader(op.results[0])
             if reader is None or reader not in place:
                 continue
             if op.name == "shared_load":  # a partial result is added as it comes
-                between = block.ops[place[op] + 1 : place[reader]]
+                between = ops[place[op] + 1 : place[reader]]
                 if reader.name == "reduce" and all(one.pure for one in between):
                     until[op.result] = place[reader]
                 continue
-            ends = [until.get(root, last.get(root, -1)) for value in op.inputs()
-                    if (root := roots(value)) is not None
-                    and (root in until or self.weight(root) > _FEW)]
-            end = min(ends, default=len(block.ops))
+            end = min([until.get(root, last[root]) for root in inputs
+                       if root in until or self.weight(root) > _FEW], default=len(ops))
             if end > place[reader]:
                 until[op.result] = end
         return set(until)

@@ -18,7 +18,7 @@ from tritonc.backend.launch.coarsen import MOST, ratios
 from tritonc.backend.target.matrix import LARGE
 from tritonc.backend.target.target import Target
 from tritonc.records import NamedTuple
-from tritonc.tune.model.alignments import aligned, asked
+from tritonc.tune.model.alignments import Facts, aligned, asked
 from tritonc.tune.model.blocks import computing
 from tritonc.tune.model.chains import more_rows
 from tritonc.tune.model.choose import Binding, Lower, ranked
@@ -102,8 +102,8 @@ class Few(NamedTuple):
     general: Cost
     large: tuple[tuple[int, ...], Cost] | None
     loops: tuple[Around, ...]
-    aligned: list[dict[str, int]]
-    ways: Sequence[Sequence[dict[str, int]]] = ()
+    aligned: Facts
+    ways: Sequence[tuple[Facts, Facts]] = ()
 
 
 def bodies(space: Mapping[str, Sequence[int]], lower: Lower, target: Target, large: Binding,

@@ -178,8 +178,10 @@ class _Ranges:
             start, ends = self.first(loop, start, tested), self.last(loop, ends, tested)
             loop = loop.parent
         first = self.extreme(start, affinity.signs, 0) if start is not None else None
-        last = next((greatest for each in ends
-                     if (greatest := self.extreme(each, affinity.signs, 1)) is not None), None)
+        last = next((greatest for quotients in (False, True)  # masks are nearer than those
+                     for each in (reversed(ends) if quotients else ends) if (
+                         greatest := self.extreme(each, affinity.signs, 1, quotients)) is not None),
+                    None)
         if first is None or last is None:
             return None
         return Range(first, last, scalar(pointee(pointer.type)).bytes)
@@ -297,7 +299,8 @@ class _Ranges:
         self.needs.update(needs or {})
         return needs is not None
 
-    def extreme(self, polynomial: Linear, signs: Signs, side: int) -> Linear | None:
+    def extreme(self, polynomial: Linear, signs: Signs, side: int, quotients: bool = False
+                ) -> Linear | None:
         """The least (0) or greatest (1) value, made of what is known at entry."""
         total = Linear()
         for values, n in polynomial.terms:
@@ -310,7 +313,7 @@ class _Ranges:
             if side == 0 and known is None and n > 0 and self.not_negative(
                     Linear(((values, n),)), signs):
                 continue  # no less than 0
-            if side == 1 and n > 0 and len(inner) == 1 and (
+            if quotients and n > 0 and len(inner) == 1 and (
                     most := self.greatest_quotient(inner[0], signs)) is not None \
                     and self.not_negative(rest, signs):
                 total += rest * most

@@ -18,9 +18,10 @@ from tritonc.source import Diagnostics, SourceFile
 from tritonc.tune.model.choose import choose
 from tritonc.tune.model.coarse import bodies
 from tritonc.tune.model.features import features
+from tritonc.tune.model.form import form_of
 from tritonc.tune.model.launches import launches_of
 from tritonc.tune.model.loops import TYPICAL, loops_around
-from tritonc.tune.model.portfolio import cover, form_of, portfolio
+from tritonc.tune.model.portfolio import cover, portfolio
 from tritonc.tune.model.times import formula
 from tritonc.variants import choice
 from tritonc.variants.variant import Variant, VariantSet

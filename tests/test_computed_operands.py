@@ -12,6 +12,7 @@ from in_flight import touched_in_flight
 from programs import PTXAS, ROOT, Setting, compiled, ptxas, settings, simulate, simulated
 
 from tritonc import driver, passes
+from tritonc.ir.types import Tile
 from tritonc.launch.run_problems import read_problems, with_defines
 from tritonc.options import Options
 from tritonc.source import Diagnostics
@@ -144,3 +145,14 @@ def test_words_whose_inner_axis_is_not_contiguous(name: str) -> None:
         assert result.module is not None
         names = {op.name for op in result.module.kernels[0].ops()}
         assert "wgmma" in names and "mma_dot" not in names
+
+
+def test_two_products_of_one_loop_compute_their_operands_in_registers() -> None:
+    """Both swap theirs, in few rows and many, and where rows end."""
+    path = ROOT / "tests" / "run" / "swiglu_of_weights.tc"
+    for values in ({"BM": 16, "BK": 64, "K": 192}, {"BM": 64, "BK": 64, "M": 70, "K": 320}):
+        for result in simulate(Setting(path, tuple((n, str(v)) for n, v in values.items())),
+                               "sm_90a"):
+            assert result.module is not None
+            dots = [op for op in result.module.kernels[0].ops() if op.name == "wgmma"]
+            assert sum(isinstance(op.operands[0].type, Tile) for op in dots) >= 2

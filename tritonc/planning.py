@@ -92,7 +92,7 @@ class Planning(Bindings):
     def _rows(self, kernel: Kernel) -> VariantSet:
         """Entries for lengths of rows, where nobody chose a tile or a number of warps."""
         from tritonc.tune.model.rows import row_entries, short_rows
-        from tritonc.tune.model.shape_entries import shape_entries
+        from tritonc.tune.model.shape_entries import few_entries, shape_entries
 
         space = self._open(kernel)
         if (self._options.sizes or self.chosen_meta or kernel.name in self._entries
@@ -104,14 +104,19 @@ class Planning(Bindings):
         def lower(binding: Mapping[str, int]) -> Kernel:
             return self._lowered(binding, kernel.name).kernels[0]
 
-        found = row_entries(space, lower, chosen) if space else short_rows(kernel)
-        if not found:
-            return VariantSet([*shape_entries(
-                lower(chosen) if space else kernel, space, lower, chosen, self._target())])
-        return VariantSet([Variant(one.binding, tuple(
+        found, target = row_entries(space, lower, chosen) if space else short_rows(kernel), \
+            self._target()
+        rows = [Variant(one.binding, tuple(
             Fact(kernel.parameters[one.argument].name, relation, value)
             for relation, value in ((">=", one.least), ("<=", one.most)) if value is not None))
-            for one in found])
+            for one in found]
+        long = next((row for row, one in zip(rows, found, strict=True) if one.most is None),
+                    Variant({}))
+        binding = {**chosen, **long.binding}
+        few = [one._replace(facts=(*long.facts, *one.facts)) for one in few_entries(
+            lower(binding) if space else kernel, space, lower, binding, target)]
+        return VariantSet([*few, *(rows or shape_entries(
+            lower(chosen) if space else kernel, space, lower, chosen, target))])
 
     def _open(self, kernel: Kernel) -> dict[str, Sequence[int]]:
         """The lists of the kernel's tunables that the cost model chose, for all sizes."""

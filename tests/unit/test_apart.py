@@ -30,6 +30,15 @@ kernel void rows(const float* x, float* y, int N) {
   }
 }
 """
+NUMBERED = """
+kernel void numbered(const float* x, float* y, int N) {
+  int rn[16] = 0 ... 16, blocks = (N + 15) / 16;
+  for (int t = get_program_id(0); t < blocks * 4; t += get_num_programs(0)) {
+    int start = t / blocks * N, n[16] = t % blocks * 16 + rn;
+    @(n < N) *(y + start + n) = *(x + start + n) + 1;
+  }
+}
+"""
 RECURRENT = """
 kernel void recurrent(const float* x, float* y, int N) {
   int rn[256] = 0 ... 256;
@@ -63,8 +72,8 @@ def machine(source: str, tmp_path: Path) -> str:
 
 
 @pytest.mark.parametrize("shift", [-1024, -300, -256, -16, -4, 0, 4, 8, 256, 300, 320, 336, 1024])
-@pytest.mark.parametrize("source, step, elements", [(SHIFTED, 256, 1), (ROWS, 8, 32)],
-                         ids=["row", "matrix"])
+@pytest.mark.parametrize("source, step, elements", [
+    (SHIFTED, 256, 1), (ROWS, 8, 32), (NUMBERED, 4, 4)], ids=["row", "matrix", "numbered"])
 def test_what_overlaps_is_computed_in_order(source: str, step: int, elements: int, shift: int,
                                             tmp_path: Path) -> None:
     count = 320 // elements

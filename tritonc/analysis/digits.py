@@ -15,13 +15,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from tritonc.analysis.linear import Linear, equal, number, symbol
-from tritonc.analysis.values import SPREADS, defined_by, int_of, origin, remembered
+from tritonc.analysis.values import (
+    QUOTIENTS,
+    REMAINDERS,
+    SPREADS,
+    defined_by,
+    int_of,
+    origin,
+    remembered,
+)
 from tritonc.ir.core import Op, Value
 from tritonc.ir.types import is_int, same_axes, shape
 from tritonc.records import NamedTuple
 
 ONE = number(1)
-_DIVIDE, _REST = ("sdiv", "udiv"), ("srem", "urem")
 Equal = dict[Value, Value]
 
 
@@ -90,7 +97,7 @@ class Digits:
     def __init__(self, base: Value, ops: Iterable[Op]) -> None:
         """`ops` has what divides x."""
         self.base, self.known = base, dict[Value, Sum | None]()
-        self.extents = {v for op in ops if op.name in (*_DIVIDE, *_REST)
+        self.extents = {v for op in ops if op.name in (*QUOTIENTS, *REMAINDERS)
                         and (by := defined_by(op.operands[1], "splat")) is not None
                         for v in _divisors(by.operands[0])}
         self.start, self.range = _counted(base) or (base, base)
@@ -118,7 +125,7 @@ class Digits:
         if op.name in (*SPREADS, "sext", "assume_multiple"):
             return None if op.name == "reshape" and same_axes(
                 shape(op.operands[0].type), dims) is None else self.of(op.operands[0])
-        if op.name not in ("add", "sub", "mul", *_DIVIDE, *_REST):
+        if op.name not in ("add", "sub", "mul", *QUOTIENTS, *REMAINDERS):
             return None
         a, b = (self.of(v) for v in op.operands)
         if a is None or b is None:
@@ -132,7 +139,7 @@ class Digits:
         if b.parts or op.name == "mul":
             return None
         quotient = a.over(b.offset)
-        return quotient if quotient is None or op.name in _DIVIDE else a.plus(
+        return quotient if quotient is None or op.name in QUOTIENTS else a.plus(
             quotient, b.offset.scaled(-1))
 
 
@@ -161,7 +168,7 @@ def _divisors(value: Value) -> Iterator[Value]:
 def bases(ops: Iterable[Op]) -> Iterator[Value]:
     """The tiles of numbers that are divided by scalars."""
     found = dict.fromkeys(origin(op.operands[0], ("reshape", "broadcast")) for op in ops
-                          if op.name in (*_DIVIDE, *_REST) and len(shape(op.result.type)) > 0
+                          if op.name in (*QUOTIENTS, *REMAINDERS) and len(shape(op.result.type)) > 0
                           and defined_by(op.operands[1], "splat") is not None)
     return (value for value in found if _counted(value) is not None)
 

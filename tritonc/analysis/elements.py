@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from tritonc.analysis.values import axes_before
+from tritonc.analysis.values import MOVES, axes_before
 from tritonc.ir.core import Op, Value
 from tritonc.ir.layouts.layout import coordinates
 from tritonc.ir.numeric.numbers import NotFoldable, evaluate
@@ -13,6 +13,17 @@ from tritonc.ir.ops import OPS
 from tritonc.ir.types import is_int, shape
 
 Index = tuple[int, ...]
+
+
+def index_before(op: Op, index: Index) -> Index:
+    """Where the element of a result is in the operand, of an operation that moves elements."""
+    axes, before = axes_before(op), shape(op.operands[0].type)
+    if axes is not None:
+        return tuple(index[axes.index(d)] if d in axes else 0 for d in range(len(before)))
+    place = 0
+    for i, n in zip(index, shape(op.result.type), strict=True):
+        place = place * n + i
+    return coordinates(before, place)
 
 
 class Elements:
@@ -38,16 +49,8 @@ class Elements:
             return self.at(op.operands[0], index)
         if op.name not in OPS or op.guard is not None:
             return None
-        if op.name in ("splat", "broadcast", "trans"):
-            axes = axes_before(op) or []
-            return self.at(op.operands[0], tuple(
-                index[axes.index(d)] if d in axes else 0
-                for d in range(len(shape(op.operands[0].type)))))
-        if op.name == "reshape":
-            place = 0
-            for i, n in zip(index, shape(op.result.type), strict=True):
-                place = place * n + i
-            return self.at(op.operands[0], coordinates(shape(op.operands[0].type), place))
+        if op.name in MOVES:
+            return self.at(op.operands[0], index_before(op, index))
         row = op.info
         if not row.elementwise:
             return None

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from tritonc.analysis.axis.axis_info import AxisInfo, Infos, low_bit
-from tritonc.analysis.values import axes_before, int_of
+from tritonc.analysis.values import QUOTIENTS, REMAINDERS, axes_before, int_of
 from tritonc.ir.core import Op, Value
 from tritonc.ir.types import Pointer, element, is_int, shape
 
@@ -100,7 +100,7 @@ class MultiplesNeeded:
             by = int_of(operands[1])
             return None if by is None or not 0 <= by < 31 else self.of_integer(
                 operands[0], axis, run, max(n >> by, 1))
-        if name in ("srem", "urem"):
+        if name in REMAINDERS:
             return self._all(op, lambda v: self.of_integer(v, None, run, n))
         if name in ("phi", "select"):
             return self._all(op, lambda v: self.of_integer(v, axis, run, n))
@@ -161,7 +161,7 @@ def implied(value: Value, multiples: Mapping[Value, int]) -> int:
     n = multiples.get(value, 1)
     for quotient, m in multiples.items():
         op = quotient.op
-        by = int_of(op.operands[1]) if op is not None and op.name in ("sdiv", "udiv") else None
+        by = int_of(op.operands[1]) if op is not None and op.name in QUOTIENTS else None
         if op is not None and op.operands[0] is value and by and n % by == 0:
             n = max(n, by * m)
     return n

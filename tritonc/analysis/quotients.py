@@ -9,11 +9,10 @@ vanishes where the tile is full.
 
 from __future__ import annotations
 
-from tritonc.analysis.values import int_of, slice_of
+from tritonc.analysis.values import QUOTIENTS, int_of, slice_of
 from tritonc.ir.core import Op, Value
 from tritonc.ir.types import same_axes, shape
 
-_QUOTIENTS = ("sdiv", "udiv")
 _NUMBERS = ("get_program_id", "get_global_range")
 
 
@@ -23,7 +22,7 @@ def of_program(load: Op) -> bool:
     it is there."""
     found = slice_of(load.inputs(), ends=("load",), masks=False)
     return not any(op.name == "load" for op in found) and any(
-        ((op.name in _QUOTIENTS and shape(op.result.type)) or _merges(op))
+        ((op.name in QUOTIENTS and shape(op.result.type)) or _merges(op))
         and any(one.name in _NUMBERS
                 for one in slice_of(op.operands[:1], ends=("load", "phi"), masks=False))
         for op in found)
@@ -39,7 +38,7 @@ def in_steps(load: Op) -> bool:
     """Whether that follows from quotients, by tiles, of numbers that are not known: then a thread
     computes it anew for each row that it copies, be it in each step of a loop."""
     return of_program(load) or any(
-        op.name in _QUOTIENTS and shape(op.result.type) and int_of(op.operands[1]) is None
+        op.name in QUOTIENTS and shape(op.result.type) and int_of(op.operands[1]) is None
         for op in slice_of(load.inputs(), ends=("load",), masks=False))
 
 
@@ -55,7 +54,7 @@ def gathered(dot: Op) -> list[Op]:
 def dividend(value: Value) -> tuple[Value, list[Value]]:
     """What a quotient divides, and by what, one after the other; nothing if it is no quotient."""
     op = value.op
-    if op is None or op.name not in _QUOTIENTS:
+    if op is None or op.name not in QUOTIENTS:
         return value, []
     first, divisors = dividend(op.operands[0])
     return first, [*divisors, op.operands[1]]

@@ -4,6 +4,10 @@
 
 Each of them alone moves one element at a time.  A thread that has four neighbours of i has 48 bytes
 in a row, which LLVM moves by three accesses of 16 where it knows that the first one is aligned.
+
+    x[2 * j[i]], x[2 * j[i] + 1]                  pairs anywhere: 8 bytes each
+
+Of records anywhere each is moved by itself, if there are two or four fields of an aligned access.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ from typing import NamedTuple
 from tritonc.analysis.affine import Affine, Affinity
 from tritonc.analysis.axis.axis_info import Infos
 from tritonc.analysis.runs import Runs
+from tritonc.analysis.values import defined_by, int_of, is_uniform
 from tritonc.analysis.windows import Window, windows
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.rules import pointee
@@ -27,7 +32,7 @@ _MOST_BYTES = 64  # of a thread in a row
 class Record(NamedTuple):
     """A field of records: `begin` bytes behind the first one that is accessed, `step` bytes from
     one neighbour along `axis` to the next; of `run` neighbours whole accesses bring all fields.
-    Fields of one `number` lie in the same records."""
+    Fields of one `number` lie in the same records.  Those anywhere have no axis (-1)."""
 
     number: int
     axis: int
@@ -60,6 +65,31 @@ def fields(ops: Iterable[Op], affinity: Affinity) -> dict[Op, tuple[Record, Affi
             for op, record, form in group}
 
 
+def pairs(ops: Iterable[Op]) -> dict[Op, tuple[Op, int, int]]:
+    """Loads, or stores, of two or four neighbours from places that may be anywhere: with each, the
+    access of the first one, how many elements behind it, and how many neighbours there are."""
+    groups: dict[object, dict[int, Op]] = {}
+    for op in ops:
+        made = defined_by(op.operands[0], "addptr") if op.name in ("load", "store") else None
+        if made is None or not isinstance(made.result.type, Tile) or not is_uniform(
+                made.operands[0]) or op.attributes.get("volatile"):
+            continue
+        index, begin = made.operands[1], 0
+        while (added := defined_by(index, "add")) is not None and (
+                n := int_of(added.operands[1])) is not None:
+            index, begin = added.operands[0], begin + n
+        groups.setdefault((op.name, made.operands[0], index, op.guard), {}).setdefault(begin, op)
+    found: dict[Op, tuple[Op, int, int]] = {}
+    for group in groups.values():
+        size = scalar(pointee(next(iter(group.values())).operands[0].type)).bytes
+        for count in (n for n in (4, 2) if n * size <= ACCESS_BYTES):
+            for begin, first in group.items():
+                parts = [group.get(begin + i) for i in range(count)]
+                if begin % count == 0 and None not in parts and first not in found:
+                    found.update((op, (first, i, count)) for i, op in enumerate(parts) if op)
+    return found
+
+
 def unaligned(record: Record, form: Affine, infos: Infos) -> dict[Value, int] | None:
     """What would have to be multiples so that the first record of each run begins at a whole
     access; None where that is not enough."""
@@ -80,10 +110,19 @@ def unaligned(record: Record, form: Affine, infos: Infos) -> dict[Value, int] | 
 
 def records(known: Runs, blocks: Iterable[Block]) -> dict[Op, Record]:
     """The accesses without masks of which a thread that has a run of records makes whole ones."""
-    return {op: record for block in blocks
-            for op, (record, form) in fields(block.ops, known).items()
-            if op.guard is None and not op.attributes.get("volatile")
-            and unaligned(record, form, known.infos) == {}}
+    found = {op: record for block in blocks
+             for op, (record, form) in fields(block.ops, known).items()
+             if op.guard is None and not op.attributes.get("volatile")
+             and unaligned(record, form, known.infos) == {}}
+    numbers: dict[Op, int] = {}
+    begin = 1 + max((record.number for record in found.values()), default=-1)
+    for op, (first, place, count) in (one for block in blocks for one in pairs(block.ops).items()):
+        size = scalar(pointee(op.operands[0].type)).bytes
+        if op.guard is None and op not in found and _every(
+                first.operands[0], known.infos) % (count * size) == 0:
+            number = numbers.setdefault(first, begin + len(numbers))
+            found[op] = Record(number, -1, place * size, count * size, 1)
+    return found
 
 
 def places(kernel: Kernel, infos: Infos, blocks: Collection[Block] | None = None

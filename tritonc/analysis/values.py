@@ -14,7 +14,10 @@ Number = int | float | bool
 S = TypeVar("S")
 T = TypeVar("T")
 
+# Operations whose result's elements are elements of the operand.
 SPREADS = ("splat", "broadcast", "reshape")
+MOVES = (*SPREADS, "trans")
+QUOTIENTS, REMAINDERS = ("sdiv", "udiv"), ("srem", "urem")
 _ONLY_READS = frozenset({READ, SHARED_READ})
 _CHANGES_MEMORY = frozenset({WRITE, SYNC})
 

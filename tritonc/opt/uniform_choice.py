@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import prod
 
-from tritonc.analysis.values import is_zero, speculatable
+from tritonc.analysis.values import SPREADS, is_zero, speculatable
 from tritonc.ir.build import Builder, make_op
 from tritonc.ir.core import Block, Op, Value
 from tritonc.ir.types import I1, Tile, shape, with_element
@@ -22,7 +22,6 @@ from tritonc.ir.types import I1, Tile, shape, with_element
 # Products of halves that tensor cores do while threads do one operation of an element: 1024 in a
 # cycle, and 128 (H100 white paper, table 3).
 _PRODUCTS = 8
-_MOVES = ("broadcast", "reshape", "splat")
 _SHAPING = ("broadcast", "reshape", "splat", "constant", "range", "cmpp")
 
 
@@ -101,7 +100,7 @@ def _changed(condition: Value, holds: bool, new: Value, old: Value, build: Build
 def _at_source(value: Value, build: Builder, change: Callable[[Value], Value]) -> Value:
     """The value changed where it was not repeated yet."""
     op = value.op
-    if op is None or op.name not in _MOVES:
+    if op is None or op.name not in SPREADS:
         return change(value)
     again = make_op(op.name, [_at_source(op.operands[0], build, change)], value.type)
     build.insert(again)

@@ -17,7 +17,7 @@ from dataclasses import field, replace
 
 from tritonc.analysis.aliases import pointer_roots
 from tritonc.analysis.linear import Linear, number, symbol
-from tritonc.analysis.values import axes_before, int_of
+from tritonc.analysis.values import MOVES, axes_before, int_of
 from tritonc.ir.cfg import incoming
 from tritonc.ir.core import Op, Value
 from tritonc.ir.ops import OPPOSITE
@@ -326,7 +326,7 @@ class Terms(Symbols):
             return ((),)
         if op.name == "cmpp":
             return self.holds(op.operands[0], index, truth == (value is op.results[0]))
-        if op.name in _MOVES:
+        if op.name in MOVES:
             moved = moved_index(op, index)
             return self.holds(op.operands[0], moved, truth) if moved is not None else ((),)
         if op.name == "constant":
@@ -363,11 +363,8 @@ class Terms(Symbols):
         return ((Claim(high - low - strict, needs),),)
 
 
-_MOVES = ("splat", "broadcast", "reshape", "trans")
-
-
 def moved_index(op: Op, index: Index) -> Index | None:
-    """The operand's index for a result's of one of `_MOVES`; None where a reshape does more than
+    """The operand's index for a result's of one of `MOVES`; None where a reshape does more than
     add and drop axes of extent 1."""
     axes = axes_before(op)
     return None if axes is None else tuple(

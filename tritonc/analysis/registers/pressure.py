@@ -13,7 +13,8 @@ from dataclasses import field
 
 from tritonc.analysis.kept import kept
 from tritonc.analysis.registers.liveness import Liveness
-from tritonc.analysis.registers.weights import RENAMED, Weights, by_register
+from tritonc.analysis.registers.weights import Weights, by_register
+from tritonc.analysis.values import MOVES
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.types import Tile
@@ -161,7 +162,7 @@ class Estimate(Weights):
     def _reader(self, value: Value) -> Op | None:
         """The one operation that reads the tile, if it takes it element by element."""
         found = self.readers.get(value, [])
-        while len(found) == 1 and found[0].name in RENAMED:
+        while len(found) == 1 and found[0].name in MOVES:
             found = self.readers.get(found[0].result, [])
         if len(found) != 1 or not (by_register(found[0]) or found[0].name in _BY_ELEMENT):
             return None

@@ -19,13 +19,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tritonc.analysis.values import remembered
+from tritonc.analysis.values import MOVES, remembered
 from tritonc.backend.target.matrix import BY_NAME
 from tritonc.ir.core import Kernel, Op, Value, uses
 from tritonc.ir.layouts.layout import Layout, axis_bases
 from tritonc.ir.types import Buffer, Pointer, Tile, element, is_float, shape
 
-RENAMED = ("splat", "broadcast", "reshape", "trans")
 PREDICATES = 7  # masks of a thread that are no register; of more, 16 share one
 _FREE = ("constant", "undef", "get_program_id", "get_num_programs", "get_num_multiprocessors",
          "get_cluster_rank",
@@ -41,7 +40,7 @@ _WORDS = ("store", "shared_store", "mma_dot", "wgmma")  # what takes narrow elem
 def made_alone(op: Op) -> bool:
     """Whether the operation makes a tile of one other, element by element, or renumbers it."""
     return len(op.results) == 1 and len(op.inputs()) == 1 and (
-        op.name in RENAMED or op.info.elementwise)
+        op.name in MOVES or op.info.elementwise)
 
 
 def chain_of(op: Op, readers: dict[Value, list[Op]]) -> tuple[list[Op], list[Op]]:
@@ -66,7 +65,7 @@ class Weights:
 
     def root(self, value: Value) -> Value | None:
         """The value whose registers it has; None if it has none."""
-        while value.op is not None and (value.op.name in RENAMED or _is_rename(value.op)
+        while value.op is not None and (value.op.name in MOVES or _is_rename(value.op)
                                         or value.op.name == "assume_multiple"):
             value = value.op.operands[0]
         op = value.op
@@ -141,7 +140,7 @@ class Weights:
                 for reader in self.readers.get(one, ()):
                     if _is_rename(reader) or reader.name == "phi":
                         stack.append(reader.result)
-                    elif reader.name not in _WORDS and reader.name not in RENAMED:
+                    elif reader.name not in _WORDS and reader.name not in MOVES:
                         return False
         return True
 

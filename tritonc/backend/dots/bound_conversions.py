@@ -33,7 +33,7 @@ from itertools import combinations
 from struct import pack, unpack
 
 from tritonc.analysis.facts import Facts
-from tritonc.analysis.values import constant_of, defined_by, possible_bits, removable
+from tritonc.analysis.values import MOVES, constant_of, defined_by, possible_bits, removable
 from tritonc.backend.target.target import Target
 from tritonc.ir.build import make_op
 from tritonc.ir.context import Context
@@ -43,7 +43,6 @@ from tritonc.ir.types import BF16, F16, F32, I8, I16, Scalar, Tile, scalar, with
 
 EXACT = 1 << 24  # all integers up to here are numbers of f32
 _DIGITS = {BF16: 1 << 8, F16: 1 << 11}  # all integers up to here are numbers of a format
-_SHAPES = ("splat", "broadcast", "reshape", "trans")
 _FEW_BITS = 8  # of which all patterns are tried
 
 
@@ -151,7 +150,7 @@ def _exact(value: Value, to: Scalar, facts: Facts, made: list[Op]) -> Value | No
         short = make_op("truncate", [high.result], with_element(whole, I16), span=op.span)
         made += [half, high, short, make_op("bitcast", [short.result], t, span=op.span)]
         return made[-1].result
-    elif op.name in _SHAPES or (op.name == "fmul" and _few(op, to)):
+    elif op.name in MOVES or (op.name == "fmul" and _few(op, to)):
         factors = [v for one in operands if (v := _exact(one, to, facts, made)) is not None]
         if len(factors) == len(operands):
             made.append(make_op(op.name, factors, t, span=op.span, **op.attributes))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import log2
 
-from tritonc.analysis.values import constant_of, defined_by, is_uniform, origin
+from tritonc.analysis.values import SPREADS, constant_of, defined_by, is_uniform, origin
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.numeric.numbers import round_to
 from tritonc.ir.types import BF16, F32, Tile, element, scalar
@@ -17,7 +17,6 @@ GREAT = 2.0**26  # beyond which neighbouring floats are 8 apart
 MODERATE = 100  # a scalar within 2^-100 and 2^100 times a few constants overflows in no product
 FEW = 20  # the same of a constant
 
-SPREADS = ("broadcast", "reshape", "splat")
 # What keeps the relative error of an operand.
 _RELATIVE = frozenset({"fmul", "fdiv", "fneg", "fabs", "select", "psi", "broadcast", "reshape",
                        "trans", "convert_layout"})

@@ -45,12 +45,11 @@ from __future__ import annotations
 from functools import reduce
 from math import prod
 
-from tritonc.analysis.values import constant_of, defined_by, is_uniform, origin
+from tritonc.analysis.values import SPREADS, constant_of, defined_by, is_uniform, origin
 from tritonc.backend.dots.exponentials import (
     GREAT,
     HIDDEN,
     LOG2_E,
-    SPREADS,
     Exponential,
     difference_of,
     exponentials,

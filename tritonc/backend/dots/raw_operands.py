@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from tritonc.analysis.affine import Affinity, Iteration
 from tritonc.analysis.axis import axis_info
-from tritonc.analysis.values import is_zero, origin, slice_of
+from tritonc.analysis.values import MOVES, is_zero, origin, slice_of
 from tritonc.backend.dots.fragments import place
 from tritonc.backend.dots.inner_axis import inner_first
 from tritonc.backend.dots.share_repeats import share_repeats
@@ -49,8 +49,7 @@ from tritonc.records import dataclass
 PIECE = 16  # bytes that copies move at once,
 LEAST = 4  # and the fewest that they can
 SMALL = 16  # a load of so many times fewer bytes than the operand stays one: a scale, a zero point
-_SPREADS = ("splat", "broadcast", "reshape", "trans")
-_SHAPES = (*_SPREADS, "constant", "constant_table", "range")
+_SHAPES = (*MOVES, "constant", "constant_table", "range")
 
 
 @dataclass
@@ -114,7 +113,7 @@ def is_plain(operand: Value, masked: bool = False) -> bool:
             op = op.operands[0].op
         elif masked and op.name in ("psi", "select"):
             data = op.operands[1:] if op.name == "select" else op.operands[1::2]
-            left = [v.op for v in data if not is_zero(origin(v, _SPREADS))]
+            left = [v.op for v in data if not is_zero(origin(v, MOVES))]
             op = left[0] if len(left) == 1 else None
         elif op.name == "fpcast" and (scalar(op.operands[0].type), scalar(op.result.type)) == (
                 F32, TF32):

@@ -24,7 +24,7 @@ from tritonc.analysis.counters import add_counter, step_of
 from tritonc.analysis.facts import Facts, scalar_of
 from tritonc.analysis.multiples import Multiples
 from tritonc.analysis.signs import Signs, known_signs
-from tritonc.analysis.values import int_of, origin, slice_of
+from tritonc.analysis.values import QUOTIENTS, int_of, origin, slice_of
 from tritonc.backend.dots.together import large
 from tritonc.backend.target import matrix
 from tritonc.ir.build import make_op
@@ -234,7 +234,7 @@ class SharedLoad:
         guard = None if op.guard is None else self.narrow(op.guard, axis)
         if (op.guard is not None and guard is None) or len(known) != len(parts) or not info.pure:
             return None
-        if op.name in ("sdiv", "udiv"):
+        if op.name in QUOTIENTS:
             divisor = int_of(op.operands[1])
             exact = self.divided(op.operands[0], known[0], divisor, op) if divisor else None
             if exact is not None:

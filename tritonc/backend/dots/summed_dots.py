@@ -69,7 +69,8 @@ def summed_dots(kernel: Kernel, alone: bool = True) -> list[SummedDot]:
     found = [one for one in (_summed(dot, cfg, readers) for dot in dots) if one is not None and (
         not alone or (one.members == {one.dot, one.dot.operands[2].op}
                       and one.dot.operands.count(one.phi.result) == 1))]
-    return found if len(found) == len(dots) == len({one.loop for one in found}) else []
+    apart = {one.loop if alone else one.phi for one in found}
+    return found if len(found) == len(dots) == len(apart) else []
 
 
 def _summed(dot: Op, cfg: Cfg, readers: dict[Value, list[Op]]) -> SummedDot | None:

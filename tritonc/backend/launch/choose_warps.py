@@ -19,7 +19,7 @@ Few threads per program leave the number of programs on a processor to the hardw
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Hashable, Iterable, Iterator
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Sequence
 from math import log2, prod
 
 from tritonc.analysis import row_loops
@@ -32,17 +32,19 @@ from tritonc.analysis.registers.liveness import Liveness
 from tritonc.analysis.shared_data import adds_sums, adds_to_loaded, asks_programs, searches
 from tritonc.analysis.taps import adds_taps
 from tritonc.analysis.transposes import transposes
-from tritonc.analysis.values import constant_of, is_uniform, origin, slice_of
+from tritonc.analysis.values import QUOTIENTS, constant_of, is_uniform, origin, slice_of
 from tritonc.backend.launch.live_tiles import live_tiles
 from tritonc.backend.launch.product_threads import block_threads, kept_values
 from tritonc.backend.layout.accesses import overlapping_loads
-from tritonc.backend.layout.layout_choice import ACCESS_BYTES
+from tritonc.backend.layout.layout_choice import ACCESS_BYTES, computed
+from tritonc.backend.layout.split_reductions import reduced_axes
 from tritonc.backend.memory.versions.general import rare
 from tritonc.backend.target import matrix
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.layouts.layout import LANE_BITS
+from tritonc.ir.layouts.layout_ops import slice_axes
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import I1, Tile, element, scalar, shape
 
@@ -74,8 +76,9 @@ FUNCTION = 48
 QUOTIENT = 10  # steps of one by a number that only the launch knows
 HALVES = 8  # that a program splits and joins: threads with many elements have both
 # Elements of a thread, of a tile that is computed to be reduced: few live at once.  Ranks of rows
-# of 128 on an H200: 224 us by 128, 200 by 256, 197 by 512.
-COMPUTED = 256
+# of 128 on an H200: 224 us by 128, 200 by 256, 197 by 512.  The tiles that lie along the reduced
+# axes alone live all the while: elements of them in a thread.
+COMPUTED, ALONG = 256, 64
 ASKING = 64  # elements of a thread, and threads at least, of programs that wait for others
 # Elements of a thread, of a tile of lines that meet: those are read for many.  Of more sums than
 # three fewer.  Forces and energies of 16384 points on an H200: 128 x 16 by 32 elements, which
@@ -172,7 +175,7 @@ def _wanted_threads(kernel: Kernel) -> int:
     scanned = any(op.name in ("scan", "scan_with") and 2 * prod(
         shape(op.operands[0].type)) > largest for op in kernel.ops())  # all of it lives
     if reduced and not (moved or held or scanned):
-        return largest // COMPUTED
+        return _computing_threads(cfg, reductions, largest)
     halves = [op.operands[0].type for op in kernel.ops() if op.name == "reduce"
               and op.attributes["kind"] == "or" and 2 * prod(shape(op.operands[0].type)) > largest]
     if len(halves) >= HALVES:
@@ -237,7 +240,7 @@ def _streams(block: Block) -> bool:
 def _quotient(pointer: Value) -> bool:
     """Whether addresses are quotients, of which many are the same, as a flat index has rows."""
     value = pointer
-    while (op := value.op) is not None and op.name not in ("sdiv", "udiv"):
+    while (op := value.op) is not None and op.name not in QUOTIENTS:
         moving = [v for v in op.operands if not is_uniform(v)]
         if len(moving) != 1 or op.name not in (
                 "addptr", "add", "sub", "mul", "sext", "zext", "srem", "urem"):
@@ -291,10 +294,29 @@ def _whole_taps(kernel: Kernel, cfg: Cfg) -> bool:
     return 2 * sum(whole for whole, _ in found) >= len(found) and not any(led for _, led in found)
 
 
+def _computing_threads(cfg: Cfg, reductions: Sequence[Op], largest: int) -> int:
+    """The threads of tiles that are computed to be reduced."""
+    warps = _warps(largest // COMPUTED)
+
+    def along(op: Op) -> int:
+        axes, extents = reduced_axes(op), shape(op.operands[0].type)
+        line = tuple(n if d in axes else 1 for d, n in enumerate(extents))
+        computing = slice_of((one.operands[0] for one in reductions
+                              if cfg.block_of[one] is cfg.block_of[op]), ends=("broadcast",))
+        tiles = {origin(one.result, ("broadcast", "reshape")) for one in computing
+                 if one.name == "broadcast" and shape(one.operands[0].type) == line}
+        layout = computed(extents, axes, warps)
+        return len(tiles) * layout.registers // slice_axes(layout, axes).registers
+
+    while warps < LEGAL[-1] and any(along(op) > ALONG for op in reductions):
+        warps *= 2
+    return 32 * warps
+
+
 def _adds_rows(op: Op) -> bool:
     """Whether a reduction adds up, once behind a loop, the rows of what the loop carries."""
     value = op.operands[0]
-    return value.op is not None and value.op.name == "phi" and op.attributes.get("axes") == [0] \
+    return value.op is not None and value.op.name == "phi" and reduced_axes(op) == (0,) \
         and len(shape(value.type)) > 1
 
 
@@ -302,8 +324,8 @@ def _short(op: Op, size: int) -> bool:
     """Whether a reduction combines no more than a warp accesses at once of elements of `size`
     bytes: threads that hold more have more such rows, and exchange as much of each.  Of 256 halves
     that become floats, too: Lion with bytes for its momentum 162 us, 136 so (H200)."""
-    t, axes = op.operands[0].type, op.attributes.get("axes") or [op.attributes["axis"]]
-    return axes == [len(shape(t)) - 1] and (
+    t = op.operands[0].type
+    return reduced_axes(op) == (len(shape(t)) - 1,) and (
         shape(t)[-1] * size <= ACCESS_BYTES << LANE_BITS)
 
 
@@ -311,9 +333,13 @@ def _steps(kernel: Kernel, largest: int) -> int:
     """The elementwise operations on tiles of the largest size in one block, at most; those that
     choose, as networks that sort do, ask other threads for elements.  Halves by a flat index of
     five axes 72.7 us by 16 elements, 64.8 by 8 (H200)."""
-    return _most(kernel, largest, lambda op: 0 if op.name in _CHOOSE
-                 else FUNCTION if op.name in _FUNCTIONS else QUOTIENT if op.name in (
-                     "sdiv", "udiv", "srem", "urem") and constant_of(op.operands[1]) is None else 1)
+    return _most(kernel, largest, lambda op: 0 if op.name in _CHOOSE else weight(op))
+
+
+def weight(op: Op) -> int:
+    """The operations that an elementwise one counts for."""
+    return FUNCTION if op.name in _FUNCTIONS else QUOTIENT if op.name in (
+        "sdiv", "udiv", "srem", "urem") and constant_of(op.operands[1]) is None else 1
 
 
 def _most(kernel: Kernel, largest: int, weight: Callable[[Op], int]) -> int:

@@ -88,6 +88,7 @@ class Accesses:
         """The same by what is known of the access alone."""
         access, gathered = self.of(op), self.is_gathered(op.operands[0])
         info, record = access.pointer, self.records.get(op)
+        record = None if record is not None and record.axis < 0 else record
         first = record.axis if record else self.likely(op) if gathered else None
         run = record.run if record else self.packed(op, access)
         best = layout_choice.coalesced(access, self.warps, first, op in self.copied, run)

@@ -68,15 +68,19 @@ class _WithMoves(Assignment):
 
     def move_sums(self) -> bool:
         """Reduce what is computed where the result is wanted, if threads there have no more of its
-        elements: as what warps have before them in a scan."""
+        elements, and of each line: as what warps have before them in a scan.  What lies along lines
+        alone would be loaded for more of them."""
         computed = [op for op in self.kernel.ops()
                     if self.is_computed(op) and op.result in self.primary]
         wanted = self.demands() if computed else {}
         for op in computed:
             layouts, (value,) = [*wanted.get(op.result, ())], op.operands
             if len(layouts) == 1 and layouts[0] != self.primary[op.result][1]:
-                there = layout_choice.unsliced(shape(value.type), reduced_axes(op), layouts[0])
-                if there.registers <= self.reduced_layout(op).registers:
+                axes, here = reduced_axes(op), self.reduced_layout(op)
+                there = layout_choice.unsliced(shape(value.type), axes, layouts[0])
+                lines = [one.registers // layout_ops.slice_axes(one, axes).registers
+                         for one in (there, here)]
+                if there.registers <= here.registers and lines[0] <= lines[1]:
                     self.moved[op] = there
         return any(op in self.moved for op in computed)
 

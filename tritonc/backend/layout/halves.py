@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from tritonc.analysis.facts import Facts, Interval, hull
-from tritonc.analysis.values import constant_of, int_of, origin
+from tritonc.analysis.values import SPREADS, constant_of, int_of, origin
 from tritonc.ir.core import Kernel, Op, Value, uses
 from tritonc.ir.types import I1, I8, I16, I32, Tile, scalar
 
@@ -22,7 +22,6 @@ BY_NUMBER = ("mul", "shl", "lshr", "ashr")
 LINEAR = (*SUMS, "mul", "shl", "phi")
 CHOICES = ("select", "psi")
 CASTS = ("zext", "sext", "truncate")
-_UNIFORM = ("splat", "broadcast", "reshape")
 
 
 def in_pairs(value: Value) -> bool:
@@ -34,7 +33,7 @@ def in_pairs(value: Value) -> bool:
 
 def uniform(value: Value) -> Value | None:
     """The scalar, or the constant, that all elements of a tile are."""
-    found = origin(value, _UNIFORM)
+    found = origin(value, SPREADS)
     return found if constant_of(found) is not None or not isinstance(found.type, Tile) else None
 
 

@@ -20,7 +20,7 @@ Needs the final layouts of registers and buffers, so it comes after lower_conver
 
 from __future__ import annotations
 
-from tritonc.analysis.registers.weights import RENAMED
+from tritonc.analysis.values import MOVES
 from tritonc.backend.layout.access import bank_conflicts, phase_lanes, shared_accesses
 from tritonc.backend.layout.matrix_access import matrix_accesses
 from tritonc.backend.target.target import Target
@@ -93,7 +93,7 @@ def _made_alone(value: Value, dot: Op, block: Block, readers: dict[Value, list[O
             continue
         if op.name == "shared_load":
             found.add(op)
-        elif op.pure and (op.info.elementwise or op.name in (*RENAMED, "convert_layout")):
+        elif op.pure and (op.info.elementwise or op.name in (*MOVES, "convert_layout")):
             found.add(op)
             stack += op.inputs()
     made = [op for op in block.ops if op in found and op is not dot]

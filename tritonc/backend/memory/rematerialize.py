@@ -32,8 +32,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence, Set
 
 from tritonc.analysis.registers.pressure import Estimate, estimated
-from tritonc.analysis.registers.weights import PREDICATES, RENAMED
-from tritonc.analysis.values import int_of, origin
+from tritonc.analysis.registers.weights import PREDICATES
+from tritonc.analysis.values import MOVES, int_of, origin
 from tritonc.backend.launch.register_budget import GENERAL, RECOMPUTED, SURE, available
 from tritonc.backend.memory.versions.general import general_blocks, rare
 from tritonc.backend.pipeline.staged_loop import DOTS, elements_per_thread
@@ -48,7 +48,7 @@ LEAST = 4.0  # registers that one step is to save
 MOST_STEPS = 24  # tiles
 _ENDS = ("range", "constant")
 LONGEST = 24  # operations that compute a tile
-_SHAPES = ("splat", "broadcast", "reshape", "trans", "step_pointers")
+_SHAPES = (*MOVES, "step_pointers")
 
 
 def rematerialize(kernel: Kernel, context: Context) -> bool:
@@ -101,7 +101,7 @@ def _masks(block: Block) -> bool:
         if op.name in ("load", "store") and mask is not None and elements_per_thread(
                 mask) > PREDICATES and op.attributes.get("vector", 1) == 1:
             made, renaming = mask, list[Op]()
-            while made.op is not None and made.op.name in RENAMED:
+            while made.op is not None and made.op.name in MOVES:
                 renaming.insert(0, made.op)
                 made = made.op.operands[0]
             compared = made
@@ -192,7 +192,7 @@ def _spread(blocks: Sequence[Block], value: Value, chain: list[Op]) -> _Copies:
     chains = {value: chain}
     for block in blocks:  # operands first
         for op in block.ops:
-            if op.name in RENAMED and op.operands[0] in chains:
+            if op.name in MOVES and op.operands[0] in chains:
                 chains[op.result] = [*chains[op.operands[0]], op]
     for block in blocks:
         ops: list[Op] = []

@@ -57,6 +57,7 @@ from tritonc.backend.pipeline.staged_loop import (
 from tritonc.backend.pipeline.stages import (
     RELEASED_STAGES,
     blocks_beside,
+    computing_beside,
     copied_stages,
     others_beside,
     stages_beside,
@@ -146,6 +147,7 @@ def _pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos, contex
             kernel, staged, target, kernel.attributes.get("pingpong", 1)))
     if stages > fit:
         beside = 1
+    computing = computing_beside(kernel, staged, target)
     # Where other blocks' products run meanwhile, none need stay in flight across the back edge.
     flies = staged.asynchronous and not waits(staged.body) and beside < 2
     distance = max(stages - 1 - flies, min(stages - 1, 1))
@@ -176,8 +178,8 @@ def _pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos, contex
         return False
     kernel.entry.ops[:0] = [one.transposed for one in channels if one.transposed is not None]
     Expander(kernel, staged, part, channels, stages, distance).run()
-    if beside > 1:
-        kernel.attributes["min_blocks"] = beside
+    if max(beside, computing) > 1:
+        kernel.attributes["min_blocks"] = max(beside, computing)
     context.remark("pipeline", f"loop pipelined: operands are copied (cp.async) {distance} "
                    f"iteration{'s' * (distance > 1)} ahead", copied[0].span)
     return True

@@ -5,12 +5,12 @@ from __future__ import annotations
 from tritonc.analysis.values import slice_of
 from tritonc.backend.dots.together import waits
 from tritonc.backend.launch.register_budget import resident_blocks
-from tritonc.backend.pipeline.staged_loop import StagedLoop, stages_that_fit
+from tritonc.backend.pipeline.staged_loop import StagedLoop, stages_that_fit, words
 from tritonc.backend.shared.shared_memory import LEFT
 from tritonc.backend.target.target import Target
 from tritonc.ir.core import Kernel, uses
 from tritonc.ir.ops import DIVISIONS
-from tritonc.ir.types import is_int
+from tritonc.ir.types import Tile, is_int
 
 CORE_STAGES = 2  # a product on CUDA cores takes longer than memory needs for the next operands
 MOST_STAGES = 4  # with threads that wait for cp.async
@@ -31,6 +31,27 @@ ALONE_STAGES, ALONE_IN_FLIGHT = 10, 1 << 17
 # x 32 x 32, H200: 81 us in three blocks, 76 in four, 72 in five.  Half NCHW, 44 x 44, by 128 x 64 x
 # 32: 47 us in three, 38 in four.
 BESIDE, BESIDE_STAGES, BESIDE_WARPS, BESIDE_REGISTERS, MOST_BESIDE = 3, 3, 4, 64, 5
+
+# Where threads compute an operand of wgmma in registers, another block's products run meanwhile: as
+# many blocks as have registers, beside their sums and two sets of operands, and so many stages.
+# H200, in clusters of two: 64 x 11008 x 4096 of MXFP8 by 64 x 64 x 64 41.9 us alone, 34.8 beside
+# another; of 4 bits, 128 x 4096 x 4096 by 64 x 64 x 128 21.0, 16.9, 64 x 4096 x 4096 11.5, 11.3.
+COMPUTING_WARPS, COMPUTING_REGISTERS = 16, 64
+
+
+def blocks_computing(stage_bytes: int, warps: int, held: float, target: Target) -> int:
+    """How many blocks shall be resident whose threads compute an operand of wgmma; `held`: the
+    registers of a thread for sums and two sets of operands.
+
+    >>> from tritonc.backend.target.target import TARGETS
+    >>> target = TARGETS["sm_90a"]
+    >>> [blocks_computing(20480, 8, held, target) for held in (64, 80)]
+    [2, 1]
+    """
+    most = min(COMPUTING_WARPS // warps, int(target.registers_per_multiprocessor // (
+        warps * target.warp_size * (held + COMPUTING_REGISTERS))))
+    return next((blocks for blocks in range(most, 1, -1)
+                 if stages_beside(stage_bytes, blocks, target) >= MOST_STAGES), 1)
 
 
 def blocks_beside(stage_bytes: int, warps: int, sums: int, target: Target) -> int:
@@ -54,8 +75,22 @@ def blocks_beside(stage_bytes: int, warps: int, sums: int, target: Target) -> in
 
 def stages_beside(stage_bytes: int, blocks: int, target: Target) -> int:
     """The stages of each of so many blocks on a multiprocessor."""
-    room = target.shared_per_multiprocessor // blocks - target.shared_reserved - LEFT
-    return min(MOST_STAGES, room // stage_bytes)
+    return min(MOST_STAGES, share_of(blocks, target) // stage_bytes)
+
+
+def share_of(blocks: int, target: Target) -> int:
+    """The shared memory of each of so many blocks."""
+    return target.shared_per_multiprocessor // blocks - target.shared_reserved - LEFT
+
+
+def computing_beside(kernel: Kernel, staged: StagedLoop, target: Target) -> int:
+    """How many blocks shall be resident whose threads compute operands in this loop."""
+    products = [op for op in staged.loop.ops() if op.name == "wgmma"]
+    made = [op.operands[0] for op in products if isinstance(op.operands[0].type, Tile)]
+    if not made or not staged.asynchronous or waits(staged.body):
+        return 1
+    held = sum(words(op.result) for op in products) + 2 * sum(map(words, made))
+    return blocks_computing(staged.stage_bytes, kernel.attributes["num_warps"], held, target)
 
 
 def copied_stages(kernel: Kernel, staged: StagedLoop, target: Target, programs: int) -> int:
@@ -66,6 +101,8 @@ def copied_stages(kernel: Kernel, staged: StagedLoop, target: Target, programs: 
         return most
     if others_beside(kernel, staged, target):
         most = min(most, shared_stages(kernel, staged, target))
+    if (blocks := computing_beside(kernel, staged, target)) > 1:
+        most = min(most, stages_that_fit(staged, share_of(blocks, target)))
     in_flight = ALONE_IN_FLIGHT if "cluster" in kernel.attributes else IN_FLIGHT
     return min(most, 2 - -in_flight // staged.stage_bytes)
 
@@ -106,16 +143,15 @@ def reads_alone(kernel: Kernel, staged: StagedLoop) -> bool:
 def others_beside(kernel: Kernel, staged: StagedLoop, target: Target) -> bool:
     """Whether other blocks have room beside one of a warpgroup, whose products wait for each other:
     they fill its time, and need its shared memory and the registers of a producer warp."""
-    half = target.shared_per_multiprocessor // 2 - target.shared_reserved - LEFT
     return (kernel.attributes["num_warps"] == WARPGROUP and waits(staged.body)
-            and stages_that_fit(staged, half) >= 2 and resident_blocks(kernel, target) > 1)
+            and stages_that_fit(staged, share_of(2, target)) >= 2
+            and resident_blocks(kernel, target) > 1)
 
 
 def shared_stages(kernel: Kernel, staged: StagedLoop, target: Target) -> int:
     """The stages that leave shared memory for the other blocks that have registers, and two."""
     blocks = max(2, resident_blocks(kernel, target))
-    room = target.shared_per_multiprocessor // blocks - target.shared_reserved - LEFT
-    return max(RELEASED_STAGES, stages_that_fit(staged, room))
+    return max(RELEASED_STAGES, stages_that_fit(staged, share_of(blocks, target)))
 
 
 def released_stages(kernel: Kernel, staged: StagedLoop, target: Target) -> int:

@@ -29,27 +29,25 @@ from collections.abc import Container
 from tritonc.analysis.counters import add_counter, step_of
 from tritonc.analysis.facts import Facts, scalar_of
 from tritonc.analysis.signs import known_signs
-from tritonc.analysis.values import closure, int_of
+from tritonc.analysis.values import QUOTIENTS, REMAINDERS, closure, int_of
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.types import Type, is_int, is_pointer, shape
 
-_QUOTIENTS = ("sdiv", "udiv")
-_REMAINDERS = ("srem", "urem")
 _Nested = tuple[Block, str, Value, Value | None, Value | None]
 _OTHERS = ("load", "atomic_rmw", "atomic_cas")  # their operands are looked at by themselves
 
 
 def split_quotients(kernel: Kernel, context: Context) -> bool:
     """Split those of indices whose parts can be told apart."""
-    wanted = [op for op in kernel.ops() if op.name in (*_QUOTIENTS, *_REMAINDERS)]
+    wanted = [op for op in kernel.ops() if op.name in (*QUOTIENTS, *REMAINDERS)]
     if not wanted:
         return False
     split, found = _Split(kernel), dict[Value, Value]()
     wanted = [op for op in wanted if op.operands[0] in split.indices]
-    again = {split.remainder_of(op) for op in wanted if op.name in _REMAINDERS}
+    again = {split.remainder_of(op) for op in wanted if op.name in REMAINDERS}
     for op in wanted:
         new = split.apart(op) or split.nested(op, again)
         if new is not None:
@@ -81,12 +79,12 @@ class _Split:
         if by is None or by < 2 or by & by - 1:
             return None
         if value.op is None or value.op.name != "add":
-            return self.part(value, by) if op.name in _QUOTIENTS and self.natural(value) else None
+            return self.part(value, by) if op.name in QUOTIENTS and self.natural(value) else None
         for a, b in (value.op.operands, value.op.operands[::-1]):
             if self.facts.factor(a) % by or self.facts.interval(b)[0] < 0 or not self.natural(a):
                 continue
             below = self.facts.interval(b)[1] < by
-            if op.name in _REMAINDERS:
+            if op.name in REMAINDERS:
                 return b if below else self.make("srem", b, by)
             first = self.part(a, by)
             if first is not None:
@@ -97,7 +95,7 @@ class _Split:
     def remainder_of(self, op: Op) -> _Nested | None:
         """What of (x / q) % p says whether another quotient shares its division."""
         inner = op.operands[0].op
-        if inner is None or inner.name not in _QUOTIENTS:
+        if inner is None or inner.name not in QUOTIENTS:
             return None
         q, p = (scalar_of(one.operands[1], self.facts) for one in (inner, op))
         return self.cfg.block_of[op], inner.name, inner.operands[0], q, p

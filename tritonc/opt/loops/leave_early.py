@@ -53,7 +53,8 @@ def _test_around(cfg: Cfg, loop: Loop) -> Block | None:
     block = inside[0]
     end = block.terminator
     if end.name != "cond_br" or loop.latch not in end.blocks or end.blocks[0] is end.blocks[1] \
-            or any(not op.pure and op.effects != {READ} for op in block.ops[:-1]):
+            or any(not op.pure and (op.effects != {READ} or op.attributes.get("volatile"))
+                   for op in (*loop.header.ops[:-1], *block.ops[:-1])):
         return None
     test = defined_by(end.operands[0], "icmp")
     return block if test is not None and _fails_for_good(
@@ -100,6 +101,8 @@ def _only_counts(cfg: Cfg, loop: Loop, block: Block) -> bool:
             or len(cfg.predecessors[latch]) != 2:
         return False
     read = {v for other in cfg.order if other not in loop for op in other.ops for v in op.inputs()}
+    if any(v in read for op in loop.header.ops if op.name != "phi" for v in op.results):
+        return False
     for phi in loop.header.phis():
         after = incoming(phi, latch)
         if after.op in latch.phis() and incoming(after.op, block) is phi.result:

@@ -16,7 +16,7 @@ from itertools import product
 from tritonc.analysis.affine import Affinity
 from tritonc.analysis.linear import Linear, number
 from tritonc.analysis.signs import Signs
-from tritonc.analysis.values import attributes_key, conditions, defined_by, int_of, sides
+from tritonc.analysis.values import SPREADS, attributes_key, conditions, defined_by, int_of, sides
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.ops import OPPOSITE, READ
@@ -24,7 +24,6 @@ from tritonc.ir.types import shape
 from tritonc.records import dataclass
 
 READS = frozenset({READ})
-_MOVES = ("splat", "broadcast", "reshape")
 
 
 def slacks(condition: Value, pairs: dict[Value, Value], fails: bool = False,
@@ -67,7 +66,7 @@ def seen(kernel: Kernel, cfg: Cfg) -> list[Linear]:
             continue
         if op.guard is None or cfg.block_of[op] in cfg.innermost:
             return []
-        found.append([room for mask in conditions(op.guard, _MOVES)
+        found.append([room for mask in conditions(op.guard, SPREADS)
                       for room in slacks(mask, {}, some=True)])
     return [room for room in found[0] if all(room in other for other in found)
             and not any(v.op is not None and cfg.block_of[v.op] in cfg.innermost
@@ -164,7 +163,7 @@ class Same:
 
     def _full(self, value: Value) -> bool:
         """Whether a mask holds in all elements."""
-        known = (slacks(condition, {}) for condition in conditions(value, _MOVES))
+        known = (slacks(condition, {}) for condition in conditions(value, SPREADS))
         return all(rooms and all(map(self.facts.follows, rooms)) for rooms in known)
 
 
@@ -173,7 +172,7 @@ def _choice(op: Op | None) -> list[Value]:
     if op is None or op.name != "psi" or len(op.operands) != 4:
         return []
     a, b = op.operands[0], op.operands[2]
-    while a.op is not None and b.op is not None and a.op.name == b.op.name in _MOVES:
+    while a.op is not None and b.op is not None and a.op.name == b.op.name in SPREADS:
         a, b = a.op.operands[0], b.op.operands[0]
     if a.op is None or a.op.name != "cmpp" or [a, b] != a.op.results:
         return []

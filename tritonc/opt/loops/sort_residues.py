@@ -32,7 +32,7 @@ from collections.abc import Callable
 from math import prod
 
 from tritonc.analysis.counters import Counter, counter_of
-from tritonc.analysis.values import conditions, defined_by, int_of, is_zero, origin
+from tritonc.analysis.values import SPREADS, conditions, defined_by, int_of, is_zero, origin
 from tritonc.ir.build import Builder
 from tritonc.ir.cfg import Cfg, Loop, incoming
 from tritonc.ir.context import Context
@@ -42,7 +42,6 @@ from tritonc.records import NamedTuple
 
 _MOST = 16  # classes
 _LARGE = 1 << 30  # a limit beyond which a larger step may go too far
-_MOVES = ("splat", "broadcast", "reshape")
 _UP, _DOWN = ("slt", "sle", "ult", "ule"), ("sgt", "sge", "ugt", "uge")
 
 
@@ -222,7 +221,7 @@ def _zero(operand: Value) -> set[Value]:
     for at in (0, 2):
         holds = op.operands[at].op
         if holds is not None and holds.name == "cmpp" and op.operands[at] is holds.results[0] \
-                and is_zero(origin(op.operands[3 - at], _MOVES)):
+                and is_zero(origin(op.operands[3 - at], SPREADS)):
             return set(conditions(holds.operands[0], ("broadcast", "reshape")))
     return set()
 

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from tritonc.analysis.values import SPREADS
 from tritonc.ir.core import Value
 from tritonc.ir.types import shape as shape_of
 from tritonc.sema.context import Context
@@ -47,7 +48,7 @@ def _as_scalar(context: Context, one: Term) -> Term:
     if one.constant is not None:
         return Term(ctype(BOOL), constant=one.constant)
     op = one.value.op if one.value is not None else None
-    while op is not None and op.name in ("splat", "reshape", "broadcast"):
+    while op is not None and op.name in SPREADS:
         inner = op.operands[0]
         if not shape_of(inner.type):
             return Term(ctype(BOOL), inner)

@@ -16,6 +16,8 @@ from tritonc.backend.pipeline.stages import (
     MOST_ASYNCHRONOUS,
     MOST_STAGES,
     blocks_beside,
+    blocks_computing,
+    share_of,
     stages_beside,
 )
 from tritonc.backend.target.matrix import INSTRUCTIONS, LARGE, MOST_BATCH, WGMMA, MatrixInstruction
@@ -100,6 +102,11 @@ def use(dot: Feature, target: Target, work: float = 0, alone: bool = False) -> U
         others = _OF_LEAST if min(m, n) == LEAST else _OTHERS
         registers = results // (128 * groups) + others + _live_operands(
             dot, work, 128 * groups * slices)
+        kept = _held(dot, results // (128 * groups), threads)
+        if any(dot.raw) and not persistent and (beside := blocks_computing(
+                stage, 4 * groups * slices, kept, target)) > 1:
+            stages = min(stages, share_of(beside, target) // stage)
+            registers = min(registers, target.registers_per_multiprocessor // (beside * threads))
         return Use("wgmma", threads, slices, registers,
                    (room if persistent else stages * stage) + fixed, stages - 2, persistent,
                    dot.computed and groups == 1)
@@ -135,6 +142,12 @@ def use(dot: Feature, target: Target, work: float = 0, alone: bool = False) -> U
     within = half if half < registers < 1.32 * half and not work else registers
     return Use("cores", threads, slices, within, max(2 * stage + fixed, sums), 1,
                late=registers > _LATE)
+
+
+def _held(dot: Feature, sums: int, threads: int) -> int:
+    """Registers of a thread for sums and two sets of operands that it computes."""
+    elements = dot.extents[-1] * sum(n for n, raw in zip(dot.extents[-3:-1], dot.raw) if raw)
+    return sums + elements * dot.bytes // (2 * threads)
 
 
 def _live_operands(dot: Feature, work: float, threads: int, least: int = 0) -> int:

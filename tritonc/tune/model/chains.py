@@ -26,8 +26,9 @@ from tritonc.backend.target.target import Target
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Kernel
 from tritonc.tune.model.choose import Binding, Lower, Ranked, ranked
+from tritonc.tune.model.form import form_of
 from tritonc.tune.model.loops import Around
-from tritonc.tune.model.portfolio import Member, form_of
+from tritonc.tune.model.portfolio import Member
 from tritonc.tune.model.residency import ENOUGH, ROWS
 from tritonc.variants.choice import Cost
 

@@ -15,7 +15,7 @@ from tritonc.ir.copies import copy_kernel
 from tritonc.ir.core import Kernel
 from tritonc.later import Later
 from tritonc.tune.model.blocks import LEAST, computing
-from tritonc.tune.model.feature import Profile, register_extents, stage_bytes
+from tritonc.tune.model.feature import Profile, joined, register_extents, stage_bytes
 from tritonc.tune.model.times import UNIT, WORD, formula
 from tritonc.variants.choice import Cost
 
@@ -46,6 +46,8 @@ def priced(profile: Profile, depths: tuple[int, ...], target: Target, blocks: in
     if blocks == 1:
         return cost
     dots = [feature for feature in profile if feature.kind == "dot"]
+    if all(any(dot.raw) for dot in dots):  # of others that share an operand none is measured
+        dots = joined(dots)
     if len(dots) != 1 or not depths:
         return None
     if register_extents(dots[0]) != dots[0].extents:

@@ -24,6 +24,7 @@ from tritonc.tune.model.chains import more_rows
 from tritonc.tune.model.choose import Binding, Lower, ranked
 from tritonc.tune.model.cluster_times import cluster_sizes
 from tritonc.tune.model.feature import Profile
+from tritonc.tune.model.form import Form, form_of
 from tritonc.tune.model.launches import (
     TAPS,
     Candidate,
@@ -43,7 +44,7 @@ from tritonc.tune.model.pingpong_entries import (
     priced_together,
     rate,
 )
-from tritonc.tune.model.portfolio import Form, Member, form_of
+from tritonc.tune.model.portfolio import Member
 from tritonc.tune.model.times import UNIT, formula
 from tritonc.variants import choice
 from tritonc.variants.choice import Cost

@@ -17,7 +17,8 @@ from tritonc.backend.target.target import Target
 from tritonc.tune.model import launches as grids
 from tritonc.tune.model.blocks import LEAST
 from tritonc.tune.model.cluster_times import clusters_meet, priced
-from tritonc.tune.model.feature import LINE, Profile, near_bytes
+from tritonc.tune.model.feature import LINE, Feature, Profile, joined, near_bytes
+from tritonc.tune.model.form import Form
 from tritonc.tune.model.launches import (
     Candidate,
     Launch,
@@ -30,7 +31,7 @@ from tritonc.tune.model.launches import (
 from tritonc.tune.model.measured import LEAST_WGMMA, MOST_SENT, is_measured
 from tritonc.tune.model.pingpong import SHORT, in_pingpong
 from tritonc.tune.model.pingpong_entries import priced_together, rate
-from tritonc.tune.model.portfolio import DOUBT_SCALED, Form, slower
+from tritonc.tune.model.portfolio import DOUBT_SCALED, slower
 from tritonc.tune.model.times import UNIT, WORD, doubtful
 from tritonc.variants.choice import LARGEST
 
@@ -167,17 +168,21 @@ def _with_legal_times(row: Candidate, launches: Sequence[Launch], aligned: bool)
 
 
 def are_converted(whole: Candidate, form: Form) -> bool:
-    """Whether it is one product on wgmma of an operand that threads convert, or of 8-bit floats
-    whose sums are scaled."""
-    dots = [feature for feature in whole.profile if feature.kind == "dot"]
+    """Whether it is a product on wgmma of an operand that threads convert, or of 8-bit floats whose
+    sums are scaled; or several that share the other operand."""
+    dots = _products(whole)
     return whole.kind == "wgmma" and form.axes == 2 and len(dots) == 1 and all(
         not dot.computed and (dot.bytes == 1 if dot.scaled else any(dot.raw)) for dot in dots)
+
+
+def _products(row: Candidate) -> list[Feature]:
+    return joined([feature for feature in row.profile if feature.kind == "dot"])
 
 
 def converting_entries(rows: Sequence[Candidate], whole: Candidate, form: Form, target: Target,
                        sizes: Sequence[int]) -> list[Candidate]:
     """With and without clusters.  What memory takes to deliver the operands is no entry's gain."""
-    (dot,) = (feature for feature in whole.profile if feature.kind == "dot")
+    (dot,) = _products(whole)
     launches = [launch for grid in grids.weights(dot) for launch in launches_of(form, grid)]
     # By mma.sync, 16 rows alone: weights of 4 bits, 28 x 4608 x 18944, by 32 x 32 x 128 244 us, 51.
     known, most = [], LARGE if any(dot.raw) else MOST_SENT

@@ -11,7 +11,7 @@ from tritonc.ir.types import TF32
 from tritonc.records import NamedTuple
 from tritonc.tune.model.choose import Binding
 from tritonc.tune.model.feature import Feature, Profile
-from tritonc.tune.model.portfolio import Form
+from tritonc.tune.model.form import Form
 from tritonc.variants import choice
 from tritonc.variants.choice import Cost
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from tritonc.analysis.counters import step_of
 from tritonc.analysis.shared_data import is_segment
-from tritonc.analysis.values import SPREADS, int_of, origin
+from tritonc.analysis.values import QUOTIENTS, SPREADS, int_of, origin
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.types import Scalar, is_int, shape
@@ -131,7 +131,7 @@ def _length(value: Value, places: Mapping[Value, int], starts: Sequence[Value], 
         return _length(op.operands[op.operands[0] in starts], places, starts, depth - 1)
     other = int_of(op.operands[1]) if len(op.operands) == 2 else None
     factor = divisor = 1
-    if op.name in ("sdiv", "udiv") and other and other > 0:
+    if op.name in QUOTIENTS and other and other > 0:
         divisor = other
     elif op.name in ("ashr", "lshr") and other is not None and 0 <= other < 32:
         divisor = 1 << other

@@ -13,10 +13,11 @@ from math import log2, prod
 from tritonc.backend.target.target import Target
 from tritonc.records import NamedTuple
 from tritonc.tune.model.choose import Binding
+from tritonc.tune.model.form import Form
 from tritonc.tune.model.launches import Candidate, launches_of, with_times
 from tritonc.tune.model.loops import TYPICAL
 from tritonc.tune.model.pingpong import ENDED, in_pingpong, together
-from tritonc.tune.model.portfolio import Form, slower
+from tritonc.tune.model.portfolio import slower
 from tritonc.tune.model.times import UNIT
 from tritonc.variants.choice import MOST_LENGTH, Cost
 

@@ -7,9 +7,8 @@ sizes, and a greedy cover takes the fewest that are nearly the best everywhere.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
-from math import prod
 from typing import TYPE_CHECKING
 
 from tritonc.backend.dots.together import chained
@@ -17,19 +16,19 @@ from tritonc.backend.target.target import Target
 from tritonc.records import NamedTuple
 from tritonc.source import CompileError
 from tritonc.tune.model.alignments import aligned
-from tritonc.tune.model.choose import Binding, Lower, Ranked, middle, multiples, neighbours, ranked
+from tritonc.tune.model.choose import Binding, Lower, Ranked, ranked
 from tritonc.tune.model.cluster_times import IN_MEMORY, cluster_sizes, clusters_meet
 from tritonc.tune.model.cluster_times import priced as cost_of
 from tritonc.tune.model.cost import waiting
 from tritonc.tune.model.feature import Profile, as_boxes, between
 from tritonc.tune.model.features import features
+from tritonc.tune.model.form import Form, form_of
 from tritonc.tune.model.loops import Around, forms, loops_around
 from tritonc.tune.model.measured import is_measured
 from tritonc.tune.model.pingpong import in_pingpong, with_results
 from tritonc.tune.model.times import doubtful
 from tritonc.variants import choice
 from tritonc.variants.choice import Cost
-from tritonc.variants.variant import tile_of
 
 if TYPE_CHECKING:  # it takes 60 ms to import, which only portfolios are worth
     import numpy as np
@@ -39,7 +38,6 @@ DOUBT = 0.01  # with 0.03 two of 89 sizes took the general entry where another w
 _POWER = 1.5  # of the logarithm of what a size takes longer: one that loses much counts more
 DOUBT_SCALED = 0.3  # of sums that are scaled, but of 8-bit floats, of which few were measured
 _MOST_PRICED = 512  # combinations,
-_MOST_LISTED = 10_000  # of so many
 # The sizes that a portfolio is made for: along the first two axes of the range, along further ones
 # (batches), and of the loop.
 _EXTENTS = tuple(1 << e for e in range(4, 15))
@@ -53,15 +51,6 @@ _TAPS = 9  # iterations of loops around it
 _LEAST_WORK = 1 << 24  # multiply-adds; what has less takes the time of a launch
 _EXCHANGES = 4  # rounds
 _MOST_IN_MEMORY = 2  # variants
-
-
-class Form(NamedTuple):
-    """What of a launch the work depends on.  `cuts`: for a combination its tile, and how much of
-    each loop a step takes."""
-
-    axes: int
-    loops: tuple[Around, ...]
-    cuts: Callable[[Binding], tuple[tuple[int, ...], tuple[int, ...]]]
 
 
 class Member(NamedTuple):
@@ -335,66 +324,3 @@ def _times(known: Sequence[tuple[Binding, Cost, tuple[int, ...]]], form: Form,
     inner = [(depth, *(_TAPS * each for each in cost.depths[1:2])) for _, cost, _ in known]
     return np.array([choice.time(cost, tile, extents, lengths)
                      for (_, cost, tile), lengths in zip(known, inner)], np.float64)
-
-
-# --- what of a launch the work depends on ---------------------------------------------------------
-
-
-def form_of(space: Mapping[str, Sequence[int]], lower: Lower) -> Form | None:
-    """How each combination cuts the range and the loop, from n + 1 lowered ones, as the model
-    predicts extents; None if the kernel has no product, or there is no such rule."""
-    space = {name: values for name, values in space.items() if values}
-    base, others = middle(space), neighbours(space)
-    if prod(map(len, space.values())) > _MOST_LISTED:
-        return None
-    known = {tuple(binding.values()): _cuts(lower, binding)
-             for binding in (base, *others.values())}
-    tile, loops = known[tuple(base.values())] or ((), ())
-    if any(found is None or (len(found[0]), len(found[1])) != (len(tile), len(loops))
-           for found in known.values()):
-        return None
-    counted: list[str | None] = [None] * len(loops)  # the tunable whose tiles each loop counts
-    for name, other in others.items():
-        _, around = known[tuple(other.values())] or ((), ())
-        counted = [now or (name if _counts_steps(one, two, base[name], other[name]) else None)
-                   for now, one, two in zip(counted, loops, around, strict=True)]
-
-    def read(binding: Binding) -> tuple[object, list[int]]:
-        """The loops but for their depths; the tile and those."""
-        own, around = known[tuple(binding.values())] or ((), ())
-        around = _in_elements(around, counted, binding)
-        return forms(around), [*own, *(loop.depth for loop in around)]
-
-    if (found := multiples(space, read)) is None:
-        return None
-
-    def cuts(binding: Binding) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        numbers = tuple(max(number, 1) for number in found[1](binding))
-        return numbers[:len(tile)], numbers[len(tile):]
-
-    return Form(len(tile), _in_elements(loops, counted, base), cuts)
-
-
-def _counts_steps(here: Around, there: Around, base: int, other: int) -> bool:
-    """Whether a loop of constant length counts tiles of a tunable: `i < 288 / TK; i++`."""
-    return (not here.arguments and not there.arguments and here.depth == there.depth
-            and here.factor != there.factor and here.factor * base == there.factor * other)
-
-
-def _in_elements(loops: Sequence[Around], counted: Sequence[str | None], binding: Binding
-                 ) -> tuple[Around, ...]:
-    """The loops, of which those that count tiles of a tunable count what the tiles have."""
-    return tuple(loop if name is None else Around(
-        loop.factor * binding[name], (), loop.depth * binding[name])
-        for loop, name in zip(loops, counted, strict=True))
-
-
-def _cuts(lower: Lower, binding: Mapping[str, int]
-          ) -> tuple[tuple[int, ...], tuple[Around, ...]] | None:
-    try:
-        (kernel,) = lower(binding).kernels
-    except CompileError:
-        return None
-    if not any(op.name == "dot" for op in kernel.ops()):
-        return None
-    return tuple(tile_of(kernel)), loops_around(kernel)

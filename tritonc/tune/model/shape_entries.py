@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import prod
 
 from tritonc.analysis.column_loops import sums_columns
-from tritonc.analysis.counters import iterations
+from tritonc.analysis.counters import counter_of, iterations
 from tritonc.analysis.row_loops import (
     ends_by_tile,
+    only_adds,
     reducing_passes,
     several_passes,
     windows_of_bytes,
@@ -21,7 +22,7 @@ from tritonc.analysis.shared_data import asks_programs
 from tritonc.analysis.transposes import transposes
 from tritonc.analysis.values import origin
 from tritonc.backend.dots.together import chained
-from tritonc.backend.launch.choose_warps import LEGAL, streaming_threads
+from tritonc.backend.launch.choose_warps import LEGAL, streaming_threads, weight
 from tritonc.backend.target.target import Target
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Kernel, Module, Value
@@ -30,9 +31,6 @@ from tritonc.ir.types import Tile, scalar, shape
 from tritonc.tune.model.choose import ranked
 from tritonc.tune.model.cluster_times import cluster_sizes
 from tritonc.variants.variant import Binding, Fact, Variant
-
-Space = Mapping[str, Sequence[int]]
-Lower = Callable[[Mapping[str, int]], Kernel]
 
 # Sums of columns: blocks of a cluster that share the rows, bytes of a piece of columns, the most
 # pieces for each multiprocessor.  Gradients of weights on an H200, 8 warps: 16384 x 768 halves 65
@@ -54,12 +52,24 @@ _LEAST_SIDE = 16
 # floats 137 and 55, of 3736 13.7 and 12.9.
 # Where two warps are what one would choose: by eight for four others were slower by 5 to 15 %.
 _LONG, _LONG_WARPS, _LONG_LEAST, _LONG_FEWER = 4096, 8, 3072, 64
-# Launches that begin no more warps than so many for each multiprocessor: that part of the elements
-# of a thread, of loops that have at least so many.  More warps where a tile ends its loop, since
-# programs take unequally long.  H200: n_body of 2000, 5244 and 12000 28.2 us to 16.5, 93.8 to 41.1,
-# 143 to 112; selective scans, 132 and 621 programs, 238 to 153, 1013 to 654; Mandelbrot, 2227 x 749
-# 120 to 58; 1080 x 1920 277 to 234.
-_FEWER, _FEW_WARPS, _UNEVEN_WARPS, _LEAST_OF_LOOPS, _SHORT_LOOP = 4, 6, 128, 16, 64
+# Launches that begin no more warps than so many for each multiprocessor: a part of a tile, and so
+# many times its warps.  More warps where a tile ends its loop, since programs take unequally long.
+# H200: n_body of 2000, 5244 and 12000 28.2 us to 16.5, 93.8 to 41.1, 143 to 112; selective scans,
+# 132 and 621 programs, 238 to 153, 1013 to 654; Mandelbrot, 2227 x 749 120 to 58; 1080 x 1920 277
+# to 234; 30000 paths of 252 random steps 292 to 69; neighbours of 5003 points within a radius 45 to
+# 23; implied volatilities of 50001 options 5.6 to 3.0, of 200000 6.8 to 5.1.
+_FEWER, _MORE, _FEW_WARPS, _UNEVEN_WARPS, _SHORT_LOOP = 4, 8, 6, 128, 64
+# Cycles of a multiprocessor that has such a warp for each of its schedulers: an iteration waits for
+# that many operations one after the other, and for what warps of a block exchange in it.
+_WAITING, _EXCHANGED, _GAIN = 1.5, 100, 1.3
+# Sums of rows: blocks of a cluster, and of all clusters on each multiprocessor, and how often each
+# takes a turn; elements of a thread, of which the assembler unrolls what adds up.  Four moments of
+# 33 rows of 10^6 and 10^5 floats 487 us to 75 in clusters, 49 to 15, and 159 and 18 by twice the
+# warps; of 100 rows of 20000 and 130 of 65536 12.3 to 5.8 and 32.6 to 13.6 by these (H200).
+_SHARING, _SHARED, _TURNS, _ADDED = 8, 2, 4, 4
+
+Space = Mapping[str, Sequence[int]]
+Lower = Callable[[Mapping[str, int]], Kernel]
 
 
 def shape_entries(kernel: Kernel, space: Space, lower: Lower, chosen: Binding, target: Target
@@ -69,7 +79,6 @@ def shape_entries(kernel: Kernel, space: Space, lower: Lower, chosen: Binding, t
     if any(op.name == "dot" for op in kernel.ops()):
         yield from _few_products(kernel, space, lower, chosen, target)
         return
-    yield from _few(kernel, cfg, space, lower, chosen, target)
     if sums_columns(kernel, cfg):
         yield from _columns(kernel, space, lower, chosen, target)
     elif not cfg.loops and any(op.name == "reduce" for op in kernel.ops()):
@@ -79,18 +88,26 @@ def shape_entries(kernel: Kernel, space: Space, lower: Lower, chosen: Binding, t
         yield from _long_rows(kernel, cfg, space, chosen)
 
 
-def _few(kernel: Kernel, cfg: Cfg, space: Space, lower: Lower, chosen: Binding, target: Target
-         ) -> Iterator[Variant]:
-    """An entry for launches whose programs leave most of the GPU idle, of loops that compute more
-    than they load."""
-    warps = streaming_threads(kernel) // 32
+def few_entries(kernel: Kernel, space: Space, lower: Lower, chosen: Binding, target: Target
+                ) -> Iterator[Variant]:
+    """Entries for launches whose programs leave most of the GPU idle, of loops that compute more
+    than they load, or only add up what they load: these share clusters, or have more threads."""
+    cfg, warps = Cfg(kernel), chosen.get("num_warps") or streaming_threads(kernel) // 32
     largest = max((r.type.size for op in kernel.ops() for r in op.results
                    if isinstance(r.type, Tile)), default=1)
     uneven = ends_by_tile(kernel, cfg)
-    if largest < 32 * warps * (_FEWER if uneven else _LEAST_OF_LOOPS) or any(
-            op.name == "load" and 2 * prod(shape(op.result.type)) > largest
-            for block in cfg.innermost for op in block.ops) or asks_programs(kernel, cfg) \
-            or all(iterations(loop, _SHORT_LOOP) is not None for loop in cfg.loops):
+    if asks_programs(kernel, cfg) or any(op.name == "dot" for op in kernel.ops()) or all(
+            iterations(loop, _SHORT_LOOP) is not None for loop in cfg.loops):
+        return
+    if any(op.name == "load" and 2 * prod(shape(op.result.type)) > largest
+           for block in cfg.innermost for op in block.ops):
+        if not sums_columns(kernel, cfg) and all(map(only_adds, cfg.loops)) and not any(
+                op.name.startswith(("reduce", "scan")) for loop in cfg.loops for op in loop.ops()):
+            yield from _sharing(kernel, cfg, chosen, target)
+            more = min(LEGAL[-1], largest // (32 * _ADDED))
+            if more > warps:
+                yield Variant({**chosen, "num_warps": more},
+                              few=target.multiprocessors * _FEW_WARPS // warps)
         return
     binding, rest = dict(chosen), _FEWER
     sides = {name for name in space for axis in kernel.tile
@@ -99,13 +116,45 @@ def _few(kernel: Kernel, cfg: Cfg, space: Space, lower: Lower, chosen: Binding, 
                                    if binding[name] // 2 in space[name]]):
         _, name = max(halved)
         binding[name], rest = binding[name] // 2, rest // 2
-    # More warps, but where they exchange something in each iteration.
-    if rest > 1 and warps * rest <= LEGAL[-1] and not any(
-            op.name.startswith(("reduce", "scan")) for block in cfg.innermost for op in block.ops):
-        binding["num_warps"] = warps * rest
+    # Longer iterations, in which warps of a block exchange something no more often.
+    lines = next((name for name in space if name not in sides and len(space[name]) > 1), "")
+    longer = {n // chosen[lines]: {lines: n} for n in space[lines]
+              if n % chosen[lines] == 0 and n <= _FEWER * chosen[lines]} if lines else {1: {}}
+    least = max(1, warps * rest // _FEWER)
+    times = {(by, n): _iteration(cfg, largest, largest * by * rest // _FEWER, n) / by
+             for by in sorted(longer) for n in LEGAL if least <= n <= least * _MORE}
+    by, best = min(times, key=times.__getitem__)
+    if times[by, best] * _GAIN < times[1, least]:
+        binding |= {**longer[by], "num_warps": best}
     if binding != chosen:
+        finer = uneven and "num_warps" not in binding
         yield Variant(binding, few=target.multiprocessors * (
-            _UNEVEN_WARPS if uneven else _FEW_WARPS) // warps)
+            _UNEVEN_WARPS if finer else _FEW_WARPS) // warps)
+
+
+def _sharing(kernel: Kernel, cfg: Cfg, chosen: Binding, target: Target) -> Iterator[Variant]:
+    """Entries of clusters that share the loop of a sum of rows, for launches of few programs."""
+    loops = [loop for loop in cfg.loops if loop.parent is None]
+    counter = counter_of(loops[0]) if len(loops) == 1 else None
+    limits = _factors(counter.limit, kernel) if counter is not None else []
+    if counter is None or len(limits) != 1 or len(cluster_sizes(kernel, target)) < 2:
+        return
+    yield Variant({**chosen, "cluster_k": _SHARING},
+                  _between(limits[0], _SHARING * _TURNS * abs(counter.step), None),
+                  few=target.multiprocessors * _SHARED // _SHARING)
+
+
+def _iteration(cfg: Cfg, largest: int, elements: int, warps: int) -> float:
+    """The cycles of the longest iteration of a block that has a multiprocessor to itself: of loops
+    over tiles of `largest` elements, if those have `elements`."""
+    most = 0.0
+    for block in cfg.innermost:
+        ops = [op for op in block.ops if any(
+            2 * prod(shape(v.type)) > largest for v in (*op.operands[:1], *op.results))]
+        steps = sum(weight(op) for op in ops if op.info.elementwise)
+        exchanges = sum(op.name.startswith(("reduce", "scan")) for op in ops) if warps > 1 else 0
+        most = max(most, steps * max(elements / (32 * warps), _WAITING) + _EXCHANGED * exchanges)
+    return most
 
 
 def _few_products(kernel: Kernel, space: Space, lower: Lower, chosen: Binding, target: Target

@@ -13,7 +13,7 @@ The load's undefined elements are defined by this; every other reader of it may 
 
 from __future__ import annotations
 
-from tritonc.analysis.values import constant_of, origin, sides
+from tritonc.analysis.values import MOVES, constant_of, origin, sides
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.numeric.numbers import round_to
@@ -34,7 +34,7 @@ def fold_masked_loads(kernel: Kernel, context: Context) -> bool:
         else:
             continue
         for (predicate, value), (_, rest) in (pairs, pairs[::-1]):
-            load, constant = value.op, constant_of(origin(rest, SHAPES))
+            load, constant = value.op, constant_of(origin(rest, MOVES))
             if load is not None and load.name == "fpcast" and constant is not None:
                 e = element(load.operands[0].type)  # the constant may be the cast of another
                 if not (isinstance(e, Scalar) and e.is_float
@@ -58,7 +58,6 @@ def fold_masked_loads(kernel: Kernel, context: Context) -> bool:
     return bool(replaced)
 
 
-SHAPES = ("splat", "broadcast", "reshape", "trans")  # move elements about
 
 
 def _opposite(p: Value, q: Value) -> bool:
@@ -79,7 +78,7 @@ def _same(p: Value, q: Value) -> bool:
 
 
 def _alike(a: Op, b: Op) -> bool:
-    return (a.name in SHAPES and a.name == b.name and a.result.type == b.result.type
+    return (a.name in MOVES and a.name == b.name and a.result.type == b.result.type
             and a.attributes == b.attributes)
 
 

@@ -13,7 +13,7 @@ from tritonc.analysis.affine import Affinity
 from tritonc.analysis.digits import ONE, Digits, Sum
 from tritonc.analysis.facts import Facts
 from tritonc.analysis.linear import Linear, emit, equal, number
-from tritonc.analysis.values import int_of
+from tritonc.analysis.values import SPREADS, int_of
 from tritonc.backend.memory.masks.drop_selections import whole
 from tritonc.ir.build import Builder
 from tritonc.ir.cfg import Cfg, Loop
@@ -75,8 +75,8 @@ class Rows:
             op, dims = value.op, shape(value.type)
             moving = [axis for n, axis in zip(dims, where, strict=True)
                       if n > 1 and axis is not None]
-            inner = _axes(op, where) if op is not None and op.name in (
-                "broadcast", "reshape", "splat") else None
+            inner = _axes(op, where) if (
+                op is not None and op.name in SPREADS) else None
             by = self._along(op.operands[1], where) if op is not None and op.name == "mul" else None
             if is_int(value.type) and len(moving) < 2:
                 found.append((value, moving[0] if moving else -1, factor))

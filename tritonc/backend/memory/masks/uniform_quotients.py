@@ -15,14 +15,12 @@ from collections.abc import Callable, Sequence
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.multiples import Multiples, MultiplesNeeded, joined
 from tritonc.analysis.signs import known_signs
-from tritonc.analysis.values import defined_by, is_uniform
+from tritonc.analysis.values import QUOTIENTS, REMAINDERS, defined_by, is_uniform
 from tritonc.ir.build import Builder
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.types import Tile, element, shape
 from tritonc.records import NamedTuple
-
-_DIVIDE, _REST = ("sdiv", "udiv"), ("srem", "urem")
 
 
 class Quotient(NamedTuple):
@@ -76,7 +74,7 @@ def _uniform(b: Builder, op: Op, one: Quotient | None) -> Value | None:
         return None
     if one is not None:
         scalar = b.value("splat", b.value(op.name, one.start, one.by), type=t)
-        return scalar if op.name in _DIVIDE else b.value("add", one.range, scalar)
+        return scalar if op.name in QUOTIENTS else b.value("add", one.range, scalar)
     if not op.operands or not all(map(is_uniform, op.operands)) or not op.pure:
         return None
     if op.name in ("reshape", "broadcast"):
@@ -102,7 +100,7 @@ def of_steps(kernel: Kernel) -> list[Quotient]:
             continue
         signs = known_signs(kernel, cfg, block)
         for op in block.ops:
-            index = op.operands[0].op if op.name in (*_DIVIDE, *_REST) else None
+            index = op.operands[0].op if op.name in (*QUOTIENTS, *REMAINDERS) else None
             by = defined_by(op.operands[1], "splat") if index is not None else None
             if index is None or by is None or index.name != "add" or len(
                     shape(op.result.type)) != 1:

@@ -10,7 +10,7 @@ from tritonc.analysis.axis import axis_info
 from tritonc.analysis.facts import Facts
 from tritonc.analysis.linear import Linear, number
 from tritonc.analysis.multiples import Multiples, MultiplesNeeded, joined
-from tritonc.analysis.records import Record, fields, unaligned
+from tritonc.analysis.records import Record, fields, pairs, unaligned
 from tritonc.analysis.row_loops import windows_of_bytes
 from tritonc.analysis.runs import Runs
 from tritonc.analysis.signs import Signs, known_signs, loop_order
@@ -67,6 +67,7 @@ class Collector:
         self.divisors = Divisors(self.infos, self.multiples, self.divisible,
                                  any(op.name == "dot" for op in kernel.ops()))
         self.fields: dict[Block, dict[Op, tuple[Record, Affine]]] = {}
+        self.pairs: dict[Block, dict[Op, tuple[Op, int, int]]] = {}
         self.found = Assumed(multiples=self.multiples.needed_before)
         self.least, self.beside = _least_rows(kernel)
         # What stands behind the loops of small tiles is asked there (`specialize_stores`).
@@ -84,7 +85,7 @@ class Collector:
         """The elements of the largest tile that a thread holds."""
         largest = max((r.type.size for op in self.kernel.ops() for r in op.results
                        if isinstance(r.type, Tile)), default=1)
-        each = largest // (WARP_SIZE if self.dots else streaming_threads(self.kernel))
+        each = max(1, largest // (WARP_SIZE if self.dots else streaming_threads(self.kernel)))
         bytes_ = not self.dots and windows_of_bytes(self.kernel, self.cfg)
         return min(each, PIXELS) if bytes_ else each
 
@@ -196,8 +197,11 @@ class Collector:
         block = self.cfg.block_of[op]
         if block not in self.fields:
             self.fields[block] = fields(block.ops, affinity)
-        found = self.fields[block].get(op)
+            self.pairs[block] = pairs(block.ops)
+        found, pair = self.fields[block].get(op), self.pairs[block].get(op)
         needs = unaligned(*found, self.infos) if found is not None else None
+        if found is None and pair is not None:
+            needs = self.multiples.of_pointer(pair[0].operands[0], None, pair[2])
         if needs and all(is_pointer(v.type) or self.multiples.testable(v) for v in needs):
             self.assume(needs)
 

@@ -129,6 +129,7 @@ class _Ranges:
     def __init__(self, kernel: Kernel, cfg: Cfg) -> None:
         self.kernel, self.cfg, self.facts = kernel, cfg, Facts(kernel)
         self.needs: Needs = {}
+        self.place = kernel.entry  # of the access
         self.early = _early(kernel)
         self.affinities: dict[Loop | None, Affinity] = {}
 
@@ -157,7 +158,8 @@ class _Ranges:
 
     def one(self, op: Op) -> Range | None:
         pointer = next(v for v in op.operands if is_pointer(v.type))
-        loop = self.cfg.innermost.get(self.cfg.block_of[op])
+        self.place = self.cfg.block_of[op]
+        loop = self.cfg.innermost.get(self.place)
         affinity = self.affinity(loop)
         found = self.sum(pointer, affinity)
         if found is None:
@@ -271,27 +273,30 @@ class _Ranges:
             return None
         return start + turns * (moved[0] - number(tested))
 
-    def greatest_quotient(self, value: Value, signs: Signs) -> Linear | None:
-        """Of a counter by a number, as programs are numbered in a loop over all of them, where the
-        loop's limit is a multiple of that number."""
+    def limit(self, value: Value, signs: Signs) -> Linear | None:
+        """What a counter stays below in its loop, and the quotient of one where the limit is a
+        multiple of the divisor, or the remainder, as programs are numbered by hand."""
         op = value.op
-        if op is None or op.name != "sdiv":
+        if op is None or op.name not in ("phi", "sdiv", "srem"):
             return None
-        counter, divisor = op.operands
-        loop = next((one for one in self.cfg.loops if counter.op in one.header.phis()), None)
-        end = loop.header.terminator if loop is not None else None
-        test = defined_by(end.operands[0], "icmp") if end is not None and end.name == "cond_br" \
-            else None
-        if loop is None or end is None or end.blocks[0] not in loop or test is None \
-                or self.cfg.block_of[op] is loop.header \
-                or test.attributes["predicate"] != "slt" or test.operands[0] is not counter:
+        if op.name == "phi":
+            loop = next((one for one in self.cfg.loops if op in one.header.phis()
+                         and self.place in one.blocks), None)
+            end = loop.header.terminator if loop is not None else None
+            test = defined_by(end.operands[0], "icmp") if end is not None \
+                and end.name == "cond_br" else None
+            if loop is None or end is None or end.blocks[0] not in loop or test is None \
+                    or any(one.effects & {READ, WRITE} for one in loop.header.ops) \
+                    or test.attributes["predicate"] != "slt" or test.operands[0] is not value:
+                return None
+            form = self.affinity(None).of(test.operands[1])
+            return form.offset if form is not None else None
+        by = self.affinity(None).of(op.operands[1])
+        if by is None or not all(self.not_negative(Linear((((v,), 1),)), signs)
+                                 for v in op.operands):
             return None
-        limit, by = (self.affinity(None).of(v) for v in (test.operands[1], divisor))
-        times = limit.offset.divided(by.offset) if limit is not None and by is not None else None
-        if times is None or not all(self.not_negative(Linear((((v,), 1),)), signs)
-                                    for v in op.operands):
-            return None
-        return times - number(1)
+        whole = self.limit(op.operands[0], signs) if op.name == "sdiv" else None
+        return by.offset if op.name == "srem" else whole and whole.divided(by.offset)
 
     def not_negative(self, polynomial: Linear, signs: Signs) -> bool:
         """Whether no term is negative, or none would be after a test."""
@@ -314,9 +319,9 @@ class _Ranges:
                     Linear(((values, n),)), signs):
                 continue  # no less than 0
             if quotients and n > 0 and len(inner) == 1 and (
-                    most := self.greatest_quotient(inner[0], signs)) is not None \
+                    limit := self.limit(inner[0], signs)) is not None \
                     and self.not_negative(rest, signs):
-                total += rest * most
+                total += rest * (limit - number(1))
                 continue
             if len(inner) > 1 or known is None:
                 return None

@@ -18,7 +18,7 @@ from tritonc.analysis.linear import Linear
 from tritonc.analysis.multiples import Multiples, MultiplesNeeded
 from tritonc.analysis.runs import Runs
 from tritonc.analysis.signs import Signs
-from tritonc.analysis.values import closure, int_of, origin
+from tritonc.analysis.values import QUOTIENTS, REMAINDERS, closure, int_of, origin
 from tritonc.analysis.windows import strided
 from tritonc.backend.layout import layout_choice
 from tritonc.ir.build import make_op
@@ -120,7 +120,7 @@ class Divisors(NamedTuple):
             elif op.name == "mul" and self.products and not quotients and run % (
                     step := int_of(origin(op.operands[1])) or reach) == 0 and run > step:
                 stack.append((op.operands[0], run // step))
-            elif op.name in ("srem", "urem") or (quotients and op.name in ("sdiv", "udiv")):
+            elif op.name in REMAINDERS or (quotients and op.name in QUOTIENTS):
                 if quotients:
                     stack.append((op.operands[0], run))
                 info, divisor = self.infos.get(op.operands[0]), origin(op.operands[1])
@@ -142,7 +142,7 @@ def has_remainder(pointer: Value) -> bool:
     """Whether a term of an address is a remainder."""
     terms = closure([pointer.op], lambda op: [
         v.op for v in op.operands] if op is not None and op.name in _TERMS else ())
-    return any(op is not None and op.name in ("srem", "urem") for op in terms)
+    return any(op is not None and op.name in REMAINDERS for op in terms)
 
 
 def multiples_of(values: Multiples) -> dict[Value, Op]:

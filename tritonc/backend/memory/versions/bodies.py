@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import cache
 
 from tritonc.analysis.row_loops import waits_for_itself
-from tritonc.analysis.values import slice_of
+from tritonc.analysis.values import QUOTIENTS, REMAINDERS, slice_of
 from tritonc.backend.dots.together import waits
 from tritonc.backend.launch.persist import by_elements
 from tritonc.backend.layout.layout_choice import ACCESS_BYTES, LEAST_COPY
@@ -23,7 +23,6 @@ _SMALL = 200  # operations of a kernel that may get a body for each way to trans
 # Of one that may get a body for its edge tiles.  25 points of 384 in cube on an H200: 634 us, by it
 # 414.
 _MODERATE = 1000
-_QUOTIENTS = ("sdiv", "udiv", "srem", "urem")
 
 
 def other_bodies(kernel: Kernel, context: Context, found: Assumed, tensor: bool,
@@ -120,7 +119,8 @@ def _less_aligned(kernel: Kernel, found: Assumed, alone: Callable[[], Assumed]) 
     dots = [op for op in kernel.ops() if op.name == "dot"]
     plain = len(dots) == 1 and not any(map(waits, kernel.blocks)) and all(
         scalar(v.type).bytes < LEAST_COPY and _is_loaded(v) for v in dots[0].operands[:2]) and not (
-        any(op.name in _QUOTIENTS and isinstance(op.result.type, Tile) for op in kernel.ops()))
+        any(op.name in (*QUOTIENTS, *REMAINDERS) and isinstance(op.result.type, Tile)
+            for op in kernel.ops()))
     if not plain or any(v.op is not None and v.op.name not in ANYWHERE for v in body.subjects):
         return []
     drop_promised(kernel, needs := alone())

@@ -43,7 +43,7 @@ from tritonc.analysis.multiples import implied
 from tritonc.analysis.quotients import gathered
 from tritonc.analysis.row_loops import windows_of_bytes
 from tritonc.analysis.signs import MOST
-from tritonc.analysis.values import attributes_key, needed
+from tritonc.analysis.values import SPREADS, attributes_key, needed
 from tritonc.backend.dots.together import large
 from tritonc.backend.launch.persist import maps_last, should_persist
 from tritonc.backend.memory.masks.unwrap_indices import unwrap_indices
@@ -62,8 +62,6 @@ from tritonc.ir.copies import copy_blocks, copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.ops import READ
 from tritonc.ir.types import I1, with_element
-
-_SPREADS = ("splat", "broadcast", "reshape")
 
 
 def specialize(kernel: Kernel, context: Context) -> bool:
@@ -239,7 +237,7 @@ def _again(before: list[Op], fast: list[Block], known: dict[Value, Value]) -> li
     know of the promises.  They join `known`."""
     reached, found = set(known), []
     for op in before:
-        if not op.effects and (op.info.elementwise or op.name in _SPREADS) and (
+        if not op.effects and (op.info.elementwise or op.name in SPREADS) and (
                 not reached.isdisjoint(op.inputs()) and reached.isdisjoint(op.results)):
             reached.update(op.results)
             found.append(op)

@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterator
 
 from tritonc.analysis.affine import Affine, Affinity
 from tritonc.analysis.axis import axis_info
+from tritonc.analysis.elements import index_before
 from tritonc.analysis.linear import Linear, equal, number, symbol
-from tritonc.analysis.values import axes_before, int_of
+from tritonc.analysis.values import MOVES, axes_before, int_of
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Op, Value
@@ -24,7 +25,6 @@ LEAST = 8  # rows of a part: as many as the pattern of a swizzle has
 MOST_PARTS = 16
 
 _SAME = ("convert_layout", "sext", "zext", "assume_multiple")
-_MOVED = ("splat", "broadcast", "reshape", "trans")
 _SUMS = ("add", "sub", "mul", "addptr")
 _ELEMENTWISE = frozenset((*_SAME, *_SUMS, "and", "or", "xor", "shl", "lshr", "ashr", "udiv", "sdiv",
                           "urem", "srem", "icmp", "select", "smin", "smax", "umin", "umax",
@@ -78,7 +78,7 @@ class Parts:
             self.rows = 0
         if op is None or self.affinity.of(value) is not None:
             return
-        places = axes_before(op) if op.name in _MOVED else None
+        places = axes_before(op) if op.name in MOVES else None
         if places is not None:
             before = places[axis]
             if before is not None:
@@ -134,7 +134,7 @@ class _PartAffinity(Affinity):
         chosen = op.operands[0] if op.name == "convert_layout" else self.tile.chosen(op)
         if chosen is not None:
             return self.of(chosen)
-        if op.name in (*_SUMS, *_SAME) or (op.name in _MOVED and axes_before(op) is not None):
+        if op.name in (*_SUMS, *_SAME) or (op.name in MOVES and axes_before(op) is not None):
             rule: Callable[[Op], Affine | None] = getattr(self, f"_{op.name}")
             return rule(op)
         return self._run(value, axis)
@@ -186,8 +186,9 @@ class Scalars:
             return value
         if op is None or (value, index) in self.made:
             return self.made.get((value, index))
-        if op.name in _MOVED or op.name == "convert_layout":
-            return self(op.operands[0], _before(op, index))
+        if op.name in MOVES or op.name == "convert_layout":
+            moved = index if op.name == "convert_layout" else index_before(op, index)
+            return self(op.operands[0], moved)
         if op.name == "cmpp":
             return self(op.operands[0], index) if value is op.results[0] else None
         inputs = [self(v, index) for v in op.inputs()]
@@ -205,23 +206,3 @@ class Scalars:
         ops.insert(ops.index(op), new)
         self.made[value, index] = new.result
         return new.result
-
-
-def _before(op: Op, index: tuple[int, ...]) -> tuple[int, ...]:
-    """The index of the operand's element that is the result's at `index`."""
-    extents = shape(op.operands[0].type)
-    if op.name == "convert_layout":
-        return index
-    if op.name == "trans":
-        order = op.attributes["permutation"]
-        return tuple(index[order.index(d)] for d in range(len(order)))
-    if op.name == "reshape":
-        place = 0
-        for at, extent in zip(index, shape(op.result.type), strict=True):
-            place = place * extent + at
-        found = []
-        for extent in reversed(extents):
-            place, at = divmod(place, extent)
-            found.append(at)
-        return tuple(reversed(found))
-    return tuple(at if extent > 1 else 0 for at, extent in zip(index, extents)) if extents else ()

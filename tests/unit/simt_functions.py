@@ -362,6 +362,7 @@ _BY_PREFIX: list[tuple[str, Callable[..., Lanes]]] = [
     ("llvm.nvvm.lg2", _unary(lambda a: np.log2(a.astype(np.float64)))),
     ("llvm.nvvm.sin", _unary(np.sin)), ("llvm.nvvm.cos", _unary(np.cos)),
     ("llvm.ssub.sat.i32", _saturated_difference),
+    ("llvm.launder.invariant.group", lambda m, name, types, v, active: v[0]),
     ("llvm.minnum", _extreme(np.fmin)), ("llvm.maxnum", _extreme(np.fmax)),
     ("llvm.smin", _extreme(np.fmin)), ("llvm.smax", _extreme(np.fmax)),
     ("llvm.abs.i32", lambda m, name, types, v, active: np.abs(v[0].view(np.int32)).view(np.uint32)),

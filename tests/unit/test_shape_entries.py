@@ -59,6 +59,28 @@ kernel void f(const float* x, float* y, int N) {
 }
 """
 
+STEPS = """
+kernel void f(float* y, int S) {
+  int i[256] = get_global_range(0);
+  float v[256] = i;
+  for (int k = 0; k < S; k++)
+    v = sin(v + k) * exp(-v);
+  y[i] = v;
+}
+"""
+POWERS = """
+kernel void f(const float* x, float* y, int N) {
+  int row = get_program_id(0), r[1024] = 0 ... 1024;
+  float a[1024] = 0, b[1024] = 0;
+  for (int n = 0; n < N; n += 1024) {
+    float v[1024] = r + n < N ? x[row * N + n + r] : 0;
+    a += v * v;
+    b += v * v * v;
+  }
+  y[row] = a[+] / b[+];
+}
+"""
+
 
 @cache
 def compiled(source: str) -> package.Kernel:
@@ -97,6 +119,14 @@ def test_narrow_images_have_narrow_tiles(width: int, side: int) -> None:
 def test_long_rows_of_sums_have_long_tiles() -> None:
     assert [row[0] for row in taken(SUMS, [(9, None, None, n) for n in (3071, 3072)])] == [
         1024, 4096]
+
+
+def test_few_programs_of_loops_have_many_threads() -> None:
+    """One for each element where an iteration computes enough; sums of long rows share clusters."""
+    assert taken(STEPS, [(256 * n, None, 9) for n in (792, 793)]) == [(256,), (32,)]
+    assert taken(POWERS, [(n, None, None, 1 << 16) for n in (33, 34, 396, 397)]) == [
+        (8, 64), (256,), (256,), (64,)]
+    assert taken(POWERS, [(33, None, None, 9999)]) == [(256,)]
 
 
 def test_programs_of_several_axes_share_blocks() -> None:

@@ -64,6 +64,7 @@ class Liveness:
         used: dict[Block, int] = {}  # before any definition in the block
         made: dict[Block, int] = {}
         passed: dict[Block, int] = dict.fromkeys(cfg.order, 0)  # to phis of successors
+        known = self._bits.get
         for block in cfg.order:
             reads, makes = set[int](), set[int]()  # bits
             for op in block.ops:
@@ -73,7 +74,10 @@ class Liveness:
                             passed[source] |= self._bit(value)
                 else:
                     for value in op.inputs():
-                        if (bit := self._bit(value)) not in makes:
+                        bit = known(value)
+                        if bit is None:
+                            bit = self._bit(value)
+                        if bit not in makes:
                             reads.add(bit)
                 for result in op.results:
                     if self.root(result) is result:

@@ -88,6 +88,9 @@ class FunctionEmitter(Instructions):
         self.role = ""  # whose code is being written: CONSUMERS, PRODUCER, or of all threads
         # name -> (base, c): an integer that is base + c, a pointer that is c bytes after base
         self.constant_parts: dict[str, tuple[str, int]] = {}
+        self.addresses: dict[str, int] = {}  # of a pointer, how many addresses start from it
+        # label, pointer -> its newest name there, and how many addresses start from that
+        self.renamed: dict[tuple[str, str], tuple[str, int]] = {}
         self.float_parts: dict[str, tuple[str, int]] = {}  # the same of an integer as an f32
         self.exchanged: dict[tuple[str, str, int], str] = {}  # between lanes: see `exchange`
         # name -> (base, c): an index of a range, which is base + c, both from 0

@@ -239,8 +239,7 @@ def other_entries(rows: Sequence[Candidate], own: Sequence[Candidate], form: For
     """Those without clusters to have beside the bodies of the general entry, the large one first,
     and the entries that there are.  None of products whose sums are computed, and none small of
     those whose operands are: by them int8_linear took 1.15 to 1.2 times as long, fp8_block 1.1 and
-    0.93 times.  Rows that are gathered are gathered anew for each tile beside another: 161 x 700,
-    one channel, by 64 x 32 took 0.404 ms, and 0.21 by 64 x 128."""
+    0.93 times."""
     whole = own[0]
     if any(feature.scaled for feature in whole.profile):
         return []
@@ -257,11 +256,10 @@ def other_entries(rows: Sequence[Candidate], own: Sequence[Candidate], form: For
                  not of_words(whole) or (row.kind == whole.kind and _is_square(row))) and (
                  not converted or (prod(row.tile) >= LARGE
                                    and row.cost.depths >= whole.cost.depths)) and (
-                 row.kind == "cores" or not _gathers(row.profile)
-                 or min(row.tile[:2]) >= LEAST_WGMMA)]
-    chosen = fewest(known, own, _POWER, _OTHERS, _WORTH_OTHER, rounds=0)
-    chosen += fewest([row for row in known if near_bytes(row.profile)],  # of half and full width
-                     [*own, *chosen], 1, 1, _WORTH_CLUSTERS[1])
+                 row.kind == "cores" or _gathers_many(row))]
+    # One more where rows may be boxes of a matrix, which suit larger tiles than those of threads.
+    most = _OTHERS + any(near_bytes(row.profile) for row in known)
+    chosen = fewest(known, own, _POWER, most, _WORTH_OTHER, rounds=0)
     return [row._replace(cost=slower(row.cost, _DOUBT_CORES if whole.kind == "cores" else 0))
             for row in chosen]
 
@@ -277,6 +275,13 @@ def _is_square(row: Candidate) -> bool:
     """Whether its sides are those with which tf32 was measured.  Rows that a tensor lacks cost the
     most: 4096 x 128 x 4096 by 64 x 256 took 78 us, 26 by 128 x 64."""
     return min(row.tile[:2]) >= LEAST_WGMMA and max(row.tile[:2]) <= 128
+
+
+def _gathers_many(row: Candidate) -> bool:
+    """Whether a tile has many rows where rows are gathered.  Columns may be few: three filters of
+    128 channels, 8 x 256 x 256 pixels, take 162 us by 128 x 32 on an H200, 244 by 64 x 64."""
+    return all(side >= LEAST_WGMMA for axis, side in enumerate(row.tile[:2]) if any(
+        dot.sides[axis] for dot in row.profile if dot.kind == "dot"))
 
 
 def _gathers(profile: Profile) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cache
-from itertools import product
+from itertools import product, takewhile
 from math import inf, prod
 
 from tritonc.ir.types import TF32
@@ -12,10 +12,12 @@ from tritonc.records import NamedTuple
 from tritonc.tune.model.choose import Binding
 from tritonc.tune.model.feature import Feature, Profile
 from tritonc.tune.model.form import Form
+from tritonc.tune.model.loops import Around
 from tritonc.variants import choice
 from tritonc.variants.choice import Cost
 
 TAPS = 3  # iterations of loops around the innermost
+_MOST_TAPS = 32  # iterations of one that is known to be short
 
 Launch = tuple[tuple[int, ...], tuple[int, ...]]  # extents of the range, lengths of loops
 
@@ -125,11 +127,18 @@ def other(profile: Profile, loops: int) -> Grid:
         extents=[_PIXELS if side else _FILTERS for side in far] if any(far) else _ALL.extents)
 
 
+def _is_of_taps(loop: Around) -> bool:
+    """Whether a loop around a product is known to be short: the one around it is that of a sum."""
+    return not loop.arguments and loop.factor <= _MOST_TAPS
+
+
 def launches_of(form: Form, grid: Grid = PLAIN, each: int = 1) -> Iterator[Launch]:
     """`each`: multiply-adds that extents and lengths do not say (`unlisted`)."""
     axes = [grid.extents[axis] if axis < 2 else grid.batches for axis in range(form.axes)]
+    known = [loop.factor for loop in takewhile(_is_of_taps, form.loops[:-1])]
+    others = [TAPS] * (len(form.loops) - len(known) - 1)
     for *along, length in product(*axes, grid.lengths):
-        lengths = (length, *[TAPS] * (len(form.loops) - 1))
+        lengths = (*known, length, *others)
         if grid.work[0] <= each * prod((*along, *lengths)) <= grid.work[1] \
                 and max(along) * length < grid.most:
             yield tuple(along), lengths

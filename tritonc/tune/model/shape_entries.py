@@ -101,10 +101,12 @@ def few_entries(kernel: Kernel, space: Space, lower: Lower, chosen: Binding, tar
         return
     if any(op.name == "load" and 2 * prod(shape(op.result.type)) > largest
            for block in cfg.innermost for op in block.ops):
-        if not sums_columns(kernel, cfg) and all(map(only_adds, cfg.loops)):
+        if not sums_columns(kernel, cfg) and all(map(only_adds, cfg.loops)) and not any(
+                op.name.startswith(("reduce", "scan")) for loop in cfg.loops for op in loop.ops()):
             yield from _sharing(kernel, cfg, chosen, target)
-            if largest >= _ADDED * 64 * warps and 2 * warps in LEGAL:
-                yield Variant({**chosen, "num_warps": 2 * warps},
+            more = min(LEGAL[-1], largest // (32 * _ADDED))
+            if more > warps:
+                yield Variant({**chosen, "num_warps": more},
                               few=target.multiprocessors * _FEW_WARPS // warps)
         return
     binding, rest = dict(chosen), _FEWER

@@ -85,7 +85,7 @@ class Collector:
         """The elements of the largest tile that a thread holds."""
         largest = max((r.type.size for op in self.kernel.ops() for r in op.results
                        if isinstance(r.type, Tile)), default=1)
-        each = largest // (WARP_SIZE if self.dots else streaming_threads(self.kernel))
+        each = max(1, largest // (WARP_SIZE if self.dots else streaming_threads(self.kernel)))
         bytes_ = not self.dots and windows_of_bytes(self.kernel, self.cfg)
         return min(each, PIXELS) if bytes_ else each
 

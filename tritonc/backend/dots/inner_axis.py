@@ -8,13 +8,15 @@ from tritonc.ir.core import Op, Value
 from tritonc.ir.types import shape
 
 TRANSPOSED = (1, 0)
-WORD_BITS = 32  # of elements that threads transpose
+BYTE_BITS, WORD_BITS = 8, 32  # of elements that threads transpose
 
 
 def reads(row: MatrixInstruction, left: bool, right: bool) -> bool:
     """Whether wgmma can read operands of which these are loaded with K contiguous.  Others of 16
-    bits are transposed on their way from shared memory, words by threads (`raw_operands`)."""
-    return row.transposes or (left and right) or row.operand.bits == WORD_BITS
+    bits are transposed on their way from shared memory, words by threads, and bytes of the left one
+    on their way to registers (`raw_operands`)."""
+    bits = row.operand.bits
+    return row.transposes or (left and right) or bits == WORD_BITS or (bits == BYTE_BITS and right)
 
 
 def inner_first(dot: Op, infos: axis_info.Infos) -> tuple[bool, bool]:

@@ -15,7 +15,7 @@ A left operand of wgmma is then computed where the instruction wants it, in regi
 names such operands of a dot), and so are those of mma.sync (`fragments`); a right one of wgmma is
 stored to a second buffer.  Words (tf32) that memory
 has with another axis than K contiguous cross in the same way, as wgmma cannot read them as they
-lie; so do rows that are gathered, which threads round.
+lie, and a left operand of bytes; so do rows that are gathered, which threads round.
 On an H200, A B of 4096 in cube takes 356 us so, X^T dY of 8192 x 1024 x 2048 151, and by mma.sync
 902 and 250.
 
@@ -148,7 +148,8 @@ def raw_operands(kernel: Kernel, context: Context) -> bool:
             for number in (0, 1):
                 operand = op.operands[number]
                 words = row.kind == matrix.WGMMA and row.operand == TF32
-                transposed = words and not inner_first(op, infos)[number]
+                transposed = (row.kind == matrix.WGMMA and not row.transposes
+                              and not inner_first(op, infos)[number])
                 if is_plain(operand) and not transposed and not (
                         words and _gathered(operand, loop)):
                     continue

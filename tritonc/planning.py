@@ -74,8 +74,10 @@ class Planning(Bindings):
         """An entry of clusters for launches of few programs, where a launch chooses."""
         by_hand = {*self._given_meta, *kernel.attributes.get("meta", ())} & _BY_HAND
         found = self._beside(kernel)[1]
-        if found is None or by_hand:
+        if found is None:
             return self._rows(kernel)
+        if by_hand:  # clusters or bodies
+            return VariantSet()
         from tritonc.tune.model.portfolio import Member
 
         variants = [_variant(member, kernel, found) for member in found.members]

@@ -124,8 +124,10 @@ def ptx_of(text: str, target: Target, options: Options) -> str:
 
 def _unlocked(name: str) -> Any:
     """A function of llvmlite without the lock that it holds around each call: threads run those
-    that take long at the same time, as LLVM allows for modules of different contexts."""
-    return getattr(_library().ffi.lib, name)._cfn
+    that take long at the same time, as LLVM allows for modules of different contexts.  With it,
+    where llvmlite keeps it elsewhere: one after the other."""
+    function = getattr(_library().ffi.lib, name)
+    return getattr(function, "_cfn", function)
 
 
 def optimize(module: llvm.ModuleRef, code: llvm.TargetMachine, options: Options) -> None:

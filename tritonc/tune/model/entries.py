@@ -257,9 +257,10 @@ def other_entries(rows: Sequence[Candidate], own: Sequence[Candidate], form: For
                  not converted or (prod(row.tile) >= LARGE
                                    and row.cost.depths >= whole.cost.depths)) and (
                  row.kind == "cores" or _gathers_many(row))]
-    # One more where rows may be boxes of a matrix, which suit larger tiles than those of threads.
-    most = _OTHERS + any(near_bytes(row.profile) for row in known)
-    chosen = fewest(known, own, _POWER, most, _WORTH_OTHER, rounds=0)
+    # One more where rows may be boxes of a matrix, and one for many columns of these.
+    boxes = [row for row in known if near_bytes(row.profile)]
+    chosen = fewest(known, own, _POWER, _OTHERS + bool(boxes), _WORTH_OTHER, rounds=0)
+    chosen += fewest(boxes, [*own, *chosen], 1, 1, _WORTH_CLUSTERS[1])
     return [row._replace(cost=slower(row.cost, _DOUBT_CORES if whole.kind == "cores" else 0))
             for row in chosen]
 

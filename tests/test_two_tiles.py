@@ -139,7 +139,8 @@ def test_last_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "cut" in [block.name for block in result.module.kernels[0].blocks]
     # One large tile beyond a round, at the edge or not; two, which are too many; without facts.
     for rows, columns, depth in ((6, 1, 64), (2, 3, 72), (7, 1, 64), (11, 1, 72), (6, 1, 63)):
-        simulated(result, problem, M=128 * rows - 5, N=256 * columns - 72, K=depth)
+        simulated(result, problem, result.module.kernels[0], M=128 * rows - 5,
+                  N=256 * columns - 72, K=depth)  # of the general entry
 
 
 @pytest.mark.parametrize("stem", ["linear_bf16", "fp8_rowwise", "decode_linear"])

@@ -73,11 +73,11 @@ class Planning(Bindings):
     def _few(self, kernel: Kernel) -> VariantSet:
         """An entry of clusters for launches of few programs, where a launch chooses."""
         by_hand = {*self._given_meta, *kernel.attributes.get("meta", ())} & _BY_HAND
-        small, found = self._beside(kernel)
+        if by_hand and any(op.name == "dot" for op in kernel.ops()):
+            return VariantSet()
+        found = self._beside(kernel)[1]
         if found is None or by_hand:
-            priced = by_hand or small is not None
-            return VariantSet() if priced and any(
-                op.name == "dot" for op in kernel.ops()) else self._rows(kernel)
+            return self._rows(kernel)
         from tritonc.tune.model.portfolio import Member
 
         variants = [_variant(member, kernel, found) for member in found.members]

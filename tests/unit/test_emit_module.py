@@ -304,12 +304,12 @@ def test_many_addresses_of_a_pointer() -> None:
     nothing is left of that in the PTX."""
     k = Sketch("squares", 1)
     x = k.pointer("x", F32, np.arange(4099))
-    y = k.pointer("y", F32, np.zeros(1 << 13))
-    r = k.arange(1 << 13)
-    k.store(k.at(y, r), k.load(k.at(x, k.urem(k.mul(r, r), k.full(4099, I32, 1 << 13)))))
+    y = k.pointer("y", F32, np.zeros(1 << 15))
+    r = k.arange(1 << 15)
+    k.store(k.at(y, r), k.load(k.at(x, k.urem(k.mul(r, r), k.full(4099, I32, 1 << 15)))))
     program = lowered(k.done())
     text = llvm.emit(program.module, find("sm_80"), Options())
     assert 1 < text.count("= call ptr addrspace(1) @llvm.launder") < 8
     assert "launder" not in ptx(program, "sm_80")
     got = execute(program, "sm_80")["y"]
-    assert np.array_equal(got, np.arange(1 << 13, dtype=np.int64) ** 2 % 4099)
+    assert np.array_equal(got, np.arange(1 << 15, dtype=np.int64) ** 2 % 4099)

@@ -122,8 +122,8 @@ def test_long_rows_of_sums_have_long_tiles() -> None:
 
 
 def test_few_programs_of_loops_have_many_threads() -> None:
-    """One for each element where an iteration computes enough; sums of long rows share clusters."""
-    assert taken(STEPS, [(256 * n, None, 9) for n in (792, 793)]) == [(256,), (32,)]
+    """Four times as many where an iteration computes enough; sums of long rows share clusters."""
+    assert taken(STEPS, [(256 * n, None, 9) for n in (792, 793)]) == [(128,), (32,)]
     assert taken(POWERS, [(n, None, None, 1 << 16) for n in (33, 34, 396, 397)]) == [
         (8, 64), (256,), (256,), (64,)]
     assert taken(POWERS, [(33, None, None, 9999)]) == [(256,)]

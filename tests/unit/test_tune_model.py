@@ -335,7 +335,7 @@ def test_what_outer_loops_carry_takes_registers() -> None:
     ("sm_90a", "matmul_nt", "half", (128, 256, 64)),
     ("sm_90a", "matmul_nt", "int8", (128, 256, 128)),
     ("sm_90a", "matmul_nt", "float8_e4m3", (128, 256, 128)),  # added up by halves
-    ("sm_90a", "matmul", "int8", (128, 128, 64)),  # wgmma reads no such operands
+    ("sm_90a", "matmul", "int8", (128, 256, 128)),  # transposed in registers for wgmma
     ("sm_80", "matmul", "half", (128, 128, 32)),
     ("sm_80", "int4_linear", "float", (128, 128, 64)),  # converted for several warps
     ("sm_80", "../bench/suite/int8_linear", "float", (128, 128, 32)),  # two blocks need their room

@@ -19,7 +19,7 @@ Few threads per program leave the number of programs on a processor to the hardw
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator
 from math import log2, prod
 
 from tritonc.analysis import row_loops
@@ -36,15 +36,13 @@ from tritonc.analysis.values import QUOTIENTS, constant_of, is_uniform, origin, 
 from tritonc.backend.launch.live_tiles import live_tiles
 from tritonc.backend.launch.product_threads import block_threads, kept_values
 from tritonc.backend.layout.accesses import overlapping_loads
-from tritonc.backend.layout.layout_choice import ACCESS_BYTES, computed
-from tritonc.backend.layout.split_reductions import reduced_axes
+from tritonc.backend.layout.layout_choice import ACCESS_BYTES
 from tritonc.backend.memory.versions.general import rare
 from tritonc.backend.target import matrix
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.layouts.layout import LANE_BITS
-from tritonc.ir.layouts.layout_ops import slice_axes
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import I1, Tile, element, scalar, shape
 
@@ -76,9 +74,8 @@ FUNCTION = 48
 QUOTIENT = 10  # steps of one by a number that only the launch knows
 HALVES = 8  # that a program splits and joins: threads with many elements have both
 # Elements of a thread, of a tile that is computed to be reduced: few live at once.  Ranks of rows
-# of 128 on an H200: 224 us by 128, 200 by 256, 197 by 512.  The tiles that lie along the reduced
-# axes alone live all the while: elements of them in a thread.
-COMPUTED, ALONG = 256, 64
+# of 128 on an H200: 224 us by 128, 200 by 256, 197 by 512.
+COMPUTED = 256
 ASKING = 64  # elements of a thread, and threads at least, of programs that wait for others
 # Elements of a thread, of a tile of lines that meet: those are read for many.  Of more sums than
 # three fewer.  Forces and energies of 16384 points on an H200: 128 x 16 by 32 elements, which
@@ -175,7 +172,7 @@ def _wanted_threads(kernel: Kernel) -> int:
     scanned = any(op.name in ("scan", "scan_with") and 2 * prod(
         shape(op.operands[0].type)) > largest for op in kernel.ops())  # all of it lives
     if reduced and not (moved or held or scanned):
-        return _computing_threads(cfg, reductions, largest)
+        return largest // COMPUTED
     halves = [op.operands[0].type for op in kernel.ops() if op.name == "reduce"
               and op.attributes["kind"] == "or" and 2 * prod(shape(op.operands[0].type)) > largest]
     if len(halves) >= HALVES:
@@ -294,29 +291,10 @@ def _whole_taps(kernel: Kernel, cfg: Cfg) -> bool:
     return 2 * sum(whole for whole, _ in found) >= len(found) and not any(led for _, led in found)
 
 
-def _computing_threads(cfg: Cfg, reductions: Sequence[Op], largest: int) -> int:
-    """The threads of tiles that are computed to be reduced."""
-    warps = _warps(largest // COMPUTED)
-
-    def along(op: Op) -> int:
-        axes, extents = reduced_axes(op), shape(op.operands[0].type)
-        line = tuple(n if d in axes else 1 for d, n in enumerate(extents))
-        computing = slice_of((one.operands[0] for one in reductions
-                              if cfg.block_of[one] is cfg.block_of[op]), ends=("broadcast",))
-        tiles = {origin(one.result, ("broadcast", "reshape")) for one in computing
-                 if one.name == "broadcast" and shape(one.operands[0].type) == line}
-        layout = computed(extents, axes, warps)
-        return len(tiles) * layout.registers // slice_axes(layout, axes).registers
-
-    while warps < LEGAL[-1] and any(along(op) > ALONG for op in reductions):
-        warps *= 2
-    return 32 * warps
-
-
 def _adds_rows(op: Op) -> bool:
     """Whether a reduction adds up, once behind a loop, the rows of what the loop carries."""
     value = op.operands[0]
-    return value.op is not None and value.op.name == "phi" and reduced_axes(op) == (0,) \
+    return value.op is not None and value.op.name == "phi" and op.attributes.get("axes") == [0] \
         and len(shape(value.type)) > 1
 
 
@@ -324,8 +302,8 @@ def _short(op: Op, size: int) -> bool:
     """Whether a reduction combines no more than a warp accesses at once of elements of `size`
     bytes: threads that hold more have more such rows, and exchange as much of each.  Of 256 halves
     that become floats, too: Lion with bytes for its momentum 162 us, 136 so (H200)."""
-    t = op.operands[0].type
-    return reduced_axes(op) == (len(shape(t)) - 1,) and (
+    t, axes = op.operands[0].type, op.attributes.get("axes") or [op.attributes["axis"]]
+    return axes == [len(shape(t)) - 1] and (
         shape(t)[-1] * size <= ACCESS_BYTES << LANE_BITS)
 
 

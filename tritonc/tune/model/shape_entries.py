@@ -56,9 +56,9 @@ _LONG, _LONG_WARPS, _LONG_LEAST, _LONG_FEWER = 4096, 8, 3072, 64
 # many times its warps.  More warps where a tile ends its loop, since programs take unequally long.
 # H200: n_body of 2000, 5244 and 12000 28.2 us to 16.5, 93.8 to 41.1, 143 to 112; selective scans,
 # 132 and 621 programs, 238 to 153, 1013 to 654; Mandelbrot, 2227 x 749 120 to 58; 1080 x 1920 277
-# to 234; 30000 paths of 252 random steps 292 to 69; neighbours of 5003 points within a radius 45 to
-# 23; implied volatilities of 50001 options 5.6 to 3.0, of 200000 6.8 to 5.1.
-_FEWER, _MORE, _FEW_WARPS, _UNEVEN_WARPS, _SHORT_LOOP = 4, 8, 6, 128, 64
+# to 234; by eight times the warps, which no price tells from four, n_body of 5244 took 54 and 30000
+# paths of 252 random steps 69 for 292.
+_FEWER, _MORE, _FEW_WARPS, _UNEVEN_WARPS, _SHORT_LOOP = 4, 4, 6, 128, 64
 # Cycles of a multiprocessor that has such a warp for each of its schedulers: an iteration waits for
 # that many operations one after the other, and for what warps of a block exchange in it.
 _WAITING, _EXCHANGED, _GAIN = 1.5, 100, 1.3

@@ -52,13 +52,13 @@ _LEAST_SIDE = 16
 # floats 137 and 55, of 3736 13.7 and 12.9.
 # Where two warps are what one would choose: by eight for four others were slower by 5 to 15 %.
 _LONG, _LONG_WARPS, _LONG_LEAST, _LONG_FEWER = 4096, 8, 3072, 64
-# Launches that begin no more warps than so many for each multiprocessor: a part of a tile, and so
+# Launches that begin no more warps than so many for each multiprocessor: a part of a tile, or so
 # many times its warps.  More warps where a tile ends its loop, since programs take unequally long.
 # H200: n_body of 2000, 5244 and 12000 28.2 us to 16.5, 93.8 to 41.1, 143 to 112; selective scans,
 # 132 and 621 programs, 238 to 153, 1013 to 654; Mandelbrot, 2227 x 749 120 to 58; 1080 x 1920 277
 # to 234; by eight times the warps, which no price tells from four, n_body of 5244 took 54 and 30000
 # paths of 252 random steps 69 for 292.
-_FEWER, _MORE, _FEW_WARPS, _UNEVEN_WARPS, _SHORT_LOOP = 4, 4, 6, 128, 64
+_FEWER, _FEW_WARPS, _UNEVEN_WARPS, _SHORT_LOOP = 4, 6, 128, 64
 # Cycles of a multiprocessor that has such a warp for each of its schedulers: an iteration waits for
 # that many operations one after the other, and for what warps of a block exchange in it.
 _WAITING, _EXCHANGED, _GAIN = 1.5, 100, 1.3
@@ -122,7 +122,7 @@ def few_entries(kernel: Kernel, space: Space, lower: Lower, chosen: Binding, tar
               if n % chosen[lines] == 0 and n <= _FEWER * chosen[lines]} if lines else {1: {}}
     least = max(1, warps * rest // _FEWER)
     times = {(by, n): _iteration(cfg, largest, largest * by * rest // _FEWER, n) / by
-             for by in sorted(longer) for n in LEGAL if least <= n <= least * _MORE}
+             for by in sorted(longer) for n in LEGAL if least <= n <= least * _FEWER}
     by, best = min(times, key=times.__getitem__)
     if times[by, best] * _GAIN < times[1, least]:
         binding |= {**longer[by], "num_warps": best}

@@ -48,8 +48,8 @@ def is_window(value: Any) -> bool:
 
 
 def is_record(value: Any) -> bool:
-    """A number, an axis, two distances in bytes, and how many neighbours."""
-    return are_integers(value) and len(value) == 5 and value[1] >= 0 and is_power(value[4])
+    """A number, an axis (-1 for none), two distances in bytes, and how many neighbours."""
+    return are_integers(value) and len(value) == 5 and value[1] >= -1 and is_power(value[4])
 
 
 def is_shift(value: Any) -> bool:

@@ -64,17 +64,19 @@ def signed_division_of_naturals(op: Op, r: Rewriter) -> Value | None:
 
 def division_where_wanted(op: Op, r: Rewriter) -> Value | None:
     """x / d, guarded by whether anything of a row is wanted, is guarded by d != 0, where d is one
-    number: the other quotients do not trap, and no thread asks others what they want."""
-    if op.guard is None or not any(one.name == "reduce" for one in slice_of(
-            [op.guard], ends=("load", "phi"))):
-        return None
+    number: the other quotients do not trap, and no thread asks others what they want.  Not where
+    they have asked others for d."""
     number = r.element_of(op.operands[1])
-    if shape(number.type):
+    if op.guard is None or shape(number.type) or not _asks(op.guard) or _asks(number):
         return None
     holds = r.value("icmp", number, r.constant(0, number.type), predicate="ne")
     if extents := shape(op.result.type):
         holds = r.value("splat", holds, type=Tile(I1, extents))
     return r.again(op, *op.operands, guard=r.emit("cmpp", holds).results[0]).result
+
+
+def _asks(value: Value) -> bool:
+    return any(op.name == "reduce" for op in slice_of([value], ends=("load", "phi")))
 
 
 def quotient_of_less(op: Op, r: Rewriter) -> Value | None:

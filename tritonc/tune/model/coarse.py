@@ -168,7 +168,7 @@ def _combinations(space: Mapping[str, Sequence[int]], lower: Lower, target: Targ
         return None
     rows = []
     for row in ranked(space, lower, target):
-        if row.runs:
+        if row.runs and any(feature.kind == "dot" for feature in row.profile):
             tile, depths = form.cuts(row.binding)
             rows.append(Candidate(row.binding, row.profile, tile, *computing(row.profile, target),
                                    formula(row.profile, depths, target)))

@@ -26,7 +26,7 @@ class Scalar:
     mantissa: int = 0  # explicit significand bits of a float
     exponent: int = 0  # exponent bits of a float
 
-    @property
+    @cached_property
     def bytes(self) -> int:
         return max(self.bits // 8, 1)
 

@@ -21,6 +21,7 @@ from tritonc.records import NamedTuple, dataclass
 from tritonc.source import Span
 
 OPS: Any = attrgetter("ops")  # of a block
+TYPE: Any = attrgetter("type")  # of a value
 
 
 class Value:
@@ -73,8 +74,8 @@ class Op:
     @property
     def result(self) -> Value:
         """The only result."""
-        assert len(self.results) == 1, f"{self.name} has {len(self.results)} results"
-        return self.results[0]
+        (found,) = self.results
+        return found
 
     def inputs(self) -> list[Value]:
         """Operands and guard."""

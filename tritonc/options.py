@@ -1,7 +1,5 @@
 """What a compilation can be told: the `Options` that every stage reads."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import field
 

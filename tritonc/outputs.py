@@ -5,8 +5,6 @@ of it; several outputs of one run are all written before the first is renamed.  
 wrong, what an earlier run left at their places goes, so that no build takes it for new.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

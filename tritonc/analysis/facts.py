@@ -14,8 +14,6 @@ wrap, wherever the multiple lies.  This is what proves `k + (0 ... 32)` safe in 
 Facts stay true while passes rewrite, as a value never changes; new values are analysed when met.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cached_property
 

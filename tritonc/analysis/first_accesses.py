@@ -12,8 +12,6 @@ whether a pointer is null before it reads there may be given one.
 The kernel is as semantic analysis leaves it.
 """
 
-from __future__ import annotations
-
 from tritonc.analysis.values import int_of
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Block, Kernel, Op, Value

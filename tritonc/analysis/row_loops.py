@@ -4,8 +4,6 @@ Each function says which kernels it means, and what follows for programs and thr
 columns are in `column_loops`, what waits for data or other programs in `shared_data`.
 """
 
-from __future__ import annotations
-
 from math import prod
 
 from tritonc.analysis.affine import Affinity

@@ -1,7 +1,5 @@
 """Loops and atomics whose time follows from other programs or what is loaded (`row_loops`)."""
 
-from __future__ import annotations
-
 from math import prod
 
 from tritonc.analysis.counters import counter_of

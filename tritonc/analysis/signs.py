@@ -11,8 +11,6 @@ Arithmetic is taken not to wrap, as for addresses; so the rules are those of unb
 unsigned number counts as the signed number of the same bits: of one above 2**31 the answer is no.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Set
 
 from tritonc.analysis.linear import Linear

@@ -1,7 +1,5 @@
 """Questions about values and operations that several passes ask."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 

@@ -4,8 +4,6 @@ A kernel whose text is long is a module of its own.  If it gets another name lat
 that was work for nothing; the PTX depends on the kernels alone, not on which thread was first.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from tritonc.backend import llvm, parts

@@ -6,8 +6,6 @@ several flags add to one list in their order (`-D`, `-U`), and a value that may 
 attached or missing (click takes the next word that does not begin with a dash).
 """
 
-from __future__ import annotations
-
 import math
 import os
 import re

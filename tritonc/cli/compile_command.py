@@ -1,7 +1,5 @@
 """`tritonc FILE -o OUT`: which outputs are asked for, compiling, writing them all or none."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -11,8 +11,6 @@ error.
 Heavy parts are imported by the functions that need them: `tritonc --version` starts in a moment.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import signal

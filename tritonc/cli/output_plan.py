@@ -1,7 +1,5 @@
 """Which outputs a command line asks for, and where each goes."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from typing import Any

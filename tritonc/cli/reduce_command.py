@@ -1,7 +1,5 @@
 """`tritonc reduce FILE -- COMMAND`: the smallest text for which a command ends alike."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Sequence

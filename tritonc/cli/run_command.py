@@ -1,7 +1,5 @@
 """`tritonc run FILE` and `tritonc test FILE...`: problems run and compared."""
 
-from __future__ import annotations
-
 from collections import Counter
 from contextlib import ExitStack
 from dataclasses import replace

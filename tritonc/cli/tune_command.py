@@ -1,7 +1,5 @@
 """`tritonc tune FILE` and `tritonc bench FILE`: measuring on GPUs."""
 
-from __future__ import annotations
-
 import math
 import os
 import sys

@@ -1,7 +1,5 @@
 """Values of a debugged kernel as text."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

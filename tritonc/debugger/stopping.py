@@ -1,7 +1,5 @@
 """Where a debugged kernel stops: breakpoints, steps, and values that change."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import field
 

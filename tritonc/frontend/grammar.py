@@ -1,7 +1,5 @@
 """The terminals of grammar.lark, by the spelling of tokens."""
 
-from __future__ import annotations
-
 from functools import cache
 
 from tritonc.frontend import parser_types

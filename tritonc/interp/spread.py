@@ -8,8 +8,6 @@ the result's; what nothing reads then is not computed.  A step of a small tile c
 does, so that a loop over such tiles takes half as long.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -7,8 +7,6 @@
 An empty block before a loop's header stays: it is the loop's preheader or its only latch.
 """
 
-from __future__ import annotations
-
 from tritonc.ir.cfg import Cfg, follow, incoming, redirect, remove_unreachable
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value

@@ -11,8 +11,6 @@ NumPy's global state, no object array, and no way to make a number or array of a
     names       what the problem defines; np; randn rand randint zeros ones empty full arange
 """
 
-from __future__ import annotations
-
 import ast
 import operator
 import re

@@ -10,8 +10,6 @@ which one holds.  A phi of a loop's header that advances by a step that stays th
 counter * step, as in `analysis.affine`; the counter is a symbol of the loop.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import field, replace
 

@@ -1,7 +1,5 @@
 """A file reduced: edits are tried, many at once and then fewer, and kept where the bug shows."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Sequence

@@ -18,8 +18,6 @@ stride a multiple of 4: along axis 1 contiguity is 64 and divisibility 16 bytes,
 may be accessed at once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from functools import lru_cache
 from math import gcd

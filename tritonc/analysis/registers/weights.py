@@ -15,8 +15,6 @@ A tile costs a register of 32 bits for each element that a thread holds; the exc
 A dot needs two steps of its operands beside.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from tritonc.analysis.values import MOVES, remembered

@@ -1,7 +1,5 @@
 """Which exponentials are those of softmaxes, and what their arguments are products of."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from math import log2
 

@@ -40,8 +40,6 @@ That a factor is above 0 is known of constants; of other scalars it is a fact th
 tested (`assume_positive`, which `assumed_factors` asks for).
 """
 
-from __future__ import annotations
-
 from functools import reduce
 from math import prod
 

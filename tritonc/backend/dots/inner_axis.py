@@ -1,7 +1,5 @@
 """Which operands are loaded with K, the inner axis, contiguous, and which of them wgmma reads."""
 
-from __future__ import annotations
-
 from tritonc.analysis.axis import axis_info
 from tritonc.backend.target.matrix import MatrixInstruction
 from tritonc.ir.core import Op, Value

@@ -12,8 +12,6 @@ apart.  A division by which all terms divide goes into them, that of a loop's co
 counter: then it is known how far the loop moves the tile.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from math import gcd
 from typing import Any

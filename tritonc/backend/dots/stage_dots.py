@@ -47,8 +47,6 @@ reads its load, such as sums beside the product, reads it there (`read_operands`
 Needs layouts.  Leaves barriers to insert_barriers and overlap to pipeline.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """From Triton-IR with layouts to LLVM IR: one emitter per operation, found here by name."""
 
-from __future__ import annotations
-
 from functools import cache
 from importlib import import_module
 

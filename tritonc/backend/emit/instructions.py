@@ -4,8 +4,6 @@ What depends on the thread alone (its lane, its part of an index) goes to the *p
 block, and is computed once per kernel whatever the number of uses.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from tritonc.backend.emit.module import CONVERGENT, WRITES, ModuleEmitter

@@ -3,8 +3,6 @@
 An f8 is an `i8` of its bits, a tf32 a `float`; a bool is an `i1` in registers and a byte in memory.
 """
 
-from __future__ import annotations
-
 import math
 import struct
 from functools import cache

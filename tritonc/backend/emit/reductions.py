@@ -7,8 +7,6 @@ whole. The order is fixed.  Sums and products of floats narrower than f32 accumu
 `any` and `all` of a whole tile are votes: of the lanes, or of all threads at a barrier.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from itertools import groupby
 from math import prod

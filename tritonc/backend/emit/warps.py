@@ -3,8 +3,6 @@
 A shuffle moves 32 bits; wider elements travel in two words, narrower ones packed or widened.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from tritonc.backend.emit.elements.casts import as_bits, from_bits

@@ -13,8 +13,6 @@ block runs, and that peers may write.
 Needs assign_layouts.  Comes before the pipeline, which takes the shared memory that is left.
 """
 
-from __future__ import annotations
-
 from tritonc.ir.build import Builder
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context

@@ -22,8 +22,6 @@ The table: what is not a fact of the machine is measured, the slack by bench/reg
 the rest by the tables of docs/performance.md.
 """
 
-from __future__ import annotations
-
 from tritonc.analysis.column_loops import scans_columns, sums_columns
 from tritonc.analysis.registers.pressure import Estimate, Pressure, estimated, pressure
 from tritonc.backend.dots.together import waits

@@ -3,8 +3,6 @@
 *Primary* layouts flow forward from anchors, *demands* backward: see `assign_layouts`.
 """
 
-from __future__ import annotations
-
 from functools import cached_property
 
 from tritonc.analysis.values import int_of

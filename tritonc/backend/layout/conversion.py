@@ -19,8 +19,6 @@ Source: the conversions of "Linear Layouts" (Zhou et al., 2025), where the idea 
 comes from.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cache
 

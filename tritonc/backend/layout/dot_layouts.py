@@ -1,7 +1,5 @@
 """Which layouts suit products: their results, and operands that threads hold."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from math import prod

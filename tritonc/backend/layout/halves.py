@@ -4,8 +4,6 @@
 asks for numbers that 16 bits hold, and so does a reader of elements.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 
 from tritonc.analysis.facts import Facts, Interval, hull

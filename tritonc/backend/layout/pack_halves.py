@@ -18,8 +18,6 @@ is connected is packed as a whole, where that takes fewer instructions (`halves`
 that read elementwise operations by their form.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 
 from tritonc.analysis.values import int_of

@@ -14,8 +14,6 @@ the transposition of 2 x 2 blocks, and half of its shuffles read the own lane, s
     ((1, 0, 0, 0, 0), ((0, 0), (1, 1)), (1, 2, 4, 8, 16), (1, 0, 0, 0, 0))
 """
 
-from __future__ import annotations
-
 from tritonc.ir.layouts import f2
 from tritonc.ir.layouts.layout import LANE_BITS, Layout, log2
 from tritonc.records import NamedTuple

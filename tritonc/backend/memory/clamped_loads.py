@@ -18,8 +18,6 @@ tiles of a long sequence only those near the diagonal have several distances.
 Needs layouts, as `skip_masks`, whose tests of whole tiles these are.
 """
 
-from __future__ import annotations
-
 from tritonc.analysis.affine import Affinity
 from tritonc.analysis.linear import Linear
 from tritonc.analysis.values import defined_by, is_uniform

@@ -25,8 +25,6 @@ kernels were 0.91 to 1.19 times as fast (H200).  Kernels with products have no s
 Needs layouts; before load_ahead, which may move the first loop's load and leave its store.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable
 
 from tritonc.analysis.affine import Affinity, Iteration

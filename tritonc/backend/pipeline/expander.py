@@ -9,8 +9,6 @@ false once it is false: a counter's does, `k != 0` or `*p` do not.  There a phi,
 conjunction from iteration to iteration; it guards the copies and every load of the slice.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from tritonc.analysis.values import needed, slice_of

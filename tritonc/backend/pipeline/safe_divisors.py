@@ -14,8 +14,6 @@ only where the products are its own, and not those of a loop in it, which end be
 iteration's begin.  Needs preheaders.
 """
 
-from __future__ import annotations
-
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.values import int_of, origin
 from tritonc.ir.build import make_op

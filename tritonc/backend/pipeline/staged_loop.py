@@ -1,7 +1,5 @@
 """Loops that stage operands of dots through shared memory: what `pipeline` looks for."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 from tritonc.analysis.affine import Affinity

@@ -58,8 +58,6 @@ because offset bit 1 steps a row *and* a column; the inverse says where an eleme
 The idea is that of "Linear Layouts" (Zhou et al., 2025).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from functools import cache, cached_property

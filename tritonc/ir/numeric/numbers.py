@@ -11,8 +11,6 @@ at least two more than twice the format's (Figueroa, "When is double rounding in
 For bf16 and for `fma` exact integers decide.
 """
 
-from __future__ import annotations
-
 import math
 import struct
 import sys

@@ -24,8 +24,6 @@ name; a key alone is true: `{volatile}`.  Printing what was parsed gives the sam
 Printing is here; the parser is `ir.syntax.parse`.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Mapping

@@ -14,8 +14,6 @@ And if variants take memory for sums (`backend.launch.sum_in_memory`):
     k_launch_workspace(range0, ..., stream, workspace, bytes, arguments...)
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 

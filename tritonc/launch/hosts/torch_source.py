@@ -7,8 +7,6 @@ int64_t it launches, with c10::SymInt it makes the outputs of torch's fake tenso
 describes how to build it.
 """
 
-from __future__ import annotations
-
 import ast
 import keyword
 from collections.abc import Iterator, Mapping, Sequence

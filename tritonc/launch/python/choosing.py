@@ -3,8 +3,6 @@
 The first launch computes the choice in Python, and has it compiled for those that follow.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from operator import index

@@ -3,8 +3,6 @@
 What a rewriting makes is placed only if it succeeds, so that an attempt costs nothing.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from tritonc.ir.build import make_op

@@ -24,8 +24,6 @@ hold addresses of 64 bits for: their offsets of 32 bits are such sums, in their 
 that follow from what is loaded, of which more would change threads.  Needs preheaders.
 """
 
-from __future__ import annotations
-
 from dataclasses import field
 from math import prod
 

@@ -13,8 +13,6 @@ on each operation, and on what a rule made, until none applies, and over all aga
 changes.  What is no longer used is left to `dce`.
 """
 
-from __future__ import annotations
-
 from functools import cache
 
 from tritonc.ir.cfg import Cfg

@@ -1,7 +1,5 @@
 """The tool that rules write with: it makes the operations that take the place of one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -3,8 +3,6 @@
 In the source, batch axes trail, [M, K, B] @ [K, N, B]; in Triton-IR they lead.
 """
 
-from __future__ import annotations
-
 from tritonc.frontend import syntax
 from tritonc.sema.context import Context, is_poisoned
 from tritonc.sema.operations import convert, implicit

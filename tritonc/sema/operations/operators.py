@@ -1,7 +1,5 @@
 """The elementwise operators: from typed operands to operations."""
 
-from __future__ import annotations
-
 from tritonc.frontend import syntax
 from tritonc.sema.context import Context, decayed, is_poisoned
 from tritonc.sema.operations import convert

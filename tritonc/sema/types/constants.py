@@ -7,8 +7,6 @@ place, and operations go to a block that is thrown away.
 What has no value, or is no type, is refused after a message.
 """
 
-from __future__ import annotations
-
 from contextlib import suppress
 
 from tritonc.frontend import syntax

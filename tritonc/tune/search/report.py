@@ -4,8 +4,6 @@ For each size: the best candidates, the time against each parameter, and where t
 default stand under the roofs that memory and arithmetic are.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from html import escape
 from math import ceil, floor, log10

@@ -6,8 +6,6 @@ is an early-clobber output (`=&r`), as it is written before the address is read.
 than 32 bits travel packed in 32-bit words.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from tritonc.backend.emit.elements.packed import whole_word

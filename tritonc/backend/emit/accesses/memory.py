@@ -4,8 +4,6 @@ A load happens in every thread that holds the element, a store in one of them (s
 `FunctionEmitter.owner`), with a fence before it where it is marked `release`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from functools import partial
 from math import gcd

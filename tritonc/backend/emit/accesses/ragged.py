@@ -6,8 +6,6 @@ vectors of which only some elements are demanded, as a rule there are one or two
 branch for all of an operation's, each of their elements is accessed under its own guard.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from tritonc.backend.emit.accesses.access import (

@@ -5,8 +5,6 @@ the thread's part is computed once per kernel and layout, constants of registers
 where the bits meet and by addition, in the instruction itself, where they do not.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from functools import partial

@@ -14,8 +14,6 @@ one, and the block gives it back when it ends.  Every claim of a program has an 
 that no block waits for a slot while it holds one that others wait for.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from tritonc.backend.emit.function import Emitter, FunctionEmitter

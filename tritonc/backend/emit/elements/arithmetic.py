@@ -6,8 +6,6 @@ ones would; for `fma` in f64.  LLVM lowers f16 and bf16 for targets that lack an
 rounding after each operation.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 

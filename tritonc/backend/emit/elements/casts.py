@@ -5,8 +5,6 @@ has no single instruction for it, a value first becomes an f32 *rounded to odd* 
 gets an odd last bit), from which rounding to a format at least two bits shorter is right.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 

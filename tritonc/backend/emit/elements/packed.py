@@ -5,8 +5,6 @@ Accesses of shared memory that move whole words note of each element which word 
 operand are the halves of a word, one instruction computes both, and nothing is taken apart.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from tritonc.analysis.values import constant_of

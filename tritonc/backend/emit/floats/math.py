@@ -8,8 +8,6 @@ approximations, whose errors near zeros of the function are large in ulp, so tha
 stated.
 """
 
-from __future__ import annotations
-
 from tritonc.backend.emit.body import helper_function
 from tritonc.backend.emit.elements.arithmetic import FAST
 from tritonc.backend.emit.elements.casts import convert_float, nearly_half_more

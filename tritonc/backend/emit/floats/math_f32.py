@@ -3,8 +3,6 @@
 The polynomials are minimax fits (Remez) of what their comments say, the highest power first.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from math import log

@@ -1,7 +1,5 @@
 """ldmatrix and stmatrix: loads and stores of fragments that `select_matrix_loads` marked."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from tritonc.backend.emit.accesses import shared

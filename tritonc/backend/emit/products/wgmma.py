@@ -24,8 +24,6 @@ contiguous axis is m or n.  A step of k or another block is another address, bec
 swizzles the address that it has computed, like the layout does.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import cache
 

@@ -14,8 +14,6 @@ known.
 After specialize, which tests what divides N, and before layouts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from tritonc.analysis.affine import Affinity

@@ -17,8 +17,6 @@ All other conditions of a mask remain.  Sums wrap as before, so the mask is the 
 numbers.  After join_bounds, which leaves few comparisons.  Needs layouts and preheaders.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from math import prod
 

@@ -12,8 +12,6 @@ and two ranges that do not meet are a test of a few scalars, at entry.  Other pr
 matter: nothing orders them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import field
 

@@ -1,7 +1,5 @@
 """What a fast body assumes, in words."""
 
-from __future__ import annotations
-
 from tritonc.backend.memory.versions.assumed import Assumed
 from tritonc.ir.core import Value
 from tritonc.ir.types import is_pointer

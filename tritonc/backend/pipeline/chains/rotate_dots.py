@@ -39,8 +39,6 @@ Needs pipeline, whose copies already run ahead.  Loops whose values would not fi
 stay as they are.
 """
 
-from __future__ import annotations
-
 from tritonc.backend.pipeline.chains.chain_parts import Parts, earlier, part_loop
 from tritonc.backend.pipeline.chains.iteration_ends import scale_early, wait_early
 from tritonc.backend.pipeline.staged_loop import words

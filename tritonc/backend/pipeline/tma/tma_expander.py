@@ -1,7 +1,5 @@
 """The rewriting of a staged loop into a pipeline with TMA loads (see `tma_pipeline`)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial, reduce

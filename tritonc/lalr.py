@@ -154,8 +154,6 @@ def _passes(rule: Rule, build: object) -> bool:
 
 
 class _Call(NamedTuple):
-    """What a production asks for: the action of this name."""
-
     name: str
     arguments: list[Any]
 

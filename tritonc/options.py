@@ -59,7 +59,6 @@ class Options:
 
     @property
     def flushes(self) -> bool:
-        """Whether subnormal floats are zeros."""
         return self.denormal == "flush" or (self.denormal is None and self.fast_math)
 
 

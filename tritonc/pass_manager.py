@@ -18,8 +18,6 @@ PassFunction = Callable[[Kernel, Context], bool]
 
 
 class Pass(NamedTuple):
-    """One run of one pass."""
-
     name: str
     function: PassFunction
     reason: str  # why here

@@ -82,7 +82,6 @@ class Facts:
         return _Under(self, bounds).interval(value) if bounds else self.interval(value)
 
     def not_negative(self, value: Value) -> bool:
-        """No element is below zero, read as a signed number."""
         return self.interval(value)[0] >= 0
 
     def _interval(self, value: Value, whole: Interval) -> Interval:
@@ -179,7 +178,6 @@ class Facts:
     # sums
 
     def sum_fits(self, a: Value, b: Value) -> bool:
-        """Whether a + b, of signed numbers, stays in the type's range."""
         least, greatest = full(element(a.type).bits)
         (al, ah), (bl, bh) = self.interval(a), self.interval(b)
         if least <= al + bl and ah + bh <= greatest:
@@ -187,7 +185,6 @@ class Facts:
         return self._no_carry(a, b)
 
     def unsigned_sum_fits(self, a: Value, b: Value) -> bool:
-        """Whether a + b, of unsigned numbers, stays in the type's range."""
         return (self.not_negative(a) and self.not_negative(b)) or self._no_carry(a, b)
 
     def _no_carry(self, a: Value, b: Value) -> bool:

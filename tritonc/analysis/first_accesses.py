@@ -113,7 +113,6 @@ class _Search:
         return found if isinstance(found, frozenset) else None
 
     def of_op(self, op: Op, block: Block) -> Known:
-        """The first element of an operation's result."""
         if op.name == "phi":  # of a loop, in its first iteration
             before = [(value, source) for source, value in zip(op.blocks, op.operands, strict=True)
                       if self.cfg.index.get(source, 0) < self.cfg.index[block]]

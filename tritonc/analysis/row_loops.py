@@ -85,7 +85,6 @@ def crosses(kernel: Kernel, cfg: Cfg) -> bool:
 
 
 def _axes(value: Value) -> int:
-    """The axes of a value along which it has several elements."""
     return sum(extent > 1 for extent in shape(value.type))
 
 
@@ -214,6 +213,5 @@ def waits_for_itself(kernel: Kernel, cfg: Cfg) -> bool:
 
 
 def carried(cfg: Cfg) -> list[list[Tile]]:
-    """The types of the tiles that each loop carries."""
     return [[phi.result.type for phi in loop.header.phis() if isinstance(phi.result.type, Tile)]
             for loop in cfg.loops]

@@ -116,5 +116,4 @@ def _axes_of(value: Value) -> set[int]:
 
 
 def _loaded(value: Value) -> bool:
-    """Whether a value follows from one that is loaded."""
     return any(op.name == "load" for op in slice_of([value], masks=False))

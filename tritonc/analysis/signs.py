@@ -60,11 +60,9 @@ class Signs:
         self._depth = 0
 
     def holds(self, value: Value) -> bool:
-        """Whether the value is known to be 0 or more."""
         return self.needs(value) == {}
 
     def positive(self, polynomial: Linear) -> bool:
-        """Whether no term of the polynomial is negative."""
         return self.of_polynomial(polynomial) == {}
 
     def of_polynomial(self, polynomial: Linear) -> Needs | None:

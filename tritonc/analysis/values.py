@@ -59,7 +59,6 @@ def int_of(value: Value) -> int | None:
 
 
 def is_zero(value: Value) -> bool:
-    """Whether every element is the constant 0."""
     return constant_of(value) == 0
 
 
@@ -96,7 +95,6 @@ def is_uniform(value: Value) -> bool:
 
 
 def defined_by(value: Value, name: str) -> Op | None:
-    """The operation that makes the value, if it is a `name`."""
     op = value.op
     return op if op is not None and op.name == name else None
 

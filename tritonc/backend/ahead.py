@@ -16,8 +16,6 @@ from tritonc.source import CompileError
 
 
 class Ahead:
-    """What threads make of the kernels of a module."""
-
     def __init__(self, constants: list[ConstantTable], target: Target, options: Options) -> None:
         self._constants, self._target, self._options = constants, target, options
         self._begun: dict[tuple[Kernel, str], Task] = {}  # by their names then

@@ -45,7 +45,6 @@ def expand_responses(arguments: Iterable[str]) -> list[str]:
 
 
 def split_words(text: str, source: str) -> list[str]:
-    """The words of a response file or of TRITONC_FLAGS."""
     import shlex  # only where there are such words
 
     try:

@@ -42,7 +42,6 @@ def reduce_command(files: tuple[str, ...], **given: Any) -> int:
 
 
 def own_command(words: Sequence[str]) -> int:
-    """Run a command line of tritonc in this process."""
     from tritonc.cli.main import run_command_line  # which imports this file, as it is called
 
     return run_command_line(words[1:])

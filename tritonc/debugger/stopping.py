@@ -135,7 +135,6 @@ def _changed(number: int, watch: Watch, frame: Frame, stop: Stop) -> str:
 
 
 def line_of(stop: Stop) -> int:
-    """The line of a statement's start."""
     return stop.span.file.line_column(stop.span.start)[0]
 
 

@@ -15,7 +15,6 @@ KINDS = {"number": "NUMBER", "character": "CHARACTER", "string": "STRING", "end"
 
 @cache
 def grammar() -> Grammar:
-    """The grammar of Triton-C."""
     return load("grammar.lark")
 
 

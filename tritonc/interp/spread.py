@@ -40,7 +40,6 @@ class Spread:
                          if op.name in _REPEATING and op.result not in needed}
 
     def operands(self, op: Op) -> Sequence[Value]:
-        """The values that an operation reads."""
         if op.name not in _READERS or not shape(op.result.type):
             return op.operands
         if op not in self._read:

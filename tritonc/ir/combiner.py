@@ -40,7 +40,6 @@ class Combiner:
 
     @property
     def values(self) -> int:
-        """How many values are combined at once."""
         return len(self.results)
 
     @cached_property

@@ -82,6 +82,5 @@ def _skip_empty(kernel: Kernel) -> bool:
 
 
 def _is_header(cfg: Cfg, block: Block) -> bool:
-    """Whether a back edge leads there."""
     at = cfg.index[block]
     return any(cfg.index.get(p, -1) >= at for p in cfg.predecessors[block])

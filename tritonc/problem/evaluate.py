@@ -204,8 +204,6 @@ def _shape(shape: tuple[Any, ...]) -> tuple[int, ...]:
 
 
 class _Evaluator:
-    """Evaluates the nodes of one expression."""
-
     def __init__(self, expression: Expression, names: Mapping[str, Any]) -> None:
         self.expression = expression
         self.names = names

@@ -43,8 +43,6 @@ _DEPTH = 5  # of phis within phis
 
 @dataclass
 class Terms(Symbols):
-    """The terms of a kernel's values."""
-
     known: dict[tuple[Value, Index], Term] = field(default_factory=dict)
     depth: int = 0  # of phis that are looked through
 
@@ -55,7 +53,6 @@ class Terms(Symbols):
                        if op.name in ("store", "atomic_rmw", "atomic_cas")}
 
     def at(self, value: Value, index: Index) -> Term:
-        """The value's element."""
         place = value, index
         if place not in self.known:
             found = self._term(value, index)

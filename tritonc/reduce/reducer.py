@@ -34,7 +34,6 @@ class Search:
     _seen: set[bytes] = field(default_factory=set)
 
     def run(self, kinds: Sequence[Kind]) -> str:
-        """Try all kinds until none changes anything."""
         for _ in range(ROUNDS):
             before = self.text
             for kind in kinds:

@@ -68,8 +68,6 @@ def analyze(kernel: Kernel) -> Infos:
 
 
 class _Last:
-    """What was asked of a kernel last, and what the answer was."""
-
     def __init__(self) -> None:
         self.given: list[int] = []
         self.keys: Keys = {}
@@ -106,7 +104,6 @@ def _following(ops: Iterable[Op], first: set[Op]) -> dict[Op, None]:
 
 
 def _given(kernel: Kernel) -> Infos:
-    """What is promised of the parameters."""
     infos: Infos = {}
     for value, info in zip(kernel.parameters, kernel.info, strict=True):
         if is_pointer(value.type):

@@ -84,7 +84,6 @@ class Weights:
 
     @remembered(0.0)
     def weight(self, value: Value) -> float:
-        """The registers of a value."""
         op = value.op
         if op is not None and op.attributes.get("piecewise") and by_register(op):
             return min(1.0, PIECE / _count(value)) * self._whole(value)
@@ -117,7 +116,6 @@ class Weights:
         return tile_registers(held, e.bits)
 
     def _packed(self, value: Value, bits: int) -> bool:
-        """Whether narrow elements share registers."""
         seen: set[Value] = set()
         stack = [value]
         while stack:
@@ -258,7 +256,6 @@ def _inside(op: Op, t: object) -> int:
 
 
 def _distinct(layout: Layout) -> int:
-    """Registers that are no copies."""
     return layout.registers >> layout.replicated_registers.bit_count()
 
 

@@ -158,7 +158,6 @@ def _uniform(b: Builder, value: Value, t: Type) -> Value:
 
 
 def _product(b: Builder, number: float, factors: list[Value], t: Type) -> Value:
-    """A number times scalars, for a row or tile."""
     rest = [v for v in factors if constant_of(v) is None]
     number = prod((float(n) for v in factors if (n := constant_of(v)) is not None), start=number)
     if not rest:

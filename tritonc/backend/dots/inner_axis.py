@@ -44,6 +44,5 @@ def _inner_first(operand: Value, inner: int, infos: axis_info.Infos) -> bool | N
 
 
 def is_transpose(op: Op | None) -> bool:
-    """Whether it transposes a tile of two axes."""
     return (op is not None and op.name == "trans"
             and tuple(op.attributes["permutation"]) == TRANSPOSED)

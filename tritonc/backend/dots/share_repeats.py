@@ -308,7 +308,6 @@ class SharedLoad:
         return found
 
     def quotient(self, value: Value, by: int) -> Value:
-        """value / by, where the value is made."""
         number, factor = int_of(value), None
         if value.op is not None and value.op.name == "mul":
             factor = int_of(value.op.operands[1])

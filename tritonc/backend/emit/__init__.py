@@ -29,7 +29,6 @@ NEEDS: dict[str, str] = {
 
 @cache
 def emitter_of(name: str) -> Emitter:
-    """What emits the operations of this name.  Raises KeyError."""
     for part in PARTS:
         table: dict[str, Emitter] = import_module(f"tritonc.backend.emit.{part}").EMITTERS
         if name in table:

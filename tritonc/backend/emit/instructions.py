@@ -22,14 +22,12 @@ class Instructions:
         self._prelude_names: dict[str, str] = {}
 
     def op(self, text: str) -> str:
-        """Append an instruction with a result; gives its name."""
         name = f"%{self.count}"
         self.count += 1
         self.lines.append(f"  {name} = {text}")
         return name
 
     def line(self, text: str) -> None:
-        """Append an instruction without a result."""
         self.lines.append("  " + text)
 
     def call(self, name: str, result: str, *arguments: str, attributes: str = "") -> str:

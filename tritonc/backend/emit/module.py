@@ -145,7 +145,6 @@ class ModuleEmitter:
         return found
 
     def text(self) -> str:
-        """The whole module."""
         metadata = [f"!{i} = {text}" for i, text in enumerate(self._metadata)]
         if self._unit:
             flags = len(metadata)

@@ -72,7 +72,6 @@ def of_warp(f: FunctionEmitter, thread: str, bits: int) -> str:
 
 
 def warpgroup(f: FunctionEmitter) -> str:
-    """The number of this thread's warpgroup."""
     return of_warp(f, f.thread, WARPGROUP_BITS)
 
 

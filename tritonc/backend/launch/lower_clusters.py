@@ -74,7 +74,6 @@ def sent(op: Op) -> dict[int, list[int]]:
 
 
 def owner_of(op: Op, index: int) -> int:
-    """The block that owns an element."""
     return sum(1 << i for i, bit in enumerate(op.attributes["owner"]) if index & bit)
 
 

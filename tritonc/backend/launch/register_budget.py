@@ -264,6 +264,5 @@ def _in_flight(loop: Loop) -> float:
 
 
 def _size(value: Value) -> float:
-    """The registers of a tile of numbers, packed."""
     t = value.type
     return elements_per_thread(value) * max(scalar(t).bytes, 2) / 4 if is_float(t) else 0

@@ -156,7 +156,6 @@ class Assignment:
 
     @cached_property
     def product_loops(self) -> list[Loop]:
-        """The innermost loops that have products themselves."""
         return [loop for block, loop in self.cfg.innermost.items()
                 if any(op.name == "dot" for op in block.ops)]
 

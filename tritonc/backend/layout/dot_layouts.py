@@ -28,7 +28,6 @@ class Nesting(NamedTuple):
 
     @property
     def lanes(self) -> tuple[int, int]:
-        """The threads of a warp along rows and columns."""
         return self.micro[0] // self.nano[0], self.micro[1] // self.nano[1]
 
 

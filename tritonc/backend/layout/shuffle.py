@@ -49,7 +49,6 @@ class Shuffle(NamedTuple):
 
     @property
     def selects(self) -> int:
-        """The number of selections between two words."""
         inward = sum(map(bool, self.select_in)) * len(self.words)
         return inward + sum(map(bool, self.select_out)) * len(self.rounds)
 

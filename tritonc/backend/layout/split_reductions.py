@@ -59,7 +59,6 @@ def by_vote(op: Op) -> bool:
 
 
 def reduced_axes(op: Op) -> tuple[int, ...]:
-    """The axes that a reduction, or a scan, goes along."""
     return tuple(op.attributes.get("axes") or (op.attributes["axis"],))
 
 

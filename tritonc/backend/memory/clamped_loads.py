@@ -90,7 +90,6 @@ def _reached(clamp: Op, affinity: Affinity) -> list[Linear] | None:
 
 
 def _branch(kernel: Kernel, block: Block, load: Op, bounds: dict[Op, list[Linear]]) -> Block:
-    """Split the block at the load.  Returns its second half."""
     one, each, rest = (Block(f"{block.name}.{name}") for name in ("one", "each", "rest"))
     at = block.ops.index(load)
     before = block.ops[:at]

@@ -137,7 +137,6 @@ class _Forms:
         self.affinity = Affinity(Iteration(loop, symbol))
 
     def trips(self, loop: Loop) -> Hashable:
-        """How often the loop runs; None if that is not known."""
         counter = counter_of(loop)
         if counter is None:
             return None
@@ -312,7 +311,6 @@ def _load(kernel: Kernel, pair: _Pair, buffers: dict[Value, Value], stages: int)
 
 
 def _drop(kernel: Kernel, block: Block) -> None:
-    """Remove what nobody reads any more."""
     readers = uses(kernel)
     for op in reversed(list(block.ops)):
         if op.results and removable(op) and not any(readers.get(v) for v in op.results):

@@ -166,7 +166,6 @@ def _share_in_warp(kernel: Kernel, loop: Loop) -> None:
 
 
 def _left(kernel: Kernel, loop: Loop) -> list[Value]:
-    """The values of the loop that are read behind it."""
     made = {r: None for op in loop.ops() for r in op.results}
     inside = set(loop.ops())
     readers = uses(kernel)

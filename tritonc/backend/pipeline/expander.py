@@ -62,7 +62,6 @@ class Expander:
         self.moving: list[Value] = []  # what places of boxes are computed from in each iteration
 
     def run(self) -> None:
-        """Rewrite the loop."""
         ahead = self.prologue()
         lead = self.phis(ahead)
         self.body(lead)
@@ -79,16 +78,13 @@ class Expander:
 
     @property
     def by_threads(self) -> bool:
-        """Whether threads bring something."""
         return any(one.means != Means.BOXES for one in self.channels)
 
     @property
     def copies_pieces(self) -> bool:
-        """Whether cp.async brings something."""
         return any(one.copied for one in self.channels)
 
     def number(self, value: int) -> Value:
-        """An i32 constant, at the entry."""
         if value not in self.numbers:
             op = make_op("constant", [], I32, value=value)
             self.kernel.entry.ops.insert(0, op)
@@ -257,7 +253,6 @@ class Expander:
         return self.stage_phis[0].result
 
     def stages_of(self, buffer: Value) -> int:
-        """How many stages a buffer has."""
         return self.stages
 
     def use_stage(self) -> None:

@@ -32,7 +32,6 @@ class Slice:
 
     @property
     def loads(self) -> list[Op]:
-        """Those of its operations that read memory."""
         return [op for op in self.ops if op.name == "load"]
 
 

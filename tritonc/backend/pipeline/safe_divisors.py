@@ -49,8 +49,6 @@ def never_zero(divisor: Value) -> bool:
 
 
 class _Divisors:
-    """Those of one loop."""
-
     def __init__(self, cfg: Cfg, loop: Loop, infos: axis_info.Infos) -> None:
         self.cfg, self.loop, self.infos = cfg, loop, infos
         self.made: dict[Value, Value] = {}

@@ -40,7 +40,6 @@ AnyLayout = Layout | SharedLayout
 
 
 def print_module(module: Module) -> str:
-    """The text of a module."""
     printer = _Printer()
     parts = [printer.constant(c) for c in module.constants]
     parts += [printer.kernel(k) for k in module.kernels]

@@ -105,7 +105,6 @@ class _Operator:
         return f"{self.name}({', '.join(words)}) -> {returned}"
 
     def function(self) -> Iterator[str]:
-        """The definition, in lines."""
         returned = ["at::Tensor"] * len(self.returned)
         result = "void" if not returned else returned[0] if len(returned) == 1 else (
             f"std::tuple<{', '.join(returned)}>")

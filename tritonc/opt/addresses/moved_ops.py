@@ -39,7 +39,6 @@ class MovedOps:
         return sum(map(_work, self.inside)) * less < sum(self.now.values())
 
     def invariant(self, value: Value) -> bool:
-        """Whether the loop does not change the value."""
         op = value.op
         return op is None or (op not in self.inside and self.cfg.block_of.get(
             op, self.preheader) not in self.loop.block_set)

@@ -204,7 +204,6 @@ class _Separation(MovedOps):
         return base, found
 
     def added(self, a: _Sum, b: _Sum, name: str) -> _Sum:
-        """a + b or a - b."""
         def both(x: dict[Shape, Value], y: dict[Shape, Value]) -> dict[Shape, Value]:
             found = dict(x)
             for s, value in y.items():

@@ -153,7 +153,6 @@ class _Unification:
             rewire(self.kernel, after, value, ends, readers)
 
     def _negated(self, condition: Value, block: Block) -> Value:
-        """The opposite of a condition, at the block's end."""
         build = Builder(block, len(block.ops) - 1, block.terminator.span)
         test = defined_by(condition, "icmp")
         if test is not None:

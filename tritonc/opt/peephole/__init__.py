@@ -68,7 +68,6 @@ class _Sweep:
         return bool(self.replaced) or self.rewriter.dropped
 
     def visit(self, op: Op) -> None:
-        """Append the operation, or what stands for it."""
         if self.replaced:
             op.replace_inputs(self.replaced)
         if op.name != "phi":

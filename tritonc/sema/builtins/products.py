@@ -14,7 +14,6 @@ from tritonc.source import Note, Span
 
 
 def accumulator(element: Number) -> Number:
-    """The element type of a product of `element`s."""
     if element.is_float:
         return DOUBLE if element.ir.bits == 64 else FLOAT
     return INT if element.ir.bits == 8 else element

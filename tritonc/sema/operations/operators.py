@@ -218,7 +218,6 @@ def unary(context: Context, operator: str, term: Term, span: Span) -> Term:
 
 
 def negate(context: Context, value: Term) -> Term:
-    """-value, of a type to compute in."""
     element = value.type.arithmetic
     if element is LITERAL:
         assert not isinstance(value.constant, int | str | None)
@@ -229,7 +228,6 @@ def negate(context: Context, value: Term) -> Term:
 
 
 def invert(context: Context, condition: Term) -> Term:
-    """not condition, of bools."""
     return context.op("xor", condition.type, condition, condition.like(True))
 
 

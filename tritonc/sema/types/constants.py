@@ -83,7 +83,6 @@ def extents(context: Context, nodes: tuple[syntax.Expression, ...]) -> tuple[int
 
 
 def resolve_type(context: Context, spec: syntax.TypeSpec) -> ctypes.CType:
-    """The type that the source spells."""
     if spec.count is not None:
         return _array(context, spec, spec.count)
     element = element_of(context, spec)

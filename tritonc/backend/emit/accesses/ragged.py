@@ -33,12 +33,10 @@ class Vector:
     rises: bool = False  # the last elements are accessed
 
     def whole(self, f: FunctionEmitter) -> str:
-        """Whether all elements are accessed."""
         last = self.guards[0 if self.rises else -1]
         return f.both(self.guards[0], last) if self.inner else last
 
     def single(self, f: FunctionEmitter, i: int) -> Access:
-        """The access of one element."""
         at, a = self.access.pointer, self.access
         if i:
             at = f.op(f"getelementptr i8, ptr addrspace({a.space}) {at}, "

@@ -236,7 +236,6 @@ def shared_gather(f: FunctionEmitter, op: Op) -> None:
 
 
 def shared_atomic(f: FunctionEmitter, op: Op) -> None:
-    """By the owner of each element."""
     buffer, index, value = op.operands
     layout, kind = f.layout(index), op.attributes["kind"]
     kind = kind[1:] if kind in ("smin", "smax") else kind

@@ -66,7 +66,6 @@ def _helper(f: FunctionEmitter, name: str, result: str, parameter: str,
 
 
 def _from_eight(f: FunctionEmitter, source: types.Scalar, a: str) -> str:
-    """An f8 as an f32, exactly."""
     if "f8_conversion" in f.target.features:
         name = "e4m3x2" if source == types.F8E4M3 else "e5m2x2"
         wide = f.op(f"zext i8 {a} to i16")

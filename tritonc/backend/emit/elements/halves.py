@@ -71,7 +71,6 @@ def unpack(f: FunctionEmitter, op: Op) -> None:
 
 
 def resize(f: FunctionEmitter, op: Op) -> None:
-    """sext, zext and truncate."""
     t, to = f.type(op.operands[0]), f.type(op.result)
     name, emit = "trunc" if op.name == "truncate" else op.name, f.op
     words = (t, to, name) == ("i8", "i32", "zext")

@@ -34,7 +34,6 @@ def whole_word(f: FunctionEmitter, names: Sequence[str]) -> str:
 
 
 def take(f: FunctionEmitter, e: Scalar, vector: str) -> Names:
-    """The two elements of a vector."""
     t = llvm_type(e)
     names = [f.op(f"extractelement <2 x {t}> {vector}, i32 {i}") for i in (0, 1)]
     note(f, f.op(f"bitcast <2 x {t}> {vector} to i32"), names)
@@ -42,7 +41,6 @@ def take(f: FunctionEmitter, e: Scalar, vector: str) -> Names:
 
 
 def vector(f: FunctionEmitter, e: Scalar, names: Sequence[str]) -> str:
-    """Two elements as a vector."""
     t = llvm_type(e)
     word = whole_word(f, names)
     if word:

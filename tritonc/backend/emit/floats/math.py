@@ -50,7 +50,6 @@ def math_function(f: FunctionEmitter, op: Op) -> None:
 
 
 def evaluate(f: FunctionEmitter, name: str, e: Scalar, a: str) -> str:
-    """The function of one element."""
     precise = f.options.precise_math and name not in _INTRINSICS
     wide = F64 if e == F64 or precise else F32
     return convert_float(f, wide, e, _compute(f, name, wide, convert_float(f, e, wide, a)))

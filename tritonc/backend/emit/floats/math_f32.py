@@ -66,7 +66,6 @@ def exp(body: Body) -> None:
 
 
 def _approximation(name: str) -> Callable[[Body], None]:
-    """The hardware's."""
     return lambda body: body.give(body.call(f"llvm.nvvm.{name}.f", "float", body.parameters[0]))
 
 

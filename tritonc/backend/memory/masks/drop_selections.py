@@ -100,5 +100,4 @@ def steps_of_selections(kernel: Kernel, cfg: Cfg) -> list[Op]:
 
 
 def _compared(mask: Value) -> Op | None:
-    """The comparison that a mask is, in other shapes."""
     return defined_by(origin(mask), "icmp")

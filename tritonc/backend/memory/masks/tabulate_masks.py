@@ -69,8 +69,6 @@ class _Lookup(NamedTuple):
 
 
 class _Tables:
-    """Those of one loop."""
-
     def __init__(self, loop: Loop, preheader: Block, facts: Facts, infos: axis_info.Infos) -> None:
         self.preheader, self.facts, self.infos = preheader, facts, infos
         self.words: dict[tuple[object, ...], Value] = {}

@@ -40,7 +40,6 @@ def _all(names: list[str]) -> str:
 
 
 def spoken(value: Value) -> str:
-    """A value as the source calls it."""
     if value.name or value.op is None or value.op.span is None:
         return f"'{value.name}'"
     span = value.op.span

@@ -53,7 +53,6 @@ class Parts:
 
     @property
     def first(self) -> list[Op]:
-        """The first part, in order."""
         return [op for op in self.body.ops[:-1] if op not in self.second]
 
     @property

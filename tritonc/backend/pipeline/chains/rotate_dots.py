@@ -93,7 +93,6 @@ class _Rotation:
         self.after = Block(f"{self.body.name}.end")
 
     def run(self) -> None:
-        """Rewrite the loop."""
         parts, header, body = self.parts, self.header, self.body
         initial = {phi.result: incoming(phi, self.before) for phi in header.phis()}
         at_entry = dict(initial)

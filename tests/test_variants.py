@@ -235,7 +235,8 @@ kernel void parts(float* x, int N) {
     ("tiled", "number of programs along axis 1"), ("blocks", "how much each of them stores"),
     ("stepped", "number of programs along axis 0"), ("batch", None), ("ordered", None),
     ("counting", None), ("chunks", None), ("images", None),
-    ("tiled_parts", "number of programs along axis 1"), ("strides", "number of programs along axis 0")])
+    ("tiled_parts", "number of programs along axis 1"),
+    ("strides", "number of programs along axis 0")])
 def test_variants_that_would_change_the_interface(kernel: str, why: str | None) -> None:
     path = write(Path(), "k.tc", PROGRAM_IDS)
     done = tritonc(str(path), "--tune=T=64", f"--variant={kernel}:T=256", "-o", "x.ptx")

@@ -5,8 +5,6 @@ what launches take longer than by the best of all: as logarithms, by a power, so
 loses much counts more.  Grids, powers and numbers of entries are those of a kind of kernel.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from functools import cache
 from math import inf, log2, prod
@@ -209,6 +207,8 @@ def cluster_entries(rows: Sequence[Candidate], own: Sequence[Candidate], form: F
     """Those of clusters to have beside the bodies of the general entry, the large one first."""
     whole = own[0]
     if not form.may_be_few or whole.kind == "mma" or not sizes:  # of mma none are measured
+        return []
+    if form.axes >= AXES and whole.kind == "cores":  # a filter's gradient of floats 216 us, 245
         return []
     # Where the range does not say how many results a program has, it may send more of them: 1024
     # rows of 256 columns and a layer norm by 64 rows 32 us, 22 by two blocks.

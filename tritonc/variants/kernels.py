@@ -78,7 +78,9 @@ class Variants:
             kernels = dict(self._lowered(general, module, lower))
             if kernels:
                 rows = [{"tile": tile_of(kernel), "tunables": dict(known.variants[place].binding),
-                         "requires": required(_promised(general), _promised(kernel))}
+                         "requires": required(_promised(general), {
+                             **_promised(kernel), "cluster": known.variants[
+                                 place].binding.get("cluster_k", 1)})}
                         for place, kernel in kernels.items()]
                 found[general.name] = {"variants": rows, "choice": known.rule([*kernels])}
         return found

@@ -14,7 +14,7 @@ from tritonc.ir.core import Kernel, Op
 from tritonc.ir.types import Pointer, Scalar
 from tritonc.records import NamedTuple, dataclass
 from tritonc.source import CompileError, fail
-from tritonc.variants.choice import LEAST_PACKED, Cost
+from tritonc.variants.choice import LEAST_PACKED, MOST_PROGRAMS, Cost
 
 Binding = Mapping[str, int]
 
@@ -178,8 +178,11 @@ def required(general: Mapping[str, Any], variant: Mapping[str, Any]) -> list[dic
     >>> required({"parameters": [{"name": "N"}]},
     ...          {"parameters": [{"name": "N", "multiple_of": 8}]})
     [{'argument': 0, 'multiple_of': 8}]
+    >>> required({"parameters": []}, {"parameters": [], "tile": [64, 64, 1], "cluster": 2})
+    [{'range': 2, 'at_most': 32767}]
     """
     found = []
+    blocks = variant.get("cluster", 1)
     # Behind the source's parameters a variant may have the memory of its sums.
     for place, (one, two) in enumerate(zip(general["parameters"], variant["parameters"])):
         more = {key: two[key] for key in ("multiple_of", "at_least", "at_most")
@@ -189,6 +192,8 @@ def required(general: Mapping[str, Any], variant: Mapping[str, Any]) -> list[dic
     if "tiles" in variant:
         found += [{"range": axis, "at_least": variant["tiles"] * tile}
                   for axis, tile in enumerate(variant["tile"]) if tile > 1]
+    if blocks > general.get("cluster", 1) and len(variant["tile"]) > 2:  # they lie along axis 2
+        found.append({"range": 2, "at_most": variant["tile"][2] * (MOST_PROGRAMS[2] // blocks)})
     if "few" in variant:
         found.append({"programs": general["tile"], "at_most": variant["few"]})
     if "programs" in variant:

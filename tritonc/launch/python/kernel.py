@@ -176,7 +176,9 @@ class Kernel(Entry):
             planned = self._row["variants"][number - 1]
             try:
                 found = self.module.variant(self.name, planned["tunables"])
-                if found.tile != tuple(planned["tile"]) or required(self._row, found._row):
+                if found.tile != tuple(planned["tile"]) or any(
+                        fact not in planned["requires"]
+                        for fact in required(self._row, found._row)):
                     found = self
             except CompileError:
                 found = self

@@ -12,8 +12,7 @@ _WHERE = {
     "compile": "tritonc.launch.python.api", "compile_module": "tritonc.launch.python.api",
     "load": "tritonc.launch.python.api", "CompileWarning": "tritonc.launch.python.api",
     "Kernel": "tritonc.launch.python.kernel", "Module": "tritonc.launch.python.kernel",
-    "LaunchError": "tritonc.launch.python.launcher", "CompileError": "tritonc.source",
-}  # fmt: skip
+    "LaunchError": "tritonc.launch.python.launcher", "CompileError": "tritonc.source"}  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -71,8 +71,7 @@ META_PARAMETERS: tuple[MetaParameter, ...] = (
                     f"{tile}-tile in a product on CUDA cores.", values, values,
                     frozenset({"dot on CUDA cores"}), nesting=True)
       for tile, owner, values in (("micro", "warp", (8, 16, 32)), ("nano", "thread", (1, 2, 4)))
-      for axis in ("rows", "columns")),
-)
+      for axis in ("rows", "columns")))
 BY_NAME: dict[str, MetaParameter] = {row.name: row for row in META_PARAMETERS}
 
 

@@ -16,8 +16,7 @@ from tritonc.source import fail
 # Each kind of output and the suffix of its file.
 KINDS: dict[str, str] = {
     "ptx": ".ptx", "ll": ".ll", "tir": ".tir", "ast": ".ast", "i": ".i", "manifest": ".json",
-    "header": ".h", "cubin": ".cubin", "fatbin": ".fatbin", "torch": ".cpp",
-}  # fmt: skip
+    "header": ".h", "cubin": ".cubin", "fatbin": ".fatbin", "torch": ".cpp"}  # fmt: skip
 STANDARD = "-"  # standard input or output
 
 

@@ -310,8 +310,7 @@ _BOUNDS: dict[str, Callable[[Interval, Interval, Interval], Interval]] = {
     "and": _and, "or": _or, "xor": _or, "lshr": _right_shift, "ashr": _signed_shift,
     "smin": _minimum, "smax": _maximum,
     "umin": lambda a, b, whole: _minimum(a, b, whole) if _same_signs(a, b) else whole,
-    "umax": lambda a, b, whole: _maximum(a, b, whole) if _same_signs(a, b) else whole,
-}
+    "umax": lambda a, b, whole: _maximum(a, b, whole) if _same_signs(a, b) else whole}
 
 
 def scalar_of(value: Value, facts: Facts) -> Value | None:

@@ -101,8 +101,7 @@ The output always holds the smallest text found so far, also after an interrupti
 Compile FILE with the given options, run its problems in the interpreter, and put everything that a
 bug report needs into one archive: the source, the preprocessed source, options, versions, messages,
 and the IR before the pass that failed. Look into the archive before you send it.""",
-                   "Make an archive for a bug report."),
-}
+                   "Make an archive for a bug report.")}
 _RUNNING = ("run", "test")
 _BOTH = ("compile", *_RUNNING, "bug")
 _MEASURING = ("tune", "bench")
@@ -112,8 +111,7 @@ _ALL = (*_BOTH, *_DEBUG, *_PROVING, *_MEASURING, "info")
 _READING = (*_ALL, "reduce")
 OUTPUT, PREPROCESSOR, TARGET, OPTIMISATION, WARNINGS, DEBUGGING, DEPENDENCIES, RUNNING, OTHER = (
     "Output", "Preprocessor", "Target", "Optimisation and arithmetic", "Diagnostics",
-    "Debugging", "Dependencies for make and ninja", "Running", "Other",
-)  # fmt: skip
+    "Debugging", "Dependencies for make and ninja", "Running", "Other")  # fmt: skip
 
 TABLE: tuple[Option, ...] = (
     Option("output", ("-o", "--output"), "Write to FILE. Its suffix selects the kind of output; "

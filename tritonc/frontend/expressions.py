@@ -10,8 +10,7 @@ from tritonc.source import Span
 SIGNED_TYPES = ("int8", "int16", "int32", "int64")
 UNSIGNED_TYPES = ("uint8", "uint16", "uint32", "uint64")
 FLOAT_TYPES = (
-    "float8_e4m3", "float8_e5m2", "float16", "bfloat16", "tf32", "float32", "float64",
-)  # fmt: skip
+    "float8_e4m3", "float8_e5m2", "float16", "bfloat16", "tf32", "float32", "float64")  # fmt: skip
 # The canonical names that `TypeSpec.scalar` may have.
 SCALAR_TYPES = ("void", "bool", *SIGNED_TYPES, *UNSIGNED_TYPES, *FLOAT_TYPES)
 

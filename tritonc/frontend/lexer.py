@@ -74,8 +74,7 @@ _TOKEN = re.compile(
         |[-<>=!*/%+&^|]=|[][(){}.&*+~!/%<>^|?:;=,\#@-])
     | (?P<stray>[^\t-\r\ -~]+|''|["'][^\n]*|[^ \t\v\f\r])
     )""",
-    re.VERBOSE,
-)
+    re.VERBOSE)
 _SPLICE = re.compile(r"\\\r?\n")
 _LONE_RETURN = re.compile(r"\r(?!\n)")
 _PASTABLE = frozenset({"identifier", "number", "character", "string", "punctuator"})

@@ -49,8 +49,7 @@ _LONG_STATEMENT = MAX_DEPTH - MAX_STACK
 # After an error, a line that begins with one of these begins a statement.
 _STATEMENT_STARTS = frozenset([
     "if", "for", "while", "do", "return", "break", "continue", "typedef", "static_assert", "@",
-    *TYPE_WORDS, *(set(QUALIFIER_NAMES) - CONTEXTUAL),
-])  # fmt: skip
+    *TYPE_WORDS, *(set(QUALIFIER_NAMES) - CONTEXTUAL)])  # fmt: skip
 
 
 def parse(tokens: list[Token], diagnostics: Diagnostics) -> syntax.Program:

@@ -19,8 +19,7 @@ from tritonc.spelling import closest
 _OPERATORS = frozenset([
     "EQUALITY", "RELATION", "SHIFT", "DIVIDE", "||", "&&", "...", "ASSIGN", "=", "<", ">", "|",
     "^", "&", "+", "-", "*", "@", "++", "--", "[", ".", "?", "(", "_ERROR", "QUALIFIER",
-    "QUALIFIER_CALL", "TYPE_WORD", "STRING",
-])  # fmt: skip
+    "QUALIFIER_CALL", "TYPE_WORD", "STRING"])  # fmt: skip
 _WORDING = {"$END": "end of file", "NAME": "a name", "CALLEE": "a name", "TYPE_WORD": "a type",
             "STRING": "a string", "QUALIFIER": "a qualifier"}
 

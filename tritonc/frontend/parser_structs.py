@@ -15,8 +15,7 @@ from tritonc.source import Diagnostics, Note, Span
 
 _VARIABLE_QUALIFIERS = frozenset([
     "restrict", "read_only", "write_only", "align", "multiple_of", "retune", "static", "volatile",
-    "inline",
-])  # fmt: skip
+    "inline"])  # fmt: skip
 # Of each name: its type, itself, its value and its span.
 Declared = list[tuple[Typed, Declarator, Any, Span]]
 

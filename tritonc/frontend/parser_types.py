@@ -28,8 +28,7 @@ QUALIFIER_NAMES = {
     "inline": "inline", "__inline__": "inline", "__forceinline__": "inline",
     "kernel": "kernel", "__global__": "kernel",
     "__device__": "device",
-    "tunable": "tunable",
-}  # fmt: skip
+    "tunable": "tunable"}  # fmt: skip
 # Qualifiers that have an argument in parentheses.
 QUALIFIERS_WITH_ARGUMENT = frozenset(["align", "multiple_of"])
 # Spellings that are qualifiers only where a declaration can stand, and names elsewhere.
@@ -39,8 +38,7 @@ CONTEXTUAL = frozenset(["kernel", "tunable", "align", "multiple_of", "read_only"
 # The words that C combines to types; all are reserved.
 TYPE_WORDS = frozenset([
     "void", "bool", "_Bool", "char", "short", "int", "long", "float", "double", "signed",
-    "unsigned", "auto",
-])  # fmt: skip
+    "unsigned", "auto"])  # fmt: skip
 _ALONE = {"auto": "auto", "void": "void", "bool": "bool", "_Bool": "bool", "float": "float32",
           "double": "float64"}
 # What is left of an integer type without `int`, `signed` and `unsigned`.
@@ -54,8 +52,7 @@ PREDECLARED_TYPES: dict[str, str | None] = {
     **{name + "_t": name for name in (*syntax.SIGNED_TYPES, *syntax.UNSIGNED_TYPES)},
     **{name: name for name in syntax.FLOAT_TYPES},
     "half": "float16", "fp16": "float16", "bf16": "bfloat16", "fp32": "float32",
-    "fp64": "float64",
-}  # fmt: skip
+    "fp64": "float64"}  # fmt: skip
 
 
 class TypeNames:

@@ -17,8 +17,7 @@ from tritonc.source import Span
 # Other qualifiers become fields: `const` and `__constant__` of TypeSpec, `kernel` of Function.
 QUALIFIERS = (
     "restrict", "read_only", "write_only", "align", "multiple_of", "retune",
-    "static", "extern", "inline", "volatile", "device",
-)  # fmt: skip
+    "static", "extern", "inline", "volatile", "device")  # fmt: skip
 
 
 class Statement(Node):

@@ -73,8 +73,7 @@ _UFUNC: dict[str, np.ufunc] = {
     "add": np.add, "mul": np.multiply, "fadd": np.add, "fmul": np.multiply,
     "smin": np.minimum, "smax": np.maximum, "umin": np.minimum, "umax": np.maximum,
     "fmin": np.fmin, "fmax": np.fmax,
-    "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
-}
+    "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
 
 
 def combine(e: Element, kind: str, a: Any, b: Any) -> Any:

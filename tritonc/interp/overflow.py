@@ -22,8 +22,7 @@ from tritonc.source import Note, Span
 _ARITHMETIC: dict[str, tuple[np.ufunc, Callable[[int, int], int], str, str]] = {
     "add": (np.add, operator.add, "sum", "+"),
     "sub": (np.subtract, operator.sub, "difference", "-"),
-    "mul": (np.multiply, operator.mul, "product", "*"),
-}
+    "mul": (np.multiply, operator.mul, "product", "*")}
 _CARRIERS = frozenset("addptr splat broadcast reshape trans sext select psi phi cmpp".split())
 _ACCESSES = ("load", "store", "atomic_rmw", "atomic_cas")
 

@@ -309,5 +309,4 @@ _SPECIAL: dict[str, Callable[[Launch, Op], Step | None]] = {
     "memory_barrier": _nothing,
     "assume": _check("run-assumption", lambda op: "what is assumed here does not hold"),
     "assert": _check("run-assertion", lambda op: f"assertion failed: {op.attributes['message']}"),
-    "printf": _printf,
-}
+    "printf": _printf}

@@ -79,5 +79,4 @@ KINDS: dict[str, Kind] = {
     "bits": are_powers,
     "shift": is_shift,
     "window": is_window,
-    "record": is_record,
-}
+    "record": is_record}

@@ -366,8 +366,7 @@ _ROWS: list[OpInfo] = [
            "`passes`: a producer warp goes to the block of that number, whatever c is.  "
            "`pingpong`: behind the first one warps of so many parts compute programs of their own.",
            optional=("unroll", "facts", "passes", "pingpong"), effects=frozenset({CONTROL})),
-    OpInfo("ret", (), rules.nothing, "Ends the instance.", effects=frozenset({CONTROL})),
-]
+    OpInfo("ret", (), rules.nothing, "Ends the instance.", effects=frozenset({CONTROL}))]
 
 OPS: dict[str, OpInfo] = {row.name: row for row in _ROWS}
 ROWS = dict(OPS)  # with those that the backend adds (`backend/target/machine_ops.py`)

@@ -351,8 +351,7 @@ def condition(types: Sequence[Type], attributes: Attributes, stated: Type | None
 REDUCTIONS: dict[str, str] = {
     "add": "int", "fadd": "float", "mul": "int", "fmul": "float",
     "smin": "int", "smax": "int", "umin": "int", "umax": "int", "fmin": "float", "fmax": "float",
-    "and": "int", "or": "int", "xor": "int",
-}
+    "and": "int", "or": "int", "xor": "int"}
 
 def neutral(kind: str, e: Scalar) -> int | float:
     """What changes no result of a reduction of that kind."""
@@ -366,5 +365,4 @@ def neutral(kind: str, e: Scalar) -> int | float:
 # The same of atomic operations; "any" is both, and pointers.
 ATOMICS: dict[str, str] = {
     **{kind: takes for kind, takes in REDUCTIONS.items() if kind not in ("mul", "fmul")},
-    "xchg": "any", "load": "any", "store": "any",
-}
+    "xchg": "any", "load": "any", "store": "any"}

@@ -54,8 +54,7 @@ F8E4M3 = Scalar("f8e4m3", 8, "float", 3, 4)  # no infinities, as the OCP "fn" fo
 F8E5M2 = Scalar("f8e5m2", 8, "float", 2, 5)
 
 SCALARS: dict[str, Scalar] = {
-    t.name: t for t in (I1, I8, I16, I32, I64, F16, BF16, TF32, F32, F64, F8E4M3, F8E5M2)
-}
+    t.name: t for t in (I1, I8, I16, I32, I64, F16, BF16, TF32, F32, F64, F8E4M3, F8E5M2)}
 
 
 @hashed_once

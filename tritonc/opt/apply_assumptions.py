@@ -109,8 +109,7 @@ _BOUNDS: dict[str, Callable[[int], tuple[int | None, int | None]]] = {
     "slt": lambda n: (None, n - 1), "sle": lambda n: (None, n), "sgt": lambda n: (n + 1, None),
     "sge": lambda n: (n, None), "eq": lambda n: (n, n),
     "ult": lambda n: (0, n - 1) if n > 0 else (None, None),  # greater n: both signs are possible
-    "ule": lambda n: (0, n) if n >= 0 else (None, None),
-}  # fmt: skip
+    "ule": lambda n: (0, n) if n >= 0 else (None, None)}  # fmt: skip
 
 
 def _bound(kernel: Kernel, condition: Value) -> bool:

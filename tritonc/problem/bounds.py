@@ -177,5 +177,4 @@ _BOUNDS: dict[str, Bound] = {
     **dict.fromkeys(["outer", "kron", "meshgrid"], _pairs),
     "matrix_power": _power, "multi_dot": _chain, "einsum": _einsum, "tensordot": _tensordot,
     "polyfit": _fit, "eye": _eye, "identity": _eye, "bincount": _bincount, "vander": _columns,
-    "repeat": _repeat, "tile": _tile, "resize": _resize, "pad": _pad,
-}  # fmt: skip
+    "repeat": _repeat, "tile": _tile, "resize": _resize, "pad": _pad}  # fmt: skip

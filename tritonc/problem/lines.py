@@ -278,8 +278,7 @@ _READERS: dict[str, _Reader] = {
     "tolerance": _expression("tolerance"), "define": _define,
     "symbol": _more("symbols", lambda *line: [_one(*line)]), "pad": _more("pads", _assignments),
     "clobber": _clobber, "bench": _more("bench", lambda *line: [_assignments(*line)]),
-    "flops": _expression("flops"), "bytes": _expression("bytes"), "python": _python,
-}
+    "flops": _expression("flops"), "bytes": _expression("bytes"), "python": _python}
 
 
 def _check(problem: Problem, diagnostics: Diagnostics) -> None:

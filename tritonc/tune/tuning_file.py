@@ -93,8 +93,7 @@ def source_hash(tokens: Iterable[_Token]) -> str:
 
 _KINDS: dict[str, type | tuple[type, ...]] = {
     "kernel": str, "target": str, "size": dict, "defines": list, "source": str, "device": str,
-    "milliseconds": (int, float), "tunables": dict,
-}  # fmt: skip
+    "milliseconds": (int, float), "tunables": dict}  # fmt: skip
 
 
 def parse(text: str, name: str) -> list[Entry]:

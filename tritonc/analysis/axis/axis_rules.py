@@ -326,7 +326,6 @@ RULES: dict[str, Callable[..., AxisInfo]] = {
     "tile_part": _tile_part,
     "and": _both, **dict.fromkeys(("or", "xor", "smin", "smax", "umin", "umax"), _least),
     "lshr": _shift_right, "ashr": _shift_right,
-    **dict.fromkeys(("fcmp", "fptosi", "fptoui"), _pointwise),
-}
+    **dict.fromkeys(("fcmp", "fptosi", "fptoui"), _pointwise)}
 _ATTRIBUTES = {"range": "start", "icmp": "predicate", "trans": "permutation", "tile_part": "bits",
                "assume_multiple": "n"}

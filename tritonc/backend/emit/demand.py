@@ -207,5 +207,4 @@ _RULES: dict[str, Callable[[Op, int, Machine], Demanded]] = {
     "tile_part": _tile_part, "join_parts": _join_parts,
     "step_pointers": lambda op, mask, machine: [(value, 1) for value in op.inputs()],
     "start_producer": lambda op, mask, machine: [(op.operands[1], 1)],  # the cell, with the slot
-    "reduce": _reduce, "pack": _pack, "unpack": _unpack,
-}
+    "reduce": _reduce, "pack": _pack, "unpack": _unpack}

@@ -378,5 +378,4 @@ class _Scan:
 
 EMITTERS: dict[str, Emitter] = {
     "warp_extreme": _warp_extreme,
-    "reduce": reduce, "scan": scan, "reduce_with": reduce_with, "scan_with": scan_with,
-}
+    "reduce": reduce, "scan": scan, "reduce_with": reduce_with, "scan_with": scan_with}

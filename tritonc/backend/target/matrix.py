@@ -94,8 +94,7 @@ INSTRUCTIONS: tuple[MatrixInstruction, ...] = (
     _mma(F8E5M2, F32, 16, 32, "mma_f8", "f32.e5m2.e5m2.f32"),
     _mma(F64, F64, 16, 16, "mma_f64_k16", "f64"),
     _mma(F64, F64, 16, 8, "mma_f64_k16", "f64"),
-    _mma(F64, F64, 8, 4, "mma_f64", "f64"),
-)
+    _mma(F64, F64, 8, 4, "mma_f64", "f64"))
 
 BY_NAME: dict[str, MatrixInstruction] = {row.name: row for row in INSTRUCTIONS}
 

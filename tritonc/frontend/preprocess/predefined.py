@@ -15,8 +15,7 @@ _PREDEFINED = {
     "F32_INFINITY": "((float)inf)", "F16_INFINITY": "((half)inf)",
     "__TRITONC__": "1",
     # No date: the same source gives the same output on every day.  C11 6.10.8.1 has a word for it.
-    "__DATE__": '"??? ?? ????"', "__TIME__": '"??:??:??"',
-}
+    "__DATE__": '"??? ?? ????"', "__TIME__": '"??:??:??"'}
 _NAME = re.compile(r"[A-Za-z_]\w*(\([^()]*\))?", re.ASCII)
 _LITERAL_NAMES = {"inf", "nan", "true", "false"}  # see lexer.Token
 

@@ -38,11 +38,9 @@ EIGHT_BIT = (types.F8E4M3, types.F8E5M2)
 _HELD: dict[str, type[Any]] = {
     "i1": np.bool_, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64,
     "f16": np.float16, "f32": np.float32, "f64": np.float64,
-    "bf16": np.float32, "tf32": np.float32, "f8e4m3": np.float32, "f8e5m2": np.float32,
-}
+    "bf16": np.float32, "tf32": np.float32, "f8e4m3": np.float32, "f8e5m2": np.float32}
 _RAW: dict[str, type[Any]] = {
-    "i1": np.uint8, "bf16": np.uint16, "f8e4m3": np.uint8, "f8e5m2": np.uint8,
-}
+    "i1": np.uint8, "bf16": np.uint16, "f8e4m3": np.uint8, "f8e5m2": np.uint8}
 UNSIGNED: dict[int, type[Any]] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 

@@ -31,8 +31,7 @@ _WANTED = {
     ("_NL", "COLON", "COMMA"): "',', ':' or the end of the line",
     ("_NL", "COLON"): "':' or the end of the line", ("_NL",): "the end of the line",
     ("STRING",): "an attribute's value", ("BUFFER",): "a type", ("X",): "'x' in buffer<2 x f32<8>>",
-    ("VALUE", "LESSTHAN"): "the parameter's %name", ("VALUE", "LSQB"): "an operand",
-}  # fmt: skip
+    ("VALUE", "LESSTHAN"): "the parameter's %name", ("VALUE", "LSQB"): "an operand"}  # fmt: skip
 _NAMES = {"VALUE": "a %name", "ALIAS": "a layout's #name", "NUMBER": "an integer",
           "LAYOUT": "a layout", "_BODY": "'{'"}
 _WORDS = {"=": "an operation", ":": "a type", "x": "a type"}  # what one is, by what is before it

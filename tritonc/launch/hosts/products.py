@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 # What each kind is made of.
 MADE_OF: dict[str, tuple[str, ...]] = {
     "cubin": ("ptx",), "fatbin": ("ptx", "cubin"), "header": ("manifest",),
-    "torch": ("manifest", "ptx"),
-}  # fmt: skip
+    "torch": ("manifest", "ptx")}  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,7 @@ _DTYPES = {
     "bool": "Bool", "signed char": "Char", "short": "Short", "int": "Int", "long long": "Long",
     "unsigned char": "Byte", "unsigned short": "UInt16", "unsigned int": "UInt32",
     "unsigned long long": "UInt64", "half": "Half", "bfloat16": "BFloat16", "float": "Float",
-    "double": "Double", "float8_e4m3": "Float8_e4m3fn", "float8_e5m2": "Float8_e5m2",
-}  # fmt: skip
+    "double": "Double", "float8_e4m3": "Float8_e4m3fn", "float8_e5m2": "Float8_e5m2"}  # fmt: skip
 _SIGNED = {"UInt16": "Short", "UInt32": "Int", "UInt64": "Long"}  # which torch computes with
 _BITS = ("half", "bfloat16", "float8_e4m3", "float8_e5m2")  # numbers that a header takes as bits
 

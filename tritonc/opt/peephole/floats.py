@@ -185,5 +185,4 @@ RULES: dict[str, list[Rule]] = {
     "exp2": [exponential_of_the_first],
     "fcmp": [compared_distance],
     "select": [choice_of_functions],
-    "psi": [choice_of_functions],
-}
+    "psi": [choice_of_functions]}

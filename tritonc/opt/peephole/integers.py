@@ -147,5 +147,4 @@ RULES: dict[str, list[Rule]] = {
     "lshr": [right_zero_is_neutral],
     "ashr": [right_zero_is_neutral],
     "truncate": [truncate_of_extension],
-    "smin": _MINIMA, "smax": _MINIMA, "umin": _MINIMA, "umax": _MINIMA,
-}
+    "smin": _MINIMA, "smax": _MINIMA, "umin": _MINIMA, "umax": _MINIMA}

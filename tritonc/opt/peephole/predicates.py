@@ -236,6 +236,5 @@ RULES: dict[str, list[Rule]] = {
     "or": [condition_with_its_predicate],
     "cmpp": [predicates_of_not, predicates_of_predicate, predicates_of_constant],
     "psi": [merge_of_few, merge_with_constant],
-    "select": [select_of_constant, select_of_not, select_with_constant_last],
-}
+    "select": [select_of_constant, select_of_not, select_with_constant_last]}
 

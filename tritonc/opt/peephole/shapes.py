@@ -103,5 +103,4 @@ RULES: dict[str, list[Rule]] = {
     "trans": [moved_uniform, trans_of_trans],
     "fpcast": [fpcast_of_trans],
     "reduce": [reduce_of_uniform, reduce_of_limited],
-    "range": [range_of_one],
-}
+    "range": [range_of_one]}

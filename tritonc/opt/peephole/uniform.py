@@ -83,6 +83,5 @@ ASSOCIATIVE = ("add", "mul", "and", "or", "xor", "smin", "smax", "umin", "umax")
 ANY: list[General] = [
     (lambda row: row.commutative, uniform_on_the_right),
     (lambda row: row.elementwise and row.name != "cmpp", elementwise_of_uniform),
-    (lambda row: row.elementwise and row.name != "cmpp", elementwise_of_broadcast),
-]
+    (lambda row: row.elementwise and row.name != "cmpp", elementwise_of_broadcast)]
 RULES: dict[str, list[Rule]] = {name: [reassociate_uniform] for name in ASSOCIATIVE}

@@ -274,8 +274,7 @@ BUILTINS: tuple[Builtin, ...] = (
          memory.check, strings=(1,), effects=True),
     _row("printf(format, values...)", 1, None, "With --device-assert, prints the values as C does, "
          "once for each element of a tile.", memory.printf, strings=(0,),
-         effects=True),
-)
+         effects=True))
 
 PURE = frozenset(spelling for row in BUILTINS if not row.effects and not row.divides
                  for spelling in (row.name, *row.spellings))

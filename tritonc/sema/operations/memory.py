@@ -193,8 +193,7 @@ _TARGETS: dict[str, tuple[ctypes.Number, ...]] = {
     "min": (*_INTEGERS, ctypes.FLOAT, ctypes.DOUBLE),
     "and": _INTEGERS, "or": _INTEGERS, "xor": _INTEGERS,
     "xchg": (*_INTEGERS, ctypes.FLOAT, ctypes.DOUBLE),
-    "cas": (*_INTEGERS, ctypes.FLOAT, ctypes.DOUBLE),
-}
+    "cas": (*_INTEGERS, ctypes.FLOAT, ctypes.DOUBLE)}
 
 
 def atomic(context: Context, operation: str, pointer: Term, values: list[Term], mask: Term | None,

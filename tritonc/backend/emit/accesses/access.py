@@ -29,13 +29,11 @@ _SPACE = {GLOBAL_SPACE: "global", SHARED_SPACE: "shared", CONSTANT_SPACE: "const
 LOAD_POLICIES = {
     "nc": (".nc", ""), "ca": (".ca", ""), "cg": (".cg", ""), "cs": (".cs", ""), "cv": (".cv", ""),
     "no_allocate": (".L1::no_allocate", "l1_hint"),
-    "evict_first": (".L1::evict_first", "l1_hint"), "evict_last": (".L1::evict_last", "l1_hint"),
-}
+    "evict_first": (".L1::evict_first", "l1_hint"), "evict_last": (".L1::evict_last", "l1_hint")}
 STORE_POLICIES = {
     "wb": (".wb", ""), "cg": (".cg", ""), "cs": (".cs", ""), "wt": (".wt", ""),
     "no_allocate": (".L1::no_allocate", "l1_hint"),
-    "evict_first": (".L1::evict_first", "l1_hint"), "evict_last": (".L1::evict_last", "l1_hint"),
-}
+    "evict_first": (".L1::evict_first", "l1_hint"), "evict_last": (".L1::evict_last", "l1_hint")}
 
 
 class Access(NamedTuple):

@@ -32,8 +32,7 @@ _NATIVE: dict[tuple[str, str], tuple[str, str, str]] = {
     **{(kind, f"i{bits}"): (f"{kind}.b{bits}", "", "r" if bits == 32 else "l")
        for kind in ("and", "or", "xor") for bits in (32, 64)},
     ("xchg", "i32"): ("exch.b32", "", "r"), ("xchg", "i64"): ("exch.b64", "", "l"),
-    ("xchg", "float"): ("exch.b32", "", "f"), ("xchg", "double"): ("exch.b64", "", "d"),
-}
+    ("xchg", "float"): ("exch.b32", "", "f"), ("xchg", "double"): ("exch.b64", "", "d")}
 
 
 def atomic_rmw(f: FunctionEmitter, op: Op) -> None:

@@ -122,5 +122,4 @@ def same(f: FunctionEmitter, op: Op) -> None:
 
 EMITTERS: dict[str, Emitter] = {
     "addptr": addptr, "step_pointers": step_pointers, "ptrdiff": ptrdiff, "assume_multiple": same,
-    "assume_positive": same,
-}
+    "assume_positive": same}

@@ -327,5 +327,4 @@ EMITTERS: dict[str, Emitter] = {
     "async_copy": async_copy,
     "async_commit": lambda f, op: f.call("llvm.nvvm.cp.async.commit.group", "void"),
     "async_wait": lambda f, op: f.call("llvm.nvvm.cp.async.wait.group", "void",
-                                       f"i32 {op.attributes['pending']}"),
-}
+                                       f"i32 {op.attributes['pending']}")}

@@ -331,5 +331,4 @@ def _fields(f: FunctionEmitter, op: Op, pointer: str) -> None:
 
 EMITTERS: dict[str, Emitter] = {
     "claim_slot": claim_slot, "release_slot": release_slot, "tensor_map": tensor_map,
-    "publish_maps": publish_maps, "start_producer": start_producer,
-}
+    "publish_maps": publish_maps, "start_producer": start_producer}

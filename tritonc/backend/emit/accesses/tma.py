@@ -222,5 +222,4 @@ EMITTERS: dict[str, Emitter] = {
     "wait_full": wait_full, "arrive_empty": arrive_empty, "wait_empty": wait_empty,
     "order_wait": order_wait, "order_arrive": order_arrive,
     "tma_load": tma_load, "tma_store": tma_store, "store_wait": store_wait,
-    "proxy_fence": lambda f, op: f.call("llvm.nvvm.fence.proxy.async.shared_cta", "void"),
-}
+    "proxy_fence": lambda f, op: f.call("llvm.nvvm.fence.proxy.async.shared_cta", "void")}

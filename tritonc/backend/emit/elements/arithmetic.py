@@ -375,5 +375,4 @@ EMITTERS: dict[str, Emitter] = {
     "any_other": any_other, "scale": scale,
     **dict.fromkeys(("fadd", "fsub", "fmul", "fdiv"), float_binary),
     "fneg": fneg, "fabs": fabs, "fma": fma,
-    "detach": detach, "icmp": icmp, "fcmp": fcmp, "cmpp": cmpp, "select": select, "psi": psi,
-}
+    "detach": detach, "icmp": icmp, "fcmp": fcmp, "cmpp": cmpp, "select": select, "psi": psi}

@@ -325,5 +325,4 @@ def bitcast(f: FunctionEmitter, op: Op) -> None:
 EMITTERS: dict[str, Emitter] = {
     "fptosi": float_to_int, "fptoui": float_to_int,
     "sitofp": int_to_float, "uitofp": int_to_float,
-    "fpcast": fpcast, "bitcast": bitcast, "ptrtoint": bitcast, "inttoptr": bitcast,
-}
+    "fpcast": fpcast, "bitcast": bitcast, "ptrtoint": bitcast, "inttoptr": bitcast}

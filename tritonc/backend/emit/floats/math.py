@@ -27,8 +27,7 @@ BOUNDS: dict[str, tuple[float, float]] = {
     "sqrt": (0.5, 0.5), "rsqrt": (2.5, 1.5), "sin": (2.0, 2.5), "cos": (2.0, 2.5),
     "tanh": (2.5, 3.0), "erf": (2.0, 2.0),
     "floor": (0.0, 0.0), "ceil": (0.0, 0.0), "round": (0.0, 0.0), "trunc": (0.0, 0.0),
-    "rint": (0.0, 0.0),
-}
+    "rint": (0.0, 0.0)}
 
 _INTRINSICS = {"sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "round": "trunc",
                "trunc": "trunc", "rint": "rint"}

@@ -153,9 +153,7 @@ FUNCTIONS: dict[str, Callable[[Body], None]] = {
     "exp": exp, "exp2": _approximation("ex2.approx.ftz"), "log": log_e, "log2": log_2,
     "log_from_one": partial(log_e, from_one=True), "log2_from_one": partial(log_2, from_one=True),
     "rsqrt": _approximation("rsqrt.approx"), "sin": sin, "cos": cos, "angle": angle,
-    "tanh": tanh, "erf": erf,
-}
+    "tanh": tanh, "erf": erf}
 FAST_FUNCTIONS = {
     "exp": fast_exp, "log": fast_log, "log2": _approximation("lg2.approx"),
-    "sin": _approximation("sin.approx"), "cos": _approximation("cos.approx"), "tanh": fast_tanh,
-}
+    "sin": _approximation("sin.approx"), "cos": _approximation("cos.approx"), "tanh": fast_tanh}

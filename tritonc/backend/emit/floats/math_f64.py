@@ -167,5 +167,4 @@ def erf(body: Body) -> None:
 FUNCTIONS: dict[str, Callable[[Body], None]] = {
     "exp": exp, "exp2": exp2, "log": partial(_logarithm, finish="e"),
     "log2": partial(_logarithm, finish="2"), "rsqrt": rsqrt, "sin": sin, "cos": cos, "angle": angle,
-    "tanh": tanh, "erf": erf,
-}
+    "tanh": tanh, "erf": erf}

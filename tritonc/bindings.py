@@ -1,7 +1,5 @@
 """Values of tunables and of meta-parameters: given, of the tuning file, else the cost model's."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING
@@ -62,8 +60,8 @@ class Bindings:
                 "program and is ignored; the cost model "
                 "chooses", Note("tritonc tune measures again"))
 
-    def of_program(self, program: Program, diagnostics: Diagnostics,
-                   known: KnownLaunch | None = None) -> dict[str, int]:
+    def of_program(self, program: "Program", diagnostics: Diagnostics,
+                   known: "KnownLaunch | None" = None) -> dict[str, int]:
         """A value for each tunable: from outside, else the cost model's choice, for what is
         `known` of the launch."""
         from tritonc import sema  # the preprocessor alone starts without it
@@ -210,7 +208,7 @@ class Bindings:
     def _lowered(self, binding: Mapping[str, int], name: str) -> Module:
         return Module([k for k in self._shapes(binding).kernels if k.name == name])
 
-    def remarks(self) -> Iterator[Remark]:
+    def remarks(self) -> "Iterator[Remark]":
         """Combinations of tunables that the cost model left out because they do not compile."""
         from tritonc.ir.context import Remark
 

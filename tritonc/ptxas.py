@@ -4,8 +4,6 @@ They come with the CUDA toolkit, or as the Python packages nvidia-cuda-nvcc (CUD
 nvidia-cuda-nvcc-cu12.  Compiling to PTX does not need them.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
@@ -148,7 +146,7 @@ def _execute(command: list[str], inputs: Mapping[str, bytes]) -> tuple[bytes, st
             return file.read(), done.stderr + done.stdout
 
 
-def _rejected(tool: str, done: subprocess.CompletedProcess[str]) -> CompileError:
+def _rejected(tool: str, done: "subprocess.CompletedProcess[str]") -> CompileError:
     said = [line.strip() for line in (done.stderr + done.stdout).splitlines() if line.strip()]
     first = said[0] if said else f"exit code {done.returncode}"
     return fail("ptxas-failed", None, f"{tool} fails: {first}", *(Note(line) for line in said[1:5]))

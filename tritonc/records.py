@@ -7,8 +7,6 @@ methods are the same for all; so it is with `typing.NamedTuple`.  Who keeps to `
 checker; here it says that equal objects have equal hashes.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from functools import cache, partial, wraps

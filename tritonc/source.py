@@ -8,8 +8,6 @@ raise.
 Columns count Unicode code points from 1; a tab is one column, and is shown as the text has it.
 """
 
-from __future__ import annotations
-
 import sys
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
@@ -40,7 +38,7 @@ class SourceFile:
 
     name: str
     text: str = field(repr=False)
-    included_at: Span | None = None
+    included_at: "Span | None" = None
     system: bool = False
     line_marks: list[LineMark] = field(default_factory=list, repr=False)  # in the order of lines
 
@@ -81,7 +79,7 @@ class Expansion(NamedTuple):
     for predefined macros)."""
 
     macro: str
-    spelling: Span | None
+    spelling: "Span | None"
     predefined: bool = False
 
     def __str__(self) -> str:
@@ -115,7 +113,7 @@ class Span(NamedTuple):
     def column(self) -> int:
         return self.file.line_column(self.start)[1]
 
-    def to(self, other: Span) -> Span:
+    def to(self, other: "Span") -> "Span":
         """The span from here to the end of `other`; this span alone if they are in two files."""
         if other.file is not self.file or other.end <= self.start:
             return self

@@ -16,8 +16,6 @@ parameters; `range` may name outputs too.  They run for real tensors and for tor
 shapes may be dynamic.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any

@@ -14,8 +14,6 @@ Inside a loop, the counter of its iterations is the symbol `Iteration.counter`: 
 table lookups, divisions, masks across two axes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import field
 
@@ -39,7 +37,7 @@ class Affine(NamedTuple):
     def uniform(self) -> bool:
         return not any(s.terms for s in self.strides)
 
-    def __sub__(self, other: Affine) -> Affine:
+    def __sub__(self, other: "Affine") -> "Affine":
         return Affine(self.offset - other.offset, tuple(
             s - t for s, t in zip(self.strides, other.strides, strict=True)), self.base)
 

@@ -10,8 +10,6 @@ as many as pixels, P == H and Q == W, all quotients but x itself cancel, and the
 the other: (x + r * W + s) * C.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from tritonc.analysis.linear import Linear, equal, number, symbol
@@ -38,7 +36,7 @@ class Sum(NamedTuple):
     parts: tuple[tuple[Linear, Linear], ...] = ()  # (divisor, factor)
     offset: Linear = Linear()
 
-    def plus(self, other: Sum, by: Linear = ONE) -> Sum:
+    def plus(self, other: "Sum", by: Linear = ONE) -> "Sum":
         parts = list(self.parts)
         for divisor, factor in other.parts:
             at = next((i for i, (d, _) in enumerate(parts) if equal(d, divisor)), len(parts))
@@ -46,7 +44,7 @@ class Sum(NamedTuple):
             parts[at:at + 1] = [(divisor, before + factor * by)]
         return Sum(tuple(p for p in parts if p[1].terms), self.offset + other.offset * by)
 
-    def over(self, n: Linear) -> Sum | None:
+    def over(self, n: Linear) -> "Sum | None":
         """The quotient by n, of a quotient of x or a digit."""
         if self.offset.terms or len(n.terms) != 1:
             return None

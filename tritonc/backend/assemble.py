@@ -4,8 +4,6 @@
 what it gives.
 """
 
-from __future__ import annotations
-
 import os
 from ctypes import string_at
 from functools import cache
@@ -54,7 +52,7 @@ def _library() -> Any:
     return llvm
 
 
-def machine(target: Target, level: int) -> llvm.TargetMachine:
+def machine(target: Target, level: int) -> "llvm.TargetMachine":
     llvm = _library()
     made = llvm.Target.from_triple(TRIPLE).create_target_machine(
         cpu=target.name, features=f"+ptx{target.ptx}", opt=level)
@@ -128,7 +126,7 @@ def _unlocked(name: str) -> Any:
     return getattr(function, "_cfn", function)
 
 
-def optimize(module: llvm.ModuleRef, code: llvm.TargetMachine, options: Options) -> None:
+def optimize(module: "llvm.ModuleRef", code: "llvm.TargetMachine", options: Options) -> None:
     """The passes that pay: the emitter leaves straight-line code without memory.
 
     Measured on a matrix product of 2000 multiply-adds: parsing 6 ms, these passes 9, code 100 to

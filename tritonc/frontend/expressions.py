@@ -1,7 +1,5 @@
 """The expressions of the syntax tree, and the types that they name (see `syntax`)."""
 
-from __future__ import annotations
-
 from typing import dataclass_transform
 
 from tritonc.records import dataclass
@@ -217,14 +215,14 @@ class Subscript(Expression):
     """`base[entries]`, as `x[:, newaxis]`."""
 
     base: Expression
-    entries: tuple[SubscriptEntry, ...]
+    entries: "tuple[SubscriptEntry, ...]"
 
 
 class AddressOf(Expression):
     """`&base[index]`, which is `base + index` of a pointer."""
 
     base: Expression
-    index: Index
+    index: "Index"
 
 
 class Keep(Node):

@@ -13,8 +13,6 @@ It gets one token after the other, as three things need its state:
   do, get no tree deeper than MAX_DEPTH.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -265,7 +263,7 @@ class _Driver:
             self.quiet = True
             self.index += 1
 
-    def _insert(self, missing: str, terminal: str, place: Place,
+    def _insert(self, missing: str, terminal: str, place: "Place",
                 quiet: bool) -> bool:
         """Go on as if `missing` stood before the current token, if both then fit."""
         if not parser_errors.may_be_missing(place, missing):

@@ -4,8 +4,6 @@ C's grammar is ambiguous unless the parser knows which identifiers name types.  
 it holds the names that are always types unless hidden (`half`, `int32`), and typedefs, by scope.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from tritonc.frontend import syntax
@@ -127,7 +125,7 @@ class Typed:
     spec: syntax.TypeSpec
     qualifiers: list[syntax.Qualifier]
 
-    def without_pointer(self) -> Typed:
+    def without_pointer(self) -> "Typed":
         """What the next name of the same declaration starts from: in `T *a, b`, `T`."""
         return Typed(replace(self.spec, pointer=False, const_pointer=False), self.qualifiers)
 

@@ -7,8 +7,6 @@ Nodes compare by identity.  Parentheses leave no node, and a typedef is already 
 scalar type that it names.
 """
 
-from __future__ import annotations
-
 from tritonc.frontend.expressions import *  # noqa: F403  # one namespace for all nodes
 from tritonc.frontend.expressions import Expression, Name, Node, StructValue, TypeSpec
 from tritonc.source import Span
@@ -66,7 +64,7 @@ class Function(Named):
     kernel: bool
     returns: TypeSpec
     parameters: tuple[Parameter, ...]
-    body: Block | None
+    body: "Block | None"
     qualifiers: tuple[Qualifier, ...]
 
 
@@ -118,7 +116,7 @@ class Program(Node):
     """A whole preprocessed source, in order.  `structs` are all that it defines anywhere, `macros`
     the names that were macros at its end."""
 
-    items: tuple[Item, ...]
+    items: "tuple[Item, ...]"
     structs: tuple[Struct, ...] = ()
     macros: tuple[str, ...] = ()
 

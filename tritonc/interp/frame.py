@@ -3,8 +3,6 @@
 Handlers of machine operations and the steps of ordinary ones (`interp.steps`) work on a `Frame`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import Any, NoReturn
@@ -38,7 +36,7 @@ class Plan:
     position: int  # in the kernel
     steps: list[Step]
     terminator: Op
-    targets: list[Plan] = field(default_factory=list)
+    targets: "list[Plan]" = field(default_factory=list)
     moves: list[list[tuple[Value, Value]]] = field(default_factory=list)  # phis, per target
     pauses: bool = False  # whether a step may
 

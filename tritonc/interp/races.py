@@ -10,8 +10,6 @@ Atomic operations themselves race with nothing here, nor does a store that chang
 several instances store the same is common, and harmless.
 """
 
-from __future__ import annotations
-
 from math import prod
 from typing import Any
 
@@ -44,7 +42,7 @@ class _Log:
     where: Any
 
     @classmethod
-    def of(cls, size: int) -> _Log:
+    def of(cls, size: int) -> "_Log":
         return cls(np.full(size, _NOBODY, np.int32), np.zeros(size, np.int32),
                    np.zeros(size, np.int32))
 

@@ -17,8 +17,6 @@ blocks that reach the latch without passing the header.  Back edges of one heade
 The language has no goto, so that each cycle of a kernel is a natural loop.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Container, Iterable, Iterator
 from functools import cached_property
 from itertools import chain
@@ -37,7 +35,7 @@ class Loop:
     latches: list[Block]  # the sources of its back edges
     preheader: Block | None  # the one block from which it is entered, which leads nowhere else
     exits: list[tuple[Block, Block]]  # edges that leave it: (inside, outside)
-    parent: Loop | None = None
+    parent: "Loop | None" = None
     depth: int = 1  # 1 for an outermost loop
 
     @cached_property

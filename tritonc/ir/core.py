@@ -7,8 +7,6 @@ them; the users of a value are found by walking (`uses`), so a rewrite has one l
 and no other.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 from itertools import chain
@@ -28,7 +26,7 @@ class Value:
 
     __slots__ = ("name", "op", "type")
 
-    def __init__(self, type: Type, name: str = "", op: Op | None = None) -> None:
+    def __init__(self, type: Type, name: str = "", op: "Op | None" = None) -> None:
         self.type = type
         self.name = name  # a hint for the printer, which makes names unique
         self.op = op
@@ -47,7 +45,7 @@ class Op:
 
     def __init__(self, name: str, operands: list[Value], attributes: dict[str, Any] | None = None,
                  result_types: tuple[Type, ...] = (), guard: Value | None = None,
-                 span: Span | None = None, blocks: list[Block] | None = None) -> None:
+                 span: Span | None = None, blocks: "list[Block] | None" = None) -> None:
         self.name = name
         self.operands = operands
         self.attributes = attributes if attributes is not None else {}
@@ -103,7 +101,7 @@ class Block:
         return self.ops[-1]
 
     @property
-    def successors(self) -> list[Block]:
+    def successors(self) -> "list[Block]":
         return self.ops[-1].blocks if self.ops else []
 
     def phis(self) -> list[Op]:
@@ -145,7 +143,7 @@ class Stop:
     after: Op | None
     function: str
     variables: dict[str, Seen]
-    caller: Stop | None = None
+    caller: "Stop | None" = None
     predicate: Value | None = None  # the tile predicate in force
     depth: int = 0  # of the call
 

@@ -4,8 +4,6 @@ Each buffer lies between two guards of a known pattern: a kernel that writes pas
 out, though the GPU itself would not mind.  Reads past an end are the interpreter's to find.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
@@ -67,7 +65,7 @@ class Device:
         """The name of the target for this GPU: its own, or the newest whose PTX it runs."""
         return cuda_driver.target_of(self.capability)
 
-    def __enter__(self) -> Device:
+    def __enter__(self) -> "Device":
         context = self.call("open the GPU", self.driver.cuDevicePrimaryCtxRetain(self.handle))
         self.call("use the GPU", self.driver.cuCtxSetCurrent(context))
         return self

@@ -1,7 +1,5 @@
 """`tritonc run`: each problem of a source compiled, run and compared with its reference."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -184,14 +182,14 @@ def _interpret(problem: Problem, result: Result, options: Options,
 
 
 def _run_on_gpu(problem: Problem, source: SourceFile, options: Options, language: str,
-                sizes: Mapping[str, int], seed: int, wanted: str | None, gpu: Device) -> Outcome:
+                sizes: Mapping[str, int], seed: int, wanted: str | None, gpu: "Device") -> Outcome:
     options = replace(with_defines(problem, options), sizes=size_values(problem, sizes))
     result = driver.compile(source, options, ("ptx",), language=language)
     return launch_compiled(problem, result, sizes, seed, gpu, wanted)
 
 
 def launch_compiled(problem: Problem, result: Result, sizes: Mapping[str, int], seed: int,
-                    gpu: Device, wanted: str | None = None) -> Outcome:
+                    gpu: "Device", wanted: str | None = None) -> Outcome:
     """Run one of `read_problems` as it was compiled to PTX, with its macros; of kernel `wanted`.
 
     Raises CompileError if the driver or the kernel fails.

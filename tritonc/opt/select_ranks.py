@@ -9,8 +9,6 @@ columns and rows of a matrix are sorted, most elements cannot be of a rank; amon
 looked for again.
 """
 
-from __future__ import annotations
-
 from functools import cache, partial, reduce
 
 from tritonc.ir.build import Builder, replace_each
@@ -29,7 +27,7 @@ class Node(NamedTuple):
 
     truth: int
     name: str = ""
-    operands: tuple[Node, ...] = ()
+    operands: "tuple[Node, ...]" = ()
 
 
 def select_ranks(kernel: Kernel, context: Context) -> bool:

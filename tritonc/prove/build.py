@@ -5,8 +5,6 @@ Shapes and bounds of arrays are polynomials, by their expressions: `randn(M, K)`
 bounds: nothing is proved then of accesses that would need them.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Mapping
 from functools import reduce
@@ -73,7 +71,7 @@ def build(problem: Problem, kernel: Kernel) -> Model:
     return model
 
 
-def _array(model: Model, arrays: Arrays, name: str, node: ast.AST, e: Scalar, unsigned: bool
+def _array(model: Model, arrays: "Arrays", name: str, node: ast.AST, e: Scalar, unsigned: bool
            ) -> Array:
     array = Array(name, None, e.bytes)
     shape = arrays.shape(node)

@@ -6,8 +6,6 @@ for staying held in the one before.  A fact is added once the needs of its terms
 those before it; one that cannot be proved is left out, and named in `missing`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import field
 
@@ -37,7 +35,7 @@ class State:
     missing: dict[Need, None] = field(default_factory=dict)
     loops: dict[Loop, Rule] = field(default_factory=dict)
 
-    def copy(self) -> State:
+    def copy(self) -> "State":
         return State(self.terms, list(self.facts), list(self.splits), set(self.met),
                      list(self.waiting), {}, self.loops)
 

@@ -1,7 +1,5 @@
 """Asking a user's command about candidates, several at a time."""
 
-from __future__ import annotations
-
 import contextlib
 import multiprocessing
 import os
@@ -64,7 +62,7 @@ class Command:
             return next((i for i, one in enumerate(tries) if self.shows(one.wait())), None)
 
     @contextlib.contextmanager
-    def _started(self, texts: Sequence[str]) -> Iterator[list[_Try]]:
+    def _started(self, texts: Sequence[str]) -> "Iterator[list[_Try]]":
         tries: list[_Try] = []
         try:
             for number, text in enumerate(texts):

@@ -4,8 +4,6 @@ Only what stands in the text itself is edited, so a source with macros or includ
 preprocessed first, where the bug survives that (`preprocessed`).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -62,7 +60,7 @@ class Tree:
         return [lines.sizes, *levels, lines.problem_lines, lines.stated, *map(self._kind, own),
                 lines.numbers(True), lines.numbers(), lines.comments]
 
-    def _kind(self, method: Callable[[View], Iterable[Edit]]) -> Kind:
+    def _kind(self, method: "Callable[[View], Iterable[Edit]]") -> Kind:
         def kind(text: str) -> Sequence[Edit]:
             if not self.parses(text):
                 return []

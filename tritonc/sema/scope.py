@@ -1,7 +1,5 @@
 """Names and what they stand for, block by block."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import field
 from typing import TYPE_CHECKING
@@ -49,9 +47,9 @@ class Variable(Entity):
     type: CType
     const: bool = False
     parameter: bool = False
-    mask: Mask | None = None
+    mask: "Mask | None" = None
     constant: Term | None = None
-    parts: tuple[Variable, ...] = ()
+    parts: "tuple[Variable, ...]" = ()
 
     def __post_init__(self) -> None:
         if isinstance(self.type.element, Struct):
@@ -61,7 +59,7 @@ class Variable(Entity):
                          self.parameter, self.mask)
                 for at, (name, _) in enumerate(self.type.element.members))
 
-    def leaves(self) -> list[Variable]:
+    def leaves(self) -> "list[Variable]":
         """The variables of a struct's members, or the variable itself."""
         return [leaf for part in self.parts for leaf in part.leaves()] if self.parts else [self]
 
@@ -131,8 +129,8 @@ class FunctionEntity(Entity):
     kernel: bool = False
     used: bool = False
     signature: Signature | None = None  # once resolved
-    home: Scope | None = None  # of a function of the library: the names that it sees
-    overloads: list[FunctionEntity] = field(default_factory=list)  # all of the name, this first
+    home: "Scope | None" = None  # of a function of the library: the names that it sees
+    overloads: "list[FunctionEntity]" = field(default_factory=list)  # all of the name, this first
 
     kind = "function"
 
@@ -141,7 +139,7 @@ class FunctionEntity(Entity):
 class Scope:
     """The names of one block, and the scope around it."""
 
-    outer: Scope | None
+    outer: "Scope | None"
     names: dict[str, Entity] = field(default_factory=dict)
 
     def lookup(self, name: str) -> Entity | None:

@@ -16,8 +16,6 @@ none, it takes the largest, by the product of its sizes.  Launches of variants m
 distance (`tritonc.variants.choice`), in integers.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -57,7 +55,7 @@ class Entry(NamedTuple):
         """By which entries are sorted."""
         return self.kernel, self.target, self.defines, sorted(self.size.items()), self.source
 
-    def replaces(self, other: Entry) -> bool:
+    def replaces(self, other: "Entry") -> bool:
         """Whether this is a new measurement of what the other one measured."""
         same = (self.kernel, self.target, self.size) == (other.kernel, other.target, other.size)
         return same and (self.source == other.source or self.defines == other.defines)

@@ -5,8 +5,6 @@ same launch means the same to both (`interface`).  It goes through all passes by
 `coarsen`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING

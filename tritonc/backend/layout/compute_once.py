@@ -29,8 +29,6 @@ loads is left, and what a wide access reads, of which threads compute the first 
 After the passes that read addresses and masks.
 """
 
-from __future__ import annotations
-
 from collections.abc import Container, Iterable, Mapping
 from functools import cache, cached_property
 from math import inf
@@ -121,7 +119,7 @@ def is_condition(value: Value | None) -> bool:
         and is_index(value.op.operands[0])
 
 
-def _indices(kernel: Kernel, known: _Known) -> bool:
+def _indices(kernel: Kernel, known: "_Known") -> bool:
     """Let lanes share indices in kernels with products."""
     cfg = Cfg(kernel)
     loops = {cfg.innermost[block] for block in cfg.innermost

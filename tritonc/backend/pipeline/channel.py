@@ -13,8 +13,6 @@ Each channel of a loop has its own means: what hinders one does not hinder the o
 cp.async can copy loads whose elements go to shared memory as they are, in whole pieces.
 """
 
-from __future__ import annotations
-
 from enum import Enum, auto
 from math import prod
 from typing import TYPE_CHECKING
@@ -53,15 +51,15 @@ class Boxes:
 
     load: Op
     element: Scalar  # of the buffer
-    strip: Strip
+    strip: "Strip"
     swizzle: int
     box: tuple[int, int]
     panels: int
-    below: tuple[Strip, ...] = ()
+    below: "tuple[Strip, ...]" = ()
     short: int | None = None
 
     @property
-    def strips(self) -> tuple[Strip, ...]:
+    def strips(self) -> "tuple[Strip, ...]":
         return self.strip, *self.below
 
     @property

@@ -31,8 +31,6 @@ Otherwise it goes through registers, in the same pipeline.  Where no operand is 
 paper's prefetch (listing 7) and double buffering (section 5.3) in one.
 """
 
-from __future__ import annotations
-
 from math import prod
 from typing import TYPE_CHECKING
 

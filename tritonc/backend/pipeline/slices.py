@@ -13,8 +13,6 @@ computed for each part; so are loads that nothing until the store can disturb.  
 stays whole.
 """
 
-from __future__ import annotations
-
 from tritonc.analysis.aliases import may_alias, pointer_roots
 from tritonc.backend.layout.lower_conversions import part_type
 from tritonc.ir.build import make_op
@@ -26,7 +24,7 @@ Bits = tuple[int, ...]
 
 
 def slices(kernel: Kernel, block: Block, store: Op, value: Value, bits: Bits,
-           stored: bool) -> Slices:
+           stored: bool) -> "Slices":
     """The parts of `value`, which `store` of the block stores, that `bits` of the index number.
     `stored`: each is stored before the next one is computed.  A phi behind the block may stand for
     the store."""

@@ -31,8 +31,6 @@ stores are in another block, a second barrier follows the fence.
 Needs allocate_shared, and must be the last pass that moves memory operations.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from functools import cached_property
@@ -95,7 +93,7 @@ class _Plan(NamedTuple):
         return sum(bool(self.needs.get(op)) for op in loop.ops())
 
 
-def _plan(kernel: Kernel, cfg: Cfg, found: _Uses, asked: set[Op]) -> _Plan:
+def _plan(kernel: Kernel, cfg: Cfg, found: "_Uses", asked: set[Op]) -> _Plan:
     """The barriers that are needed if those `asked` for are there."""
     loops, deferred = {loop.header: loop for loop in cfg.loops}, found.deferred
     incoming: dict[Block, State] = {block: frozenset() for block in cfg.order}
@@ -135,7 +133,7 @@ def _plan(kernel: Kernel, cfg: Cfg, found: _Uses, asked: set[Op]) -> _Plan:
     return plan
 
 
-def _move_fences(cfg: Cfg, found: _Uses, plan: _Plan) -> bool:
+def _move_fences(cfg: Cfg, found: "_Uses", plan: _Plan) -> bool:
     """Move each fence before the first barrier that parts it from stores that it serves."""
     if not any(op.name == "proxy_fence" for block in cfg.order for op in block.ops):
         return False

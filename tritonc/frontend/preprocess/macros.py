@@ -1,7 +1,5 @@
 """Macros and their definitions (C11 6.10.3)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from tritonc.frontend.lexer import Token
@@ -42,7 +40,7 @@ class Macro(NamedTuple):
     origin: str = "source"
     compute: Callable[[Token, list[list[Token]]], list[Token]] | None = None
 
-    def same_as(self, other: Macro) -> bool:
+    def same_as(self, other: "Macro") -> bool:
         """Whether C11 6.10.3p2 lets one be defined over the other without a word."""
         return (self.parameters == other.parameters and self.variadic == other.variadic
                 and _spelling(self.body) == _spelling(other.body))

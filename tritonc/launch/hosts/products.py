@@ -1,8 +1,6 @@
 """Kinds of output that are made of others: machine code of PTX, a header of the manifest, a source
 for torch of both."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +28,7 @@ class Settings:
     prefix: str = ""  # of what a header defines
     ptxas: str | None = None  # where it is
     line_info: bool = False
-    problems: Sequence[Problem] = ()  # that the source states, for operators of torch
+    problems: "Sequence[Problem]" = ()  # that the source states, for operators of torch
 
 
 def kinds_to_compile(kinds: Sequence[str], embed: str | None) -> list[str]:

@@ -4,8 +4,6 @@
     kernel.launch(stream, n, 2.5, x, y, n)
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -29,14 +27,14 @@ class Plan(NamedTuple):
     them, and `compile` makes a module with other tunables."""
 
     kernels: Mapping[str, Mapping[str, Any]]
-    compile: Callable[[Mapping[str, int], str], Module]  # by tunables, the kernel's name
+    compile: "Callable[[Mapping[str, int], str], Module]"  # by tunables, the kernel's name
 
 
 class Module:
     """What one source compiles to: its kernels by name, in `kernels`."""
 
     def __init__(self, ptx: str, manifest: Mapping[str, Any], plan: Plan | None = None,
-                 lower: Callable[[], ir.Module] | None = None) -> None:
+                 lower: "Callable[[], ir.Module] | None" = None) -> None:
         self.ptx = ptx
         self.plan = plan
         self.lower = lower  # makes the Triton-IR for the interpreter
@@ -47,10 +45,10 @@ class Module:
         self._tables: dict[str, bytes] = {}
         self.kernels = {row["name"]: Kernel(self, row) for row in manifest["kernels"]}
 
-    def __getitem__(self, name: str) -> Kernel:
+    def __getitem__(self, name: str) -> "Kernel":
         return self.kernels[name]
 
-    def __iter__(self) -> Iterator[Kernel]:
+    def __iter__(self) -> "Iterator[Kernel]":
         return iter(self.kernels.values())
 
     def fill_table(self, name: str, content: Any) -> None:
@@ -77,7 +75,7 @@ class Module:
                 with cuda_driver.context(driver, device):
                     cuda_driver.fill_table(driver, loaded, name, data)
 
-    def variant(self, name: str, tunables: Mapping[str, int]) -> Kernel:
+    def variant(self, name: str, tunables: Mapping[str, int]) -> "Kernel":
         """A kernel with other tunables, of a module of its own.  Raises CompileError."""
         assert self.plan is not None
         key = tuple(sorted(tunables.items()))
@@ -169,7 +167,7 @@ class Kernel(Entry):
 
         return launch
 
-    def _compiled(self, number: int) -> Kernel:
+    def _compiled(self, number: int) -> "Kernel":
         """A variant, compiled if it is not yet; the kernel itself if it cannot be."""
         found = self._variants[number - 1]
         if found is None:
@@ -188,7 +186,7 @@ class Kernel(Entry):
         return found
 
     @property
-    def variants(self) -> tuple[Kernel, ...]:
+    def variants(self) -> "tuple[Kernel, ...]":
         """The other variants; those that wait for a launch are compiled now."""
         return tuple(self._compiled(number + 1) for number in range(len(self._variants)))
 

@@ -5,8 +5,6 @@ nothing twice.  Whatever that loop does not understand, mistakes among them, `La
 looks at with care.  Both end in one call of the driver.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -43,7 +41,7 @@ class Entry:
     """What launches need to know of a kernel: a row of the manifest.  `load` gives the driver's
     handle on a device; it takes the driver, the device and the entry."""
 
-    def __init__(self, row: Mapping[str, Any], load: Callable[[Any, int, Entry], Any]) -> None:
+    def __init__(self, row: Mapping[str, Any], load: "Callable[[Any, int, Entry], Any]") -> None:
         self.name: str = row["name"]
         self.entry: str = row["entry"]
         self.workspace: int = row.get("workspace", 0)  # bytes of memory for sums, of each program

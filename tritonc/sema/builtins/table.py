@@ -5,8 +5,6 @@ the tests of completeness derive from the rows.  Arguments come lowered; those t
 are terms with a constant.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from functools import cache, partial

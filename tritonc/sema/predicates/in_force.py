@@ -1,7 +1,5 @@
 """Tile predicates in force, and what is noted while one is."""
 
-from __future__ import annotations
-
 from dataclasses import field
 
 from tritonc.ir.core import Block, Op, Value
@@ -24,7 +22,7 @@ class Mask:
 
     __slots__ = ("full", "outer", "own", "shape", "span", "spread")
 
-    def __init__(self, own: Pair, full: Pair | None, outer: Mask | None, span: Span,
+    def __init__(self, own: Pair, full: Pair | None, outer: "Mask | None", span: Span,
                  spread: dict[tuple[Block, Value, Shape], Term]) -> None:
         self.own = own
         self.full = full

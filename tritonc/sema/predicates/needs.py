@@ -11,8 +11,6 @@ was.  Terms are brought to one form as they are made, so that equal conditions a
 `conditions.py` makes operations of a term.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial, reduce
 
@@ -34,7 +32,7 @@ class Need(NamedTuple):
     kind: str
     shape: Shape
     mask: Mask | None = None
-    parts: tuple[Need, ...] = ()
+    parts: "tuple[Need, ...]" = ()
     axes: tuple[int, ...] = ()
 
 

@@ -15,8 +15,6 @@ At the end the best few are measured again, all beside each other, and that deci
 `TIE` are equal, and the earlier in the model's order wins.
 """
 
-from __future__ import annotations
-
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
@@ -53,11 +51,11 @@ class Executor(Protocol):
 class Progress(Protocol):
     """Who is told how the search goes."""
 
-    def finished(self, search: Search, record: Record) -> None: ...
+    def finished(self, search: "Search", record: Record) -> None: ...
 
-    def tick(self, search: Search) -> None: ...
+    def tick(self, search: "Search") -> None: ...
 
-    def begins(self, search: Search, seconds: float) -> None:
+    def begins(self, search: "Search", seconds: float) -> None:
         """All that is left takes so many seconds at most."""
         ...
 

@@ -6,8 +6,6 @@ costs no worker.  One worker on each machine should see its GPUs: two that share
 at the same time.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
@@ -34,7 +32,7 @@ class Cluster(Site):
     addresses: Sequence[str]
 
     @staticmethod
-    def connect(address: str, timeout: float, find: Find = local_gpus) -> Cluster:
+    def connect(address: str, timeout: float, find: Find = local_gpus) -> "Cluster":
         """The cluster of a scheduler.  `find` says what a worker's machine has.
 
         Raises CompileError if the package is missing, nobody answers, or no worker has a GPU.

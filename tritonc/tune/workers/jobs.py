@@ -5,8 +5,6 @@ a device.  Jobs are functions of those states, and everything here can be pickle
 this machine and workers of a cluster run the same.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -74,7 +72,7 @@ class Compiler:
         self.source, _, self.options = spec.read()
         self.kernel = spec.kernel
 
-    def classify(self, candidates: Sequence[Binding]) -> list[Variant]:
+    def classify(self, candidates: Sequence[Binding]) -> "list[Variant]":
         """The kernels that the passes make of candidates of equal tunables.
 
         Members are indices into `candidates`.

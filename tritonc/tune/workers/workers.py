@@ -5,8 +5,6 @@ A process pool of the standard library will not do: when one of its processes di
 pool are lost, and it cannot stop a job that hangs.
 """
 
-from __future__ import annotations
-
 import pickle
 import subprocess
 import sys
@@ -81,7 +79,7 @@ class Workers:
         for thread in self._threads:
             thread.join()
 
-    def __enter__(self) -> Workers:
+    def __enter__(self) -> "Workers":
         return self
 
     def __exit__(self, *error: object) -> None:

@@ -37,8 +37,6 @@ Needs loops of a header and one more block, with products that are each waited f
 After rotate_dots, which orders the products of the loops that it rotates.
 """
 
-from __future__ import annotations
-
 from dataclasses import field
 
 from tritonc.analysis.registers.pressure import estimated
@@ -74,7 +72,7 @@ def order_products(kernel: Kernel, context: Context) -> bool:
     return changed
 
 
-def _choose(kernel: Kernel, chain: Chain, context: Context) -> bool:
+def _choose(kernel: Kernel, chain: "Chain", context: Context) -> bool:
     before, room = chain.body.ops, available(kernel, context)
     best: tuple[int, list[Op]] | None = None
     for order in (_Order(chain, set()).ops, _Order(chain, chain.late).ops, chain.ops):
@@ -112,7 +110,7 @@ class Chain:
     late: set[Op] = field(default_factory=set)
 
     @staticmethod
-    def of(kernel: Kernel, body: Block) -> Chain | None:
+    def of(kernel: Kernel, body: Block) -> "Chain | None":
         """The chain of a block, or None if its products are not all waited for in turn."""
         starts = [op for op in body.ops if op.name == "wgmma"]
         results: dict[Op, Value] = {}

@@ -7,8 +7,6 @@ has no affine form, but each part of 16 rows has: what the load brings is one nu
 loop loads by itself, a scalar.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 from tritonc.analysis.affine import Affine, Affinity
@@ -32,7 +30,7 @@ _ELEMENTWISE = frozenset((*_SAME, *_SUMS, "and", "or", "xor", "shl", "lshr", "as
 ScalarOf = Callable[[Value, tuple[int, ...]], Value | None]  # the element of a tile at an index
 
 
-def parts_of(op: Op, affinity: Affinity, infos: axis_info.Infos) -> Parts | None:
+def parts_of(op: Op, affinity: Affinity, infos: axis_info.Infos) -> "Parts | None":
     """The parts of a load's rows that have affine forms, of tiles with two axes."""
     info, extents = infos.get(op.operands[0]), shape(op.operands[0].type)
     if info is None or len(extents) != 2:

@@ -22,8 +22,6 @@ Only for kernels whose copies are programs of their own (`specialize_warps` has 
 otherwise every iteration would wait for its operands.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from tritonc.analysis.aliases import pointer_roots, stores_may_reach
@@ -106,7 +104,7 @@ class RegionExpander(TmaExpander):
     included: loops of their own.  `shares`: of each product the group of buffers, of all loops';
     `depths`: of groups that have another number of stages than the loop."""
 
-    followers: Sequence[RegionExpander] = ()
+    followers: "Sequence[RegionExpander]" = ()
     shares: Sequence[int]
     depths: Mapping[int, int] = {}
     in_step: list[int]  # of each group the first that advances with it
@@ -184,7 +182,7 @@ class RegionExpander(TmaExpander):
             add_incoming(phi, after.result, latch)
         self.use_stage()
 
-    def follow(self, leader: RegionExpander) -> None:
+    def follow(self, leader: "RegionExpander") -> None:
         """Rewrite a loop that comes later, on the same buffers."""
         self.slot, self.in_step, self.now = leader.slot, leader.in_step, {}
         self.full = [leader.full[group] for group in self.shares]
@@ -353,7 +351,7 @@ class RegionExpander(TmaExpander):
         self.coming = self.brings[product].result if product < self.here else None
         return super().fill(product, stage, ahead)
 
-    def thread(self, phis: Sequence[tuple[RegionExpander, Op]]) -> None:
+    def thread(self, phis: "Sequence[tuple[RegionExpander, Op]]") -> None:
         """Let each loop begin with what the one left that ran last, or 0."""
         zero = phis[0][1].operands[0]
         before = make_op("undef", [], zero.type).result

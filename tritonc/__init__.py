@@ -1,8 +1,7 @@
 """tritonc: a compiler from Triton-C to PTX.
 
 From Python, `compile`, `compile_module` and `load` return kernels to launch, and `tritonc.torch`
-makes operators of torch from them.  All are imported at their first use.
-"""
+makes operators of torch from them.  All are imported at their first use."""
 
 from typing import Any
 

@@ -27,8 +27,7 @@ class Bindings:
     chose, `chosen_meta` its meta-parameters, `general_meta` those of the entry for all launches;
     `refused` are combinations that it tried and that do not compile, with the first error of each;
     `tuned` is the entry of the tuning file for each name whose value it gave; `tuning` is the path
-    of that file if one of its entries was used; `lists` are the declared values of each tunable.
-    """
+    of that file if one of its entries was used; `lists` are the declared values of each tunable."""
 
     def __init__(self, options: Options) -> None:
         self.meta: dict[str, int] = {}

@@ -1,8 +1,7 @@
 """Meta-parameters: choices of passes that are open to the tuner, one row each.
 
 A pass reads `context.meta` and takes a default of its own where a name is missing.  `--tune` and
-tuning files bind them as they bind a source's tunables; a tunable of that name goes first.
-"""
+tuning files bind them as they bind a source's tunables; a tunable of that name goes first."""
 
 from collections.abc import Sequence
 

@@ -8,8 +8,7 @@ layouts, instructions, shared memory and barriers.  A pass is a function in a fi
 
 Its docstring says what it does, needs and leaves to others.  Below, each pass has the reason why it
 stands where it does; one that runs twice has two.  `after NAME: why` and `before NAME: why` are
-checked by tests: the first run of the one comes before the first run of the other.
-"""
+checked by tests: the first run of the one comes before the first run of the other."""
 
 import re
 

@@ -37,8 +37,7 @@ class Planning(Bindings):
                  ) -> VariantSet:
         """The variants to have of a kernel, beside the one with these `tunables`.
 
-        `sizes` says what of a launch the sizes of a problem are.  Raises CompileError.
-        """
+        `sizes` says what of a launch the sizes of a problem are.  Raises CompileError."""
         given = [variant for text in self._options.variant
                  if concerns(variant := parse(text), kernel)]
         if given:

@@ -5,8 +5,7 @@ one: tokens, syntax-tree nodes, IR operations.  A `Diagnostic` is a message abou
 `Diagnostics` collects them, and `CompileError` is the one exception that a user's mistake can
 raise.
 
-Columns count Unicode code points from 1; a tab is one column, and is shown as the text has it.
-"""
+Columns count Unicode code points from 1; a tab is one column, and is shown as the text has it."""
 
 import sys
 from bisect import bisect_right
@@ -33,8 +32,7 @@ class SourceFile:
     """One file's name, as the user spelt it, and its text.
 
     `included_at` is the span of the `#include` that brought it in; None for the main file.
-    `system`: it was found in a directory of -isystem; nobody wants to be warned of it.
-    """
+    `system`: it was found in a directory of -isystem; nobody wants to be warned of it."""
 
     name: str
     text: str = field(repr=False)

@@ -7,8 +7,7 @@ The rows of an implicit product are numbered through: of a pixel x of images of 
 Each is a sum of quotients of x, with x % n = x - n * (x / n) and x / a / b = x / (a * b).  What a
 tap of a convolution reads is another such sum, ((b * H + p + r) * W + q + s) * C; where results are
 as many as pixels, P == H and Q == W, all quotients but x itself cancel, and the rows lie one behind
-the other: (x + r * W + s) * C.
-"""
+the other: (x + r * W + s) * C."""
 
 from collections.abc import Iterable, Iterator
 

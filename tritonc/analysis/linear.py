@@ -133,8 +133,7 @@ def symbol(value: Value) -> Linear:
 def _sum(terms: Iterable[tuple[Monomial, int]]) -> Linear:
     """Like terms together, in the order of their first occurrence, their factors as first written.
 
-    No order depends on the identity of values, so that the same program gives the same text.
-    """
+    No order depends on the identity of values, so that the same program gives the same text."""
     total: dict[Hashable, tuple[Monomial, int]] = {}
     for monomial, n in terms:
         key = monomial if len(monomial) < 2 else frozenset(Counter(monomial).items())

@@ -3,8 +3,7 @@
 Each command-line option is one row of `TABLE`.  The command line's parser, `--help`, the manual
 page and docs/cli.md derive from the rows; a test checks that the documents agree with them.
 A row whose `name` is a field of `options.Options` sets that field; the others belong to the command
-line itself (where output goes, what kind it is).
-"""
+line itself (where output goes, what kind it is)."""
 
 from tritonc.meta_parameters import META_PARAMETERS
 from tritonc.options import DEFAULT_ARCH, MOST_VARIANTS, WORKAROUNDS
@@ -21,8 +20,7 @@ class Option(NamedTuple):
 
     `value` names the value in help; without one the option is a switch that stores True, or
     `stores`.  `joined`: the value may follow the flag with nothing between (-DNAME, -O2).
-    A spelling of two dashes, or of one with more than a letter, takes `=VALUE` too.
-    """
+    A spelling of two dashes, or of one with more than a letter, takes `=VALUE` too."""
 
     name: str
     flags: tuple[str, ...]

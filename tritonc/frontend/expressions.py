@@ -38,8 +38,7 @@ class TypeSpec(Node):
     `const` is that of the element: what a `const T*` points to, or the scalar itself.
     `const_pointer` is that of the pointer, `T* const`.  `space` is "constant" for
     `__constant__ T*`, else "global".  `extents` is None unless there were brackets.
-    `scalar` is one of SCALAR_TYPES, the key of a struct, which begins with "struct ", or "auto".
-    """
+    `scalar` is one of SCALAR_TYPES, the key of a struct, which begins with "struct ", or "auto"."""
 
     scalar: str
     const: bool = False
@@ -68,8 +67,7 @@ class IntLiteral(Expression):
 class FloatLiteral(Expression):
     """A floating literal: `text` without its suffix, exact as written; or "inf" or "nan".
 
-    `suffix` is "" or "f" (or "l", which C calls long double).
-    """
+    `suffix` is "" or "f" (or "l", which C calls long double)."""
 
     text: str
     suffix: str = ""
@@ -189,8 +187,7 @@ class Call(Expression):
     """`callee(arguments)`.
 
     `template` holds the first group of `get_global_range[TM](0)` and of
-    `atomic_add(float, TM, TN)(p, v, m)`, whose first entry is a type; None without one.
-    """
+    `atomic_add(float, TM, TN)(p, v, m)`, whose first entry is a type; None without one."""
 
     callee: str
     callee_span: Span

@@ -53,8 +53,7 @@ _STATEMENT_STARTS = frozenset([
 def parse(tokens: list[Token], diagnostics: Diagnostics) -> syntax.Program:
     """The tree of a preprocessed source, whose last token is of kind "end".
 
-    Raises CompileError, with everything that `diagnostics` holds, if the source has errors.
-    """
+    Raises CompileError, with everything that `diagnostics` holds, if the source has errors."""
     program = _Driver(tokens, diagnostics).run()
     diagnostics.raise_if_errors()
     assert program is not None, "no tree and no error"
@@ -254,8 +253,7 @@ class _Driver:
     def _drop_stray(self) -> None:
         """Report a `)` or `]` that nothing opened, and go on as if it were not there.
 
-        This is done before the automaton sees it, which would complete the expression before it.
-        """
+        This is done before the automaton sees it, which would complete the expression before it."""
         while self.index in self.brackets.strays:
             if not self.quiet:
                 problem = parser_errors.stray_closer(self.tokens[self.index])

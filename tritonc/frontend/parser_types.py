@@ -1,8 +1,7 @@
 """The words of declarations: qualifiers, type words, and which names are types where.
 
 C's grammar is ambiguous unless the parser knows which identifiers name types.  `TypeNames` knows:
-it holds the names that are always types unless hidden (`half`, `int32`), and typedefs, by scope.
-"""
+it holds the names that are always types unless hidden (`half`, `int32`), and typedefs, by scope."""
 
 from dataclasses import replace
 
@@ -57,8 +56,7 @@ class TypeNames:
     """Which identifiers name types at the point that the parser has reached.
 
     Limit: a variable declared in the head of a `for` hides a type of its name until the block
-    around the loop ends, not only in the loop.
-    """
+    around the loop ends, not only in the loop."""
 
     def __init__(self) -> None:
         # A scope maps a name to its scalar type, or to None if it hides a type.

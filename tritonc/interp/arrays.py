@@ -7,8 +7,7 @@ rounded once.
 
 Sums (`dot`, `reduce`, `scan`) accumulate in float64 and round once: the program does not state an
 order, and this is the value that every order approximates.  Functions of the library are computed
-in float64 too, then rounded.
-"""
+in float64 too, then rounded."""
 
 from collections.abc import Callable, Sequence
 from functools import partial

@@ -4,8 +4,7 @@ Integer arithmetic wraps, but a sum or product that addresses memory, or that th
 compares, must stay within its type: machine code may compute it in 64 bits.  `Overflow` follows
 the addresses and guards of a kernel back to such operations; while the kernel runs each of them
 says which of its elements overflowed, what carries them on passes that on, and the access that
-meets one warns.  An element that no access touches is no matter.
-"""
+meets one warns.  An element that no access touches is no matter."""
 
 import operator
 from collections.abc import Callable, Sequence

@@ -7,8 +7,7 @@ FastTrack (Flanagan and Freund, 2009): for each element of a buffer the last ins
 it and the last two that read it, each with its clock then.
 
 Atomic operations themselves race with nothing here, nor does a store that changes nothing: that
-several instances store the same is common, and harmless.
-"""
+several instances store the same is common, and harmless."""
 
 from math import prod
 from typing import Any

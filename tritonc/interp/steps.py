@@ -2,8 +2,7 @@
 
 An operation with a `meaning` computes by it; memory, control and checks are here.  Beside its value
 each step keeps `frame.undefined` right: `propagation` says which elements of a result depend on
-which elements of the operands.
-"""
+which elements of the operands."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

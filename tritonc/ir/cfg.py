@@ -14,8 +14,7 @@ numbered depth first, so that `a` dominates `b` where b's interval lies in a's.
 
 A natural loop is what a back edge (latch -> header, the header dominating the latch) encloses: the
 blocks that reach the latch without passing the header.  Back edges of one header make one loop.
-The language has no goto, so that each cycle of a kernel is a natural loop.
-"""
+The language has no goto, so that each cycle of a kernel is a natural loop."""
 
 from collections.abc import Callable, Collection, Container, Iterable, Iterator
 from functools import cached_property
@@ -151,8 +150,7 @@ class Cfg:
     def dominates(self, a: Block, b: Block) -> bool:
         """Whether each path from the entry to `b` passes `a`; true of a block and itself.
 
-        An unreachable `b` is dominated by everything, as no path leads there.
-        """
+        An unreachable `b` is dominated by everything, as no path leads there."""
         interval = self._interval
         if b not in interval:
             return True

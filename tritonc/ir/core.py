@@ -4,8 +4,7 @@ A kernel is a list of basic blocks, the entry first.  A block is a list of opera
 one terminator last.  An operation has operands, attributes, results and, maybe, a *guard*: a
 predicate under which it takes effect, element by element.  Values know the operation that makes
 them; the users of a value are found by walking (`uses`), so a rewrite has one list to keep right
-and no other.
-"""
+and no other."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import field
@@ -135,8 +134,7 @@ class Stop:
 
     `variables` are those that the statement can name, inner ones first, by the names that a user
     knows them by (`q.a` is a member).  `function` is the one that the statement is in; `caller` is
-    the stop at the statement that called it, None in a kernel.
-    """
+    the stop at the statement that called it, None in a kernel."""
 
     span: Span
     block: Block
@@ -155,8 +153,7 @@ class ParameterInfo:
     `multiple_of` is in units of the value (a pointer's is in bytes: its alignment).  `least` and
     `greatest` bound an integer, as a signed number; None where nothing is promised.
     A pointer is not null where each argument that `not_null` numbers is at least what stands beside
-    it, since the kernel accesses its first element then; None where it may be null.
-    """
+    it, since the kernel accesses its first element then; None where it may be null."""
 
     ctype: str = ""  # as a C host writes it: "float *", "unsigned int"
     multiple_of: int = 1

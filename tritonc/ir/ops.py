@@ -7,8 +7,7 @@ names, attributes, effects, typing rule, meaning, one sentence of documentation.
 `meaning(m, op, *operands)` computes the result.  `m` is an array namespace: NumPy arrays in the
 interpreter (`interp.arrays`), Python numbers in constant folding (`ir.numbers`).  Integers wrap
 to the result's width and floats round to its format after the call: a meaning is plain arithmetic.
-Rows with no meaning (memory, control) are executed by the interpreter itself.
-"""
+Rows with no meaning (memory, control) are executed by the interpreter itself."""
 
 import operator
 from collections.abc import Callable, Mapping

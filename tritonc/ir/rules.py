@@ -4,8 +4,7 @@ A rule takes the operand types, the attributes, and the result type that the pro
 it states none), and returns the result types.  It raises `TypeMismatch` with what was found and
 what was wanted.  Semantic analysis builds operations through these rules and the verifier checks
 them with the same ones.  Layouts take part in equality: an elementwise operation keeps the layout
-of its operands; operations that change the shape take the result's layout as stated.
-"""
+of its operands; operations that change the shape take the result's layout as stated."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence

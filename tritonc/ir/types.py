@@ -1,8 +1,7 @@
 """The types of Triton-IR: scalars, pointers, tiles of either, and buffers in shared memory.
 
 Integers carry no sign, as in LLVM: operations do.  A tile has a constant shape; once the backend
-has decided how its elements lie in the threads of a block, it has a `Layout` too.
-"""
+has decided how its elements lie in the threads of a block, it has a `Layout` too."""
 
 from functools import cache, cached_property
 from math import prod

@@ -262,8 +262,7 @@ def element_of(argument: Argument, kind: Type, info: ParameterInfo) -> tuple[Sca
 def round_array(element: Scalar, array: Array) -> Array:
     """The held form of `array` as elements of a type: integers wrap, floats round to nearest.
 
-    Raises ValueError for what is no number, or no integer where one is wanted.
-    """
+    Raises ValueError for what is no number, or no integer where one is wanted."""
     if array.dtype.kind not in "biuf":
         raise ValueError("its elements are not real numbers")
     if element == I1:

@@ -34,8 +34,7 @@ def layout(formats: Sequence[str]) -> Struct:
 class Block:
     """Memory for the arguments of one launch.
 
-    `memory` is a buffer to pack values into, from `start` on; `address` is what a launch takes.
-    """
+    `memory` is a buffer to pack values into, from `start` on; `address` is what a launch takes."""
 
     __slots__ = ("address", "memory", "start")
 

@@ -10,8 +10,7 @@ parameter, as if it had been declared so; bounds such as `x > 0` are applied in 
 Both sides of an assumed `and` are assumed.
 
 An assumption under a guard promises nothing of other elements, and is left alone.  Equal conditions
-are one value after `cse`, so that masks which repeat an assumption go.
-"""
+are one value after `cse`, so that masks which repeat an assumption go."""
 
 from collections.abc import Callable, Iterator
 from math import lcm
@@ -140,8 +139,7 @@ def _bound(kernel: Kernel, condition: Value) -> bool:
 def _replace_below(cfg: Cfg, block: Block, op: Op, old: Value, new: Op) -> bool:
     """Put `new` behind `op`, and let uses of `old` that it dominates read it.
 
-    Other promises about `old` keep it, so that doing this twice changes nothing.
-    """
+    Other promises about `old` keep it, so that doing this twice changes nothing."""
     at = block.ops.index(op) + 1
     mapping = {old: new.result}
     changed = False

@@ -2,8 +2,7 @@
 
 `check` refuses a call before it runs.  Each function whose result is larger than its operands, or
 whose work grows faster than their sizes, has a row: the elements of its result, and a count of
-elementary operations.  The counts are rough; the limits leave a few minutes and some gigabytes.
-"""
+elementary operations.  The counts are rough; the limits leave a few minutes and some gigabytes."""
 
 from collections.abc import Callable, Mapping
 from math import prod

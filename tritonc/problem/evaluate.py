@@ -71,8 +71,7 @@ class Expression(NamedTuple):
 def parse_arguments(text: str, span: Span) -> tuple[list[Expression], list[tuple[str, Expression]]]:
     """What could stand between the parentheses of a call: `a, b, name = c`.
 
-    Returns the plain expressions and the named ones.  Raises CompileError.
-    """
+    Returns the plain expressions and the named ones.  Raises CompileError."""
     if len(text) > MAX_TEXT:
         raise fail("problem-syntax", span, f"this line has more than {MAX_TEXT} characters")
     try:
@@ -140,8 +139,7 @@ def evaluate(expression: Expression, names: Mapping[str, Any]) -> Any:
     """The value of an expression: a Python number, a NumPy value, a tuple or a list.
 
     Raises CompileError at the part that has no value: an unknown name, a refused function, an
-    operation that NumPy rejects, a size beyond the limits.
-    """
+    operation that NumPy rejects, a size beyond the limits."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         return _Evaluator(expression, names).value(expression.node)

@@ -77,8 +77,7 @@ class Problem:
 def parse(lines: Iterable[tuple[str, Span]], diagnostics: Diagnostics) -> list[Problem]:
     """The problems that `lines` (text after `//!`, and its span) state; [] if there are none.
 
-    Mistakes are recorded in `diagnostics`, one for a line.
-    """
+    Mistakes are recorded in `diagnostics`, one for a line."""
     problems: list[Problem] = []
     complete = True  # what the lines say together is looked at once each can be read
     for number, (text, span) in enumerate(_joined(lines)):

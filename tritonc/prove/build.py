@@ -2,8 +2,7 @@
 
 Shapes and bounds of arrays are polynomials, by their expressions: `randn(M, K)` has M rows of K;
 `randint(0, N, M)` has M numbers from 0 to N - 1.  What is not understood has no shape, or no
-bounds: nothing is proved then of accesses that would need them.
-"""
+bounds: nothing is proved then of accesses that would need them."""
 
 import ast
 from collections.abc import Mapping

@@ -36,8 +36,7 @@ class Command:
     The folder has links to what stands beside the file, so that relative includes and tuning files
     are found.  A candidate shows the bug if the command ends like `wanted`, and prints something
     that `pattern` matches.  `call` does what the words say in a process that is forked, which takes
-    a tenth of the time where the words are tritonc's own.
-    """
+    a tenth of the time where the words are tritonc's own."""
 
     words: Sequence[str]
     path: str

@@ -1,8 +1,7 @@
 """Edits of Triton-C by its syntax tree: statements, names, parameters, expressions.
 
 Only what stands in the text itself is edited, so a source with macros or included files is
-preprocessed first, where the bug survives that (`preprocessed`).
-"""
+preprocessed first, where the bug survives that (`preprocessed`)."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence

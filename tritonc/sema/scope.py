@@ -41,8 +41,7 @@ class Variable(Entity):
 
     `mask` is the tile predicate under which it was declared: assignments under that very predicate
     need no merging.  `constant` is the value of a `const` scalar that is known.  A struct lies in
-    its `parts`, a variable for each member, and has no value of its own.
-    """
+    its `parts`, a variable for each member, and has no value of its own."""
 
     type: CType
     const: bool = False

@@ -13,8 +13,7 @@ Entries are sorted and written one fact on a line, so that differences read well
 Of several sizes, a compilation takes the nearest to the one that it is told: the least sum of
 |log2(a / b)| over the sizes' names, the first in sorted order if several are as near.  Told
 none, it takes the largest, by the product of its sizes.  Launches of variants measure the same
-distance (`tritonc.variants.choice`), in integers.
-"""
+distance (`tritonc.variants.choice`), in integers."""
 
 import json
 import os

@@ -48,8 +48,7 @@ class Variants:
     def add(self, module: "Module", lower: Lower, other: "Variants | None" = None) -> None:
         """Lower all variants.  Raises CompileError if one that the user asked for cannot be.
 
-        `other`: what another target has, from which the sets are; only that is added.
-        """
+        `other`: what another target has, from which the sets are; only that is added."""
         from tritonc.variants.variant import entry_name
 
         kernels, taken = [*module.kernels], {kernel.name for kernel in module.kernels}
@@ -139,8 +138,7 @@ class Variants:
         """Let each kernel of the module be another one, and give them their final names.
 
         Returns `meta`, by the new names.  Without `renumber` all stay as they are: what another
-        target has must find its own.
-        """
+        target has must find its own."""
         if not renumber or not self.added:
             return {name: {**own} for name, own in meta.items()}
         from tritonc.ir.syntax.text import print_kernel

@@ -108,8 +108,7 @@ def _divide(op: Site, a: AxisInfo, b: AxisInfo) -> AxisInfo:
     """Division by a multiple of c: c neighbours share a quotient, where runs start at multiples of
     c.
 
-    Not so the quotients of -4, -3, -2, -1 that are rounded towards zero.
-    """
+    Not so the quotients of -4, -3, -2, -1 that are rounded towards zero."""
     if b.value == 1:
         return a
     found = _pointwise(op, a, b)

@@ -3,8 +3,7 @@
 `pressure(kernel)` walks each block backwards from what is live at its end (`liveness`); what each
 value takes is what `weights` says.  An elementwise operation is made register by register: its
 operands and its result do not count together; a result that one reduction or elementwise operation
-reads does not count at all where its operands are live until then.  To all of it come OTHERS.
-"""
+reads does not count at all where its operands are live until then.  To all of it come OTHERS."""
 
 from collections.abc import Iterable
 from dataclasses import field

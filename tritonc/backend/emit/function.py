@@ -1,8 +1,7 @@
 """The text of one kernel in LLVM IR: names, constants, blocks, phis, and the thread's place.
 
 A tile is a list of operands, one per register of its layout (see `ir.layout`); registers that
-nobody reads are "".  A scalar is a list of one.  A buffer in shared memory is a `BufferAddress`.
-"""
+nobody reads are "".  A scalar is a list of one.  A buffer in shared memory is a `BufferAddress`."""
 
 from collections.abc import Callable
 from functools import cached_property

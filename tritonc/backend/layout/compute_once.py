@@ -26,8 +26,7 @@ and 837 us on an H200), but in general bodies, whose registers count more than t
 before loops that are known to be short, beside which much is computed there.  What follows from
 loads is left, and what a wide access reads, of which threads compute the first element alone.
 
-After the passes that read addresses and masks.
-"""
+After the passes that read addresses and masks."""
 
 from collections.abc import Container, Iterable, Mapping
 from functools import cache, cached_property

@@ -10,8 +10,7 @@ A channel is one store of the loop, and the means by which its data comes ahead 
 
 Each channel of a loop has its own means: what hinders one does not hinder the others.
 
-cp.async can copy loads whose elements go to shared memory as they are, in whole pieces.
-"""
+cp.async can copy loads whose elements go to shared memory as they are, in whole pieces."""
 
 from enum import Enum, auto
 from math import prod

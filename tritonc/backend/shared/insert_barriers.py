@@ -28,8 +28,7 @@ a `proxy_fence` of the threads that wrote and a barrier behind the fence.  A fen
 barrier would part from its stores moves before that barrier, which then serves both; where the
 stores are in another block, a second barrier follows the fence.
 
-Needs allocate_shared, and must be the last pass that moves memory operations.
-"""
+Needs allocate_shared, and must be the last pass that moves memory operations."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -380,8 +379,7 @@ class _Uses:
         """Whether each address of the tile is known to be used by one thread only.
 
         Each element must be in one thread, and no two elements may have one address (`distinct`:
-        that is known).  Only asked for tiles that several operations use.
-        """
+        that is known).  Only asked for tiles that several operations use."""
         t = pointer.type
         if pointer not in self.repeated or not isinstance(t, Tile) or t.layout is None \
                 or not all(t.layout.thread):

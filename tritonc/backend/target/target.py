@@ -17,8 +17,7 @@ from tritonc.spelling import closest
 class Feature(NamedTuple):
     """From capability `sm` and PTX version `ptx` on.
 
-    With `only`, instead, in the architecture-specific targets (sm_90a) of those capabilities.
-    """
+    With `only`, instead, in the architecture-specific targets (sm_90a) of those capabilities."""
 
     sm: int
     ptx: int

@@ -26,8 +26,7 @@ def predefined_macros(result: Preprocessed, pragma: Callable[[str, Span], None],
     """The predefined macros of a run.
 
     `result` tells the lines that `#line` claims; `pragma` is called with the text of a `_Pragma`;
-    `prefixes` are those of -ffile-prefix-map.
-    """
+    `prefixes` are those of -ffile-prefix-map."""
     macros: dict[str, Macro] = {}
     counter = itertools.count()
 

@@ -19,8 +19,7 @@ bf16 numbers, but as float32 it is that middle, which then falls to the even sid
     np.True_
 
 So `round_to` goes from float64 to the format in one step, and a sum that float64 itself cannot hold
-is first rounded to odd (see `ir.numeric.exact`).
-"""
+is first rounded to odd (see `ir.numeric.exact`)."""
 
 from functools import cache
 from typing import Any
@@ -90,8 +89,7 @@ def round_to(e: types.Scalar, a: Any) -> Any:
     """The held form of the nearest numbers of float type `e`, ties to even, subnormals kept.
 
     Beyond the largest number comes infinity; for 8-bit floats the largest number itself, as the
-    hardware's conversion with saturation has it, for infinity too.  `a`: any NumPy float array.
-    """
+    hardware's conversion with saturation has it, for infinity too.  `a`: any NumPy float array."""
     if e not in EIGHT_BIT and e != types.BF16:
         return a.astype(register_dtype(e), copy=False)
     if a.dtype == np.float16:

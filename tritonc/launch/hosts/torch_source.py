@@ -4,8 +4,7 @@ It holds the module's header with its image, the file torch_runtime.h beside thi
 kernel a function and its schema.  The function is written once, for sizes of type `Int`: with
 int64_t it launches, with c10::SymInt it makes the outputs of torch's fake tensors.
 `tritonc.launch.hosts.torch_roles` says what of a kernel's parameters it computes; docs/embedding.md
-describes how to build it.
-"""
+describes how to build it."""
 
 import ast
 import keyword
@@ -33,8 +32,7 @@ def torch_source(manifest: Mapping[str, Any], name: str, problems: Sequence[Prob
     """The text for the module of `manifest`, with the problems that its source states.
 
     The operators are `name::kernel`, or with `prefix` `prefix::kernel`.  Raises CompileError where
-    a problem and its kernel do not fit.
-    """
+    a problem and its kernel do not fit."""
     header, functions = with_names(manifest, name, image=image, prefix=prefix)
     space = identifier(prefix or name)
     kernels = manifest["kernels"]

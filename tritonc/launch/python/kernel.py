@@ -91,8 +91,7 @@ class Module:
     def entry(self, driver: Any, device: int, kernel: Entry) -> Any:
         """The driver's handle of a kernel on a device, where the module is loaded at first use.
 
-        Raises CompileError if the driver rejects the PTX.
-        """
+        Raises CompileError if the driver rejects the PTX."""
         with self._lock, cuda_driver.context(driver, device):
             if device not in self._loaded:
                 try:
@@ -111,8 +110,7 @@ class Kernel(Entry):
 
     `variants` are kernels of the same name and parameters.  `launch` chooses among them and the
     kernel itself, which is number 0.  A variant that is only planned is compiled at its first
-    launch, or when you read `variants`.
-    """
+    launch, or when you read `variants`."""
 
     def __init__(self, module: Module, row: Mapping[str, Any]) -> None:
         super().__init__(row, module.entry)
@@ -194,8 +192,7 @@ class Kernel(Entry):
         """The number of the variant that `launch` chooses for these arguments, of those that take
         no memory for sums.
 
-        Raises TypeError for a wrong range, or where the choice needs an integer.
-        """
+        Raises TypeError for a wrong range, or where the choice needs an integer."""
         return 0 if self._chooser is None else self._chooser.number(global_range, arguments)
 
     def launch_variant(self, number: int, stream: Any, global_range: Range, *arguments: Any
@@ -203,8 +200,7 @@ class Kernel(Entry):
         """Launch the variant of this number.
 
         Raises ValueError if it does not exist or may not run with these arguments, and what
-        `launch` raises.
-        """
+        `launch` raises."""
         if not 0 <= number < len(self._launches):
             raise ValueError(f"kernel '{self.name}' has variants 0 to {len(self._variants)}, not "
                              f"{number}")

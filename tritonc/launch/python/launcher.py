@@ -2,8 +2,7 @@
 
 `launch` is a function made for its kernel, which reads torch's tensors in a loop that looks at
 nothing twice.  Whatever that loop does not understand, mistakes among them, `Launcher.prepare`
-looks at with care.  Both end in one call of the driver.
-"""
+looks at with care.  Both end in one call of the driver."""
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -204,8 +203,7 @@ def single_launch(launcher: Launcher) -> Callable[..., None]:
         speaks DLPack; keep them until the stream is done.  Scalars take numbers.
 
         Raises TypeError and ValueError for what the kernel cannot take, before anything is
-        launched; LaunchError; CompileError if the driver rejects the PTX.
-        """
+        launched; LaunchError; CompileError if the driver rejects the PTX."""
         keep: list[Any] = []
         try:
             grid = grids[global_range]

@@ -2,8 +2,7 @@
 What no pass on tiles asks for is left to LLVM, which has the algebra of each element.
 
 A uniform operand stands on the right (`uniform_on_the_right`).  Multiplications stay: `mul` by a
-power of two is what address analysis reads, and LLVM makes shifts of it.
-"""
+power of two is what address analysis reads, and LLVM makes shifts of it."""
 
 from tritonc.analysis.values import int_of, slice_of
 from tritonc.ir.core import Op, Value

@@ -39,8 +39,7 @@ def same_again(op: Op, r: Rewriter) -> Value | None:
 def trans_of_trans(op: Op, r: Rewriter) -> Value | None:
     """trans_q (trans_p x) = trans_(p[q]) x; one that leaves all axes in place is x.
 
-    trans (trans x) = x is the paper's example (section 4.2.1).
-    """
+    trans (trans x) = x is the paper's example (section 4.2.1)."""
     x, permutation = op.operands[0], list(op.attributes["permutation"])
     inner = defined_by(x, "trans")
     if inner is not None:

@@ -2,8 +2,7 @@
 
 A row names a function, says what it takes and does, and lowers a call of it.  Help, the manual and
 the tests of completeness derive from the rows.  Arguments come lowered; those that must be constant
-are terms with a constant.
-"""
+are terms with a constant."""
 
 import re
 from collections.abc import Callable
@@ -39,8 +38,7 @@ class Builtin(NamedTuple):
     first argument may be a struct; `access` are words that may stand behind all arguments and say
     how memory is accessed.  `template` says that `f[...](...)` or `f(...)(...)` is a form
     of the call.  `effects` covers reading memory: a predicate must guard such a call, and one that
-    `divides`.
-    """
+    `divides`."""
 
     name: str
     signature: str

@@ -9,8 +9,7 @@ do with it, is most likely a mistake.  Equal expressions count as one tile, howe
 writes them.
 
 Nothing is said of addresses that go through what may bound them (`min % / & ?:`, a load), behind a
-branch on the instance's place, or where `assume` speaks of the tile or its bound.
-"""
+branch on the instance's place, or where `assume` speaks of the tile or its bound."""
 
 from collections.abc import Callable, Hashable
 from dataclasses import field

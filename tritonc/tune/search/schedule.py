@@ -12,8 +12,7 @@ those that are not far from the best are timed.  A candidate goes three ways:
                  is compiled
 
 At the end the best few are measured again, all beside each other, and that decides; times within
-`TIE` are equal, and the earlier in the model's order wins.
-"""
+`TIE` are equal, and the earlier in the model's order wins."""
 
 import time
 from collections import Counter, deque
@@ -346,8 +345,7 @@ class Search:
         """The best candidate of each size that has one.  `final`: measure the best few again.
 
         With `within`, of several sizes, the fewest candidates of which one at each size takes at
-        most so much longer than the best (`portfolio.cover`).
-        """
+        most so much longer than the best (`portfolio.cover`)."""
         found, measured = [], []
         for size in self.sizes:
             known = {name_of(r.candidate): r.milliseconds or 0.0 for r in self.ranking(size)}

@@ -3,8 +3,7 @@
 Plain accesses are LLVM's own loads and stores.  A guarded one is inline assembly under a predicate,
 for LLVM's masked load becomes branches.  Its destination is set first, to `other` or to zero, and
 is an early-clobber output (`=&r`), as it is written before the address is read.  Elements narrower
-than 32 bits travel packed in 32-bit words.
-"""
+than 32 bits travel packed in 32-bit words."""
 
 from collections.abc import Sequence
 

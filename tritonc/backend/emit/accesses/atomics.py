@@ -3,8 +3,7 @@
 They happen in one of the threads that hold the element (see `FunctionEmitter.owner`): a result is
 valid in that thread alone.  They are relaxed; of which scope, they say.  LLVM drops the ordering of
 `atomicrmw`, so around an atomic on a scalar, which may be a lock, stand the fences that its order
-asks for.
-"""
+asks for."""
 
 from collections.abc import Callable
 from functools import partial

@@ -34,8 +34,7 @@ each write to a buffer that they read, each fence, and the wait for the stage of
 read; what gives such a buffer away stays behind the wait for them.
 
 Needs loops of a header and one more block, with products that are each waited for in that block.
-After rotate_dots, which orders the products of the loops that it rotates.
-"""
+After rotate_dots, which orders the products of the loops that it rotates."""
 
 from dataclasses import field
 
@@ -97,8 +96,7 @@ class Chain:
 
     `after`: the operations that each stays behind; `ended`: the products whose end it waits for;
     `added`: products to whose sums another one alone adds, and that one; `late`: products whose
-    results nothing else in the block reads.
-    """
+    results nothing else in the block reads."""
 
     body: Block
     ops: list[Op]
@@ -210,8 +208,7 @@ class _Order:
 
     Those of `together` start when all of them can.  Operations stand as in the source, but for
     what products need that start earlier, what only products need that start later, and rows that
-    are spread, which are made where they are read.
-    """
+    are spread, which are made where they are read."""
 
     def __init__(self, chain: Chain, together: set[Op]) -> None:
         self.chain, self.together = chain, together

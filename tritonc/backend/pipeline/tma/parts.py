@@ -4,8 +4,7 @@
 
 has no affine form, but each part of 16 rows has: what the load brings is one number there, and
 `j % 16` the row of the part.  So TMA brings such a tile by a box for each part, whose number the
-loop loads by itself, a scalar.
-"""
+loop loads by itself, a scalar."""
 
 from collections.abc import Callable, Iterator
 

@@ -19,8 +19,7 @@ loop read has one of its own, around the loop (`fixed`), and so has what is read
 (`behind`), such as a residual.
 
 Only for kernels whose copies are programs of their own (`specialize_warps` has the conditions):
-otherwise every iteration would wait for its operands.
-"""
+otherwise every iteration would wait for its operands."""
 
 from collections.abc import Mapping, Sequence
 

@@ -2,8 +2,7 @@
 
 An operation with a `meaning` computes by it; memory, control and checks are here.  Beside its value
 each step keeps `frame.undefined` right: `propagation` says which elements of a result depend on
-which elements of the operands.
-"""
+which elements of the operands."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -309,5 +308,4 @@ _SPECIAL: dict[str, Callable[[Launch, Op], Step | None]] = {
     "memory_barrier": _nothing,
     "assume": _check("run-assumption", lambda op: "what is assumed here does not hold"),
     "assert": _check("run-assertion", lambda op: f"assertion failed: {op.attributes['message']}"),
-    "printf": _printf,
-}
+    "printf": _printf}

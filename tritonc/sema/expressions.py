@@ -240,5 +240,4 @@ HANDLERS: dict[type[syntax.Node], Callable[[Context, Any], Term]] = {
     syntax.AddressOf: address_of,
     syntax.Subscript: subscript,
     syntax.Member: structs.member,
-    syntax.StructValue: structs.literal,
-}
+    syntax.StructValue: structs.literal}

@@ -269,5 +269,4 @@ HANDLERS: dict[type[syntax.Node], Callable[[Context, Any], None]] = {
     syntax.Continue: loops.leave,
     syntax.Return: return_,
     syntax.Empty: nothing,
-    syntax.Predicated: predicated,
-}
+    syntax.Predicated: predicated}

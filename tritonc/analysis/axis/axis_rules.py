@@ -108,8 +108,7 @@ def _divide(op: Site, a: AxisInfo, b: AxisInfo) -> AxisInfo:
     """Division by a multiple of c: c neighbours share a quotient, where runs start at multiples of
     c.
 
-    Not so the quotients of -4, -3, -2, -1 that are rounded towards zero.
-    """
+    Not so the quotients of -4, -3, -2, -1 that are rounded towards zero."""
     if b.value == 1:
         return a
     found = _pointwise(op, a, b)
@@ -326,7 +325,6 @@ RULES: dict[str, Callable[..., AxisInfo]] = {
     "tile_part": _tile_part,
     "and": _both, **dict.fromkeys(("or", "xor", "smin", "smax", "umin", "umax"), _least),
     "lshr": _shift_right, "ashr": _shift_right,
-    **dict.fromkeys(("fcmp", "fptosi", "fptoui"), _pointwise),
-}
+    **dict.fromkeys(("fcmp", "fptosi", "fptoui"), _pointwise)}
 _ATTRIBUTES = {"range": "start", "icmp": "predicate", "trans": "permutation", "tile_part": "bits",
                "assume_multiple": "n"}

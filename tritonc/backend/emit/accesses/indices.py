@@ -99,5 +99,4 @@ EMITTERS: dict[str, Emitter] = {
         lambda f, op: f.prelude_call("llvm.nvvm.read.ptx.sreg.nsmid")),
     "first_warp": _each(lambda f, op: f.prelude(f"icmp ult i32 {f.thread}, 32")),
     "from_first_lane": from_first_lane, "again": again,
-    "range": make_range,
-}
+    "range": make_range}

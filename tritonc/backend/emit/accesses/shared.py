@@ -319,9 +319,8 @@ def _copy(f: FunctionEmitter, source: str, size: int, guard: str, to: str, owner
 
 EMITTERS: dict[str, Emitter] = {
     "alloc_shared": alloc_shared, "buffer_stage": buffer_stage, "buffer_trans": buffer_view,
-    "buffer_reshape": buffer_view, "load_slice": load_slice,
-    "shared_gather": shared_gather, "shared_atomic": shared_atomic,
-    "async_copy": async_copy,
+    "buffer_reshape": buffer_view, "load_slice": load_slice, "shared_gather": shared_gather,
+    "shared_atomic": shared_atomic, "async_copy": async_copy,
     "async_commit": lambda f, op: f.call("llvm.nvvm.cp.async.commit.group", "void"),
     "async_wait": lambda f, op: f.call("llvm.nvvm.cp.async.wait.group", "void",
                                        f"i32 {op.attributes['pending']}")}

@@ -27,8 +27,6 @@ lower half is zero, and so are powers of two by whole exponents; those of 8 bits
 formats.  What scales an exponent is exact if it is so for each pattern of their bits.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import combinations
 from struct import pack, unpack

@@ -9,10 +9,7 @@ Weights of four bits, eight to a word, are written so: every lane of K names its
 that are the same in runs are told by axis information; the slice of an expression that picks the
 first of each run is the expression of slices, down to ranges, whose numbers then stand further
 apart.  A division by which all terms divide goes into them, that of a loop's counter becomes a
-counter: then it is known how far the loop moves the tile.
-"""
-
-from __future__ import annotations
+counter: then it is known how far the loop moves the tile."""
 
 from collections.abc import Callable
 from math import gcd
@@ -43,8 +40,7 @@ class Runs:
     `assumable`: whether of a scalar it may be assumed that it is a multiple: groups are as long as
     a scalar says, rows of what is divided as a whole (`(n * K + k) / 2`) begin at its multiples,
     and masks end where one says.  `assumed`: what has been assumed, and `natural` of what it has
-    been that it is not negative.
-    """
+    been that it is not negative."""
 
     def __init__(self, kernel: Kernel, cfg: Cfg,
                  assumable: Callable[[Value], bool] = lambda v: False) -> None:
@@ -334,7 +330,6 @@ class SharedLoad:
         return found
 
     def quotient(self, value: Value, by: int) -> Value:
-        """value / by, where the value is made."""
         number, factor = int_of(value), None
         if value.op is not None and value.op.name == "mul":
             factor = int_of(value.op.operands[1])

@@ -77,9 +77,10 @@ def _fits(kernel: Kernel, one: SummedDot, target: Target, infos: axis_info.Infos
 
 
 def _adds_plainly(one: SummedDot, readers: Mapping[Value, Sequence[Op]]) -> bool:
-    """Whether both operands are loaded, and nothing is computed of the product before it is added.
-    """
-    return all(is_plain(v, True) for v in one.dot.operands[:2]) and not any(
+    """Whether both operands are loaded, or both computed, and nothing is computed of the product
+    before it is added."""
+    plain = {is_plain(v, True) for v in one.dot.operands[:2]}
+    return len(plain) == 1 and not any(
         op.name == "fmul" for op in readers.get(one.dot.result, ()))
 
 

@@ -254,8 +254,7 @@ def _operation(op: Op, row: OpInfo) -> str | None:
 
 
 def _layout(op: Op) -> str | None:
-    """Whether the layout of what moves no data, or no data between threads, follows from the
-    operand's."""
+    """Whether the layout of what moves no data between threads follows from the operand's."""
     if op.name not in ("reshape", "trans", "broadcast", "reduce") or not op.results:
         return None
     source, t = op.operands[0].type, op.results[0].type

@@ -1,7 +1,5 @@
 """Copies of operations, of blocks and of kernels."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
@@ -27,8 +25,7 @@ def copy_ops(ops: Iterable[Op], mapping: dict[Value, Value],
 def copy_blocks(blocks: list[Block], suffix: str = "") -> tuple[list[Block], dict[Value, Value]]:
     """Copies of blocks that only branch among themselves, their names with `suffix`.
 
-    The mapping is from values to those of the copy; other values that they read stay the same.
-    """
+    The mapping is from values to those of the copy; other values that they read stay the same."""
     copies = {old: Block(old.name + suffix) for old in blocks}
     mapping: dict[Value, Value] = {}
     for old, new in copies.items():

@@ -1,10 +1,7 @@
 """The types of Triton-IR: scalars, pointers, tiles of either, and buffers in shared memory.
 
 Integers carry no sign, as in LLVM: operations do.  A tile has a constant shape; once the backend
-has decided how its elements lie in the threads of a block, it has a `Layout` too.
-"""
-
-from __future__ import annotations
+has decided how its elements lie in the threads of a block, it has a `Layout` too."""
 
 from collections.abc import Callable
 from functools import cache, cached_property
@@ -47,7 +44,7 @@ class Scalar:
         return self.is_int
 
     @cached_property
-    def base(self) -> Scalar:
+    def base(self) -> "Scalar":
         return self
 
     def __str__(self) -> str:
@@ -68,8 +65,7 @@ F8E4M3 = Scalar("f8e4m3", 8, "float", 3, 4)  # no infinities, as the OCP "fn" fo
 F8E5M2 = Scalar("f8e5m2", 8, "float", 2, 5)
 
 SCALARS: dict[str, Scalar] = {
-    t.name: t for t in (I1, I8, I16, I32, I64, F16, BF16, TF32, F32, F64, F8E4M3, F8E5M2)
-}
+    t.name: t for t in (I1, I8, I16, I32, I64, F16, BF16, TF32, F32, F64, F8E4M3, F8E5M2)}
 
 
 @hashed_once
@@ -85,7 +81,7 @@ class Pointer:
     is_pointer = has_numbers = True
 
     @cached_property
-    def base(self) -> Pointer:
+    def base(self) -> "Pointer":
         return self
 
     def __str__(self) -> str:

@@ -13,10 +13,7 @@ What holds of a kernel:
   - an operation has the operands, attributes and result types that its row and typing rule say
   - only operations that may carry a guard do, and it is an i1 of the shape of an operand
 
-Code that cannot be reached need not fulfil the rule about dominance.
-"""
-
-from __future__ import annotations
+Code that cannot be reached need not fulfil the rule about dominance."""
 
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
@@ -68,8 +65,7 @@ def verify(subject: Module | Kernel, stage: str = "", table: Mapping[str, OpInfo
 
     `stage` names what ran last, for the message.  `table` has the rows of all operations that may
     occur.  Who verifies a kernel after each pass hands in one `known`, at first empty: an operation
-    whose types and attributes are as they were is not held against its row again.
-    """
+    whose types and attributes are as they were is not held against its row again."""
     found = [*problems(subject, table, known)]
     if found:
         after = f"after {stage}: " if stage else ""
@@ -256,8 +252,7 @@ def _operation(op: Op, row: OpInfo) -> str | None:
 
 
 def _layout(op: Op) -> str | None:
-    """Whether the layout of what moves no data, or no data between threads, follows from the
-    operand's."""
+    """Whether the layout of what moves no data between threads follows from the operand's."""
     if op.name not in ("reshape", "trans", "broadcast", "reduce") or not op.results:
         return None
     source, t = op.operands[0].type, op.results[0].type

@@ -1,9 +1,6 @@
 """Which layouts the values of a kernel have, and which each operation wants of its operands.
 
-*Primary* layouts flow forward from anchors, *demands* backward: see `assign_layouts`.
-"""
-
-from __future__ import annotations
+*Primary* layouts flow forward from anchors, *demands* backward: see `assign_layouts`."""
 
 from functools import cached_property
 
@@ -157,7 +154,6 @@ class Assignment:
 
     @cached_property
     def product_loops(self) -> list[Loop]:
-        """The innermost loops that have products themselves."""
         return [loop for block, loop in self.cfg.innermost.items()
                 if any(op.name == "dot" for op in block.ops)]
 

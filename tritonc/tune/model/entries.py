@@ -5,8 +5,6 @@ what launches take longer than by the best of all: as logarithms, by a power, so
 loses much counts more.  Grids, powers and numbers of entries are those of a kind of kernel.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from functools import cache
 from math import inf, log2, prod
@@ -123,14 +121,15 @@ def covering_entries(rows: Sequence[Candidate], general: Sequence[Candidate], fo
     """Of all tiles, clusters and those in ping-pong, those to have beside the general bodies.  If
     rows that are not aligned are for one of them alone (`asks`), that is the first."""
     of, fastest = (general[0].kind, form.axes), dict[tuple[int, ...], float]()
-    launches = [*launches_of(form, grids.COVERED[of])]
+    sums = form.axes == AXES and form.may_be_few
+    launches = [*launches_of(form, grids.SUMS if sums else grids.COVERED[of])]
     rows = [row for row in rows if is_measured(row.profile, row.tile, 1)]
     for row in rows:
         fastest[row.tile] = min(rate(row.cost), fastest.get(row.tile, inf))
     known = []
     for blocks, row in _in_clusters(
             [row for row in rows if rate(row.cost) <= _NEARLY.get(of, inf) * fastest[row.tile]],
-            target, sizes if form.axes < AXES else (1,)):
+            target, sizes if form.may_be_few else (1,)):
         found = row if row.kind == "cores" else priced_together(
             _at_once(row) if blocks > 1 else row)
         known.append(found._replace(cost=slower(found.cost, _DOUBT)))
@@ -207,7 +206,9 @@ def cluster_entries(rows: Sequence[Candidate], own: Sequence[Candidate], form: F
                     target: Target, sizes: Sequence[int]) -> list[Candidate]:
     """Those of clusters to have beside the bodies of the general entry, the large one first."""
     whole = own[0]
-    if form.axes >= AXES or whole.kind == "mma" or not sizes:  # of mma none are measured
+    if not form.may_be_few or whole.kind == "mma" or not sizes:  # of mma none are measured
+        return []
+    if form.axes >= AXES and whole.kind == "cores":  # a filter's gradient of floats 216 us, 245
         return []
     # Where the range does not say how many results a program has, it may send more of them: 1024
     # rows of 256 columns and a layer norm by 64 rows 32 us, 22 by two blocks.

@@ -102,8 +102,7 @@ def portfolio(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
     whole = with_results([row.profile for row in rows], target)
     scaled, computed = (any(getattr(f, name) for row in rows for f in row.profile)
                         for name in ("scaled", "computed"))
-    # The choice takes it that a grid's third axis has 65535 tiles: of clusters it has fewer.
-    for blocks in cluster_sizes(kernel, target) if form.axes < 3 else (1,):
+    for blocks in cluster_sizes(kernel, target) if form.may_be_few else (1,):
         more = {"cluster_k": blocks} if blocks > 1 else {}
         for row in rows:
             tile, depths = form.cuts(row.binding)

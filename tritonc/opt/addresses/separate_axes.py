@@ -218,9 +218,9 @@ class _Separation(MovedOps):
                     first = self.number(0, shape(value.type))
                 if shape(first.type) != shape(value.type):
                     first, value = (self.shaped(v, s, s) for v in (first, value))
-                x = undivided(first, value) if name == "add" else None
-                found[s] = self.make(name, first, value) if x is None else (
-                    self.shaped(self.wide(x), s, s))
+                pixel = undivided(first, value) if name == "add" else None
+                found[s] = self.make(name, first, value) if pixel is None else (
+                    self.shaped(self.wide(pixel), s, s))
             return found
 
         return _Sum(both(a.fixed, b.fixed), both(a.moving, b.moving))

@@ -122,8 +122,7 @@ class Runs:
 
 
 def share_repeats(kernel: Kernel) -> bool:
-    """Load once what tiles repeat, in loops around products of computed operands: along one axis,
-    then along another."""
+    """Load once what tiles repeat, in loops around products of computed operands, axis by axis."""
     done = set[Op]()
     while loads := [load for load in loads_of_products(kernel, Cfg(kernel)) if load not in done]:
         cfg, facts = Cfg(kernel), Facts(kernel)

@@ -57,8 +57,7 @@ def swap_operands(kernel: Kernel, target: Target, infos: axis_info.Infos) -> boo
 
 
 def _fits(kernel: Kernel, one: SummedDot, target: Target, infos: axis_info.Infos) -> bool:
-    """Whether tensor cores take the product with swapped operands, and not, or not as well, as it
-    is."""
+    """Whether tensor cores take the product swapped, and not, or not as well, as it is."""
     (rows, columns), depth = shape(one.dot.result.type), shape(one.dot.operands[0].type)[1]
     readers, inner = uses(kernel), inner_first(one.dot, infos)
 
@@ -117,8 +116,7 @@ def _axes(value: Value) -> set[int]:
 
 
 def _swap(kernel: Kernel, one: SummedDot) -> None:
-    """Give each member the transposed shape, and what else it reads; what is read behind the loop
-    is transposed back."""
+    """Give each member the transposed shape, and its reads; behind the loop, transpose back."""
     swapped = shape(one.dot.result.type)[0] >= LEAST_ROWS
     made = {op.result for op in one.members}
     for block in one.loop.blocks:

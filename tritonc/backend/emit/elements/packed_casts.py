@@ -97,8 +97,7 @@ def convert_near(f: FunctionEmitter, op: Op) -> bool:
 
 
 def convert_to_bytes(f: FunctionEmitter, op: Op) -> bool:
-    """Convert f32 to 8-bit floats by twos, which are a word; False if the operation is something
-    else."""
+    """Convert f32 to 8-bit floats by twos, which are a word; False if the operation is another."""
     source, target = scalar(op.operands[0].type), scalar(op.result.type)
     names = f.values[op.operands[0]]
     if source != F32 or target not in _HALF_OF_BYTES or not (
@@ -153,8 +152,7 @@ def convert_small(f: FunctionEmitter, op: Op) -> bool:
 
 
 def join_halves(f: FunctionEmitter, op: Op) -> bool:
-    """The lower halves of words, by twos, as 16-bit floats; False if the operation is something
-    else."""
+    """The lower halves of words, by twos, as 16-bit floats; False if the operation is another."""
     cut, target = op.operands[0].op, element(op.result.type)
     if cut is None or cut.name != "truncate" or target not in (F16, BF16) \
             or scalar(cut.operands[0].type).bits != 32 or not by_twos(f, op.result):

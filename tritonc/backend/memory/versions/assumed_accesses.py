@@ -180,8 +180,7 @@ class Collector:
                 self.whole_accesses(bound, reach)
 
     def brings(self, op: Op) -> bool:
-        """Whether an edge tile waits for it: for loads; for stores where nothing is loaded, as of
-        one-hot rows."""
+        """Whether an edge tile waits for it: loads; stores too, where nothing is loaded."""
         return op.name == "load" or (op.name == "store" and not any(
             other.name == "load" and shape(other.result.type) == shape(op.operands[0].type)
             for other in self.kernel.ops()))

@@ -18,12 +18,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tritonc.analysis.affine import Affinity
+from tritonc.analysis.facts import Facts, full
 from tritonc.analysis.linear import number
 from tritonc.analysis.values import defined_by, int_of, is_uniform, is_zero, origin
 from tritonc.ir.build import Builder
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
-from tritonc.ir.ops import WRITE
+from tritonc.ir.ops import READ
 from tritonc.ir.types import I1, I32, Tile, element, is_float, same_axes, shape
 
 COUNTS = (2, 4, 8)  # of products
@@ -37,7 +38,7 @@ def join_products(kernel: Kernel, context: Context) -> bool:
     changed, readers = False, uses(kernel)
     for block in kernel.blocks:
         for chain in _chains(block, readers):
-            changed |= any(_join(block, chain, side, readers) for side in (0, 1))
+            changed |= any(_join(kernel, block, chain, side, readers) for side in (0, 1))
     return changed
 
 
@@ -55,7 +56,8 @@ def _chains(block: Block, readers: dict[Value, list[Op]]) -> list[list[Op]]:
     return [chain for chain in chains if len(chain) in COUNTS]
 
 
-def _join(block: Block, chain: list[Op], side: int, readers: dict[Value, list[Op]]) -> bool:
+def _join(kernel: Kernel, block: Block, chain: list[Op], side: int,
+          readers: dict[Value, list[Op]]) -> bool:
     """Make one product of a chain whose operands on one side are every n-th element of rows, which
     nothing else reads."""
     n, turned = len(chain), [defined_by(dot.operands[side], "trans") is not None for dot in chain]
@@ -73,11 +75,11 @@ def _join(block: Block, chain: list[Op], side: int, readers: dict[Value, list[Op
         return False
     begins = [(form - forms[0]).offset.constant for form in forms]
     known = sorted(begin for begin in begins if begin is not None)
-    if known != [*range(known[0], known[0] + n)] or any(WRITE in op.effects for op in block.ops[
+    if known != [*range(known[0], known[0] + n)] or any(op.effects - {READ} for op in block.ops[
             min(map(block.ops.index, loads)):block.ops.index(chain[-1])]):
         return False
     order = [begins.index(begin) for begin in known]
-    wide = _Wide(Builder(block, block.ops.index(chain[-1]), chain[-1].span), n)
+    wide = _Wide(Builder(block, block.ops.index(chain[-1]), chain[-1].span), n, Facts(kernel))
     rows = wide.load(loads[order[0]], axis)
     if rows is None:
         return False
@@ -112,8 +114,8 @@ def _load(operand: Value, block: Block, readers: dict[Value, list[Op]]) -> Op | 
 class _Wide:
     """Makes tiles of n times as many elements along an axis."""
 
-    def __init__(self, b: Builder, n: int) -> None:
-        self.b, self.n = b, n
+    def __init__(self, b: Builder, n: int, facts: Facts) -> None:
+        self.b, self.n, self.facts = b, n, facts
 
     def type_of(self, value: Value, axis: int) -> Tile:
         extents = shape(value.type)
@@ -145,7 +147,8 @@ class _Wide:
                     before = self.repeated(before, source)
                 return self.b.value(op.name, before, type=to)
         if op is not None and op.name == "icmp" and op.attributes["predicate"] in _BELOW \
-                and is_uniform(op.operands[1]) and (x := self.times(op.operands[0], axis)):
+                and is_uniform(op.operands[1]) and self.fits(op.operands[1]) \
+                and (x := self.times(op.operands[0], axis)):
             limit = self.scaled(self.repeated(op.operands[1], axis))
             return self.b.value("icmp", x, limit, **op.attributes)
         if op is not None and op.info.elementwise and op.pure and len(op.results) == 1:
@@ -158,6 +161,11 @@ class _Wide:
         wide = self.b.value("broadcast", thin, type=Tile(to.element, (
             *extents[:at], self.n, *extents[at:])))
         return self.b.value("reshape", wide, type=to)
+
+    def fits(self, limit: Value) -> bool:
+        """Whether n times a limit is a number of its type."""
+        (least, most), bounds = self.facts.interval(limit), full(element(limit.type).bits)
+        return bounds[0] <= self.n * least and self.n * most <= bounds[1]
 
     def scaled(self, value: Value) -> Value:
         """n times the value."""

@@ -209,6 +209,14 @@ kernel void chunks(float* x, int N, int chunk) {
 kernel void strides(float* x, int N, int tiles) {
   for (int t = get_program_id(0); t < tiles; t += 64) @(t * T + 0 ... T < N) x[t * T + 0 ... T] = 1;
 }
+kernel void images(float* x, int N, int parts) {
+  int r[T] = get_global_range(0);
+  for (int i = get_program_id(1); i < N; i += parts) *(x + i * N + r) = 1;
+}
+kernel void tiled_parts(float* x, int N, int parts) {
+  int r[T] = get_global_range(0);
+  for (int i = get_program_id(1); i < N; i += parts * T) *(x + i * N + r) = 1;
+}
 kernel void rows(float* x, int N) {
   for (int n = 0; n < N; n += T) @(n + 0 ... T < N) *(x + get_program_id(0) * N + n + 0 ... T) = 1;
 }
@@ -226,7 +234,9 @@ kernel void parts(float* x, int N) {
     ("sums", "the number of a tile along axis 0"), ("counted", "number of programs along axis 0"),
     ("tiled", "number of programs along axis 1"), ("blocks", "how much each of them stores"),
     ("stepped", "number of programs along axis 0"), ("batch", None), ("ordered", None),
-    ("counting", None), ("chunks", None), ("strides", "number of programs along axis 0")])
+    ("counting", None), ("chunks", None), ("images", None),
+    ("tiled_parts", "number of programs along axis 1"),
+    ("strides", "number of programs along axis 0")])
 def test_variants_that_would_change_the_interface(kernel: str, why: str | None) -> None:
     path = write(Path(), "k.tc", PROGRAM_IDS)
     done = tritonc(str(path), "--tune=T=64", f"--variant={kernel}:T=256", "-o", "x.ptx")

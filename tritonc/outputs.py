@@ -2,10 +2,7 @@
 
 A file is written under another name in its own directory and then renamed, so nobody ever sees half
 of it; several outputs of one run are all written before the first is renamed.  Where the source is
-wrong, what an earlier run left at their places goes, so that no build takes it for new.
-"""
-
-from __future__ import annotations
+wrong, what an earlier run left at their places goes, so that no build takes it for new."""
 
 import contextlib
 import os
@@ -18,13 +15,11 @@ from tritonc.source import fail
 # Each kind of output and the suffix of its file.
 KINDS: dict[str, str] = {
     "ptx": ".ptx", "ll": ".ll", "tir": ".tir", "ast": ".ast", "i": ".i", "manifest": ".json",
-    "header": ".h", "cubin": ".cubin", "fatbin": ".fatbin", "torch": ".cpp",
-}  # fmt: skip
+    "header": ".h", "cubin": ".cubin", "fatbin": ".fatbin", "torch": ".cpp"}  # fmt: skip
 STANDARD = "-"  # standard input or output
 
 
 def kind_of(path: str) -> str | None:
-    """The kind that a file's suffix says."""
     suffix = os.path.splitext(path)[1]
     return next((kind for kind, known in KINDS.items() if known == suffix), None)
 
@@ -53,7 +48,6 @@ def paths(kinds: Sequence[str], output: str | None, source: str) -> dict[str, st
 
 
 def same_file(a: str, b: str) -> bool:
-    """Whether two paths name one existing file."""
     try:
         return os.path.samefile(a, b)
     except OSError:
@@ -148,8 +142,7 @@ def dependency_rule(targets: Sequence[str], sources: Sequence[str], phony: bool)
     Raises ValueError for a name that the two cannot read alike.
 
     `phony` adds a rule without a recipe for each source but the first, so that make goes on when an
-    included file is deleted.
-    """
+    included file is deleted."""
     quoted = [quote_for_make(source) for source in sources]
     lines = [" ".join(targets) + ":" + "".join(f" \\\n  {source}" for source in quoted)]
     if phony:

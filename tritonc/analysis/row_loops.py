@@ -1,10 +1,7 @@
 """Kinds of loops over rows that a kernel has, for those who choose its tiles and its warps.
 
 Each function says which kernels it means, and what follows for programs and threads.  Those over
-columns are in `column_loops`, what waits for data or other programs in `shared_data`.
-"""
-
-from __future__ import annotations
+columns are in `column_loops`, what waits for data or other programs in `shared_data`."""
 
 from math import prod
 
@@ -87,7 +84,6 @@ def crosses(kernel: Kernel, cfg: Cfg) -> bool:
 
 
 def _axes(value: Value) -> int:
-    """The axes of a value along which it has several elements."""
     return sum(extent > 1 for extent in shape(value.type))
 
 
@@ -216,6 +212,5 @@ def waits_for_itself(kernel: Kernel, cfg: Cfg) -> bool:
 
 
 def carried(cfg: Cfg) -> list[list[Tile]]:
-    """The types of the tiles that each loop carries."""
     return [[phi.result.type for phi in loop.header.phis() if isinstance(phi.result.type, Tile)]
             for loop in cfg.loops]

@@ -1,10 +1,7 @@
 """PTX of one kernel while passes go on with the next: threads run LLVM, which needs no Python.
 
 A kernel whose text is long is a module of its own.  If it gets another name later, or is left out,
-that was work for nothing; the PTX depends on the kernels alone, not on which thread was first.
-"""
-
-from __future__ import annotations
+that was work for nothing; the PTX depends on the kernels alone, not on which thread was first."""
 
 from collections.abc import Sequence
 
@@ -18,8 +15,6 @@ from tritonc.source import CompileError
 
 
 class Ahead:
-    """What threads make of the kernels of a module."""
-
     def __init__(self, constants: list[ConstantTable], target: Target, options: Options) -> None:
         self._constants, self._target, self._options = constants, target, options
         self._begun: dict[tuple[Kernel, str], Task] = {}  # by their names then

@@ -1,7 +1,5 @@
 """What the subcommands share: settings from parameters, reading the source, showing messages."""
 
-from __future__ import annotations
-
 import errno
 import os
 import sys
@@ -136,8 +134,7 @@ class Messages:
     def guard(self, action: Callable[[], int]) -> int:
         """The exit code of `action`; what it raises becomes a message and the code that fits.
 
-        The command line runs each command under it; `test` each of its files.
-        """
+        The command line runs each command under it; `test` each of its files."""
         from tritonc.result import InternalError
 
         try:

@@ -1,7 +1,5 @@
 """Values of a debugged kernel as text."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 
@@ -26,8 +24,7 @@ class NotShown(Exception):
 def show(text: str, frame: Frame, stop: Stop) -> str:
     """The value of `NAME`, `NAME[0:4, :]`, `*POINTER` or `*POINTER[0:8]`, without its name.
 
-    Raises NotShown.
-    """
+    Raises NotShown."""
     deref, seen, subscripts = _parsed(text, stop)
     if seen.value not in frame.values:
         return UNDEFINED
@@ -47,7 +44,6 @@ def show(text: str, frame: Frame, stop: Stop) -> str:
 
 
 def shown(value: Value, frame: Frame) -> str:
-    """All of a value."""
     if value not in frame.values:
         return UNDEFINED
     array, undefined = np.asarray(frame.values[value]), frame.mask(value)

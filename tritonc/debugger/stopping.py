@@ -1,7 +1,5 @@
 """Where a debugged kernel stops: breakpoints, steps, and values that change."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import field
 
@@ -20,8 +18,7 @@ class Quit(Exception):
 class Breakpoint:
     """A place to stop at: a line of the source, or the first statement of a function.
 
-    `instance`: only there.  `once`: it is gone after the first stop.
-    """
+    `instance`: only there.  `once`: it is gone after the first stop."""
 
     line: int = 0
     function: str = ""
@@ -101,9 +98,7 @@ class Session:
                 reasons.append("" if point.once else f"breakpoint {number}")
                 if point.once:
                     del self.breakpoints[number]
-        if reasons or self._stepped(frame, stop):
-            return ", ".join(filter(None, reasons))
-        return None
+        return ", ".join(filter(None, reasons)) if reasons or self._stepped(frame, stop) else None
 
     def _at(self, point: Breakpoint, frame: Frame, stop: Stop) -> bool:
         if point.instance is not None and point.instance != frame.instance.index:
@@ -137,7 +132,6 @@ def _changed(number: int, watch: Watch, frame: Frame, stop: Stop) -> str:
 
 
 def line_of(stop: Stop) -> int:
-    """The line of a statement's start."""
     return stop.span.file.line_column(stop.span.start)[0]
 
 

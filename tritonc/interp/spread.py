@@ -5,10 +5,7 @@
 
 An operation that NumPy broadcasts for reads what `splat` and `broadcast` repeat, if the shapes tell
 the result's; what nothing reads then is not computed.  A step of a small tile costs what its call
-does, so that a loop over such tiles takes half as long.
-"""
-
-from __future__ import annotations
+does, so that a loop over such tiles takes half as long."""
 
 from collections.abc import Sequence
 
@@ -42,7 +39,6 @@ class Spread:
                          if op.name in _REPEATING and op.result not in needed}
 
     def operands(self, op: Op) -> Sequence[Value]:
-        """The values that an operation reads."""
         if op.name not in _READERS or not shape(op.result.type):
             return op.operands
         if op not in self._read:

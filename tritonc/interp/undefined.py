@@ -1,8 +1,5 @@
 """Which elements of a result are undefined, from those of the operands: what the interpreter keeps
-beside each value.
-"""
-
-from __future__ import annotations
+beside each value."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

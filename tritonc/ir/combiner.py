@@ -17,8 +17,6 @@ once for each pair of elements.
     (True, ('fmax',))
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
 
@@ -42,7 +40,6 @@ class Combiner:
 
     @property
     def values(self) -> int:
-        """How many values are combined at once."""
         return len(self.results)
 
     @cached_property
@@ -107,8 +104,7 @@ def write(parameters: Sequence[Value], ops: Sequence[Op], results: Sequence[Valu
 def with_presence(text: str) -> str:
     """The combiner that also takes, first, whether there are elements before and behind.
 
-    Where one of both is missing, the other is the result.
-    """
+    Where one of both is missing, the other is the result."""
     inner = read(text)
     k = inner.values
     block = Block("entry")

@@ -1,7 +1,5 @@
 """Running a problem in the interpreter of Triton-IR."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from math import prod
@@ -40,8 +38,7 @@ def launch(module: Module, data: Data, table: Mapping[str, OpInfo] = OPS,
     """What every pointer argument holds after the kernel ran, in held form.
 
     Raises InterpreterError for what the program does wrong: an access outside of a buffer, a use
-    of an undefined element.
-    """
+    of an undefined element."""
     if prod(data.grid) > MOST_PROGRAMS:
         raise fail("problem-expression", data.problem.span, f"the interpreter would run "
                    f"{prod(data.grid)} programs; its limit is {MOST_PROGRAMS}")

@@ -4,10 +4,7 @@
     a: br b         b: br c  (nothing else)    ->  a: br c
     cond_br %c, b, b                           ->  br b
 
-An empty block before a loop's header stays: it is the loop's preheader or its only latch.
-"""
-
-from __future__ import annotations
+An empty block before a loop's header stays: it is the loop's preheader or its only latch."""
 
 from tritonc.ir.cfg import Cfg, follow, incoming, redirect, remove_unreachable
 from tritonc.ir.context import Context
@@ -84,6 +81,5 @@ def _skip_empty(kernel: Kernel) -> bool:
 
 
 def _is_header(cfg: Cfg, block: Block) -> bool:
-    """Whether a back edge leads there."""
     at = cfg.index[block]
     return any(cfg.index.get(p, -1) >= at for p in cfg.predecessors[block])

@@ -1,9 +1,6 @@
 """Shapes of a problem's arrays, read from their expressions without computing them.
 
-`randn(M, K // 2)` has the extents M and K // 2: expressions themselves.
-"""
-
-from __future__ import annotations
+`randn(M, K // 2)` has the extents M and K // 2: expressions themselves."""
 
 import ast
 from collections.abc import Callable, Mapping, Sequence

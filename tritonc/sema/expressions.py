@@ -1,7 +1,5 @@
 """Expressions: one function per class of the syntax tree."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -220,27 +218,13 @@ def call(context: Context, node: syntax.Call) -> Term:
 
 
 HANDLERS: dict[type[syntax.Node], Callable[[Context, Any], Term]] = {
-    syntax.Name: name,
-    syntax.IntLiteral: int_literal,
-    syntax.FloatLiteral: float_literal,
+    syntax.Name: name, syntax.IntLiteral: int_literal, syntax.FloatLiteral: float_literal,
     syntax.BoolLiteral: lambda context, node: Term(ctypes.BOOL_TYPE, constant=node.value),
     syntax.CharLiteral: lambda context, node: Term(ctypes.INT_TYPE, constant=node.value),
     syntax.StringLiteral: lambda context, node: Term(ctypes.STRING_TYPE, constant=node.value),
-    syntax.Unary: unary,
-    syntax.Binary: binary,
-    syntax.Logical: choices.logical,
-    syntax.Range: range_,
-    syntax.Assign: assign,
-    syntax.IncDec: step,
-    syntax.Conditional: choices.conditional,
-    syntax.Cast: casts.cast,
-    syntax.Bitcast: casts.bitcast,
-    syntax.SizeOf: sizeof,
-    syntax.Call: call,
-    syntax.Deref: deref,
-    syntax.MaskedDeref: masked_deref,
-    syntax.AddressOf: address_of,
-    syntax.Subscript: subscript,
-    syntax.Member: structs.member,
-    syntax.StructValue: structs.literal,
-}
+    syntax.Unary: unary, syntax.Binary: binary, syntax.Logical: choices.logical,
+    syntax.Range: range_, syntax.Assign: assign, syntax.IncDec: step,
+    syntax.Conditional: choices.conditional, syntax.Cast: casts.cast, syntax.Bitcast: casts.bitcast,
+    syntax.SizeOf: sizeof, syntax.Call: call, syntax.Deref: deref, syntax.MaskedDeref: masked_deref,
+    syntax.AddressOf: address_of, syntax.Subscript: subscript, syntax.Member: structs.member,
+    syntax.StructValue: structs.literal}

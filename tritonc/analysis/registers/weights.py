@@ -12,10 +12,7 @@ A tile costs a register of 32 bits for each element that a thread holds; the exc
   - what a dot loads itself (`late`), or comes piece by piece (`piecewise`), is never whole; of what
     is computed so PIECE registers are there at once.
 
-A dot needs two steps of its operands beside.
-"""
-
-from __future__ import annotations
+A dot needs two steps of its operands beside."""
 
 from collections.abc import Iterable
 
@@ -69,9 +66,7 @@ class Weights:
                                         or value.op.name == "assume_multiple"):
             value = value.op.operands[0]
         op = value.op
-        if op is None or op.name in _FREE or isinstance(value.type, Buffer):
-            return None
-        return value
+        return None if op is None or op.name in _FREE or isinstance(value.type, Buffer) else value
 
     def _loaded_alone(self, value: Value) -> bool:
         """Whether narrow elements come one by one: converted, they are there twice for a while."""
@@ -86,7 +81,6 @@ class Weights:
 
     @remembered(0.0)
     def weight(self, value: Value) -> float:
-        """The registers of a value."""
         op = value.op
         if op is not None and op.attributes.get("piecewise") and by_register(op):
             return min(1.0, PIECE / _count(value)) * self._whole(value)
@@ -119,7 +113,6 @@ class Weights:
         return tile_registers(held, e.bits)
 
     def _packed(self, value: Value, bits: int) -> bool:
-        """Whether narrow elements share registers."""
         seen: set[Value] = set()
         stack = [value]
         while stack:
@@ -260,7 +253,6 @@ def _inside(op: Op, t: object) -> int:
 
 
 def _distinct(layout: Layout) -> int:
-    """Registers that are no copies."""
     return layout.registers >> layout.replicated_registers.bit_count()
 
 

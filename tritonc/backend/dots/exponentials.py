@@ -1,7 +1,5 @@
 """Which exponentials are those of softmaxes, and what their arguments are products of."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from math import log2
 
@@ -30,8 +28,7 @@ _LOW, _HIGH = ("eq", "le", "lt"), ("ne", "ge", "gt")  # comparisons
 class Exponential:
     """exp(x - m) or exp2(x - m), with x = the product of z and `factors`, masked by `masks`.
 
-    `peak`: the reduction of x that is in m; None if m is made of that of z.
-    """
+    `peak`: the reduction of x that is in m; None if m is made of that of z."""
 
     op: Op
     x: Value
@@ -52,12 +49,10 @@ class Exponential:
 
     @property
     def constants(self) -> list[float]:
-        """The factors that are known."""
         return [float(n) for v in self.factors if (n := constant_of(v)) is not None]
 
     @property
     def scalars(self) -> list[Value]:
-        """The others."""
         return [v for v in self.factors if constant_of(v) is None]
 
 

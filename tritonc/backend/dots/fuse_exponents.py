@@ -37,10 +37,7 @@ of what it takes, the same for all such x.  A mask's number is divided by the fa
 greatest product is that number itself where the greatest element is the quotient.
 
 That a factor is above 0 is known of constants; of other scalars it is a fact that `specialize` has
-tested (`assume_positive`, which `assumed_factors` asks for).
-"""
-
-from __future__ import annotations
+tested (`assume_positive`, which `assumed_factors` asks for)."""
 
 from functools import reduce
 from math import prod
@@ -160,7 +157,6 @@ def _uniform(b: Builder, value: Value, t: Type) -> Value:
 
 
 def _product(b: Builder, number: float, factors: list[Value], t: Type) -> Value:
-    """A number times scalars, for a row or tile."""
     rest = [v for v in factors if constant_of(v) is None]
     number = prod((float(n) for v in factors if (n := constant_of(v)) is not None), start=number)
     if not rest:

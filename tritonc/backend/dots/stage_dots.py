@@ -44,10 +44,7 @@ slices of k, one after the other through the same buffers:
 An operand that several products read in one layout is stored once (`share_operands`).  What else
 reads its load, such as sums beside the product, reads it there (`read_operands`).
 
-Needs layouts.  Leaves barriers to insert_barriers and overlap to pipeline.
-"""
-
-from __future__ import annotations
+Needs layouts.  Leaves barriers to insert_barriers and overlap to pipeline."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -157,7 +154,6 @@ class _Staged:
 
     @property
     def thinner(self) -> bool:
-        """Whether slices can be thinner."""
         if self.row is not None and len(shape(self.dot.result.type)) > 2 and (
                 self.row.kind == matrix.WGMMA or "registers" in self.dot.attributes):
             return False
@@ -166,13 +162,11 @@ class _Staged:
 
     @property
     def bytes(self) -> int:
-        """The buffers' size."""
         return sum(op.result.type.bytes for op in self.buffers
                    if isinstance(op.result.type, Buffer))
 
 
 def _replace(kernel: Kernel, staged: list[_Staged], mapping: dict[Value, Value]) -> None:
-    """Replace values in the kernel, and in the dots that it had."""
     kernel.replace(mapping)
     for one in staged:
         one.dot.replace_inputs(mapping)
@@ -199,8 +193,7 @@ def _store_early(kernel: Kernel) -> None:
     """Each store to shared memory right behind what it stores, but those of slices, which take
     transposes in a buffer.
 
-    Registers are free sooner, and what does not change in a loop is stored before it.
-    """
+    Registers are free sooner, and what does not change in a loop is stored before it."""
     behind: dict[Op, list[Op]] = {}
     for op in kernel.ops():
         whole = op.name == "shared_store" and "index" not in op.attributes

@@ -4,10 +4,7 @@
     body:   %d = dot %a, %b, %c         ->     body:   %e = dot (made of %a, %b), %s
     exit:   uses of %c                         exit:   %r = made of %s; uses of %r
 
-`slice_k` and `swap_operands` do so.
-"""
-
-from __future__ import annotations
+`slice_k` and `swap_operands` do so."""
 
 from collections.abc import Callable
 

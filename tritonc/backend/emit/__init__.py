@@ -1,7 +1,5 @@
 """From Triton-IR with layouts to LLVM IR: one emitter per operation, found here by name."""
 
-from __future__ import annotations
-
 from functools import cache
 from importlib import import_module
 
@@ -25,13 +23,11 @@ NEEDS: dict[str, str] = {
                      "arrive_empty", "order_wait", "order_arrive"), "mbarrier_transactions"),
     **dict.fromkeys(("tma_load", "tma_store", "store_wait", "proxy_fence"), "tma_load"),
     **dict.fromkeys(("claim_slot", "tensor_map", "publish_maps"), "tensor_map"),
-    "cluster_arrive": "cluster", "wgmma_wait": "wgmma",
-}
+    "cluster_arrive": "cluster", "wgmma_wait": "wgmma"}
 
 
 @cache
 def emitter_of(name: str) -> Emitter:
-    """What emits the operations of this name.  Raises KeyError."""
     for part in PARTS:
         table: dict[str, Emitter] = import_module(f"tritonc.backend.emit.{part}").EMITTERS
         if name in table:

@@ -9,8 +9,6 @@ read: a store is on its way at once, a load waits for 200 cycles.  A sum is
     ld.shared, add                    in the order of the distance between the blocks' numbers
 """
 
-from __future__ import annotations
-
 from tritonc.backend.emit.function import Emitter, FunctionEmitter
 from tritonc.backend.emit.literals import SHARED_SPACE
 from tritonc.backend.emit.registers import layout_of
@@ -113,5 +111,4 @@ EMITTERS: dict[str, Emitter] = {
     "get_cluster_rank": lambda f, op: f.values.update({op.result: [rank(f)]}),
     # Nothing is published, so the arrival is relaxed.
     "cluster_arrive": lambda f, op: f.convergent(f"{_BARRIER}.arrive.relaxed.aligned", "void"),
-    "cluster_reduce": cluster_reduce,
-}
+    "cluster_reduce": cluster_reduce}

@@ -1,7 +1,5 @@
 """Branches, phis and the end of a kernel; barriers."""
 
-from __future__ import annotations
-
 from tritonc.backend.emit.function import Emitter, FunctionEmitter
 from tritonc.backend.emit.literals import FENCE
 from tritonc.backend.emit.registers import members
@@ -106,5 +104,4 @@ EMITTERS: dict[str, Emitter] = {
     "ret": ret,
     # A barrier also orders the block's accesses of global and shared memory.
     **dict.fromkeys(("barrier", "memory_barrier"), lambda f, op: f.barrier()),
-    "device_fence": lambda f, op: f.line(FENCE),
-}
+    "device_fence": lambda f, op: f.line(FENCE)}

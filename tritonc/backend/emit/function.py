@@ -1,10 +1,7 @@
 """The text of one kernel in LLVM IR: names, constants, blocks, phis, and the thread's place.
 
 A tile is a list of operands, one per register of its layout (see `ir.layout`); registers that
-nobody reads are "".  A scalar is a list of one.  A buffer in shared memory is a `BufferAddress`.
-"""
-
-from __future__ import annotations
+nobody reads are "".  A scalar is a list of one.  A buffer in shared memory is a `BufferAddress`."""
 
 from collections.abc import Callable
 from functools import cached_property
@@ -42,10 +39,8 @@ class BufferAddress(NamedTuple):
 
 
 class FunctionEmitter(Instructions):
-    """Emits one kernel."""
-
     def __init__(self, module: ModuleEmitter, kernel: Kernel, shared: str,
-                 emit_op: Callable[[FunctionEmitter, Op, Machine], None]) -> None:
+                 emit_op: "Callable[[FunctionEmitter, Op, Machine], None]") -> None:
         super().__init__(module)
         self._emit_op = emit_op
         self.target = module.target
@@ -153,7 +148,6 @@ class FunctionEmitter(Instructions):
         return self.prelude(f"icmp eq i32 {masked}, {number}")
 
     def guard(self, op: Op, register: int = 0) -> str:
-        """The guard of an operation, of a register; "" if it has none."""
         return self.values[op.guard][register] if op.guard is not None else ""
 
     # values
@@ -162,11 +156,9 @@ class FunctionEmitter(Instructions):
         return layout_of(value.type, self.warps)
 
     def type(self, value: Value) -> str:
-        """The LLVM type of a register of a value."""
         return llvm_type(element(value.type))
 
     def scalar(self, value: Value) -> str:
-        """The operand that is a scalar."""
         return self.values[value][0]
 
     def blank(self, t: Type) -> Names:
@@ -193,7 +185,6 @@ class FunctionEmitter(Instructions):
     # the kernel
 
     def emit(self, header: str) -> str:
-        """The whole function; `header` is its text up to the brace."""
         cfg = Cfg(self.kernel)
         suffix = ""
         if (self.options.line_info or self.options.debug) and self.kernel.span is not None:
@@ -314,8 +305,7 @@ class FunctionEmitter(Instructions):
             self._meet("sync", "void")
 
     def vote(self, kind: str, name: str) -> str:
-        """A truth value of each thread, combined by `or` or `and` over all threads of the role, who
-        meet for that."""
+        """A truth value of each thread, joined by `or` or `and` over all of the role, who meet."""
         return self._meet(f"red.{kind}", "i1", f"i1 {name}")
 
     def _meet(self, kind: str, result: str, *arguments: str) -> str:

@@ -1,10 +1,7 @@
 """The module-level parts of the LLVM IR: declarations, globals, helper functions, metadata.
 
 Helpers are small functions such as `exp` that the kernels call; each is written once per module, on
-first use, and LLVM inlines it.
-"""
-
-from __future__ import annotations
+first use, and LLVM inlines it."""
 
 from collections.abc import Callable
 
@@ -147,7 +144,6 @@ class ModuleEmitter:
         return found
 
     def text(self) -> str:
-        """The whole module."""
         metadata = [f"!{i} = {text}" for i, text in enumerate(self._metadata)]
         if self._unit:
             flags = len(metadata)

@@ -1,7 +1,5 @@
 """Operations on shapes, which only number registers anew, and conversions inside a warp."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from tritonc.backend.emit.elements.packed import choose
@@ -144,5 +142,4 @@ def _exchange(f: FunctionEmitter, items: list[list[str]], images: tuple[int, ...
 
 EMITTERS: dict[str, Emitter] = {
     **dict.fromkeys(("splat", "broadcast", "reshape", "trans", "convert_layout"), rename),
-    "shift_lanes": shift_lanes, "tile_part": tile_part, "join_parts": join_parts,
-}
+    "shift_lanes": shift_lanes, "tile_part": tile_part, "join_parts": join_parts}

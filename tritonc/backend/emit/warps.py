@@ -1,9 +1,6 @@
 """Data between the lanes of a warp.
 
-A shuffle moves 32 bits; wider elements travel in two words, narrower ones packed or widened.
-"""
-
-from __future__ import annotations
+A shuffle moves 32 bits; wider elements travel in two words, narrower ones packed or widened."""
 
 from collections.abc import Sequence
 
@@ -74,7 +71,6 @@ def of_warp(f: FunctionEmitter, thread: str, bits: int) -> str:
 
 
 def warpgroup(f: FunctionEmitter) -> str:
-    """The number of this thread's warpgroup."""
     return of_warp(f, f.thread, WARPGROUP_BITS)
 
 

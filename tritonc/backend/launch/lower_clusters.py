@@ -10,10 +10,7 @@ thread t of that one, as they are: no layout changes.  Each sender has a stage o
 elements are one thread's; the bytes are the mailbox's from cluster_arrive on, which says that this
 block runs, and that peers may write.
 
-Needs assign_layouts.  Comes before the pipeline, which takes the shared memory that is left.
-"""
-
-from __future__ import annotations
+Needs assign_layouts.  Comes before the pipeline, which takes the shared memory that is left."""
 
 from tritonc.ir.build import Builder
 from tritonc.ir.cfg import Cfg
@@ -76,7 +73,6 @@ def sent(op: Op) -> dict[int, list[int]]:
 
 
 def owner_of(op: Op, index: int) -> int:
-    """The block that owns an element."""
     return sum(1 << i for i, bit in enumerate(op.attributes["owner"]) if index & bit)
 
 

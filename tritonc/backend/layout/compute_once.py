@@ -26,10 +26,7 @@ and 837 us on an H200), but in general bodies, whose registers count more than t
 before loops that are known to be short, beside which much is computed there.  What follows from
 loads is left, and what a wide access reads, of which threads compute the first element alone.
 
-After the passes that read addresses and masks.
-"""
-
-from __future__ import annotations
+After the passes that read addresses and masks."""
 
 from collections.abc import Container, Iterable, Mapping
 from functools import cache, cached_property
@@ -121,7 +118,7 @@ def is_condition(value: Value | None) -> bool:
         and is_index(value.op.operands[0])
 
 
-def _indices(kernel: Kernel, known: _Known) -> bool:
+def _indices(kernel: Kernel, known: "_Known") -> bool:
     """Let lanes share indices in kernels with products."""
     cfg = Cfg(kernel)
     loops = {cfg.innermost[block] for block in cfg.innermost
@@ -180,7 +177,6 @@ class _Known:
         return uses(self.kernel)
 
     def add(self, op: Op, block: Block) -> None:
-        """An operation that a block has now."""
         self.places[op] = block
         for value in op.inputs():
             self.readers.setdefault(value, []).append(op)
@@ -202,8 +198,7 @@ class _Group:
         self.made: dict[Value, Value] = {}
 
     def may_read(self, value: Value) -> bool:
-        """Whether the value is there in the other layout, or is made or brought there at no cost
-        to the loop."""
+        """Whether the value is there in the other layout, or comes there at no cost to the loop."""
         op = value.op
         if not isinstance(value.type, Tile) or op in self.ops or is_index(value):
             return True
@@ -314,7 +309,6 @@ def is_index(value: Value, depth: int = 4) -> bool:
 
 
 def elements(layout: Layout) -> int:
-    """How many elements a thread computes."""
     return 1 << sum(map(bool, layout.register))
 
 

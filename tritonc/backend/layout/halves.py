@@ -1,10 +1,7 @@
 """Which operations on small integers can be computed two at once, and what that saves.
 
 `pack_halves` says how.  Words need no bounds where all that reads them is linear; everything else
-asks for numbers that 16 bits hold, and so does a reader of elements.
-"""
-
-from __future__ import annotations
+asks for numbers that 16 bits hold, and so does a reader of elements."""
 
 from collections import defaultdict
 
@@ -64,7 +61,6 @@ class Candidates:
                 del self.found[op]
 
     def _possible(self, op: Op) -> bool:
-        """Whether the operation is of a kind that pairs have."""
         if not op.results or not in_pairs(op.results[0]) or op.attributes.get("piecewise"):
             return False
         truth = scalar(op.results[0].type) == I1

@@ -22,8 +22,6 @@ can be given the addresses: lane bits 0 to 2 number the rows of a matrix, 3 and 
 Source: PTX ISA, "ldmatrix" and "stmatrix".
 """
 
-from __future__ import annotations
-
 from functools import cache
 
 from tritonc.backend.layout.access import SharedAccess, SharedAccesses, grouped
@@ -44,8 +42,7 @@ class MatrixAccesses:
 
     `moves`: as of plain accesses, but `thread` says which row's address a lane gives, and an
     access's `registers` are those of its matrices, in order, each of WORD_BYTES.
-    `conflicts`: how often a matrix must pass over the banks.
-    """
+    `conflicts`: how often a matrix must pass over the banks."""
 
     transposed: bool
     count: int

@@ -15,10 +15,7 @@ it where a >= b, for numbers that are less than 0x8000 apart.
 
 Neighbours are pairs of a thread's registers along the last axis, as wide accesses leave them.  What
 is connected is packed as a whole, where that takes fewer instructions (`halves`).  After all passes
-that read elementwise operations by their form.
-"""
-
-from __future__ import annotations
+that read elementwise operations by their form."""
 
 from collections import defaultdict
 
@@ -150,7 +147,6 @@ class _Rewriter:
         return self.build.value("sub", wide, self.build.constant(bias, wide.type)) if bias else wide
 
     def _word(self, op: Op, value: Value) -> Value:
-        """The words of an operand."""
         if value.op in self.packed:
             return self.words[value, False]
         one, unsigned = halves.uniform(value), self.candidates.signless(op)
@@ -170,7 +166,6 @@ class _Rewriter:
         return self.build.value("splat", twice, type=t)
 
     def _compute(self, op: Op) -> Value:
-        """The words of a result."""
         value, read = self.build.value, self.candidates.read(op)
         if op.name in halves.CASTS and not read:
             return self._shift(self._word(op, op.operands[0]), 15)

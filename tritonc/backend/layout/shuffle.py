@@ -14,8 +14,6 @@ the transposition of 2 x 2 blocks, and half of its shuffles read the own lane, s
     ((1, 0, 0, 0, 0), ((0, 0), (1, 1)), (1, 2, 4, 8, 16), (1, 0, 0, 0, 0))
 """
 
-from __future__ import annotations
-
 from tritonc.ir.layouts import f2
 from tritonc.ir.layouts.layout import LANE_BITS, Layout, log2
 from tritonc.records import NamedTuple
@@ -29,8 +27,7 @@ class Shuffle(NamedTuple):
     3. Item i is, for `rounds[i] = (word, flip)`, the `word` of lane `L ^ flip` of the same warp,
        where L is the XOR of `lane[t]` over the thread bits t that are 1.
     4. For every thread bit t that is 1: item i becomes item `i ^ select_out[t]`.
-    5. Destination register r is element `results[r][1]` of the item `results[r][0]`.
-    """
+    5. Destination register r is element `results[r][1]` of the item `results[r][0]`."""
 
     words: tuple[tuple[int, ...], ...]
     select_in: tuple[int, ...]
@@ -51,7 +48,6 @@ class Shuffle(NamedTuple):
 
     @property
     def selects(self) -> int:
-        """The number of selections between two words."""
         inward = sum(map(bool, self.select_in)) * len(self.words)
         return inward + sum(map(bool, self.select_out)) * len(self.rounds)
 
@@ -134,8 +130,7 @@ def plan_shuffle(source: Layout, destination: Layout, element_bits: int) -> Shuf
 def _pair_crossings(source: Layout, destination: Layout) -> tuple[dict[int, int], list[int]]:
     """For lane bits of the source, the lane bit of the destination that it serves a crossing of.
 
-    Also the crossing lane bits for which no partner was left.
-    """
+    Also the crossing lane bits for which no partner was left."""
     registers = {basis for basis in source.register if basis}
     crossing = [bit for bit, basis in enumerate(destination.lane) if basis in registers]
     copies = [bit for bit, basis in enumerate(source.lane) if not basis]

@@ -15,10 +15,7 @@ Before:  body: %x = smin(smax(%d, lo), hi)       After:  body: %low = %d <= lo i
 A bias that depends on the distance of two positions, up to a greatest one, is such a load: of the
 tiles of a long sequence only those near the diagonal have several distances.
 
-Needs layouts, as `skip_masks`, whose tests of whole tiles these are.
-"""
-
-from __future__ import annotations
+Needs layouts, as `skip_masks`, whose tests of whole tiles these are."""
 
 from tritonc.analysis.affine import Affinity
 from tritonc.analysis.linear import Linear
@@ -92,7 +89,6 @@ def _reached(clamp: Op, affinity: Affinity) -> list[Linear] | None:
 
 
 def _branch(kernel: Kernel, block: Block, load: Op, bounds: dict[Op, list[Linear]]) -> Block:
-    """Split the block at the load.  Returns its second half."""
     one, each, rest = (Block(f"{block.name}.{name}") for name in ("one", "each", "rest"))
     at = block.ops.index(load)
     before = block.ops[:at]

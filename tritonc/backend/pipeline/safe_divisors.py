@@ -11,10 +11,7 @@ divide it, so that the result is a multiple of that too.
 
 Only in loops with products, which are those that pipelines serve; divisors that a loop computes
 only where the products are its own, and not those of a loop in it, which end before the next
-iteration's begin.  Needs preheaders.
-"""
-
-from __future__ import annotations
+iteration's begin.  Needs preheaders."""
 
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.values import int_of, origin
@@ -51,8 +48,6 @@ def never_zero(divisor: Value) -> bool:
 
 
 class _Divisors:
-    """Those of one loop."""
-
     def __init__(self, cfg: Cfg, loop: Loop, infos: axis_info.Infos) -> None:
         self.cfg, self.loop, self.infos = cfg, loop, infos
         self.made: dict[Value, Value] = {}

@@ -1,7 +1,5 @@
 """Loops that stage operands of dots through shared memory: what `pipeline` looks for."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 from tritonc.analysis.affine import Affinity
@@ -38,8 +36,7 @@ class StagedLoop:
     `always`: the blocks that every complete iteration runs; `stores` are in them; `fences`: the
     proxy_fences that serve these stores and no other; `pinned`: buffers of the whole run;
     `exchange`: bytes of shared memory without which other operations of the loop cannot do;
-    `beside`: of a stage, for operands of later loops alone; `single`: the buffers of one stage.
-    """
+    `beside`: of a stage, for operands of later loops alone; `single`: the buffers of one stage."""
 
     loop: Loop
     preheader: Block
@@ -74,13 +71,11 @@ class StagedLoop:
 
     @property
     def stage_bytes(self) -> int:
-        """Of all operands of an iteration."""
         buffers = dict.fromkeys(allocation(store.operands[0])[0] for store in self.stores)
         return self.beside + sum(pitch(op) for op in buffers if op not in self.single)
 
 
 def staged_loops(kernel: Kernel) -> list[StagedLoop]:
-    """All such loops of the kernel."""
     cfg = Cfg(kernel)
     outer = {loop.parent for loop in cfg.loops}
     users = buffer_users(kernel)
@@ -199,7 +194,6 @@ def stages_that_fit(staged: StagedLoop, limit: int) -> int:
 
 
 def buffer_of(value: Value) -> Buffer:
-    """The type of a buffer."""
     assert isinstance(value.type, Buffer)
     return value.type
 
@@ -348,8 +342,7 @@ def guard_loads(ops: list[Op], condition: Value, before: Value | None, conjuncti
 
     The loop's header computes `condition` once more than there are iterations: loads that it needs
     are guarded by `before` (whether the iteration before comes) if that is not None.  The others
-    are guarded by `runs`, which `conjunction` computes from the condition.
-    """
+    are guarded by `runs`, which `conjunction` computes from the condition."""
     first, found = needed(ops, [condition]), list[Op]()
     rest = [op for op in ops if op not in first]
     for part, guard in ((first, before), (conjunction, None), (rest, runs)):

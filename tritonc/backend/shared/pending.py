@@ -1,7 +1,5 @@
 """What is pending at a point of the program: accesses of memory since the last barrier."""
 
-from __future__ import annotations
-
 from math import gcd
 
 from tritonc.analysis.aliases import apart
@@ -32,8 +30,7 @@ class Pending(NamedTuple):
 
     `atomic`: how memory is changed, if nobody reads what it was: such need no barrier between them.
 
-    `grouped`: of a buffer in which each warpgroup has a part of its own.
-    """
+    `grouped`: of a buffer in which each warpgroup has a part of its own."""
 
     write: bool
     start: int = 0

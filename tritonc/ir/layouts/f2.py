@@ -11,8 +11,6 @@ selects.  Layouts are such matrices (`layout.py`) of some 5 to 20 columns: plain
     (1, 3)
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 
@@ -38,8 +36,7 @@ def compose(outer: Sequence[int], inner: Sequence[int]) -> tuple[int, ...]:
 class Subspace:
     """The span of the vectors added so far, kept in echelon form.
 
-    Each pivot remembers which added vectors it is the sum of, so membership also answers *how*.
-    """
+    Each pivot remembers which added vectors it is the sum of, so membership also answers *how*."""
 
     __slots__ = ("_added", "_pivots")
 

@@ -58,8 +58,6 @@ because offset bit 1 steps a row *and* a column; the inverse says where an eleme
 The idea is that of "Linear Layouts" (Zhou et al., 2025).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from functools import cache, cached_property
@@ -75,7 +73,7 @@ T = TypeVar("T")
 
 
 def hashed_once(cls: type[T]) -> type[T]:
-    """A frozen dataclass whose objects keep their hash; a pickle goes without it."""
+    """A frozen dataclass whose objects keep their hash; a pickle has the fields alone."""
     def ask(self: Any) -> Any:
         try:
             return self._hash
@@ -84,7 +82,7 @@ def hashed_once(cls: type[T]) -> type[T]:
             return known
 
     def state(self: Any) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_hash"}
+        return {name: self.__dict__[name] for name in self.__dataclass_fields__}
 
     compute = cls.__hash__
     cls.__hash__, cls.__getstate__ = ask, state  # type: ignore[method-assign]
@@ -99,8 +97,7 @@ class Layout:
     `register[i]`, `lane[i]`, `warp[i]`: what bit i of that number adds, by XOR, to the row-major
     index of the element; 0 means that the bit selects another copy of the same element.  Raises
     ValueError unless extents are powers of two, `lane` has 5 entries, and the entries that are not
-    0 are exactly the powers of two below the size of the tile, each once.
-    """
+    0 are exactly the powers of two below the size of the tile, each once."""
 
     shape: tuple[int, ...]
     register: tuple[int, ...]
@@ -141,7 +138,6 @@ class Layout:
         return self.lane + self.warp
 
     def at(self, register: int = 0, lane: int = 0, warp: int = 0) -> int:
-        """The row-major index of the element at a place."""
         index = f2.apply(self.register, register) ^ f2.apply(self.lane, lane)
         return index ^ f2.apply(self.warp, warp)
 
@@ -159,8 +155,7 @@ class Layout:
         """The mask of lane bits that only select another copy.
 
         A store or an atomic must happen once per element: in the threads where these bits, and
-        those of `replicated_warps`, are all 0.
-        """
+        those of `replicated_warps`, are all 0."""
         return _zeros(self.lane)
 
     @property
@@ -182,8 +177,7 @@ class SharedLayout:
     Offsets count elements.  `offset[i]` is what bit i of the offset adds, by XOR, to the row-major
     index.  `alignment`: bytes that the address of the buffer must be a multiple of, so that vectors
     and the hardware's own swizzles fall where the map says.  Raises ValueError unless the map is
-    invertible.
-    """
+    invertible."""
 
     shape: tuple[int, ...]
     offset: tuple[int, ...]
@@ -208,11 +202,9 @@ class SharedLayout:
         return f2.inverse(self.offset)
 
     def at(self, offset: int) -> int:
-        """The row-major index of the element stored at `offset`."""
         return f2.apply(self.offset, offset)
 
     def offset_of(self, index: int) -> int:
-        """The offset of the element with a row-major index."""
         return f2.apply(self.index, index)
 
     def coordinates(self, index: int) -> tuple[int, ...]:
@@ -274,7 +266,6 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 
 def log2(value: int) -> int:
-    """The exponent of a power of two."""
     return value.bit_length() - 1
 
 
@@ -333,8 +324,7 @@ def blocked(shape: tuple[int, ...], size_per_thread: Sequence[int], threads_per_
     and `warps` threads stand side by side (together the micro-tile); the rest of the tile repeats
     the micro-tile in further registers.  `order` lists the axes, the fastest first, and decides how
     the bits of each number are dealt out.  Where the threads cover more than the tile they
-    replicate it; registers that would do so are left out.
-    """
+    replicate it; registers that would do so are left out."""
     if prod(threads_per_warp) != WARP_SIZE:
         raise ValueError(f"threads_per_warp {tuple(threads_per_warp)} is not {WARP_SIZE} threads")
     if sorted(order) != list(range(len(shape))):

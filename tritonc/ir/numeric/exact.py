@@ -16,8 +16,6 @@ Below, a sum just above the middle between two numbers of float32:
     (1.0000001192092896, 1.0)
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -46,8 +44,7 @@ def fma64(a: Any, b: Any, c: Any) -> Any:
     """a * b + c, rounded once: the algorithm that Boldo and Melquiond prove.
 
     Elements near the ends of the range, where products or their errors may overflow or vanish, are
-    computed in exact integers.
-    """
+    computed in exact integers."""
     a, b, c = np.broadcast_arrays(a, b, c)
     high, low = two_product(a, b)
     middle, rest = two_sum(c, low)

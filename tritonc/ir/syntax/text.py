@@ -21,10 +21,7 @@ always state their types; one type stands for several results of that type.  An 
 number, a string (bare where it is a word), a list, a table `{key = value}`, a type or a layout's
 name; a key alone is true: `{volatile}`.  Printing what was parsed gives the same text.
 
-Printing is here; the parser is `ir.syntax.parse`.
-"""
-
-from __future__ import annotations
+Printing is here; the parser is `ir.syntax.parse`."""
 
 import json
 import re
@@ -42,7 +39,6 @@ AnyLayout = Layout | SharedLayout
 
 
 def print_module(module: Module) -> str:
-    """The text of a module."""
     printer = _Printer()
     parts = [printer.constant(c) for c in module.constants]
     parts += [printer.kernel(k) for k in module.kernels]

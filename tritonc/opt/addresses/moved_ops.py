@@ -1,9 +1,6 @@
 """New operations for a value of a loop: in front of the loop as far as they can stand there.
 
-What a rewriting makes is placed only if it succeeds, so that an attempt costs nothing.
-"""
-
-from __future__ import annotations
+What a rewriting makes is placed only if it succeeds, so that an attempt costs nothing."""
 
 from typing import Any
 
@@ -41,7 +38,6 @@ class MovedOps:
         return sum(map(_work, self.inside)) * less < sum(self.now.values())
 
     def invariant(self, value: Value) -> bool:
-        """Whether the loop does not change the value."""
         op = value.op
         return op is None or (op not in self.inside and self.cfg.block_of.get(
             op, self.preheader) not in self.loop.block_set)

@@ -10,10 +10,7 @@ them by the name of the operation; those of `ANY` are tried on all.
 
 The pass goes over the blocks in reverse postorder, so that operands come first; it tries the rules
 on each operation, and on what a rule made, until none applies, and over all again until nothing
-changes.  What is no longer used is left to `dce`.
-"""
-
-from __future__ import annotations
+changes.  What is no longer used is left to `dce`."""
 
 from functools import cache
 
@@ -70,7 +67,6 @@ class _Sweep:
         return bool(self.replaced) or self.rewriter.dropped
 
     def visit(self, op: Op) -> None:
-        """Append the operation, or what stands for it."""
         if self.replaced:
             op.replace_inputs(self.replaced)
         if op.name != "phi":

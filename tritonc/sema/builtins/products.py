@@ -1,9 +1,6 @@
 """Matrix products: `a @ b`, `dot(a, b)`, `dot(a, b, acc)`.
 
-In the source, batch axes trail, [M, K, B] @ [K, N, B]; in Triton-IR they lead.
-"""
-
-from __future__ import annotations
+In the source, batch axes trail, [M, K, B] @ [K, N, B]; in Triton-IR they lead."""
 
 from tritonc.frontend import syntax
 from tritonc.sema.context import Context, is_poisoned
@@ -16,7 +13,6 @@ from tritonc.source import Note, Span
 
 
 def accumulator(element: Number) -> Number:
-    """The element type of a product of `element`s."""
     if element.is_float:
         return DOUBLE if element.ir.bits == 64 else FLOAT
     return INT if element.ir.bits == 8 else element

@@ -1,8 +1,5 @@
 """What initialisation, assignment, arguments and results share: the implicit conversion to a known
-type, with its messages.
-"""
-
-from __future__ import annotations
+type, with its messages."""
 
 from math import isfinite
 

@@ -4,10 +4,7 @@ A constant expression is lowered as any other; its operations fold.  Meanwhile
 `context.constant_for` says what wants it, so that what can never be constant is reported at its
 place, and operations go to a block that is thrown away.
 
-What has no value, or is no type, is refused after a message.
-"""
-
-from __future__ import annotations
+What has no value, or is no type, is refused after a message."""
 
 from contextlib import suppress
 
@@ -85,7 +82,6 @@ def extents(context: Context, nodes: tuple[syntax.Expression, ...]) -> tuple[int
 
 
 def resolve_type(context: Context, spec: syntax.TypeSpec) -> ctypes.CType:
-    """The type that the source spells."""
     if spec.count is not None:
         return _array(context, spec, spec.count)
     element = element_of(context, spec)

@@ -69,8 +69,7 @@ ERROR = Number("error", "an erroneous expression", "", types.I1)
 NUMBERS: dict[str, Number] = {
     n.name: n
     for n in (BOOL, INT8, INT16, INT, LONG, UINT8, UINT16, UINT, ULONG, HALF, BFLOAT16, TF32,
-              FLOAT, DOUBLE, E4M3, E5M2, VOID)
-}
+              FLOAT, DOUBLE, E4M3, E5M2, VOID)}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -131,13 +130,11 @@ class CType:
 
     @property
     def size(self) -> int:
-        """The count of elements."""
         return prod(self.shape)
 
 
 @cache
 def array_of(type: CType, count: int) -> CType:
-    """The type of an array of tiles, indexed by constants."""
     shape = "".join(map(str, [list(type.shape)])) if type.shape else ""
     return ctype(Struct(f"{type.element}[{count}]{shape}", tuple(
         (str(at), type) for at in range(count)), array=True))
@@ -151,7 +148,6 @@ def pointer_to(target: Number, const: bool = False, space: str = types.GLOBAL,
 
 @cache
 def ctype(element: Element, shape: tuple[int, ...] = ()) -> CType:
-    """The type of that element and shape."""
     return CType(element, shape, types.make(element.ir, shape))
 
 

@@ -20,8 +20,8 @@ Binding = dict[str, int]
 # than the tile that was to hold them.
 _WHOLE = 0.75
 _ROUNDS = 4
-# Of less the model is not sure.  Of 199 launches it changes 35; of 29 of these that were timed on an
-# H200, 4 are slower (0.71 to 0.95), all together 1.20 times as fast.
+# Of less the model is not sure.  Of 199 launches it changes 35; of 29 of these, timed on an H200,
+# four are slower (0.71 to 0.95), all together 1.20 times as fast.
 _GAIN = 1.15
 
 

@@ -1,7 +1,5 @@
 """What a search found: the best candidate of each size, or few candidates for all sizes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from math import prod
 
@@ -18,8 +16,7 @@ Size = Mapping[str, int]
 class Choice(NamedTuple):
     """What a search found for a size; `default` is the time of the default, if it runs.
 
-    Of a portfolio `best` is the best of its members, and `fastest` the time of the best of all.
-    """
+    Of a portfolio `best` is the best of its members, and `fastest` the time of the best of all."""
 
     size: Size
     best: Binding

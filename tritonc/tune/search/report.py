@@ -1,10 +1,7 @@
 """The report of a search: one page of HTML with everything in it, drawings as SVG.
 
 For each size: the best candidates, the time against each parameter, and where the best and the
-default stand under the roofs that memory and arithmetic are.
-"""
-
-from __future__ import annotations
+default stand under the roofs that memory and arithmetic are."""
 
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -38,7 +35,6 @@ svg { background: #fafafa; font: 11px system-ui, sans-serif }
 
 def report(task: Task, device: str, peaks: Peaks | None,
            choices: Sequence[Choice], search: Search) -> str:
-    """The page."""
     title = f"Tuning {task.spec.kernel} on {device}"
     parts = [f"<h1>{escape(title)}</h1>",
              f"<p>{escape(task.spec.name)}, target {escape(task.options.arch)}: {search.done} of "
@@ -68,7 +64,6 @@ def _sizes(choices: Sequence[Choice]) -> str:
 
 
 def _rows(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table."""
     lines = ["".join(f"<td>{escape(cell)}</td>" for cell in row) for row in rows]
     names = "".join(f"<th>{escape(name)}</th>" for name in head)
     return (f'<div class="wide"><table><tr>{names}</tr>\n'

@@ -2,10 +2,7 @@
 
 The reference of a large problem takes seconds to compute and to compare with.  So what was found
 right is kept on the GPU and compared there: most candidates add in the same order and give the
-same bits.
-"""
-
-from __future__ import annotations
+same bits."""
 
 import ast
 import time

@@ -1,10 +1,7 @@
 """Loads and stores of global and constant memory.
 
 A load happens in every thread that holds the element, a store in one of them (see
-`FunctionEmitter.owner`), with a fence before it where it is marked `release`.
-"""
-
-from __future__ import annotations
+`FunctionEmitter.owner`), with a fence before it where it is marked `release`."""
 
 from collections.abc import Iterable
 from functools import partial
@@ -146,7 +143,6 @@ def _load_alike(f: FunctionEmitter, op: Op, found: list[str], now: int) -> None:
 
 
 def _any(f: FunctionEmitter, guards: list[str]) -> str:
-    """Whether any of them holds."""
     found = guards[0]
     for name in guards[1:]:
         found = "true" if "true" in (found, name) else f.op(f"or i1 {found}, {name}")
@@ -189,7 +185,6 @@ def emit_store(f: FunctionEmitter, op: Op) -> None:
 
 
 def _store_fields(f: FunctionEmitter, owner: str, chunks: Iterable[tuple[int, ...]]) -> None:
-    """Write the fields of records, run by run."""
     runs: dict[int, list[tuple[int, ...]]] = {}
     for chunk in chunks:
         runs.setdefault(place_in_run(f.late_stores[-1], f.warps, chunk[0])[1], []).append(chunk)

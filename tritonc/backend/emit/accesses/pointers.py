@@ -1,7 +1,5 @@
 """Addresses: registers that differ by a constant share one, and accesses take the constants."""
 
-from __future__ import annotations
-
 from tritonc.backend.emit.elements.packed import each_register
 from tritonc.backend.emit.function import Emitter, FunctionEmitter
 from tritonc.backend.emit.literals import address_space, llvm_type, memory_type
@@ -21,8 +19,7 @@ def addptr(f: FunctionEmitter, op: Op) -> None:
     """The index of getelementptr is signed, of any width.
 
     Registers often differ by a constant.  It is kept apart, so that they share one address and the
-    constants go into the accesses; the index is taken not to wrap.
-    """
+    constants go into the accesses; the index is taken not to wrap."""
     pointer = element(op.result.type)
     assert isinstance(pointer, Pointer)
     t, at, index = memory_type(pointer.element), llvm_type(pointer), f.type(op.operands[1])
@@ -124,5 +121,4 @@ def same(f: FunctionEmitter, op: Op) -> None:
 
 EMITTERS: dict[str, Emitter] = {
     "addptr": addptr, "step_pointers": step_pointers, "ptrdiff": ptrdiff, "assume_multiple": same,
-    "assume_positive": same,
-}
+    "assume_positive": same}

@@ -3,10 +3,7 @@ for their last ones, or, of a store, for all but the ends (`analysis/windows`).
 
 The access is made whole where the guards of the last element, and of the first, hold.  Of the
 vectors of which only some elements are demanded, as a rule there are one or two in a row: behind a
-branch for all of an operation's, each of their elements is accessed under its own guard.
-"""
-
-from __future__ import annotations
+branch for all of an operation's, each of their elements is accessed under its own guard."""
 
 from collections.abc import Sequence
 
@@ -35,12 +32,10 @@ class Vector:
     rises: bool = False  # the last elements are accessed
 
     def whole(self, f: FunctionEmitter) -> str:
-        """Whether all elements are accessed."""
         last = self.guards[0 if self.rises else -1]
         return f.both(self.guards[0], last) if self.inner else last
 
     def single(self, f: FunctionEmitter, i: int) -> Access:
-        """The access of one element."""
         at, a = self.access.pointer, self.access
         if i:
             at = f.op(f"getelementptr i8, ptr addrspace({a.space}) {at}, "

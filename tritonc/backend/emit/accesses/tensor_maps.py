@@ -11,10 +11,7 @@ what they need in the meantime.
 The memory is a *slot* of an array of the module.  Launches of a kernel may overlap, so a block
 claims a slot: each multiprocessor has a row of SLOTS of them, one compare and swap takes a free
 one, and the block gives it back when it ends.  Every claim of a program has an array of its own, so
-that no block waits for a slot while it holds one that others wait for.
-"""
-
-from __future__ import annotations
+that no block waits for a slot while it holds one that others wait for."""
 
 from collections.abc import Callable, Sequence
 
@@ -40,7 +37,6 @@ GLOBAL, _SHARED = f"ptr addrspace({GLOBAL_SPACE})", f"ptr addrspace({SHARED_SPAC
 
 
 def first_thread(f: FunctionEmitter, warp: int = 0) -> str:
-    """An i1 that holds in the first thread of a warp."""
     return f.prelude(f"icmp eq i32 {f.thread}, {warp * WARP_SIZE}")
 
 
@@ -76,7 +72,6 @@ def shared_pointer(f: FunctionEmitter, address: str, space: int = SHARED_SPACE) 
 
 def buffer_pointer(f: FunctionEmitter, buffer: Value, offset: int = 0, space: int = SHARED_SPACE
                    ) -> str:
-    """The pointer to a byte of a buffer, with its type."""
     return shared_pointer(f, shared_address(f, f.buffers[buffer], offset), space)
 
 
@@ -118,7 +113,6 @@ def claim_slot(f: FunctionEmitter, op: Op) -> None:
 
 
 def _take(f: FunctionEmitter, claims: str) -> str:
-    """The number of a free slot, which this thread takes."""
     first, again, done = f.label, f.new_label("slot.try"), f.new_label("slot.taken")
     place = f.call("llvm.nvvm.read.ptx.sreg.smid", "i32")
     row = f.op(f"and i32 {place}, {ROWS - 1}")
@@ -205,7 +199,6 @@ def _element_code(e: Scalar) -> int:
 
 
 def _map_address(f: FunctionEmitter, slot: str, index: int) -> str:
-    """The address of a map of a slot."""
     return slot if not index else f.op(f"getelementptr i8, {GLOBAL} {slot}, i32 "
                                        f"{index * MAP_BYTES}")
 
@@ -217,7 +210,6 @@ def generic_map(f: FunctionEmitter, slot: Value, index: int) -> str:
 
 
 def _scratch(f: FunctionEmitter, scratch: Value, index: int) -> str:
-    """Where a map is made."""
     return shared_address(f, f.buffers[scratch], index * MAP_BYTES)
 
 
@@ -263,8 +255,7 @@ def start_producer(f: FunctionEmitter, op: Op) -> None:
     """One thread of the warps that others do without makes the copies; the rest of them end.
 
     The maps are published.  The producer may use some of them then, the first thread of each
-    warpgroup the others.
-    """
+    warpgroup the others."""
     slot, cell = op.operands
     early = op.attributes.get("early")
     if f.role == PRODUCER:
@@ -338,5 +329,4 @@ def _fields(f: FunctionEmitter, op: Op, pointer: str) -> None:
 
 EMITTERS: dict[str, Emitter] = {
     "claim_slot": claim_slot, "release_slot": release_slot, "tensor_map": tensor_map,
-    "publish_maps": publish_maps, "start_producer": start_producer,
-}
+    "publish_maps": publish_maps, "start_producer": start_producer}

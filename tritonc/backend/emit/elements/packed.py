@@ -2,10 +2,7 @@
 
 Accesses of shared memory that move whole words note of each element which word it is part of
 (`FunctionEmitter.words`), and so do the operations here.  Where two neighbouring registers of an
-operand are the halves of a word, one instruction computes both, and nothing is taken apart.
-"""
-
-from __future__ import annotations
+operand are the halves of a word, one instruction computes both, and nothing is taken apart."""
 
 from collections.abc import Callable, Sequence
 
@@ -36,7 +33,6 @@ def whole_word(f: FunctionEmitter, names: Sequence[str]) -> str:
 
 
 def take(f: FunctionEmitter, e: Scalar, vector: str) -> Names:
-    """The two elements of a vector."""
     t = llvm_type(e)
     names = [f.op(f"extractelement <2 x {t}> {vector}, i32 {i}") for i in (0, 1)]
     note(f, f.op(f"bitcast <2 x {t}> {vector} to i32"), names)
@@ -44,12 +40,9 @@ def take(f: FunctionEmitter, e: Scalar, vector: str) -> Names:
 
 
 def vector(f: FunctionEmitter, e: Scalar, names: Sequence[str]) -> str:
-    """Two elements as a vector."""
     t = llvm_type(e)
     word = whole_word(f, names)
-    if word:
-        return f.op(f"bitcast i32 {word} to <2 x {t}>")
-    return f.vector(t, names)
+    return f.op(f"bitcast i32 {word} to <2 x {t}>") if word else f.vector(t, names)
 
 
 def each_register(f: FunctionEmitter, op: Op, compute: Callable[..., str]) -> None:

@@ -21,10 +21,7 @@ one panel further the next S bytes of the contiguous axis (the leading byte offs
 only where the contiguous axis is not k, for 32 bytes of k never leave a panel).  With no swizzle a
 panel is 16 bytes, so k does go on in the next panel, and the two offsets change places where the
 contiguous axis is m or n.  A step of k or another block is another address, because the hardware
-swizzles the address that it has computed, like the layout does.
-"""
-
-from __future__ import annotations
+swizzles the address that it has computed, like the layout does."""
 
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -52,8 +49,7 @@ _LOW = (1 << 32) - 1
 class SharedOperand(NamedTuple):
     """How an operand lies in shared memory.
 
-    `rows`: the axis of m or n; `transposed`: that axis is contiguous, not k; `swizzle` in bytes.
-    """
+    `rows`: the axis of m or n; `transposed`: that axis is contiguous, not k; `swizzle` in bytes."""
 
     layout: SharedLayout
     element_bytes: int
@@ -105,8 +101,6 @@ def shared_address(f: FunctionEmitter, buffer: BufferAddress, offset: int = 0) -
 
 
 class _Product:
-    """One dot in the making."""
-
     def __init__(self, f: FunctionEmitter, op: Op) -> None:
         self.f, self.op = f, op
         self.row: MatrixInstruction = BY_NAME[op.attributes["instruction"]]
@@ -161,8 +155,7 @@ class _Product:
         is one of its own: where threads read shared memory, too, ptxas keeps theirs in a register
         of each thread, from which each descriptor would have to be brought (`R2UR`).
         H200: attention, d 128, 1.609 ms, so 1.584; fp8_block 0.133, 0.136, and 0.142 if each
-        product makes its descriptor from an address.
-        """
+        product makes its descriptor from an address."""
         f, size, place = self.f, scalar(buffer.type).bytes, self.f.buffers[buffer]
         first = self.op.attributes.get("columns", (0,))[0] if rows else 0
         operand = shared_operand(_together(buffer_layout(buffer.type), rows), size, rows)
@@ -231,7 +224,6 @@ class _Product:
         return " ".join(part for part in (before_a, before_b, f"{text};") if part)
 
     def emit(self) -> Names:
-        """Write the assembly; the registers of the result."""
         lines = ["{", ".reg .b64 da, db; .reg .b32 low;", "wgmma.fence.sync.aligned;"]
         blocks = instances(self.layout, accumulator_fragment(ROWS, self.columns))
         for k in self.steps:

@@ -12,10 +12,7 @@ the steps' length divides K, which `specialize` tests: then the loop's own test 
 holds.  Each part of a conjunction may go by itself.
 
 After specialize, whose facts it uses; before layouts, which selections of a product's operand in
-registers would multiply.
-"""
-
-from __future__ import annotations
+registers would multiply."""
 
 from tritonc.analysis.affine import Affinity
 from tritonc.analysis.facts import Facts, scalar_of
@@ -86,8 +83,7 @@ def whole(mask: Value, loop: Loop, facts: Facts) -> bool:
 
 
 def steps_of_selections(kernel: Kernel, cfg: Cfg) -> list[Op]:
-    """Comparisons in the masks of what is computed for products' operands of loads, with indices
-    that the loop moves."""
+    """Comparisons of the loop's indices in masks of what is computed of loads for operands."""
     found: dict[Op, None] = {}
     for dot in [op for op in kernel.ops() if op.name == "dot"]:
         loop = cfg.innermost.get(cfg.block_of[dot])
@@ -102,5 +98,4 @@ def steps_of_selections(kernel: Kernel, cfg: Cfg) -> list[Op]:
 
 
 def _compared(mask: Value) -> Op | None:
-    """The comparison that a mask is, in other shapes."""
     return defined_by(origin(mask), "icmp")

@@ -11,10 +11,7 @@ loads want the same accesses, each as a whole, so that one makes them for both (
 takes more lies in accesses of which it takes some part anyway; `moved_bounds` says where that is
 known.
 
-After specialize, which tests what divides N, and before layouts.
-"""
-
-from __future__ import annotations
+After specialize, which tests what divides N, and before layouts."""
 
 from collections.abc import Mapping
 
@@ -64,7 +61,6 @@ def round_masks(kernel: Kernel, context: Context) -> bool:
 
 
 def _condition(guard: Value) -> Value:
-    """What a guard holds where."""
     op = guard.op
     return op.operands[0] if op is not None and op.name == "cmpp" and guard is op.results[0] \
         else guard

@@ -14,10 +14,7 @@ element's mask is one operation.  Two comparisons, of a row and a column of the 
 where the pairs of their numbers do; conditions of rows alone or columns alone clear whole words.
 
 All other conditions of a mask remain.  Sums wrap as before, so the mask is the same for all
-numbers.  After join_bounds, which leaves few comparisons.  Needs layouts and preheaders.
-"""
-
-from __future__ import annotations
+numbers.  After join_bounds, which leaves few comparisons.  Needs layouts and preheaders."""
 
 from collections.abc import Iterable
 from math import prod
@@ -71,8 +68,6 @@ class _Lookup(NamedTuple):
 
 
 class _Tables:
-    """Those of one loop."""
-
     def __init__(self, loop: Loop, preheader: Block, facts: Facts, infos: axis_info.Infos) -> None:
         self.preheader, self.facts, self.infos = preheader, facts, infos
         self.words: dict[tuple[object, ...], Value] = {}

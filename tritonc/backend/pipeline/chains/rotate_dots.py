@@ -36,10 +36,7 @@ chain then go to the second part too, and are made behind its start.
 Of more than two products, `order_products` says then which starts and waits stand where.
 
 Needs pipeline, whose copies already run ahead.  Loops whose values would not fit into registers
-stay as they are.
-"""
-
-from __future__ import annotations
+stay as they are."""
 
 from tritonc.backend.pipeline.chains.chain_parts import Parts, earlier, part_loop
 from tritonc.backend.pipeline.chains.iteration_ends import scale_early, wait_early
@@ -95,7 +92,6 @@ class _Rotation:
         self.after = Block(f"{self.body.name}.end")
 
     def run(self) -> None:
-        """Rewrite the loop."""
         parts, header, body = self.parts, self.header, self.body
         initial = {phi.result: incoming(phi, self.before) for phi in header.phis()}
         at_entry = dict(initial)

@@ -168,9 +168,7 @@ class _Compilation:
             from tritonc.frontend.tree import dump
 
             self.result.outputs["ast"] = dump(program)
-        if self.wanted and not self.wanted - {"i", "ast"}:
-            return None
-        return self._analyze(program)
+        return None if self.wanted and not self.wanted - {"i", "ast"} else self._analyze(program)
 
     def _preprocess(self) -> Preprocessed:
         with self._stage("import preprocessor"):

@@ -115,9 +115,7 @@ class Affinity:
         return self.known[value]
 
     def _opaque(self, value: Value) -> Affine | None:
-        if shape(value.type) or is_pointer(value.type):
-            return None
-        return Affine(symbol(value), ())
+        return None if shape(value.type) or is_pointer(value.type) else Affine(symbol(value), ())
 
     def _form(self, value: Value) -> Affine | None:
         op = value.op

@@ -82,9 +82,7 @@ class MultiplesNeeded:
         found = self._rule(op, axis, run, n) if op is not None else None
         self._depth, self._shifted = self._depth - 1, shifted
         scalar = not shape(value.type) and is_int(value.type) and element(value.type).bits > 1
-        if found is None and scalar and self.testable(value):
-            return {value: n}
-        return found
+        return {value: n} if found is None and scalar and self.testable(value) else found
 
     def _rule(self, op: Op, axis: int | None, run: int, n: int) -> Multiples | None:
         name, operands = op.name, op.operands

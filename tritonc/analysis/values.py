@@ -53,9 +53,7 @@ def constant_of(value: Value) -> Number | None:
 def int_of(value: Value) -> int | None:
     """The integer in every element of an integer constant, signed; an i1 is 0 or 1."""
     number = constant_of(value)
-    if number is None or not is_int(value.type):
-        return None
-    return int(fit(value.type, number))
+    return None if number is None or not is_int(value.type) else int(fit(value.type, number))
 
 
 def is_zero(value: Value) -> bool:

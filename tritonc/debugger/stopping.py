@@ -99,9 +99,7 @@ class Session:
                 reasons.append("" if point.once else f"breakpoint {number}")
                 if point.once:
                     del self.breakpoints[number]
-        if reasons or self._stepped(frame, stop):
-            return ", ".join(filter(None, reasons))
-        return None
+        return ", ".join(filter(None, reasons)) if reasons or self._stepped(frame, stop) else None
 
     def _at(self, point: Breakpoint, frame: Frame, stop: Stop) -> bool:
         if point.instance is not None and point.instance != frame.instance.index:

@@ -156,9 +156,7 @@ class Memory:
         buffer = self.buffers[room]
         offsets = addresses - buffer.base
         bits = int(np.bitwise_or.reduce(offsets))  # at least the greatest, negative if one is
-        if not 0 <= bits <= buffer.size - size or bits & (size - 1):
-            return None
-        if write and buffer.constant:
+        if not 0 <= bits <= buffer.size - size or bits & (size - 1) or (write and buffer.constant):
             return None
         offsets >>= np.int64(size.bit_length() - 1)
         return buffer, slice(None), offsets, None

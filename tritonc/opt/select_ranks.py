@@ -78,9 +78,7 @@ def _selected(readers: dict[Value, list[Op]], places: dict[Op, tuple[Block, int]
         return None
     found = _rank(list(inputs), len(values) - least.index(whole), _infinite(len(values)))
     made = {node.truth: v for v, node in zip(values, inputs, strict=True)}
-    if _count(found, set(made)) > len(needed):
-        return None
-    return _emit(build, found, names, made)
+    return None if _count(found, set(made)) > len(needed) else _emit(build, found, names, made)
 
 
 @cache

@@ -43,9 +43,7 @@ def _loop_condition(context: Context, node: syntax.Expression | None) -> Term:
         condition = context.error("tile-condition", node.span, "the condition of a loop must be a "
                                   f"scalar, found {condition.type}; any(...) or all(...) makes it "
                                   "one")
-    if condition.poisoned:
-        return Term(BOOL_TYPE, context.ssa.undef(I1))
-    return condition
+    return Term(BOOL_TYPE, context.ssa.undef(I1)) if condition.poisoned else condition
 
 
 def for_(context: Context, node: syntax.For) -> None:

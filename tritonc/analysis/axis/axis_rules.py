@@ -243,9 +243,7 @@ def _assume_multiple(op: Site, a: AxisInfo) -> AxisInfo:
 
 
 def _splat(op: Site, a: AxisInfo | None) -> AxisInfo:
-    if a is None:
-        return unknown(op.type)
-    return uniform(op.type, a.divisibility[0], a.value)
+    return unknown(op.type) if a is None else uniform(op.type, a.divisibility[0], a.value)
 
 
 def _broadcast(op: Site, a: AxisInfo) -> AxisInfo:

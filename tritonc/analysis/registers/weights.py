@@ -67,9 +67,7 @@ class Weights:
                                         or value.op.name == "assume_multiple"):
             value = value.op.operands[0]
         op = value.op
-        if op is None or op.name in _FREE or isinstance(value.type, Buffer):
-            return None
-        return value
+        return None if op is None or op.name in _FREE or isinstance(value.type, Buffer) else value
 
     def _loaded_alone(self, value: Value) -> bool:
         """Whether narrow elements come one by one: converted, they are there twice for a while."""

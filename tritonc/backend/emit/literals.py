@@ -25,9 +25,7 @@ SUFFIX = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64",  # o
 
 @cache
 def llvm_type(e: Element) -> str:
-    if isinstance(e, Pointer):
-        return f"ptr addrspace({address_space(e)})"
-    return _TYPES[e.name]
+    return f"ptr addrspace({address_space(e)})" if isinstance(e, Pointer) else _TYPES[e.name]
 
 
 def memory_type(e: Element) -> str:

@@ -252,9 +252,7 @@ def _owner(kernel: Kernel, one: SharedLoop, sums: list[Value], blocks: int
             bits = bits[log2(LEAST):]
         take = min(len(bits), log2(owners) - len(found))
         found += bits[len(bits) - take:]
-    if len(found) < log2(owners) or _ahead(kernel, one, sums) is None:
-        return None
-    return tuple(found)
+    return None if len(found) < log2(owners) or _ahead(kernel, one, sums) is None else tuple(found)
 
 
 def _behind(kernel: Kernel, one: SharedLoop) -> list[Block]:

@@ -32,9 +32,7 @@ NEIGHBOURS = 4  # words of shared memory that one access reads
 
 def fastest_axis(info: AxisInfo | None, rank: int) -> int:
     """The axis along which addresses are most contiguous; the last one in doubt."""
-    if info is None:
-        return rank - 1
-    return max(range(rank), key=lambda d: (info.contiguity[d], d))
+    return rank - 1 if info is None else max(range(rank), key=lambda d: (info.contiguity[d], d))
 
 
 def axis_order(info: AxisInfo | None, rank: int) -> tuple[int, ...]:

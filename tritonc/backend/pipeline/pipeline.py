@@ -170,9 +170,7 @@ def _pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos, contex
     held = [one.store.operands[1] for one in channels if one.means == Means.REGISTERS]
     inputs = [v for load in copied for v in load.inputs()]
     part = find_slice(staged.loop, [staged.condition, *inputs, *held], staged.always)
-    if part is None or not copied:
-        return False
-    if registers(kernel, staged, held) > MOST_REGISTERS:
+    if part is None or not copied or registers(kernel, staged, held) > MOST_REGISTERS:
         return False
     if stores_may_reach(kernel, staged.loop.blocks, [*copied, *part.loads], pointer_roots(kernel)):
         return False

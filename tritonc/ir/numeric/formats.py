@@ -168,9 +168,7 @@ def to_memory(e: types.Element, a: Any) -> Any:
         pattern = np.searchsorted(positive[~np.isnan(positive)], np.abs(a)).astype(np.uint8)
         pattern = np.where(np.isnan(a), np.uint8(0x7F), pattern)
         return pattern | (np.signbit(a).astype(np.uint8) << np.uint8(7))
-    if e == types.I1:
-        return a.astype(np.uint8)
-    return a
+    return a.astype(np.uint8) if e == types.I1 else a
 
 
 def from_memory(e: types.Element, raw: Any) -> Any:

@@ -236,9 +236,7 @@ def _half_away(a: float) -> int:
 
 
 def _rsqrt(a: float) -> float:
-    if a == 0:
-        return math.copysign(math.inf, a)
-    return 1 / math.sqrt(a)
+    return math.copysign(math.inf, a) if a == 0 else 1 / math.sqrt(a)
 
 
 def holds(predicate: str, a: int, b: int, bits: int) -> bool:
@@ -268,9 +266,7 @@ def to_float(op: Op, a: Number) -> Number:
 def bitcast(op: Op, a: Number) -> Number:
     """The bits read as another type, where `struct` knows both formats."""
     source, target = types.element(op.operands[0].type), types.element(op.result.type)
-    if source == target:
-        return a
-    if source.is_int and target.is_int:
+    if source == target or (source.is_int and target.is_int):
         return a
     letters = {2: ("h", "e"), 4: ("i", "f"), 8: ("q", "d")}
     known = (types.F16, types.F32, types.TF32, types.F64)

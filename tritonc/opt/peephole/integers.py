@@ -39,9 +39,7 @@ def minus_constant(op: Op, r: Rewriter) -> Value | None:
     """x - c = x + (-c)."""
     a, b = op.operands
     c = int_of(b)
-    if c is None:
-        return None
-    return r.value("add", a, r.constant(-c, b.type))
+    return None if c is None else r.value("add", a, r.constant(-c, b.type))
 
 
 def shift_left_is_product(op: Op, r: Rewriter) -> Value | None:

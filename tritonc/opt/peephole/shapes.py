@@ -33,9 +33,7 @@ def to_its_own_type(op: Op, r: Rewriter) -> Value | None:
 def same_again(op: Op, r: Rewriter) -> Value | None:
     """reshape (reshape x) = reshape x;  broadcast (broadcast x) = broadcast x."""
     inner = defined_by(op.operands[0], op.name)
-    if inner is None:
-        return None
-    return r.value(op.name, inner.operands[0], type=op.result.type)
+    return None if inner is None else r.value(op.name, inner.operands[0], type=op.result.type)
 
 
 def trans_of_trans(op: Op, r: Rewriter) -> Value | None:

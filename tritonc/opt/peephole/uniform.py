@@ -17,9 +17,7 @@ def _rank(value: Value) -> int:
 def uniform_on_the_right(op: Op, r: Rewriter) -> Value | None:
     """c op x = x op c for a commutative op, so that other rules look on one side only."""
     a, b = op.operands
-    if _rank(a) <= _rank(b):
-        return None
-    return r.again(op, b, a, guard=op.guard).result
+    return None if _rank(a) <= _rank(b) else r.again(op, b, a, guard=op.guard).result
 
 
 def elementwise_of_uniform(op: Op, r: Rewriter) -> Value | None:

@@ -56,9 +56,7 @@ def _made(context: Context, node: syntax.StructValue, type: CType, what: str) ->
         found = value(context, each, to, wanted)
         context.at(each.span)
         members.append(implicit.assign(context, found, to, each.span, wanted))
-    if any(m.poisoned for m in members):
-        return POISON
-    return Term(type, members=tuple(members))
+    return POISON if any(m.poisoned for m in members) else Term(type, members=tuple(members))
 
 
 # --- members ---

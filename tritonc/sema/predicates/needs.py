@@ -53,9 +53,7 @@ def own(mask: Mask) -> Need:
 
 def full(mask: Mask) -> Need:
     """The predicate of `mask` and all around it."""
-    if mask.full is None:
-        return own(mask)
-    return Need("full", mask.full[0].shape, mask)
+    return own(mask) if mask.full is None else Need("full", mask.full[0].shape, mask)
 
 
 def ones(shape: Shape, axes: tuple[int, ...]) -> Shape:

@@ -108,9 +108,7 @@ def _word(f: FunctionEmitter, name: str, t: str) -> str:
     bits = {"half": 16, "bfloat": 16, "float": 32, "double": 64}.get(t) or int(t[1:])
     if not t.startswith("i"):
         name = f.op(f"bitcast {t} {name} to i{bits}")
-    if bits == 32:
-        return name
-    return f.op(f"{'trunc' if bits > 32 else 'zext'} i{bits} {name} to i32")
+    return name if bits == 32 else f.op(f"{'trunc' if bits > 32 else 'zext'} i{bits} {name} to i32")
 
 
 def _arrive(f: FunctionEmitter, op: Op, kind: str = "arrive", count: str = "1") -> None:

@@ -43,9 +43,7 @@ def take(f: FunctionEmitter, e: Scalar, vector: str) -> Names:
 def vector(f: FunctionEmitter, e: Scalar, names: Sequence[str]) -> str:
     t = llvm_type(e)
     word = whole_word(f, names)
-    if word:
-        return f.op(f"bitcast i32 {word} to <2 x {t}>")
-    return f.vector(t, names)
+    return f.op(f"bitcast i32 {word} to <2 x {t}>") if word else f.vector(t, names)
 
 
 def each_register(f: FunctionEmitter, op: Op, compute: Callable[..., str]) -> None:

@@ -101,9 +101,7 @@ def assumed_apart(kernel: Kernel) -> Apart:
     found.pairs = [(a, b) for a, b in found.pairs if a in found.all or b in found.all]
     found.ranges = {root: found.ranges[root] for pair in found.pairs for root in pair}
     found.needs = dict.fromkeys(ranges.needs) if found.pairs else {}
-    if not any(a in looped and b in looped for a, b in found.pairs):
-        return Apart()
-    return found
+    return Apart() if not any(a in looped and b in looped for a, b in found.pairs) else found
 
 
 def _multiplies_and_stores(loop: Loop) -> bool:

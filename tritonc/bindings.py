@@ -1,7 +1,5 @@
 """Values of tunables and of meta-parameters: given, of the tuning file, else the cost model's."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING
@@ -29,8 +27,7 @@ class Bindings:
     chose, `chosen_meta` its meta-parameters, `general_meta` those of the entry for all launches;
     `refused` are combinations that it tried and that do not compile, with the first error of each;
     `tuned` is the entry of the tuning file for each name whose value it gave; `tuning` is the path
-    of that file if one of its entries was used; `lists` are the declared values of each tunable.
-    """
+    of that file if one of its entries was used; `lists` are the declared values of each tunable."""
 
     def __init__(self, options: Options) -> None:
         self.meta: dict[str, int] = {}
@@ -62,8 +59,8 @@ class Bindings:
                 "program and is ignored; the cost model "
                 "chooses", Note("tritonc tune measures again"))
 
-    def of_program(self, program: Program, diagnostics: Diagnostics,
-                   known: KnownLaunch | None = None) -> dict[str, int]:
+    def of_program(self, program: "Program", diagnostics: Diagnostics,
+                   known: "KnownLaunch | None" = None) -> dict[str, int]:
         """A value for each tunable: from outside, else the cost model's choice, for what is
         `known` of the launch."""
         from tritonc import sema  # the preprocessor alone starts without it
@@ -210,7 +207,7 @@ class Bindings:
     def _lowered(self, binding: Mapping[str, int], name: str) -> Module:
         return Module([k for k in self._shapes(binding).kernels if k.name == name])
 
-    def remarks(self) -> Iterator[Remark]:
+    def remarks(self) -> "Iterator[Remark]":
         """Combinations of tunables that the cost model left out because they do not compile."""
         from tritonc.ir.context import Remark
 

@@ -16,8 +16,7 @@ def pointer_roots(kernel: Kernel) -> Roots:
     """The parameter or constant table that each pointer is computed from, or the hint that it is
     apart from all others.
 
-    None if there are several, and for a pointer made from an integer.
-    """
+    None if there are several, and for a pointer made from an integer."""
     roots: Roots = {v: v for v in kernel.parameters if is_pointer(v.type)}
     made = [(op, result) for op in kernel.ops() for result in op.results if is_pointer(result.type)]
     changed = True

@@ -4,8 +4,7 @@ The rows of an implicit product, a convolution's pixels, are numbered through: i
 are quotients and remainders of the number of a row of the result; or a tile has an axis for each,
 and the product one for all.  Such a tile is no box in memory, or its mask is none; threads copy it,
 and find out in each step where from.  A remainder alone only keeps rows inside a matrix, and
-vanishes where the tile is full.
-"""
+vanishes where the tile is full."""
 
 from tritonc.analysis.values import QUOTIENTS, int_of, slice_of
 from tritonc.ir.core import Op, Value

@@ -63,8 +63,7 @@ def is_zero(value: Value) -> bool:
 def possible_bits(value: Value, known: dict[Value, int] | None = None) -> int:
     """The bits that may be set in an integer: of masks, shifts by constants, and what joins them.
 
-    `known` is what has been found already.
-    """
+    `known` is what has been found already."""
     known = {} if known is None else known
     if value in known:
         return known[value]
@@ -192,8 +191,7 @@ def speculatable(op: Op) -> bool:
     """May run where the program does not run it: pure, and it cannot trap.
 
     A division traps by a zero divisor, a signed one of the least number by -1 too; a constant
-    divisor that is neither is safe.
-    """
+    divisor that is neither is safe."""
     if not op.pure or op.name == "phi":
         return False
     if not op.info.may_trap:

@@ -29,8 +29,7 @@ def separate_high_halves(ptx: str) -> str:
     ptxas makes each sum x + mul.hi(a, b) one IMAD.HI, whose third operand is a pair of registers
     (0, x).  Where two such, of the same a, b, and result register, follow each other, its -O2 and
     -O3 remove the second: they compare only the first register of the pair (13.0.88; divisions of
-    a convolution's taps, by a constant, got another row's sum).  IMAD.WIDE has no such sum.
-    """
+    a convolution's taps, by a constant, got another row's sum).  IMAD.WIDE has no such sum."""
     if "mul.hi." not in ptx:
         return ptx
     sums = Counter(name for names in re.findall(SUM, ptx) for name in names)
@@ -54,8 +53,7 @@ def read_extents_late(ptx: str) -> str:
     """The extents of the grid, read where they are used, in kernels with a producer warp.
 
     They are constants, but ptxas gives them a register from where they are read first, at entry;
-    there a thread has fewer registers than the bodies leave (`setmaxnreg`), so it spills them.
-    """
+    there a thread has fewer registers than the bodies leave (`setmaxnreg`), so it spills them."""
     if "setmaxnreg" not in ptx:
         return ptx
     functions = re.split(r"(?m)(?=^\.visible \.entry )", ptx)

@@ -18,8 +18,7 @@ class Quit(Exception):
 class Breakpoint:
     """A place to stop at: a line of the source, or the first statement of a function.
 
-    `instance`: only there.  `once`: it is gone after the first stop.
-    """
+    `instance`: only there.  `once`: it is gone after the first stop."""
 
     line: int = 0
     function: str = ""

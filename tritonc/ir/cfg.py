@@ -14,10 +14,7 @@ numbered depth first, so that `a` dominates `b` where b's interval lies in a's.
 
 A natural loop is what a back edge (latch -> header, the header dominating the latch) encloses: the
 blocks that reach the latch without passing the header.  Back edges of one header make one loop.
-The language has no goto, so that each cycle of a kernel is a natural loop.
-"""
-
-from __future__ import annotations
+The language has no goto, so that each cycle of a kernel is a natural loop."""
 
 from collections.abc import Callable, Collection, Container, Iterable, Iterator
 from functools import cached_property
@@ -37,7 +34,7 @@ class Loop:
     latches: list[Block]  # the sources of its back edges
     preheader: Block | None  # the one block from which it is entered, which leads nowhere else
     exits: list[tuple[Block, Block]]  # edges that leave it: (inside, outside)
-    parent: Loop | None = None
+    parent: "Loop | None" = None
     depth: int = 1  # 1 for an outermost loop
 
     @cached_property
@@ -153,8 +150,7 @@ class Cfg:
     def dominates(self, a: Block, b: Block) -> bool:
         """Whether each path from the entry to `b` passes `a`; true of a block and itself.
 
-        An unreachable `b` is dominated by everything, as no path leads there.
-        """
+        An unreachable `b` is dominated by everything, as no path leads there."""
         interval = self._interval
         if b not in interval:
             return True

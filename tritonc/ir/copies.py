@@ -26,8 +26,7 @@ def copy_ops(ops: Iterable[Op], mapping: dict[Value, Value],
 def copy_blocks(blocks: list[Block], suffix: str = "") -> tuple[list[Block], dict[Value, Value]]:
     """Copies of blocks that only branch among themselves, their names with `suffix`.
 
-    The mapping is from values to those of the copy; other values that they read stay the same.
-    """
+    The mapping is from values to those of the copy; other values that they read stay the same."""
     copies = {old: Block(old.name + suffix) for old in blocks}
     mapping: dict[Value, Value] = {}
     for old, new in copies.items():

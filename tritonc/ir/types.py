@@ -1,8 +1,7 @@
 """The types of Triton-IR: scalars, pointers, tiles of either, and buffers in shared memory.
 
 Integers carry no sign, as in LLVM: operations do.  A tile has a constant shape; once the backend
-has decided how its elements lie in the threads of a block, it has a `Layout` too.
-"""
+has decided how its elements lie in the threads of a block, it has a `Layout` too."""
 
 from functools import cache, cached_property
 from math import prod
@@ -54,8 +53,7 @@ F8E4M3 = Scalar("f8e4m3", 8, "float", 3, 4)  # no infinities, as the OCP "fn" fo
 F8E5M2 = Scalar("f8e5m2", 8, "float", 2, 5)
 
 SCALARS: dict[str, Scalar] = {
-    t.name: t for t in (I1, I8, I16, I32, I64, F16, BF16, TF32, F32, F64, F8E4M3, F8E5M2)
-}
+    t.name: t for t in (I1, I8, I16, I32, I64, F16, BF16, TF32, F32, F64, F8E4M3, F8E5M2)}
 
 
 @hashed_once

@@ -13,8 +13,7 @@ What holds of a kernel:
   - an operation has the operands, attributes and result types that its row and typing rule say
   - only operations that may carry a guard do, and it is an i1 of the shape of an operand
 
-Code that cannot be reached need not fulfil the rule about dominance.
-"""
+Code that cannot be reached need not fulfil the rule about dominance."""
 
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
@@ -68,8 +67,7 @@ def verify(subject: Module | Kernel, stage: str = "", table: Mapping[str, OpInfo
 
     `stage` names what ran last, for the message.  `table` has the rows of all operations that may
     occur.  Who verifies a kernel after each pass hands in one `known`, at first empty: an operation
-    whose types and attributes are as they were is not held against its row again.
-    """
+    whose types and attributes are as they were is not held against its row again."""
     found = [*problems(subject, table, known)]
     if found:
         after = f"after {stage}: " if stage else ""

@@ -11,8 +11,7 @@ same block if nothing in between may write what it reads, or orders accesses; vo
 do.
 
 Of constants, splats and the like one is kept, far from some uses perhaps: the backend makes such
-cheap values again where it needs them instead of holding registers.
-"""
+cheap values again where it needs them instead of holding registers."""
 
 from collections.abc import Hashable
 from functools import cached_property

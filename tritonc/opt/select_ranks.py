@@ -6,10 +6,7 @@ Before:  50 minima and maxima of nine values, the  After:  30, of which 18 sort 
 What minima and maxima make of n values is known by what they make of n truths (Knuth's "0-1
 principle"): the one of rank k, from 0, is what holds where at least n - k of them hold.  Where the
 columns and rows of a matrix are sorted, most elements cannot be of a rank; among the others it is
-looked for again.
-"""
-
-from __future__ import annotations
+looked for again."""
 
 from functools import cache, partial, reduce
 
@@ -29,7 +26,7 @@ class Node(NamedTuple):
 
     truth: int
     name: str = ""
-    operands: tuple[Node, ...] = ()
+    operands: "tuple[Node, ...]" = ()
 
 
 def select_ranks(kernel: Kernel, context: Context) -> bool:

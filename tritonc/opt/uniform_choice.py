@@ -6,8 +6,7 @@
 
 A branch around the mask of a loop's last tile, around a bias or a factor that a flag asks for: what
 the side does to the value that comes in otherwise is a mask that then holds, a factor that is 1,
-a summand that is -0.  A mask or a number of rows or columns takes the condition where it is one.
-"""
+a summand that is -0.  A mask or a number of rows or columns takes the condition where it is one."""
 
 from collections.abc import Callable, Sequence
 from math import prod

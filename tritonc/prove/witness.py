@@ -2,8 +2,7 @@
 
 Accesses are watched one by one: one that leaves its buffer is noted, with the first element that
 does, and goes on without those elements; so one run finds all accesses that are wrong at its sizes.
-A second run of sizes at which nothing is wrong looks for instances that touch one byte.
-"""
+A second run of sizes at which nothing is wrong looks for instances that touch one byte."""
 
 import re
 import time

@@ -12,8 +12,7 @@ too; then the same arguments have to mean the same:
   computed of the id, and if what is stored is as large as tunables say only along axes that the
   kernel cuts, or where a loop goes from tile to tile as far as something else says.
 
-Both kernels are as semantic analysis leaves them.
-"""
+Both kernels are as semantic analysis leaves them."""
 
 from collections.abc import Iterable, Iterator
 

@@ -36,8 +36,7 @@ class Variant(NamedTuple):
     """`binding` has tunables and meta-parameters; what it leaves open is as in the general entry.
 
     `cost` is there if the model knows one.  `kernel`, if given, is the only one that it is for.
-    `few`: it is for launches of at most so many programs of the general entry, if not 0.
-    """
+    `few`: it is for launches of at most so many programs of the general entry, if not 0."""
 
     binding: Binding
     facts: tuple[Fact, ...] = ()
@@ -67,8 +66,7 @@ class VariantSet:
     def rule(self, places: Sequence[int]) -> dict[str, Any]:
         """The manifest's `choice`, if of `variants` those at `places` were compiled.
 
-        Place -1 is the general entry; a point may name a variant that became another.
-        """
+        Place -1 is the general entry; a point may name a variant that became another."""
         known = [self.general, *(self.variants[place].cost for place in places)]
         if self.sizes:
             numbers = {place: number for number, place in enumerate((-1, *places))}

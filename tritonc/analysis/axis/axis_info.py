@@ -15,8 +15,7 @@ is the greatest common divisor, and loops are solved by iteration from the top.
 
 For `base + row[:, newaxis] * stride + column[newaxis, :]` of f32, with column a range of 64 and
 stride a multiple of 4: along axis 1 contiguity is 64 and divisibility 16 bytes, so four elements
-may be accessed at once.
-"""
+may be accessed at once."""
 
 from collections.abc import Iterable
 from functools import lru_cache
@@ -49,8 +48,7 @@ def analyze(kernel: Kernel) -> Infos:
     """Axis information of every integer and pointer value of the kernel.
 
     Passes change little of it: what was found before stays, but for what follows from operations
-    that were others.
-    """
+    that were others."""
     last, given = _last(kernel), [info.multiple_of for info in kernel.info]
     now = _keys(kernel)
     if now != last.keys or given != last.given:

@@ -2,8 +2,7 @@
 
 A value is live from its definition to its last use on any path.  A phi reads its operands at the
 ends of the blocks that they come from.  `root` may name a value by another one, whose registers it
-has; values for which it gives None are left out.
-"""
+has; values for which it gives None are left out."""
 
 from collections.abc import Callable
 

@@ -12,8 +12,7 @@ A tile costs a register of 32 bits for each element that a thread holds; the exc
   - what a dot loads itself (`late`), or comes piece by piece (`piecewise`), is never whole; of what
     is computed so PIECE registers are there at once.
 
-A dot needs two steps of its operands beside.
-"""
+A dot needs two steps of its operands beside."""
 
 from collections.abc import Iterable
 

@@ -24,8 +24,7 @@ crosses by a channel as well: in the accumulators' layout a warp would load 16 b
 eight rows.  So do rows of it, of which each thread reads many elements.
 
 Done for operands in loops that are made of loads by operations on single elements and reductions,
-where the loads come in pieces that copies can move.
-"""
+where the loads come in pieces that copies can move."""
 
 from tritonc.analysis.affine import Affinity, Iteration
 from tritonc.analysis.axis import axis_info

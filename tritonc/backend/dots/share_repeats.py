@@ -9,8 +9,7 @@ Weights of four bits, eight to a word, are written so: every lane of K names its
 that are the same in runs are told by axis information; the slice of an expression that picks the
 first of each run is the expression of slices, down to ranges, whose numbers then stand further
 apart.  A division by which all terms divide goes into them, that of a loop's counter becomes a
-counter: then it is known how far the loop moves the tile.
-"""
+counter: then it is known how far the loop moves the tile."""
 
 from collections.abc import Callable
 from math import gcd
@@ -40,8 +39,7 @@ class Runs:
     are taken not to wrap: what counts upwards from a natural number is natural.
 
     `assumable`: whether of a scalar it may be assumed that it is a multiple: groups are as long as
-    a scalar says, and masks end where one says.  `assumed`: what has been assumed.
-    """
+    a scalar says, and masks end where one says.  `assumed`: what has been assumed."""
 
     def __init__(self, infos: Infos, signs: Signs,
                  assumable: Callable[[Value], bool] = lambda v: False) -> None:

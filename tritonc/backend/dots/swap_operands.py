@@ -28,8 +28,7 @@ come by registers.
 
 So is what a loop computes of a product, element by element, before it adds that: factors of rows
 become factors of columns.  Factors of columns alone are a reason to swap: a thread has elements of
-two rows and of up to 128 columns.  Done where wgmma can read both operands so.
-"""
+two rows and of up to 128 columns.  Done where wgmma can read both operands so."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,10 +1,7 @@
 """The text of one kernel in LLVM IR: names, constants, blocks, phis, and the thread's place.
 
 A tile is a list of operands, one per register of its layout (see `ir.layout`); registers that
-nobody reads are "".  A scalar is a list of one.  A buffer in shared memory is a `BufferAddress`.
-"""
-
-from __future__ import annotations
+nobody reads are "".  A scalar is a list of one.  A buffer in shared memory is a `BufferAddress`."""
 
 from collections.abc import Callable
 from functools import cached_property
@@ -43,7 +40,7 @@ class BufferAddress(NamedTuple):
 
 class FunctionEmitter(Instructions):
     def __init__(self, module: ModuleEmitter, kernel: Kernel, shared: str,
-                 emit_op: Callable[[FunctionEmitter, Op, Machine], None]) -> None:
+                 emit_op: "Callable[[FunctionEmitter, Op, Machine], None]") -> None:
         super().__init__(module)
         self._emit_op = emit_op
         self.target = module.target

@@ -13,8 +13,7 @@ spills, it takes a half or a quarter of the registers.
 
 A meta-parameter, `min_blocks`; 0 sets nothing.
 
-Needs allocate_shared.
-"""
+Needs allocate_shared."""
 
 from tritonc.analysis.registers.pressure import Estimate, estimated
 from tritonc.analysis.values import defined_by

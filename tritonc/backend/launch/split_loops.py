@@ -20,8 +20,7 @@ Otherwise the first block gets all sums and goes on alone.
 
 Legal where all effects of the kernel stand behind such a loop, one on each way: what comes before
 is computed by every block.  Sums of floats are added in another order.  Asked for by the
-meta-parameter `cluster_k`; kernels with persistent blocks are left alone.
-"""
+meta-parameter `cluster_k`; kernels with persistent blocks are left alone."""
 
 from math import prod
 
@@ -174,8 +173,7 @@ def _stride(phi: Op, following: Op, step: Value, one: SharedLoop, b: Builder, ra
             blocks: int) -> None:
     """The counter begins `rank` steps further on, and goes `blocks` steps at once.
 
-    A known step stays a number, which analyses look for.
-    """
+    A known step stays a number, which analyses look for."""
     name, known = following.name, int_of(step)
     number = b.value("sext", rank, type=I64) if element(step.type) == I64 else rank
     if isinstance(step.type, Tile):

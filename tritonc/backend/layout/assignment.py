@@ -1,7 +1,6 @@
 """Which layouts the values of a kernel have, and which each operation wants of its operands.
 
-*Primary* layouts flow forward from anchors, *demands* backward: see `assign_layouts`.
-"""
+*Primary* layouts flow forward from anchors, *demands* backward: see `assign_layouts`."""
 
 from functools import cached_property
 

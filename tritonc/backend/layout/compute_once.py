@@ -26,10 +26,7 @@ and 837 us on an H200), but in general bodies, whose registers count more than t
 before loops that are known to be short, beside which much is computed there.  What follows from
 loads is left, and what a wide access reads, of which threads compute the first element alone.
 
-After the passes that read addresses and masks.
-"""
-
-from __future__ import annotations
+After the passes that read addresses and masks."""
 
 from collections.abc import Container, Iterable, Mapping
 from functools import cache, cached_property
@@ -121,7 +118,7 @@ def is_condition(value: Value | None) -> bool:
         and is_index(value.op.operands[0])
 
 
-def _indices(kernel: Kernel, known: _Known) -> bool:
+def _indices(kernel: Kernel, known: "_Known") -> bool:
     """Let lanes share indices in kernels with products."""
     cfg = Cfg(kernel)
     loops = {cfg.innermost[block] for block in cfg.innermost

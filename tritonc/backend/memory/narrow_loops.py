@@ -17,8 +17,7 @@ before the loop does.
 Legal where the loop does nothing but arithmetic and atomics of scalars, which one thread performs
 in its order; or reads tiles that each warp holds, an element in each lane; or where all that it
 does with memory is to load scalars, volatile.  Needs layouts; what the loop leaves goes through
-buffers, as from an atomic (`lower_atomics`, which comes behind).
-"""
+buffers, as from an atomic (`lower_atomics`, which comes behind)."""
 
 from tritonc.analysis.values import int_of
 from tritonc.backend.memory.lower_atomics import ATOMICS, share

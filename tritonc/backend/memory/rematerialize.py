@@ -24,8 +24,7 @@ there, what does not lower the estimates of all blocks together is taken back.  
 accesses in them are computed where they are read, too.
 
 Needs vectorize, which says how many addresses a tile's accesses need; after delay_loads, which
-makes room for the elements.
-"""
+makes room for the elements."""
 
 from collections.abc import Iterable, Iterator, Sequence, Set
 

@@ -21,8 +21,7 @@ What is no sum, product or widening is a term: a quotient, a number that is look
 After hoist_addresses, which does the same for what rests on proofs alone, in loops of all kinds.
 Here only loops with products are served.  Of operands below 32 bits a thread has more than it can
 hold addresses of 64 bits for: their offsets of 32 bits are such sums, in their own width; not those
-that follow from what is loaded, of which more would change threads.  Needs preheaders.
-"""
+that follow from what is loaded, of which more would change threads.  Needs preheaders."""
 
 from dataclasses import field
 from math import prod

@@ -10,8 +10,7 @@ def add_of_dot(op: Op, r: Rewriter) -> Value | None:
     """dot(a, b, 0) + c = c + dot(a, b, 0) = dot(a, b, c).
 
     The language leaves the order of a dot's sum to the compiler, so this holds for floats too; it
-    lets `acc += a @ b` accumulate in place.
-    """
+    lets `acc += a @ b` accumulate in place."""
     a, b = op.operands
     return _onto(b, a, r) or _onto(a, b, r)
 
@@ -25,8 +24,7 @@ def _onto(products: Value, start: Value, r: Rewriter, negated: bool = False) -> 
     """A sum of products from 0, which begins at `start` instead.
 
     Only if the products have no other use, which would compute them twice, and stand in the same
-    block: one that was moved out of a loop stays there.
-    """
+    block: one that was moved out of a loop stays there."""
     dots: list[Op] = []
     while not dots or constant_of(products) != 0:
         dot = defined_by(products, "dot")

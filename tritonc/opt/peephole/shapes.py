@@ -39,8 +39,7 @@ def same_again(op: Op, r: Rewriter) -> Value | None:
 def trans_of_trans(op: Op, r: Rewriter) -> Value | None:
     """trans_q (trans_p x) = trans_(p[q]) x; one that leaves all axes in place is x.
 
-    trans (trans x) = x is the paper's example (section 4.2.1).
-    """
+    trans (trans x) = x is the paper's example (section 4.2.1)."""
     x, permutation = op.operands[0], list(op.attributes["permutation"])
     inner = defined_by(x, "trans")
     if inner is not None:
@@ -103,5 +102,4 @@ RULES: dict[str, list[Rule]] = {
     "trans": [moved_uniform, trans_of_trans],
     "fpcast": [fpcast_of_trans],
     "reduce": [reduce_of_uniform, reduce_of_limited],
-    "range": [range_of_one],
-}
+    "range": [range_of_one]}

@@ -3,10 +3,7 @@
 The scheduler hands out the same jobs that run locally.  On each of its workers the jobs go to
 processes of their own, as on one machine (`sites.Local`), so that a candidate that faults or hangs
 costs no worker.  One worker on each machine should see its GPUs: two that share one would measure
-at the same time.
-"""
-
-from __future__ import annotations
+at the same time."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -34,11 +31,10 @@ class Cluster(Site):
     addresses: Sequence[str]
 
     @staticmethod
-    def connect(address: str, timeout: float, find: Find = local_gpus) -> Cluster:
+    def connect(address: str, timeout: float, find: Find = local_gpus) -> "Cluster":
         """The cluster of a scheduler.  `find` says what a worker's machine has.
 
-        Raises CompileError if the package is missing, nobody answers, or no worker has a GPU.
-        """
+        Raises CompileError if the package is missing, nobody answers, or no worker has a GPU."""
         try:
             distributed: Any = import_module("distributed")  # optional: for who has a cluster
         except ImportError:

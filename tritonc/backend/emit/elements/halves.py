@@ -1,8 +1,7 @@
 """Words of neighbours: put together, taken apart, and minima and maxima of their halves.
 
 Bytes that came from memory in words go from there to pairs of halves by one byte permute, and back
-to words of four by another; nothing is taken apart into elements on the way.
-"""
+to words of four by another; nothing is taken apart into elements on the way."""
 
 from tritonc.analysis.values import defined_by
 from tritonc.backend.emit.elements.packed import each_register, lone_byte, note
@@ -115,5 +114,4 @@ def spread(f: FunctionEmitter, op: Op) -> None:
 EMITTERS: dict[str, Emitter] = {
     "sext": resize, "zext": resize, "truncate": resize,
     "pack": pack, "unpack": unpack, "umin_halves": extreme, "umax_halves": extreme,
-    "spread_halves": spread,
-}
+    "spread_halves": spread}

@@ -2,8 +2,7 @@
 
 Accesses of shared memory that move whole words note of each element which word it is part of
 (`FunctionEmitter.words`), and so do the operations here.  Where two neighbouring registers of an
-operand are the halves of a word, one instruction computes both, and nothing is taken apart.
-"""
+operand are the halves of a word, one instruction computes both, and nothing is taken apart."""
 
 from collections.abc import Callable, Sequence
 

@@ -7,8 +7,7 @@ Bytes become pairs of 16-bit floats.  For an i8 x the word
 
 and their difference is x; (x & 0xff) ^ 0x6480 is the f16 1024 + 128 + x.  An unsigned x is 128 and
 such a number, or without the 0x80 of the f16.  Bytes 0 and 2 of a word are so converted without
-being moved.  8-bit floats come by twos as f16 (cvt.rn.f16x2.e4m3x2).
-"""
+being moved.  8-bit floats come by twos as f16 (cvt.rn.f16x2.e4m3x2)."""
 
 from collections.abc import Sequence
 
@@ -216,8 +215,7 @@ def _logic(f: FunctionEmitter, word: str, mask: int, number: str, table: str) ->
     """lop3 of a word, a mask and a number.
 
     ptxas makes two instructions of `(x & c) | d`, at half the rate of others each, if it knows
-    both numbers: so it is not told d.
-    """
+    both numbers: so it is not told d."""
     return f.op(f'call i32 asm "lop3.b32 $0, $1, {mask}, $2, {table};", "=r,r,r"'
                 f"(i32 {word}, i32 {number})")
 

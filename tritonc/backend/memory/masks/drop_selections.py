@@ -12,8 +12,7 @@ the steps' length divides K, which `specialize` tests: then the loop's own test 
 holds.  Each part of a conjunction may go by itself.
 
 After specialize, whose facts it uses; before layouts, which selections of a product's operand in
-registers would multiply.
-"""
+registers would multiply."""
 
 from tritonc.analysis.affine import Affinity
 from tritonc.analysis.facts import Facts, scalar_of

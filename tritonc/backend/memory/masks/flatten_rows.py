@@ -14,8 +14,7 @@ reads.  The box has more elements than the mask: they are of the same array, pix
 allows to other rows.
 
 After specialize, whose facts say that extents are equal; before the passes that ask what threads
-compute for each row.
-"""
+compute for each row."""
 
 from collections.abc import Iterator
 from dataclasses import replace

@@ -287,8 +287,7 @@ class Collector:
     def not_negative(self, op: Op, affinity: Affinity) -> None:
         """What TMA moves has no negative strides and begins behind its base.
 
-        The extent of an axis is no question: where it is negative, nothing is accessed.
-        """
+        The extent of an axis is no question: where it is negative, nothing is accessed."""
         form, seen = affinity.of(op.operands[0]), window(op, affinity)
         if seen is not None:
             self.found.signs.update(signs_of(seen.form, affinity.signs) or {})

@@ -9,8 +9,7 @@ parameter is a range, from the affine forms of its pointers (in elements, both e
     x + row * N + n + (0 ... TN), n + i < N        row * N  to  row * N + N - 1
 
 and two ranges that do not meet are a test of a few scalars, at entry.  Other programs do not
-matter: nothing orders them.
-"""
+matter: nothing orders them."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import field

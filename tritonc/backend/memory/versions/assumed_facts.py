@@ -12,8 +12,7 @@
 
 Each is about scalars that are known before the accesses run: parameters, program ids, and values
 that are loaded or computed from them outside of loops.  `specialize` tests them once, and makes the
-body that may rely on them.  What is promised or proved is not assumed.
-"""
+body that may rely on them.  What is promised or proved is not assumed."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -59,8 +58,7 @@ def assumed_facts(kernel: Kernel, tensor: bool, known: Mapping[Value, int] | Non
     of these is not.  `not_one`: strides that are not supposed to be 1.  `edge`: the tiles are
     not full, and an access has so many elements at most.  `operands`: stores and
     single rows assume nothing; `records`: but of fields of records.  `extents`: scalars are assumed
-    to be equal.
-    """
+    to be equal."""
     never: frozenset[Value] = frozenset()
     values = known or {}
     while True:

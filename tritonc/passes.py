@@ -20,7 +20,7 @@ ONLY: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("select_dots", "slice_k", "raw_operands", "safe_divisors", "merge_tails",
                      "jam_loops", "coalesce_loops", "separate_axes", "merge_axes", "split_masks",
                      "sort_residues", "rasterize", "flatten_rows",
-                     "count_from_zero"), ("dot",)),
+                     "count_from_zero", "join_products"), ("dot",)),
     **dict.fromkeys(("tabulate_masks", "join_bounds"), ("fma_dot", "mma_dot", "wgmma")),
     "compute_pieces": ("load", "store"), "clamped_loads": ("smin", "smax"),
     **dict.fromkeys(("drop_selections", "skip_masks"), ("select",)),
@@ -73,6 +73,8 @@ OPT: list[Pass] = [
          "`&&` is an `and` in one block; later passes fold what the assumptions decide"),
     _row("opt.peephole", "again: uses are counted right after dce, so sums move into dots; "
          "convert_if has made selects"),
+    _row("opt.join_products", "after peephole: sums have moved into dots, and indices are products "
+         "of ranges"),
     _row("opt.fold_constants", "again: assumptions and rewrite rules have decided more; "
          "simplify_cfg and convert_if leave phis of one value"),
     _row("opt.small_floats", "Selections are operations by now, and constants folded; the cost "

@@ -184,8 +184,7 @@ class Diagnostics:
 
     def warning(self, name: str, span: Span | None, message: str, *notes: Note,
                 suggestion: str | None = None) -> None:
-        """Record a warning, unless its name is disabled or its file the system's; an error where
-        -Werror says so."""
+        """Record a warning, unless its name or its file is silent; an error if -Werror says so."""
         if name in self.disabled or "all" in self.disabled or (span and span.file.system):
             return
         strict = name in self.as_errors or "all" in self.as_errors

@@ -287,8 +287,7 @@ class Affinity:
 
     def bound(self, op: Op, where: tuple[int | None, ...] | None = None,
               steps: Sequence[int] = ()) -> Bound | None:
-        """`x < n` with x rising by 1 along one axis and n uniform; if unsigned, both of them not
-        negative."""
+        """`x < n`, x rising by 1 along one axis and n uniform; if unsigned, neither is negative."""
         a, b = self.of(op.operands[0]), self.of(op.operands[1])
         if a is None or b is None:
             return None

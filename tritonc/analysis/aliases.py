@@ -23,14 +23,12 @@ def pointer_roots(kernel: Kernel) -> Roots:
     while changed:  # twice, as a rule: loops carry pointers
         changed = False
         for op, result in made:
+            sources = {roots[v] for v in op.operands if v in roots}
             if op.name == "constant_table" or op.attributes.get("apart"):
                 root: Value | None = result
-            elif not any(is_pointer(v.type) for v in op.operands):
-                root = None
+            elif not sources and any(is_pointer(v.type) for v in op.operands):
+                continue  # a loop's phi, not reached yet
             else:
-                sources = {roots[v] for v in op.operands if v in roots}
-                if not sources:
-                    continue  # a loop's phi, not reached yet
                 root = sources.pop() if len(sources) == 1 else None
             if result not in roots or roots[result] is not root:
                 roots[result] = root

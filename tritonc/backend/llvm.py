@@ -128,8 +128,7 @@ def _parameters(f: FunctionEmitter, kernel: Kernel) -> None:
 
 
 def _reached(kernel: Kernel, roots: Roots, effect: str) -> set[Value]:
-    """The parameters that something with the effect, on global memory, may reach: all, if it is
-    not known of one."""
+    """The parameters that something with the effect on global memory may reach; all, if unknown."""
     found = {roots.get(op.operands[0]) for op in kernel.ops()
              if effect in op.effects and op.operands}
     return {*kernel.parameters} if None in found else {

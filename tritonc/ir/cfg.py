@@ -17,7 +17,7 @@ blocks that reach the latch without passing the header.  Back edges of one heade
 The language has no goto, so that each cycle of a kernel is a natural loop."""
 
 from collections.abc import Callable, Collection, Container, Iterable, Iterator
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import chain
 
 from tritonc.ir.core import OPS, Block, Kernel, Op, Value
@@ -87,6 +87,15 @@ class Loop:
 
 class Cfg:
     def __init__(self, kernel: Kernel) -> None:
+        last = _last(kernel)
+        edges = [(block, *block.successors) for block in kernel.blocks]
+        if last and last[0]._edges == edges:  # most passes leave the blocks as they are
+            vars(self).update(vars(last[0]))
+            vars(self).pop("block_of", None)
+            last[0] = self
+            return
+        last[:] = [self]
+        self._edges: list[tuple[Block, ...]] = edges
         self.kernel = kernel
         self.order = _reverse_postorder(kernel.entry)  # reachable blocks, the entry first
         self.index = {block: i for i, block in enumerate(self.order)}
@@ -226,6 +235,12 @@ class Cfg:
     def block_of(self) -> dict[Op, Block]:
         """The block in which each operation stands, as of the first question."""
         return {op: block for block in self.kernel.blocks for op in block.ops}
+
+
+@lru_cache(4)  # a kernel, and copies that are looked at meanwhile
+def _last(kernel: Kernel) -> list[Cfg]:
+    """The last graph of a kernel."""
+    return []
 
 
 def reached(first: Iterable[Block], following: Callable[[Block], Iterable[Block]] | None = None,

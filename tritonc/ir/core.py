@@ -18,6 +18,7 @@ from tritonc.records import NamedTuple, dataclass
 from tritonc.source import Span
 
 OPS: Any = attrgetter("ops")  # of a block
+TYPE: Any = attrgetter("type")  # of a value
 
 
 class Value:
@@ -69,8 +70,8 @@ class Op:
 
     @property
     def result(self) -> Value:
-        assert len(self.results) == 1, f"{self.name} has {len(self.results)} results"
-        return self.results[0]
+        (found,) = self.results
+        return found
 
     def inputs(self) -> list[Value]:
         return self.operands if self.guard is None else [*self.operands, self.guard]

@@ -3,8 +3,10 @@
 Integers carry no sign, as in LLVM: operations do.  A tile has a constant shape; once the backend
 has decided how its elements lie in the threads of a block, it has a `Layout` too."""
 
+from collections.abc import Callable
 from functools import cache, cached_property
 from math import prod
+from operator import attrgetter
 
 from tritonc.ir.layouts.layout import Layout, SharedLayout, hashed_once
 from tritonc.records import dataclass
@@ -23,7 +25,9 @@ class Scalar:
     mantissa: int = 0  # explicit significand bits of a float
     exponent: int = 0  # exponent bits of a float
 
-    @property
+    shape, is_pointer = (), False
+
+    @cached_property
     def bytes(self) -> int:
         return max(self.bits // 8, 1)
 
@@ -34,6 +38,14 @@ class Scalar:
     @cached_property
     def is_int(self) -> bool:
         return self.kind == "int"
+
+    @cached_property
+    def has_numbers(self) -> bool:
+        return self.is_int
+
+    @cached_property
+    def base(self) -> "Scalar":
+        return self
 
     def __str__(self) -> str:
         return self.name
@@ -64,8 +76,13 @@ class Pointer:
     element: Scalar
     space: str = GLOBAL
 
-    bits, bytes = 64, 8
+    bits, bytes, shape = 64, 8, ()
     is_float = is_int = False
+    is_pointer = has_numbers = True
+
+    @cached_property
+    def base(self) -> "Pointer":
+        return self
 
     def __str__(self) -> str:
         return f"{self.element}*" if self.space == GLOBAL else f"{self.element} {self.space}*"
@@ -74,9 +91,35 @@ class Pointer:
 Element = Scalar | Pointer
 
 
+class _Shaped:
+    """What is asked of types again and again: the answers are attributes of the object."""
+
+    element: Element
+
+    @cached_property
+    def base(self) -> Element:
+        return self.element
+
+    @cached_property
+    def is_float(self) -> bool:
+        return self.element.is_float
+
+    @cached_property
+    def is_int(self) -> bool:
+        return self.element.is_int
+
+    @cached_property
+    def is_pointer(self) -> bool:
+        return self.element.is_pointer
+
+    @cached_property
+    def has_numbers(self) -> bool:
+        return self.element.has_numbers
+
+
 @hashed_once
 @dataclass(frozen=True)
-class Tile:
+class Tile(_Shaped):
     """`shape` elements, row-major in meaning; `layout` places them in threads, once it is known."""
 
     element: Element
@@ -93,7 +136,7 @@ class Tile:
 
 @hashed_once
 @dataclass(frozen=True)
-class Buffer:
+class Buffer(_Shaped):
     """`stages` tiles in shared memory, each laid out by `layout`, one after the other."""
 
     element: Scalar
@@ -114,12 +157,14 @@ class Buffer:
 
 
 Type = Scalar | Pointer | Tile | Buffer
-_SHAPED = (Tile, Buffer)  # `Tile | Buffer` would be made anew in each call of what follows
-
-
-def element(t: Type) -> Element:
-    """The element type of a tile or buffer; a scalar or pointer itself."""
-    return t.element if isinstance(t, _SHAPED) else t
+# The element type of a tile or buffer, a scalar or pointer itself; the shape, () for these; whether
+# elements are pointers, floats, integers, and integers or pointers.
+element: Callable[[Type], Element] = attrgetter("base")
+shape: Callable[[Type], tuple[int, ...]] = attrgetter("shape")
+is_pointer: Callable[[Type], bool] = attrgetter("is_pointer")
+is_float: Callable[[Type], bool] = attrgetter("is_float")
+is_int: Callable[[Type], bool] = attrgetter("is_int")
+has_numbers: Callable[[Type], bool] = attrgetter("has_numbers")
 
 
 def scalar(t: Type) -> Scalar:
@@ -127,11 +172,6 @@ def scalar(t: Type) -> Scalar:
     e = element(t)
     assert isinstance(e, Scalar), f"{t} has pointer elements"
     return e
-
-
-def shape(t: Type) -> tuple[int, ...]:
-    """The shape; () for a scalar or pointer."""
-    return t.shape if isinstance(t, _SHAPED) else ()
 
 
 @cache
@@ -182,21 +222,3 @@ def with_element(t: Type, e: Element) -> Type:
 def with_layout(t: Type, layout: Layout | None) -> Type:
     """A tile type with another layout; scalars unchanged."""
     return Tile(t.element, t.shape, layout) if isinstance(t, Tile) else t
-
-
-def is_pointer(t: Type) -> bool:
-    return (t.element if isinstance(t, _SHAPED) else t).__class__ is Pointer
-
-
-def has_numbers(t: Type) -> bool:
-    """Whether elements are integers or addresses."""
-    e = t.element if isinstance(t, _SHAPED) else t
-    return e.__class__ is Pointer or e.is_int
-
-
-def is_float(t: Type) -> bool:
-    return element(t).is_float
-
-
-def is_int(t: Type) -> bool:
-    return element(t).is_int

@@ -18,13 +18,12 @@ Code that cannot be reached need not fulfil the rule about dominance."""
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from math import prod
-from operator import attrgetter
 from typing import Any
 
 from tritonc.ir import combiner, rules
 from tritonc.ir.attributes import KINDS
 from tritonc.ir.cfg import Cfg
-from tritonc.ir.core import Block, Kernel, Module, Op, Value
+from tritonc.ir.core import TYPE, Block, Kernel, Module, Op, Value
 from tritonc.ir.layouts import layout_ops
 from tritonc.ir.ops import CONTROL, FCMP, ICMP, OPS, ORDERS, SCOPES, OpInfo
 from tritonc.ir.syntax.text import print_op
@@ -34,7 +33,6 @@ from tritonc.source import Diagnostics, Span
 
 MAX_ELEMENTS = 1 << 24  # of one tile, so that a slip of the pen does not eat the memory
 SUCCESSORS = {"br": 1, "cond_br": 2, "ret": 0}
-_TYPE = attrgetter("type")
 Known = dict[Op, tuple[object, ...]]  # what each operation was when it was last found to be right
 
 
@@ -214,7 +212,7 @@ def _uses(op: Op, block: Block, index: int, cfg: Cfg,
 def _once(op: Op, row: OpInfo, known: Known) -> str | None:
     """Whether the operation fits its row, unless it is as it was when that was last found."""
     guard = op.guard.type if op.guard is not None else None
-    now = (row, guard, [*map(_TYPE, op.operands)], [*map(_TYPE, op.results)], op.attributes)
+    now = (row, guard, [*map(TYPE, op.operands)], [*map(TYPE, op.results)], op.attributes)
     if known.get(op) == now:
         return None
     message = _operation(op, row)
@@ -254,8 +252,7 @@ def _operation(op: Op, row: OpInfo) -> str | None:
 
 
 def _layout(op: Op) -> str | None:
-    """Whether the layout of what moves no data, or no data between threads, follows from the
-    operand's."""
+    """Whether the layout of what moves no data between threads follows from the operand's."""
     if op.name not in ("reshape", "trans", "broadcast", "reduce") or not op.results:
         return None
     source, t = op.operands[0].type, op.results[0].type

@@ -95,8 +95,7 @@ class _Walk:
         return pointer_roots(self.kernel)
 
     def unchanged(self, op: Op) -> dict[Hashable, Op]:
-        """The loads that an operation with effects leaves as they are: a store, those of other
-        objects."""
+        """The loads that an operation with effects leaves as they are: a store, other objects'."""
         if op.name != "store" or op.attributes.get("release"):
             return {}
         return {key: load for key, load in self.loads.items()

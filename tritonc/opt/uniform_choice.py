@@ -51,8 +51,7 @@ def fits_beside(moved: Sequence[Op], phis: Sequence[Op], loop: Sequence[Block]) 
 
 
 def put_under(condition: Value, holds: bool, ops: Sequence[Op], build: Builder) -> None:
-    """Place the operations of a side, which neither load nor store where the condition says the
-    other."""
+    """Place the operations of a side, whose accesses happen only where the condition says so."""
     for op in ops:
         if op.name in ("load", "store"):
             under = condition if holds else _opposite(condition, build)

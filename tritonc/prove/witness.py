@@ -45,8 +45,7 @@ class Witnesses:
 
 def search(problem: Problem, module: Module, kernel: Kernel, wanted: set[Op], buffers: set[str],
            seconds: float = SECONDS) -> Witnesses:
-    """Run the kernel at small sizes until all of `wanted` and `buffers` are refuted, or the time is
-    up."""
+    """Run the kernel at small sizes until `wanted` and `buffers` are refuted, or the time is up."""
     found, end = Witnesses(), time.monotonic() + seconds
     for sizes in candidates(problem, kernel):
         if found.runs >= _RUNS or time.monotonic() > end:

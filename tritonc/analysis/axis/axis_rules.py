@@ -254,8 +254,7 @@ def _broadcast(op: Site, a: AxisInfo) -> AxisInfo:
 
 
 def _reshape(op: Site, a: AxisInfo) -> AxisInfo:
-    """Axes of extent 1 inserted or removed; of axes that become one, what is the same along the
-    last of them."""
+    """Axes of extent 1 come or go; of axes that become one, what is the same along the last."""
     before, after = shape(op.source) or (1,), shape(op.type) or (1,)
     places = same_axes(before, after)
     if places is None:

@@ -305,8 +305,7 @@ class FunctionEmitter(Instructions):
             self._meet("sync", "void")
 
     def vote(self, kind: str, name: str) -> str:
-        """A truth value of each thread, combined by `or` or `and` over all threads of the role, who
-        meet for that."""
+        """A truth value of each thread, joined by `or` or `and` over all of the role, who meet."""
         return self._meet(f"red.{kind}", "i1", f"i1 {name}")
 
     def _meet(self, kind: str, result: str, *arguments: str) -> str:

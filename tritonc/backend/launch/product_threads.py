@@ -145,8 +145,7 @@ def warpgroups(rows: int, columns: int, places: int, most: int = 4) -> int:
 
 
 def dot_threads(op: Op, places: int = 0) -> int:
-    """The threads that a dot wants; `places`: of accesses of its operands, if threads compute
-    these."""
+    """The threads that a dot wants; `places`: of accesses of operands that threads compute."""
     extents = shape(op.result.type)
     name = op.attributes.get("instruction")
     if name is None:

@@ -198,8 +198,7 @@ class _Group:
         self.made: dict[Value, Value] = {}
 
     def may_read(self, value: Value) -> bool:
-        """Whether the value is there in the other layout, or is made or brought there at no cost
-        to the loop."""
+        """Whether the value is there in the other layout, or comes there at no cost to the loop."""
         op = value.op
         if not isinstance(value.type, Tile) or op in self.ops or is_index(value):
             return True

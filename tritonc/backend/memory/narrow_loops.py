@@ -48,8 +48,7 @@ def narrow_loops(kernel: Kernel, context: Context) -> bool:
 
 
 def _next(kernel: Kernel, done: set[Block]) -> Loop | None:
-    """An outermost loop that one warp can run, and that leaves numbers: shared memory holds no
-    pointers."""
+    """An outermost loop that one warp can run and that leaves numbers: buffers hold no pointers."""
     cfg = Cfg(kernel)
     found = [loop for loop in cfg.loops if loop.header not in done and _legal(loop, cfg)
              and not any(is_pointer(value.type) for value in _left(kernel, loop))]

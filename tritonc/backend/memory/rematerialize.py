@@ -49,8 +49,7 @@ _SHAPES = (*MOVES, "step_pointers")
 
 
 def rematerialize(kernel: Kernel, context: Context) -> bool:
-    """Compute addresses anew until the kernel fits into its registers, and general bodies into
-    fewer."""
+    """Compute addresses anew until the kernel fits its registers, and general bodies fewer."""
     estimate = estimated(kernel)
     room = available(kernel, context, estimate=estimate)
     changed, general = False, general_blocks(estimate.cfg, DOTS)

@@ -73,7 +73,7 @@ T = TypeVar("T")
 
 
 def hashed_once(cls: type[T]) -> type[T]:
-    """A frozen dataclass whose objects keep their hash; a pickle goes without it."""
+    """A frozen dataclass whose objects keep their hash; a pickle has the fields alone."""
     def ask(self: Any) -> Any:
         try:
             return self._hash
@@ -82,7 +82,7 @@ def hashed_once(cls: type[T]) -> type[T]:
             return known
 
     def state(self: Any) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_hash"}
+        return {name: self.__dict__[name] for name in self.__dataclass_fields__}
 
     compute = cls.__hash__
     cls.__hash__, cls.__getstate__ = ask, state  # type: ignore[method-assign]

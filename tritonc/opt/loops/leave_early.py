@@ -90,8 +90,7 @@ def _step(loop: Loop, value: Value) -> int:
 
 
 def _only_counts(cfg: Cfg, loop: Loop, block: Block) -> bool:
-    """Whether an iteration that is passed by changes counters alone, which no one reads behind the
-    loop."""
+    """Whether an iteration that is passed by changes counters alone, unread behind the loop."""
     latch = loop.latch
     assert latch is not None
     if not all(op.name == "phi" or speculatable(op) for op in latch.ops[:-1]) \

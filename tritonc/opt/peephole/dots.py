@@ -75,8 +75,7 @@ def _spread(*values: Value) -> bool:
 
 
 def _alike(value: Value) -> bool:
-    """Whether neighbours are the same: one number, also under a mask, or those that a quotient of
-    their indices finds."""
+    """Whether neighbours are the same: one number, also masked, or those found by a quotient."""
     return is_uniform(value) or any(
         isinstance(op.result.type, Tile) and (op.name in ("sdiv", "udiv", "ashr", "lshr")
                                               or (op.name == "load" and is_uniform(op.operands[0])))

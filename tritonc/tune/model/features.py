@@ -15,7 +15,6 @@ from tritonc.analysis.affine import Affinity
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.counters import iterations
 from tritonc.analysis.quotients import gathered
-from tritonc.analysis.signs import known_signs
 from tritonc.analysis.taps import MOST_TAPS, adds_far_taps, adds_many_rows, adds_taps, near
 from tritonc.analysis.transposes import transposes
 from tritonc.analysis.values import constant_of, origin, slice_of
@@ -211,7 +210,7 @@ def _computed(kernel: Kernel, cfg: Cfg, dot: Op) -> tuple[bool, bool]:
     if left or right:  # threads make it in a loop of each step
         return left, right
     loads = gathered(dot)
-    runs = _runs(kernel, cfg) if loads else None
+    runs = Runs(kernel, cfg, lambda v: v in kernel.parameters) if loads else None
     if runs is None:
         return False, False
     far = {op for op in loads if runs.of_load(op, False) is None}
@@ -345,17 +344,12 @@ def _raw_bytes(kernel: Kernel, cfg: Cfg, dot: Op) -> tuple[float, float]:
             for v in dot.operands[:2]]
     if not any(made):
         return 0.0, 0.0
-    runs, found = _runs(kernel, cfg), []
+    runs, found = Runs(kernel, cfg, lambda v: v in kernel.parameters), []
     for operand, one in zip(dot.operands, made):
         sizes = [prod(shape(load.result.type)) * scalar(pointee(load.operands[0].type)).bytes
                  / (runs.of_load(load, True) or (0, 1))[1] for load in one.raw] if one else []
         found.append(sum(sizes) / prod(shape(operand.type)))
     return found[0], found[1]
-
-
-def _runs(kernel: Kernel, cfg: Cfg) -> Runs:
-    return Runs(axis_info.analyze(kernel), known_signs(kernel, cfg, kernel.entry),
-                lambda v: v in kernel.parameters)
 
 
 def _carried(kernel: Kernel, dot: Op, loops: Sequence[Loop]) -> Iterator[Feature]:

@@ -124,8 +124,7 @@ def search_space(source: SourceFile, options: Options, kernel: str, nesting: boo
 
 def _satisfying(text: str, candidates: Sequence[Binding], fixed: Mapping[str, int],
                 parameters: Iterable[str], declared: Sequence[sema.TunableInfo]) -> list[Binding]:
-    """The candidates for which the expression holds; of tunables that are chosen together it may
-    name each."""
+    """The candidates for which the expression holds, which may name tunables chosen together."""
     names = (name for t in declared for name in (t.name, *t.together))
     where = Where(text, {*parameters, *fixed, *names})
 
@@ -204,8 +203,7 @@ def _ordered(ranking: Sequence[Ranked], choices: Sequence[Mapping[str, int]], ta
 
 def _meta_choices(meta: Mapping[str, tuple[int | None, ...]], fixed: Mapping[str, int]
                   ) -> list[dict[str, int]]:
-    """What may be bound of the meta-parameters, nothing first.  One that changes nothing is
-    left out."""
+    """What may be bound of the meta-parameters, nothing first, but for what changes nothing."""
     found: list[dict[str, int]] = [{}]
     for name, values in meta.items():
         found = [{**bound, name: value} if value is not None else bound for bound in found

@@ -106,8 +106,7 @@ def _threads() -> int:
 
 
 def _run(where: _Where, kind: int, function: Callable[[Any, Any], Any], argument: Any) -> Any:
-    """Do a job in a process of this worker's.  What it raises is returned: the worker's log would
-    be full of it."""
+    """Do a job in a process of this worker's.  What it raises is returned, and fills no log."""
     key = sha256(dumps(where)).hexdigest()
     if key not in _started:
         local = where.find(None, _threads(), where.timeout)

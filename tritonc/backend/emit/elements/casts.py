@@ -274,7 +274,8 @@ def int_to_float(f: FunctionEmitter, op: Op) -> None:
                       partial(_integer_to_odd, convert=name), a)
         return convert_float(f, types.F64, target, odd)
 
-    if not packed_casts.convert_bytes(f, op) and not packed_casts.convert_small(f, op):
+    if not any(convert_(f, op) for convert_ in (packed_casts.convert_near,
+               packed_casts.convert_bytes, packed_casts.convert_small)):
         each_register(f, op, convert)
 
 

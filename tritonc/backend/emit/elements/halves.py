@@ -79,8 +79,7 @@ def resize(f: FunctionEmitter, op: Op) -> None:
 
 
 def _lowest_bytes(f: FunctionEmitter, op: Op) -> bool:
-    """The lowest bytes of halves by fours, which are a word; False if a truncation is of something
-    else."""
+    """The lowest bytes of halves by fours, which are a word; False if a truncation is another."""
     made, mask = defined_by(op.operands[0], "unpack"), f.demanded(op.result)
     if made is None or op.name != "truncate" or scalar(op.result.type) != I8 or any(
             mask >> (r & ~3) & 15 != 15 for r in members(mask)):

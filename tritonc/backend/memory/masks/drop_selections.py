@@ -83,8 +83,7 @@ def whole(mask: Value, loop: Loop, facts: Facts) -> bool:
 
 
 def steps_of_selections(kernel: Kernel, cfg: Cfg) -> list[Op]:
-    """Comparisons in the masks of what is computed for products' operands of loads, with indices
-    that the loop moves."""
+    """Comparisons of the loop's indices in masks of what is computed of loads for operands."""
     found: dict[Op, None] = {}
     for dot in [op for op in kernel.ops() if op.name == "dot"]:
         loop = cfg.innermost.get(cfg.block_of[dot])

@@ -166,8 +166,7 @@ class Assumed:
 
 
 class Text(NamedTuple):
-    """A text of the kernel that is looked at as if something held, and the kernel's values by its
-    own."""
+    """A text of the kernel, looked at as if something held, and the kernel's values by its own."""
 
     kernel: Kernel
     own: Mapping[Value, Value] = {}

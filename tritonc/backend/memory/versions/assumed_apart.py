@@ -134,8 +134,7 @@ class _Ranges:
         return self.affinities[loop]
 
     def of(self, accesses: list[Op]) -> list[Range]:
-        """The ranges; those that numbers tell apart are one.  None where one is not known, or there
-        are too many."""
+        """The ranges, joined where only numbers differ; None where one is unknown, or too many."""
         found: dict[object, Range] = {}
         for op in accesses:
             one = self.one(op)
@@ -181,8 +180,7 @@ class _Ranges:
         return Range(first, last, scalar(pointee(pointer.type)).bytes)
 
     def sum(self, pointer: Value, affinity: Affinity) -> tuple[Affine, tuple[int, int]] | None:
-        """The affine part of an address, and bounds of the rest: of indices that are known to lie
-        in a small interval."""
+        """The affine part of an address, and bounds of the rest: of indices in a small interval."""
         extents = shape(pointer.type)
         total, least, most, stack = Affine(Linear(), (Linear(),) * len(extents)), 0, 0, [pointer]
         while stack:

@@ -306,8 +306,7 @@ def _late_chains(header: Block, body: Block, readers: dict[Value, list[Op]]) -> 
 
 
 def _split_lanes(op: Op) -> list[Op]:
-    """The reduction in two steps: of what a thread holds, and across lanes.  Alone, if it is one
-    of the two already."""
+    """The reduction in two steps, of a thread and across lanes; alone, if it is one of these."""
     source = op.operands[0]
     t, axes = source.type, op.attributes["axes"]
     if not isinstance(t, Tile) or t.layout is None:

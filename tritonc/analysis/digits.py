@@ -20,6 +20,7 @@ from tritonc.analysis.values import (
     int_of,
     origin,
     remembered,
+    slice_of,
 )
 from tritonc.ir.core import Op, Value
 from tritonc.ir.types import is_int, same_axes, shape
@@ -168,6 +169,18 @@ def bases(ops: Iterable[Op]) -> Iterator[Value]:
                           if op.name in (*QUOTIENTS, *REMAINDERS) and len(shape(op.result.type)) > 0
                           and defined_by(op.operands[1], "splat") is not None)
     return (value for value in found if _counted(value) is not None)
+
+
+def undivided(a: Value, b: Value) -> Value | None:
+    """The tile of numbers that a + b is again, as x / d * d + x % d, if it is one."""
+    ops = slice_of([a, b], ends=("load", "phi"))
+    for base in bases(ops):
+        digits = Digits(base, ops)
+        both = digits.of(a), digits.of(b)
+        if both[0] is not None and both[1] is not None \
+                and both[0].plus(both[1]) == Sum(((ONE, ONE),)):
+            return base
+    return None
 
 
 def _counted(value: Value) -> tuple[Value, Value] | None:

@@ -148,7 +148,9 @@ def slice_of(values: Iterable[Value], inside: Container[Op] | None = None,
             continue
         found.add(op)
         if op.name not in ends:
-            stack += [v.op for v in (op.inputs() if masks else op.operands)]
+            stack += [v.op for v in op.operands]
+            if masks and op.guard is not None:
+                stack.append(op.guard.op)
     return found
 
 

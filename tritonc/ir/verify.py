@@ -16,7 +16,7 @@ What holds of a kernel:
 Code that cannot be reached need not fulfil the rule about dominance."""
 
 from collections.abc import Iterator, Mapping
-from itertools import pairwise
+from functools import cache
 from math import prod
 from typing import Any
 
@@ -109,11 +109,7 @@ def _kernel(kernel: Kernel, table: Mapping[str, OpInfo], known: Known) -> Iterat
     if structure:
         return  # the graph cannot be trusted
     cfg = Cfg(kernel)
-    defined: dict[Value, tuple[Block, int] | None] = dict.fromkeys(kernel.parameters)
-    for block in kernel.blocks:
-        for index, op in enumerate(block.ops):
-            for result in op.results:
-                defined[result] = (block, index)
+    defined, phis = cache(lambda: _places(kernel)), list[tuple[Block, Op]]()
     ends: dict[Block | None, set[Value]] = {None: set(kernel.parameters)}  # what is there for sure
     for block in kernel.blocks:
         there = ends[block] = ends.get(cfg.immediate_dominator.get(block), ends[None]).copy()
@@ -121,12 +117,25 @@ def _kernel(kernel: Kernel, table: Mapping[str, OpInfo], known: Known) -> Iterat
             message = _once(op, table[op.name], known)
             if message is None and (op.blocks or op.name == "phi"):
                 message = _targets(op, block, cfg)
-            if message is None and not (there.issuperset(op.operands) and op.name != "phi"
-                                        and (op.guard is None or op.guard in there)):
-                message = _uses(op, block, index, cfg, defined)
+            if message is None and op.name == "phi":
+                phis.append((block, op))
+            elif message is None and not (there.issuperset(op.operands) and (
+                    op.guard is None or op.guard in there)):
+                message = _uses(op, block, index, cfg, defined())
             there.update(op.results)
             if message:
                 yield Problem(kernel, block, op, message)
+    for block, op in phis:  # what they read may come later
+        if any(v not in ends[b] for v, b in zip(op.operands, op.blocks, strict=True)) and (
+                message := _uses(op, block, 0, cfg, defined())):
+            yield Problem(kernel, block, op, message)
+
+
+def _places(kernel: Kernel) -> dict[Value, tuple[Block, int] | None]:
+    """Where each value is made; None for a parameter."""
+    return dict.fromkeys(kernel.parameters) | {
+        result: (block, index) for block in kernel.blocks
+        for index, op in enumerate(block.ops) for result in op.results}
 
 
 def _structure(kernel: Kernel, table: Mapping[str, OpInfo]) -> Iterator[Problem]:
@@ -146,25 +155,26 @@ def _structure(kernel: Kernel, table: Mapping[str, OpInfo]) -> Iterator[Problem]
     seen: set[Op] = set()
     blocks = set(kernel.blocks)
     for block in kernel.blocks:
+        if not block.ops:
+            yield Problem(kernel, block, None, "it is empty; a block ends in a terminator")
+            continue
+        end, before = block.ops[-1], "phi"
         for op in block.ops:
             if op in seen:
                 yield Problem(kernel, block, op, "the operation is in two places")
             seen.add(op)
-            row = table.get(op.name)
+            name = op.name
+            row = table.get(name)
             if row is None:
-                yield Problem(kernel, block, op, f"'{op.name}' is not an operation of this stage")
-            elif (CONTROL in row.effects) != (op is block.ops[-1]):
+                yield Problem(kernel, block, op, f"'{name}' is not an operation of this stage")
+            elif (CONTROL in row.effects) != (op is end):
                 yield Problem(kernel, block, op, "a block ends in a terminator, its only one")
+            if name == "phi" != before:
+                yield Problem(kernel, block, op, "a phi comes after another operation")
+            before = name
             for result in op.results:
                 if result.op is not op:
                     yield Problem(kernel, block, op, "a result belongs to another operation")
-        for one, two in pairwise(block.ops):
-            if two.name == "phi" and one.name != "phi":
-                yield Problem(kernel, block, two, "a phi comes after another operation")
-        if not block.ops:
-            yield Problem(kernel, block, None, "it is empty; a block ends in a terminator")
-            continue
-        end = block.ops[-1]
         if len(end.blocks) != SUCCESSORS.get(end.name, len(end.blocks)):
             yield Problem(kernel, block, end, f"'{end.name}' to {len(end.blocks)} blocks")
         for target in end.blocks:

@@ -15,20 +15,18 @@ Where addresses are made of a range times n, which becomes one of n times the le
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from tritonc.analysis.affine import Affinity
+from tritonc.analysis.facts import Facts, full
 from tritonc.analysis.linear import number
 from tritonc.analysis.values import defined_by, int_of, is_uniform, is_zero, origin
 from tritonc.ir.build import Builder
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
-from tritonc.ir.ops import WRITE
+from tritonc.ir.ops import READ
 from tritonc.ir.types import I1, I32, Tile, element, is_float, same_axes, shape
 
 COUNTS = (2, 4, 8)  # of products
 _TURNED = (1, 0)
-_Way = Callable[[Value, int], Value | None]
 _BELOW = ("slt", "sge", "ult", "uge")  # q / n < m where q < n m
 
 
@@ -37,7 +35,7 @@ def join_products(kernel: Kernel, context: Context) -> bool:
     changed, readers = False, uses(kernel)
     for block in kernel.blocks:
         for chain in _chains(block, readers):
-            changed |= any(_join(block, chain, side, readers) for side in (0, 1))
+            changed |= any(_join(kernel, block, chain, side, readers) for side in (0, 1))
     return changed
 
 
@@ -47,7 +45,7 @@ def _chains(block: Block, readers: dict[Value, list[Op]]) -> list[list[Op]]:
     for op in block.ops:
         if op.name == "dot" and len(shape(op.result.type)) == 2:
             before = [c for c in chains if c[-1].result is op.operands[2]
-                      and readers[c[-1].result] == [op]]
+                      and readers[c[-1].result] == [op] and c[-1].attributes == op.attributes]
             if before:
                 before[0].append(op)
             else:
@@ -55,7 +53,8 @@ def _chains(block: Block, readers: dict[Value, list[Op]]) -> list[list[Op]]:
     return [chain for chain in chains if len(chain) in COUNTS]
 
 
-def _join(block: Block, chain: list[Op], side: int, readers: dict[Value, list[Op]]) -> bool:
+def _join(kernel: Kernel, block: Block, chain: list[Op], side: int,
+          readers: dict[Value, list[Op]]) -> bool:
     """Make one product of a chain whose operands on one side are every n-th element of rows, which
     nothing else reads."""
     n, turned = len(chain), [defined_by(dot.operands[side], "trans") is not None for dot in chain]
@@ -73,11 +72,11 @@ def _join(block: Block, chain: list[Op], side: int, readers: dict[Value, list[Op
         return False
     begins = [(form - forms[0]).offset.constant for form in forms]
     known = sorted(begin for begin in begins if begin is not None)
-    if known != [*range(known[0], known[0] + n)] or any(WRITE in op.effects for op in block.ops[
+    if known != [*range(known[0], known[0] + n)] or any(op.effects - {READ} for op in block.ops[
             min(map(block.ops.index, loads)):block.ops.index(chain[-1])]):
         return False
     order = [begins.index(begin) for begin in known]
-    wide = _Wide(Builder(block, block.ops.index(chain[-1]), chain[-1].span), n)
+    wide = _Wide(Builder(block, block.ops.index(chain[-1]), chain[-1].span), n, Facts(kernel))
     rows = wide.load(loads[order[0]], axis)
     if rows is None:
         return False
@@ -112,8 +111,8 @@ def _load(operand: Value, block: Block, readers: dict[Value, list[Op]]) -> Op | 
 class _Wide:
     """Makes tiles of n times as many elements along an axis."""
 
-    def __init__(self, b: Builder, n: int) -> None:
-        self.b, self.n = b, n
+    def __init__(self, b: Builder, n: int, facts: Facts) -> None:
+        self.b, self.n, self.facts = b, n, facts
 
     def type_of(self, value: Value, axis: int) -> Tile:
         extents = shape(value.type)
@@ -145,7 +144,8 @@ class _Wide:
                     before = self.repeated(before, source)
                 return self.b.value(op.name, before, type=to)
         if op is not None and op.name == "icmp" and op.attributes["predicate"] in _BELOW \
-                and is_uniform(op.operands[1]) and (x := self.times(op.operands[0], axis)):
+                and is_uniform(op.operands[1]) and self.fits(op.operands[1]) and (
+                    x := self.filled(op.operands[0], axis, True)):
             limit = self.scaled(self.repeated(op.operands[1], axis))
             return self.b.value("icmp", x, limit, **op.attributes)
         if op is not None and op.info.elementwise and op.pure and len(op.results) == 1:
@@ -159,52 +159,40 @@ class _Wide:
             *extents[:at], self.n, *extents[at:])))
         return self.b.value("reshape", wide, type=to)
 
+    def fits(self, limit: Value) -> bool:
+        """Whether n times a limit is a number of its type."""
+        (least, most), bounds = self.facts.interval(limit), full(element(limit.type).bits)
+        return bounds[0] <= self.n * least and self.n * most <= bounds[1]
+
     def scaled(self, value: Value) -> Value:
         """n times the value."""
         if (op := defined_by(value, "splat")) is not None:
             return self.b.value("splat", self.scaled(op.operands[0]), type=value.type)
         return self.b.value("mul", value, self.b.constant(self.n, value.type))
 
-    def times(self, value: Value, axis: int) -> Value | None:
-        """n times each element, and the n - 1 numbers behind that."""
+    def filled(self, value: Value, axis: int, scale: bool = False) -> Value | None:
+        """Of numbers n apart, or of n times the numbers with `scale`, each and the n - 1 behind it;
+        None where they are not seen to be so."""
         op, to = value.op, self.type_of(value, axis)
         if op is None:
             return None
-        if op.name == "range":
+        if op.name == "range" and scale:
             return self.b.value("range", type=to, start=self.n * op.attributes["start"],
                                 stop=self.n * op.attributes["stop"])
+        if op.name == "mul" and not scale and int_of(origin(op.operands[1])) == self.n:
+            return self.filled(op.operands[0], axis, True)
         if op.name in ("broadcast", "reshape"):
-            return self.moved(op, axis, to, self.times)
-        if op.name == "add":
-            return self.added(op, axis, self.times, lambda v: self.scaled(self.repeated(v, axis)))
-        return None
-
-    def filled(self, value: Value, axis: int) -> Value | None:
-        """Of numbers n apart, each and the n - 1 numbers behind it."""
-        op, to = value.op, self.type_of(value, axis)
-        if op is None:
+            source = self.source(op, axis)
+            made = None if source is None else self.filled(op.operands[0], source, scale)
+            return None if made is None else self.b.value(op.name, made, type=to)
+        same = [self.is_same(v, axis) for v in op.operands]
+        if op.name not in ("add", "addptr") or same.count(True) != 1:
             return None
-        if op.name == "mul" and int_of(origin(op.operands[1])) == self.n:
-            return self.times(op.operands[0], axis)
-        if op.name in ("broadcast", "reshape"):
-            return self.moved(op, axis, to, self.filled)
-        if op.name in ("add", "addptr"):
-            return self.added(op, axis, self.filled, lambda v: self.repeated(v, axis))
-        return None
-
-    def added(self, op: Op, axis: int, one: _Way, other: Callable[[Value], Value]) -> Value | None:
-        """A sum of which one term is the same along the axis."""
-        a, b = op.operands
-        if self.is_same(b, axis):
-            made = one(a, axis)
-            return None if made is None else self.b.value(op.name, made, other(b))
-        made = one(b, axis) if self.is_same(a, axis) else None
-        return None if made is None else self.b.value(op.name, other(a), made)
-
-    def moved(self, op: Op, axis: int, to: Tile, one: _Way) -> Value | None:
-        source = self.source(op, axis)
-        made = None if source is None else one(op.operands[0], source)
-        return None if made is None else self.b.value(op.name, made, type=to)
+        parts = [self.repeated(v, axis) if one else self.filled(v, axis, scale)
+                 for v, one in zip(op.operands, same, strict=True)]
+        known = [self.scaled(v) if scale and one else v
+                 for v, one in zip(parts, same, strict=True) if v is not None]
+        return self.b.value(op.name, *known) if len(known) == 2 else None
 
     def source(self, op: Op, axis: int) -> int | None:
         """The axis of the operand that an axis of a broadcast's or reshape's result is."""

@@ -130,10 +130,8 @@ def _split(kernel: Kernel, one: SharedLoop, sums: list[Value], owner: tuple[int,
             "cluster_arrive", [], span=before.span))
     ahead = [] if in_memory or owner is None else _ahead(kernel, one, sums) or []
     one.exit.ops[:] = [*ahead, *(op for op in one.exit.ops if op not in ahead)]
-    at = Builder(one.exit, 0, before.span)
-    mask = _owned(at, sums[0].type, owner, rank, blocks) if owner is not None else None
-    after = Builder(one.exit, (at.at or 0) + len(ahead) + len(
-        [v for v in sums if v.op in one.exit.ops]), before.span)
+    after = Builder(one.exit, len(ahead) + len([v for v in sums if v.op in one.exit.ops]),
+                    before.span)
     behind = [op for block in kernel.blocks if block not in one.loop for op in block.ops]
     totals: dict[Value, Value] = {}
     if in_memory:
@@ -148,8 +146,8 @@ def _split(kernel: Kernel, one: SharedLoop, sums: list[Value], owner: tuple[int,
     if owner is None and not in_memory:
         first = after.value("icmp", rank, after.constant(0, I32), predicate="eq")
         go_on_alone(kernel, after, first, "first")
-    elif mask is not None:
-        _guard_accesses(kernel, one, dict.fromkeys(totals.values(), mask), mask)
+    elif owner is not None:
+        _guard_stores(kernel, one, after, totals, owner, rank, blocks)
 
 
 def _sums_behind(kernel: Kernel, one: SharedLoop) -> list[Value]:
@@ -294,10 +292,12 @@ def _ahead(kernel: Kernel, one: SharedLoop, sums: list[Value]) -> list[Op] | Non
     return None if any(value in made for op in found for value in op.inputs()) else found
 
 
-def _guard_accesses(kernel: Kernel, one: SharedLoop, owned: dict[Value, Value], mask: Value
-                    ) -> None:
-    """Let each block store only what it owns, and load what it makes of that: of a bias, a residual
-    and a gate, 1024 x 1024, four blocks would bring as many copies."""
+def _guard_stores(kernel: Kernel, one: SharedLoop, b: Builder, totals: dict[Value, Value],
+                  owner: tuple[int, ...], rank: Value, blocks: int) -> None:
+    """Let each block store only what it owns."""
+    tile = next(v.type for v in totals.values())
+    mask = _owned(b, tile, owner, rank, blocks)
+    owned = dict.fromkeys(totals.values(), mask)
     for block in _behind(kernel, one):
         for op in list(block.ops):
             if op.name == "cluster_reduce":
@@ -306,32 +306,15 @@ def _guard_accesses(kernel: Kernel, one: SharedLoop, owned: dict[Value, Value], 
             if not masks:
                 continue
             if op.name == "store":
-                _guard(block, op, masks[0])
+                at = Builder(block, block.ops.index(op), op.span)
+                mask = masks[0] if op.guard is None else at.value("and", op.guard, masks[0])
+                op.guard = at.emit("cmpp", mask).results[0]
             elif op.name == "trans":
                 at = Builder(block, block.ops.index(op), op.span)
                 owned[op.result] = at.value("trans", masks[0],
                                             permutation=op.attributes["permutation"])
             else:
                 owned.update(dict.fromkeys(op.results, masks[0]))
-    readers = uses(kernel)
-
-    def alone(value: Value) -> bool:
-        return all(op.info.elementwise and all(
-            owned.get(result) is mask or alone(result) for result in op.results)
-            for op in readers.get(value, ()))
-
-    for block in _behind(kernel, one):
-        for op in [op for op in block.ops if op.name == "load"]:
-            if shape(op.result.type) == shape(mask.type) and alone(op.result) \
-                    and not op.attributes.get("volatile"):
-                _guard(block, op, mask)
-
-
-def _guard(block: Block, op: Op, mask: Value) -> None:
-    """Add a mask to the guard of an access."""
-    at = Builder(block, block.ops.index(op), op.span)
-    both = mask if op.guard is None else at.value("and", op.guard, mask)
-    op.guard = at.emit("cmpp", both).results[0]
 
 
 def _owned(b: Builder, tile: object, owner: tuple[int, ...], rank: Value, blocks: int) -> Value:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from math import prod
 
-from tritonc.backend.launch.coarsen import AXES
 from tritonc.records import NamedTuple
 from tritonc.source import CompileError
 from tritonc.tune.model.choose import MAX_LOWERED, Binding, Lower, middle, multiples, neighbours
@@ -23,12 +22,6 @@ class Form(NamedTuple):
     axes: int
     loops: tuple[Around, ...]
     cuts: Callable[[Binding], tuple[tuple[int, ...], tuple[int, ...]]]
-
-    @property
-    def may_be_few(self) -> bool:
-        """Whether launches of few programs and long loops are likely: batches are many programs,
-        but where a sum goes over a product of sizes, as over all pixels of a batch."""
-        return self.axes < AXES or sum(len(loop.arguments) for loop in self.loops) > 1
 
 
 def form_of(space: Mapping[str, Sequence[int]], lower: Lower) -> Form | None:

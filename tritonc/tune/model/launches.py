@@ -99,15 +99,15 @@ COVERED = {
     ("wgmma", 3): Grid(((56, 240, 1000),) * 2, (32, 128, 384), (32,), (1 << 25, inf)),
     ("cores", 2): Grid(((32, 64, 128, 256, 512, 1100, 2100, 4500),) * 2, (512, 1500, 4096),
                        work=(1 << 27, 1 << 35))}
-# Of three axes, sums over many rows, as the gradients of filters: a program for each tap.
-SUMS = Grid(((64, 128, 256, 512),) * 2, (2048, 8192, 32768), (1, 9))
+# Sums over many rows, as the gradients of filters: of three axes a program for each tap.
+SUMS = Grid(((64, 128, 256),) * 2, (4096, 32768), (1, 9, 27))
 # Narrow, short and large ones, and batches.
 _ALL = Grid(((16, 32, 64, 128, 256, 1024, 4096, 16384, 131072),) * 2, (32, 192, 768, 2304, 9216),
             (1, 64), (1 << 27, 1 << 40))
 # Rows that are gathered, such as pixels, are many, and columns beside them, such as filters, few.
 _PIXELS, _FILTERS = (1024, 4096, 16384, 65536, 262144), (16, 32, 64, 128, 256, 512, 1024)
 # Rows beside each number of columns, which are the weights' where one operand is converted.
-_ROWS, _COLUMNS = (1, 20, 40, 64, 80, 128, 200, 350, 560, 1200), (
+_ROWS, _COLUMNS = (1, 20, 40, 64, 80, 128, 200, 300, 350, 560, 1200), (
     2304, 4096, 5120, 7168, 9728, 13824, 20480)
 _WEIGHTS = Grid((_ROWS, _COLUMNS), (2048, 5120, 14336), most=130_000_000)
 

@@ -4,8 +4,6 @@ From Python, `compile`, `compile_module` and `load` return kernels to launch, an
 makes operators of torch from them.  All are imported at their first use.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 __version__ = "0.1.0"

@@ -3,8 +3,6 @@
 A message that is raised under a name with no entry there fails a test.
 """
 
-from __future__ import annotations
-
 from tritonc import text_table
 from tritonc.records import NamedTuple
 

@@ -5,8 +5,6 @@ is read in 1 ms (lark's own cache makes each rule and state anew, in 12).  A fil
 damaged or of other versions is written anew; where none can be written, each run makes the tables.
 """
 
-from __future__ import annotations
-
 import copyreg
 import os
 import pickle
@@ -156,8 +154,6 @@ def _passes(rule: Rule, build: object) -> bool:
 
 
 class _Call(NamedTuple):
-    """What a production asks for: the action of this name."""
-
     name: str
     arguments: list[Any]
 

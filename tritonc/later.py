@@ -4,8 +4,6 @@ A compilation starts in some 200 ms, most of which it takes to import what it is
 names its functions so where most runs call few of them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec, module_from_spec

@@ -1,7 +1,5 @@
 """Which LLVM llvmlite has inside, without loading it: that takes longer than all of `--version`."""
 
-from __future__ import annotations
-
 import os
 import sys
 from contextlib import suppress

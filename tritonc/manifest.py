@@ -37,8 +37,6 @@ that stands there; and
 (`tritonc.variants.choice`).
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from math import lcm

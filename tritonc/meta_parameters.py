@@ -4,8 +4,6 @@ A pass reads `context.meta` and takes a default of its own where a name is missi
 tuning files bind them as they bind a source's tunables; a tunable of that name goes first.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from tritonc.records import NamedTuple

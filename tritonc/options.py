@@ -1,7 +1,5 @@
 """What a compilation can be told: the `Options` that every stage reads."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import field
 
@@ -61,7 +59,6 @@ class Options:
 
     @property
     def flushes(self) -> bool:
-        """Whether subnormal floats are zeros."""
         return self.denormal == "flush" or (self.denormal is None and self.fast_math)
 
 

@@ -5,8 +5,6 @@ of it; several outputs of one run are all written before the first is renamed.  
 wrong, what an earlier run left at their places goes, so that no build takes it for new.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re
@@ -24,7 +22,6 @@ STANDARD = "-"  # standard input or output
 
 
 def kind_of(path: str) -> str | None:
-    """The kind that a file's suffix says."""
     suffix = os.path.splitext(path)[1]
     return next((kind for kind, known in KINDS.items() if known == suffix), None)
 
@@ -53,7 +50,6 @@ def paths(kinds: Sequence[str], output: str | None, source: str) -> dict[str, st
 
 
 def same_file(a: str, b: str) -> bool:
-    """Whether two paths name one existing file."""
     try:
         return os.path.samefile(a, b)
     except OSError:

@@ -3,8 +3,6 @@
 The lists themselves, with the reasons for their order, are in `tritonc.passes`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import field
 from time import perf_counter
@@ -20,8 +18,6 @@ PassFunction = Callable[[Kernel, Context], bool]
 
 
 class Pass(NamedTuple):
-    """One run of one pass."""
-
     name: str
     function: PassFunction
     reason: str  # why here

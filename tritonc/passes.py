@@ -11,8 +11,6 @@ stands where it does; one that runs twice has two.  `after NAME: why` and `befor
 checked by tests: the first run of the one comes before the first run of the other.
 """
 
-from __future__ import annotations
-
 import re
 
 from tritonc.later import Later

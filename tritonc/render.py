@@ -8,8 +8,6 @@ Columns in the heading count Unicode code points from 1.  In the picture a tab s
 lines, so that the caret stands right for every tab width, and a wide character takes two places.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any, TextIO
 

@@ -1,7 +1,5 @@
 """Diagnostics as SARIF 2.1.0 (OASIS), which code hosts and editors show beside the source."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from typing import Any

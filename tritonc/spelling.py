@@ -1,7 +1,5 @@
 """What a misspelt name was most likely meant to be."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable
 
 

@@ -6,8 +6,6 @@
       on indented lines.
 """
 
-from __future__ import annotations
-
 from pkgutil import get_data  # importlib.resources would cost 10 ms
 
 

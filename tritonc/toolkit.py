@@ -5,8 +5,6 @@ GPU.  conda has them too; the Python packages nvidia-cuda-runtime (CUDA 13) and
 nvidia-cuda-runtime-cu12 have the header.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

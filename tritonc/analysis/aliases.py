@@ -1,7 +1,5 @@
 """Which pointers may reach the same memory."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from tritonc.analysis.values import origin

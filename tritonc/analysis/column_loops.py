@@ -1,7 +1,5 @@
 """Kinds of loops that go from row to row, and what they do with columns (see `row_loops`)."""
 
-from __future__ import annotations
-
 from tritonc.analysis.affine import Affinity, Iteration
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.row_loops import NUMBERED, same_for_all, waits_for_itself

@@ -1,7 +1,5 @@
 """Loops that count: a phi that moves by a number, and the test at the header that ends the loop."""
 
-from __future__ import annotations
-
 from tritonc.analysis.values import defined_by, int_of, origin
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop, add_incoming, make_phi

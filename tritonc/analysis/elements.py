@@ -3,8 +3,6 @@
     (0 ... 64) % 8 * 4          0, 4, 8, 12, 16, 20, 24, 28, 0, 4, ...
 """
 
-from __future__ import annotations
-
 from tritonc.analysis.values import MOVES, axes_before
 from tritonc.ir.core import Op, Value
 from tritonc.ir.layouts.layout import coordinates

@@ -7,8 +7,6 @@ Counters of loops are between their first and their last value while the loop ru
 taken as unbounded: what is concluded of a type's numbers needs that the extremes fit.
 """
 
-from __future__ import annotations
-
 from tritonc.analysis.affine import Affinity
 from tritonc.analysis.counters import counter_of
 from tritonc.analysis.linear import Linear, number

@@ -14,8 +14,6 @@ wrap, wherever the multiple lies.  This is what proves `k + (0 ... 32)` safe in 
 Facts stay true while passes rewrite, as a value never changes; new values are analysed when met.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cached_property
 
@@ -84,7 +82,6 @@ class Facts:
         return _Under(self, bounds).interval(value) if bounds else self.interval(value)
 
     def not_negative(self, value: Value) -> bool:
-        """No element is below zero, read as a signed number."""
         return self.interval(value)[0] >= 0
 
     def _interval(self, value: Value, whole: Interval) -> Interval:
@@ -181,7 +178,6 @@ class Facts:
     # sums
 
     def sum_fits(self, a: Value, b: Value) -> bool:
-        """Whether a + b, of signed numbers, stays in the type's range."""
         least, greatest = full(element(a.type).bits)
         (al, ah), (bl, bh) = self.interval(a), self.interval(b)
         if least <= al + bl and ah + bh <= greatest:
@@ -189,7 +185,6 @@ class Facts:
         return self._no_carry(a, b)
 
     def unsigned_sum_fits(self, a: Value, b: Value) -> bool:
-        """Whether a + b, of unsigned numbers, stays in the type's range."""
         return (self.not_negative(a) and self.not_negative(b)) or self._no_carry(a, b)
 
     def _no_carry(self, a: Value, b: Value) -> bool:

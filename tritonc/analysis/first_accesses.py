@@ -12,8 +12,6 @@ whether a pointer is null before it reads there may be given one.
 The kernel is as semantic analysis leaves it.
 """
 
-from __future__ import annotations
-
 from tritonc.analysis.values import int_of
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Block, Kernel, Op, Value
@@ -115,7 +113,6 @@ class _Search:
         return found if isinstance(found, frozenset) else None
 
     def of_op(self, op: Op, block: Block) -> Known:
-        """The first element of an operation's result."""
         if op.name == "phi":  # of a loop, in its first iteration
             before = [(value, source) for source, value in zip(op.blocks, op.operands, strict=True)
                       if self.cfg.index.get(source, 0) < self.cfg.index[block]]

@@ -1,7 +1,5 @@
 """Answers about a kernel that are kept until it changes: few passes find something to do."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import lru_cache, wraps
 from typing import TypeVar

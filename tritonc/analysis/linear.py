@@ -41,7 +41,6 @@ class Linear:
 
     @property
     def symbolic(self) -> tuple[tuple[Monomial, int], ...]:
-        """All terms but that."""
         return tuple(term for term in self.terms if term[0])
 
     @property
@@ -65,7 +64,6 @@ class Linear:
             [(monomial, n * factor) for monomial, n in self.terms])
 
     def renamed(self, mapping: Mapping[Value, Value]) -> Linear:
-        """The same of other values."""
         return Linear(tuple((tuple(mapping.get(v, v) for v in values), n)
                             for values, n in self.terms))
 
@@ -82,7 +80,6 @@ class Linear:
         return total
 
     def values(self) -> list[Value]:
-        """All values that occur."""
         return list(dict.fromkeys(v for monomial, _ in self.terms for v in monomial))
 
     def split(self, symbol: Value) -> tuple[Linear, Linear] | None:
@@ -127,7 +124,6 @@ def without(values: tuple[T, ...], others: Iterable[T]) -> tuple[T, ...] | None:
 
 
 def number(value: int) -> Linear:
-    """A constant."""
     return Linear((((), value),)) if value else Linear()
 
 
@@ -150,7 +146,6 @@ def _sum(terms: Iterable[tuple[Monomial, int]]) -> Linear:
 
 
 def equal(a: Linear, b: Linear) -> bool:
-    """Whether two polynomials are the same."""
     return not (a - b).terms
 
 

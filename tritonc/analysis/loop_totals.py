@@ -5,8 +5,6 @@
           %s1 = fadd %s, %r                 or of %s * factor
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection
 
 from tritonc.analysis.values import constant_of

@@ -7,8 +7,6 @@ What is below says so of any row, also of one without elements, and of a tile th
 amid an access or a row.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from tritonc.analysis.affine import Bound

@@ -10,8 +10,6 @@ them do.  Of a stride that is a number at run time, as of rows of N elements, a 
 `start + i1 < N`, where start >= 0.  So no two elements of a tile have one address, either.
 """
 
-from __future__ import annotations
-
 from math import gcd
 
 from tritonc.analysis.affine import Affine, Affinity, Iteration, Mask

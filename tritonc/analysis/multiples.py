@@ -10,8 +10,6 @@ A product needs one factor: a parameter rather than a value that is computed, an
 already rather than another.  The rows of a gather may be anything: their stride is what counts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 from tritonc.analysis.axis.axis_info import AxisInfo, Infos, low_bit

@@ -7,8 +7,6 @@ and find out in each step where from.  A remainder alone only keeps rows inside 
 vanishes where the tile is full.
 """
 
-from __future__ import annotations
-
 from tritonc.analysis.values import QUOTIENTS, int_of, slice_of
 from tritonc.ir.core import Op, Value
 from tritonc.ir.types import same_axes, shape

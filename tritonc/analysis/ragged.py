@@ -11,8 +11,6 @@ of the same page.  Indices that such a mask compares, too, are as good as in oth
 behind the end of a buffer is not loaded.
 """
 
-from __future__ import annotations
-
 from math import gcd
 
 from tritonc.analysis.axis.axis_info import Infos

@@ -10,8 +10,6 @@ in a row, which LLVM moves by three accesses of 16 where it knows that the first
 Of records anywhere each is moved by itself, if there are two or four fields of an aligned access.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable
 from math import gcd, prod
 from typing import NamedTuple

@@ -4,8 +4,6 @@ Each function says which kernels it means, and what follows for programs and thr
 columns are in `column_loops`, what waits for data or other programs in `shared_data`.
 """
 
-from __future__ import annotations
-
 from math import prod
 
 from tritonc.analysis.affine import Affinity
@@ -87,7 +85,6 @@ def crosses(kernel: Kernel, cfg: Cfg) -> bool:
 
 
 def _axes(value: Value) -> int:
-    """The axes of a value along which it has several elements."""
     return sum(extent > 1 for extent in shape(value.type))
 
 
@@ -216,6 +213,5 @@ def waits_for_itself(kernel: Kernel, cfg: Cfg) -> bool:
 
 
 def carried(cfg: Cfg) -> list[list[Tile]]:
-    """The types of the tiles that each loop carries."""
     return [[phi.result.type for phi in loop.header.phis() if isinstance(phi.result.type, Tile)]
             for loop in cfg.loops]

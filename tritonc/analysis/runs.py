@@ -1,7 +1,5 @@
 """What runs of neighbours in a tile have in common: `Runs`, the forms that `windows` is made of."""
 
-from __future__ import annotations
-
 from math import gcd
 
 from tritonc.analysis.affine import Affine, Affinity

@@ -1,7 +1,5 @@
 """Loops and atomics whose time follows from other programs or what is loaded (`row_loops`)."""
 
-from __future__ import annotations
-
 from math import prod
 
 from tritonc.analysis.counters import counter_of
@@ -118,5 +116,4 @@ def _axes_of(value: Value) -> set[int]:
 
 
 def _loaded(value: Value) -> bool:
-    """Whether a value follows from one that is loaded."""
     return any(op.name == "load" for op in slice_of([value], masks=False))

@@ -11,8 +11,6 @@ Arithmetic is taken not to wrap, as for addresses; so the rules are those of unb
 unsigned number counts as the signed number of the same bits: of one above 2**31 the answer is no.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Set
 
 from tritonc.analysis.linear import Linear
@@ -62,11 +60,9 @@ class Signs:
         self._depth = 0
 
     def holds(self, value: Value) -> bool:
-        """Whether the value is known to be 0 or more."""
         return self.needs(value) == {}
 
     def positive(self, polynomial: Linear) -> bool:
-        """Whether no term of the polynomial is negative."""
         return self.of_polynomial(polynomial) == {}
 
     def of_polynomial(self, polynomial: Linear) -> Needs | None:

@@ -4,8 +4,6 @@
 TABLE_BYTES, all of it is in memory if any of it is: no page ends in it.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from tritonc.analysis.facts import Facts

@@ -1,7 +1,5 @@
 """Loops over the taps of a filter: short ones, whose iterations read what lies side by side."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from math import prod
 

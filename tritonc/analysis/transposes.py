@@ -1,7 +1,5 @@
 """Tiles that are transposed on their way."""
 
-from __future__ import annotations
-
 from tritonc.analysis.axis import axis_info
 from tritonc.ir.core import Kernel
 from tritonc.ir.types import shape

@@ -1,7 +1,5 @@
 """Questions about values and operations that several passes ask."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -61,7 +59,6 @@ def int_of(value: Value) -> int | None:
 
 
 def is_zero(value: Value) -> bool:
-    """Whether every element is the constant 0."""
     return constant_of(value) == 0
 
 
@@ -98,7 +95,6 @@ def is_uniform(value: Value) -> bool:
 
 
 def defined_by(value: Value, name: str) -> Op | None:
-    """The operation that makes the value, if it is a `name`."""
     op = value.op
     return op if op is not None and op.name == name else None
 

@@ -22,8 +22,6 @@ side in memory:
     other one from the last before a place on, the second one from that place on
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterable, Mapping
 from math import gcd, prod
 

@@ -4,8 +4,6 @@ A kernel whose text is long is a module of its own.  If it gets another name lat
 that was work for nothing; the PTX depends on the kernels alone, not on which thread was first.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from tritonc.backend import llvm, parts
@@ -18,8 +16,6 @@ from tritonc.source import CompileError
 
 
 class Ahead:
-    """What threads make of the kernels of a module."""
-
     def __init__(self, constants: list[ConstantTable], target: Target, options: Options) -> None:
         self._constants, self._target, self._options = constants, target, options
         self._begun: dict[tuple[Kernel, str], Task] = {}  # by their names then

@@ -55,7 +55,6 @@ def _library() -> Any:
 
 
 def machine(target: Target, level: int) -> llvm.TargetMachine:
-    """LLVM's machine for a target."""
     llvm = _library()
     made = llvm.Target.from_triple(TRIPLE).create_target_machine(
         cpu=target.name, features=f"+ptx{target.ptx}", opt=level)
@@ -95,7 +94,6 @@ class Task(Thread):
 
 
 def ptx_of(text: str, target: Target, options: Options) -> str:
-    """The PTX of a module in a context of its own."""
     llvm = _library()
     size = max(part.count("\n") for part in text.split("\ndefine "))
     level = max(options.opt_level, 1) if "wgmma." in text else (

@@ -4,8 +4,6 @@
 into what it gives.
 """
 
-from __future__ import annotations
-
 from tritonc.analysis.aliases import Roots, pointer_roots
 from tritonc.analysis.values import origin
 from tritonc.backend.assemble import PRODUCTS

@@ -4,8 +4,6 @@ Kernels share no code: where nothing but intrinsics is called, each part has som
 globals.  LLVM leaves out those that no kernel of the part names, and writes the others each time.
 """
 
-from __future__ import annotations
-
 import re
 from itertools import groupby
 

@@ -4,8 +4,6 @@
 ptxas still needs it.  "negations" does not rewrite PTX: `emit/floats/negations` finds its places.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """`tritonc bug FILE`: what a bug report needs, in one archive."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

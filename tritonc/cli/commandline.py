@@ -1,17 +1,15 @@
 """The command line as click reads it: commands and options by the rows of the table.
 
-Compilers' options follow older rules than click knows, so `read_options` spells them for click: a
-word is one option (`-fbar` is not -f -b -a -r), `-isystemDIR` attaches a value as `-O2` does,
-several flags add to one list in their order (`-D`, `-U`), and a value that may be missing is
-attached or missing (click takes the next word that does not begin with a dash).
+click has the options with all their spellings, pairs and lists, but would read four things
+otherwise than compilers do, so `read_options` puts values after their flags: a word is one option
+(`-fbar` is not -f -b -a -r), `-isystemDIR` attaches a value as `-O2` does, `-U X` is in one list
+with `-D X`, and a value that may be missing is attached or missing (click takes the next word).
 """
 
-from __future__ import annotations
-
-import math
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -47,7 +45,6 @@ def expand_responses(arguments: Iterable[str]) -> list[str]:
 
 
 def split_words(text: str, source: str) -> list[str]:
-    """The words of a response file or of TRITONC_FLAGS."""
     import shlex  # only where there are such words
 
     try:
@@ -64,58 +61,37 @@ def environment_flags() -> list[str]:
 
 def read_options(table: Sequence[Option], words: Sequence[str], *, files_between: bool = True
                  ) -> tuple[list[str], list[str]]:
-    """The options among `words` as click reads them, each with its row's first flag and its value
-    as two words, and the other words.  Without `files_between`, these begin with the first file."""
-    spellings = {flag: row for row in table for flag in (*row.flags, *row.off)}
-    first: dict[str, Option] = {}  # rows of one name are one option for click
-    for row in table:
-        first.setdefault(row.name, row)
+    """The options among `words`, each value a word of its own, and the other words.  Without
+    `files_between`, these begin with the first file."""
+    known = {flag: row for row in table for flag in (*row.flags, *row.off)}
     options: list[str] = []
     files: list[str] = []
     left = [*words][::-1]
-    while left:
-        word = left.pop()
-        if word == "--":
-            break
+    while left and (word := left.pop()) != "--":
         if word == "-" or not word.startswith("-"):
             files.append(word)
             if not files_between:
                 break
             continue
-        flag, value = _flag_and_value(word, spellings, table)
-        row = spellings[flag]
-        if not row.value:
-            if value is not None:
-                raise click.UsageError(f"option '{flag}' takes no value")
-            value = row.stores or None
-        elif value is None and row.optional_value:
-            value = row.optional_value
-        elif value is None:
-            if not left:
+        flag, equals, value = word.partition("=")
+        if flag not in known or (equals and known[flag].value and len(flag) == 2):
+            joined = [start for start, row in known.items()
+                      if row.joined and start[1] != "-" and word.startswith(start)]
+            if not joined:
+                lists = "--help=all lists the options" if rows("compile") == table else ""
+                meant = hint(flag, known, lists)
+                raise click.UsageError(f"unknown option '{flag}'" + (f"; {meant}" if meant else ""))
+            flag = equals = max(joined, key=len)
+            value = word[len(flag) :]
+        row = known[flag]
+        if equals and not row.value:
+            raise click.UsageError(f"option '{flag}' takes no value")
+        if row.value and not equals:
+            if not (row.optional_value or left):
                 raise click.UsageError(f"option '{flag}' needs a value {row.value}")
-            value = left.pop()
-        known = first[row.name]
-        options.append(known.off[0] if flag in row.off else known.flags[0])
-        if value is not None:
-            options.append(row.prefix + value)
+            value = row.optional_value or left.pop()
+        options += [flag, row.prefix + value] if row.value else [flag]
     return options, files + left[::-1]
-
-
-def _flag_and_value(word: str, spellings: Mapping[str, Option], table: Sequence[Option]
-                    ) -> tuple[str, str | None]:
-    """The flag that a word begins with, and the value that is attached to it."""
-    flag, equals, value = word.partition("=")
-    row = spellings.get(flag)
-    if row is not None and not (equals and row.value and len(flag) == 2):
-        return flag, value if equals else None
-    joined = [flag for flag, row in spellings.items()
-              if row.joined and flag[1] != "-" and word.startswith(flag)]
-    if joined:
-        flag = max(joined, key=len)
-        return flag, word[len(flag) :]
-    lists = "--help=all lists the options" if rows("compile") == table else ""
-    meant = hint(flag, spellings, lists)
-    raise click.UsageError(f"unknown option '{flag}'" + (f"; {meant}" if meant else ""))
 
 
 class _Command(click.Command):
@@ -126,52 +102,42 @@ class _Command(click.Command):
         return super().parse_args(ctx, [*options, "--", *files])
 
 
-class _Number(click.ParamType):  # type: ignore[type-arg]
-    """A number, not below `least`."""
-
-    name = "number"
-
-    def __init__(self, what: str, least: float) -> None:
-        self.what = what
-        self.least = least
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-                ) -> float:
-        try:
-            number = float(value)
-        except ValueError:
-            number = math.nan
-        if param is not None and not self.least <= number < 1e9:
-            raise click.UsageError(f"{param.opts[0]} takes {self.what}, not '{value}'")
-        return number
+def _number(what: str, least: float, _: click.Context, option: click.Parameter, text: str | None
+            ) -> float | None:
+    with suppress(ValueError):
+        if text is None or least <= float(text) < 1e9:
+            return None if text is None else float(text)
+    raise click.UsageError(f"{option.opts[0]} takes {what}, not '{text}'")
 
 
-class _Regex(click.ParamType):  # type: ignore[type-arg]
-    name = "regex"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        try:
-            return re.compile(value)
-        except re.error as error:
-            flag = param.opts[0] if param is not None else ""
-            raise click.UsageError(
-                f"{flag}: '{value}' is not a regular expression: {error}") from None
+def _regex(_: click.Context, option: click.Parameter, text: str | None) -> re.Pattern[str] | None:
+    try:
+        return text if text is None else re.compile(text)
+    except re.error as error:
+        raise click.UsageError(
+            f"{option.opts[0]}: '{text}' is not a regular expression: {error}") from None
 
 
-_TYPES: dict[str, click.ParamType[Any]] = {
-    "COUNT": click.IntRange(min=0), "NUMBER": click.IntRange(min=0), "REGEX": _Regex(),
-    "SECONDS": _Number("a number of seconds", 1e-9), "PERCENT": _Number("a percentage", 0.0)}
+_READERS: dict[str, Callable[[click.Context, click.Parameter, Any], Any]] = {
+    "REGEX": _regex, "SECONDS": partial(_number, "a number of seconds", 1e-9),
+    "PERCENT": partial(_number, "a percentage", 0.0)}
 
 
-def _option(same: list[Option]) -> click.Option:
-    """The option for the rows of one name."""
-    first = same[0]
-    if not any(row.value or row.stores for row in same):
-        return click.Option(["/".join([first.flags[0], *first.off[:1]]), first.name], is_flag=True,
-                            default=False)
-    kind = click.Choice(first.choices) if first.choices else _TYPES.get(first.value, click.STRING)
-    return click.Option([first.flags[0], first.name], type=kind, default=None,
-                        multiple=any(row.many for row in same))
+class _Option(click.Option):
+    def get_error_hint(self, ctx: click.Context | None) -> str:
+        return f"'{self.opts[0]}'"  # of all spellings
+
+
+def _option(row: Option, table: Sequence[Option]) -> click.Option:
+    """A row with all its spellings; rows of one name set one value, or add to one list in turn."""
+    spellings = ["/".join([row.flags[0], *row.off]), *row.flags[1:], row.name]
+    many = any(other.many for other in table if other.name == row.name)
+    if not row.value:
+        stores: dict[str, Any] = {"flag_value": row.stores, "multiple": many} if row.stores else {}
+        return _Option(spellings, is_flag=True, **stores)
+    kind = (click.Choice(row.choices) if row.choices
+            else click.IntRange(min=0) if row.value in ("COUNT", "NUMBER") else None)
+    return _Option(spellings, type=kind, callback=_READERS.get(row.value), multiple=many)
 
 
 class Commands(click.Group):
@@ -193,9 +159,7 @@ class Commands(click.Group):
         return super().parse_args(ctx, ["compile", *args])
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command:
-        by_name: dict[str, list[Option]] = {}
-        for row in rows(name):
-            by_name.setdefault(row.name, []).append(row)
-        parameters = [*map(_option, by_name.values()), click.Argument(["files"], nargs=-1)]
+        table = rows(name)
+        parameters = [*(_option(row, table) for row in table), click.Argument(["files"], nargs=-1)]
         return _Command(name, params=parameters, callback=partial(self.run, name),
                         add_help_option=False)

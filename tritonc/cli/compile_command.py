@@ -1,7 +1,5 @@
 """`tritonc FILE -o OUT`: which outputs are asked for, compiling, writing them all or none."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -76,7 +74,6 @@ _NEED_RULE = {"depend_file": "-MF", "depend_targets": "-MT", "depend_quoted": "-
 
 
 def _check_passes(options: Options) -> None:
-    """Refuse names that no pass has."""
     single = (options.stop_after, options.start_after)
     named = [*options.print_after, *options.print_before, *(name or "" for name in single)]
     if not any(named):

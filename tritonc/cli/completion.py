@@ -6,8 +6,6 @@
 The scripts call `tritonc` with the words so far and show what it prints.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module

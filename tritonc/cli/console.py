@@ -1,7 +1,5 @@
 """What the subcommands share: settings from parameters, reading the source, showing messages."""
 
-from __future__ import annotations
-
 import errno
 import os
 import sys

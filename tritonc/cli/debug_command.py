@@ -1,7 +1,5 @@
 """`tritonc debug FILE`: the problems of a file in the interpreter, stopped at statements."""
 
-from __future__ import annotations
-
 import sys
 from contextlib import ExitStack
 from dataclasses import replace

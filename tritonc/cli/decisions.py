@@ -1,7 +1,5 @@
 """What --dry-run, -v, -Rpass, -ftime-report and -ftime-trace say of a compilation."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence

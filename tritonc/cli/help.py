@@ -1,7 +1,5 @@
 """What --help says; the manual page and docs/cli.md say it in the same words."""
 
-from __future__ import annotations
-
 from textwrap import wrap
 
 import click

@@ -1,7 +1,5 @@
 """`tritonc info`: how kernels are launched, what they need; or what this machine has."""
 
-from __future__ import annotations
-
 import os
 import platform
 from collections.abc import Iterator, Mapping

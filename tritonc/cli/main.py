@@ -11,8 +11,6 @@ error.
 Heavy parts are imported by the functions that need them: `tritonc --version` starts in a moment.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import signal
@@ -31,7 +29,6 @@ from tritonc.cli.option_table import COMMANDS
 
 
 def main() -> None:
-    """The entry point of the installed command."""
     if hasattr(signal, "SIGPIPE"):
         # Like any filter: `tritonc -o - x.tc | head` ends without a message.
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
@@ -100,7 +97,6 @@ def run_command_line(arguments: Sequence[str]) -> int:
 
 
 def _run(command: str, files: tuple[str, ...], **given: Any) -> int:
-    """Run a command with the values of its options."""
     answered = _information(command, given)
     if answered is not None:
         return answered

@@ -6,8 +6,6 @@ A row whose `name` is a field of `options.Options` sets that field; the others b
 line itself (where output goes, what kind it is).
 """
 
-from __future__ import annotations
-
 from tritonc.meta_parameters import META_PARAMETERS
 from tritonc.options import DEFAULT_ARCH, MOST_VARIANTS, WORKAROUNDS
 from tritonc.outputs import KINDS

@@ -1,7 +1,5 @@
 """Which outputs a command line asks for, and where each goes."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -94,7 +92,6 @@ def rule_file(path: str, targets: Mapping[str, str], given: Mapping[str, Any]) -
 
 def dependency_rule(path: str, targets: Mapping[str, str], result: Result,
                     given: Mapping[str, Any]) -> str:
-    """The text of the dependency rule."""
     try:
         default = [outputs.quote_for_make(t, target=True)
                    for t in targets.values() if t != STANDARD]

@@ -1,7 +1,5 @@
 """`tritonc prove FILE`: accesses in bounds, and instances apart, for all sizes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

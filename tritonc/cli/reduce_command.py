@@ -1,7 +1,5 @@
 """`tritonc reduce FILE -- COMMAND`: the smallest text for which a command ends alike."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Sequence
@@ -44,7 +42,6 @@ def reduce_command(files: tuple[str, ...], **given: Any) -> int:
 
 
 def own_command(words: Sequence[str]) -> int:
-    """Run a command line of tritonc in this process."""
     from tritonc.cli.main import run_command_line  # which imports this file, as it is called
 
     return run_command_line(words[1:])

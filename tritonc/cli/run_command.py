@@ -1,7 +1,5 @@
 """`tritonc run FILE` and `tritonc test FILE...`: problems run and compared."""
 
-from __future__ import annotations
-
 from collections import Counter
 from contextlib import ExitStack
 from dataclasses import replace
@@ -55,7 +53,6 @@ def test_command(files: tuple[str, ...], **given: Any) -> int:
 
 
 def _options(given: dict[str, Any]) -> Options:
-    """The settings for all files.  Raises click.UsageError."""
     options = console.options_from(given)
     if given["device"] == "cuda" and given["arch"] is None:
         options = replace(options, arch=NATIVE)
@@ -74,7 +71,6 @@ def asked(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _order(given: dict[str, Any]) -> str:
-    """The order of instances."""
     order: str = given["order"] or "forward"
     word, colon, seed = order.partition(":")
     known = word in ("forward", "reverse", "interleaved", "random")

@@ -1,7 +1,5 @@
 """`tritonc tune FILE` and `tritonc bench FILE`: measuring on GPUs."""
 
-from __future__ import annotations
-
 import math
 import os
 import sys
@@ -92,7 +90,6 @@ def _source_path(files: tuple[str, ...], given: Mapping[str, Any]) -> str:
 
 
 def _indices(given: Mapping[str, Any]) -> list[int] | None:
-    """What --devices says."""
     if given["devices"] is None:
         return None
     words = given["devices"].split(",")
@@ -102,7 +99,6 @@ def _indices(given: Mapping[str, Any]) -> list[int] | None:
 
 
 def _sizes(given: Mapping[str, Any]) -> list[dict[str, int]]:
-    """What --set and --sizes say."""
     from tritonc.tune.search import sizes
 
     flag = "--set"

@@ -1,7 +1,5 @@
 """The commands of `tritonc debug`, in the words of gdb and lldb."""
 
-from __future__ import annotations
-
 import cmd
 from contextlib import suppress
 from typing import IO

@@ -1,7 +1,5 @@
 """Values of a debugged kernel as text."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 
@@ -47,7 +45,6 @@ def show(text: str, frame: Frame, stop: Stop) -> str:
 
 
 def shown(value: Value, frame: Frame) -> str:
-    """All of a value."""
     if value not in frame.values:
         return UNDEFINED
     array, undefined = np.asarray(frame.values[value]), frame.mask(value)

@@ -1,7 +1,5 @@
 """Where a debugged kernel stops: breakpoints, steps, and values that change."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import field
 
@@ -137,7 +135,6 @@ def _changed(number: int, watch: Watch, frame: Frame, stop: Stop) -> str:
 
 
 def line_of(stop: Stop) -> int:
-    """The line of a statement's start."""
     return stop.span.file.line_column(stop.span.start)[0]
 
 

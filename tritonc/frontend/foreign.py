@@ -1,7 +1,5 @@
 """Names of Triton, CUDA, HIP, OpenCL, NumPy and C, and what to write here: foreign.txt."""
 
-from __future__ import annotations
-
 from tritonc import text_table
 from tritonc.source import Note
 

@@ -1,7 +1,5 @@
 """The terminals of grammar.lark, by the spelling of tokens."""
 
-from __future__ import annotations
-
 from functools import cache
 
 from tritonc.frontend import parser_types
@@ -17,7 +15,6 @@ KINDS = {"number": "NUMBER", "character": "CHARACTER", "string": "STRING", "end"
 
 @cache
 def grammar() -> Grammar:
-    """The grammar of Triton-C."""
     return load("grammar.lark")
 
 

@@ -9,8 +9,6 @@ Differences from C11: `0...16` is a number, an ellipsis and a number, not one ba
 digraphs and names with characters outside ASCII do not exist.
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_right
 from dataclasses import field

@@ -1,7 +1,5 @@
 """The values of number tokens, checked (C11 6.4.4; binary integers as in C23)."""
 
-from __future__ import annotations
-
 import re
 
 from tritonc.frontend.syntax import BoolLiteral, FloatLiteral, IntLiteral

@@ -9,8 +9,6 @@ A production without a method is the node of its name: `masked_deref` makes a `s
 of its span and its parts.  Types and declarations are in frontend/parser_declarations.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, TypeVar
 

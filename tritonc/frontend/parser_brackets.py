@@ -4,8 +4,6 @@ The parser looks ahead with it (what follows the arguments of a call?) and recov
 it (where do the parentheses end that the error is in?).  It is one pass over the tokens.
 """
 
-from __future__ import annotations
-
 from dataclasses import field
 
 from tritonc.frontend.lexer import Token

@@ -5,8 +5,6 @@ Triton-C does not (pointers to pointers, lists of initial values, variables outs
 reported here, where it is known what was meant.
 """
 
-from __future__ import annotations
-
 from typing import Any, TypeGuard
 
 from tritonc.frontend import syntax

@@ -4,8 +4,6 @@ parser.py finds that a token cannot stand where it does, and knows which termina
 functions here put that into words, and recognise the constructs of C that Triton-C does not have.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from tritonc.frontend import foreign

@@ -4,8 +4,6 @@ The name of a struct is a type from its definition on; what the tree calls the t
 the struct's own, so that an inner struct may have the name of an outer one.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Walking and printing the syntax tree."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import fields
 

@@ -10,8 +10,6 @@ order, and this is the value that every order approximates.  Functions of the li
 in float64 too, then rounded.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 from types import SimpleNamespace

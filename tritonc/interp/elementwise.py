@@ -4,8 +4,6 @@ The functions are those that an operation's `meaning` names as `m.something`; `i
 same on Python numbers.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import Any

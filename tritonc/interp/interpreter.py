@@ -26,8 +26,6 @@ mask, `frame.gather` and `frame.scatter` reach memory, and `frame.instance.state
 instance's own: its shared memory, its barriers.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product

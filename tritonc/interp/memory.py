@@ -6,8 +6,6 @@ and a wrong 32-bit index still falls into the neighbourhood of the buffer that i
 which the message then names.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import field
 from typing import Any, NoReturn

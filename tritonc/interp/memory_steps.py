@@ -1,7 +1,5 @@
 """Loads, stores and atomic operations in the interpreter."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -7,8 +7,6 @@ says which of its elements overflowed, what carries them on passes that on, and 
 meets one warns.  An element that no access touches is no matter.
 """
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any

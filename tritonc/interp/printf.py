@@ -1,7 +1,5 @@
 """printf's format strings, as the interpreter prints them: C's directives on held values."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Any

@@ -8,8 +8,6 @@ the result's; what nothing reads then is not computed.  A step of a small tile c
 does, so that a loop over such tiles takes half as long.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
@@ -42,7 +40,6 @@ class Spread:
                          if op.name in _REPEATING and op.result not in needed}
 
     def operands(self, op: Op) -> Sequence[Value]:
-        """The values that an operation reads."""
         if op.name not in _READERS or not shape(op.result.type):
             return op.operands
         if op not in self._read:

@@ -5,8 +5,6 @@ each step keeps `frame.undefined` right: `propagation` says which elements of a 
 which elements of the operands.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ Rules, passes and emitters take them for granted.  An attribute that no row name
 of those that the text form can write; the verifier asks more of some (`verify._attribute_fits`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Making operations: types inferred and checked by the typing rules as they are appended."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import Any
 

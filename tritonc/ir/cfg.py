@@ -42,7 +42,6 @@ class Loop:
 
     @cached_property
     def block_set(self) -> frozenset[Block]:
-        """The blocks, for membership."""
         return frozenset(self.blocks)
 
     def __contains__(self, block: Block) -> bool:
@@ -90,8 +89,6 @@ class Loop:
 
 
 class Cfg:
-    """The graph of a kernel's blocks as it is now."""
-
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self.order = _reverse_postorder(kernel.entry)  # reachable blocks, the entry first

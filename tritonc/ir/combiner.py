@@ -17,8 +17,6 @@ once for each pair of elements.
     (True, ('fmax',))
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
 
@@ -42,7 +40,6 @@ class Combiner:
 
     @property
     def values(self) -> int:
-        """How many values are combined at once."""
         return len(self.results)
 
     @cached_property

@@ -7,8 +7,6 @@ Every pass, of `opt` and of `backend`, has the form
 and returns whether it changed the kernel.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Any

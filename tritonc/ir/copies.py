@@ -1,7 +1,5 @@
 """Copies of operations, of blocks and of kernels."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 

@@ -72,12 +72,10 @@ class Op:
 
     @property
     def result(self) -> Value:
-        """The only result."""
         assert len(self.results) == 1, f"{self.name} has {len(self.results)} results"
         return self.results[0]
 
     def inputs(self) -> list[Value]:
-        """Operands and guard."""
         return self.operands if self.guard is None else [*self.operands, self.guard]
 
     def replace_inputs(self, mapping: Mapping[Value, Value]) -> None:
@@ -232,8 +230,6 @@ class Kernel:
 
 @dataclass(eq=False)
 class Module:
-    """What one source file defines."""
-
     kernels: list[Kernel] = field(default_factory=list)
     constants: list[ConstantTable] = field(default_factory=list)
 

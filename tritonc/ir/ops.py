@@ -10,8 +10,6 @@ to the result's width and floats round to its format after the call: a meaning i
 Rows with no meaning (memory, control) are executed by the interpreter itself.
 """
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -7,8 +7,6 @@ them with the same ones.  Layouts take part in equality: an elementwise operatio
 of its operands; operations that change the shape take the result's layout as stated.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from math import prod

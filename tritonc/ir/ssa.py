@@ -1,7 +1,5 @@
 """Static single assignment kept while control flow changes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from tritonc.ir.cfg import Cfg

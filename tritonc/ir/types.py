@@ -4,8 +4,6 @@ Integers carry no sign, as in LLVM: operations do.  A tile has a constant shape;
 has decided how its elements lie in the threads of a block, it has a `Layout` too.
 """
 
-from __future__ import annotations
-
 from functools import cache, cached_property
 from math import prod
 

@@ -16,8 +16,6 @@ What holds of a kernel:
 Code that cannot be reached need not fulfil the rule about dominance.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from math import prod

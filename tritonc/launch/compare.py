@@ -1,7 +1,5 @@
 """What a launch left in memory beside what its problem expects."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

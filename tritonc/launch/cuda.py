@@ -192,7 +192,6 @@ class Device:
 
 
 def device_count() -> int:
-    """How many GPUs there are; 0 without the driver or its package."""
     try:
         gpu = Device()
         return int(gpu.call("count GPUs", gpu.driver.cuDeviceGetCount()))

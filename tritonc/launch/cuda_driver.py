@@ -3,8 +3,6 @@
 `driver` is the module cuda.bindings.driver; its functions return (status, values...).
 """
 
-from __future__ import annotations
-
 from array import array
 from collections.abc import Iterator
 from contextlib import contextmanager

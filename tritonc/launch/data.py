@@ -4,8 +4,6 @@ An argument is kept in the *held* form of `ir.formats` (what its rounded element
 expressions as int64 or float64, read-only: every expression sees what was there before the launch.
 """
 
-from __future__ import annotations
-
 from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field

@@ -1,7 +1,5 @@
 """Running a problem in the interpreter of Triton-IR."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from math import prod

@@ -5,8 +5,6 @@ value is; a launch writes the values and passes the address of the addresses.  T
 them before it returns, but another thread may run meanwhile: each launch in flight needs a block.
 """
 
-from __future__ import annotations
-
 from array import array
 from collections.abc import Sequence
 from struct import Struct, calcsize

@@ -13,8 +13,6 @@ An assumption under a guard promises nothing of other elements, and is left alon
 are one value after `cse`, so that masks which repeat an assumption go.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from math import lcm
 

@@ -12,8 +12,6 @@ which then have the condition as their guard.  `uniform_choice` has what merges 
 sides load, `merge_tails` finds that they load the same.
 """
 
-from __future__ import annotations
-
 from tritonc.analysis.values import speculatable
 from tritonc.ir.build import Builder
 from tritonc.ir.cfg import Cfg, add_incoming, incoming, remove_operands

@@ -14,8 +14,6 @@ Of constants, splats and the like one is kept, far from some uses perhaps: the b
 cheap values again where it needs them instead of holding registers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable
 from functools import cached_property
 

@@ -6,8 +6,6 @@ What has an effect is live, and what a live operation reads; the rest goes, cycl
 only themselves included.  Loads go too, unless they are volatile.
 """
 
-from __future__ import annotations
-
 from tritonc.analysis.values import removable, slice_of
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel

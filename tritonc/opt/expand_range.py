@@ -10,8 +10,6 @@ The kernel keeps `tile[axis]`, from which the grid is computed.  Runs first, so 
 passes see one form of index.
 """
 
-from __future__ import annotations
-
 from tritonc.ir.build import Builder, replace_each
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value

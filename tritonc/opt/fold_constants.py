@@ -11,8 +11,6 @@ disagree.  What would be reported at run time (a division by zero, a shift past 
 Algebra is left to `peephole`, which folds what its rules make with the same `fold`.
 """
 
-from __future__ import annotations
-
 from tritonc.analysis.values import Number, constant_of
 from tritonc.ir.cfg import remove_edge, remove_unreachable
 from tritonc.ir.context import Context

@@ -8,8 +8,6 @@ What they are is text (`ir.combiner`), which other passes do not look into.  A f
 its form that elements may change places may lose that form: then its text says so.
 """
 
-from __future__ import annotations
-
 from tritonc.ir import combiner
 from tritonc.ir.build import make_op
 from tritonc.ir.context import Context

@@ -7,8 +7,6 @@
 An empty block before a loop's header stays: it is the loop's preheader or its only latch.
 """
 
-from __future__ import annotations
-
 from tritonc.ir.cfg import Cfg, follow, incoming, redirect, remove_unreachable
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value
@@ -84,6 +82,5 @@ def _skip_empty(kernel: Kernel) -> bool:
 
 
 def _is_header(cfg: Cfg, block: Block) -> bool:
-    """Whether a back edge leads there."""
     at = cfg.index[block]
     return any(cfg.index.get(p, -1) >= at for p in cfg.predecessors[block])

@@ -14,8 +14,6 @@ make two at once, by their bits (`backend/emit`).
 Done beside products, where a value of one small integer takes more operations than that.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import copysign, frexp, ldexp
 from typing import Any

@@ -8,8 +8,6 @@ A gather goes through shared memory, since its indices may be any.  Halves of an
 of a thread, or a shuffle away.
 """
 
-from __future__ import annotations
-
 from tritonc.analysis.affine import Affinity
 from tritonc.analysis.values import axes_before, int_of
 from tritonc.ir import types

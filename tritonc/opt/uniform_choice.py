@@ -9,8 +9,6 @@ the side does to the value that comes in otherwise is a mask that then holds, a 
 a summand that is -0.  A mask or a number of rows or columns takes the condition where it is one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from math import prod
 

@@ -5,8 +5,6 @@ whose work grows faster than their sizes, has a row: the elements of its result,
 elementary operations.  The counts are rough; the limits leave a few minutes and some gigabytes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from math import prod
 from typing import Any

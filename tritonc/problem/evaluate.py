@@ -11,8 +11,6 @@ NumPy's global state, no object array, and no way to make a number or array of a
     names       what the problem defines; np; randn rand randint zeros ones empty full arange
 """
 
-from __future__ import annotations
-
 import ast
 import operator
 import re
@@ -206,8 +204,6 @@ def _shape(shape: tuple[Any, ...]) -> tuple[int, ...]:
 
 
 class _Evaluator:
-    """Evaluates the nodes of one expression."""
-
     def __init__(self, expression: Expression, names: Mapping[str, Any]) -> None:
         self.expression = expression
         self.names = names

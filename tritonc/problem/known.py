@@ -5,8 +5,6 @@ Nothing is evaluated that makes an array, and what cannot be evaluated is not kn
 that is told sizes only chooses better by them.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterable, Mapping
 from contextlib import suppress

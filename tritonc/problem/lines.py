@@ -12,8 +12,6 @@ needs no kernel.  docs/problems.md describes the lines; in short:
     //! python: FILE.py                                         bytes: EXPRESSION
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence

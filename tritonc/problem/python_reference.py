@@ -7,8 +7,6 @@ does nothing to whoever runs it.  Such a file is Python, and may do anything: it
 user says so.
 """
 
-from __future__ import annotations
-
 import runpy
 from collections.abc import Sequence
 from pathlib import Path

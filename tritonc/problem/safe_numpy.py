@@ -5,8 +5,6 @@ dot of an array, scalar or type.  The `check_*` functions refuse a value or an o
 is computed: whoever compiles a stranger's file should lose neither files nor memory to it.
 """
 
-from __future__ import annotations
-
 import ast
 from math import prod
 from typing import Any

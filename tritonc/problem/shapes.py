@@ -3,8 +3,6 @@
 `randn(M, K // 2)` has the extents M and K // 2: expressions themselves.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field

@@ -1,7 +1,5 @@
 """The `//!` lines of a text, and the macros among them, without NumPy: compilations read them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -4,8 +4,6 @@ A proof of one access takes the accesses before it to be in bounds: a number tha
 outside of a table may be any.  So `proved` of all accesses says that none is ever out of bounds.
 """
 
-from __future__ import annotations
-
 from dataclasses import field
 
 from tritonc.analysis.linear import Linear, number, symbol

@@ -113,7 +113,6 @@ class Arrays:
         self.shapes = Shapes(lambda node: numbers.of(node) is not None, definitions, self._equal)
 
     def shape(self, node: ast.AST) -> Shape | None:
-        """The extents; () for a number."""
         extents = self.shapes.of(node)
         found = [self.numbers.of(extent) for extent in extents or ()]
         known = [e for e in found if e is not None and (e.constant is None or e.constant >= 0)]

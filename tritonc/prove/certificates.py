@@ -13,8 +13,6 @@ then z3 is asked (`entailed`), where it is installed (`pip install tritonc[prove
     proof  K * (M - 1 - a)  +  (K - 1 - b)  +  (-goal - 1)  =  -1
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from fractions import Fraction
 from importlib.util import find_spec

@@ -1,7 +1,5 @@
 """What is said of polynomials that stand for values: terms, what they need, and what follows."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from tritonc.analysis.linear import Linear, number

@@ -6,8 +6,6 @@ bounded above.  Of an argument that is an array there is a shape, as far as its 
 (`build`), and of integers between which bounds they lie: a kernel may use them as indices.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import field

@@ -1,7 +1,5 @@
 """What `tritonc prove` finds of a file, problem by problem, and how it is said."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product

@@ -8,8 +8,6 @@ rows and columns apart, the cases "this index is less, equal, greater" are looke
 Atomic operations may meet each other; so buffers that nothing else stores to are left out.
 """
 
-from __future__ import annotations
-
 from tritonc.analysis.linear import Linear, symbol
 from tritonc.ir.core import Value
 from tritonc.ir.types import Pointer, element

@@ -1,8 +1,6 @@
 """The symbols of a kernel: what stands for values that have no polynomial, and what is known of
 them."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable
 from dataclasses import field
 

@@ -10,8 +10,6 @@ which one holds.  A phi of a loop's header that advances by a step that stays th
 counter * step, as in `analysis.affine`; the counter is a symbol of the loop.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import field, replace
 
@@ -45,8 +43,6 @@ _DEPTH = 5  # of phis within phis
 
 @dataclass
 class Terms(Symbols):
-    """The terms of a kernel's values."""
-
     known: dict[tuple[Value, Index], Term] = field(default_factory=dict)
     depth: int = 0  # of phis that are looked through
 
@@ -57,7 +53,6 @@ class Terms(Symbols):
                        if op.name in ("store", "atomic_rmw", "atomic_cas")}
 
     def at(self, value: Value, index: Index) -> Term:
-        """The value's element."""
         place = value, index
         if place not in self.known:
             found = self._term(value, index)

@@ -5,8 +5,6 @@ does, and goes on without those elements; so one run finds all accesses that are
 A second run of sizes at which nothing is wrong looks for instances that touch one byte.
 """
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Iterator, Mapping

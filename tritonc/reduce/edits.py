@@ -1,7 +1,5 @@
 """Edits: what a reducer may do to a text, made of replacements of ranges of characters."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Sequence
 

@@ -1,7 +1,5 @@
 """Edits of any text: lines, what stands between brackets, tokens, numbers, comments."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 

@@ -1,7 +1,5 @@
 """Edits of Triton-IR by its lines: blocks, operations, guards, attributes, parameters."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest

@@ -1,7 +1,5 @@
 """A file reduced: edits are tried, many at once and then fewer, and kept where the bug shows."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -36,7 +34,6 @@ class Search:
     _seen: set[bytes] = field(default_factory=set)
 
     def run(self, kinds: Sequence[Kind]) -> str:
-        """Try all kinds until none changes anything."""
         for _ in range(ROUNDS):
             before = self.text
             for kind in kinds:

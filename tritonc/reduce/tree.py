@@ -71,7 +71,6 @@ class Tree:
         return kind
 
     def parses(self, text: str) -> bool:
-        """Whether a text has a tree, which `program` then is."""
         if text != self.text:
             self.text, self.program = text, self._parsed(text)
         return self.program is not None

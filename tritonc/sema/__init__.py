@@ -9,8 +9,6 @@ loops statements generics functions` (the constructs), `unit tables` (the file),
 expressions reach each other through `Context.lower`, so that no file needs one that needs it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from tritonc.frontend import syntax

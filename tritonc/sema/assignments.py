@@ -1,7 +1,5 @@
 """Assignment: to variables, merged under predicates, and to memory."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from typing import NoReturn
 

@@ -1,7 +1,5 @@
 """Expressions: one function per class of the syntax tree."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -4,8 +4,6 @@ A call lowers the callee's body in place, with variables of its own.  The callee
 a block after the body, unless it is the body's last statement: then there is nothing to go to.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from contextlib import suppress
 from math import lcm

@@ -6,8 +6,6 @@ result and a variable, of the value.  Such a function has no types of its own; a
 `Instance` of it, and messages about its body say which.
 """
 
-from __future__ import annotations
-
 from contextlib import suppress
 from dataclasses import replace
 

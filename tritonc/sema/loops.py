@@ -10,8 +10,6 @@ static_assert and as the index of an array of tiles.  `break` and `continue` und
 is no constant leave the iterations as they do in other loops.
 """
 
-from __future__ import annotations
-
 from tritonc.frontend import syntax
 from tritonc.ir.core import Block
 from tritonc.ir.types import I1

@@ -15,8 +15,6 @@ keeps the users of a value, so replaced phis are noted and all operations are re
 A block with no predecessor, except the entry, is *dead*: its operations are checked but dropped.
 """
 
-from __future__ import annotations
-
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.types import Type
 from tritonc.sema.scope import Variable

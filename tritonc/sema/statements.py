@@ -1,7 +1,5 @@
 """Statements: control flow over blocks, declarations, predicates."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any

@@ -1,7 +1,5 @@
 """The stops of a debugger: what each statement can name, noted while it is lowered."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -8,8 +8,6 @@ They are lowered as the statements of a function are, and the operations execute
 elements of tables.  A pointer is a table and an index.
 """
 
-from __future__ import annotations
-
 from contextlib import suppress
 from typing import Any
 

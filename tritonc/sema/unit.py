@@ -4,8 +4,6 @@ Names are entered first (`collect`), then tunables get their values (`bind`), th
 on them is evaluated (`complete`).  So names can be used before their declaration in the file.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from contextlib import suppress
 

@@ -6,8 +6,6 @@ A variable is used where its value is read.  Assigning it is no use, nor is `x +
 statement, which read it only to assign it again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import field
 

@@ -20,8 +20,6 @@ Numbers are cut off before they are multiplied, so that 64 bits hold every sum: 
 given, the choice is some variant.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

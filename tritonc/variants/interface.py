@@ -15,8 +15,6 @@ too; then the same arguments have to mean the same:
 Both kernels are as semantic analysis leaves them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from tritonc.analysis.affine import Affinity, Iteration

@@ -4,8 +4,6 @@ A variant is a binding of tunables and meta-parameters, and facts that are assum
 docs/notes/variants.md has the whole design; the choice among variants is `tritonc.variants.choice`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field, replace

@@ -18,8 +18,6 @@ stride a multiple of 4: along axis 1 contiguity is 64 and divisibility 16 bytes,
 may be accessed at once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from functools import lru_cache
 from math import gcd
@@ -70,8 +68,6 @@ def analyze(kernel: Kernel) -> Infos:
 
 
 class _Last:
-    """What was asked of a kernel last, and what the answer was."""
-
     def __init__(self) -> None:
         self.given: list[int] = []
         self.keys: Keys = {}
@@ -108,7 +104,6 @@ def _following(ops: Iterable[Op], first: set[Op]) -> dict[Op, None]:
 
 
 def _given(kernel: Kernel) -> Infos:
-    """What is promised of the parameters."""
     infos: Infos = {}
     for value, info in zip(kernel.parameters, kernel.info, strict=True):
         if is_pointer(value.type):

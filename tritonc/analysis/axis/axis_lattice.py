@@ -1,7 +1,5 @@
 """The lattice of axis information: what is known of a tile along each axis (see `axis_info`)."""
 
-from __future__ import annotations
-
 from functools import cache
 from math import gcd
 

@@ -1,7 +1,5 @@
 """What each operation makes of its operands' axis information (see `axis_info`)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import lru_cache
 from math import gcd

@@ -5,8 +5,6 @@ ends of the blocks that they come from.  `root` may name a value by another one,
 has; values for which it gives None are left out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from tritonc.ir.cfg import Cfg

@@ -57,7 +57,6 @@ class Estimate(Weights):
         return found
 
     def registers(self, block: Block) -> int:
-        """Of one block alone."""
         if block not in self._peaks:
             self._peaks[block] = self._peak(block)
         return round(self._peaks[block][0]) + OTHERS
@@ -179,5 +178,4 @@ def _in_flight(op: Op) -> list[Value]:
 
 @kept
 def estimated(kernel: Kernel) -> Estimate:
-    """The estimate of the kernel as it is."""
     return Estimate(kernel)

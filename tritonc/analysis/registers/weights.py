@@ -15,8 +15,6 @@ A tile costs a register of 32 bits for each element that a thread holds; the exc
 A dot needs two steps of its operands beside.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from tritonc.analysis.values import MOVES, remembered
@@ -86,7 +84,6 @@ class Weights:
 
     @remembered(0.0)
     def weight(self, value: Value) -> float:
-        """The registers of a value."""
         op = value.op
         if op is not None and op.attributes.get("piecewise") and by_register(op):
             return min(1.0, PIECE / _count(value)) * self._whole(value)
@@ -119,7 +116,6 @@ class Weights:
         return tile_registers(held, e.bits)
 
     def _packed(self, value: Value, bits: int) -> bool:
-        """Whether narrow elements share registers."""
         seen: set[Value] = set()
         stack = [value]
         while stack:
@@ -260,7 +256,6 @@ def _inside(op: Op, t: object) -> int:
 
 
 def _distinct(layout: Layout) -> int:
-    """Registers that are no copies."""
     return layout.registers >> layout.replicated_registers.bit_count()
 
 

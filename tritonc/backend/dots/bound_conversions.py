@@ -26,8 +26,6 @@ is.  Floats that are put together of bits, as those of four or eight bits are, a
 lower half is zero; what scales their exponent is exact if it is so for each pattern of their bits.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import combinations
 from struct import pack, unpack

@@ -1,7 +1,5 @@
 """Which exponentials are those of softmaxes, and what their arguments are products of."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from math import log2
 
@@ -52,12 +50,10 @@ class Exponential:
 
     @property
     def constants(self) -> list[float]:
-        """The factors that are known."""
         return [float(n) for v in self.factors if (n := constant_of(v)) is not None]
 
     @property
     def scalars(self) -> list[Value]:
-        """The others."""
         return [v for v in self.factors if constant_of(v) is None]
 
 

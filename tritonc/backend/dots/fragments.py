@@ -20,8 +20,6 @@ and store it (a `stored` channel).  H200, code for sm_80, 128 x 128 by four warp
 bits 523 us stored, 558 in fragments by steps of 64, 756 and 580 by steps of 32.
 """
 
-from __future__ import annotations
-
 from math import prod
 
 from tritonc.analysis.axis import axis_info

@@ -40,8 +40,6 @@ That a factor is above 0 is known of constants; of other scalars it is a fact th
 tested (`assume_positive`, which `assumed_factors` asks for).
 """
 
-from __future__ import annotations
-
 from functools import reduce
 from math import prod
 
@@ -160,7 +158,6 @@ def _uniform(b: Builder, value: Value, t: Type) -> Value:
 
 
 def _product(b: Builder, number: float, factors: list[Value], t: Type) -> Value:
-    """A number times scalars, for a row or tile."""
     rest = [v for v in factors if constant_of(v) is None]
     number = prod((float(n) for v in factors if (n := constant_of(v)) is not None), start=number)
     if not rest:

@@ -20,8 +20,6 @@ the argument; it may be 0 where the divisor is beyond 2^126.
 -ffp-contract=off forbids both, like what fuse_exponents does.
 """
 
-from __future__ import annotations
-
 from tritonc.analysis.values import constant_of, defined_by
 from tritonc.backend.dots.exponentials import LOG2_E, SUMS_OF_ELEMENTS, only_rounded
 from tritonc.ir.build import Builder

@@ -17,8 +17,6 @@ Done for products from zero of which only elementwise operations make something,
 loop carries.  Needs stage_dots.
 """
 
-from __future__ import annotations
-
 from tritonc.analysis.values import is_zero
 from tritonc.backend.dots.promote import halves_of
 from tritonc.backend.layout.lower_conversions import part_type

@@ -1,7 +1,5 @@
 """Which operands are loaded with K, the inner axis, contiguous, and which of them wgmma reads."""
 
-from __future__ import annotations
-
 from tritonc.analysis.axis import axis_info
 from tritonc.backend.target.matrix import MatrixInstruction
 from tritonc.ir.core import Op, Value
@@ -46,6 +44,5 @@ def _inner_first(operand: Value, inner: int, infos: axis_info.Infos) -> bool | N
 
 
 def is_transpose(op: Op | None) -> bool:
-    """Whether it transposes a tile of two axes."""
     return (op is not None and op.name == "trans"
             and tuple(op.attributes["permutation"]) == TRANSPOSED)

@@ -11,8 +11,6 @@ its warps, and each needs an address of 64 bits.  The table is read where the lo
 begins at a multiple of its size (`analysis/tables`), if nothing in the loop writes.
 """
 
-from __future__ import annotations
-
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.facts import Facts
 from tritonc.analysis.tables import Table, table_of

@@ -1,7 +1,5 @@
 """Products of 8-bit floats, which tensor cores add up with fewer bits than a float has."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

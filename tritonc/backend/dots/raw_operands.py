@@ -27,8 +27,6 @@ Done for operands in loops that are made of loads by operations on single elemen
 where the loads come in pieces that copies can move.
 """
 
-from __future__ import annotations
-
 from tritonc.analysis.affine import Affinity, Iteration
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.values import MOVES, is_zero, origin, slice_of

@@ -10,8 +10,6 @@ Copies that run ahead bring the operand then, and no thread waits for memory: so
 rows or columns beside the product.  Done for loads that copies can move.
 """
 
-from __future__ import annotations
-
 from tritonc.analysis.axis import axis_info
 from tritonc.backend.dots.raw_operands import copyable
 from tritonc.ir.build import make_op

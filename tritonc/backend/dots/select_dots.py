@@ -12,8 +12,6 @@ so it has none) are left to the CUDA cores.  Tensor cores of wgmma add 8-bit flo
 than a float has: results are promoted every 128 products (see emit).
 """
 
-from __future__ import annotations
-
 from math import prod
 
 from tritonc.analysis.axis import axis_info

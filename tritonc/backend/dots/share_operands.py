@@ -10,8 +10,6 @@ so the stores of one value stand beside each other.  Not in a chain of two: the 
 that runs an iteration ahead of the second (`rotate_dots`), and each has stages of its own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from tritonc.backend.dots.together import chained, products

@@ -12,8 +12,6 @@ apart.  A division by which all terms divide goes into them, that of a loop's co
 counter: then it is known how far the loop moves the tile.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from math import gcd
 from typing import Any
@@ -310,7 +308,6 @@ class SharedLoad:
         return found
 
     def quotient(self, value: Value, by: int) -> Value:
-        """value / by, where the value is made."""
         number, factor = int_of(value), None
         if value.op is not None and value.op.name == "mul":
             factor = int_of(value.op.operands[1])

@@ -20,8 +20,6 @@ sums must fit shared memory.  Needs extents that are powers of two; sets `num_wa
 becomes warps in `layout_choice.dot_layout`.
 """
 
-from __future__ import annotations
-
 from math import prod
 
 from tritonc.analysis.values import is_zero, slice_of

@@ -47,8 +47,6 @@ reads its load, such as sums beside the product, reads it there (`read_operands`
 Needs layouts.  Leaves barriers to insert_barriers and overlap to pipeline.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -157,7 +155,6 @@ class _Staged:
 
     @property
     def thinner(self) -> bool:
-        """Whether slices can be thinner."""
         if self.row is not None and len(shape(self.dot.result.type)) > 2 and (
                 self.row.kind == matrix.WGMMA or "registers" in self.dot.attributes):
             return False
@@ -166,13 +163,11 @@ class _Staged:
 
     @property
     def bytes(self) -> int:
-        """The buffers' size."""
         return sum(op.result.type.bytes for op in self.buffers
                    if isinstance(op.result.type, Buffer))
 
 
 def _replace(kernel: Kernel, staged: list[_Staged], mapping: dict[Value, Value]) -> None:
-    """Replace values in the kernel, and in the dots that it had."""
     kernel.replace(mapping)
     for one in staged:
         one.dot.replace_inputs(mapping)

@@ -4,8 +4,6 @@
 one after the other.  With no bits there is one slice, the whole.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from tritonc.backend.layout.lower_conversions import part_type

@@ -7,8 +7,6 @@
 `slice_k` and `swap_operands` do so.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from tritonc.ir.build import Builder

@@ -31,8 +31,6 @@ become factors of columns.  Factors of columns alone are a reason to swap: a thr
 two rows and of up to 128 columns.  Done where wgmma can read both operands so.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from tritonc.analysis.axis import axis_info

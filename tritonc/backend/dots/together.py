@@ -5,8 +5,6 @@ to, as in attention.  Products that are not (gate and up of a SwiGLU) are one la
 but name: they start together, wait once, and want what a large product wants.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from math import prod
 

@@ -1,7 +1,5 @@
 """From Triton-IR with layouts to LLVM IR: one emitter per operation, found here by name."""
 
-from __future__ import annotations
-
 from functools import cache
 from importlib import import_module
 
@@ -31,7 +29,6 @@ NEEDS: dict[str, str] = {
 
 @cache
 def emitter_of(name: str) -> Emitter:
-    """What emits the operations of this name.  Raises KeyError."""
     for part in PARTS:
         table: dict[str, Emitter] = import_module(f"tritonc.backend.emit.{part}").EMITTERS
         if name in table:

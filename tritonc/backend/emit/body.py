@@ -48,8 +48,6 @@ def _comparison(integer: str, ordered: str) -> Callable[[Term, Operand], Term]:
 
 @dataclass(frozen=True, eq=False)
 class Term:
-    """A value of a helper function."""
-
     body: Body
     name: str
     type: str
@@ -85,11 +83,9 @@ class Term:
         return self.body.make(f"{op} {self.type} {self.name} to {to}", to)
 
     def bits(self) -> Term:
-        """A float's bits as an integer."""
         return self.cast("bitcast", f"i{_WIDTH[self.type]}")
 
     def as_float(self) -> Term:
-        """An integer's bits as an f32 or f64."""
         return self.cast("bitcast", "float" if self.type == "i32" else "double")
 
 
@@ -122,13 +118,11 @@ class Body:
         return Term(self, name, type)
 
     def call(self, name: str, type: str, *arguments: Term) -> Term:
-        """Call an intrinsic."""
         if self.module is not None:
             self.module.declare(name, f"{type} ({', '.join(a.type for a in arguments)})")
         return self._call(name, type, arguments)
 
     def call_helper(self, name: str, type: str, *arguments: Term) -> Term:
-        """Call another helper function."""
         return self._call(name, type, arguments)
 
     def _call(self, name: str, type: str, arguments: Sequence[Term]) -> Term:
@@ -180,11 +174,9 @@ class Body:
         return self.make(f"phi {t} {pairs}", t)
 
     def give(self, value: Term) -> None:
-        """Return."""
         self.lines.append(f"  ret {value.type} {value.name}")
 
     def give_pair(self, a: Term, b: Term) -> None:
-        """Return a struct of two."""
         pair = f"{{ {a.type}, {b.type} }}"
         first = self.make(f"insertvalue {pair} poison, {a.type} {a.name}, 0", pair)
         self.give(self.make(f"insertvalue {pair} {first.name}, {b.type} {b.name}, 1", pair))

@@ -9,8 +9,6 @@ read: a store is on its way at once, a load waits for 200 cycles.  A sum is
     ld.shared, add                    in the order of the distance between the blocks' numbers
 """
 
-from __future__ import annotations
-
 from tritonc.backend.emit.function import Emitter, FunctionEmitter
 from tritonc.backend.emit.literals import SHARED_SPACE
 from tritonc.backend.emit.registers import layout_of

@@ -1,7 +1,5 @@
 """Branches, phis and the end of a kernel; barriers."""
 
-from __future__ import annotations
-
 from tritonc.backend.emit.function import Emitter, FunctionEmitter
 from tritonc.backend.emit.literals import FENCE
 from tritonc.backend.emit.registers import members

@@ -4,8 +4,6 @@
 once per element: each owner prints a line for each of its registers.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 from tritonc.backend.emit.elements.casts import convert_float

@@ -7,8 +7,6 @@ is demanded; going backwards until nothing changes, around loops through their p
 registers is an int, bit r for register r.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 
 from tritonc.backend.emit.registers import (

@@ -42,8 +42,6 @@ class BufferAddress(NamedTuple):
 
 
 class FunctionEmitter(Instructions):
-    """Emits one kernel."""
-
     def __init__(self, module: ModuleEmitter, kernel: Kernel, shared: str,
                  emit_op: Callable[[FunctionEmitter, Op, Machine], None]) -> None:
         super().__init__(module)
@@ -153,7 +151,6 @@ class FunctionEmitter(Instructions):
         return self.prelude(f"icmp eq i32 {masked}, {number}")
 
     def guard(self, op: Op, register: int = 0) -> str:
-        """The guard of an operation, of a register; "" if it has none."""
         return self.values[op.guard][register] if op.guard is not None else ""
 
     # values
@@ -162,11 +159,9 @@ class FunctionEmitter(Instructions):
         return layout_of(value.type, self.warps)
 
     def type(self, value: Value) -> str:
-        """The LLVM type of a register of a value."""
         return llvm_type(element(value.type))
 
     def scalar(self, value: Value) -> str:
-        """The operand that is a scalar."""
         return self.values[value][0]
 
     def blank(self, t: Type) -> Names:
@@ -193,7 +188,6 @@ class FunctionEmitter(Instructions):
     # the kernel
 
     def emit(self, header: str) -> str:
-        """The whole function; `header` is its text up to the brace."""
         cfg = Cfg(self.kernel)
         suffix = ""
         if (self.options.line_info or self.options.debug) and self.kernel.span is not None:

@@ -4,8 +4,6 @@ What depends on the thread alone (its lane, its part of an index) goes to the *p
 block, and is computed once per kernel whatever the number of uses.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from tritonc.backend.emit.module import CONVERGENT, WRITES, ModuleEmitter
@@ -24,14 +22,12 @@ class Instructions:
         self._prelude_names: dict[str, str] = {}
 
     def op(self, text: str) -> str:
-        """Append an instruction with a result; gives its name."""
         name = f"%{self.count}"
         self.count += 1
         self.lines.append(f"  {name} = {text}")
         return name
 
     def line(self, text: str) -> None:
-        """Append an instruction without a result."""
         self.lines.append("  " + text)
 
     def call(self, name: str, result: str, *arguments: str, attributes: str = "") -> str:

@@ -1,7 +1,5 @@
 """Linear functions of the bits of a number, as instructions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 

@@ -3,8 +3,6 @@
 An f8 is an `i8` of its bits, a tf32 a `float`; a bool is an `i1` in registers and a byte in memory.
 """
 
-from __future__ import annotations
-
 import math
 import struct
 from functools import cache
@@ -27,14 +25,12 @@ SUFFIX = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64",  # o
 
 @cache
 def llvm_type(e: Element) -> str:
-    """The type of an element in a register."""
     if isinstance(e, Pointer):
         return f"ptr addrspace({address_space(e)})"
     return _TYPES[e.name]
 
 
 def memory_type(e: Element) -> str:
-    """The type of an element in memory."""
     return "i8" if isinstance(e, Scalar) and e.bits == 1 else llvm_type(e)
 
 

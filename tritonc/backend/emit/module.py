@@ -4,8 +4,6 @@ Helpers are small functions such as `exp` that the kernels call; each is written
 first use, and LLVM inlines it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from tritonc.backend.assemble import DATA_LAYOUT, TRIPLE
@@ -147,7 +145,6 @@ class ModuleEmitter:
         return found
 
     def text(self) -> str:
-        """The whole module."""
         metadata = [f"!{i} = {text}" for i, text in enumerate(self._metadata)]
         if self._unit:
             flags = len(metadata)

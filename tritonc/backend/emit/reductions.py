@@ -7,8 +7,6 @@ whole. The order is fixed.  Sums and products of floats narrower than f32 accumu
 `any` and `all` of a whole tile are votes: of the lanes, or of all threads at a barrier.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from itertools import groupby
 from math import prod
@@ -266,7 +264,6 @@ Part = tuple[Names, str]  # neighbours combined, and an i1: there are some; "" i
 
 
 def scan(f: FunctionEmitter, op: Op) -> None:
-    """A scan by a kind of reduction."""
     kind, e = op.attributes["kind"], scalar(op.operands[0].type)
     wide = _accumulator(kind, e)
     items: list[Names] = [(convert_float(f, e, wide, name),) for name in f.values[op.operands[0]]]
@@ -276,7 +273,6 @@ def scan(f: FunctionEmitter, op: Op) -> None:
 
 
 def scan_with(f: FunctionEmitter, op: Op) -> None:
-    """A scan by a function."""
     join = _joined(f, combiner.read(op.attributes["function"]))
     items = list(zip(*(f.values[v] for v in op.operands), strict=True))
     done = _Scan(f, [scalar(v.type) for v in op.operands], join, None).run(op, items)

@@ -4,8 +4,6 @@ A scalar is one register that all threads hold.  Operations on shapes move no da
 are registers of their operand under other numbers, and `sources` says which.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from itertools import takewhile

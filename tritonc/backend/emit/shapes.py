@@ -1,7 +1,5 @@
 """Operations on shapes, which only number registers anew, and conversions inside a warp."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from tritonc.backend.emit.elements.packed import choose

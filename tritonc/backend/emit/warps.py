@@ -3,8 +3,6 @@
 A shuffle moves 32 bits; wider elements travel in two words, narrower ones packed or widened.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from tritonc.backend.emit.elements.casts import as_bits, from_bits
@@ -74,7 +72,6 @@ def of_warp(f: FunctionEmitter, thread: str, bits: int) -> str:
 
 
 def warpgroup(f: FunctionEmitter) -> str:
-    """The number of this thread's warpgroup."""
     return of_warp(f, f.thread, WARPGROUP_BITS)
 
 

@@ -13,8 +13,6 @@ fact does not hold, as that rows are aligned, blocks go on as if the body was no
 as many threads, whose warpgroups hold tiles together or one each: the branch says so (`pingpong`).
 """
 
-from __future__ import annotations
-
 from tritonc.backend.pipeline.tma.roles import leading_to
 from tritonc.ir.build import Builder
 from tritonc.ir.cfg import Cfg, reached, redirect

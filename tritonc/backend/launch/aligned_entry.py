@@ -12,8 +12,6 @@ which may spill.  H200, bytes, 16384 x 16384: medians of nine 404 us and 574, 34
 be many tiles along each axis.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from math import lcm
 

@@ -17,8 +17,6 @@ sizes may have a body of this kind beside others, for rows that are aligned (`ad
 Meta-parameter `pingpong`: 2 lets them take programs in turn, where that can be.
 """
 
-from __future__ import annotations
-
 from tritonc.backend.dots.raw_operands import is_plain
 from tritonc.backend.launch.persist import counts_programs, rare_programs
 from tritonc.backend.target import matrix

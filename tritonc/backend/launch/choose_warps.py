@@ -17,8 +17,6 @@ A scan by a function has few warps.
 Few threads per program leave the number of programs on a processor to the hardware.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator
 from math import log2, prod
 

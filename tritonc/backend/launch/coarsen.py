@@ -29,8 +29,6 @@ pays (`tune.coarse`); this pass only says whether the two can be one.
 A meta-parameter, `coarsen`: up to so many programs run the small body; 0 makes none.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from math import prod
 

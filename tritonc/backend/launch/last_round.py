@@ -6,8 +6,6 @@ block of its own.  These have the numbers behind those of the persistent blocks,
 starts each where one of those has ended.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from tritonc.analysis.values import needed

@@ -16,8 +16,6 @@ A meta-parameter, `min_blocks`; 0 sets nothing.
 Needs allocate_shared.
 """
 
-from __future__ import annotations
-
 from tritonc.analysis.registers.pressure import Estimate, estimated
 from tritonc.analysis.values import defined_by
 from tritonc.backend.launch.register_budget import (

@@ -1,7 +1,5 @@
 """What the loops of a kernel hold in registers, of its tiles."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import cache
 

@@ -13,8 +13,6 @@ block runs, and that peers may write.
 Needs assign_layouts.  Comes before the pipeline, which takes the shared memory that is left.
 """
 
-from __future__ import annotations
-
 from tritonc.ir.build import Builder
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
@@ -76,7 +74,6 @@ def sent(op: Op) -> dict[int, list[int]]:
 
 
 def owner_of(op: Op, index: int) -> int:
-    """The block that owns an element."""
     return sum(1 << i for i, bit in enumerate(op.attributes["owner"]) if index & bit)
 
 

@@ -14,8 +14,6 @@ number is no multiple, warps of the last block end at once; how many the shape o
 blocks says (`variants.choice.block_shape`).
 """
 
-from __future__ import annotations
-
 from tritonc.analysis.row_loops import ends_by_tile
 from tritonc.ir.build import Builder
 from tritonc.ir.cfg import Cfg

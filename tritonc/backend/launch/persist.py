@@ -27,8 +27,6 @@ too (`_ahead`).
 Meta-parameter `persistent`: 0 leaves one block for each program.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping
 

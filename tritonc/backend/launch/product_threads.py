@@ -1,7 +1,5 @@
 """How many threads products want, for their results and operands."""
 
-from __future__ import annotations
-
 from collections.abc import Set
 from itertools import accumulate
 from math import prod

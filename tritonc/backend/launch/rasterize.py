@@ -36,8 +36,6 @@ Which programs have the longest loops, their numbers tell (`trend`):
 A launch takes as long as its last block: whoever has most to do should not come last (Graham 1969).
 """
 
-from __future__ import annotations
-
 from collections.abc import Set
 
 from tritonc.analysis.counters import step_of

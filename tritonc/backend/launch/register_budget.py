@@ -22,8 +22,6 @@ The table: what is not a fact of the machine is measured, the slack by bench/reg
 the rest by the tables of docs/performance.md.
 """
 
-from __future__ import annotations
-
 from tritonc.analysis.column_loops import scans_columns, sums_columns
 from tritonc.analysis.registers.pressure import Estimate, Pressure, estimated, pressure
 from tritonc.backend.dots.together import waits
@@ -266,6 +264,5 @@ def _in_flight(loop: Loop) -> float:
 
 
 def _size(value: Value) -> float:
-    """The registers of a tile of numbers, packed."""
     t = value.type
     return elements_per_thread(value) * max(scalar(t).bytes, 2) / 4 if is_float(t) else 0

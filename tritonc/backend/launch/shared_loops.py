@@ -12,8 +12,6 @@ the loop stores, prints or is volatile, and counters are read inside alone.  A s
 dots, fadd and add from the header's phi to its next value, of which nothing else is read.
 """
 
-from __future__ import annotations
-
 from tritonc.analysis.values import int_of, speculatable
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Block, Op, Value

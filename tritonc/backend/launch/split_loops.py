@@ -23,8 +23,6 @@ is computed by every block.  Sums of floats are added in another order.  Asked f
 meta-parameter `cluster_k`; kernels with persistent blocks are left alone.
 """
 
-from __future__ import annotations
-
 from math import prod
 
 from tritonc.analysis.aliases import Roots, may_alias, pointer_roots

@@ -17,8 +17,6 @@ acquires, with a barrier before and after it.
     from there on               the sums of each block of program 0, of program 1, ...
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from math import prod
 

@@ -12,8 +12,6 @@ of a part that depends on the thread and a constant that depends on the register
     (SharedAccess(registers=(0, 1, 2, 3), flip=0, add=0),)
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cache
 

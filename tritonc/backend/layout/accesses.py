@@ -1,7 +1,5 @@
 """The accesses of a kernel to memory, and in which layout each runs best."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Container, Hashable
 from functools import cache, cached_property
 from math import gcd, prod

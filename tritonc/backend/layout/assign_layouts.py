@@ -23,8 +23,6 @@ Needs: extents that are powers of two, `num_warps`.  Leaves to lower_conversions
 each conversion is done, and to vectorize the width of each access.
 """
 
-from __future__ import annotations
-
 from tritonc.backend.layout import dot_layouts, layout_choice
 from tritonc.backend.layout.accesses import makes_operand
 from tritonc.backend.layout.assignment import FEW, FEW_OF_OPERAND, POINTER, REGISTER, Assignment

@@ -3,8 +3,6 @@
 *Primary* layouts flow forward from anchors, *demands* backward: see `assign_layouts`.
 """
 
-from __future__ import annotations
-
 from functools import cached_property
 
 from tritonc.analysis.values import int_of
@@ -158,7 +156,6 @@ class Assignment:
 
     @cached_property
     def product_loops(self) -> list[Loop]:
-        """The innermost loops that have products themselves."""
         return [loop for block, loop in self.cfg.innermost.items()
                 if any(op.name == "dot" for op in block.ops)]
 

@@ -180,7 +180,6 @@ class _Known:
         return uses(self.kernel)
 
     def add(self, op: Op, block: Block) -> None:
-        """An operation that a block has now."""
         self.places[op] = block
         for value in op.inputs():
             self.readers.setdefault(value, []).append(op)
@@ -314,7 +313,6 @@ def is_index(value: Value, depth: int = 4) -> bool:
 
 
 def elements(layout: Layout) -> int:
-    """How many elements a thread computes."""
     return 1 << sum(map(bool, layout.register))
 
 

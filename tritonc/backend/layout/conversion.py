@@ -19,8 +19,6 @@ Source: the conversions of "Linear Layouts" (Zhou et al., 2025), where the idea 
 comes from.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cache
 
@@ -72,7 +70,6 @@ class Shared(NamedTuple):
 
     @property
     def bytes(self) -> int:
-        """The size of the buffer."""
         return self.layout.size * self.element_bits // 8
 
 
@@ -106,7 +103,6 @@ def plan_of(op: Op) -> Plan:
 
 
 def layout_of(value: Value) -> Layout:
-    """The layout of a tile that has one."""
     assert isinstance(value.type, Tile) and value.type.layout is not None
     return value.type.layout
 

@@ -19,8 +19,6 @@ The same holds for exchanges through shared memory, and for what a cluster adds 
 Needs vectorize, which says what is wide.
 """
 
-from __future__ import annotations
-
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context

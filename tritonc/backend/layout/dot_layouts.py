@@ -1,7 +1,5 @@
 """Which layouts suit products: their results, and operands that threads hold."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from math import prod
@@ -30,7 +28,6 @@ class Nesting(NamedTuple):
 
     @property
     def lanes(self) -> tuple[int, int]:
-        """The threads of a warp along rows and columns."""
         return self.micro[0] // self.nano[0], self.micro[1] // self.nano[1]
 
 

@@ -23,8 +23,6 @@ loop the exchange costs what it costs in one iteration.
 Needs layouts, and loops that end at their headers; before passes that rotate loops.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import prod
 

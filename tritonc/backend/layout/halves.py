@@ -4,8 +4,6 @@
 asks for numbers that 16 bits hold, and so does a reader of elements.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 
 from tritonc.analysis.facts import Facts, Interval, hull
@@ -64,7 +62,6 @@ class Candidates:
                 del self.found[op]
 
     def _possible(self, op: Op) -> bool:
-        """Whether the operation is of a kind that pairs have."""
         if not op.results or not in_pairs(op.results[0]) or op.attributes.get("piecewise"):
             return False
         truth = scalar(op.results[0].type) == I1

@@ -9,8 +9,6 @@ So no iteration fills a buffer with zeros, reads it, or waits for other threads.
 added by several histograms, if nothing else in the loop reads them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from tritonc.analysis.loop_totals import place_behind

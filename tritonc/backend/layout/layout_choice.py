@@ -3,8 +3,6 @@
 All choices are functions from shapes and axis information to a `Layout`; none looks at the program.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from math import prod

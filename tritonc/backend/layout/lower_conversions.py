@@ -19,8 +19,6 @@ since buffers hold numbers.  Needs layouts; leaves the place of the buffer to al
 the barriers to insert_barriers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

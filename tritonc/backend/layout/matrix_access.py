@@ -22,8 +22,6 @@ can be given the addresses: lane bits 0 to 2 number the rows of a matrix, 3 and 
 Source: PTX ISA, "ldmatrix" and "stmatrix".
 """
 
-from __future__ import annotations
-
 from functools import cache
 
 from tritonc.backend.layout.access import SharedAccess, SharedAccesses, grouped

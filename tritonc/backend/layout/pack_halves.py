@@ -18,8 +18,6 @@ is connected is packed as a whole, where that takes fewer instructions (`halves`
 that read elementwise operations by their form.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 
 from tritonc.analysis.values import int_of
@@ -150,7 +148,6 @@ class _Rewriter:
         return self.build.value("sub", wide, self.build.constant(bias, wide.type)) if bias else wide
 
     def _word(self, op: Op, value: Value) -> Value:
-        """The words of an operand."""
         if value.op in self.packed:
             return self.words[value, False]
         one, unsigned = halves.uniform(value), self.candidates.signless(op)
@@ -170,7 +167,6 @@ class _Rewriter:
         return self.build.value("splat", twice, type=t)
 
     def _compute(self, op: Op) -> Value:
-        """The words of a result."""
         value, read = self.build.value, self.candidates.read(op)
         if op.name in halves.CASTS and not read:
             return self._shift(self._word(op, op.operands[0]), 15)

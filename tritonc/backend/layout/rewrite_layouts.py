@@ -4,8 +4,6 @@
 each layout that a reader wants, and conversions stand where neither can be.
 """
 
-from __future__ import annotations
-
 from tritonc.backend.layout.assignment import Assignment
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Block, Kernel, Op, Value

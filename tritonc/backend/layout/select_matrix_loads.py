@@ -18,8 +18,6 @@ values (decode from bytes, H200, 140 us behind them, 137 before; 98 and 91).
 Needs the final layouts of registers and buffers, so it comes after lower_conversions.
 """
 
-from __future__ import annotations
-
 from tritonc.analysis.values import MOVES
 from tritonc.backend.layout.access import bank_conflicts, phase_lanes, shared_accesses
 from tritonc.backend.layout.matrix_access import matrix_accesses

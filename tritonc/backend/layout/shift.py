@@ -10,8 +10,6 @@ the end of the line.
     [[(1, 31, '0xfffffffe'), (0, 0, '0x1')], [(0, 0, '0xffffffff')]]
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 from math import prod
 

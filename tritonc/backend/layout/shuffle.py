@@ -14,8 +14,6 @@ the transposition of 2 x 2 blocks, and half of its shuffles read the own lane, s
     ((1, 0, 0, 0, 0), ((0, 0), (1, 1)), (1, 2, 4, 8, 16), (1, 0, 0, 0, 0))
 """
 
-from __future__ import annotations
-
 from tritonc.ir.layouts import f2
 from tritonc.ir.layouts.layout import LANE_BITS, Layout, log2
 from tritonc.records import NamedTuple
@@ -51,7 +49,6 @@ class Shuffle(NamedTuple):
 
     @property
     def selects(self) -> int:
-        """The number of selections between two words."""
         inward = sum(map(bool, self.select_in)) * len(self.words)
         return inward + sum(map(bool, self.select_out)) * len(self.rounds)
 

@@ -25,8 +25,6 @@ into runs of bits that lie in warps and bits that do not, and the runs combine f
 Needs layouts; leaves the conversion to lower_conversions.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from math import prod
 from typing import Any
@@ -61,7 +59,6 @@ def by_vote(op: Op) -> bool:
 
 
 def reduced_axes(op: Op) -> tuple[int, ...]:
-    """The axes that a reduction, or a scan, goes along."""
     return tuple(op.attributes.get("axes") or (op.attributes["axis"],))
 
 

@@ -29,8 +29,6 @@ An element is picked as bits: all others are 0, and the bits are joined by `or`.
 Needs `num_warps`, and extents that are powers of two.
 """
 
-from __future__ import annotations
-
 from tritonc.backend.layout.layout_choice import columns_fill_lanes
 from tritonc.ir import combiner
 from tritonc.ir.build import Builder

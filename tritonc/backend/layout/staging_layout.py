@@ -4,8 +4,6 @@ On CUDA cores a thread reads nano-tiles along the axis that is not reduced (`sta
 ldmatrix and wgmma read panels with the 128-byte swizzle (`panel_layout`).
 """
 
-from __future__ import annotations
-
 from tritonc.backend.layout.access import bank_conflicts
 from tritonc.ir.layouts import f2
 from tritonc.ir.layouts.layout import Layout, SharedLayout, axis_bases, log2

@@ -35,8 +35,6 @@ which three are XORed with a column.
     (32, 64, 1, 2, 4, 8, 16, 129, 258, 516)
 """
 
-from __future__ import annotations
-
 from tritonc.backend.layout.access import VECTOR_BITS, phase_lanes
 from tritonc.ir.layouts import f2
 from tritonc.ir.layouts.layout import Layout, SharedLayout, log2

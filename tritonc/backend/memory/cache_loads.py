@@ -10,8 +10,6 @@ like for loads without a guard and restrict parameters only, and the assembler m
 across stores.  What is not hinted at stays coherent: another kernel may write it meanwhile.
 """
 
-from __future__ import annotations
-
 from tritonc.analysis.aliases import pointer_roots, stores_may_reach
 from tritonc.analysis.values import origin
 from tritonc.ir.context import Context

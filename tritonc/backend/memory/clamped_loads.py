@@ -18,8 +18,6 @@ tiles of a long sequence only those near the diagonal have several distances.
 Needs layouts, as `skip_masks`, whose tests of whole tiles these are.
 """
 
-from __future__ import annotations
-
 from tritonc.analysis.affine import Affinity
 from tritonc.analysis.linear import Linear
 from tritonc.analysis.values import defined_by, is_uniform
@@ -92,7 +90,6 @@ def _reached(clamp: Op, affinity: Affinity) -> list[Linear] | None:
 
 
 def _branch(kernel: Kernel, block: Block, load: Op, bounds: dict[Op, list[Linear]]) -> Block:
-    """Split the block at the load.  Returns its second half."""
     one, each, rest = (Block(f"{block.name}.{name}") for name in ("one", "each", "rest"))
     at = block.ops.index(load)
     before = block.ops[:at]

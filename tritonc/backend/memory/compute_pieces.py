@@ -32,8 +32,6 @@ floats of a thread that are stored one by one have 128 registers of addresses.)
 Must come after all passes that move or copy operations.
 """
 
-from __future__ import annotations
-
 from collections.abc import Set
 from itertools import pairwise
 

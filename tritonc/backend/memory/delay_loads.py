@@ -25,8 +25,6 @@ Must come after the passes that move loads and stores; insert_barriers treats a 
 store as one.
 """
 
-from __future__ import annotations
-
 from tritonc.analysis.registers.weights import chain_of
 from tritonc.analysis.signs import non_negative
 from tritonc.analysis.values import slice_of

@@ -25,8 +25,6 @@ kernels were 0.91 to 1.19 times as fast (H200).  Kernels with products have no s
 Needs layouts; before load_ahead, which may move the first loop's load and leave its store.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable
 
 from tritonc.analysis.affine import Affinity, Iteration
@@ -139,7 +137,6 @@ class _Forms:
         self.affinity = Affinity(Iteration(loop, symbol))
 
     def trips(self, loop: Loop) -> Hashable:
-        """How often the loop runs; None if that is not known."""
         counter = counter_of(loop)
         if counter is None:
             return None
@@ -314,7 +311,6 @@ def _load(kernel: Kernel, pair: _Pair, buffers: dict[Value, Value], stages: int)
 
 
 def _drop(kernel: Kernel, block: Block) -> None:
-    """Remove what nobody reads any more."""
     readers = uses(kernel)
     for op in reversed(list(block.ops)):
         if op.results and removable(op) and not any(readers.get(v) for v in op.results):

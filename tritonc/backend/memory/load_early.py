@@ -14,8 +14,6 @@ effects and other loads.  Whatever else might be moved takes registers that a ro
 Needs nothing; before layouts, so that exchanges are not yet in the way.
 """
 
-from __future__ import annotations
-
 from tritonc.analysis.values import needed
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value

@@ -15,8 +15,6 @@ In a kernel with such operations a scalar store may release a lock: it is marked
 what other threads of the program wrote before is visible to the device first.
 """
 
-from __future__ import annotations
-
 from tritonc.ir.build import follow_each, make_op
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, uses

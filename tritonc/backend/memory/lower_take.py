@@ -10,8 +10,6 @@ says so: `shift`.  Lanes of a warp exchange such elements (`lower_conversions`).
 are powers of two.
 """
 
-from __future__ import annotations
-
 from math import prod
 
 from tritonc.analysis.elements import Elements

@@ -12,8 +12,6 @@ which no two are equal: then no element of one store may overwrite another eleme
 Guards are taken as conjunctions of predicates that must differ in one, which is opposite.
 """
 
-from __future__ import annotations
-
 from tritonc.analysis.axis import axis_info
 from tritonc.ir.build import make_op
 from tritonc.ir.context import Context

@@ -20,8 +20,6 @@ does with memory is to load scalars, volatile.  Needs layouts; what the loop lea
 buffers, as from an atomic (`lower_atomics`, which comes behind).
 """
 
-from __future__ import annotations
-
 from tritonc.analysis.values import int_of
 from tritonc.backend.memory.lower_atomics import ATOMICS, share
 from tritonc.ir.build import Builder, follow_each, make_op
@@ -168,7 +166,6 @@ def _share_in_warp(kernel: Kernel, loop: Loop) -> None:
 
 
 def _left(kernel: Kernel, loop: Loop) -> list[Value]:
-    """The values of the loop that are read behind it."""
     made = {r: None for op in loop.ops() for r in op.results}
     inside = set(loop.ops())
     readers = uses(kernel)

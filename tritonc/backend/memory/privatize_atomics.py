@@ -25,8 +25,6 @@ a body, those gather where the facts of their own allow it.
 Needs layouts.
 """
 
-from __future__ import annotations
-
 from tritonc.analysis.aliases import may_alias, pointer_roots
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.facts import Facts

@@ -27,8 +27,6 @@ Needs vectorize, which says how many addresses a tile's accesses need; after del
 makes room for the elements.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence, Set
 
 from tritonc.analysis.registers.pressure import Estimate, estimated

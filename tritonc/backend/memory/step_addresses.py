@@ -22,8 +22,6 @@ Needs layouts, and pointers whose elements are an affine function of their place
 strides that are known before the loop.  After the passes that copy slices of loops.
 """
 
-from __future__ import annotations
-
 from tritonc.analysis.affine import Affine, Affinity
 from tritonc.analysis.linear import emit
 from tritonc.ir.build import Builder, make_op

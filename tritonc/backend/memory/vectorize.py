@@ -19,8 +19,6 @@ elements at either end of a run have addresses of their own.  With `rows` each a
 the guard of any element that it brings; `every` says how many elements apart those of a run lie.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Mapping, Sequence
 from math import gcd
 

@@ -37,8 +37,6 @@ TRANSPOSED = "it is transposed on the way, so it passes through registers"
 
 
 class Means(Enum):
-    """How data comes to shared memory."""
-
     BOXES = auto()
     COPIES = auto()
     TRANSPOSED = auto()
@@ -93,7 +91,6 @@ class Channel:
 
     @property
     def copied(self) -> bool:
-        """Whether cp.async brings it."""
         return self.means in (Means.COPIES, Means.TRANSPOSED)
 
     @property

@@ -29,8 +29,6 @@ Barriers follow from the order of the operations (`insert_barriers`).
 Needs pipeline.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from tritonc.analysis.axis import axis_info

@@ -9,8 +9,6 @@ false once it is false: a counter's does, `k != 0` or `*p` do not.  There a phi,
 conjunction from iteration to iteration; it guards the copies and every load of the slice.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from tritonc.analysis.values import needed, slice_of
@@ -64,7 +62,6 @@ class Expander:
         self.moving: list[Value] = []  # what places of boxes are computed from in each iteration
 
     def run(self) -> None:
-        """Rewrite the loop."""
         ahead = self.prologue()
         lead = self.phis(ahead)
         self.body(lead)
@@ -81,16 +78,13 @@ class Expander:
 
     @property
     def by_threads(self) -> bool:
-        """Whether threads bring something."""
         return any(one.means != Means.BOXES for one in self.channels)
 
     @property
     def copies_pieces(self) -> bool:
-        """Whether cp.async brings something."""
         return any(one.copied for one in self.channels)
 
     def number(self, value: int) -> Value:
-        """An i32 constant, at the entry."""
         if value not in self.numbers:
             op = make_op("constant", [], I32, value=value)
             self.kernel.entry.ops.insert(0, op)
@@ -259,7 +253,6 @@ class Expander:
         return self.stage_phis[0].result
 
     def stages_of(self, buffer: Value) -> int:
-        """How many stages a buffer has."""
         return self.stages
 
     def use_stage(self) -> None:

@@ -28,8 +28,6 @@ Needs a loop of a header and one more block, addresses that follow from its phis
 in it that may change what is loaded.  After rotate_dots, which parts the loop's operations.
 """
 
-from __future__ import annotations
-
 from tritonc.analysis.aliases import pointer_roots, stores_may_reach
 from tritonc.analysis.column_loops import sums_columns, walks_rows
 from tritonc.analysis.row_loops import only_adds, waits_for_itself

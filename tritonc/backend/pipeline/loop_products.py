@@ -1,7 +1,5 @@
 """Which products of a staged loop read which of its operands."""
 
-from __future__ import annotations
-
 from tritonc.backend.dots.together import chained
 from tritonc.backend.pipeline.staged_loop import StagedLoop
 from tritonc.backend.shared.shared_memory import accesses, allocation, allocations

@@ -6,8 +6,6 @@ with the phis replaced by their initial values it computes the values of the fir
 the phis replaced by their next values those of the next one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from tritonc.analysis.counters import step_of
@@ -34,7 +32,6 @@ class Slice:
 
     @property
     def loads(self) -> list[Op]:
-        """Those of its operations that read memory."""
         return [op for op in self.ops if op.name == "load"]
 
 

@@ -14,8 +14,6 @@ only where the products are its own, and not those of a loop in it, which end be
 iteration's begin.  Needs preheaders.
 """
 
-from __future__ import annotations
-
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.values import int_of, origin
 from tritonc.ir.build import make_op
@@ -51,8 +49,6 @@ def never_zero(divisor: Value) -> bool:
 
 
 class _Divisors:
-    """Those of one loop."""
-
     def __init__(self, cfg: Cfg, loop: Loop, infos: axis_info.Infos) -> None:
         self.cfg, self.loop, self.infos = cfg, loop, infos
         self.made: dict[Value, Value] = {}

@@ -16,8 +16,6 @@ shuffles that part alone.
 Done where all readers read parts.
 """
 
-from __future__ import annotations
-
 from tritonc.backend.layout.conversion import Shared, layout_of, plan_of
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_ops

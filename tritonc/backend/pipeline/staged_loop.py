@@ -1,7 +1,5 @@
 """Loops that stage operands of dots through shared memory: what `pipeline` looks for."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 from tritonc.analysis.affine import Affinity
@@ -74,13 +72,11 @@ class StagedLoop:
 
     @property
     def stage_bytes(self) -> int:
-        """Of all operands of an iteration."""
         buffers = dict.fromkeys(allocation(store.operands[0])[0] for store in self.stores)
         return self.beside + sum(pitch(op) for op in buffers if op not in self.single)
 
 
 def staged_loops(kernel: Kernel) -> list[StagedLoop]:
-    """All such loops of the kernel."""
     cfg = Cfg(kernel)
     outer = {loop.parent for loop in cfg.loops}
     users = buffer_users(kernel)
@@ -199,7 +195,6 @@ def stages_that_fit(staged: StagedLoop, limit: int) -> int:
 
 
 def buffer_of(value: Value) -> Buffer:
-    """The type of a buffer."""
     assert isinstance(value.type, Buffer)
     return value.type
 

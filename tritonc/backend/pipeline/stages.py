@@ -1,7 +1,5 @@
 """How many stages the buffers of a pipeline have, and how many blocks stand beside each other."""
 
-from __future__ import annotations
-
 from tritonc.analysis.values import slice_of
 from tritonc.backend.dots.together import waits
 from tritonc.backend.launch.register_budget import resident_blocks

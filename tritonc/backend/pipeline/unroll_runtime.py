@@ -16,8 +16,6 @@ Loops of a header and one more block that count upwards to a number, load number
 store nothing and ask no other threads.  After rotate_dots, as load_ahead.
 """
 
-from __future__ import annotations
-
 from tritonc.analysis.counters import Counter, counter_of
 from tritonc.analysis.values import needed
 from tritonc.backend.memory.versions.general import rare

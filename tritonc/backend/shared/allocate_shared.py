@@ -18,8 +18,6 @@ Needs lower_conversions and stage_dots; insert_barriers must come later, since b
 bytes conflict.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import pairwise
 

@@ -320,7 +320,6 @@ class _Uses:
                                 for access in self.of(store))]
 
     def of(self, op: Op) -> list[Pending]:
-        """The accesses of one operation."""
         if op not in self._known:
             self._known[op] = self._find(op)
         return self._known[op]

@@ -15,8 +15,6 @@ partial results move.
 Needs the exchanges of lower_conversions; before allocate_shared.
 """
 
-from __future__ import annotations
-
 from tritonc.analysis.values import needed
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op

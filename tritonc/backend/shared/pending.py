@@ -1,7 +1,5 @@
 """What is pending at a point of the program: accesses of memory since the last barrier."""
 
-from __future__ import annotations
-
 from math import gcd
 
 from tritonc.analysis.aliases import apart

@@ -1,7 +1,5 @@
 """What operations do to shared memory: which bytes of which buffer each reads or writes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from tritonc.ir.cfg import Cfg, reached

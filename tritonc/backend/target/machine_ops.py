@@ -4,8 +4,6 @@ They speak of what Triton-IR leaves open: where a tile's elements lie, shared me
 barriers, matrix instructions, copies in flight.  A kernel in the backend uses both tables.
 """
 
-from __future__ import annotations
-
 from tritonc.backend.target import machine_rules as own
 from tritonc.ir import rules
 from tritonc.ir.ops import OPS, OUTPUT, READ, ROWS, SHARED_READ, SHARED_WRITE, SYNC, OpInfo

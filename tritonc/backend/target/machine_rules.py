@@ -1,7 +1,5 @@
 """Typing rules of the backend's own operations, in the form of `ir.rules`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import prod
 

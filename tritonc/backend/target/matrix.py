@@ -5,8 +5,6 @@ checked against each other when a dot is selected.  Sources: PTX ISA, "Warp Leve
 Instructions: mma" and "Asynchronous Warpgroup Level Matrix Instructions: wgmma".
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from math import prod
 from typing import Any

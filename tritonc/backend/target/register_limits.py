@@ -5,8 +5,6 @@ divides a multiprocessor's registers among its blocks.  All numbers here are mea
 PRODUCER_LEAST; a thread has at most `Target.registers_per_thread`.
 """
 
-from __future__ import annotations
-
 # Accumulators of a loop's products with what passes through registers to shared memory; the results
 # of two products that overlap; accumulators with operands of products in flight.
 MOST_REGISTERS = 200

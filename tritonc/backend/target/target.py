@@ -9,8 +9,6 @@ Sources: CUDA C++ Programming Guide, "Compute Capabilities"; PTX ISA, "Target IS
 instruction; the pairs were confirmed by assembling.  Names of GPUs: developer.nvidia.com/cuda-gpus.
 """
 
-from __future__ import annotations
-
 from tritonc.records import NamedTuple
 from tritonc.source import Note, Span, fail
 from tritonc.spelling import closest

@@ -10,8 +10,6 @@ Every mistake is reported with its place, and reading goes on; only where a limi
 or repeated includes, exploding macros) does it stop, by raising CompileError.
 """
 
-from __future__ import annotations
-
 from tritonc.frontend.preprocess.directives import Preprocessor
 from tritonc.frontend.preprocess.options import PreprocessOptions, load_source, read_bytes
 from tritonc.frontend.preprocess.output import Preprocessed, render

@@ -5,8 +5,6 @@ integers is refused.  Arithmetic wraps.  A part that `&&`, `||` or `?:` does not
 by zero.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Container
 from dataclasses import replace
 from typing import Any

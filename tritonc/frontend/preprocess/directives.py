@@ -1,7 +1,5 @@
 """The stream of tokens of all files, and the directives in it (C11 6.10)."""
 
-from __future__ import annotations
-
 import os
 import re
 from bisect import bisect_right

@@ -35,8 +35,6 @@ A token of a body gets the span of the outermost use, in the file that the reade
 `Expansion` that names the macro and the place in its body.  An argument keeps its own span.
 """
 
-from __future__ import annotations
-
 from typing import Protocol
 
 from tritonc.frontend.lexer import NOTHING_HIDDEN, Token, kind_of

@@ -1,7 +1,5 @@
 """The files that are being read: a stack of tokens, and what directives take from it."""
 
-from __future__ import annotations
-
 import os
 import re
 from dataclasses import field

@@ -1,7 +1,5 @@
 """What the command line says to the preprocessor, and how it reads files."""
 
-from __future__ import annotations
-
 import errno
 import os
 import stat

@@ -1,7 +1,5 @@
 """What preprocessing yields, and how `-E` writes it down."""
 
-from __future__ import annotations
-
 from dataclasses import field
 
 from tritonc.frontend.lexer import Token

@@ -1,7 +1,5 @@
 """Macros that no source defines: the predefined ones and those of `-D`."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Callable

@@ -11,8 +11,6 @@ selects.  Layouts are such matrices (`layout.py`) of some 5 to 20 columns: plain
     (1, 3)
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 

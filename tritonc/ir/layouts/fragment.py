@@ -24,8 +24,6 @@ is replicated over those along n; B the other way round.
 Source: PTX ISA, "Matrix Fragments" of mma and "Register Fragments" of wgmma.mma_async.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import prod
 

@@ -58,8 +58,6 @@ because offset bit 1 steps a row *and* a column; the inverse says where an eleme
 The idea is that of "Linear Layouts" (Zhou et al., 2025).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from functools import cache, cached_property
@@ -141,7 +139,6 @@ class Layout:
         return self.lane + self.warp
 
     def at(self, register: int = 0, lane: int = 0, warp: int = 0) -> int:
-        """The row-major index of the element at a place."""
         index = f2.apply(self.register, register) ^ f2.apply(self.lane, lane)
         return index ^ f2.apply(self.warp, warp)
 
@@ -208,11 +205,9 @@ class SharedLayout:
         return f2.inverse(self.offset)
 
     def at(self, offset: int) -> int:
-        """The row-major index of the element stored at `offset`."""
         return f2.apply(self.offset, offset)
 
     def offset_of(self, index: int) -> int:
-        """The offset of the element with a row-major index."""
         return f2.apply(self.index, index)
 
     def coordinates(self, index: int) -> tuple[int, ...]:
@@ -274,7 +269,6 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 
 def log2(value: int) -> int:
-    """The exponent of a power of two."""
     return value.bit_length() - 1
 
 

@@ -15,8 +15,6 @@ through shared memory if they are warp bits; the result is replicated over the l
     #layout<shape=[8], register=[], lane=[0,0,1,2,4], warp=[]>
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from math import prod
 

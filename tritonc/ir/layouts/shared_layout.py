@@ -14,8 +14,6 @@ linear map: the offset of each bit of the row has some bits of the chunk beside 
 `order` lists the axes from the one whose neighbours are contiguous in memory.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import prod
 

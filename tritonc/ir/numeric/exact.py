@@ -16,8 +16,6 @@ Below, a sum just above the middle between two numbers of float32:
     (1.0000001192092896, 1.0)
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -22,8 +22,6 @@ So `round_to` goes from float64 to the format in one step, and a sum that float6
 is first rounded to odd (see `ir.numeric.exact`).
 """
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

@@ -11,8 +11,6 @@ at least two more than twice the format's (Figueroa, "When is double rounding in
 For bf16 and for `fma` exact integers decide.
 """
 
-from __future__ import annotations
-
 import math
 import struct
 import sys
@@ -76,13 +74,11 @@ def _wrap(value: int, bits: int) -> int:
 
 
 def ends(bits: int, signed: bool) -> tuple[int, int]:
-    """The least and the greatest integer of that width."""
     return (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
 
 
 @cache
 def largest(e: types.Scalar) -> float:
-    """The largest finite number of a float format."""
     if e == types.F8E4M3:
         return 448.0  # the pattern of all ones is NaN and there is no infinity
     return math.ldexp(2 - 2.0**-e.mantissa, (1 << (e.exponent - 1)) - 1)

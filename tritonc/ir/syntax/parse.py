@@ -5,8 +5,6 @@ grammar, build a module.  They check what the text says of itself: names, counts
 written.  Whether the operations fit is the verifier's question (`ir.verify.check`).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache

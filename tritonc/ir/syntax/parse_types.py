@@ -1,7 +1,5 @@
 """Rules of ir.lark about types, layouts and attributes to what they stand for."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

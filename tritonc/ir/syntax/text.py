@@ -24,8 +24,6 @@ name; a key alone is true: `{volatile}`.  Printing what was parsed gives the sam
 Printing is here; the parser is `ir.syntax.parse`.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -42,7 +40,6 @@ AnyLayout = Layout | SharedLayout
 
 
 def print_module(module: Module) -> str:
-    """The text of a module."""
     printer = _Printer()
     parts = [printer.constant(c) for c in module.constants]
     parts += [printer.kernel(k) for k in module.kernels]

@@ -18,8 +18,6 @@ docs/embedding.md describes them.  Definitions that the files of a program share
 whose names carry a checksum, so that two modules of one name never become one.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence

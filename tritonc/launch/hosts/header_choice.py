@@ -14,8 +14,6 @@ And if variants take memory for sums (`backend.launch.sum_in_memory`):
     k_launch_workspace(range0, ..., stream, workspace, bytes, arguments...)
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -24,7 +22,6 @@ from tritonc.variants.choice import MOST_IN_MEMORY, is_in_memory, log2, reach, s
 
 
 def lines_of(of: KernelFunctions) -> Iterator[str]:
-    """All functions of a kernel."""
     yield f"/* ---- {of.name} ---- */"
     yield from of.constants()
     yield from of.check()
@@ -45,7 +42,6 @@ def lines_of(of: KernelFunctions) -> Iterator[str]:
 
 
 def choosing(of: KernelFunctions) -> Iterator[str]:
-    """`name`_allowed and `name`_variant."""
     unused = [f"  (void){each};" for each in (*of.axes, *of.names)]
     yield "/* A bit for each variant that may run with these arguments; bit 0: the general one. */"
     yield of.head("allowed", returns="uint64_t")
@@ -144,7 +140,6 @@ def _cost(of: KernelFunctions) -> Iterator[str]:
 
 def _least(choice: Mapping[str, Any], tiles: Sequence[Sequence[int]], axes: Sequence[str]
            ) -> Iterator[str]:
-    """Finds the variant of the least time."""
     for number, tile, row in timed(choice, tiles):
         depths, fast, slow = row[7], row[:7], stepping(row, "aligned" not in choice)
         steps = "1"

@@ -1,7 +1,5 @@
 """The C of one kernel in a header: its constants, its check, its launches."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Container, Iterator, Mapping, Sequence
 from pkgutil import get_data

@@ -14,8 +14,6 @@ expression, if that has other sizes; a scalar parameter that is passed the size;
 the operator.  A kernel without a problem takes all its parameters, and the extents of the range.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterable, Mapping
 from dataclasses import field

@@ -7,8 +7,6 @@ int64_t it launches, with c10::SymInt it makes the outputs of torch's fake tenso
 describes how to build it.
 """
 
-from __future__ import annotations
-
 import ast
 import keyword
 from collections.abc import Iterator, Mapping, Sequence
@@ -107,7 +105,6 @@ class _Operator:
         return f"{self.name}({', '.join(words)}) -> {returned}"
 
     def function(self) -> Iterator[str]:
-        """The definition, in lines."""
         returned = ["at::Tensor"] * len(self.returned)
         result = "void" if not returned else returned[0] if len(returned) == 1 else (
             f"std::tuple<{', '.join(returned)}>")

@@ -1,7 +1,5 @@
 """`tritonc.compile` and `tritonc.load`: kernels that you launch from Python."""
 
-from __future__ import annotations
-
 import os
 import warnings
 from collections.abc import Mapping, Sequence

@@ -4,8 +4,6 @@ Asked in this order: torch tensors, which are not imported for it; `__cuda_array
 (version 3, of CuPy and Numba); DLPack (1.0 and before, of everything else).
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from functools import cache

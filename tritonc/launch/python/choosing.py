@@ -3,8 +3,6 @@
 The first launch computes the choice in Python, and has it compiled for those that follow.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from operator import index
@@ -17,8 +15,6 @@ from tritonc.variants import choice
 
 
 class Chooser:
-    """The choice of one kernel, from its row of the manifest."""
-
     def __init__(self, row: Mapping[str, Any], parameters: Sequence[Parameter]) -> None:
         self.row, self.parameters = row, parameters
         self.axes = len(row["tile"])
@@ -61,7 +57,6 @@ class Chooser:
         return lambda range, arguments: found(range, arguments, *self._addresses(arguments))
 
     def _addresses(self, arguments: Sequence[Any]) -> list[int]:
-        """Of the arrays of which variants require something."""
         return [address(arguments[i]) for i in self.pointers]
 
     def _known(self, arguments: Sequence[Any]) -> tuple[dict[int, int], list[int]]:

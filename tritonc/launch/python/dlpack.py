@@ -3,8 +3,6 @@
 A capsule that is only read keeps its name, and so frees the tensor when it goes.
 """
 
-from __future__ import annotations
-
 import ctypes
 from typing import Any
 

@@ -58,8 +58,6 @@ class Entry:
 
 
 class Launcher:
-    """What launches of one kernel share."""
-
     def __init__(self, kernel: Entry) -> None:
         self.kernel = kernel
         self.count = len(kernel.parameters)

@@ -3,8 +3,6 @@
 It begins with tickets, which are zero before and after each launch.
 """
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Launches in the interpreter, on arrays of the CPU: slow, and for tests of what uses a kernel."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

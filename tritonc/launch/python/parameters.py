@@ -48,7 +48,6 @@ class Parameter(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes of a scalar or of a pointer."""
         return calcsize("=" + self.format)
 
     @property

@@ -21,8 +21,6 @@ An address is changed only if the loop then computes fewer elements of tiles.  M
 Needs preheaders.
 """
 
-from __future__ import annotations
-
 from tritonc.analysis.facts import Facts
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context

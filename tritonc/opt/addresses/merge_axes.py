@@ -14,8 +14,6 @@ Before dce, which removes what was replaced, and licm, which takes out of loops 
 change.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from math import prod
 

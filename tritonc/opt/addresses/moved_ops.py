@@ -3,8 +3,6 @@
 What a rewriting makes is placed only if it succeeds, so that an attempt costs nothing.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from tritonc.ir.build import make_op
@@ -41,7 +39,6 @@ class MovedOps:
         return sum(map(_work, self.inside)) * less < sum(self.now.values())
 
     def invariant(self, value: Value) -> bool:
-        """Whether the loop does not change the value."""
         op = value.op
         return op is None or (op not in self.inside and self.cfg.block_of.get(
             op, self.preheader) not in self.loop.block_set)

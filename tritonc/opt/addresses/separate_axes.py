@@ -24,8 +24,6 @@ hold addresses of 64 bits for: their offsets of 32 bits are such sums, in their 
 that follow from what is loaded, of which more would change threads.  Needs preheaders.
 """
 
-from __future__ import annotations
-
 from dataclasses import field
 from math import prod
 
@@ -206,7 +204,6 @@ class _Separation(MovedOps):
         return base, found
 
     def added(self, a: _Sum, b: _Sum, name: str) -> _Sum:
-        """a + b or a - b."""
         def both(x: dict[Shape, Value], y: dict[Shape, Value]) -> dict[Shape, Value]:
             found = dict(x)
             for s, value in y.items():

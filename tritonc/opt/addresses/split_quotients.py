@@ -22,8 +22,6 @@ negative ones rounds the other way); that no sum wraps is taken of indices only:
 memory, or what masks compare (docs/language.md).  Needs loops with preheaders and single latches.
 """
 
-from __future__ import annotations
-
 from collections.abc import Container
 
 from tritonc.analysis.counters import add_counter, step_of

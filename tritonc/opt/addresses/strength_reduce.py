@@ -21,8 +21,6 @@ Pointers that move by one same step share their offset.  Needs preheaders and si
 (`licm`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable
 from typing import Any
 

@@ -7,8 +7,6 @@ The *preheader* is where later passes put what they take out of the loop; the on
 the next iteration begins.  Phis of the header are split between the new blocks.
 """
 
-from __future__ import annotations
-
 from tritonc.ir.cfg import Cfg, merge_edges
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op

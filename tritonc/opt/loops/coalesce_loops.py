@@ -25,8 +25,6 @@ loop runs at all must be known before the outer one.  After strength_reduce, whi
 what moves in outer loops.
 """
 
-from __future__ import annotations
-
 from tritonc.analysis.values import changes_memory, needed, speculatable
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop, follow, incoming

@@ -8,8 +8,6 @@ Taps of a convolution are often counted from -1 to 1, and its filters by 1 more.
 counter that is not negative it is known that it is none, as the start of a box of a tensor must be.
 """
 
-from __future__ import annotations
-
 from tritonc.analysis.counters import counter_of
 from tritonc.analysis.values import int_of
 from tritonc.ir.build import make_op

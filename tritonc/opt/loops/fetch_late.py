@@ -17,8 +17,6 @@ Counters that repeat another one, as `k` in `i++; k = i * 64;`, are such express
 then has one counter.
 """
 
-from __future__ import annotations
-
 from functools import cache
 
 from tritonc.analysis.values import attributes_key, changes_memory, int_of, speculatable

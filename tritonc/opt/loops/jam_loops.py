@@ -16,8 +16,6 @@ known, and the inner one counts by itself and does nothing but add products to s
 order.  Before strength_reduce: addresses follow from counters.
 """
 
-from __future__ import annotations
-
 from tritonc.analysis.counters import iterations
 from tritonc.analysis.taps import MOST_TAPS, few, loaded, near, products
 from tritonc.analysis.values import needed

@@ -14,8 +14,6 @@ Not in loops with matrix products, which need the registers, or where the sums a
 fill them: `exchange_late` serves those.  Needs loops that end at their headers.
 """
 
-from __future__ import annotations
-
 from tritonc.analysis.loop_totals import LoopTotal, each_until_none, place_behind, totals_of
 from tritonc.ir.build import Builder, make_op
 from tritonc.ir.cfg import Cfg, Loop

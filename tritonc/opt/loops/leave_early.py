@@ -15,8 +15,6 @@ which no program may.  Nothing but counters changes once the test fails, and no 
 behind the loop.  `unify_exits` makes one test of both; loops of one block are pipelined.
 """
 
-from __future__ import annotations
-
 from tritonc.analysis.counters import step_of
 from tritonc.analysis.values import defined_by, int_of, slice_of, speculatable
 from tritonc.ir.cfg import Cfg, Loop, add_incoming, incoming, redirect, remove_edge

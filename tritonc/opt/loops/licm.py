@@ -18,8 +18,6 @@ Needs preheaders (`canonicalize_loops`).  Inner loops come first, so that an ope
 several.
 """
 
-from __future__ import annotations
-
 from tritonc.analysis.values import changes_memory, slice_of, speculatable
 from tritonc.ir import rules
 from tritonc.ir.cfg import Cfg, Loop

@@ -8,8 +8,6 @@ Tests and masks are compared as polynomials that are not negative just where the
 a mask is full where its slack is at least that of the test.
 """
 
-from __future__ import annotations
-
 from dataclasses import field
 from itertools import product
 

@@ -25,8 +25,6 @@ The indices of masks are taken not to wrap, as everywhere (docs/architecture.md)
 one form (`unify_exits`), and pointers that still move as the source moved them.
 """
 
-from __future__ import annotations
-
 from tritonc.analysis.affine import Affinity
 from tritonc.analysis.counters import step_of
 from tritonc.analysis.linear import Linear, number, symbol

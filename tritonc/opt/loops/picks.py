@@ -10,8 +10,6 @@ one of the values that are picked has to be a counter.  A pick that is still the
 other: what is picked is less, and a NaN less than nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from tritonc.analysis.counters import Counter

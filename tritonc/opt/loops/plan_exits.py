@@ -5,8 +5,6 @@ not come, the rest may move behind it.  A *late* one moves to the end: nothing w
 product, stands behind it.  The reasons against it are said in remarks.
 """
 
-from __future__ import annotations
-
 from tritonc.analysis.values import slice_of, speculatable
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Block, Op

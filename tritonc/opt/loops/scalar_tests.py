@@ -10,8 +10,6 @@ does later for all tiles, and a reduction its end: the least of i + a, ..., j + 
 greatest j + a; all of them are below b if j + a is, and any of them if i + a is.  No sum may wrap.
 """
 
-from __future__ import annotations
-
 from tritonc.analysis.values import defined_by, is_uniform, slice_of
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.context import Context

@@ -16,8 +16,6 @@ Where the bounds of a length tell how many tiles all rows take, as in an entry f
 Needs loops with one exit, at their headers, whose pointers still move as the source moved them.
 """
 
-from __future__ import annotations
-
 from math import prod
 
 from tritonc.analysis.affine import Affinity

@@ -26,8 +26,6 @@ products, in each of which the mask makes an operand zero: nothing comes of a st
 infinity times such a zero neither, as the language says).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from math import prod
 

@@ -15,8 +15,6 @@ first loop has it, and ends at that test; what it compares with the counter does
 loops of one form (`unify_exits`).
 """
 
-from __future__ import annotations
-
 from functools import partial, reduce
 
 from tritonc.analysis.values import conditions, constant_of, defined_by, is_uniform, slice_of

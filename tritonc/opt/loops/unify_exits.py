@@ -20,8 +20,6 @@ All loops that read or write memory get this form: pipelines need it.  After lic
 out of loops whose first iteration is certain.  Needs preheaders and single latches.
 """
 
-from __future__ import annotations
-
 from tritonc.analysis.values import defined_by, int_of, needed, slice_of, speculatable
 from tritonc.ir.build import Builder, make_op
 from tritonc.ir.cfg import Cfg, Loop, follow, incoming, make_phi, redirect, remove_edge, split_edge
@@ -155,7 +153,6 @@ class _Unification:
             rewire(self.kernel, after, value, ends, readers)
 
     def _negated(self, condition: Value, block: Block) -> Value:
-        """The opposite of a condition, at the block's end."""
         build = Builder(block, len(block.ops) - 1, block.terminator.span)
         test = defined_by(condition, "icmp")
         if test is not None:

@@ -15,8 +15,6 @@ Needs preheaders and single latches.  What constants in the place of counters de
 so that the passes below see what is left.
 """
 
-from __future__ import annotations
-
 from tritonc.analysis import taps
 from tritonc.analysis.counters import iterations
 from tritonc.ir.cfg import Cfg, Loop, incoming

@@ -21,8 +21,6 @@ nothing else leaves the loop.  Loads beyond the last iteration are masked; eleme
 away unless they add nothing.  A counter addresses memory: such indices do not wrap.
 """
 
-from __future__ import annotations
-
 from tritonc.analysis.column_loops import walks_rows
 from tritonc.analysis.counters import Counter, counter_of, iterations
 from tritonc.analysis.loop_totals import may_reorder, place_behind

@@ -13,8 +13,6 @@ on each operation, and on what a rule made, until none applies, and over all aga
 changes.  What is no longer used is left to `dce`.
 """
 
-from __future__ import annotations
-
 from functools import cache
 
 from tritonc.ir.cfg import Cfg
@@ -70,7 +68,6 @@ class _Sweep:
         return bool(self.replaced) or self.rewriter.dropped
 
     def visit(self, op: Op) -> None:
-        """Append the operation, or what stands for it."""
         if self.replaced:
             op.replace_inputs(self.replaced)
         if op.name != "phi":

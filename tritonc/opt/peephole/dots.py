@@ -1,7 +1,5 @@
 """Rules of matrix products."""
 
-from __future__ import annotations
-
 from tritonc.analysis.values import constant_of, defined_by, is_uniform, slice_of
 from tritonc.ir.core import Op, Value
 from tritonc.ir.types import F32, Tile, is_float, scalar

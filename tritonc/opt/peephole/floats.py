@@ -5,8 +5,6 @@ What is not here is not exact: x + 0.0 is 0.0 for x = -0.0, x * 0.0 is a NaN for
 x - x is a NaN for an infinity.
 """
 
-from __future__ import annotations
-
 from math import copysign, frexp, inf, isfinite, isinf
 
 from tritonc.analysis.values import constant_of, defined_by

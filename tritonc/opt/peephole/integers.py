@@ -5,8 +5,6 @@ A uniform operand stands on the right (`uniform_on_the_right`).  Multiplications
 power of two is what address analysis reads, and LLVM makes shifts of it.
 """
 
-from __future__ import annotations
-
 from tritonc.analysis.values import int_of, slice_of
 from tritonc.ir.core import Op, Value
 from tritonc.ir.types import I1, Tile, element, shape

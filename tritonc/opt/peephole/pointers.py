@@ -4,8 +4,6 @@ An offset is extended from its own width to 64 bits, with its sign, and then sca
 up exactly in 64 bits, but not in 32, where the sum may wrap.
 """
 
-from __future__ import annotations
-
 from tritonc.analysis.values import defined_by, int_of, is_uniform
 from tritonc.ir.core import Op, Value
 from tritonc.ir.types import I64, Tile, element, with_element

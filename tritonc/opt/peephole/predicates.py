@@ -5,8 +5,6 @@ a defined value for an undefined one, never the reverse; so `select c, x, false`
 `and c, x`, which reads x also where c does not hold.
 """
 
-from __future__ import annotations
-
 from tritonc.analysis.facts import full
 from tritonc.analysis.values import constant_of, defined_by, int_of
 from tritonc.ir.core import Op, Value

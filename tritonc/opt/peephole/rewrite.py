@@ -1,7 +1,5 @@
 """The tool that rules write with: it makes the operations that take the place of one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -53,7 +51,6 @@ class Rewriter:
 
     def value(self, name: str, *operands: Value, type: Type | None = None,
               guard: Value | None = None, **attributes: Any) -> Value:
-        """The result of a new operation."""
         return self.emit(name, *operands, type=type, guard=guard, **attributes).result
 
     def constant(self, number: Number, type: Type) -> Value:

@@ -1,7 +1,5 @@
 """Rules of operations that move elements and compute nothing, and of reductions of little."""
 
-from __future__ import annotations
-
 from math import isinf
 
 from tritonc.analysis.values import constant_of, defined_by, is_uniform

@@ -1,7 +1,5 @@
 """Rules for any operation: work on what is the same in all elements is done once."""
 
-from __future__ import annotations
-
 from tritonc.analysis.values import constant_of, defined_by, is_uniform
 from tritonc.ir.core import Op, Value
 from tritonc.ir.types import Tile, Type, with_element

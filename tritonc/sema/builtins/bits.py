@@ -1,7 +1,5 @@
 """How builtins of integers lower: bits, high products, and random numbers that count."""
 
-from __future__ import annotations
-
 from tritonc.frontend import syntax
 from tritonc.sema.builtins import library
 from tritonc.sema.builtins.moves import structure

@@ -6,8 +6,6 @@ choices, so that it runs side by side for all pairs of elements.  Where all that
 member is what a built-in reduction does, the reduction is that one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -3,8 +3,6 @@
 All uses of an axis's global range agree on its tile, which sets the grid.
 """
 
-from __future__ import annotations
-
 from tritonc.frontend import syntax
 from tritonc.sema.context import Context
 from tritonc.sema.types import constants

@@ -11,8 +11,6 @@ for double, 32 for float, 16 for half, 17 for bfloat16, and the same for integer
 `integer.h` speaks.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """How elementwise builtins lower."""
 
-from __future__ import annotations
-
 from tritonc.frontend import syntax
 from tritonc.sema.builtins import library, tiles
 from tritonc.sema.context import Context, decayed

@@ -1,7 +1,5 @@
 """How builtins with effects lower: atomics, barriers, hints, checks, output."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """How builtins lower that move or count elements: gather, flip, join, split, cat, histogram."""
 
-from __future__ import annotations
-
 from tritonc.frontend import syntax
 from tritonc.sema.builtins.tiles import axis_of
 from tritonc.sema.context import Context, decayed

@@ -3,8 +3,6 @@
 In the source, batch axes trail, [M, K, B] @ [K, N, B]; in Triton-IR they lead.
 """
 
-from __future__ import annotations
-
 from tritonc.frontend import syntax
 from tritonc.sema.context import Context, is_poisoned
 from tritonc.sema.operations import convert, implicit
@@ -16,7 +14,6 @@ from tritonc.source import Note, Span
 
 
 def accumulator(element: Number) -> Number:
-    """The element type of a product of `element`s."""
     if element.is_float:
         return DOUBLE if element.ir.bits == 64 else FLOAT
     return INT if element.ir.bits == 8 else element

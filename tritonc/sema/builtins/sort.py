@@ -1,7 +1,5 @@
 """sort and topk: bitonic networks, in registers and between threads (Batcher 1968)."""
 
-from __future__ import annotations
-
 from math import prod
 
 from tritonc.frontend import syntax

@@ -1,7 +1,5 @@
 """How builtins that work across the elements of a tile, or on its shape, lower."""
 
-from __future__ import annotations
-
 from math import prod
 
 from tritonc.frontend import syntax

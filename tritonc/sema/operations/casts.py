@@ -1,7 +1,5 @@
 """Explicit conversions: casts and bitcasts."""
 
-from __future__ import annotations
-
 from tritonc.frontend import syntax
 from tritonc.sema.context import Context
 from tritonc.sema.operations import convert, implicit

@@ -8,8 +8,6 @@ With a tile for a condition both sides are evaluated, their loads, stores and di
 condition's predicate.
 """
 
-from __future__ import annotations
-
 from contextlib import nullcontext, suppress
 
 from tritonc.analysis.values import speculatable

@@ -6,8 +6,6 @@ conversions, with their messages, are in `implicit`, explicit ones in `casts`, t
 `shapes`.
 """
 
-from __future__ import annotations
-
 from tritonc.ir.numeric.numbers import round_to
 from tritonc.sema.context import Context, is_poisoned
 from tritonc.sema.types import ctypes, exact, shapes

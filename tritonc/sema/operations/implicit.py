@@ -2,8 +2,6 @@
 type, with its messages.
 """
 
-from __future__ import annotations
-
 from math import isfinite
 
 from tritonc.ir.numeric.numbers import largest

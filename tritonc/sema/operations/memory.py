@@ -9,8 +9,6 @@ loaded that are needed (`guards.py`).  Only directly as a side of `m ? *p : 0`, 
 shape of m anyway, it takes the predicate's shape.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

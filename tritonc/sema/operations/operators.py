@@ -1,7 +1,5 @@
 """The elementwise operators: from typed operands to operations."""
 
-from __future__ import annotations
-
 from tritonc.frontend import syntax
 from tritonc.sema.context import Context, decayed, is_poisoned
 from tritonc.sema.operations import convert
@@ -220,7 +218,6 @@ def unary(context: Context, operator: str, term: Term, span: Span) -> Term:
 
 
 def negate(context: Context, value: Term) -> Term:
-    """-value, of a type to compute in."""
     element = value.type.arithmetic
     if element is LITERAL:
         assert not isinstance(value.constant, int | str | None)
@@ -231,7 +228,6 @@ def negate(context: Context, value: Term) -> Term:
 
 
 def invert(context: Context, condition: Term) -> Term:
-    """not condition, of bools."""
     return context.op("xor", condition.type, condition, condition.like(True))
 
 

@@ -4,8 +4,6 @@ Nothing of a struct reaches Triton-IR.  A variable of a struct is one variable f
 what is said of the struct (assignment, a choice, passing and returning) is said of each member.
 """
 
-from __future__ import annotations
-
 from tritonc.frontend import foreign, syntax
 from tritonc.sema.context import Context
 from tritonc.sema.operations import implicit

@@ -7,8 +7,6 @@ are done from left to right, neighbours of one kind at once.
 operators do; `max min` keep the type, and mean `any` and `all` of bools.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from tritonc.frontend import syntax

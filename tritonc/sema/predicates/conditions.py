@@ -4,8 +4,6 @@
 `(rm < M)[:, newaxis] && rn < N` is `rm < M`, and the scalar any(rn < N).
 """
 
-from __future__ import annotations
-
 from tritonc.analysis.values import SPREADS
 from tritonc.ir.core import Value
 from tritonc.ir.types import shape as shape_of

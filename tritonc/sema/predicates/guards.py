@@ -10,8 +10,6 @@ be variables, functions, loops and predicates that are entered later.  Of the pr
 that were in force where the operation stands.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from tritonc.ir.core import Block, Op, Value

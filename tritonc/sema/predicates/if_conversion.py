@@ -16,8 +16,6 @@ predicate, predicates are conjoined.  A variable is merged only by those predica
 its declaration and the assignment; so what is declared under a predicate is ordinary there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

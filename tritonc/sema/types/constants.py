@@ -7,8 +7,6 @@ place, and operations go to a block that is thrown away.
 What has no value, or is no type, is refused after a message.
 """
 
-from __future__ import annotations
-
 from contextlib import suppress
 
 from tritonc.frontend import syntax
@@ -85,7 +83,6 @@ def extents(context: Context, nodes: tuple[syntax.Expression, ...]) -> tuple[int
 
 
 def resolve_type(context: Context, spec: syntax.TypeSpec) -> ctypes.CType:
-    """The type that the source spells."""
     if spec.count is not None:
         return _array(context, spec, spec.count)
     element = element_of(context, spec)

@@ -131,13 +131,11 @@ class CType:
 
     @property
     def size(self) -> int:
-        """The count of elements."""
         return prod(self.shape)
 
 
 @cache
 def array_of(type: CType, count: int) -> CType:
-    """The type of an array of tiles, indexed by constants."""
     shape = "".join(map(str, [list(type.shape)])) if type.shape else ""
     return ctype(Struct(f"{type.element}[{count}]{shape}", tuple(
         (str(at), type) for at in range(count)), array=True))
@@ -151,7 +149,6 @@ def pointer_to(target: Number, const: bool = False, space: str = types.GLOBAL,
 
 @cache
 def ctype(element: Element, shape: tuple[int, ...] = ()) -> CType:
-    """The type of that element and shape."""
     return CType(element, shape, types.make(element.ir, shape))
 
 

@@ -1,7 +1,5 @@
 """Shapes of tiles: which fit each other, and bringing values to another one."""
 
-from __future__ import annotations
-
 from math import prod
 
 from tritonc.sema.context import Context

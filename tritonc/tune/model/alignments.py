@@ -3,8 +3,6 @@
 Where strides are parameters, operands may lie in several ways, transposed or not.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 
 from tritonc.backend.memory.versions.assumed import Assumed

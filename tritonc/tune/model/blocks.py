@@ -1,8 +1,6 @@
 """What of a multiprocessor a block takes that computes a product: by the rules of the passes that
 decide it (`Use`)."""
 
-from __future__ import annotations
-
 from math import prod, sqrt
 
 from tritonc.backend.dots.inner_axis import reads

@@ -14,8 +14,6 @@ us by rows of 64 and of 128, heads x keys; causal ones have half the steps:
     8 x 1024    10.3, 12.7       10.8, 13.5         4 x 512    6.9, 8.5            7.1, 9.4
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from math import prod
 

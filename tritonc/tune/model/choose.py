@@ -18,8 +18,6 @@ Where that is not so (an extent `T + 2`, an `#if`-like branch on a tunable, a co
 static_assert forbids), candidates are lowered one by one, up to a limit.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice, product
 from math import inf, prod

@@ -4,8 +4,6 @@ A cluster is to a launch what a block is: so many times as many of its steps run
 clusters than blocks do.  Behind the loop blocks meet twice and send each other their sums.
 """
 
-from __future__ import annotations
-
 from math import prod
 from weakref import WeakKeyDictionary
 

@@ -8,8 +8,6 @@ entries (`Few`): a cluster of blocks shares the loop of each program.  Launches 
 not serve, as narrow ones or batches of small matrices, have one more or two.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from math import log2, prod
 

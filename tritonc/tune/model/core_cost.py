@@ -1,7 +1,5 @@
 """What a product on CUDA cores costs, for a multiply-add, in a machine that is full."""
 
-from __future__ import annotations
-
 from math import prod, sqrt
 
 from tritonc.backend.launch.choose_warps import LEGAL

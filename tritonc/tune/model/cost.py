@@ -2,8 +2,6 @@
 full.  What kernels without a product cost is in `rows`; how long a launch takes, in `times`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import inf, prod
 

@@ -5,8 +5,6 @@ what launches take longer than by the best of all: as logarithms, by a power, so
 loses much counts more.  Grids, powers and numbers of entries are those of a kind of kernel.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from functools import cache
 from math import inf, log2, prod

@@ -6,8 +6,6 @@ instructions they cost what they compute, part of it beside the products of othe
 blocks; beyond that each waits for its own text.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from tritonc.analysis.values import slice_of

@@ -1,7 +1,5 @@
 """What the cost model reads of a kernel, as numbers, and what follows from them."""
 
-from __future__ import annotations
-
 from math import prod
 
 from tritonc.analysis.taps import few

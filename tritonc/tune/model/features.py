@@ -4,8 +4,6 @@ Features say nothing of the combination of tunables that a kernel was lowered wi
 extents: those of other combinations can be predicted (`choose`).  `feature` says what one is.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache

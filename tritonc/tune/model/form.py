@@ -2,8 +2,6 @@
 cuts the range and the loops.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from math import prod

@@ -1,7 +1,5 @@
 """The launches for which entries beside each other are chosen, and how long they take."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import product, takewhile

@@ -5,8 +5,6 @@ A counter runs in steps of a constant from or to a product of parameters, perhap
 each counts: `r < R`, `s < S`, `c < C; c += TC` make R * S * ceil(C / TC) steps.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from tritonc.analysis.counters import step_of

@@ -1,7 +1,5 @@
 """Tiles of which the model says what was measured."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import prod
 

@@ -5,8 +5,6 @@ The passes take as many stages as a block needs that is alone, which is what lau
 programs want; those have entries of their own.
 """
 
-from __future__ import annotations
-
 from tritonc.analysis.values import slice_of
 from tritonc.backend.dots.together import chained
 from tritonc.backend.target.target import Target

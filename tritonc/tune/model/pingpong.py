@@ -6,8 +6,6 @@ run while the other is behind them, so a program takes its products' time alone,
 the last one shows once in a launch: longer than together, as one warpgroup computes it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from math import prod
 

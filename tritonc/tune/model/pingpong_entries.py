@@ -5,8 +5,6 @@ Where launches choose among entries there is one more.  An entry of its own has 
 tile, and for aligned rows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import log2, prod
 

@@ -1,7 +1,5 @@
 """How many warpgroups of products that follow from each other a multiprocessor holds."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from tritonc.backend.launch.product_threads import warpgroups

@@ -1,8 +1,6 @@
 """What a combination of tunables costs whose kernels have no product: how far its tiles are from
 those that stream well."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import log2, prod
 

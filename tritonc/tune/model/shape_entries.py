@@ -4,8 +4,6 @@ empty, few columns that are summed, long rows of which there may be few.
 Each is a variant with facts of parameters; the launch takes the first whose facts hold.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import prod
 

@@ -14,8 +14,6 @@ from its tile by the rules of the passes that decide it; the constants below are
 `cluster_times` has what is shared among the blocks of a cluster, `blocks` what a block takes.
 """
 
-from __future__ import annotations
-
 from math import prod, sqrt
 
 from tritonc.backend.pipeline.stages import LARGE_STAGE

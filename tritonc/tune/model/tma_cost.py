@@ -1,7 +1,5 @@
 """What a product on tensor cores costs, for a multiply-add, in a machine that is full."""
 
-from __future__ import annotations
-
 from math import prod
 
 from tritonc.backend.launch.product_threads import warpgroups

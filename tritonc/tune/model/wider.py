@@ -11,8 +11,6 @@ operation brings elements along that axis together, but to say whether a load ha
 the launch are those of no program; so each access must have a mask that ends them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from math import prod
 

@@ -6,8 +6,6 @@ from the tile and the meta-parameters is the instruction (m x n x k below its le
 brings (m + n) k numbers for m n k products.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from tritonc.backend.target.matrix import INSTRUCTIONS, WGMMA

@@ -1,7 +1,5 @@
 """What a search found: the best candidate of each size, or few candidates for all sizes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from math import prod
 

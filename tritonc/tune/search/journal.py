@@ -6,8 +6,6 @@ skipped when the journal is read, and ended before the next is written.  Lines o
 compilers or GPUs have another key and are left alone.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """How a search goes, told on a terminal in one line that changes, elsewhere in plain lines."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Mapping

@@ -4,8 +4,6 @@ For each size: the best candidates, the time against each parameter, and where t
 default stand under the roofs that memory and arithmetic are.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from html import escape
 from math import ceil, floor, log10
@@ -38,7 +36,6 @@ svg { background: #fafafa; font: 11px system-ui, sans-serif }
 
 def report(task: Task, device: str, peaks: Peaks | None,
            choices: Sequence[Choice], search: Search) -> str:
-    """The page."""
     title = f"Tuning {task.spec.kernel} on {device}"
     parts = [f"<h1>{escape(title)}</h1>",
              f"<p>{escape(task.spec.name)}, target {escape(task.options.arch)}: {search.done} of "
@@ -68,7 +65,6 @@ def _sizes(choices: Sequence[Choice]) -> str:
 
 
 def _rows(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table."""
     lines = ["".join(f"<td>{escape(cell)}</td>" for cell in row) for row in rows]
     names = "".join(f"<th>{escape(name)}</th>" for name in head)
     return (f'<div class="wide"><table><tr>{names}</tr>\n'

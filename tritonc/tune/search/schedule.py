@@ -133,11 +133,9 @@ class Search:
                 self._bests[size] = record
 
     def best(self, size: Size) -> Record | None:
-        """The fastest candidate of a size as yet."""
         return self._bests.get(name_of(size))
 
     def ranking(self, size: Size) -> list[Record]:
-        """The candidates that ran, the fastest first."""
         records = [r for c in self.candidates if (r := self.journal.get(size, c)) is not None
                    and r.milliseconds is not None]
         return sorted(records, key=lambda r: r.milliseconds or 0.0)

@@ -7,8 +7,6 @@
 A file has one such line for each size or grid; `#` begins a comment.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from itertools import product

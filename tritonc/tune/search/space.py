@@ -10,8 +10,6 @@ search that is cut off has tried the best tiles with all of them left alone, and
 others.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, repeat
 from math import prod

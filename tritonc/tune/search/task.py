@@ -1,7 +1,5 @@
 """What one run of the tuner is asked for, and the problem, sizes and candidates that this means."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 

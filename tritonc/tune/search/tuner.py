@@ -1,7 +1,5 @@
 """One run of the tuner: from a source to its tuning file."""
 
-from __future__ import annotations
-
 import json
 import os
 import time

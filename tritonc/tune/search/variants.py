@@ -14,8 +14,6 @@ of the passes once for each state.
     num_stages:  None 2 3  None 2 3            pipeline
 """
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace

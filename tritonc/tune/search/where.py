@@ -5,8 +5,6 @@ to its pass has no value before the compilation: a candidate of which the condit
 out.  `wgmma == 0 or num_stages > 2` does not ask for the stages of candidates without wgmma.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Collection, Iterator, Mapping
 from functools import cache

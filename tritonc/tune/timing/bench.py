@@ -1,7 +1,5 @@
 """`tritonc bench`: how fast a source's kernels run at the sizes that they state."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import median, quantiles

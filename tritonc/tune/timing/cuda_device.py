@@ -5,8 +5,6 @@ right is kept on the GPU and compared there: most candidates add in the same ord
 same bits.
 """
 
-from __future__ import annotations
-
 import ast
 import time
 from collections.abc import Mapping, Sequence

@@ -4,8 +4,6 @@ A GPU that works hard slows down, and what else runs on it disturbs.  So candida
 compared are measured in turn, several launches at once, with rests; the median counts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from math import ceil, inf
 from statistics import median

@@ -1,7 +1,5 @@
 """Times as rates: what a problem's `flops:` and `bytes:` lines say a launch does, by its time."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from tritonc.problem.evaluate import Expression, evaluate

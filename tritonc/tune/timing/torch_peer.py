@@ -4,8 +4,6 @@ In the expression the problem's arguments are tensors with the data of the probl
 they are scalars), and `torch` is torch.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any

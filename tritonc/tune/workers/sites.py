@@ -1,7 +1,5 @@
 """Where a search runs: on this machine, or on a cluster (`cluster.py`)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 

@@ -8,8 +8,6 @@ or `(False, text)`; after the latter the process ends, as what went wrong may ha
 never outlives who started it.
 """
 
-from __future__ import annotations
-
 import os
 import pickle
 import signal

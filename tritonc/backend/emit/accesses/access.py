@@ -6,8 +6,6 @@ is an early-clobber output (`=&r`), as it is written before the address is read.
 than 32 bits travel packed in 32-bit words.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from tritonc.backend.emit.elements.packed import whole_word
@@ -70,7 +68,6 @@ class Words:
 
 
 def words_of(access: Access) -> Words:
-    """How an access moves its elements."""
     size, t = access.element.bytes, memory_type(access.element)
     if size == 8:
         return Words(access.width, 64, t, "d" if t == "double" else "l", 1)
@@ -175,7 +172,6 @@ def _asm_load(f: FunctionEmitter, access: Access, demanded: Sequence[int],
 
 def load_words(f: FunctionEmitter, access: Access, words: Words, demanded: Sequence[int],
                other: int | float | None) -> dict[int, str]:
-    """The words that hold the demanded elements."""
     fill = bits_of(access.element, 0 if other is None else other)
     size = access.element.bits if access.element.bits > 1 else 8
     word = sum(fill << (i * size) for i in range(words.each))
@@ -197,7 +193,6 @@ def load_words(f: FunctionEmitter, access: Access, words: Words, demanded: Seque
 
 def unpack(f: FunctionEmitter, access: Access, words: Words, parts: dict[int, str],
            demanded: Sequence[int]) -> dict[int, str]:
-    """The demanded elements, of the words that hold them."""
     t = memory_type(access.element)
     if words.each == 1 and words.type == t:
         return {i: parts[i] for i in demanded}
@@ -217,7 +212,6 @@ def unpack(f: FunctionEmitter, access: Access, words: Words, parts: dict[int, st
 
 
 def store(f: FunctionEmitter, access: Access, values: Sequence[str]) -> None:
-    """Write the elements."""
     t = memory_type(access.element)
     if access.element.bits == 1:
         values = [f.op(f"zext i1 {v} to i8") for v in values]
@@ -254,7 +248,6 @@ def _known_words(f: FunctionEmitter, access: Access, values: Sequence[str]) -> l
 
 
 def pack(f: FunctionEmitter, access: Access, words: Words, values: Sequence[str]) -> list[str]:
-    """The words that hold all elements."""
     t = memory_type(access.element)
     if words.each == 1:
         if words.type == t:

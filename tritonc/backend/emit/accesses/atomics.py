@@ -6,8 +6,6 @@ valid in that thread alone.  They are relaxed; of which scope, they say.  LLVM d
 asks for.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Constants, and the indices from which addresses are made: of threads, programs and tiles."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from tritonc.backend.emit.function import Emitter, FunctionEmitter

@@ -4,8 +4,6 @@ A load happens in every thread that holds the element, a store in one of them (s
 `FunctionEmitter.owner`), with a fence before it where it is marked `release`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from functools import partial
 from math import gcd
@@ -146,7 +144,6 @@ def _load_alike(f: FunctionEmitter, op: Op, found: list[str], now: int) -> None:
 
 
 def _any(f: FunctionEmitter, guards: list[str]) -> str:
-    """Whether any of them holds."""
     found = guards[0]
     for name in guards[1:]:
         found = "true" if "true" in (found, name) else f.op(f"or i1 {found}, {name}")
@@ -189,7 +186,6 @@ def emit_store(f: FunctionEmitter, op: Op) -> None:
 
 
 def _store_fields(f: FunctionEmitter, owner: str, chunks: Iterable[tuple[int, ...]]) -> None:
-    """Write the fields of records, run by run."""
     runs: dict[int, list[tuple[int, ...]]] = {}
     for chunk in chunks:
         runs.setdefault(place_in_run(f.late_stores[-1], f.warps, chunk[0])[1], []).append(chunk)

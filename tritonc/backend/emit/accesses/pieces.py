@@ -9,8 +9,6 @@ would again hold what all pieces are made of: where a piece has branches, as quo
 inline assembly keeps its results in their place.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 from tritonc.analysis.registers.weights import PIECE, made_alone

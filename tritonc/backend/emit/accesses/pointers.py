@@ -1,7 +1,5 @@
 """Addresses: registers that differ by a constant share one, and accesses take the constants."""
 
-from __future__ import annotations
-
 from tritonc.backend.emit.elements.packed import each_register
 from tritonc.backend.emit.function import Emitter, FunctionEmitter
 from tritonc.backend.emit.literals import address_space, llvm_type, memory_type

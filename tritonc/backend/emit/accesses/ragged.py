@@ -6,8 +6,6 @@ vectors of which only some elements are demanded, as a rule there are one or two
 branch for all of an operation's, each of their elements is accessed under its own guard.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from tritonc.backend.emit.accesses.access import (
@@ -35,12 +33,10 @@ class Vector:
     rises: bool = False  # the last elements are accessed
 
     def whole(self, f: FunctionEmitter) -> str:
-        """Whether all elements are accessed."""
         last = self.guards[0 if self.rises else -1]
         return f.both(self.guards[0], last) if self.inner else last
 
     def single(self, f: FunctionEmitter, i: int) -> Access:
-        """The access of one element."""
         at, a = self.access.pointer, self.access
         if i:
             at = f.op(f"getelementptr i8, ptr addrspace({a.space}) {at}, "

@@ -5,8 +5,6 @@ the thread's part is computed once per kernel and layout, constants of registers
 where the bits meet and by addition, in the instruction itself, where they do not.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -238,7 +236,6 @@ def shared_gather(f: FunctionEmitter, op: Op) -> None:
 
 
 def shared_atomic(f: FunctionEmitter, op: Op) -> None:
-    """By the owner of each element."""
     buffer, index, value = op.operands
     layout, kind = f.layout(index), op.attributes["kind"]
     kind = kind[1:] if kind in ("smin", "smax") else kind

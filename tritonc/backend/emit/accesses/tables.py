@@ -6,8 +6,6 @@ lane that the index names.  An index beyond the table would be an access out of 
 guard does not hold, any element will do.
 """
 
-from __future__ import annotations
-
 from tritonc.analysis.values import defined_by, origin
 from tritonc.backend.emit.elements.packed import choose
 from tritonc.backend.emit.function import FunctionEmitter

@@ -14,8 +14,6 @@ one, and the block gives it back when it ends.  Every claim of a program has an 
 that no block waits for a slot while it holds one that others wait for.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from tritonc.backend.emit.function import Emitter, FunctionEmitter
@@ -40,7 +38,6 @@ GLOBAL, _SHARED = f"ptr addrspace({GLOBAL_SPACE})", f"ptr addrspace({SHARED_SPAC
 
 
 def first_thread(f: FunctionEmitter, warp: int = 0) -> str:
-    """An i1 that holds in the first thread of a warp."""
     return f.prelude(f"icmp eq i32 {f.thread}, {warp * WARP_SIZE}")
 
 
@@ -76,7 +73,6 @@ def shared_pointer(f: FunctionEmitter, address: str, space: int = SHARED_SPACE) 
 
 def buffer_pointer(f: FunctionEmitter, buffer: Value, offset: int = 0, space: int = SHARED_SPACE
                    ) -> str:
-    """The pointer to a byte of a buffer, with its type."""
     return shared_pointer(f, shared_address(f, f.buffers[buffer], offset), space)
 
 
@@ -118,7 +114,6 @@ def claim_slot(f: FunctionEmitter, op: Op) -> None:
 
 
 def _take(f: FunctionEmitter, claims: str) -> str:
-    """The number of a free slot, which this thread takes."""
     first, again, done = f.label, f.new_label("slot.try"), f.new_label("slot.taken")
     place = f.call("llvm.nvvm.read.ptx.sreg.smid", "i32")
     row = f.op(f"and i32 {place}, {ROWS - 1}")
@@ -205,7 +200,6 @@ def _element_code(e: Scalar) -> int:
 
 
 def _map_address(f: FunctionEmitter, slot: str, index: int) -> str:
-    """The address of a map of a slot."""
     return slot if not index else f.op(f"getelementptr i8, {GLOBAL} {slot}, i32 "
                                        f"{index * MAP_BYTES}")
 
@@ -217,7 +211,6 @@ def generic_map(f: FunctionEmitter, slot: Value, index: int) -> str:
 
 
 def _scratch(f: FunctionEmitter, scratch: Value, index: int) -> str:
-    """Where a map is made."""
     return shared_address(f, f.buffers[scratch], index * MAP_BYTES)
 
 

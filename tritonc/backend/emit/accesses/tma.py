@@ -4,8 +4,6 @@ The first thread makes all copies and stores.  A multi-stage buffer has one barr
 for each: the copies' bytes complete its phase, for which the readers wait.  Their maps are made in
 `tensor_maps.py`."""
 
-from __future__ import annotations
-
 from tritonc.backend.emit.accesses.shared import buffer_type
 from tritonc.backend.emit.accesses.tensor_maps import (
     buffer_pointer,

@@ -6,8 +6,6 @@ ones would; for `fma` in f64.  LLVM lowers f16 and bf16 for targets that lack an
 rounding after each operation.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 
@@ -218,7 +216,6 @@ def scale(f: FunctionEmitter, op: Op) -> None:
 
 def _widened(f: FunctionEmitter, e: Scalar, compute: Callable[..., str], *names: str,
              wide: Scalar = F32) -> str:
-    """What is computed of 8-bit floats in a wider type."""
     return convert_float(f, wide, e, compute(*(convert_float(f, e, wide, x) for x in names)))
 
 
@@ -253,7 +250,6 @@ def fma(f: FunctionEmitter, op: Op) -> None:
 
 
 def fused(f: FunctionEmitter, e: Scalar, a: str, b: str, c: str) -> str:
-    """a * b + c, rounded once."""
     t = llvm_type(e)
     if is_eight_bit_float(e):
         return _widened(f, e, partial(fused, f, F64), a, b, c, wide=F64)

@@ -10,8 +10,6 @@ the masks that conversions are made of.  It needs to be known that both fields a
 of a number of few bits: `Elements` says by how much registers shift.
 """
 
-from __future__ import annotations
-
 from tritonc.analysis.values import SPREADS, int_of, origin
 from tritonc.backend.emit.function import FunctionEmitter
 from tritonc.ir.core import Value

@@ -5,8 +5,6 @@ has no single instruction for it, a value first becomes an f32 *rounded to odd* 
 gets an odd last bit), from which rounding to a format at least two bits shorter is right.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 
@@ -68,7 +66,6 @@ def _helper(f: FunctionEmitter, name: str, result: str, parameter: str,
 
 
 def _from_eight(f: FunctionEmitter, source: types.Scalar, a: str) -> str:
-    """An f8 as an f32, exactly."""
     if "f8_conversion" in f.target.features:
         name = "e4m3x2" if source == types.F8E4M3 else "e5m2x2"
         wide = f.op(f"zext i8 {a} to i16")

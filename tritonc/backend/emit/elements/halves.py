@@ -4,8 +4,6 @@ Bytes that came from memory in words go from there to pairs of halves by one byt
 to words of four by another; nothing is taken apart into elements on the way.
 """
 
-from __future__ import annotations
-
 from tritonc.analysis.values import defined_by
 from tritonc.backend.emit.elements.packed import each_register, lone_byte, note
 from tritonc.backend.emit.function import Emitter, FunctionEmitter
@@ -73,7 +71,6 @@ def unpack(f: FunctionEmitter, op: Op) -> None:
 
 
 def resize(f: FunctionEmitter, op: Op) -> None:
-    """sext, zext and truncate."""
     t, to = f.type(op.operands[0]), f.type(op.result)
     name, emit = "trunc" if op.name == "truncate" else op.name, f.op
     words = (t, to, name) == ("i8", "i32", "zext")

@@ -5,8 +5,6 @@ Accesses of shared memory that move whole words note of each element which word 
 operand are the halves of a word, one instruction computes both, and nothing is taken apart.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from tritonc.analysis.values import constant_of
@@ -36,7 +34,6 @@ def whole_word(f: FunctionEmitter, names: Sequence[str]) -> str:
 
 
 def take(f: FunctionEmitter, e: Scalar, vector: str) -> Names:
-    """The two elements of a vector."""
     t = llvm_type(e)
     names = [f.op(f"extractelement <2 x {t}> {vector}, i32 {i}") for i in (0, 1)]
     note(f, f.op(f"bitcast <2 x {t}> {vector} to i32"), names)
@@ -44,7 +41,6 @@ def take(f: FunctionEmitter, e: Scalar, vector: str) -> Names:
 
 
 def vector(f: FunctionEmitter, e: Scalar, names: Sequence[str]) -> str:
-    """Two elements as a vector."""
     t = llvm_type(e)
     word = whole_word(f, names)
     if word:

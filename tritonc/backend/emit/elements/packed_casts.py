@@ -10,8 +10,6 @@ such a number, or without the 0x80 of the f16.  Bytes 0 and 2 of a word are so c
 being moved.  8-bit floats come by twos as f16 (cvt.rn.f16x2.e4m3x2).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from tritonc.analysis.values import int_of

@@ -8,8 +8,6 @@ approximations, whose errors near zeros of the function are large in ulp, so tha
 stated.
 """
 
-from __future__ import annotations
-
 from tritonc.backend.emit.body import helper_function
 from tritonc.backend.emit.elements.arithmetic import FAST
 from tritonc.backend.emit.elements.casts import convert_float, nearly_half_more
@@ -52,7 +50,6 @@ def math_function(f: FunctionEmitter, op: Op) -> None:
 
 
 def evaluate(f: FunctionEmitter, name: str, e: Scalar, a: str) -> str:
-    """The function of one element."""
     precise = f.options.precise_math and name not in _INTRINSICS
     wide = F64 if e == F64 or precise else F32
     return convert_float(f, wide, e, _compute(f, name, wide, convert_float(f, e, wide, a)))

@@ -3,8 +3,6 @@
 The polynomials are minimax fits (Remez) of what their comments say, the highest power first.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from math import log
@@ -68,7 +66,6 @@ def exp(body: Body) -> None:
 
 
 def _approximation(name: str) -> Callable[[Body], None]:
-    """The hardware's."""
     return lambda body: body.give(body.call(f"llvm.nvvm.{name}.f", "float", body.parameters[0]))
 
 

@@ -4,8 +4,6 @@ The polynomials are minimax fits (Remez) of what their comments say, the highest
 functions rounded to f32 are those of f32 with `-fprecise-math`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from math import log

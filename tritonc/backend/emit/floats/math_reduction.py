@@ -9,8 +9,6 @@ product is integer arithmetic.  Its two bits before the point are the quadrant; 
 the nearest quadrant, is the angle over pi/2, exact to 2^-126.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cache
 from math import pi

@@ -1,7 +1,5 @@
 """Where the assembler may lose the sign of a negated number."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable
 
 from tritonc.analysis.values import closure, origin

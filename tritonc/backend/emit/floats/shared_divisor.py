@@ -40,8 +40,6 @@ The assembler divides by a number that it does not know in some twenty instructi
 once for a thread, and then four or eight for each number.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from math import inf
 

@@ -10,8 +10,6 @@ stays in the register cache from each to the next.  Neighbouring products that s
 those of complex numbers do, go through k together.
 """
 
-from __future__ import annotations
-
 from functools import cache
 
 from tritonc.backend.emit.accesses.pieces import keep

@@ -1,7 +1,5 @@
 """ldmatrix and stmatrix: loads and stores of fragments that `select_matrix_loads` marked."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from tritonc.backend.emit.accesses import shared
@@ -65,7 +63,6 @@ def _subsets(mask: int) -> list[int]:
 
 
 def _elements(f: FunctionEmitter, e: Scalar, word: str) -> list[str]:
-    """The elements of a 32-bit register."""
     count = WORD_BYTES // e.bytes
     if count == 1:
         return [from_bits(f, e, word)]

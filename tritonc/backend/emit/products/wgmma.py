@@ -24,8 +24,6 @@ contiguous axis is m or n.  A step of k or another block is another address, bec
 swizzles the address that it has computed, like the layout does.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import cache
 
@@ -105,8 +103,6 @@ def shared_address(f: FunctionEmitter, buffer: BufferAddress, offset: int = 0) -
 
 
 class _Product:
-    """One dot in the making."""
-
     def __init__(self, f: FunctionEmitter, op: Op) -> None:
         self.f, self.op = f, op
         self.row: MatrixInstruction = BY_NAME[op.attributes["instruction"]]
@@ -231,7 +227,6 @@ class _Product:
         return " ".join(part for part in (before_a, before_b, f"{text};") if part)
 
     def emit(self) -> Names:
-        """Write the assembly; the registers of the result."""
         lines = ["{", ".reg .b64 da, db; .reg .b32 low;", "wgmma.fence.sync.aligned;"]
         blocks = instances(self.layout, accumulator_fragment(ROWS, self.columns))
         for k in self.steps:

@@ -15,8 +15,6 @@ After specialize, whose facts it uses; before layouts, which selections of a pro
 registers would multiply.
 """
 
-from __future__ import annotations
-
 from tritonc.analysis.affine import Affinity
 from tritonc.analysis.facts import Facts, scalar_of
 from tritonc.analysis.values import defined_by, origin, sides
@@ -102,5 +100,4 @@ def steps_of_selections(kernel: Kernel, cfg: Cfg) -> list[Op]:
 
 
 def _compared(mask: Value) -> Op | None:
-    """The comparison that a mask is, in other shapes."""
     return defined_by(origin(mask), "icmp")

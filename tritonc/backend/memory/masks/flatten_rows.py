@@ -17,8 +17,6 @@ After specialize, whose facts say that extents are equal; before the passes that
 compute for each row.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

@@ -11,8 +11,6 @@ The hardware's copies fill with zeros by themselves, and a register is set befor
 The load's undefined elements are defined by this; every other reader of it may see any value there.
 """
 
-from __future__ import annotations
-
 from tritonc.analysis.values import MOVES, constant_of, origin, sides
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op, Value

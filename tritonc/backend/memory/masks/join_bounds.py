@@ -12,8 +12,6 @@ depthwise convolution of 56 x 56 takes 0.240 ms with both comparisons, and 0.255
 Last of what looks at masks as bounds; ends are scalars.
 """
 
-from __future__ import annotations
-
 from tritonc.analysis.values import defined_by, int_of
 from tritonc.backend.pipeline.staged_loop import DOTS
 from tritonc.ir.build import Builder, make_op, replace_each

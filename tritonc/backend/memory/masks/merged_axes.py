@@ -11,8 +11,6 @@ that one alone: between the reshapes nobody can tell where the padding of the me
 may be padded as the two are.  Done where that makes no larger tile.
 """
 
-from __future__ import annotations
-
 from math import prod
 
 from tritonc.analysis.values import constant_of

@@ -29,8 +29,6 @@ The second kind becomes a `gather`, unless a later one takes the axis apart agai
 Loads say what padding holds: products need no `select` then.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import prod
 

@@ -5,8 +5,6 @@ sums of their digits (`analysis/digits`).  A mask that keeps each digit inside o
 by a tap, keeps the row inside of all images.
 """
 
-from __future__ import annotations
-
 from collections.abc import Container
 
 from tritonc.analysis.affine import Affinity

@@ -14,8 +14,6 @@ known.
 After specialize, which tests what divides N, and before layouts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from tritonc.analysis.affine import Affinity
@@ -64,7 +62,6 @@ def round_masks(kernel: Kernel, context: Context) -> bool:
 
 
 def _condition(guard: Value) -> Value:
-    """What a guard holds where."""
     op = guard.op
     return op.operands[0] if op is not None and op.name == "cmpp" and guard is op.results[0] \
         else guard

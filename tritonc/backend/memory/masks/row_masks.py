@@ -13,8 +13,6 @@ for the columns, of which each then has a few, and not all that its elements of 
 `skip_masks` makes the branch, and moves what only the mask needs into it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from tritonc.analysis.values import constant_of, is_uniform, origin

@@ -24,8 +24,6 @@ computed again there (soft caps and ALiBi, 64 x 128: 196 bytes of spills, 0).
 Needs layouts, and that no pass that wants loops of one block comes later.
 """
 
-from __future__ import annotations
-
 from functools import reduce
 
 from tritonc.analysis.affine import Affinity

@@ -17,8 +17,6 @@ All other conditions of a mask remain.  Sums wrap as before, so the mask is the 
 numbers.  After join_bounds, which leaves few comparisons.  Needs layouts and preheaders.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from math import prod
 
@@ -71,8 +69,6 @@ class _Lookup(NamedTuple):
 
 
 class _Tables:
-    """Those of one loop."""
-
     def __init__(self, loop: Loop, preheader: Block, facts: Facts, infos: axis_info.Infos) -> None:
         self.preheader, self.facts, self.infos = preheader, facts, infos
         self.words: dict[tuple[object, ...], Value] = {}

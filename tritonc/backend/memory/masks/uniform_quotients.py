@@ -8,8 +8,6 @@ where k and C are multiples of 64, as facts say: a step of a flat loop over taps
 channels of one tap.  What follows from scalars alone becomes a scalar, too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from tritonc.analysis.axis import axis_info

@@ -17,8 +17,6 @@ to those of the right one.  `i` must not be negative: that is proved, or assumed
 Needs affine indices; must come before specialize.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterable
 
 from tritonc.analysis import affine

@@ -94,8 +94,6 @@ class Plain(NamedTuple):
 
 @dataclass
 class Assumed:
-    """What a fast body would assume."""
-
     units: dict[Value, None] = field(default_factory=dict)
     multiples: Multiples = field(default_factory=dict)
     signs: dict[Value, None] = field(default_factory=dict)
@@ -123,14 +121,12 @@ class Assumed:
 
     @property
     def subjects(self) -> list[Value]:
-        """The values of which something is to be tested."""
         ends = [v for pair in self.pairs for p in pair for v in p.values()]
         return list(dict.fromkeys([*self.units, *self.multiples, *self.signs, *ends,
                                    *self.positive, *values_of(self.apart)]))
 
     @property
     def tested(self) -> tuple[object, ...]:
-        """The facts that are tested."""
         return (self.units, self.multiples, self.signs, self.positive, self.pairs, self.apart.pairs,
                 self.apart.ranges)
 

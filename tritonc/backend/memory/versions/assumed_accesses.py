@@ -1,7 +1,5 @@
 """What the loads and stores of one text of a kernel lack: see `assumed_facts`."""
 
-from __future__ import annotations
-
 from functools import cached_property
 
 from tritonc.analysis import ragged

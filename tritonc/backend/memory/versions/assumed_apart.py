@@ -12,8 +12,6 @@ and two ranges that do not meet are a test of a few scalars, at entry.  Other pr
 matter: nothing orders them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import field
 
@@ -116,7 +114,6 @@ def _multiplies_and_stores(loop: Loop) -> bool:
 
 
 def _accesses(kernel: Kernel) -> Iterator[tuple[Op, Value]]:
-    """What reads or writes global memory, with its pointer."""
     for op in kernel.ops():
         pointer = next((v for v in op.operands if is_pointer(v.type)), None)
         if pointer is not None and op.effects & {READ, WRITE}:
@@ -124,8 +121,6 @@ def _accesses(kernel: Kernel) -> Iterator[tuple[Op, Value]]:
 
 
 class _Ranges:
-    """The ranges of accesses, in what is known at entry."""
-
     def __init__(self, kernel: Kernel, cfg: Cfg) -> None:
         self.kernel, self.cfg, self.facts = kernel, cfg, Facts(kernel)
         self.needs: Needs = {}

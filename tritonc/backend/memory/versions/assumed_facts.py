@@ -15,8 +15,6 @@ that are loaded or computed from them outside of loops.  `specialize` tests them
 body that may rely on them.  What is promised or proved is not assumed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from math import lcm, prod

@@ -11,8 +11,6 @@ Sources take care of the edges of an image or of an array that wraps in every pr
 programs are there.  The extremes of a tile are tested; the fast body does without.  A flat index `i
 % W` is left: most programs have several rows."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from tritonc.analysis.affine import Affinity

@@ -6,8 +6,6 @@ The channels of `i % C + i / C % S * C + ...` are contiguous as far as C is a mu
 `assumed_facts` has all of it tested.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from math import prod

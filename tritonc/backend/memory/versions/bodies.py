@@ -1,7 +1,5 @@
 """The bodies that a kernel gets beside the fast one, for launches whose facts are others."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 

@@ -1,7 +1,5 @@
 """The conditions that decide between two bodies of a kernel, the branch, and where it stands."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable
 
 from tritonc.analysis.linear import Linear, emit

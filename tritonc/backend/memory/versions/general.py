@@ -5,8 +5,6 @@ resident is chosen by what the fast bodies need.  With products on wgmma: beside
 that are recomputed made spills instead (sm_80, docs/notes/registers.md).
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 
 from tritonc.ir.cfg import Cfg

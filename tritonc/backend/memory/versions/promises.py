@@ -1,7 +1,5 @@
 """What a fast body assumes, in words."""
 
-from __future__ import annotations
-
 from tritonc.backend.memory.versions.assumed import Assumed
 from tritonc.ir.core import Value
 from tritonc.ir.types import is_pointer
@@ -42,7 +40,6 @@ def _all(names: list[str]) -> str:
 
 
 def spoken(value: Value) -> str:
-    """A value as the source calls it."""
     if value.name or value.op is None or value.op.span is None:
         return f"'{value.name}'"
     span = value.op.span

@@ -33,8 +33,6 @@ Nothing is done where no access would get wider and no mask would go.  Needs loo
 The constants are left to fold_constants and peephole, which run again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable
 
 from tritonc.analysis.aliases import may_alias, pointer_roots

@@ -13,8 +13,6 @@ assembler's compiler finds what is the same.  Atomics that add floats are such s
 After specialize, for addresses whose runs are remainders: what else they need, it has tested.
 """
 
-from __future__ import annotations
-
 from tritonc.analysis.multiples import joined
 from tritonc.backend.memory.versions.assumed import Assumed
 from tritonc.backend.memory.versions.assumed_facts import assumed_of

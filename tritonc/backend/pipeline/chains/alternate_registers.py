@@ -26,8 +26,6 @@ Each iteration tests whether it comes, so that their number may be any; what is 
 is a phi of the ways out.
 """
 
-from __future__ import annotations
-
 from tritonc.analysis.column_loops import scans_columns
 from tritonc.backend.pipeline.staged_loop import DOTS
 from tritonc.ir.cfg import Cfg, Loop, follow, incoming, make_phi, redirect

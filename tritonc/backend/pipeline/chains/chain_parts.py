@@ -10,8 +10,6 @@ a stage and the second part releases it, an iteration later: copies must leave t
 so long, so that there is one stage more than copies run ahead, and one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import field
 
@@ -55,7 +53,6 @@ class Parts:
 
     @property
     def first(self) -> list[Op]:
-        """The first part, in order."""
         return [op for op in self.body.ops[:-1] if op not in self.second]
 
     @property

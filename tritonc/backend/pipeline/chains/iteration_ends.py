@@ -34,8 +34,6 @@ Legal where the buffer has a second stage: the copy that is waited for was start
 copies run at least one iteration ahead, and the stage that it fills was released an iteration ago.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from tritonc.analysis.values import origin, slice_of

@@ -18,8 +18,6 @@ operands a warp of its own brings (`specialize_warps`), where two results fit be
 Last of all: to other passes a loop is one iteration.
 """
 
-from __future__ import annotations
-
 from tritonc.analysis.counters import step_of
 from tritonc.analysis.values import is_zero
 from tritonc.backend.target.register_limits import MOST_REGISTERS

@@ -27,8 +27,6 @@ turn would keep the others from it.
 Must come after insert_barriers and specialize_warps.
 """
 
-from __future__ import annotations
-
 from tritonc.analysis.values import slice_of
 from tritonc.backend.pipeline.tma.warpgroup_stores import GROUP_BITS
 from tritonc.ir.build import make_op

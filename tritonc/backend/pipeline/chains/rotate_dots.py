@@ -39,8 +39,6 @@ Needs pipeline, whose copies already run ahead.  Loops whose values would not fi
 stay as they are.
 """
 
-from __future__ import annotations
-
 from tritonc.backend.pipeline.chains.chain_parts import Parts, earlier, part_loop
 from tritonc.backend.pipeline.chains.iteration_ends import scale_early, wait_early
 from tritonc.backend.pipeline.staged_loop import words
@@ -95,7 +93,6 @@ class _Rotation:
         self.after = Block(f"{self.body.name}.end")
 
     def run(self) -> None:
-        """Rewrite the loop."""
         parts, header, body = self.parts, self.header, self.body
         initial = {phi.result: incoming(phi, self.before) for phi in header.phis()}
         at_entry = dict(initial)

@@ -18,8 +18,6 @@ columns 8192 in cube took 0.803 ms on an H200, 0.765 without turns.  No value de
 come before allocate_shared.
 """
 
-from __future__ import annotations
-
 from tritonc.backend.dots.together import WARPGROUP
 from tritonc.backend.launch.persist import computed_of
 from tritonc.backend.pipeline.staged_loop import widen

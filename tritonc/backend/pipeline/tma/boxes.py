@@ -1,7 +1,5 @@
 """Which loads TMA can make as boxes of a tensor, of a loop, before and behind it; if not, why."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial

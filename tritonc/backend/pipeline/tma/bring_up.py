@@ -5,8 +5,6 @@ A division may trap, and does not run where the program would not.  Each persist
 program, so that what every program comes to may run before the first.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from tritonc.analysis.values import speculatable

@@ -3,8 +3,6 @@
 A slot lies in global memory; a block claims it before its loops and releases it when it returns.
 """
 
-from __future__ import annotations
-
 from tritonc.analysis.linear import Linear, emit, equal, number, symbol
 from tritonc.backend.pipeline.tma.tma_access import ENDLESS, Strip
 from tritonc.ir.build import Builder, make_op

@@ -67,7 +67,6 @@ class Parts:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of a part."""
         return tuple(self.rows if d == self.axis else n
                      for d, n in enumerate(shape(self.op.operands[0].type)))
 

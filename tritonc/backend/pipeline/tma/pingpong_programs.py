@@ -17,8 +17,6 @@ ahead would take an earlier phase for its own.
 Needs specialize_warps.
 """
 
-from __future__ import annotations
-
 from tritonc.analysis.values import computed_from, slice_of
 from tritonc.backend.launch.persist import axes, counts_programs, own_number, rare_programs
 from tritonc.backend.pipeline.tma.roles import START, leading_to, producer_blocks

@@ -140,7 +140,6 @@ class RegionExpander(TmaExpander):
         return self.place
 
     def run(self) -> None:
-        """Rewrite the loop."""
         fixed = {one.store for one in self.fixed}
         before = self.staged.preheader
         before.ops = [op for op in before.ops if op not in fixed]

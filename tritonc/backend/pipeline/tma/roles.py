@@ -5,8 +5,6 @@ what brings them operands.  `specialize_warps` proves that the two may part; the
 kernel twice, for each role without what the other one does.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from tritonc.backend.target.register_limits import LEAST_CONSUMER, PRODUCER_LEAST

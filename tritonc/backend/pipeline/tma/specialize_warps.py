@@ -35,8 +35,6 @@ released it.
 Needs allocate_shared.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from tritonc.analysis.axis import axis_info

@@ -25,8 +25,6 @@ and the kernel has no atomics, which other programs could take for a sign that t
 Needs layouts; must come before pipeline, which gives the rest of shared memory to its stages.
 """
 
-from __future__ import annotations
-
 from operator import lt
 
 from tritonc.analysis.affine import Affinity

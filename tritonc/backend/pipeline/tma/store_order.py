@@ -1,7 +1,5 @@
 """Whether TMA may store: other accesses of a program may meet with what it writes."""
 
-from __future__ import annotations
-
 from tritonc.analysis.aliases import may_alias, pointer_roots
 from tritonc.analysis.values import slice_of
 from tritonc.backend.launch.persist import counts_programs

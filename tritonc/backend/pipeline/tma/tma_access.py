@@ -24,8 +24,6 @@ that starts `rows - inside` rows down axis 1, whose extent is `rows`, has as man
 Where the mask also says where an axis begins, boxes of it may begin anywhere (`windows`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field, replace
 from math import prod

@@ -1,7 +1,5 @@
 """The rewriting of a staged loop into a pipeline with TMA loads (see `tma_pipeline`)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial, reduce
@@ -175,11 +173,9 @@ class TmaExpander(TmaLoop):
 
     @property
     def home(self) -> Block:
-        """The block at whose end the pipeline starts."""
         return self.staged.preheader
 
     def place_barriers(self, ops: list[Op]) -> None:
-        """Place what makes the barriers."""
         self.home.ops[-1:-1] = ops
 
     def first_copies(self) -> dict[Value, Value]:
@@ -337,5 +333,4 @@ class TmaExpander(TmaLoop):
 
     @staticmethod
     def bytes(stores: Iterable[Op]) -> int:
-        """The bytes of operands of one iteration."""
         return sum(buffer_of(store.operands[0]).stage_bytes for store in stores)

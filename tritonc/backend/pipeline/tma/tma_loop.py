@@ -1,7 +1,5 @@
 """The loop of a pipeline with TMA loads: what waits, releases stages and counts phases."""
 
-from __future__ import annotations
-
 from tritonc.backend.dots.together import cycles
 from tritonc.backend.pipeline.expander import Expander
 from tritonc.backend.pipeline.staged_loop import widen

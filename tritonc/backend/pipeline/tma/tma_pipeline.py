@@ -14,8 +14,6 @@ Before:  as in pipeline.                 After:  preheader: claim_slot, tensor_m
                                                             tma_load %s[(i + D) % S], ...
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from math import prod
 

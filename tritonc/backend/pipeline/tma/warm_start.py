@@ -14,8 +14,6 @@ have done: who reads them sees no difference.  Boxes and these copies bring the 
 of the tensor, because both are of the same load.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from tritonc.analysis.axis.axis_info import Infos

@@ -15,8 +15,6 @@ Before:  store_wait {pending = 1}              After:  store_wait {pending = 0, 
          ...                                           ...
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from tritonc.backend.pipeline.staged_loop import buffer_of

@@ -6,8 +6,6 @@ p itself is the coordinate, of any sign, on an axis of L rows.  What is left of 
 base, or counts along other axes, as in any tensor.
 """
 
-from __future__ import annotations
-
 from tritonc.analysis.affine import Affine, Affinity, Bound
 from tritonc.analysis.linear import Linear, equal
 from tritonc.ir.core import Op

@@ -75,6 +75,8 @@ class View:
 
     def any(self, table: npt.NDArray[Any]) -> Any:
         """The mask of elements with an entry that is not zero; None if there is none."""
+        if 16 * self.offsets.size > table.size and not table.any():
+            return None
         found = self.of(table)
         return found.any(axis=1) if found.any() else None
 

@@ -47,8 +47,8 @@ ROUNDS = Path(__file__).parents[1] / "bench/suite/linear_bf16.tc"
 
 def words(rule: str) -> list[str]:
     """A source for a rule of the choice, in the current folder, and how to compile it."""
-    path = write(Path(), f"{rule}.tc", STREAM if rule in ("first", "packed") else
-                 HALVES if rule == "rows" else ROUNDS.read_text() if rule == "rounds" else PRODUCT)
+    text = {"rows": HALVES, "first": STREAM, "packed": STREAM}.get(rule, PRODUCT)
+    path = write(Path(), f"{rule}.tc", ROUNDS.read_text() if rule == "rounds" else text)
     if rule == "nearest":
         write_tuning(path)
     more = [f"--variant={text}" for text in FACTS] if rule == "first" else {

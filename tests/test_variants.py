@@ -52,7 +52,7 @@ def words(rule: str) -> list[str]:
     if rule == "nearest":
         write_tuning(path)
     more = [f"--variant={text}" for text in FACTS] if rule == "first" else {
-        **dict.fromkeys(("few", "rounds"), ["--arch=sm_90a"]), "packed": ["--tune=T=64"],
+        "few": ["--arch=sm_90a"], "rounds": ["--arch=sm_90a"], "packed": ["--tune=T=64"],
         "rows": ["--arch=sm_90a", "--variants=4"]}.get(rule, ["--variants"])
     return [str(path), *more]
 

@@ -97,6 +97,7 @@ class Bindings:
         if not unbound and known is None:
             return dict(given)
         from tritonc.tune.model.choose import MAX_COMBINATIONS, choose
+        from tritonc.tune.model.streams import Known
         from tritonc.tune.model.wider import for_all_sizes, wider
 
         target = self._target()
@@ -122,9 +123,10 @@ class Bindings:
             self.chosen_meta = {name: self.chosen.pop(name) for name in ("cluster_k", "pingpong")
                                 if name in self.chosen}
         if unbound and not self.chosen:
-            known_extents = known.extents if known is not None else ()
-            self.chosen = choose(unbound if known_extents else for_all_sizes(unbound, listed),
-                                 lower, target, known_extents)
+            launch = None if known is None or not known.extents else Known(
+                known.arguments, known.extents, self._given_meta.get("num_warps"))
+            self.chosen = choose(unbound if launch else for_all_sizes(unbound, listed),
+                                 lower, target, launch)
             self.general_meta = self._narrow(lower)
         self._tell_refused(diagnostics)
         return {**given, **self.chosen}

@@ -79,12 +79,13 @@ class Planning(Bindings):
 
         variants = [_variant(member, kernel, found) for member in found.members]
         if found.ways:
-            # The first one and the general entry have bodies for all ways, but persistent blocks
-            # for the first alone: by 128 x 256, 2304 x 2048 x 3072 73 us, A transposed.
+            # The first and the general entry have bodies for all ways, but persistent blocks for
+            # one alone: by 128 x 256, 2304 x 2048 x 3072 73 us, A transposed.
             large = found.large[1] if found.large else found.general
             whole = Member({"coarsen": 0}, large._replace(parts=0, part=0))
-            variants[1:] = [_variant(member, kernel, found, way) for place, way in enumerate(
-                found.ways) for member in ((*found.members, whole) if place else found.members[1:])]
+            variants[found.free:] = [
+                _variant(member, kernel, found, way) for place, way in enumerate(found.ways)
+                for member in found.members[0 if place else found.free:] + (whole,) * (place > 0)]
         return VariantSet(variants, found.general,
                           found.large and (*found.large, -1), _listed(found.loops), found.aligned)
 

@@ -51,9 +51,7 @@ def priced(profile: Profile, depths: tuple[int, ...], target: Target, blocks: in
     cost = formula(profile, depths, target, blocks > 1 and not in_memory)
     if blocks == 1:
         return cost
-    dots = [feature for feature in profile if feature.kind == "dot"]
-    if all(any(dot.raw) for dot in dots):  # of others that share an operand none is measured
-        dots = joined(dots)
+    dots = joined([feature for feature in profile if feature.kind == "dot"])
     if len(dots) != 1 or not depths:
         return None
     if register_extents(dots[0]) != dots[0].extents:

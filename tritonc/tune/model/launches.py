@@ -90,8 +90,8 @@ class Grid(NamedTuple):
 # Bodies, and what shall save time of launches that are worth it: clusters.
 PLAIN = Grid(((16, 64, 256, 512, 1024, 2048, 4096, 12288),) * 2, (512, 4096))
 WORKING = PLAIN._replace(work=(1 << 27, inf))
-# The same where a range numbers programs: as many as of 128 x 128 there.
-NUMBERED = WORKING._replace(extents=((1, 2, 4, 8, 16, 32, 64, 256, 1024),) * 2)
+# Along an axis of a range that numbers programs: as many as of 128 there.
+_NUMBERED = 1, 2, 4, 8, 16, 32, 64, 256, 1024
 # One product of 16-bit numbers; of batches, which are short loops; of floats.
 COVERED = {
     ("wgmma", 2): Grid(((64, 128, 512, 1536, 2304), (64, 768, 1152, 2304, 4608, 6144, 12288)),
@@ -110,6 +110,12 @@ _PIXELS, _FILTERS = (1024, 4096, 16384, 65536, 262144), (16, 32, 64, 128, 256, 5
 _ROWS, _COLUMNS = (1, 20, 40, 64, 80, 128, 200, 300, 350, 560, 1200), (
     2304, 4096, 5120, 7168, 9728, 13824, 20480)
 _WEIGHTS = Grid((_ROWS, _COLUMNS), (2048, 5120, 14336), most=130_000_000)
+
+
+def numbered(grid: Grid, tile: Sequence[int]) -> Grid:
+    """The same where a range numbers programs along the axes of which a tile has one element."""
+    return grid._replace(extents=[_NUMBERED if n == 1 else extents for n, extents in zip(
+        (*tile, 0), grid.extents, strict=False)])
 
 
 def weights(dot: Feature) -> list[Grid]:

@@ -20,7 +20,8 @@ from suite_support import Workload
 
 DTYPES = {
     "bool": torch.bool, "signed char": torch.int8, "unsigned char": torch.uint8,
-    "short": torch.int16, "int": torch.int32, "long long": torch.int64, "half": torch.float16,
+    "short": torch.int16, "int": torch.int32, "unsigned int": torch.uint32,
+    "long long": torch.int64, "half": torch.float16,
     "bfloat16": torch.bfloat16, "float": torch.float32, "double": torch.float64,
     "float8_e4m3": torch.float8_e4m3fn, "float8_e5m2": torch.float8_e5m2,
 }  # fmt: skip

@@ -1,8 +1,7 @@
 """tritonc: a compiler from Triton-C to PTX.
 
 From Python, `compile`, `compile_module` and `load` return kernels to launch, and `tritonc.torch`
-makes operators of torch from them.  All are imported at their first use.
-"""
+makes operators of torch from them.  All are imported at their first use."""
 
 from typing import Any
 
@@ -12,8 +11,7 @@ _WHERE = {
     "compile": "tritonc.launch.python.api", "compile_module": "tritonc.launch.python.api",
     "load": "tritonc.launch.python.api", "CompileWarning": "tritonc.launch.python.api",
     "Kernel": "tritonc.launch.python.kernel", "Module": "tritonc.launch.python.kernel",
-    "LaunchError": "tritonc.launch.python.launcher", "CompileError": "tritonc.source",
-}  # fmt: skip
+    "LaunchError": "tritonc.launch.python.launcher", "CompileError": "tritonc.source"}  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

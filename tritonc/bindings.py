@@ -1,7 +1,5 @@
 """Values of tunables and of meta-parameters: given, of the tuning file, else the cost model's."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING
@@ -29,8 +27,7 @@ class Bindings:
     chose, `chosen_meta` its meta-parameters, `general_meta` those of the entry for all launches;
     `refused` are combinations that it tried and that do not compile, with the first error of each;
     `tuned` is the entry of the tuning file for each name whose value it gave; `tuning` is the path
-    of that file if one of its entries was used; `lists` are the declared values of each tunable.
-    """
+    of that file if one of its entries was used; `lists` are the declared values of each tunable."""
 
     def __init__(self, options: Options) -> None:
         self.meta: dict[str, int] = {}
@@ -62,8 +59,8 @@ class Bindings:
                 "program and is ignored; the cost model "
                 "chooses", Note("tritonc tune measures again"))
 
-    def of_program(self, program: Program, diagnostics: Diagnostics,
-                   known: KnownLaunch | None = None) -> dict[str, int]:
+    def of_program(self, program: "Program", diagnostics: Diagnostics,
+                   known: "KnownLaunch | None" = None) -> dict[str, int]:
         """A value for each tunable: from outside, else the cost model's choice, for what is
         `known` of the launch."""
         from tritonc import sema  # the preprocessor alone starts without it
@@ -100,6 +97,7 @@ class Bindings:
         if not unbound and known is None:
             return dict(given)
         from tritonc.tune.model.choose import MAX_COMBINATIONS, choose
+        from tritonc.tune.model.streams import Known
         from tritonc.tune.model.wider import for_all_sizes, wider
 
         target = self._target()
@@ -125,9 +123,10 @@ class Bindings:
             self.chosen_meta = {name: self.chosen.pop(name) for name in ("cluster_k", "pingpong")
                                 if name in self.chosen}
         if unbound and not self.chosen:
-            known_extents = known.extents if known is not None else ()
-            self.chosen = choose(unbound if known_extents else for_all_sizes(unbound, listed),
-                                 lower, target, known_extents)
+            launch = None if known is None or not known.extents else Known(
+                known.arguments, known.extents, self._given_meta.get("num_warps"))
+            self.chosen = choose(unbound if launch else for_all_sizes(unbound, listed),
+                                 lower, target, launch)
             self.general_meta = self._narrow(lower)
         self._tell_refused(diagnostics)
         return {**given, **self.chosen}
@@ -210,7 +209,7 @@ class Bindings:
     def _lowered(self, binding: Mapping[str, int], name: str) -> Module:
         return Module([k for k in self._shapes(binding).kernels if k.name == name])
 
-    def remarks(self) -> Iterator[Remark]:
+    def remarks(self) -> "Iterator[Remark]":
         """Combinations of tunables that the cost model left out because they do not compile."""
         from tritonc.ir.context import Remark
 

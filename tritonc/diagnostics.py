@@ -1,7 +1,6 @@
 """Every diagnostic that tritonc can give: diagnostics.txt as a table.
 
-A message that is raised under a name with no entry there fails a test.
-"""
+A message that is raised under a name with no entry there fails a test."""
 
 from tritonc import text_table
 from tritonc.records import NamedTuple
@@ -9,8 +8,7 @@ from tritonc.records import NamedTuple
 
 class Row(NamedTuple):
     """`kind`: "error", "warning" or "remark", and the option that turns it on, if it is off by
-    default; `section` is of the file; `explanation` is one paragraph for a user.
-    """
+    default; `section` is of the file; `explanation` is one paragraph for a user."""
 
     kind: str
     explanation: str

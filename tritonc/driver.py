@@ -7,8 +7,7 @@
 
 It touches no file but those that the source includes and the options' tuning file, and prints
 nothing.  A user's mistake raises CompileError; anything else that is raised is a bug of tritonc and
-becomes InternalError.
-"""
+becomes InternalError."""
 
 from __future__ import annotations
 
@@ -58,8 +57,7 @@ def compile(source: SourceFile, options: Options, kinds: Sequence[str] = ("ptx",
     `read_file` gives the bytes of what the source includes.  `dump(title, text)` receives the IR
     for --print-before and --print-after.  `alike` is the result for another target, whose variants
     this one shall have too.  With `plan` variants are chosen, and not compiled.  Raises
-    CompileError with all diagnostics, warnings too, where the source is wrong; InternalError.
-    """
+    CompileError with all diagnostics, warnings too, where the source is wrong; InternalError."""
     if diagnostics is None:
         diagnostics = new_diagnostics(options)
     compilation = _Compilation(source, options, set(kinds), language, dump, diagnostics,
@@ -168,9 +166,7 @@ class _Compilation:
             from tritonc.frontend.tree import dump
 
             self.result.outputs["ast"] = dump(program)
-        if self.wanted and not self.wanted - {"i", "ast"}:
-            return None
-        return self._analyze(program)
+        return None if self.wanted and not self.wanted - {"i", "ast"} else self._analyze(program)
 
     def _preprocess(self) -> Preprocessed:
         with self._stage("import preprocessor"):

@@ -64,8 +64,7 @@ class Grammar(NamedTuple):
     `names`: back; `patterns`: the regular expressions of others.
 
     `builds`: what makes a `_Call` of the values of a production's parts, without those that the
-    grammar drops; None where it passes on the value of its one part.
-    """
+    grammar drops; None where it passes on the value of its one part."""
 
     parser: LALR_Parser
     spellings: dict[str, str]
@@ -86,8 +85,7 @@ class Parse:
 
     `values` and `firsts`: of the symbols on the stack, what they stand for, and the number of their
     first token.  While an action runs, `places` are such numbers of what it is made from, and
-    `last` is the number of its last token; an empty one's place is that of the token behind it.
-    """
+    `last` is the number of its last token; an empty one's place is that of the token behind it."""
 
     def __init__(self, grammar: Grammar, actions: object,
                  lex: Callable[[], Iterator[Any]] = lambda: iter(())) -> None:
@@ -124,8 +122,7 @@ class Parse:
     def feed(self, token: Any, number: int) -> None:
         """Take one token, with its terminal as its `type`, as token `number`.
 
-        Raises UnexpectedToken if it cannot stand here; an LALR state may reduce before that.
-        """
+        Raises UnexpectedToken if it cannot stand here; an LALR state may reduce before that."""
         self.last = number - 1
         self.parser.feed_token(token)
         self.taken(number)
@@ -243,8 +240,7 @@ def _keep(path: Path, grammar: Grammar) -> None:
 def _cache_file(stem: str) -> Path | None:
     """The file for tables; None if there is no directory for it.
 
-    Raises nothing: without the file, the tables are made anew.
-    """
+    Raises nothing: without the file, the tables are made anew."""
     base = os.environ.get("LOCALAPPDATA" if sys.platform == "win32" else "XDG_CACHE_HOME")
     try:
         folder = (Path(base) if base else Path.home() / ".cache") / "tritonc"

@@ -1,8 +1,7 @@
 """Functions whose modules are imported when they are first called.
 
 A compilation starts in some 200 ms, most of which it takes to import what it is made of.  A table
-names its functions so where most runs call few of them.
-"""
+names its functions so where most runs call few of them."""
 
 from collections.abc import Callable
 from importlib import import_module

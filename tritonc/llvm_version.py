@@ -11,9 +11,7 @@ _BUILT_WITH = {"0.50": "22.1.0"}
 def llvm_version() -> str:
     """LLVM's version, by the version of the installed llvmlite; "none" without one."""
     series = _installed_series()
-    if series is None:
-        return "none"
-    return _BUILT_WITH.get(series) or f"of llvmlite {series}"
+    return "none" if series is None else _BUILT_WITH.get(series) or f"of llvmlite {series}"
 
 
 def _installed_series() -> str | None:

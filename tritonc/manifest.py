@@ -34,8 +34,7 @@ with `requires`, what must hold for a launch of it beside what the kernel itself
 `argument`, of the extent along an axis of the `range`, or of the number of `programs`, by the tile
 that stands there; and
 "choice", by which a launch chooses among the kernel, number 0, and them
-(`tritonc.variants.choice`).
-"""
+(`tritonc.variants.choice`)."""
 
 import json
 from collections.abc import Mapping
@@ -72,8 +71,7 @@ def manifest(module: Module, target: Target, tuning: str | None = None,
 
     `tuning` is the name of the tuning file that was used, if one was; `meta` has the
     meta-parameters that were bound, by kernel; `variants` the variants of a kernel, and which of
-    them the module has, by the names of their entries.
-    """
+    them the module has, by the names of their entries."""
     used = {"tuning": tuning} if tuning is not None else {}
     rows = {kernel.name: _kernel(kernel, target, (meta or {}).get(kernel.name, {}))
             for kernel in module.kernels}

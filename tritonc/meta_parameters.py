@@ -1,8 +1,7 @@
 """Meta-parameters: choices of passes that are open to the tuner, one row each.
 
 A pass reads `context.meta` and takes a default of its own where a name is missing.  `--tune` and
-tuning files bind them as they bind a source's tunables; a tunable of that name goes first.
-"""
+tuning files bind them as they bind a source's tunables; a tunable of that name goes first."""
 
 from collections.abc import Sequence
 
@@ -71,8 +70,7 @@ META_PARAMETERS: tuple[MetaParameter, ...] = (
                     f"{tile}-tile in a product on CUDA cores.", values, values,
                     frozenset({"dot on CUDA cores"}), nesting=True)
       for tile, owner, values in (("micro", "warp", (8, 16, 32)), ("nano", "thread", (1, 2, 4)))
-      for axis in ("rows", "columns")),
-)
+      for axis in ("rows", "columns")))
 BY_NAME: dict[str, MetaParameter] = {row.name: row for row in META_PARAMETERS}
 
 

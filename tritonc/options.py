@@ -9,7 +9,7 @@ DEFAULT_ARCH = "sm_80"  # its PTX runs on every GPU from Ampere on
 MOST_VARIANTS = 12  # of a kernel beside the general entry, where --variants has no number
 MOST_PLANNED = 32  # where each is compiled only when a launch first takes it
 NATIVE = "native"  # as --arch: the GPU of this machine
-WORKAROUNDS = ("high-halves", "extents", "negations")  # `backend/ptxas_faults` has them
+WORKAROUNDS = ("high-halves", "extents", "choices", "negations")  # `backend/ptxas_faults` has them
 
 
 @dataclass(frozen=True)

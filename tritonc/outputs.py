@@ -2,8 +2,7 @@
 
 A file is written under another name in its own directory and then renamed, so nobody ever sees half
 of it; several outputs of one run are all written before the first is renamed.  Where the source is
-wrong, what an earlier run left at their places goes, so that no build takes it for new.
-"""
+wrong, what an earlier run left at their places goes, so that no build takes it for new."""
 
 import contextlib
 import os
@@ -16,8 +15,7 @@ from tritonc.source import fail
 # Each kind of output and the suffix of its file.
 KINDS: dict[str, str] = {
     "ptx": ".ptx", "ll": ".ll", "tir": ".tir", "ast": ".ast", "i": ".i", "manifest": ".json",
-    "header": ".h", "cubin": ".cubin", "fatbin": ".fatbin", "torch": ".cpp",
-}  # fmt: skip
+    "header": ".h", "cubin": ".cubin", "fatbin": ".fatbin", "torch": ".cpp"}  # fmt: skip
 STANDARD = "-"  # standard input or output
 
 
@@ -144,8 +142,7 @@ def dependency_rule(targets: Sequence[str], sources: Sequence[str], phony: bool)
     Raises ValueError for a name that the two cannot read alike.
 
     `phony` adds a rule without a recipe for each source but the first, so that make goes on when an
-    included file is deleted.
-    """
+    included file is deleted."""
     quoted = [quote_for_make(source) for source in sources]
     lines = [" ".join(targets) + ":" + "".join(f" \\\n  {source}" for source in quoted)]
     if phony:

@@ -1,7 +1,6 @@
 """Running passes: what a pass is, its row in a list, and the hooks around each run.
 
-The lists themselves, with the reasons for their order, are in `tritonc.passes`.
-"""
+The lists themselves, with the reasons for their order, are in `tritonc.passes`."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import field
@@ -66,8 +65,7 @@ def run(kernel: Kernel, context: Context, passes: Sequence[Pass], *, level: int 
     they are part of a list.
 
     Raises CompileError where the program is at fault, RecursionError where it is nested too
-    deeply, PassError where a pass is at fault.
-    """
+    deeply, PassError where a pass is at fault."""
     hooks = hooks or Hooks()
     present: set[str] = set()  # the operations, if that is known
     unseen = True  # by hooks.verify, which meets what a pass was given, too

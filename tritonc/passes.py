@@ -8,8 +8,7 @@ layouts, instructions, shared memory and barriers.  A pass is a function in a fi
 
 Its docstring says what it does, needs and leaves to others.  Below, each pass has the reason why it
 stands where it does; one that runs twice has two.  `after NAME: why` and `before NAME: why` are
-checked by tests: the first run of the one comes before the first run of the other.
-"""
+checked by tests: the first run of the one comes before the first run of the other."""
 
 import re
 
@@ -21,7 +20,7 @@ ONLY: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("select_dots", "slice_k", "raw_operands", "safe_divisors", "merge_tails",
                      "jam_loops", "coalesce_loops", "separate_axes", "merge_axes", "split_masks",
                      "sort_residues", "rasterize", "flatten_rows",
-                     "count_from_zero"), ("dot",)),
+                     "count_from_zero", "join_products"), ("dot",)),
     **dict.fromkeys(("tabulate_masks", "join_bounds"), ("fma_dot", "mma_dot", "wgmma")),
     "compute_pieces": ("load", "store"), "clamped_loads": ("smin", "smax"),
     **dict.fromkeys(("drop_selections", "skip_masks"), ("select",)),
@@ -44,8 +43,7 @@ ONLY: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("fetch_late", "widen_loops", "single_trips", "strength_reduce", "keep_rows",
                      "unroll_runtime", "load_ahead", "alternate_registers"), ("phi",)),
     **dict.fromkeys(("unify_exits", "hoist_addresses"), ("phi", "cond_br")),  # all loops that end
-    **dict.fromkeys(("select_matrix_loads", "join_exchanges"), ("shared_load", "shared_store")),
-}
+    **dict.fromkeys(("select_matrix_loads", "join_exchanges"), ("shared_load", "shared_store"))}
 
 
 def _row(module: str, *why: str, level: int = 1) -> Pass:
@@ -75,6 +73,8 @@ OPT: list[Pass] = [
          "`&&` is an `and` in one block; later passes fold what the assumptions decide"),
     _row("opt.peephole", "again: uses are counted right after dce, so sums move into dots; "
          "convert_if has made selects"),
+    _row("opt.join_products", "after peephole: sums have moved into dots, and indices are products "
+         "of ranges"),
     _row("opt.fold_constants", "again: assumptions and rewrite rules have decided more; "
          "simplify_cfg and convert_if leave phis of one value"),
     _row("opt.small_floats", "Selections are operations by now, and constants folded; the cost "
@@ -134,8 +134,7 @@ OPT: list[Pass] = [
          "of the language"),
     _row("opt.cse", "again: the passes before make the same splats and offsets several times"),
     _row("opt.dce", "again: removes what these passes replaced"),
-    _row("opt.simplify_cfg", "again: new preheaders join the block before, where there is one"),
-]
+    _row("opt.simplify_cfg", "again: new preheaders join the block before, where there is one")]
 
 BACKEND: list[Pass] = [
     # --- instructions, facts, versions of the kernel ---
@@ -302,8 +301,7 @@ BACKEND: list[Pass] = [
          "that from one iteration", "after alternate_registers: for loops that it does not change",
          level=2),
     _row("backend.launch.coarsen", "after overlap_sums: a kernel has one body to the passes before",
-         "after alternate_registers: a kernel has one body to the passes before", level=2),
-]
+         "after alternate_registers: a kernel has one body to the passes before", level=2)]
 
 
 def order() -> list[tuple[str, str, str]]:

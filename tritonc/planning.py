@@ -1,7 +1,5 @@
 """Which variants of a kernel there are: given, of the tuning file, or of the cost model."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -39,8 +37,7 @@ class Planning(Bindings):
                  ) -> VariantSet:
         """The variants to have of a kernel, beside the one with these `tunables`.
 
-        `sizes` says what of a launch the sizes of a problem are.  Raises CompileError.
-        """
+        `sizes` says what of a launch the sizes of a problem are.  Raises CompileError."""
         given = [variant for text in self._options.variant
                  if concerns(variant := parse(text), kernel)]
         if given:
@@ -52,7 +49,7 @@ class Planning(Bindings):
             return self._tuned(kernel, entries, tunables, sizes)
         return self._modelled(kernel, tunables, lower)
 
-    def small(self, kernel: Kernel) -> Small | None:
+    def small(self, kernel: Kernel) -> "Small | None":
         """The tunables of a second body for launches of few programs, and how many those are; None
         where the sizes are known, where somebody chose the tile, or where it does not pay."""
         return self._beside(kernel)[0]
@@ -82,12 +79,13 @@ class Planning(Bindings):
 
         variants = [_variant(member, kernel, found) for member in found.members]
         if found.ways:
-            # The first one and the general entry have bodies for all ways, but persistent blocks
-            # for the first alone: by 128 x 256, 2304 x 2048 x 3072 73 us, A transposed.
+            # The first and the general entry have bodies for all ways, but persistent blocks for
+            # one alone: by 128 x 256, 2304 x 2048 x 3072 73 us, A transposed.
             large = found.large[1] if found.large else found.general
             whole = Member({"coarsen": 0}, large._replace(parts=0, part=0))
-            variants[1:] = [_variant(member, kernel, found, way) for place, way in enumerate(
-                found.ways) for member in ((*found.members, whole) if place else found.members[1:])]
+            variants[found.free:] = [
+                _variant(member, kernel, found, way) for place, way in enumerate(found.ways)
+                for member in found.members[0 if place else found.free:] + (whole,) * (place > 0)]
         return VariantSet(variants, found.general,
                           found.large and (*found.large, -1), _listed(found.loops), found.aligned)
 
@@ -126,7 +124,7 @@ class Planning(Bindings):
             return {}
         return {name: self.lists[name] for name in self.chosen if name in kernel.tunables}
 
-    def _beside(self, kernel: Kernel) -> tuple[Small | None, Few | None]:
+    def _beside(self, kernel: Kernel) -> "tuple[Small | None, Few | None]":
         """What is there beside the entry of the chosen tile, where nobody chose another."""
         space = self._open(kernel)
         if not space and (kernel.tunables or self._options.sizes):
@@ -238,8 +236,8 @@ class Planning(Bindings):
         return found
 
 
-def _variant(member: Member, kernel: Kernel, of: Few | Portfolio,
-             way: tuple[Facts, Facts] | None = None) -> Variant:
+def _variant(member: "Member", kernel: Kernel, of: "Few | Portfolio",
+             way: "tuple[Facts, Facts] | None" = None) -> Variant:
     """A member of a portfolio, for launches whose operands lie in a `way`, if not in any.  In turn,
     tiles are smaller, and bring more from the second-level cache, which delivers whole sectors:
     5000 x 2000 x 1000 takes 1.13 times as long.  In short loops results take longer than products:
@@ -262,6 +260,6 @@ def _variant(member: Member, kernel: Kernel, of: Few | Portfolio,
     return Variant(member.binding, (*facts,), cost)
 
 
-def _listed(loops: Sequence[Around]) -> list[dict[str, Any]]:
+def _listed(loops: "Sequence[Around]") -> list[dict[str, Any]]:
     """Loops as the manifest has them."""
     return [{"factor": loop.factor, "arguments": [*loop.arguments]} for loop in loops]

@@ -1,10 +1,7 @@
 """NVIDIA's assembler: from PTX to machine code for one GPU, where the tools are installed.
 
 They come with the CUDA toolkit, or as the Python packages nvidia-cuda-nvcc (CUDA 13) and
-nvidia-cuda-nvcc-cu12.  Compiling to PTX does not need them.
-"""
-
-from __future__ import annotations
+nvidia-cuda-nvcc-cu12.  Compiling to PTX does not need them."""
 
 import os
 import re
@@ -25,8 +22,7 @@ _IN_PACKAGES = ("nvidia/cu13/bin", "nvidia/cuda_nvcc/bin")
 def find(given: str | None = None, tool: str = "ptxas") -> str:
     """The path of ptxas, or of a tool beside it: what is `given`, else where it is usually.
 
-    Raises CompileError if it is not there.
-    """
+    Raises CompileError if it is not there."""
     if given is not None and tool == "ptxas":
         found = shutil.which(given)
         if found is None:
@@ -84,8 +80,7 @@ def read_resources(text: str) -> dict[str, Resources]:
     ... ptxas info    : Function properties for f
     ...     8 bytes stack frame, 4 bytes spill stores, 12 bytes spill loads
     ... ptxas info    : Used 40 registers, used 1 barriers, 1024 bytes smem, 376 bytes cmem[0]''')
-    {'f': Resources(registers=40, stack=8, spill_stores=4, spill_loads=12, shared=1024)}
-    """
+    {'f': Resources(registers=40, stack=8, spill_stores=4, spill_loads=12, shared=1024)}"""
     found = {}
     for part in text.split("Compiling entry function '")[1:]:
         def number(pattern: str, part: str = part) -> int:
@@ -148,7 +143,7 @@ def _execute(command: list[str], inputs: Mapping[str, bytes]) -> tuple[bytes, st
             return file.read(), done.stderr + done.stdout
 
 
-def _rejected(tool: str, done: subprocess.CompletedProcess[str]) -> CompileError:
+def _rejected(tool: str, done: "subprocess.CompletedProcess[str]") -> CompileError:
     said = [line.strip() for line in (done.stderr + done.stdout).splitlines() if line.strip()]
     first = said[0] if said else f"exit code {done.returncode}"
     return fail("ptxas-failed", None, f"{tool} fails: {first}", *(Note(line) for line in said[1:5]))

@@ -4,10 +4,7 @@
 150 classes that took a tenth of a cold compilation.  This one makes the same classes otherwise: the
 code of a constructor differs in names alone from that of others with as many fields, and the other
 methods are the same for all; so it is with `typing.NamedTuple`.  Who keeps to `frozen` is the type
-checker; here it says that equal objects have equal hashes.
-"""
-
-from __future__ import annotations
+checker; here it says that equal objects have equal hashes."""
 
 import dataclasses
 from collections.abc import Mapping

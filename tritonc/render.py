@@ -5,8 +5,7 @@ the extent underlined, a replacement if one is known, then notes, the macros tha
 through, and before it all the chain of `#include`s.  `render_json` writes GCC's JSON form.
 
 Columns in the heading count Unicode code points from 1.  In the picture a tab stays a tab on both
-lines, so that the caret stands right for every tab width, and a wide character takes two places.
-"""
+lines, so that the caret stands right for every tab width, and a wide character takes two places."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, TextIO

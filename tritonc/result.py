@@ -1,7 +1,5 @@
 """What a compilation gives, or how it failed by a fault of tritonc's own."""
 
-from __future__ import annotations
-
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
@@ -31,12 +29,12 @@ class Result:
     bindings: Planning  # meta-parameters, and who chose which value
     outputs: dict[str, str] = field(default_factory=dict)
     diagnostics: tuple[Diagnostic, ...] = ()
-    module: Module | None = None  # as the last stage that ran left it
+    module: "Module | None" = None  # as the last stage that ran left it
     manifest: dict[str, Any] | None = None
     dependencies: list[str] = field(default_factory=list)  # included files, then the tuning file
     system: set[str] = field(default_factory=set)  # of the included files, those of -isystem
     tunables: dict[str, int] = field(default_factory=dict)  # of every tunable
-    remarks: list[Remark] = field(default_factory=list)  # in the order of their places
+    remarks: "list[Remark]" = field(default_factory=list)  # in the order of their places
     timings: list[tuple[str, float]] = field(default_factory=list)  # stage or pass, seconds
     problem_lines: list[tuple[str, Span]] = field(default_factory=list)
     variants: Variants = field(default_factory=Variants)  # none, if they are not asked for

@@ -17,8 +17,7 @@ _LEVELS = {"error": "error", "warning": "warning", "remark": "note"}
 def render_sarif(diagnostics: Iterable[Diagnostic]) -> str:
     """One line: a log of one run, whose rules are those that have results.
 
-    Columns count Unicode code points from 1, as in the text form.
-    """
+    Columns count Unicode code points from 1, as in the text form."""
     items = [*diagnostics]
     rules = sorted({item.name for item in items})
     driver = {"name": "tritonc", "version": __version__, "rules": [_rule(name) for name in rules]}

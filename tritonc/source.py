@@ -5,10 +5,7 @@ one: tokens, syntax-tree nodes, IR operations.  A `Diagnostic` is a message abou
 `Diagnostics` collects them, and `CompileError` is the one exception that a user's mistake can
 raise.
 
-Columns count Unicode code points from 1; a tab is one column, and is shown as the text has it.
-"""
-
-from __future__ import annotations
+Columns count Unicode code points from 1; a tab is one column, and is shown as the text has it."""
 
 import sys
 from bisect import bisect_right
@@ -35,12 +32,11 @@ class SourceFile:
     """One file's name, as the user spelt it, and its text.
 
     `included_at` is the span of the `#include` that brought it in; None for the main file.
-    `system`: it was found in a directory of -isystem; nobody wants to be warned of it.
-    """
+    `system`: it was found in a directory of -isystem; nobody wants to be warned of it."""
 
     name: str
     text: str = field(repr=False)
-    included_at: Span | None = None
+    included_at: "Span | None" = None
     system: bool = False
     line_marks: list[LineMark] = field(default_factory=list, repr=False)  # in the order of lines
 
@@ -81,7 +77,7 @@ class Expansion(NamedTuple):
     for predefined macros)."""
 
     macro: str
-    spelling: Span | None
+    spelling: "Span | None"
     predefined: bool = False
 
     def __str__(self) -> str:
@@ -115,7 +111,7 @@ class Span(NamedTuple):
     def column(self) -> int:
         return self.file.line_column(self.start)[1]
 
-    def to(self, other: Span) -> Span:
+    def to(self, other: "Span") -> "Span":
         """The span from here to the end of `other`; this span alone if they are in two files."""
         if other.file is not self.file or other.end <= self.start:
             return self
@@ -188,8 +184,7 @@ class Diagnostics:
 
     def warning(self, name: str, span: Span | None, message: str, *notes: Note,
                 suggestion: str | None = None) -> None:
-        """Record a warning, unless its name is disabled or its file the system's; an error where
-        -Werror says so."""
+        """Record a warning, unless its name or its file is silent; an error if -Werror says so."""
         if name in self.disabled or "all" in self.disabled or (span and span.file.system):
             return
         strict = name in self.as_errors or "all" in self.as_errors

@@ -1,8 +1,6 @@
 """What options say to the stages of a compilation: limits of messages, the preprocessor's
 settings, what passes may know."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -32,7 +30,7 @@ def new_diagnostics(options: Options) -> Diagnostics:
 
 
 def preprocess(source: SourceFile, options: Options, diagnostics: Diagnostics,
-               read_file: Callable[[str], bytes] | None = None) -> Preprocessed:
+               read_file: Callable[[str], bytes] | None = None) -> "Preprocessed":
     """The first stage alone."""
     from tritonc.frontend import preprocess as stage
 
@@ -44,7 +42,7 @@ def preprocess(source: SourceFile, options: Options, diagnostics: Diagnostics,
     return stage.preprocess(source, settings, diagnostics)
 
 
-def context_of(options: Options) -> Context:
+def context_of(options: Options) -> "Context":
     """What passes may know of the options; meta-parameters come with each kernel."""
     from tritonc.backend.target.target import find
     from tritonc.ir.context import Context

@@ -2,8 +2,7 @@
 
 The CUDA toolkit has both: the header, and a stub of libcuda to link with, so that building needs no
 GPU.  conda has them too; the Python packages nvidia-cuda-runtime (CUDA 13) and
-nvidia-cuda-runtime-cu12 have the header.
-"""
+nvidia-cuda-runtime-cu12 have the header."""
 
 import os
 import shutil

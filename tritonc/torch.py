@@ -13,10 +13,7 @@ The operator's arguments are the kernel's parameters, in their order, without th
 computed scalars.  Arrays that the kernel may write and that are no outputs are *mutated*: the
 operator changes them in place.  Functions name the arguments that they read as their own
 parameters; `range` may name outputs too.  They run for real tensors and for torch's fake ones, so
-shapes may be dynamic.
-"""
-
-from __future__ import annotations
+shapes may be dynamic."""
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -54,8 +51,7 @@ def op(name: str, source: Source | Kernel, *, range: Rule,
     With `cpu`, the operator takes tensors of the CPU too, and runs them in the interpreter: slowly,
     for tests.  The result is a `torch.library.CustomOpDef`, which can register more.
 
-    Raises CompileError, and TypeError or ValueError where the roles do not fit the kernel.
-    """
+    Raises CompileError, and TypeError or ValueError where the roles do not fit the kernel."""
     kernel = source if isinstance(source, Kernel) else compile(source, **compiling)
     operator = _Operator(name, kernel, range, dict(outputs or {}), dict(scalars or {}),
                          frozenset(strided))

@@ -84,8 +84,11 @@ class Hazards:
         if self.clean:
             return None
         found = rows(table, index, width)
+        used = found != NOBODY
+        if not used.any():
+            return None
         mine = threads[:, np.newaxis]
-        wrong = (found != NOBODY) & (((found != mine) & (found != _group(mine))) | (mine == MANY))
+        wrong = used & (((found != mine) & (found != _group(mine))) | (mine == MANY))
         return wrong.any(axis=1) if wrong.any() else None
 
 
@@ -97,7 +100,9 @@ def _group(threads: Threads) -> Threads:
 def _record(table: Threads, index: Indices, width: int, threads: Threads) -> None:
     found = rows(table, index, width)
     mine = threads[:, np.newaxis]
-    own = (found == NOBODY) | (found == mine) | (found == _group(mine))
+    own = (found == NOBODY) | (found == mine)
+    if not own.all():
+        own |= found == _group(mine)
     made = np.where(own, mine, np.int16(MANY))
     set_rows(table, index, made)
     shared = rows(table, index, width) != made  # an element named twice

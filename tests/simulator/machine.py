@@ -24,14 +24,15 @@ Shared memory is one array of bytes where buffers have offsets; before, each is 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from simulator import clusters, hazards, machine_global, machine_tensor
-from simulator.hazards import MANY, Threads
-from simulator.machine_state import Copy, Machine, View, holders, owners
+from simulator.hazards import Threads
+from simulator.machine_state import ALL, Copy, Machine, View, holders, owners
 from tritonc.interp import arrays
 from tritonc.interp.frame import Frame, Handler, Step
 from tritonc.interp.undefined import dot_undefined, either
@@ -74,20 +75,20 @@ def _buffer_stage(machine: Machine, frame: Frame, op: Op) -> Any:
     stage = int(frame.read(op.operands[1]))
     if not 0 <= stage < len(view.offsets):
         frame.fail(op, "run-out-of-bounds", f"stage {stage} of {len(view.offsets)}")
-    return (view._replace(offsets=view.offsets[stage : stage + 1]),)
+    return (view.at(view.offsets[stage : stage + 1]),)
 
 
 def _buffer_trans(machine: Machine, frame: Frame, op: Op) -> Any:
     view: View = frame.read(op.operands[0])
     order = [0, *(d + 1 for d in op.attributes["permutation"])]
-    return (view._replace(offsets=view.offsets.transpose(order)),)
+    return (view.at(view.offsets.transpose(order)),)
 
 
 def _buffer_reshape(machine: Machine, frame: Frame, op: Op) -> Any:
     view: View = frame.read(op.operands[0])
     t = op.result.type
     assert isinstance(t, Buffer)
-    return (view._replace(offsets=view.offsets.reshape(len(view.offsets), *t.shape)),)
+    return (view.at(view.offsets.reshape(len(view.offsets), *t.shape)),)
 
 
 # ---- tiles to and from buffers
@@ -103,7 +104,7 @@ def _shared_store(machine: Machine, frame: Frame, op: Op) -> None:
     if "bits" in op.attributes:
         places = _part(op, value, op.attributes["index"])
         if view.offsets.shape[1:] == extents:
-            view = view._replace(offsets=view.offsets.reshape(1, -1)[:, places])
+            view = view.at(view.offsets.reshape(1, -1)[:, places])
         extents = view.offsets.shape[1:]
         array, threads = np.asarray(array).reshape(-1)[places], threads[places]
         if undefined is not None:
@@ -125,7 +126,7 @@ def _load(machine: Machine, frame: Frame, op: Op, view: View) -> None:
 def _load_slice(machine: Machine, frame: Frame, op: Op) -> None:
     view: View = frame.read(op.operands[0])
     index, axis = op.attributes["index"], op.attributes["axis"]
-    _load(machine, frame, op, view._replace(offsets=np.take(view.offsets, [index], axis + 1)))
+    _load(machine, frame, op, view.at(np.take(view.offsets, [index], axis + 1)))
 
 
 def _tile_part(machine: Machine, frame: Frame, op: Op) -> None:
@@ -153,9 +154,13 @@ def _join_parts(machine: Machine, frame: Frame, op: Op) -> None:
 
 def _part(op: Op, whole: Value, index: int) -> Any:
     """The row-major numbers of a part's elements."""
-    numbers = np.arange(prod(shape(whole.type)))
-    chosen = [(numbers & bit != 0) == bool(index >> i & 1)
-              for i, bit in enumerate(op.attributes["bits"])]
+    return _chosen(prod(shape(whole.type)), (*op.attributes["bits"],), index)
+
+
+@cache
+def _chosen(size: int, bits: tuple[int, ...], index: int) -> Any:
+    numbers = np.arange(size)
+    chosen = [(numbers & bit != 0) == bool(index >> i & 1) for i, bit in enumerate(bits)]
     return np.flatnonzero(np.logical_and.reduce(chosen))
 
 
@@ -181,7 +186,7 @@ def _shift_lanes(machine: Machine, frame: Frame, op: Op) -> None:
 def _shared_gather(machine: Machine, frame: Frame, op: Op) -> None:
     view: View = frame.read(op.operands[0])
     places, unknown = _indices(frame, op, op.operands[1], view.offsets.size)
-    chosen = view._replace(offsets=view.offsets.reshape(-1)[places])
+    chosen = view.at(view.offsets.reshape(-1)[places])
     found, mask, cause = machine.get(frame, op, chosen, holders(op.result),
                                      shape(op.result.type))
     frame.define(op.result, found, either([mask, unknown]), cause or op)
@@ -200,8 +205,8 @@ def _shared_atomic(machine: Machine, frame: Frame, op: Op) -> None:
         frame.fail(op, "run-out-of-bounds", "an index of this atomic operation is outside of the "
                    f"buffer's {view.offsets.size} elements")
     touched = np.unique(places)
-    chosen = view._replace(offsets=view.offsets.reshape(-1)[touched])
-    threads = np.full(touched.size, hazards.ATOMIC, np.int16)
+    chosen = view.at(view.offsets.reshape(-1)[touched])
+    threads = np.array([hazards.ATOMIC], np.int16)
     held, undefined, cause = machine.get(frame, op, chosen, threads, touched.shape)
     total = dict(zip(touched.tolist(), held))
     e, kind = view.element, op.attributes["kind"]
@@ -259,7 +264,7 @@ def _dot_readers(op: Op, i: int, buffer: Buffer) -> Threads:
     """The threads that read each element of a dot's operand, flat."""
     result = op.result.type
     if op.name != "fma_dot" or not isinstance(result, Tile) or result.layout is None:
-        return np.full(prod(buffer.shape), MANY, np.int16)
+        return ALL
     rows = hazards.dot_readers(result.layout, i)
     rows = rows.reshape(*buffer.shape[:-2], buffer.shape[-2 + i])
     return np.broadcast_to(np.expand_dims(rows, -1 if i == 0 else -2), buffer.shape).reshape(-1)
@@ -272,8 +277,7 @@ def _cluster_arrive(machine: Machine, frame: Frame, op: Op) -> None:
     """From here on peers may write to the mailboxes at any time."""
     for mailbox in op.operands:
         view: View = frame.read(mailbox)
-        threads = np.full(view.places.size, MANY, np.int16)
-        machine.untouched(frame, op, view, threads.shape, write=True)
+        machine.untouched(frame, op, view, view.places.shape, write=True)
         view.put(view.space.in_flight, True)
     clusters.cluster_arrive(frame, op)
 

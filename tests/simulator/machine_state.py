@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from functools import cached_property
 from operator import mul
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -47,7 +48,8 @@ class Space:
         self.hazards = Hazards(self.size)
 
 
-class View(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class View:
     """A buffer or a part of it, as the value of an operand."""
 
     space: Space
@@ -56,7 +58,12 @@ class View(NamedTuple):
     element: Scalar
     offsets: Indices  # in elements, of each element: stages, then the tile's axes
 
-    @property
+    def at(self, offsets: Indices, start: int | None = None) -> View:
+        """Other elements of the same buffer."""
+        return View(self.space, self.serial, self.start if start is None else start, self.element,
+                    offsets)
+
+    @cached_property
     def places(self) -> Indices:
         """The elements' numbers in the space, flat."""
         places: Indices = self.offsets.reshape(-1) + self.start // self.element.bytes
@@ -68,6 +75,8 @@ class View(NamedTuple):
 
     def any(self, table: npt.NDArray[Any]) -> Any:
         """The mask of elements with an entry that is not zero; None if there is none."""
+        if 16 * self.offsets.size > table.size and not table.any():
+            return None
         found = self.of(table)
         return found.any(axis=1) if found.any() else None
 

@@ -23,8 +23,9 @@ from typing import Any
 
 import numpy as np
 
-from simulator.hazards import GROUP_BITS, MANY, NOBODY, RELEASED, Threads
+from simulator.hazards import GROUP_BITS, NOBODY, RELEASED
 from simulator.machine_state import (
+    ALL,
     FENCED,
     FIRST,
     SEEN,
@@ -43,10 +44,6 @@ from tritonc.interp.frame import Frame
 from tritonc.interp.undefined import dot_undefined
 from tritonc.ir.core import Op, Value
 from tritonc.ir.types import SCALARS, Buffer, shape
-
-
-def _everybody(view: View) -> Threads:
-    return np.full(view.offsets.size, MANY, np.int16)
 
 
 def _fenced(machine: Machine, frame: Frame, op: Op, view: View, extents: Extents) -> None:
@@ -73,10 +70,10 @@ def _wgmma(machine: Machine, frame: Frame, op: Op) -> None:
         array, unknown = _known(machine, frame, operand)
         if isinstance(operand.type, Buffer):
             axes = (..., part) if i == 0 else (..., part, asked)
-            view: View = array._replace(offsets=array.offsets[axes])
+            view: View = array.at(array.offsets[axes])
             extents = view.offsets.shape[1:]
             _fenced(machine, frame, op, view, extents)
-            array, *rest = machine.get(frame, op, view, _everybody(view), extents)
+            array, *rest = machine.get(frame, op, view, ALL, extents)
             unknown = (rest[0], rest[1]) if rest[0] is not None and rest[1] is not None else None
             if i == 1 and (left_out := array.shape[-1] - shape(op.result.type)[-1]) < 0:
                 array, unknown = _wider(array, unknown, -left_out, op)
@@ -115,7 +112,7 @@ def _wgmma_wait(machine: Machine, frame: Frame, op: Op) -> None:
         product = machine.products.popleft()
         for view in product.views:
             view.space.products.reshape(-1, view.element.bytes)[view.places] -= 1
-            view.space.hazards.read(view.places, view.element.bytes, _everybody(view))
+            view.space.hazards.read(view.places, view.element.bytes, ALL)
         machine.ended.append(product)
     for value, result in zip(op.operands, op.results, strict=False):
         array, unknown = frame.read(value), frame.undefined.get(value)
@@ -165,7 +162,7 @@ def _tensor_map(machine: Machine, frame: Frame, op: Op) -> None:
 
 def _publish_maps(machine: Machine, frame: Frame, op: Op) -> None:
     engine, cell = machine.engine, frame.read(op.operands[2])
-    machine.get(frame, op, cell, _everybody(cell), cell.offsets.shape)
+    machine.get(frame, op, cell, ALL, cell.offsets.shape)
     for index in op.attributes["indices"]:
         engine.slots[int(frame.read(op.operands[0]))][index] = engine.made.pop(index)
 
@@ -206,7 +203,7 @@ def _arrive_full(machine: Machine, frame: Frame, op: Op) -> None:
     if _off(frame, op):
         return
     view: View = frame.read(op.operands[0])
-    machine.get(frame, op, view, _everybody(view), view.offsets.shape)
+    machine.get(frame, op, view, ALL, view.offsets.shape)
     stage = _stage(machine, view)
     if stage.expected is not None:
         frame.fail(op, "run-race", "copies to this stage are under way")
@@ -232,11 +229,11 @@ def _tma_load(machine: Machine, frame: Frame, op: Op) -> None:
         addresses, active = tensor.piece([start0 + panel * tensor.box[0], *others])
         held, undefined = frame.gather(op, buffer.element, addresses, active)
         view = _panel(buffer, panel, tensor, op.attributes.get("row"), op.attributes["panels"])
-        machine.overwrites(frame, op, view, np.zeros(held.size, np.int16), held.shape)
+        machine.overwrites(frame, op, view, FIRST, held.shape)
         _fenced(machine, frame, op, view, held.shape)
         view.put(view.space.in_flight, True)
         _stage(machine, full).copies.append(
-            Copy(op, view, addresses, active, held, undefined, np.broadcast_to(FIRST, held.size)))
+            Copy(op, view, addresses, active, held, undefined, FIRST))
     stage = _stage(machine, full)
     if "row" in op.attributes:
         stage.short.append((op, buffer))
@@ -257,7 +254,7 @@ def _tma_store(machine: Machine, frame: Frame, op: Op) -> None:
                                           *others[1:]])
         view = _panel(buffer, panel * groups + group, tensor)
         _fenced(machine, frame, op, view, active.shape)
-        held, *unknown = machine.get(frame, op, view, np.full(active.size, thread, np.int16),
+        held, *unknown = machine.get(frame, op, view, np.array([thread], np.int16),
                                      active.shape)
         if unknown[0] is not None and (unknown[0] & active).any():
             frame.fail(op, "run-undefined", "elements of this store are undefined",
@@ -275,7 +272,7 @@ def _store_wait(machine: Machine, frame: Frame, op: Op) -> None:
         for view, thread in stores.popleft():
             view.space.products.reshape(-1, view.element.bytes)[view.places] -= 1
             view.space.hazards.read(view.places, view.element.bytes,
-                                    np.full(view.places.size, thread, np.int16))
+                                    np.array([thread], np.int16))
 
 
 def _mapped(machine: Machine, frame: Frame, op: Op, slot: int, index: int | None = None
@@ -302,7 +299,7 @@ def _panel(buffer: View, number: int, tensor: TensorMap, row: int | None = None,
     plain = first + np.arange(tensor.box[0] * tensor.box[1], dtype=np.int64) * size
     mask = max(tensor.swizzle // 16 - 1, 0)
     rows = ((plain ^ ((plain >> 7 & mask) << 4)) // size).reshape(tensor.box[::-1])
-    return buffer._replace(start=0, offsets=rows[np.newaxis])
+    return buffer.at(rows[np.newaxis], 0)
 
 
 def _arrive_empty(machine: Machine, frame: Frame, op: Op) -> None:
@@ -310,7 +307,7 @@ def _arrive_empty(machine: Machine, frame: Frame, op: Op) -> None:
     if _off(frame, op):
         return
     view: View = frame.read(op.operands[0])
-    machine.get(frame, op, view, _everybody(view), view.offsets.shape)
+    machine.get(frame, op, view, ALL, view.offsets.shape)
     for operand in op.operands[1:]:
         buffer: View = frame.read(operand)
         machine.race(frame, op, buffer.any(buffer.space.products), buffer.offsets.shape,
@@ -326,7 +323,7 @@ def _wait_empty(machine: Machine, frame: Frame, op: Op) -> None:
     if _off(frame, op):
         return
     view: View = frame.read(op.operands[0])
-    machine.get(frame, op, view, _everybody(view), view.offsets.shape)
+    machine.get(frame, op, view, ALL, view.offsets.shape)
     stage = _stage(machine, view)
     if stage.phases % 2 == int(frame.read(op.operands[1])) or any(
             other.awaited is not None and other.awaited < stage.released
@@ -341,7 +338,7 @@ def _wait_empty(machine: Machine, frame: Frame, op: Op) -> None:
 def _wait_full(machine: Machine, frame: Frame, op: Op) -> None:
     view: View = frame.read(op.operands[0])
     extents = view.offsets.shape
-    machine.get(frame, op, view, _everybody(view), extents)
+    machine.get(frame, op, view, ALL, extents)
     stage, parity = _stage(machine, view), int(frame.read(op.operands[1]))
     if stage.phases % 2 != parity:
         return  # that phase ended long ago
@@ -363,11 +360,14 @@ def _land(machine: Machine, frame: Frame, stage: Stage) -> None:
     for copy in stage.copies:
         machine.land(frame, copy, everybody=True)
     for op, buffer in stage.short:  # nobody brings some of its rows
-        brought = [copy.view.places for copy in stage.copies if copy.view.serial == buffer.serial]
-        left = np.setdiff1d(buffer.places, np.concatenate(brought))[np.newaxis]
-        view = buffer._replace(start=0, offsets=left)
+        absent = np.ones(buffer.space.size // buffer.element.bytes, np.bool_)
+        for copy in stage.copies:
+            if copy.view.serial == buffer.serial:
+                absent[copy.view.places] = False
+        left = buffer.places[absent[buffer.places]][np.newaxis]
+        view = buffer.at(left, 0)
         nothing = np.zeros(left.size, stage.copies[0].held.dtype)
-        machine.put(view, nothing, (np.ones(left.size, np.bool_), op), _everybody(view), SEEN)
+        machine.put(view, nothing, (np.ones(left.size, np.bool_), op), ALL, SEEN)
         view.put(view.space.hazards.writer, np.int16(NOBODY))
     stage.phases += 1
     stage.expected, stage.copies, stage.short, stage.awaited = None, [], [], None

@@ -7,5 +7,4 @@ scalars), `counters` (loops that count) and `affine` (pointers as base, strides 
 what a multiple; and of which scalars it would have to be known or tested), `aliases` (which
 pointers may reach the same bytes), `weights` and `pressure` (how many registers live tiles take).
 
-An analysis proves; a pass acts on what is proved and falls back where nothing is.
-"""
+An analysis proves; a pass acts on what is proved and falls back where nothing is."""

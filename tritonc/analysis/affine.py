@@ -11,10 +11,7 @@ what says how an access moves from one iteration of a loop to the next.
 
 Inside a loop, the counter of its iterations is the symbol `Iteration.counter`: a phi `p = [p0],
 [p + step]` with a uniform invariant step is p0 + counter * step.  What does not fit has no form:
-table lookups, divisions, masks across two axes.
-"""
-
-from __future__ import annotations
+table lookups, divisions, masks across two axes."""
 
 from collections.abc import Sequence
 from dataclasses import field
@@ -39,7 +36,7 @@ class Affine(NamedTuple):
     def uniform(self) -> bool:
         return not any(s.terms for s in self.strides)
 
-    def __sub__(self, other: Affine) -> Affine:
+    def __sub__(self, other: "Affine") -> "Affine":
         return Affine(self.offset - other.offset, tuple(
             s - t for s, t in zip(self.strides, other.strides, strict=True)), self.base)
 
@@ -92,8 +89,7 @@ class Affinity:
     """Affine forms of a kernel's values, as seen inside `iteration`'s loop (or outside of any).
 
     Of unsigned numbers there are forms where `signs` knows that they are not negative as signed
-    ones, or could be told: `assumed` holds the values of which that is taken for granted.
-    """
+    ones, or could be told: `assumed` holds the values of which that is taken for granted."""
 
     def __init__(self, iteration: Iteration | None = None, signs: Signs | None = None) -> None:
         self.iteration = iteration
@@ -115,9 +111,7 @@ class Affinity:
         return self.known[value]
 
     def _opaque(self, value: Value) -> Affine | None:
-        if shape(value.type) or is_pointer(value.type):
-            return None
-        return Affine(symbol(value), ())
+        return None if shape(value.type) or is_pointer(value.type) else Affine(symbol(value), ())
 
     def _form(self, value: Value) -> Affine | None:
         op = value.op
@@ -293,8 +287,7 @@ class Affinity:
 
     def bound(self, op: Op, where: tuple[int | None, ...] | None = None,
               steps: Sequence[int] = ()) -> Bound | None:
-        """`x < n` with x rising by 1 along one axis and n uniform; if unsigned, both of them not
-        negative."""
+        """`x < n`, x rising by 1 along one axis and n uniform; if unsigned, neither is negative."""
         a, b = self.of(op.operands[0]), self.of(op.operands[1])
         if a is None or b is None:
             return None

@@ -16,22 +16,19 @@ def pointer_roots(kernel: Kernel) -> Roots:
     """The parameter or constant table that each pointer is computed from, or the hint that it is
     apart from all others.
 
-    None if there are several, and for a pointer made from an integer.
-    """
+    None if there are several, and for a pointer made from an integer."""
     roots: Roots = {v: v for v in kernel.parameters if is_pointer(v.type)}
     made = [(op, result) for op in kernel.ops() for result in op.results if is_pointer(result.type)]
     changed = True
     while changed:  # twice, as a rule: loops carry pointers
         changed = False
         for op, result in made:
+            sources = {roots[v] for v in op.operands if v in roots}
             if op.name == "constant_table" or op.attributes.get("apart"):
                 root: Value | None = result
-            elif not any(is_pointer(v.type) for v in op.operands):
-                root = None
+            elif not sources and any(is_pointer(v.type) for v in op.operands):
+                continue  # a loop's phi, not reached yet
             else:
-                sources = {roots[v] for v in op.operands if v in roots}
-                if not sources:
-                    continue  # a loop's phi, not reached yet
                 root = sources.pop() if len(sources) == 1 else None
             if result not in roots or roots[result] is not root:
                 roots[result] = root

@@ -7,10 +7,7 @@ The rows of an implicit product are numbered through: of a pixel x of images of 
 Each is a sum of quotients of x, with x % n = x - n * (x / n) and x / a / b = x / (a * b).  What a
 tap of a convolution reads is another such sum, ((b * H + p + r) * W + q + s) * C; where results are
 as many as pixels, P == H and Q == W, all quotients but x itself cancel, and the rows lie one behind
-the other: (x + r * W + s) * C.
-"""
-
-from __future__ import annotations
+the other: (x + r * W + s) * C."""
 
 from collections.abc import Iterable, Iterator
 
@@ -23,6 +20,7 @@ from tritonc.analysis.values import (
     int_of,
     origin,
     remembered,
+    slice_of,
 )
 from tritonc.ir.core import Op, Value
 from tritonc.ir.types import is_int, same_axes, shape
@@ -38,7 +36,7 @@ class Sum(NamedTuple):
     parts: tuple[tuple[Linear, Linear], ...] = ()  # (divisor, factor)
     offset: Linear = Linear()
 
-    def plus(self, other: Sum, by: Linear = ONE) -> Sum:
+    def plus(self, other: "Sum", by: Linear = ONE) -> "Sum":
         parts = list(self.parts)
         for divisor, factor in other.parts:
             at = next((i for i, (d, _) in enumerate(parts) if equal(d, divisor)), len(parts))
@@ -46,7 +44,7 @@ class Sum(NamedTuple):
             parts[at:at + 1] = [(divisor, before + factor * by)]
         return Sum(tuple(p for p in parts if p[1].terms), self.offset + other.offset * by)
 
-    def over(self, n: Linear) -> Sum | None:
+    def over(self, n: Linear) -> "Sum | None":
         """The quotient by n, of a quotient of x or a digit."""
         if self.offset.terms or len(n.terms) != 1:
             return None
@@ -171,6 +169,18 @@ def bases(ops: Iterable[Op]) -> Iterator[Value]:
                           if op.name in (*QUOTIENTS, *REMAINDERS) and len(shape(op.result.type)) > 0
                           and defined_by(op.operands[1], "splat") is not None)
     return (value for value in found if _counted(value) is not None)
+
+
+def undivided(a: Value, b: Value) -> Value | None:
+    """The tile of numbers that a + b is again, as x / d * d + x % d, if it is one."""
+    ops = slice_of([a, b], ends=("load", "phi"))
+    for base in bases(ops):
+        digits = Digits(base, ops)
+        both = digits.of(a), digits.of(b)
+        if both[0] is not None and both[1] is not None \
+                and both[0].plus(both[1]) == Sum(((ONE, ONE),)):
+            return base
+    return None
 
 
 def _counted(value: Value) -> tuple[Value, Value] | None:

@@ -4,8 +4,7 @@
     i % W           [0, W - 1], where i is known not to be negative
 
 Counters of loops are between their first and their last value while the loop runs.  Integers are
-taken as unbounded: what is concluded of a type's numbers needs that the extremes fit.
-"""
+taken as unbounded: what is concluded of a type's numbers needs that the extremes fit."""
 
 from tritonc.analysis.affine import Affinity
 from tritonc.analysis.counters import counter_of

@@ -11,8 +11,7 @@ A sum of a multiple of 2**p and a number in [0, 2**p) carries into no bit of the
 wrap, wherever the multiple lies.  This is what proves `k + (0 ... 32)` safe in a loop by steps of
 32.
 
-Facts stay true while passes rewrite, as a value never changes; new values are analysed when met.
-"""
+Facts stay true while passes rewrite, as a value never changes; new values are analysed when met."""
 
 from collections.abc import Callable
 from functools import cached_property
@@ -136,8 +135,7 @@ class Facts:
 
         While `phi < n` holds in the loop, the next value is at most n - 1 + step, if that cannot
         wrap; and so for the other direction.  A counter by steps of 2**p from a multiple of that
-        would meet each multiple if it wrapped, and a loop that only it can leave would not end.
-        """
+        would meet each multiple if it wrapped, and a loop that only it can leave would not end."""
         loop = self._loops.get(self._blocks.get(phi)) if len(phi.operands) == 2 else None
         counter = counter_of(loop) if loop is not None else None
         if loop is None or counter is None or counter.phi is not phi:
@@ -310,8 +308,7 @@ _BOUNDS: dict[str, Callable[[Interval, Interval, Interval], Interval]] = {
     "and": _and, "or": _or, "xor": _or, "lshr": _right_shift, "ashr": _signed_shift,
     "smin": _minimum, "smax": _maximum,
     "umin": lambda a, b, whole: _minimum(a, b, whole) if _same_signs(a, b) else whole,
-    "umax": lambda a, b, whole: _maximum(a, b, whole) if _same_signs(a, b) else whole,
-}
+    "umax": lambda a, b, whole: _maximum(a, b, whole) if _same_signs(a, b) else whole}
 
 
 def scalar_of(value: Value, facts: Facts) -> Value | None:

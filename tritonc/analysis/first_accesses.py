@@ -9,8 +9,7 @@ address is often the parameter itself.  In a loop it is the first iteration that
 writes to `c` if M and N are at least 1.  What is not understood is no access: a kernel that asks
 whether a pointer is null before it reads there may be given one.
 
-The kernel is as semantic analysis leaves it.
-"""
+The kernel is as semantic analysis leaves it."""
 
 from tritonc.analysis.values import int_of
 from tritonc.ir.cfg import Cfg

@@ -5,8 +5,6 @@ k`. They are compared by their terms, so that `pid * 64 * lda` and `lda * (64 * 
 Integers are taken as unbounded: an access whose address arithmetic wraps is out of bounds anyway.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import TypeVar
@@ -48,26 +46,26 @@ class Linear:
         """Equal for sums of the same terms, in whatever order."""
         return frozenset((frozenset(Counter(monomial).items()), n) for monomial, n in self.terms)
 
-    def __add__(self, other: Linear) -> Linear:
+    def __add__(self, other: "Linear") -> "Linear":
         if not self.terms or not other.terms:
             return self if self.terms else other
         return _sum([*self.terms, *other.terms])
 
-    def __sub__(self, other: Linear) -> Linear:
+    def __sub__(self, other: "Linear") -> "Linear":
         return self + other.scaled(-1)
 
-    def __mul__(self, other: Linear) -> Linear:
+    def __mul__(self, other: "Linear") -> "Linear":
         return _sum([(a + b, m * n) for a, m in self.terms for b, n in other.terms])
 
-    def scaled(self, factor: int) -> Linear:
+    def scaled(self, factor: int) -> "Linear":
         return self if factor == 1 or not self.terms else _sum(
             [(monomial, n * factor) for monomial, n in self.terms])
 
-    def renamed(self, mapping: Mapping[Value, Value]) -> Linear:
+    def renamed(self, mapping: Mapping[Value, Value]) -> "Linear":
         return Linear(tuple((tuple(mapping.get(v, v) for v in values), n)
                             for values, n in self.terms))
 
-    def substituted(self, mapping: Mapping[Value, Linear]) -> Linear:
+    def substituted(self, mapping: "Mapping[Value, Linear]") -> "Linear":
         """The same with polynomials in place of values."""
         if not any(v in mapping for monomial, _ in self.terms for v in monomial):
             return self
@@ -82,7 +80,7 @@ class Linear:
     def values(self) -> list[Value]:
         return list(dict.fromkeys(v for monomial, _ in self.terms for v in monomial))
 
-    def split(self, symbol: Value) -> tuple[Linear, Linear] | None:
+    def split(self, symbol: Value) -> "tuple[Linear, Linear] | None":
         """(rest, factor) with self = rest + factor * symbol; None if a higher power occurs."""
         rest, factor = [], []
         for monomial, n in self.terms:
@@ -95,12 +93,12 @@ class Linear:
                 rest.append((monomial, n))
         return _sum(rest), _sum(factor)
 
-    def parted(self, apart: Callable[[Value], bool]) -> tuple[Linear, Linear]:
+    def parted(self, apart: Callable[[Value], bool]) -> "tuple[Linear, Linear]":
         """The terms of other values alone, and those in which one is that `apart` holds of."""
         found = [term for term in self.terms if any(map(apart, term[0]))]
         return Linear(tuple(t for t in self.terms if t not in found)), Linear(tuple(found))
 
-    def divided(self, by: Linear) -> Linear | None:
+    def divided(self, by: "Linear") -> "Linear | None":
         """self / by, if `by` is one term that divides each term of self."""
         if len(by.terms) != 1:
             return None
@@ -135,8 +133,7 @@ def symbol(value: Value) -> Linear:
 def _sum(terms: Iterable[tuple[Monomial, int]]) -> Linear:
     """Like terms together, in the order of their first occurrence, their factors as first written.
 
-    No order depends on the identity of values, so that the same program gives the same text.
-    """
+    No order depends on the identity of values, so that the same program gives the same text."""
     total: dict[Hashable, tuple[Monomial, int]] = {}
     for monomial, n in terms:
         key = monomial if len(monomial) < 2 else frozenset(Counter(monomial).items())

@@ -4,8 +4,7 @@
     other elements of its access have one among them that takes part anyway
 
 What is below says so of any row, also of one without elements, and of a tile that begins, or ends,
-amid an access or a row.
-"""
+amid an access or a row."""
 
 from collections.abc import Iterable
 

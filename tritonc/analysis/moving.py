@@ -7,8 +7,7 @@ ahead then touch nothing that others still do, and no barrier is needed.  Of the
 
 each stride must be beyond what the axes of lesser ones span together, and `step` beyond what all of
 them do.  Of a stride that is a number at run time, as of rows of N elements, a mask says it:
-`start + i1 < N`, where start >= 0.  So no two elements of a tile have one address, either.
-"""
+`start + i1 < N`, where start >= 0.  So no two elements of a tile have one address, either."""
 
 from math import gcd
 

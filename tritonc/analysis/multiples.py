@@ -7,8 +7,7 @@ none ({}) where it is proved, None where no test of scalars would prove it.
     a + row[:, newaxis] * K + k, runs of 8 f16 along axis 1    {a: 16 bytes, K: 8}
 
 A product needs one factor: a parameter rather than a value that is computed, and one that is needed
-already rather than another.  The rows of a gather may be anything: their stride is what counts.
-"""
+already rather than another.  The rows of a gather may be anything: their stride is what counts."""
 
 from collections.abc import Callable, Mapping
 
@@ -30,8 +29,7 @@ class MultiplesNeeded:
     """Answers for one kernel, whose axis information is `infos`.
 
     `testable`: whether a scalar could be tested before it is needed; `products`: whether that is
-    asked of a product of scalars rather than of one factor.
-    """
+    asked of a product of scalars rather than of one factor."""
 
     def __init__(self, infos: Infos, testable: Callable[[Value], bool], products: bool = False
                  ) -> None:
@@ -82,9 +80,7 @@ class MultiplesNeeded:
         found = self._rule(op, axis, run, n) if op is not None else None
         self._depth, self._shifted = self._depth - 1, shifted
         scalar = not shape(value.type) and is_int(value.type) and element(value.type).bits > 1
-        if found is None and scalar and self.testable(value):
-            return {value: n}
-        return found
+        return {value: n} if found is None and scalar and self.testable(value) else found
 
     def _rule(self, op: Op, axis: int | None, run: int, n: int) -> Multiples | None:
         name, operands = op.name, op.operands
@@ -109,8 +105,7 @@ class MultiplesNeeded:
     def _factor(self, op: Op, run: int, n: int) -> Multiples | None:
         """Either factor may be the multiple; of what divides the other, nothing is asked.
 
-        A product of scalars may be one without any of its factors being one (`products`).
-        """
+        A product of scalars may be one without any of its factors being one (`products`)."""
         a, b = op.operands
         options = []
         for value, other in ((b, a), (a, b)):

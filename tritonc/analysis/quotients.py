@@ -4,8 +4,9 @@ The rows of an implicit product, a convolution's pixels, are numbered through: i
 are quotients and remainders of the number of a row of the result; or a tile has an axis for each,
 and the product one for all.  Such a tile is no box in memory, or its mask is none; threads copy it,
 and find out in each step where from.  A remainder alone only keeps rows inside a matrix, and
-vanishes where the tile is full.
-"""
+vanishes where the tile is full."""
+
+from __future__ import annotations
 
 from tritonc.analysis.values import QUOTIENTS, int_of, slice_of
 from tritonc.ir.core import Op, Value
@@ -20,10 +21,17 @@ def of_program(load: Op) -> bool:
     it is there."""
     found = slice_of(load.inputs(), ends=("load",), masks=False)
     return not any(op.name == "load" for op in found) and any(
-        ((op.name in QUOTIENTS and shape(op.result.type)) or _merges(op))
-        and any(one.name in _NUMBERS
-                for one in slice_of(op.operands[:1], ends=("load", "phi"), masks=False))
-        for op in found)
+        is_of_program(op) or (_merges(op) and _is_numbered(op)) for op in found)
+
+
+def is_of_program(op: Op) -> bool:
+    """Whether it is a quotient, of a tile, of what numbers a part of the result."""
+    return op.name in QUOTIENTS and bool(shape(op.result.type)) and _is_numbered(op)
+
+
+def _is_numbered(op: Op) -> bool:
+    return any(one.name in _NUMBERS
+               for one in slice_of(op.operands[:1], ends=("load", "phi"), masks=False))
 
 
 def _merges(op: Op) -> bool:

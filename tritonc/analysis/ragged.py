@@ -8,8 +8,7 @@ which is so in one group of a row.
 Other masks, such as `u >= p` of a dropout, differ from element to element.  A load under such a
 mask is one instruction where any element is wanted: bytes beside it, within an aligned access, are
 of the same page.  Indices that such a mask compares, too, are as good as in others: what lies
-behind the end of a buffer is not loaded.
-"""
+behind the end of a buffer is not loaded."""
 
 from math import gcd
 

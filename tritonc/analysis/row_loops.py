@@ -1,8 +1,7 @@
 """Kinds of loops over rows that a kernel has, for those who choose its tiles and its warps.
 
 Each function says which kernels it means, and what follows for programs and threads.  Those over
-columns are in `column_loops`, what waits for data or other programs in `shared_data`.
-"""
+columns are in `column_loops`, what waits for data or other programs in `shared_data`."""
 
 from math import prod
 

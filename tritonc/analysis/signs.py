@@ -41,8 +41,7 @@ class Signs:
     `testable`: whether a value could be tested before it is needed; `below`: pairs of values of
     which the second is known not to be less than the first; `multiples`: powers of two that are
     known to divide values; `narrow`: values of 64 bits that 32 bits hold; `cfg` says where values
-    are known: what only a branch computes is tested where it joins.
-    """
+    are known: what only a branch computes is tested where it joins."""
 
     def __init__(self, known: Set[Value] = frozenset(),
                  testable: Callable[[Value], bool] = _never,

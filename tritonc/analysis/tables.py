@@ -1,8 +1,7 @@
 """Small tables in memory: loads whose index has few values, whatever the data are.
 
 `t[w & 15]` reads one of 16 neighbours.  Where the table begins at a multiple of its size, at most
-TABLE_BYTES, all of it is in memory if any of it is: no page ends in it.
-"""
+TABLE_BYTES, all of it is in memory if any of it is: no page ends in it."""
 
 from typing import NamedTuple
 

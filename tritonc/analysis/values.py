@@ -53,9 +53,7 @@ def constant_of(value: Value) -> Number | None:
 def int_of(value: Value) -> int | None:
     """The integer in every element of an integer constant, signed; an i1 is 0 or 1."""
     number = constant_of(value)
-    if number is None or not is_int(value.type):
-        return None
-    return int(fit(value.type, number))
+    return None if number is None or not is_int(value.type) else int(fit(value.type, number))
 
 
 def is_zero(value: Value) -> bool:
@@ -65,8 +63,7 @@ def is_zero(value: Value) -> bool:
 def possible_bits(value: Value, known: dict[Value, int] | None = None) -> int:
     """The bits that may be set in an integer: of masks, shifts by constants, and what joins them.
 
-    `known` is what has been found already.
-    """
+    `known` is what has been found already."""
     known = {} if known is None else known
     if value in known:
         return known[value]
@@ -151,7 +148,9 @@ def slice_of(values: Iterable[Value], inside: Container[Op] | None = None,
             continue
         found.add(op)
         if op.name not in ends:
-            stack += [v.op for v in (op.inputs() if masks else op.operands)]
+            stack += [v.op for v in op.operands]
+            if masks and op.guard is not None:
+                stack.append(op.guard.op)
     return found
 
 
@@ -194,8 +193,7 @@ def speculatable(op: Op) -> bool:
     """May run where the program does not run it: pure, and it cannot trap.
 
     A division traps by a zero divisor, a signed one of the least number by -1 too; a constant
-    divisor that is neither is safe.
-    """
+    divisor that is neither is safe."""
     if not op.pure or op.name == "phi":
         return False
     if not op.info.may_trap:

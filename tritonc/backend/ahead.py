@@ -1,8 +1,7 @@
 """PTX of one kernel while passes go on with the next: threads run LLVM, which needs no Python.
 
 A kernel whose text is long is a module of its own.  If it gets another name later, or is left out,
-that was work for nothing; the PTX depends on the kernels alone, not on which thread was first.
-"""
+that was work for nothing; the PTX depends on the kernels alone, not on which thread was first."""
 
 from collections.abc import Sequence
 

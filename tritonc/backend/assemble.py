@@ -1,10 +1,7 @@
 """LLVM IR to PTX, by llvmlite.
 
 `assemble` is a function of its arguments alone: no name, path or property of this machine gets into
-what it gives.
-"""
-
-from __future__ import annotations
+what it gives."""
 
 import os
 from ctypes import string_at
@@ -54,7 +51,7 @@ def _library() -> Any:
     return llvm
 
 
-def machine(target: Target, level: int) -> llvm.TargetMachine:
+def machine(target: Target, level: int) -> "llvm.TargetMachine":
     llvm = _library()
     made = llvm.Target.from_triple(TRIPLE).create_target_machine(
         cpu=target.name, features=f"+ptx{target.ptx}", opt=level)
@@ -128,12 +125,11 @@ def _unlocked(name: str) -> Any:
     return getattr(function, "_cfn", function)
 
 
-def optimize(module: llvm.ModuleRef, code: llvm.TargetMachine, options: Options) -> None:
+def optimize(module: "llvm.ModuleRef", code: "llvm.TargetMachine", options: Options) -> None:
     """The passes that pay: the emitter leaves straight-line code without memory.
 
     Measured on a matrix product of 2000 multiply-adds: parsing 6 ms, these passes 9, code 100 to
-    110 at any level; gvn adds 20 and changes no register, as code generation ends with its own.
-    """
+    110 at any level; gvn adds 20 and changes no register, as code generation ends with its own."""
     llvm = _library()
     builder = llvm.create_pass_builder(code, llvm.create_pipeline_tuning_options())
     passes = llvm.create_new_module_pass_manager()

@@ -1,8 +1,7 @@
 """The end of the backend: Triton-IR with layouts to LLVM IR, which `assemble` makes PTX.
 
 `emit` is text, a function of its arguments alone: no name, path or property of this machine gets
-into what it gives.
-"""
+into what it gives."""
 
 from tritonc.analysis.aliases import Roots, pointer_roots
 from tritonc.analysis.values import origin
@@ -27,8 +26,7 @@ def emit(module: Module, target: Target, options: Options) -> str:
     """The module as LLVM IR.
 
     Every tile has a layout, every buffer an offset, and no operation is left that a pass lowers.
-    Raises CompileError where the target lacks an instruction, at its operation.
-    """
+    Raises CompileError where the target lacks an instruction, at its operation."""
     emitter = ModuleEmitter(target, options)
     for table in module.constants:
         emitter.constant_table(table)
@@ -130,8 +128,7 @@ def _parameters(f: FunctionEmitter, kernel: Kernel) -> None:
 
 
 def _reached(kernel: Kernel, roots: Roots, effect: str) -> set[Value]:
-    """The parameters that something with the effect, on global memory, may reach: all, if it is
-    not known of one."""
+    """The parameters that something with the effect on global memory may reach; all, if unknown."""
     found = {roots.get(op.operands[0]) for op in kernel.ops()
              if effect in op.effects and op.operands}
     return {*kernel.parameters} if None in found else {

@@ -5,6 +5,7 @@ ptxas still needs it.  "negations" does not rewrite PTX: `emit/floats/negations`
 """
 
 import re
+import struct
 from collections import Counter
 
 from tritonc.options import Options
@@ -12,7 +13,8 @@ from tritonc.options import Options
 
 def worked_around(ptx: str, options: Options) -> str:
     """The PTX with all rewritings that the options leave in."""
-    for name, rewrite in (("high-halves", separate_high_halves), ("extents", read_extents_late)):
+    for name, rewrite in (("high-halves", separate_high_halves), ("extents", read_extents_late),
+                          ("choices", choose_words)):
         if name not in options.no_workarounds:
             ptx = rewrite(ptx)
     return ptx
@@ -29,8 +31,7 @@ def separate_high_halves(ptx: str) -> str:
     ptxas makes each sum x + mul.hi(a, b) one IMAD.HI, whose third operand is a pair of registers
     (0, x).  Where two such, of the same a, b, and result register, follow each other, its -O2 and
     -O3 remove the second: they compare only the first register of the pair (13.0.88; divisions of
-    a convolution's taps, by a constant, got another row's sum).  IMAD.WIDE has no such sum.
-    """
+    a convolution's taps, by a constant, got another row's sum).  IMAD.WIDE has no such sum."""
     if "mul.hi." not in ptx:
         return ptx
     sums = Counter(name for names in re.findall(SUM, ptx) for name in names)
@@ -54,8 +55,7 @@ def read_extents_late(ptx: str) -> str:
     """The extents of the grid, read where they are used, in kernels with a producer warp.
 
     They are constants, but ptxas gives them a register from where they are read first, at entry;
-    there a thread has fewer registers than the bodies leave (`setmaxnreg`), so it spills them.
-    """
+    there a thread has fewer registers than the bodies leave (`setmaxnreg`), so it spills them."""
     if "setmaxnreg" not in ptx:
         return ptx
     functions = re.split(r"(?m)(?=^\.visible \.entry )", ptx)
@@ -69,3 +69,44 @@ def read_extents_late(ptx: str) -> str:
                 text.replace(f"\tmov.u32 \t{name}, {extent};\n", "", 1))
         functions[i] = text
     return "".join(functions)
+
+
+NARROW = r"\tcvt\.rn\.(b?f16)\.f32 \t(%rs\d+), (%r\d+);"
+CHOICE = r"\tselp\.b16 \t(%rs\d+), (%?\w+), (%?\w+), (%p\d+);"
+
+
+def choose_words(ptx: str) -> str:
+    """A choice between a sum of a product and another number, made before both get 16 bits.
+
+    Where a sum of wgmma is made narrow and then chosen, ptxas reads it under the condition, takes
+    that for a read while the product runs, and serialises all products of the function (C7514)."""
+    if "wgmma" not in ptx or "selp.b16" not in ptx:
+        return ptx
+    lines, narrow = ptx.split("\n"), dict[str, tuple[str, str]]()  # of a block: the type, the sum
+    sums = {name for line in lines if "wgmma.mma_async" in line
+            for name in line[line.index("{"):line.index("}")].strip("{").split(", ")}
+    for i, line in enumerate(lines):
+        if line.startswith("$") or "bra" in line or "wgmma" in line or (
+                narrow and line.split("\t")[-1].split(",")[0] in sums):  # which it may set
+            narrow.clear()
+        elif line.startswith("\tcvt.rn") and (found := re.match(NARROW, line)) and found[3] in sums:
+            narrow[found[2]] = found[1], found[3]
+        elif line.startswith("\tselp.b16") and (found := re.match(CHOICE, line)) and (
+                found[2] in narrow or found[3] in narrow):
+            kind = narrow[found[2] if found[2] in narrow else found[3]][0]
+            (a, before), (b, more) = (
+                (narrow[name][1], "") if name in narrow else _widened(word, name, kind)
+                for word, name in (("a", found[2]), ("b", found[3])))
+            lines[i] = (f"\t{{ .reg .b32 a, b, c; .reg .b16 none; {before}{more}"
+                        f"selp.b32 c, {a}, {b}, {found[4]}; cvt.rn.{kind}.f32 {found[1]}, c; }}")
+    return "\n".join(lines)
+
+
+def _widened(word: str, name: str, kind: str) -> tuple[str, str]:
+    """A number of 16 bits as a float: the operand, and what makes it."""
+    if name[0] != "%":
+        bits = int(name, 0) << 16 if kind == "bf16" else int.from_bytes(struct.pack(
+            "<f", *struct.unpack("<e", struct.pack("<H", int(name, 0)))), "little")
+        return f"0x{bits:08X}", ""
+    return word, (f"cvt.f32.f16 {word}, {name}; " if kind == "f16" else
+                  f"mov.b16 none, 0; mov.b32 {word}, {{none, {name}}}; ")

@@ -1,7 +1,6 @@
 """The command line: `main` dispatches to one file for each command.
 
-`option_table` is the one list of options; help, manual page, completion and docs derive from it.
-"""
+`option_table` is the one list of options; help, manual page, completion and docs derive from it."""
 
 import gc
 

@@ -3,8 +3,7 @@
 click has the options with all their spellings, pairs and lists, but would read four things
 otherwise than compilers do, so `read_options` puts values after their flags: a word is one option
 (`-fbar` is not -f -b -a -r), `-isystemDIR` attaches a value as `-O2` does, `-U X` is in one list
-with `-D X`, and a value that may be missing is attached or missing (click takes the next word).
-"""
+with `-D X`, and a value that may be missing is attached or missing (click takes the next word)."""
 
 import os
 import re

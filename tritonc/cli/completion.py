@@ -3,8 +3,7 @@
     eval "$(_TRITONC_COMPLETE=bash_source tritonc)"        # in ~/.bashrc; zsh_source in ~/.zshrc
     _TRITONC_COMPLETE=fish_source tritonc | source         # in ~/.config/fish/config.fish
 
-The scripts call `tritonc` with the words so far and show what it prints.
-"""
+The scripts call `tritonc` with the words so far and show what it prints."""
 
 import sys
 from collections.abc import Callable, Iterable, Sequence

@@ -134,8 +134,7 @@ class Messages:
     def guard(self, action: Callable[[], int]) -> int:
         """The exit code of `action`; what it raises becomes a message and the code that fits.
 
-        The command line runs each command under it; `test` each of its files.
-        """
+        The command line runs each command under it; `test` each of its files."""
         from tritonc.result import InternalError
 
         try:

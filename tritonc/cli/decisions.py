@@ -27,8 +27,7 @@ def plan(path: str, written: Sequence[str], options: Options, others: Sequence[s
 
 
 def tell(result: Result, options: Options, path: str | None) -> None:
-    """What -v says: what was decided that the source leaves open, and what came of it; `path` is
-    that of ptxas."""
+    """What -v says: what was decided, and what came of it; `path` is that of ptxas."""
     lines = [f"tritonc {__version__}, target {options.arch}"]
     if flags := os.environ.get(FLAGS_VARIABLE):
         lines.append(f"{FLAGS_VARIABLE}: {flags}")

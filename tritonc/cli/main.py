@@ -8,8 +8,7 @@ Exit codes: 0 success, 1 an error in the input or a file that cannot be read or 
 command line, 3 no GPU to tune on, 70 a bug of tritonc, 130 interrupted.  Diagnostics go to standard
 error.
 
-Heavy parts are imported by the functions that need them: `tritonc --version` starts in a moment.
-"""
+Heavy parts are imported by the functions that need them: `tritonc --version` starts in a moment."""
 
 import io
 import os
@@ -44,8 +43,7 @@ def _exit(code: int) -> NoReturn:
     """End the process.
 
     To free what a compilation made, object by object, takes a tenth of its time, so the system
-    does it.  What measures Python, or has run kernels, may still have something to do at exit.
-    """
+    does it.  What measures Python, or has run kernels, may still have something to do at exit."""
     for name in ("stdout", "stderr"):
         try:
             getattr(sys, name).flush()
@@ -60,8 +58,7 @@ def _open_standard_streams() -> None:
     """Put something in place of streams that are closed (`tritonc ... >&-`).
 
     No file that is opened later takes their numbers, and what would be lost is an error: standard
-    output is then one that cannot be written.
-    """
+    output is then one that cannot be written."""
     for number, name, access in ((0, "stdin", os.O_RDONLY), (1, "stdout", os.O_RDONLY),
                                  (2, "stderr", os.O_WRONLY)):
         if getattr(sys, name) is None:

@@ -3,8 +3,7 @@
 Each command-line option is one row of `TABLE`.  The command line's parser, `--help`, the manual
 page and docs/cli.md derive from the rows; a test checks that the documents agree with them.
 A row whose `name` is a field of `options.Options` sets that field; the others belong to the command
-line itself (where output goes, what kind it is).
-"""
+line itself (where output goes, what kind it is)."""
 
 from tritonc.meta_parameters import META_PARAMETERS
 from tritonc.options import DEFAULT_ARCH, MOST_VARIANTS, WORKAROUNDS
@@ -21,8 +20,7 @@ class Option(NamedTuple):
 
     `value` names the value in help; without one the option is a switch that stores True, or
     `stores`.  `joined`: the value may follow the flag with nothing between (-DNAME, -O2).
-    A spelling of two dashes, or of one with more than a letter, takes `=VALUE` too.
-    """
+    A spelling of two dashes, or of one with more than a letter, takes `=VALUE` too."""
 
     name: str
     flags: tuple[str, ...]
@@ -101,8 +99,7 @@ The output always holds the smallest text found so far, also after an interrupti
 Compile FILE with the given options, run its problems in the interpreter, and put everything that a
 bug report needs into one archive: the source, the preprocessed source, options, versions, messages,
 and the IR before the pass that failed. Look into the archive before you send it.""",
-                   "Make an archive for a bug report."),
-}
+                   "Make an archive for a bug report.")}
 _RUNNING = ("run", "test")
 _BOTH = ("compile", *_RUNNING, "bug")
 _MEASURING = ("tune", "bench")
@@ -112,8 +109,7 @@ _ALL = (*_BOTH, *_DEBUG, *_PROVING, *_MEASURING, "info")
 _READING = (*_ALL, "reduce")
 OUTPUT, PREPROCESSOR, TARGET, OPTIMISATION, WARNINGS, DEBUGGING, DEPENDENCIES, RUNNING, OTHER = (
     "Output", "Preprocessor", "Target", "Optimisation and arithmetic", "Diagnostics",
-    "Debugging", "Dependencies for make and ninja", "Running", "Other",
-)  # fmt: skip
+    "Debugging", "Dependencies for make and ninja", "Running", "Other")  # fmt: skip
 
 TABLE: tuple[Option, ...] = (
     Option("output", ("-o", "--output"), "Write to FILE. Its suffix selects the kind of output; "

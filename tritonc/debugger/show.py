@@ -24,8 +24,7 @@ class NotShown(Exception):
 def show(text: str, frame: Frame, stop: Stop) -> str:
     """The value of `NAME`, `NAME[0:4, :]`, `*POINTER` or `*POINTER[0:8]`, without its name.
 
-    Raises NotShown.
-    """
+    Raises NotShown."""
     deref, seen, subscripts = _parsed(text, stop)
     if seen.value not in frame.values:
         return UNDEFINED

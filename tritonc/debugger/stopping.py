@@ -18,8 +18,7 @@ class Quit(Exception):
 class Breakpoint:
     """A place to stop at: a line of the source, or the first statement of a function.
 
-    `instance`: only there.  `once`: it is gone after the first stop.
-    """
+    `instance`: only there.  `once`: it is gone after the first stop."""
 
     line: int = 0
     function: str = ""
@@ -99,9 +98,7 @@ class Session:
                 reasons.append("" if point.once else f"breakpoint {number}")
                 if point.once:
                     del self.breakpoints[number]
-        if reasons or self._stepped(frame, stop):
-            return ", ".join(filter(None, reasons))
-        return None
+        return ", ".join(filter(None, reasons)) if reasons or self._stepped(frame, stop) else None
 
     def _at(self, point: Breakpoint, frame: Frame, stop: Stop) -> bool:
         if point.instance is not None and point.instance != frame.instance.index:

@@ -2,5 +2,4 @@
 
 Read in this order: `preprocess` (a C preprocessor whose tokens know where they came from),
 `lexer`, `expressions` and `syntax` (the tree), `parser` with `parser_actions` (what each production
-builds) and `parser_errors` (what a syntax error says).
-"""
+builds) and `parser_errors` (what a syntax error says)."""

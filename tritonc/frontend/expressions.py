@@ -1,7 +1,5 @@
 """The expressions of the syntax tree, and the types that they name (see `syntax`)."""
 
-from __future__ import annotations
-
 from typing import dataclass_transform
 
 from tritonc.records import dataclass
@@ -10,8 +8,7 @@ from tritonc.source import Span
 SIGNED_TYPES = ("int8", "int16", "int32", "int64")
 UNSIGNED_TYPES = ("uint8", "uint16", "uint32", "uint64")
 FLOAT_TYPES = (
-    "float8_e4m3", "float8_e5m2", "float16", "bfloat16", "tf32", "float32", "float64",
-)  # fmt: skip
+    "float8_e4m3", "float8_e5m2", "float16", "bfloat16", "tf32", "float32", "float64")  # fmt: skip
 # The canonical names that `TypeSpec.scalar` may have.
 SCALAR_TYPES = ("void", "bool", *SIGNED_TYPES, *UNSIGNED_TYPES, *FLOAT_TYPES)
 
@@ -41,8 +38,7 @@ class TypeSpec(Node):
     `const` is that of the element: what a `const T*` points to, or the scalar itself.
     `const_pointer` is that of the pointer, `T* const`.  `space` is "constant" for
     `__constant__ T*`, else "global".  `extents` is None unless there were brackets.
-    `scalar` is one of SCALAR_TYPES, the key of a struct, which begins with "struct ", or "auto".
-    """
+    `scalar` is one of SCALAR_TYPES, the key of a struct, which begins with "struct ", or "auto"."""
 
     scalar: str
     const: bool = False
@@ -71,8 +67,7 @@ class IntLiteral(Expression):
 class FloatLiteral(Expression):
     """A floating literal: `text` without its suffix, exact as written; or "inf" or "nan".
 
-    `suffix` is "" or "f" (or "l", which C calls long double).
-    """
+    `suffix` is "" or "f" (or "l", which C calls long double)."""
 
     text: str
     suffix: str = ""
@@ -192,8 +187,7 @@ class Call(Expression):
     """`callee(arguments)`.
 
     `template` holds the first group of `get_global_range[TM](0)` and of
-    `atomic_add(float, TM, TN)(p, v, m)`, whose first entry is a type; None without one.
-    """
+    `atomic_add(float, TM, TN)(p, v, m)`, whose first entry is a type; None without one."""
 
     callee: str
     callee_span: Span
@@ -218,14 +212,14 @@ class Subscript(Expression):
     """`base[entries]`, as `x[:, newaxis]`."""
 
     base: Expression
-    entries: tuple[SubscriptEntry, ...]
+    entries: "tuple[SubscriptEntry, ...]"
 
 
 class AddressOf(Expression):
     """`&base[index]`, which is `base + index` of a pointer."""
 
     base: Expression
-    index: Index
+    index: "Index"
 
 
 class Keep(Node):

@@ -6,8 +6,7 @@ skipped silently: a character that begins no token becomes a token of kind "stra
 reads it reports, unless it stands in a branch that `#if` skips.
 
 Differences from C11: `0...16` is a number, an ellipsis and a number, not one bad number; trigraphs,
-digraphs and names with characters outside ASCII do not exist.
-"""
+digraphs and names with characters outside ASCII do not exist."""
 
 import re
 from bisect import bisect_right
@@ -33,8 +32,7 @@ class Token:
     `space_before`: white space or a comment stands before it.  `line_start`: it is the first of its
     line.  `hide`: macros that are not to be expanded here, as they led to this token.
 
-    `type`: the terminal of grammar.lark that the parser took it for last.
-    """
+    `type`: the terminal of grammar.lark that the parser took it for last."""
 
     kind: str
     text: str
@@ -51,8 +49,7 @@ class Lexed:
 
     `problem_lines`: the text after `//!` of each such comment that begins its line, without blanks
     around it, and the span of the text.
-    `errors`: (diagnostic name, span, message) of what is wrong even in a skipped branch.
-    """
+    `errors`: (diagnostic name, span, message) of what is wrong even in a skipped branch."""
 
     tokens: list[Token]
     problem_lines: list[tuple[str, Span]] = field(default_factory=list)
@@ -74,8 +71,7 @@ _TOKEN = re.compile(
         |[-<>=!*/%+&^|]=|[][(){}.&*+~!/%<>^|?:;=,\#@-])
     | (?P<stray>[^\t-\r\ -~]+|''|["'][^\n]*|[^ \t\v\f\r])
     )""",
-    re.VERBOSE,
-)
+    re.VERBOSE)
 _SPLICE = re.compile(r"\\\r?\n")
 _LONE_RETURN = re.compile(r"\r(?!\n)")
 _PASTABLE = frozenset({"identifier", "number", "character", "string", "punctuator"})

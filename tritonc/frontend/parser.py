@@ -13,8 +13,6 @@ It gets one token after the other, as three things need its state:
   do, get no tree deeper than MAX_DEPTH.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -49,15 +47,13 @@ _LONG_STATEMENT = MAX_DEPTH - MAX_STACK
 # After an error, a line that begins with one of these begins a statement.
 _STATEMENT_STARTS = frozenset([
     "if", "for", "while", "do", "return", "break", "continue", "typedef", "static_assert", "@",
-    *TYPE_WORDS, *(set(QUALIFIER_NAMES) - CONTEXTUAL),
-])  # fmt: skip
+    *TYPE_WORDS, *(set(QUALIFIER_NAMES) - CONTEXTUAL)])  # fmt: skip
 
 
 def parse(tokens: list[Token], diagnostics: Diagnostics) -> syntax.Program:
     """The tree of a preprocessed source, whose last token is of kind "end".
 
-    Raises CompileError, with everything that `diagnostics` holds, if the source has errors.
-    """
+    Raises CompileError, with everything that `diagnostics` holds, if the source has errors."""
     program = _Driver(tokens, diagnostics).run()
     diagnostics.raise_if_errors()
     assert program is not None, "no tree and no error"
@@ -257,8 +253,7 @@ class _Driver:
     def _drop_stray(self) -> None:
         """Report a `)` or `]` that nothing opened, and go on as if it were not there.
 
-        This is done before the automaton sees it, which would complete the expression before it.
-        """
+        This is done before the automaton sees it, which would complete the expression before it."""
         while self.index in self.brackets.strays:
             if not self.quiet:
                 problem = parser_errors.stray_closer(self.tokens[self.index])
@@ -266,7 +261,7 @@ class _Driver:
             self.quiet = True
             self.index += 1
 
-    def _insert(self, missing: str, terminal: str, place: Place,
+    def _insert(self, missing: str, terminal: str, place: "Place",
                 quiet: bool) -> bool:
         """Go on as if `missing` stood before the current token, if both then fit."""
         if not parser_errors.may_be_missing(place, missing):

@@ -6,8 +6,7 @@ come exact spans, parentheses included: `(a + b) * c` starts at the parenthesis 
 operand's own node does not.
 
 A production without a method is the node of its name: `masked_deref` makes a `syntax.MaskedDeref`
-of its span and its parts.  Types and declarations are in frontend/parser_declarations.py.
-"""
+of its span and its parts.  Types and declarations are in frontend/parser_declarations.py."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar

@@ -1,8 +1,7 @@
 """Which brackets belong together, found before parsing.
 
 The parser looks ahead with it (what follows the arguments of a call?) and recovers from errors with
-it (where do the parentheses end that the error is in?).  It is one pass over the tokens.
-"""
+it (where do the parentheses end that the error is in?).  It is one pass over the tokens."""
 
 from dataclasses import field
 
@@ -19,8 +18,7 @@ class Brackets:
     """`partner` maps the index of a bracket to that of the one that closes or opens it.
 
     `strays` are the `)` and `]` without a partner.  `too_deep` is the index of a bracket inside
-    MAX_BRACKETS others.  `longest_statement` counts tokens between two of `; { }`.
-    """
+    MAX_BRACKETS others.  `longest_statement` counts tokens between two of `; { }`."""
 
     partner: dict[int, int] = field(default_factory=dict)
     strays: set[int] = field(default_factory=set)
@@ -31,8 +29,7 @@ class Brackets:
 def match_brackets(tokens: list[Token]) -> Brackets:
     """Pair the brackets of `tokens`; stops at one that is too deep.
 
-    A `}` closes what is open inside its braces, so that one forgotten `)` does no harm beyond.
-    """
+    A `}` closes what is open inside its braces, so that one forgotten `)` does no harm beyond."""
     brackets = Brackets()
     partner = brackets.partner
     openings: list[int] = []

@@ -2,8 +2,7 @@
 
 How the methods are called is said in parser_actions.py, whose class adds the rest.  What C has and
 Triton-C does not (pointers to pointers, lists of initial values, variables outside functions) is
-reported here, where it is known what was meant.
-"""
+reported here, where it is known what was meant."""
 
 from typing import Any, TypeGuard
 

@@ -19,8 +19,7 @@ from tritonc.spelling import closest
 _OPERATORS = frozenset([
     "EQUALITY", "RELATION", "SHIFT", "DIVIDE", "||", "&&", "...", "ASSIGN", "=", "<", ">", "|",
     "^", "&", "+", "-", "*", "@", "++", "--", "[", ".", "?", "(", "_ERROR", "QUALIFIER",
-    "QUALIFIER_CALL", "TYPE_WORD", "STRING",
-])  # fmt: skip
+    "QUALIFIER_CALL", "TYPE_WORD", "STRING"])  # fmt: skip
 _WORDING = {"$END": "end of file", "NAME": "a name", "CALLEE": "a name", "TYPE_WORD": "a type",
             "STRING": "a string", "QUALIFIER": "a qualifier"}
 
@@ -29,8 +28,7 @@ class Problem(NamedTuple):
     """An error and how parsing goes on after it.
 
     `recovery`: "statement" skips to the statement's end; "braces" does, and skips braces too;
-    "drop" ignores the one token; "close" leaves the function that the parser is in.
-    """
+    "drop" ignores the one token; "close" leaves the function that the parser is in."""
 
     message: str
     span: Span
@@ -45,8 +43,7 @@ class Place:
     """Where the parser is: token `index`, a `terminal`, cannot stand here; `accepted` could.
 
     `partner` maps the index of a bracket to that of the one that belongs to it.
-    `after_expression`: what stands before is an expression that could be complete.
-    """
+    `after_expression`: what stands before is an expression that could be complete."""
 
     tokens: list[Token]
     index: int

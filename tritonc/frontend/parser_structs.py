@@ -1,8 +1,7 @@
 """Productions of grammar.lark about structs to syntax-tree nodes, and the types of names.
 
 The name of a struct is a type from its definition on; what the tree calls the type is a key that is
-the struct's own, so that an inner struct may have the name of an outer one.
-"""
+the struct's own, so that an inner struct may have the name of an outer one."""
 
 from dataclasses import replace
 from typing import Any
@@ -15,8 +14,7 @@ from tritonc.source import Diagnostics, Note, Span
 
 _VARIABLE_QUALIFIERS = frozenset([
     "restrict", "read_only", "write_only", "align", "multiple_of", "retune", "static", "volatile",
-    "inline",
-])  # fmt: skip
+    "inline"])  # fmt: skip
 # Of each name: its type, itself, its value and its span.
 Declared = list[tuple[Typed, Declarator, Any, Span]]
 

@@ -1,10 +1,7 @@
 """The words of declarations: qualifiers, type words, and which names are types where.
 
 C's grammar is ambiguous unless the parser knows which identifiers name types.  `TypeNames` knows:
-it holds the names that are always types unless hidden (`half`, `int32`), and typedefs, by scope.
-"""
-
-from __future__ import annotations
+it holds the names that are always types unless hidden (`half`, `int32`), and typedefs, by scope."""
 
 from dataclasses import replace
 
@@ -28,8 +25,7 @@ QUALIFIER_NAMES = {
     "inline": "inline", "__inline__": "inline", "__forceinline__": "inline",
     "kernel": "kernel", "__global__": "kernel",
     "__device__": "device",
-    "tunable": "tunable",
-}  # fmt: skip
+    "tunable": "tunable"}  # fmt: skip
 # Qualifiers that have an argument in parentheses.
 QUALIFIERS_WITH_ARGUMENT = frozenset(["align", "multiple_of"])
 # Spellings that are qualifiers only where a declaration can stand, and names elsewhere.
@@ -39,8 +35,7 @@ CONTEXTUAL = frozenset(["kernel", "tunable", "align", "multiple_of", "read_only"
 # The words that C combines to types; all are reserved.
 TYPE_WORDS = frozenset([
     "void", "bool", "_Bool", "char", "short", "int", "long", "float", "double", "signed",
-    "unsigned", "auto",
-])  # fmt: skip
+    "unsigned", "auto"])  # fmt: skip
 _ALONE = {"auto": "auto", "void": "void", "bool": "bool", "_Bool": "bool", "float": "float32",
           "double": "float64"}
 # What is left of an integer type without `int`, `signed` and `unsigned`.
@@ -54,16 +49,14 @@ PREDECLARED_TYPES: dict[str, str | None] = {
     **{name + "_t": name for name in (*syntax.SIGNED_TYPES, *syntax.UNSIGNED_TYPES)},
     **{name: name for name in syntax.FLOAT_TYPES},
     "half": "float16", "fp16": "float16", "bf16": "bfloat16", "fp32": "float32",
-    "fp64": "float64",
-}  # fmt: skip
+    "fp64": "float64"}  # fmt: skip
 
 
 class TypeNames:
     """Which identifiers name types at the point that the parser has reached.
 
     Limit: a variable declared in the head of a `for` hides a type of its name until the block
-    around the loop ends, not only in the loop.
-    """
+    around the loop ends, not only in the loop."""
 
     def __init__(self) -> None:
         # A scope maps a name to its scalar type, or to None if it hides a type.
@@ -130,7 +123,7 @@ class Typed:
     spec: syntax.TypeSpec
     qualifiers: list[syntax.Qualifier]
 
-    def without_pointer(self) -> Typed:
+    def without_pointer(self) -> "Typed":
         """What the next name of the same declaration starts from: in `T *a, b`, `T`."""
         return Typed(replace(self.spec, pointer=False, const_pointer=False), self.qualifiers)
 

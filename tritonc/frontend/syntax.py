@@ -4,10 +4,7 @@ Expressions, and the types that they name, are in `expressions`; all names are f
 The parser builds it, semantic analysis reads it, nobody changes it.  A node's `span` covers the
 construct from its first to its last token; names of things have a `name_span` of their own.
 Nodes compare by identity.  Parentheses leave no node, and a typedef is already replaced by the
-scalar type that it names.
-"""
-
-from __future__ import annotations
+scalar type that it names."""
 
 from tritonc.frontend.expressions import *  # noqa: F403  # one namespace for all nodes
 from tritonc.frontend.expressions import Expression, Name, Node, StructValue, TypeSpec
@@ -17,8 +14,7 @@ from tritonc.source import Span
 # Other qualifiers become fields: `const` and `__constant__` of TypeSpec, `kernel` of Function.
 QUALIFIERS = (
     "restrict", "read_only", "write_only", "align", "multiple_of", "retune",
-    "static", "extern", "inline", "volatile", "device",
-)  # fmt: skip
+    "static", "extern", "inline", "volatile", "device")  # fmt: skip
 
 
 class Statement(Node):
@@ -67,7 +63,7 @@ class Function(Named):
     kernel: bool
     returns: TypeSpec
     parameters: tuple[Parameter, ...]
-    body: Block | None
+    body: "Block | None"
     qualifiers: tuple[Qualifier, ...]
 
 
@@ -94,8 +90,7 @@ class ConstantTable(TypedName):
     """A table in constant memory: `__constant__ int* delta = alloc_const int[512];`.
 
     `type` is that of the name (a pointer to constant memory).  The size is `extents` elements
-    of type `element`; for `= calloc(n)`, `element` is None and `extents` is one count of bytes.
-    """
+    of type `element`; for `= calloc(n)`, `element` is None and `extents` is one count of bytes."""
 
     element: TypeSpec | None
     extents: tuple[Expression, ...]
@@ -108,8 +103,7 @@ class Typedef(TypedName):
 class Struct(Named):
     """`struct pair { float a; int b; }`; `key` is what `TypeSpec.scalar` calls it.
 
-    `name` is "" without one, until a typedef gives it one.
-    """
+    `name` is "" without one, until a typedef gives it one."""
 
     key: str
     members: tuple[Variable, ...]
@@ -119,7 +113,7 @@ class Program(Node):
     """A whole preprocessed source, in order.  `structs` are all that it defines anywhere, `macros`
     the names that were macros at its end."""
 
-    items: tuple[Item, ...]
+    items: "tuple[Item, ...]"
     structs: tuple[Struct, ...] = ()
     macros: tuple[str, ...] = ()
 
@@ -169,8 +163,7 @@ class If(Statement):
 class For(Statement):
     """`for (init; condition; step) body`; each part of the head may be missing.
 
-    `static`: the compiler runs it.  `unroll`: how many copies of the body, as for other loops.
-    """
+    `static`: the compiler runs it.  `unroll`: how many copies of the body, as for other loops."""
 
     init: Statement | None
     condition: Expression | None

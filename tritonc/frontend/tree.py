@@ -39,8 +39,7 @@ def dump(program: Node) -> str:
     """The tree as text, for `--emit=ast`: one line for each node, with its line and column.
 
     Children are indented by two spaces and follow the name of the field that holds them; a field
-    that is None or has its default value is left out.
-    """
+    that is None or has its default value is left out."""
     lines: list[str] = []
     pending: list[tuple[int, str, Node]] = [(0, "", program)]
     while pending:

@@ -5,5 +5,4 @@ operation), `memory` (buffers at made-up addresses, so that a stray access is an
 and `elementwise` (the arithmetic).  Handlers may teach it more: with those of tests/simulator it
 runs kernels between passes of the backend.
 
-`tritonc run` and the tests of passes use it; the compiler proper does not.
-"""
+`tritonc run` and the tests of passes use it; the compiler proper does not."""

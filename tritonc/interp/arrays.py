@@ -7,8 +7,7 @@ rounded once.
 
 Sums (`dot`, `reduce`, `scan`) accumulate in float64 and round once: the program does not state an
 order, and this is the value that every order approximates.  Functions of the library are computed
-in float64 too, then rounded.
-"""
+in float64 too, then rounded."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -73,8 +72,7 @@ _UFUNC: dict[str, np.ufunc] = {
     "add": np.add, "mul": np.multiply, "fadd": np.add, "fmul": np.multiply,
     "smin": np.minimum, "smax": np.maximum, "umin": np.minimum, "umax": np.maximum,
     "fmin": np.fmin, "fmax": np.fmax,
-    "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
-}
+    "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
 
 
 def combine(e: Element, kind: str, a: Any, b: Any) -> Any:

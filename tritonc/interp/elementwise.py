@@ -1,8 +1,7 @@
 """Triton-IR's arithmetic on NumPy arrays, element by element (see `interp.arrays`).
 
 The functions are those that an operation's `meaning` names as `m.something`; `ir.numbers` has the
-same on Python numbers.
-"""
+same on Python numbers."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -108,8 +107,7 @@ def fma(op: Op, a: Any, b: Any, c: Any) -> Any:
     """a * b + c, rounded once to the result's format.
 
     A product of two numbers of up to 24 bits is exact in float64; its sum with c is rounded to odd
-    and then by the caller.  For float64 itself see `ir.numeric.exact`.
-    """
+    and then by the caller.  For float64 itself see `ir.numeric.exact`."""
     if element(op.result.type) == F64:
         return fma64(a, b, c)
     product = a.astype(np.float64) * b.astype(np.float64)

@@ -1,9 +1,6 @@
 """What the interpreter keeps: the launch, its instances, the frames that hold values.
 
-Handlers of machine operations and the steps of ordinary ones (`interp.steps`) work on a `Frame`.
-"""
-
-from __future__ import annotations
+Handlers of machine operations and the steps of ordinary ones (`interp.steps`) work on a `Frame`."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import field
@@ -38,7 +35,7 @@ class Plan:
     position: int  # in the kernel
     steps: list[Step]
     terminator: Op
-    targets: list[Plan] = field(default_factory=list)
+    targets: "list[Plan]" = field(default_factory=list)
     moves: list[list[tuple[Value, Value]]] = field(default_factory=list)  # phis, per target
     pauses: bool = False  # whether a step may
 
@@ -161,8 +158,7 @@ class Frame:
     def gather(self, op: Op, e: Element, addresses: Any, active: Any) -> tuple[Any, Any]:
         """Load elements `e`: held array and mask of those from a buffer's padding, or None.
 
-        Elements where `active` (None: everywhere) does not hold are zero.
-        """
+        Elements where `active` (None: everywhere) does not hold are zero."""
         dtype = memory_dtype(e)
         flat = _active(addresses, active)
         raw: Any = None

@@ -23,8 +23,7 @@ The results are one array, a tuple of arrays, or None for none (or if the handle
 `frame.define` itself); arrays are in the held form of `ir.formats`, other types of values are
 whatever the handlers agree on.  `frame.read(value)` gives an operand's array, `frame.guard(op)` its
 mask, `frame.gather` and `frame.scatter` reach memory, and `frame.instance.state` is a dict of the
-instance's own: its shared memory, its barriers.
-"""
+instance's own: its shared memory, its barriers."""
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -82,8 +81,7 @@ def run(module: Module, kernel_name: str, arguments: Sequence[int | float], memo
     `order` is that of the instances, one of `ORDERS` or "random:SEED"; `races`: whether two of them
     that touch one byte without an order are an error; `after`: steps of a debugger, by the
     operation that they follow or the block that they begin; `warn` takes warnings.  Raises
-    InterpreterError, or CompileError where the arguments do not fit.
-    """
+    InterpreterError, or CompileError where the arguments do not fit."""
     kernel = next((k for k in module.kernels if k.name == kernel_name), None)
     if kernel is None:
         raise fail("run-arguments", None, f"there is no kernel '{kernel_name}'")
@@ -114,8 +112,7 @@ def _prepare(launch: Launch, step_of: Callable[[Launch, Op], Step | None],
              after: Mapping[Block | Op, Sequence[Step]]) -> None:
     """Make the plans.  Operations of no step (constants) leave their values in `constants`.
 
-    `after` has steps that follow an operation, or stand at a block's start.
-    """
+    `after` has steps that follow an operation, or stand at a block's start."""
     plans: dict[Block, Plan] = {}
     if not after and not launch.handlers:
         launch.spread = Spread(launch.kernel)
@@ -146,8 +143,7 @@ def _check_promises(kernel: Kernel, parameter: Value, info: ParameterInfo, argum
     """Raise CompileError where an argument is not what the source promises of it.
 
     Of a pointer the power of two counts: the addresses here are made up, those of a GPU are
-    multiples of such a power only.
-    """
+    multiples of such a power only."""
     multiple, least, greatest = info.multiple_of, info.least, info.greatest
     if is_pointer(parameter.type):
         multiple &= -multiple

@@ -3,8 +3,7 @@ seen.
 
 Each buffer lies in the middle of 64 GiB of its own, so that an address tells its buffer by a shift,
 and a wrong 32-bit index still falls into the neighbourhood of the buffer that it was meant for,
-which the message then names.
-"""
+which the message then names."""
 
 from collections.abc import Iterator
 from dataclasses import field
@@ -28,8 +27,7 @@ Addresses = npt.NDArray[np.int64]
 class BadAccess(Exception):
     """An access that hardware would fault on or that reads what is not the program's.
 
-    `element` is the flat index of the first such address; `name` is the diagnostic's name.
-    """
+    `element` is the flat index of the first such address; `name` is the diagnostic's name."""
 
     def __init__(self, name: str, element: int, message: str) -> None:
         super().__init__(message)
@@ -104,8 +102,7 @@ class Memory:
 
         Yields (buffer, which, index, inside): `which` selects the addresses (a slice for all),
         `index` counts elements from the buffer's base, `inside` is None where all lie in the
-        buffer, else a mask: the others lie in its padding.  Raises BadAccess.
-        """
+        buffer, else a mask: the others lie in its padding.  Raises BadAccess."""
         if not addresses.size:
             return
         found = self._whole(addresses, size, write)
@@ -156,9 +153,7 @@ class Memory:
         buffer = self.buffers[room]
         offsets = addresses - buffer.base
         bits = int(np.bitwise_or.reduce(offsets))  # at least the greatest, negative if one is
-        if not 0 <= bits <= buffer.size - size or bits & (size - 1):
-            return None
-        if write and buffer.constant:
+        if not 0 <= bits <= buffer.size - size or bits & (size - 1) or (write and buffer.constant):
             return None
         offsets >>= np.int64(size.bit_length() - 1)
         return buffer, slice(None), offsets, None

@@ -4,8 +4,7 @@ Integer arithmetic wraps, but a sum or product that addresses memory, or that th
 compares, must stay within its type: machine code may compute it in 64 bits.  `Overflow` follows
 the addresses and guards of a kernel back to such operations; while the kernel runs each of them
 says which of its elements overflowed, what carries them on passes that on, and the access that
-meets one warns.  An element that no access touches is no matter.
-"""
+meets one warns.  An element that no access touches is no matter."""
 
 import operator
 from collections.abc import Callable, Sequence
@@ -22,8 +21,7 @@ from tritonc.source import Note, Span
 _ARITHMETIC: dict[str, tuple[np.ufunc, Callable[[int, int], int], str, str]] = {
     "add": (np.add, operator.add, "sum", "+"),
     "sub": (np.subtract, operator.sub, "difference", "-"),
-    "mul": (np.multiply, operator.mul, "product", "*"),
-}
+    "mul": (np.multiply, operator.mul, "product", "*")}
 _CARRIERS = frozenset("addptr splat broadcast reshape trans sext select psi phi cmpp".split())
 _ACCESSES = ("load", "store", "atomic_rmw", "atomic_cas")
 

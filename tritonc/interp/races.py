@@ -7,10 +7,7 @@ FastTrack (Flanagan and Freund, 2009): for each element of a buffer the last ins
 it and the last two that read it, each with its clock then.
 
 Atomic operations themselves race with nothing here, nor does a store that changes nothing: that
-several instances store the same is common, and harmless.
-"""
-
-from __future__ import annotations
+several instances store the same is common, and harmless."""
 
 from math import prod
 from typing import Any
@@ -44,7 +41,7 @@ class _Log:
     where: Any
 
     @classmethod
-    def of(cls, size: int) -> _Log:
+    def of(cls, size: int) -> "_Log":
         return cls(np.full(size, _NOBODY, np.int32), np.zeros(size, np.int32),
                    np.zeros(size, np.int32))
 

@@ -5,8 +5,7 @@
 
 An operation that NumPy broadcasts for reads what `splat` and `broadcast` repeat, if the shapes tell
 the result's; what nothing reads then is not computed.  A step of a small tile costs what its call
-does, so that a loop over such tiles takes half as long.
-"""
+does, so that a loop over such tiles takes half as long."""
 
 from collections.abc import Sequence
 

@@ -2,8 +2,7 @@
 
 An operation with a `meaning` computes by it; memory, control and checks are here.  Beside its value
 each step keeps `frame.undefined` right: `propagation` says which elements of a result depend on
-which elements of the operands.
-"""
+which elements of the operands."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -295,19 +294,10 @@ def _nothing(launch: Launch, op: Op) -> None:
 
 
 _SPECIAL: dict[str, Callable[[Launch, Op], Step | None]] = {
-    "undef": _undef,
-    "get_program_id": _program_id,
-    "get_num_programs": _num_programs,
-    "get_global_range": _global_range,
-    "constant_table": _constant_table,
-    "psi": _psi,
-    "assume_multiple": _assume_multiple, "assume_positive": _assume_positive,
-    "load": load,
-    "store": store,
-    "atomic_rmw": atomic,
-    "atomic_cas": atomic,
-    "memory_barrier": _nothing,
+    "undef": _undef, "get_program_id": _program_id, "get_num_programs": _num_programs,
+    "get_global_range": _global_range, "constant_table": _constant_table, "psi": _psi,
+    "assume_multiple": _assume_multiple, "assume_positive": _assume_positive, "load": load,
+    "store": store, "atomic_rmw": atomic, "atomic_cas": atomic, "memory_barrier": _nothing,
     "assume": _check("run-assumption", lambda op: "what is assumed here does not hold"),
     "assert": _check("run-assertion", lambda op: f"assertion failed: {op.attributes['message']}"),
-    "printf": _printf,
-}
+    "printf": _printf}

@@ -1,6 +1,5 @@
 """Which elements of a result are undefined, from those of the operands: what the interpreter keeps
-beside each value.
-"""
+beside each value."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -1,8 +1,7 @@
 """What kinds of values attributes have, for the verifier: one row for each name.
 
 Rules, passes and emitters take them for granted.  An attribute that no row names may have any value
-of those that the text form can write; the verifier asks more of some (`verify._attribute_fits`).
-"""
+of those that the text form can write; the verifier asks more of some (`verify._attribute_fits`)."""
 
 from collections.abc import Callable
 from typing import Any
@@ -79,5 +78,4 @@ KINDS: dict[str, Kind] = {
     "bits": are_powers,
     "shift": is_shift,
     "window": is_window,
-    "record": is_record,
-}
+    "record": is_record}

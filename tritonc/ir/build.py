@@ -14,8 +14,7 @@ def make_op(name: str, operands: list[Value], type: Type | None = None, *,
             blocks: list[Block] | None = None, **attributes: Any) -> Op:
     """An operation with its result types inferred; `type` states what the rule cannot infer.
 
-    Raises rules.TypeMismatch if the operands do not fit.
-    """
+    Raises rules.TypeMismatch if the operands do not fit."""
     result_types = ROWS[name].rule([v.type for v in operands], attributes, type)
     return Op(name, operands, attributes, result_types, guard, span, blocks)
 
@@ -55,8 +54,7 @@ class Builder:
 
 def replace_each(kernel: Kernel, name: str, make: Callable[[Op, Builder], Value | None]) -> bool:
     """Replace operations of one name: `make` emits what comes in place of each, with its span,
-    and gives the value that its result becomes, or None to leave it.  Whether one was replaced.
-    """
+    and gives the value that its result becomes, or None to leave it.  Whether one was replaced."""
     mapping: dict[Value, Value] = {}
     for block in kernel.blocks:
         if not any(op.name == name for op in block.ops):

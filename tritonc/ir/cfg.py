@@ -14,13 +14,10 @@ numbered depth first, so that `a` dominates `b` where b's interval lies in a's.
 
 A natural loop is what a back edge (latch -> header, the header dominating the latch) encloses: the
 blocks that reach the latch without passing the header.  Back edges of one header make one loop.
-The language has no goto, so that each cycle of a kernel is a natural loop.
-"""
-
-from __future__ import annotations
+The language has no goto, so that each cycle of a kernel is a natural loop."""
 
 from collections.abc import Callable, Collection, Container, Iterable, Iterator
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import chain
 
 from tritonc.ir.core import OPS, Block, Kernel, Op, Value
@@ -37,7 +34,7 @@ class Loop:
     latches: list[Block]  # the sources of its back edges
     preheader: Block | None  # the one block from which it is entered, which leads nowhere else
     exits: list[tuple[Block, Block]]  # edges that leave it: (inside, outside)
-    parent: Loop | None = None
+    parent: "Loop | None" = None
     depth: int = 1  # 1 for an outermost loop
 
     @cached_property
@@ -90,6 +87,15 @@ class Loop:
 
 class Cfg:
     def __init__(self, kernel: Kernel) -> None:
+        last = _last(kernel)
+        edges = [(block, *block.successors) for block in kernel.blocks]
+        if last and last[0]._edges == edges:  # most passes leave the blocks as they are
+            vars(self).update(vars(last[0]))
+            vars(self).pop("block_of", None)
+            last[0] = self
+            return
+        last[:] = [self]
+        self._edges: list[tuple[Block, ...]] = edges
         self.kernel = kernel
         self.order = _reverse_postorder(kernel.entry)  # reachable blocks, the entry first
         self.index = {block: i for i, block in enumerate(self.order)}
@@ -153,8 +159,7 @@ class Cfg:
     def dominates(self, a: Block, b: Block) -> bool:
         """Whether each path from the entry to `b` passes `a`; true of a block and itself.
 
-        An unreachable `b` is dominated by everything, as no path leads there.
-        """
+        An unreachable `b` is dominated by everything, as no path leads there."""
         interval = self._interval
         if b not in interval:
             return True
@@ -230,6 +235,12 @@ class Cfg:
     def block_of(self) -> dict[Op, Block]:
         """The block in which each operation stands, as of the first question."""
         return {op: block for block in self.kernel.blocks for op in block.ops}
+
+
+@lru_cache(4)  # a kernel, and copies that are looked at meanwhile
+def _last(kernel: Kernel) -> list[Cfg]:
+    """The last graph of a kernel."""
+    return []
 
 
 def reached(first: Iterable[Block], following: Callable[[Block], Iterable[Block]] | None = None,

@@ -104,8 +104,7 @@ def write(parameters: Sequence[Value], ops: Sequence[Op], results: Sequence[Valu
 def with_presence(text: str) -> str:
     """The combiner that also takes, first, whether there are elements before and behind.
 
-    Where one of both is missing, the other is the result.
-    """
+    Where one of both is missing, the other is the result."""
     inner = read(text)
     k = inner.values
     block = Block("entry")

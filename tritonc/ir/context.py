@@ -4,8 +4,7 @@ Every pass, of `opt` and of `backend`, has the form
 
     def pass_name(kernel: Kernel, context: Context) -> bool
 
-and returns whether it changed the kernel.
-"""
+and returns whether it changed the kernel."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
@@ -82,8 +81,7 @@ def by_place(remarks: Sequence[Remark]) -> list[Remark]:
     """Remarks in the order of the source, each once: a body may have copies.
 
     Of the fallback version of a body (`Span.fallback`), only what a pass did not say of the same
-    place elsewhere, and so that the reader knows which version is meant.
-    """
+    place elsewhere, and so that the reader knows which version is meant."""
     files: dict[object, int] = {}
     said = {(r.pass_name, r.span) for r in remarks if r.span is None or not r.span.fallback}
     kept = []

@@ -4,18 +4,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from tritonc.ir.cfg import Loop, redirect
-from tritonc.ir.core import Block, Kernel, Op, Value
+from tritonc.ir.core import TYPE, Block, Kernel, Op, Value
 
 
 def copy_ops(ops: Iterable[Op], mapping: dict[Value, Value],
              blocks: Mapping[Block, Block] | None = None) -> list[Op]:
     """Copies that read mapped values and name mapped blocks; their results join `mapping`."""
-    found = []
+    found, get = [], mapping.get
     for op in ops:
         targets = [blocks.get(block, block) for block in op.blocks] if blocks else list(op.blocks)
-        new = Op(op.name, list(op.operands), dict(op.attributes),
-                 tuple(r.type for r in op.results), op.guard, op.span, targets)
-        new.replace_inputs(mapping)
+        new = Op(op.name, [get(v, v) for v in op.operands], dict(op.attributes),
+                 (*map(TYPE, op.results),), op.guard and get(op.guard, op.guard), op.span, targets)
         for before, after in zip(op.results, new.results, strict=True):
             after.name = before.name
             mapping[before] = after
@@ -26,8 +25,7 @@ def copy_ops(ops: Iterable[Op], mapping: dict[Value, Value],
 def copy_blocks(blocks: list[Block], suffix: str = "") -> tuple[list[Block], dict[Value, Value]]:
     """Copies of blocks that only branch among themselves, their names with `suffix`.
 
-    The mapping is from values to those of the copy; other values that they read stay the same.
-    """
+    The mapping is from values to those of the copy; other values that they read stay the same."""
     copies = {old: Block(old.name + suffix) for old in blocks}
     mapping: dict[Value, Value] = {}
     for old, new in copies.items():

@@ -4,10 +4,7 @@ A kernel is a list of basic blocks, the entry first.  A block is a list of opera
 one terminator last.  An operation has operands, attributes, results and, maybe, a *guard*: a
 predicate under which it takes effect, element by element.  Values know the operation that makes
 them; the users of a value are found by walking (`uses`), so a rewrite has one list to keep right
-and no other.
-"""
-
-from __future__ import annotations
+and no other."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import field
@@ -21,6 +18,7 @@ from tritonc.records import NamedTuple, dataclass
 from tritonc.source import Span
 
 OPS: Any = attrgetter("ops")  # of a block
+TYPE: Any = attrgetter("type")  # of a value
 
 
 class Value:
@@ -28,7 +26,7 @@ class Value:
 
     __slots__ = ("name", "op", "type")
 
-    def __init__(self, type: Type, name: str = "", op: Op | None = None) -> None:
+    def __init__(self, type: Type, name: str = "", op: "Op | None" = None) -> None:
         self.type = type
         self.name = name  # a hint for the printer, which makes names unique
         self.op = op
@@ -47,7 +45,7 @@ class Op:
 
     def __init__(self, name: str, operands: list[Value], attributes: dict[str, Any] | None = None,
                  result_types: tuple[Type, ...] = (), guard: Value | None = None,
-                 span: Span | None = None, blocks: list[Block] | None = None) -> None:
+                 span: Span | None = None, blocks: "list[Block] | None" = None) -> None:
         self.name = name
         self.operands = operands
         self.attributes = attributes if attributes is not None else {}
@@ -72,8 +70,8 @@ class Op:
 
     @property
     def result(self) -> Value:
-        assert len(self.results) == 1, f"{self.name} has {len(self.results)} results"
-        return self.results[0]
+        (found,) = self.results
+        return found
 
     def inputs(self) -> list[Value]:
         return self.operands if self.guard is None else [*self.operands, self.guard]
@@ -103,7 +101,7 @@ class Block:
         return self.ops[-1]
 
     @property
-    def successors(self) -> list[Block]:
+    def successors(self) -> "list[Block]":
         return self.ops[-1].blocks if self.ops else []
 
     def phis(self) -> list[Op]:
@@ -137,15 +135,14 @@ class Stop:
 
     `variables` are those that the statement can name, inner ones first, by the names that a user
     knows them by (`q.a` is a member).  `function` is the one that the statement is in; `caller` is
-    the stop at the statement that called it, None in a kernel.
-    """
+    the stop at the statement that called it, None in a kernel."""
 
     span: Span
     block: Block
     after: Op | None
     function: str
     variables: dict[str, Seen]
-    caller: Stop | None = None
+    caller: "Stop | None" = None
     predicate: Value | None = None  # the tile predicate in force
     depth: int = 0  # of the call
 
@@ -157,8 +154,7 @@ class ParameterInfo:
     `multiple_of` is in units of the value (a pointer's is in bytes: its alignment).  `least` and
     `greatest` bound an integer, as a signed number; None where nothing is promised.
     A pointer is not null where each argument that `not_null` numbers is at least what stands beside
-    it, since the kernel accesses its first element then; None where it may be null.
-    """
+    it, since the kernel accesses its first element then; None where it may be null."""
 
     ctype: str = ""  # as a C host writes it: "float *", "unsigned int"
     multiple_of: int = 1

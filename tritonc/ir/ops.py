@@ -7,8 +7,7 @@ names, attributes, effects, typing rule, meaning, one sentence of documentation.
 `meaning(m, op, *operands)` computes the result.  `m` is an array namespace: NumPy arrays in the
 interpreter (`interp.arrays`), Python numbers in constant folding (`ir.numbers`).  Integers wrap
 to the result's width and floats round to its format after the call: a meaning is plain arithmetic.
-Rows with no meaning (memory, control) are executed by the interpreter itself.
-"""
+Rows with no meaning (memory, control) are executed by the interpreter itself."""
 
 import operator
 from collections.abc import Callable, Mapping
@@ -366,8 +365,7 @@ _ROWS: list[OpInfo] = [
            "`passes`: a producer warp goes to the block of that number, whatever c is.  "
            "`pingpong`: behind the first one warps of so many parts compute programs of their own.",
            optional=("unroll", "facts", "passes", "pingpong"), effects=frozenset({CONTROL})),
-    OpInfo("ret", (), rules.nothing, "Ends the instance.", effects=frozenset({CONTROL})),
-]
+    OpInfo("ret", (), rules.nothing, "Ends the instance.", effects=frozenset({CONTROL}))]
 
 OPS: dict[str, OpInfo] = {row.name: row for row in _ROWS}
 ROWS = dict(OPS)  # with those that the backend adds (`backend/target/machine_ops.py`)

@@ -4,8 +4,7 @@ A rule takes the operand types, the attributes, and the result type that the pro
 it states none), and returns the result types.  It raises `TypeMismatch` with what was found and
 what was wanted.  Semantic analysis builds operations through these rules and the verifier checks
 them with the same ones.  Layouts take part in equality: an elementwise operation keeps the layout
-of its operands; operations that change the shape take the result's layout as stated.
-"""
+of its operands; operations that change the shape take the result's layout as stated."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -351,8 +350,7 @@ def condition(types: Sequence[Type], attributes: Attributes, stated: Type | None
 REDUCTIONS: dict[str, str] = {
     "add": "int", "fadd": "float", "mul": "int", "fmul": "float",
     "smin": "int", "smax": "int", "umin": "int", "umax": "int", "fmin": "float", "fmax": "float",
-    "and": "int", "or": "int", "xor": "int",
-}
+    "and": "int", "or": "int", "xor": "int"}
 
 def neutral(kind: str, e: Scalar) -> int | float:
     """What changes no result of a reduction of that kind."""
@@ -366,5 +364,4 @@ def neutral(kind: str, e: Scalar) -> int | float:
 # The same of atomic operations; "any" is both, and pointers.
 ATOMICS: dict[str, str] = {
     **{kind: takes for kind, takes in REDUCTIONS.items() if kind not in ("mul", "fmul")},
-    "xchg": "any", "load": "any", "store": "any",
-}
+    "xchg": "any", "load": "any", "store": "any"}

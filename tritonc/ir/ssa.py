@@ -12,8 +12,7 @@ def rewire(kernel: Kernel, cfg: Cfg, old: Value, definitions: Mapping[Block, Val
 
     `definitions`: blocks -> the value that stands for `old` at their end.  `users`: operations and
     their blocks; a phi reads at the end of the block that its operand comes from.  Each way to a
-    user must pass one of the definitions.  (Braun et al. 2013, as in semantic analysis.)
-    """
+    user must pass one of the definitions.  (Braun et al. 2013, as in semantic analysis.)"""
     ends = dict(definitions)
     made: list[tuple[Block, Op]] = []
 

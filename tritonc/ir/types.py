@@ -1,11 +1,12 @@
 """The types of Triton-IR: scalars, pointers, tiles of either, and buffers in shared memory.
 
 Integers carry no sign, as in LLVM: operations do.  A tile has a constant shape; once the backend
-has decided how its elements lie in the threads of a block, it has a `Layout` too.
-"""
+has decided how its elements lie in the threads of a block, it has a `Layout` too."""
 
+from collections.abc import Callable
 from functools import cache, cached_property
 from math import prod
+from operator import attrgetter
 
 from tritonc.ir.layouts.layout import Layout, SharedLayout, hashed_once
 from tritonc.records import dataclass
@@ -24,7 +25,9 @@ class Scalar:
     mantissa: int = 0  # explicit significand bits of a float
     exponent: int = 0  # exponent bits of a float
 
-    @property
+    shape, is_pointer = (), False
+
+    @cached_property
     def bytes(self) -> int:
         return max(self.bits // 8, 1)
 
@@ -35,6 +38,8 @@ class Scalar:
     @cached_property
     def is_int(self) -> bool:
         return self.kind == "int"
+
+    has_numbers, base = cached_property(attrgetter("is_int")), cached_property(lambda self: self)
 
     def __str__(self) -> str:
         return self.name
@@ -54,8 +59,7 @@ F8E4M3 = Scalar("f8e4m3", 8, "float", 3, 4)  # no infinities, as the OCP "fn" fo
 F8E5M2 = Scalar("f8e5m2", 8, "float", 2, 5)
 
 SCALARS: dict[str, Scalar] = {
-    t.name: t for t in (I1, I8, I16, I32, I64, F16, BF16, TF32, F32, F64, F8E4M3, F8E5M2)
-}
+    t.name: t for t in (I1, I8, I16, I32, I64, F16, BF16, TF32, F32, F64, F8E4M3, F8E5M2)}
 
 
 @hashed_once
@@ -66,8 +70,11 @@ class Pointer:
     element: Scalar
     space: str = GLOBAL
 
-    bits, bytes = 64, 8
+    bits, bytes, shape = 64, 8, ()
     is_float = is_int = False
+    is_pointer = has_numbers = True
+
+    base = cached_property(lambda self: self)
 
     def __str__(self) -> str:
         return f"{self.element}*" if self.space == GLOBAL else f"{self.element} {self.space}*"
@@ -76,9 +83,19 @@ class Pointer:
 Element = Scalar | Pointer
 
 
+class _Shaped:
+    """What is asked of types again and again: the answers are attributes of the object."""
+
+    element: Element
+
+    base, is_float, is_int, is_pointer, has_numbers = map(cached_property, map(attrgetter, (
+        "element", "element.is_float", "element.is_int", "element.is_pointer",
+        "element.has_numbers")))
+
+
 @hashed_once
 @dataclass(frozen=True)
-class Tile:
+class Tile(_Shaped):
     """`shape` elements, row-major in meaning; `layout` places them in threads, once it is known."""
 
     element: Element
@@ -95,7 +112,7 @@ class Tile:
 
 @hashed_once
 @dataclass(frozen=True)
-class Buffer:
+class Buffer(_Shaped):
     """`stages` tiles in shared memory, each laid out by `layout`, one after the other."""
 
     element: Scalar
@@ -116,12 +133,14 @@ class Buffer:
 
 
 Type = Scalar | Pointer | Tile | Buffer
-_SHAPED = (Tile, Buffer)  # `Tile | Buffer` would be made anew in each call of what follows
-
-
-def element(t: Type) -> Element:
-    """The element type of a tile or buffer; a scalar or pointer itself."""
-    return t.element if isinstance(t, _SHAPED) else t
+# The element type of a tile or buffer, a scalar or pointer itself; the shape, () for these; whether
+# elements are pointers, floats, integers, and integers or pointers.
+element: Callable[[Type], Element] = attrgetter("base")
+shape: Callable[[Type], tuple[int, ...]] = attrgetter("shape")
+is_pointer: Callable[[Type], bool] = attrgetter("is_pointer")
+is_float: Callable[[Type], bool] = attrgetter("is_float")
+is_int: Callable[[Type], bool] = attrgetter("is_int")
+has_numbers: Callable[[Type], bool] = attrgetter("has_numbers")
 
 
 def scalar(t: Type) -> Scalar:
@@ -129,11 +148,6 @@ def scalar(t: Type) -> Scalar:
     e = element(t)
     assert isinstance(e, Scalar), f"{t} has pointer elements"
     return e
-
-
-def shape(t: Type) -> tuple[int, ...]:
-    """The shape; () for a scalar or pointer."""
-    return t.shape if isinstance(t, _SHAPED) else ()
 
 
 @cache
@@ -184,21 +198,3 @@ def with_element(t: Type, e: Element) -> Type:
 def with_layout(t: Type, layout: Layout | None) -> Type:
     """A tile type with another layout; scalars unchanged."""
     return Tile(t.element, t.shape, layout) if isinstance(t, Tile) else t
-
-
-def is_pointer(t: Type) -> bool:
-    return (t.element if isinstance(t, _SHAPED) else t).__class__ is Pointer
-
-
-def has_numbers(t: Type) -> bool:
-    """Whether elements are integers or addresses."""
-    e = t.element if isinstance(t, _SHAPED) else t
-    return e.__class__ is Pointer or e.is_int
-
-
-def is_float(t: Type) -> bool:
-    return element(t).is_float
-
-
-def is_int(t: Type) -> bool:
-    return element(t).is_int

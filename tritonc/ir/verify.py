@@ -13,19 +13,17 @@ What holds of a kernel:
   - an operation has the operands, attributes and result types that its row and typing rule say
   - only operations that may carry a guard do, and it is an i1 of the shape of an operand
 
-Code that cannot be reached need not fulfil the rule about dominance.
-"""
+Code that cannot be reached need not fulfil the rule about dominance."""
 
 from collections.abc import Iterator, Mapping
-from itertools import pairwise
+from functools import cache
 from math import prod
-from operator import attrgetter
 from typing import Any
 
 from tritonc.ir import combiner, rules
 from tritonc.ir.attributes import KINDS
 from tritonc.ir.cfg import Cfg
-from tritonc.ir.core import Block, Kernel, Module, Op, Value
+from tritonc.ir.core import TYPE, Block, Kernel, Module, Op, Value
 from tritonc.ir.layouts import layout_ops
 from tritonc.ir.ops import CONTROL, FCMP, ICMP, OPS, ORDERS, SCOPES, OpInfo
 from tritonc.ir.syntax.text import print_op
@@ -35,7 +33,6 @@ from tritonc.source import Diagnostics, Span
 
 MAX_ELEMENTS = 1 << 24  # of one tile, so that a slip of the pen does not eat the memory
 SUCCESSORS = {"br": 1, "cond_br": 2, "ret": 0}
-_TYPE = attrgetter("type")
 Known = dict[Op, tuple[object, ...]]  # what each operation was when it was last found to be right
 
 
@@ -68,8 +65,7 @@ def verify(subject: Module | Kernel, stage: str = "", table: Mapping[str, OpInfo
 
     `stage` names what ran last, for the message.  `table` has the rows of all operations that may
     occur.  Who verifies a kernel after each pass hands in one `known`, at first empty: an operation
-    whose types and attributes are as they were is not held against its row again.
-    """
+    whose types and attributes are as they were is not held against its row again."""
     found = [*problems(subject, table, known)]
     if found:
         after = f"after {stage}: " if stage else ""
@@ -113,11 +109,7 @@ def _kernel(kernel: Kernel, table: Mapping[str, OpInfo], known: Known) -> Iterat
     if structure:
         return  # the graph cannot be trusted
     cfg = Cfg(kernel)
-    defined: dict[Value, tuple[Block, int] | None] = dict.fromkeys(kernel.parameters)
-    for block in kernel.blocks:
-        for index, op in enumerate(block.ops):
-            for result in op.results:
-                defined[result] = (block, index)
+    defined, phis = cache(lambda: _places(kernel)), list[tuple[Block, Op]]()
     ends: dict[Block | None, set[Value]] = {None: set(kernel.parameters)}  # what is there for sure
     for block in kernel.blocks:
         there = ends[block] = ends.get(cfg.immediate_dominator.get(block), ends[None]).copy()
@@ -125,12 +117,25 @@ def _kernel(kernel: Kernel, table: Mapping[str, OpInfo], known: Known) -> Iterat
             message = _once(op, table[op.name], known)
             if message is None and (op.blocks or op.name == "phi"):
                 message = _targets(op, block, cfg)
-            if message is None and not (there.issuperset(op.operands) and op.name != "phi"
-                                        and (op.guard is None or op.guard in there)):
-                message = _uses(op, block, index, cfg, defined)
+            if message is None and op.name == "phi":
+                phis.append((block, op))
+            elif message is None and not (there.issuperset(op.operands) and (
+                    op.guard is None or op.guard in there)):
+                message = _uses(op, block, index, cfg, defined())
             there.update(op.results)
             if message:
                 yield Problem(kernel, block, op, message)
+    for block, op in phis:  # what they read may come later
+        if any(v not in ends[b] for v, b in zip(op.operands, op.blocks, strict=True)) and (
+                message := _uses(op, block, 0, cfg, defined())):
+            yield Problem(kernel, block, op, message)
+
+
+def _places(kernel: Kernel) -> dict[Value, tuple[Block, int] | None]:
+    """Where each value is made; None for a parameter."""
+    return dict.fromkeys(kernel.parameters) | {
+        result: (block, index) for block in kernel.blocks
+        for index, op in enumerate(block.ops) for result in op.results}
 
 
 def _structure(kernel: Kernel, table: Mapping[str, OpInfo]) -> Iterator[Problem]:
@@ -150,25 +155,26 @@ def _structure(kernel: Kernel, table: Mapping[str, OpInfo]) -> Iterator[Problem]
     seen: set[Op] = set()
     blocks = set(kernel.blocks)
     for block in kernel.blocks:
+        if not block.ops:
+            yield Problem(kernel, block, None, "it is empty; a block ends in a terminator")
+            continue
+        end, before = block.ops[-1], "phi"
         for op in block.ops:
             if op in seen:
                 yield Problem(kernel, block, op, "the operation is in two places")
             seen.add(op)
-            row = table.get(op.name)
+            name = op.name
+            row = table.get(name)
             if row is None:
-                yield Problem(kernel, block, op, f"'{op.name}' is not an operation of this stage")
-            elif (CONTROL in row.effects) != (op is block.ops[-1]):
+                yield Problem(kernel, block, op, f"'{name}' is not an operation of this stage")
+            elif (CONTROL in row.effects) != (op is end):
                 yield Problem(kernel, block, op, "a block ends in a terminator, its only one")
+            if name == "phi" != before:
+                yield Problem(kernel, block, op, "a phi comes after another operation")
+            before = name
             for result in op.results:
                 if result.op is not op:
                     yield Problem(kernel, block, op, "a result belongs to another operation")
-        for one, two in pairwise(block.ops):
-            if two.name == "phi" and one.name != "phi":
-                yield Problem(kernel, block, two, "a phi comes after another operation")
-        if not block.ops:
-            yield Problem(kernel, block, None, "it is empty; a block ends in a terminator")
-            continue
-        end = block.ops[-1]
         if len(end.blocks) != SUCCESSORS.get(end.name, len(end.blocks)):
             yield Problem(kernel, block, end, f"'{end.name}' to {len(end.blocks)} blocks")
         for target in end.blocks:
@@ -216,7 +222,7 @@ def _uses(op: Op, block: Block, index: int, cfg: Cfg,
 def _once(op: Op, row: OpInfo, known: Known) -> str | None:
     """Whether the operation fits its row, unless it is as it was when that was last found."""
     guard = op.guard.type if op.guard is not None else None
-    now = (row, guard, [*map(_TYPE, op.operands)], [*map(_TYPE, op.results)], op.attributes)
+    now = (row, guard, [*map(TYPE, op.operands)], [*map(TYPE, op.results)], op.attributes)
     if known.get(op) == now:
         return None
     message = _operation(op, row)
@@ -256,8 +262,7 @@ def _operation(op: Op, row: OpInfo) -> str | None:
 
 
 def _layout(op: Op) -> str | None:
-    """Whether the layout of what moves no data, or no data between threads, follows from the
-    operand's."""
+    """Whether the layout of what moves no data between threads follows from the operand's."""
     if op.name not in ("reshape", "trans", "broadcast", "reduce") or not op.results:
         return None
     source, t = op.operands[0].type, op.results[0].type

@@ -19,8 +19,7 @@ def differences(data: Data, after: dict[str, Array]) -> list[str]:
     """One message for each argument that is not as it should be; [] if all are.
 
     `after` has the held content of every pointer argument.  Raises CompileError where an
-    expectation has no value or the wrong shape.
-    """
+    expectation has no value or the wrong shape."""
     expected = data.expected()
     excused = {name for name, _ in data.problem.clobbers}
     messages = []
@@ -108,8 +107,7 @@ def _agree(got: Array, want: Array) -> Array:
 def _norms(got: Array, want: Array) -> tuple[float, float] | None:
     """||got - want|| / ||want|| and ||want|| of what is finite; None if the rest does not agree.
 
-    In portions that fit into a processor's cache: arrays are large.
-    """
+    In portions that fit into a processor's cache: arrays are large."""
     starts = range(0, got.size, _PORTION)
     flat = got.reshape(-1), want.reshape(-1)
 

@@ -1,10 +1,7 @@
 """Running a problem on a GPU, through the CUDA driver API (package cuda-bindings).
 
 Each buffer lies between two guards of a known pattern: a kernel that writes past an end is found
-out, though the GPU itself would not mind.  Reads past an end are the interpreter's to find.
-"""
-
-from __future__ import annotations
+out, though the GPU itself would not mind.  Reads past an end are the interpreter's to find."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -54,8 +51,7 @@ class Peaks(NamedTuple):
 class Device:
     """One GPU and its primary context; use it in a `with` statement.
 
-    Raises CompileError where there is no CUDA driver, package or device.
-    """
+    Raises CompileError where there is no CUDA driver, package or device."""
 
     def __init__(self, index: int = 0) -> None:
         self.driver: Any = cuda_driver.open_driver()
@@ -67,7 +63,7 @@ class Device:
         """The name of the target for this GPU: its own, or the newest whose PTX it runs."""
         return cuda_driver.target_of(self.capability)
 
-    def __enter__(self) -> Device:
+    def __enter__(self) -> "Device":
         context = self.call("open the GPU", self.driver.cuDevicePrimaryCtxRetain(self.handle))
         self.call("use the GPU", self.driver.cuCtxSetCurrent(context))
         return self
@@ -110,8 +106,7 @@ class Device:
 
         `threads` is the size of a block, `dynamic_shared` the bytes of shared memory beyond what
         the PTX states, `cluster` how many blocks compute one program.  Raises CompileError if the
-        driver rejects the PTX or the launch, or if the kernel wrote outside of a buffer.
-        """
+        driver rejects the PTX or the launch, or if the kernel wrote outside of a buffer."""
         loaded, entry = self.load(ptx.encode(), data.kernel.name, dynamic_shared)
         try:
             self.fill_tables(loaded, module, data)
@@ -126,8 +121,7 @@ class Device:
     def load(self, image: bytes, kernel: str, dynamic_shared: int) -> tuple[Any, Any]:
         """A module from PTX, which the driver compiles, or from machine code; and its kernel.
 
-        Raises CompileError with what the driver has to say against it.
-        """
+        Raises CompileError with what the driver has to say against it."""
         loaded = cuda_driver.load(self.driver, image)
         return loaded, cuda_driver.entry(self.driver, loaded, kernel, dynamic_shared)
 

@@ -1,7 +1,6 @@
 """What every launch needs of the CUDA driver API (package cuda-bindings), and nothing more.
 
-`driver` is the module cuda.bindings.driver; its functions return (status, values...).
-"""
+`driver` is the module cuda.bindings.driver; its functions return (status, values...)."""
 
 from array import array
 from collections.abc import Iterator
@@ -77,8 +76,7 @@ def device_target(driver: Any) -> str:
 def load(driver: Any, image: bytes) -> Any:
     """A module in the current context from PTX, which the driver compiles, or machine code.
 
-    Raises CompileError with what the driver has to say against it.
-    """
+    Raises CompileError with what the driver has to say against it."""
     log = bytearray(1 << 14)
     options = [driver.CUjit_option.CU_JIT_ERROR_LOG_BUFFER,
                driver.CUjit_option.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES]

@@ -33,8 +33,7 @@ Array = npt.NDArray[Any]
 # result's format, with room for sums that both sides round in another order.
 _TOLERANCES: dict[str, float] = {
     "f64": 1e-12, "f32": 1e-5, "tf32": 1e-3, "f16": 2e-3, "bf16": 1.5e-2, "f8e4m3": 0.1,
-    "f8e5m2": 0.2,
-}  # fmt: skip
+    "f8e5m2": 0.2}  # fmt: skip
 
 
 @dataclass
@@ -263,8 +262,7 @@ def element_of(argument: Argument, kind: Type, info: ParameterInfo) -> tuple[Sca
 def round_array(element: Scalar, array: Array) -> Array:
     """The held form of `array` as elements of a type: integers wrap, floats round to nearest.
 
-    Raises ValueError for what is no number, or no integer where one is wanted.
-    """
+    Raises ValueError for what is no number, or no integer where one is wanted."""
     if array.dtype.kind not in "biuf":
         raise ValueError("its elements are not real numbers")
     if element == I1:

@@ -38,8 +38,7 @@ def launch(module: Module, data: Data, table: Mapping[str, OpInfo] = OPS,
     """What every pointer argument holds after the kernel ran, in held form.
 
     Raises InterpreterError for what the program does wrong: an access outside of a buffer, a use
-    of an undefined element.
-    """
+    of an undefined element."""
     if prod(data.grid) > MOST_PROGRAMS:
         raise fail("problem-expression", data.problem.span, f"the interpreter would run "
                    f"{prod(data.grid)} programs; its limit is {MOST_PROGRAMS}")

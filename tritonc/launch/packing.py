@@ -17,8 +17,7 @@ from tritonc.ir.types import Scalar
 # How a scalar of each type of Triton-IR is packed; bfloat16 and float8 by their bits.
 FORMATS: dict[str, str] = {
     "i1": "?", "i8": "b", "i16": "h", "i32": "i", "i64": "q", "f16": "e", "bf16": "H", "tf32": "f",
-    "f32": "f", "f64": "d", "f8e4m3": "B", "f8e5m2": "B",
-}  # fmt: skip
+    "f32": "f", "f64": "d", "f8e4m3": "B", "f8e5m2": "B"}  # fmt: skip
 POINTER = "Q"
 _PLACE = 8  # bytes of each value
 
@@ -35,8 +34,7 @@ def layout(formats: Sequence[str]) -> Struct:
 class Block:
     """Memory for the arguments of one launch.
 
-    `memory` is a buffer to pack values into, from `start` on; `address` is what a launch takes.
-    """
+    `memory` is a buffer to pack values into, from `start` on; `address` is what a launch takes."""
 
     __slots__ = ("address", "memory", "start")
 

@@ -1,7 +1,5 @@
 """`tritonc run`: each problem of a source compiled, run and compared with its reference."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -55,8 +53,7 @@ def read_problems(source: SourceFile, options: Options, language: str, diagnosti
                   ) -> list[Problem]:
     """The problems of a source, with the options' macros.
 
-    Raises CompileError if they are wrong, or if there are none.
-    """
+    Raises CompileError if they are wrong, or if there are none."""
     if language == "tir":
         lines = stated_lines(source)
     else:
@@ -93,8 +90,7 @@ def run_problems(source: SourceFile, options: Options, language: str, diagnostic
     `order` and `max_steps` are the interpreter's (see `launch.interpreter.Running`); `after` gives
     the steps that a debugger puts between a kernel's operations.
     Raises CompileError for a source or a problem that is wrong, and for a program that does what
-    it must not while it runs.
-    """
+    it must not while it runs."""
     problems = of_kernel(read_problems(source, options, language, diagnostics), kernel)
     python_reference.load(problems, allow_python)
     if device == "interpreter":
@@ -145,8 +141,7 @@ def with_defines(problem: Problem, options: Options) -> Options:
 def kernel_of(problem: Problem, module: Module, wanted: str | None = None) -> Kernel:
     """The kernel that a problem is about, which is `wanted` unless that is None.
 
-    Raises CompileError.
-    """
+    Raises CompileError."""
     names = [kernel.name for kernel in module.kernels]
     if problem.kernel is None and len(names) == 1:
         if wanted not in (None, names[0]):
@@ -184,18 +179,17 @@ def _interpret(problem: Problem, result: Result, options: Options,
 
 
 def _run_on_gpu(problem: Problem, source: SourceFile, options: Options, language: str,
-                sizes: Mapping[str, int], seed: int, wanted: str | None, gpu: Device) -> Outcome:
+                sizes: Mapping[str, int], seed: int, wanted: str | None, gpu: "Device") -> Outcome:
     options = replace(with_defines(problem, options), sizes=size_values(problem, sizes))
     result = driver.compile(source, options, ("ptx",), language=language)
     return launch_compiled(problem, result, sizes, seed, gpu, wanted)
 
 
 def launch_compiled(problem: Problem, result: Result, sizes: Mapping[str, int], seed: int,
-                    gpu: Device, wanted: str | None = None) -> Outcome:
+                    gpu: "Device", wanted: str | None = None) -> Outcome:
     """Run one of `read_problems` as it was compiled to PTX, with its macros; of kernel `wanted`.
 
-    Raises CompileError if the driver or the kernel fails.
-    """
+    Raises CompileError if the driver or the kernel fails."""
     assert result.module is not None and result.manifest is not None
     data = prepare(problem, result.module, kernel_of(problem, result.module, wanted), sizes, seed)
     entry = next(k for k in result.manifest["kernels"] if k["name"] == data.kernel.name)

@@ -10,8 +10,7 @@ parameter, as if it had been declared so; bounds such as `x > 0` are applied in 
 Both sides of an assumed `and` are assumed.
 
 An assumption under a guard promises nothing of other elements, and is left alone.  Equal conditions
-are one value after `cse`, so that masks which repeat an assumption go.
-"""
+are one value after `cse`, so that masks which repeat an assumption go."""
 
 from collections.abc import Callable, Iterator
 from math import lcm
@@ -109,8 +108,7 @@ _BOUNDS: dict[str, Callable[[int], tuple[int | None, int | None]]] = {
     "slt": lambda n: (None, n - 1), "sle": lambda n: (None, n), "sgt": lambda n: (n + 1, None),
     "sge": lambda n: (n, None), "eq": lambda n: (n, n),
     "ult": lambda n: (0, n - 1) if n > 0 else (None, None),  # greater n: both signs are possible
-    "ule": lambda n: (0, n) if n >= 0 else (None, None),
-}  # fmt: skip
+    "ule": lambda n: (0, n) if n >= 0 else (None, None)}  # fmt: skip
 
 
 def _bound(kernel: Kernel, condition: Value) -> bool:
@@ -141,8 +139,7 @@ def _bound(kernel: Kernel, condition: Value) -> bool:
 def _replace_below(cfg: Cfg, block: Block, op: Op, old: Value, new: Op) -> bool:
     """Put `new` behind `op`, and let uses of `old` that it dominates read it.
 
-    Other promises about `old` keep it, so that doing this twice changes nothing.
-    """
+    Other promises about `old` keep it, so that doing this twice changes nothing."""
     at = block.ops.index(op) + 1
     mapping = {old: new.result}
     changed = False

@@ -9,8 +9,7 @@ a tile's work is worth a branch.  Conditions on tiles never branch; they are pre
 start.  In a loop with a product they may hold more, since only a loop of one block is pipelined:
 work of tiles, too, as long as it takes less time than the loop's products, and loads and stores,
 which then have the condition as their guard.  `uniform_choice` has what merges tiles.  Where both
-sides load, `merge_tails` finds that they load the same.
-"""
+sides load, `merge_tails` finds that they load the same."""
 
 from tritonc.analysis.values import speculatable
 from tritonc.ir.build import Builder

@@ -11,8 +11,7 @@ same block if nothing in between may write what it reads, or orders accesses; vo
 do.
 
 Of constants, splats and the like one is kept, far from some uses perhaps: the backend makes such
-cheap values again where it needs them instead of holding registers.
-"""
+cheap values again where it needs them instead of holding registers."""
 
 from collections.abc import Hashable
 from functools import cached_property
@@ -96,8 +95,7 @@ class _Walk:
         return pointer_roots(self.kernel)
 
     def unchanged(self, op: Op) -> dict[Hashable, Op]:
-        """The loads that an operation with effects leaves as they are: a store, those of other
-        objects."""
+        """The loads that an operation with effects leaves as they are: a store, other objects'."""
         if op.name != "store" or op.attributes.get("release"):
             return {}
         return {key: load for key, load in self.loads.items()

@@ -3,8 +3,7 @@
     %a = load %p : f32<64>           (no use of %a)  ->  nothing
 
 What has an effect is live, and what a live operation reads; the rest goes, cycles of phis that feed
-only themselves included.  Loads go too, unless they are volatile.
-"""
+only themselves included.  Loads go too, unless they are volatile."""
 
 from tritonc.analysis.values import removable, slice_of
 from tritonc.ir.context import Context

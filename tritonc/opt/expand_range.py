@@ -7,8 +7,7 @@
     %r = add (splat %s), (range 0 ... 128)
 
 The kernel keeps `tile[axis]`, from which the grid is computed.  Runs first, so that all other
-passes see one form of index.
-"""
+passes see one form of index."""
 
 from tritonc.ir.build import Builder, replace_each
 from tritonc.ir.context import Context

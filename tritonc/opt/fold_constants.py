@@ -8,8 +8,7 @@
 A `constant` may be a tile, with one number in all elements.  The arithmetic is the `meaning` of the
 operation's row over Python numbers (`ir.numbers`), so that the compiler and the interpreter cannot
 disagree.  What would be reported at run time (a division by zero, a shift past the width) stays.
-Algebra is left to `peephole`, which folds what its rules make with the same `fold`.
-"""
+Algebra is left to `peephole`, which folds what its rules make with the same `fold`."""
 
 from tritonc.analysis.values import Number, constant_of
 from tritonc.ir.cfg import remove_edge, remove_unreachable
@@ -56,8 +55,7 @@ def _fold_phis(kernel: Kernel) -> bool:
     """Replace phis whose operands are one value, or themselves.
 
     Two such phis never stand for one another: in code that can be reached, the operand from
-    outside of a cycle dominates it.
-    """
+    outside of a cycle dominates it."""
     mapping: dict[Value, Value] = {}
     for block in kernel.blocks:
         phis = block.phis()

@@ -5,8 +5,7 @@
     ->  one exponential, since one of the two is that of 0
 
 What they are is text (`ir.combiner`), which other passes do not look into.  A function that says by
-its form that elements may change places may lose that form: then its text says so.
-"""
+its form that elements may change places may lose that form: then its text says so."""
 
 from tritonc.ir import combiner
 from tritonc.ir.build import make_op

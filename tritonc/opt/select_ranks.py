@@ -6,10 +6,7 @@ Before:  50 minima and maxima of nine values, the  After:  30, of which 18 sort 
 What minima and maxima make of n values is known by what they make of n truths (Knuth's "0-1
 principle"): the one of rank k, from 0, is what holds where at least n - k of them hold.  Where the
 columns and rows of a matrix are sorted, most elements cannot be of a rank; among the others it is
-looked for again.
-"""
-
-from __future__ import annotations
+looked for again."""
 
 from functools import cache, partial, reduce
 
@@ -29,7 +26,7 @@ class Node(NamedTuple):
 
     truth: int
     name: str = ""
-    operands: tuple[Node, ...] = ()
+    operands: "tuple[Node, ...]" = ()
 
 
 def select_ranks(kernel: Kernel, context: Context) -> bool:
@@ -78,9 +75,7 @@ def _selected(readers: dict[Value, list[Op]], places: dict[Op, tuple[Block, int]
         return None
     found = _rank(list(inputs), len(values) - least.index(whole), _infinite(len(values)))
     made = {node.truth: v for v, node in zip(values, inputs, strict=True)}
-    if _count(found, set(made)) > len(needed):
-        return None
-    return _emit(build, found, names, made)
+    return None if _count(found, set(made)) > len(needed) else _emit(build, found, names, made)
 
 
 @cache

@@ -4,8 +4,7 @@
     a: br b         b: br c  (nothing else)    ->  a: br c
     cond_br %c, b, b                           ->  br b
 
-An empty block before a loop's header stays: it is the loop's preheader or its only latch.
-"""
+An empty block before a loop's header stays: it is the loop's preheader or its only latch."""
 
 from tritonc.ir.cfg import Cfg, follow, incoming, redirect, remove_unreachable
 from tritonc.ir.context import Context

@@ -11,8 +11,7 @@ the number but for a power of two.  Whether a value is such a number, however it
 in its value for each code (`ir.numeric`), of which there are few.  Conversions of operands then
 make two at once, by their bits (`backend/emit`).
 
-Done beside products, where a value of one small integer takes more operations than that.
-"""
+Done beside products, where a value of one small integer takes more operations than that."""
 
 from collections.abc import Sequence
 from math import copysign, frexp, ldexp

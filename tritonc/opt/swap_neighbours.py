@@ -5,8 +5,7 @@ Before:  %i = xor (0 ... 256), 4                  After:  %s = reshape %x       
                                                           %y = reshape (%b beside %a) : i32<256>
 
 A gather goes through shared memory, since its indices may be any.  Halves of an axis are registers
-of a thread, or a shuffle away.
-"""
+of a thread, or a shuffle away."""
 
 from tritonc.analysis.affine import Affinity
 from tritonc.analysis.values import axes_before, int_of

@@ -6,8 +6,7 @@
 
 A branch around the mask of a loop's last tile, around a bias or a factor that a flag asks for: what
 the side does to the value that comes in otherwise is a mask that then holds, a factor that is 1,
-a summand that is -0.  A mask or a number of rows or columns takes the condition where it is one.
-"""
+a summand that is -0.  A mask or a number of rows or columns takes the condition where it is one."""
 
 from collections.abc import Callable, Sequence
 from math import prod
@@ -52,8 +51,7 @@ def fits_beside(moved: Sequence[Op], phis: Sequence[Op], loop: Sequence[Block]) 
 
 
 def put_under(condition: Value, holds: bool, ops: Sequence[Op], build: Builder) -> None:
-    """Place the operations of a side, which neither load nor store where the condition says the
-    other."""
+    """Place the operations of a side, whose accesses happen only where the condition says so."""
     for op in ops:
         if op.name in ("load", "store"):
             under = condition if holds else _opposite(condition, build)

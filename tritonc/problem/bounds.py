@@ -2,8 +2,7 @@
 
 `check` refuses a call before it runs.  Each function whose result is larger than its operands, or
 whose work grows faster than their sizes, has a row: the elements of its result, and a count of
-elementary operations.  The counts are rough; the limits leave a few minutes and some gigabytes.
-"""
+elementary operations.  The counts are rough; the limits leave a few minutes and some gigabytes."""
 
 from collections.abc import Callable, Mapping
 from math import prod
@@ -177,5 +176,4 @@ _BOUNDS: dict[str, Bound] = {
     **dict.fromkeys(["outer", "kron", "meshgrid"], _pairs),
     "matrix_power": _power, "multi_dot": _chain, "einsum": _einsum, "tensordot": _tensordot,
     "polyfit": _fit, "eye": _eye, "identity": _eye, "bincount": _bincount, "vander": _columns,
-    "repeat": _repeat, "tile": _tile, "resize": _resize, "pad": _pad,
-}  # fmt: skip
+    "repeat": _repeat, "tile": _tile, "resize": _resize, "pad": _pad}  # fmt: skip

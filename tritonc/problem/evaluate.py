@@ -37,16 +37,13 @@ _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Div: operator.truediv, ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod,
     ast.Pow: operator.pow, ast.MatMult: operator.matmul, ast.LShift: operator.lshift,
     ast.RShift: operator.rshift, ast.BitAnd: operator.and_, ast.BitOr: operator.or_,
-    ast.BitXor: operator.xor,
-}  # fmt: skip
+    ast.BitXor: operator.xor}  # fmt: skip
 _UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {
     ast.UAdd: operator.pos, ast.USub: operator.neg, ast.Invert: operator.invert,
-    ast.Not: operator.not_,
-}  # fmt: skip
+    ast.Not: operator.not_}  # fmt: skip
 _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le,
-    ast.Gt: operator.gt, ast.GtE: operator.ge,
-}  # fmt: skip
+    ast.Gt: operator.gt, ast.GtE: operator.ge}  # fmt: skip
 
 
 # Strings, and words of Python that are none of an expression's and may be names in C.
@@ -74,8 +71,7 @@ class Expression(NamedTuple):
 def parse_arguments(text: str, span: Span) -> tuple[list[Expression], list[tuple[str, Expression]]]:
     """What could stand between the parentheses of a call: `a, b, name = c`.
 
-    Returns the plain expressions and the named ones.  Raises CompileError.
-    """
+    Returns the plain expressions and the named ones.  Raises CompileError."""
     if len(text) > MAX_TEXT:
         raise fail("problem-syntax", span, f"this line has more than {MAX_TEXT} characters")
     try:
@@ -143,8 +139,7 @@ def evaluate(expression: Expression, names: Mapping[str, Any]) -> Any:
     """The value of an expression: a Python number, a NumPy value, a tuple or a list.
 
     Raises CompileError at the part that has no value: an unknown name, a refused function, an
-    operation that NumPy rejects, a size beyond the limits.
-    """
+    operation that NumPy rejects, a size beyond the limits."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         return _Evaluator(expression, names).value(expression.node)

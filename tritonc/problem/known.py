@@ -2,8 +2,7 @@
 that a user gives.
 
 Nothing is evaluated that makes an array, and what cannot be evaluated is not known: a compilation
-that is told sizes only chooses better by them.
-"""
+that is told sizes only chooses better by them."""
 
 import ast
 from collections.abc import Iterable, Mapping
@@ -28,8 +27,7 @@ def known_of(problem: Problem, sizes: Mapping[str, int], defines: Iterable[str] 
              ) -> KnownLaunch:
     """What the problem's lines say of a launch at `sizes`; a size that is not given is its own.
 
-    `defines` are macros as the command line gives them; those that are numbers count.
-    """
+    `defines` are macros as the command line gives them; those that are numbers count."""
     names: dict[str, int] = {}
     for name, _, value in (text.partition("=") for text in defines):
         with suppress(ValueError):

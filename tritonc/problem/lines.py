@@ -77,8 +77,7 @@ class Problem:
 def parse(lines: Iterable[tuple[str, Span]], diagnostics: Diagnostics) -> list[Problem]:
     """The problems that `lines` (text after `//!`, and its span) state; [] if there are none.
 
-    Mistakes are recorded in `diagnostics`, one for a line.
-    """
+    Mistakes are recorded in `diagnostics`, one for a line."""
     problems: list[Problem] = []
     complete = True  # what the lines say together is looked at once each can be read
     for number, (text, span) in enumerate(_joined(lines)):
@@ -278,8 +277,7 @@ _READERS: dict[str, _Reader] = {
     "tolerance": _expression("tolerance"), "define": _define,
     "symbol": _more("symbols", lambda *line: [_one(*line)]), "pad": _more("pads", _assignments),
     "clobber": _clobber, "bench": _more("bench", lambda *line: [_assignments(*line)]),
-    "flops": _expression("flops"), "bytes": _expression("bytes"), "python": _python,
-}
+    "flops": _expression("flops"), "bytes": _expression("bytes"), "python": _python}
 
 
 def _check(problem: Problem, diagnostics: Diagnostics) -> None:

@@ -4,8 +4,7 @@
 
 The expressions of a problem are no Python (see `problem.evaluate`), so that a stranger's source
 does nothing to whoever runs it.  Such a file is Python, and may do anything: it runs only where the
-user says so.
-"""
+user says so."""
 
 import runpy
 from collections.abc import Sequence

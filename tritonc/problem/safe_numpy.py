@@ -2,8 +2,7 @@
 
 `member` gives functions, types and constants by name; `ATTRIBUTES` lists what may stand after the
 dot of an array, scalar or type.  The `check_*` functions refuse a value or an operation before it
-is computed: whoever compiles a stranger's file should lose neither files nor memory to it.
-"""
+is computed: whoever compiles a stranger's file should lose neither files nor memory to it."""
 
 import ast
 from math import prod

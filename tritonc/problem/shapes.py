@@ -1,7 +1,6 @@
 """Shapes of a problem's arrays, read from their expressions without computing them.
 
-`randn(M, K // 2)` has the extents M and K // 2: expressions themselves.
-"""
+`randn(M, K // 2)` has the extents M and K // 2: expressions themselves."""
 
 import ast
 from collections.abc import Callable, Mapping, Sequence

@@ -12,5 +12,4 @@ lookups, minima) is a symbol with facts of its own.
 
 A proof is a sum of facts, times factors that are not negative, that says 0 <= -1 together with the
 opposite of the goal; it is added up once more, in exact integers, before it counts.  Arithmetic
-wraps in the kernel: a polynomial stands for a value only where it is proved to fit the type.
-"""
+wraps in the kernel: a polynomial stands for a value only where it is proved to fit the type."""

@@ -1,8 +1,7 @@
 """Whether each access of a kernel stays in its buffer, whatever the sizes are.
 
 A proof of one access takes the accesses before it to be in bounds: a number that is read from
-outside of a table may be any.  So `proved` of all accesses says that none is ever out of bounds.
-"""
+outside of a table may be any.  So `proved` of all accesses says that none is ever out of bounds."""
 
 from dataclasses import field
 

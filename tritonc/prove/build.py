@@ -2,10 +2,7 @@
 
 Shapes and bounds of arrays are polynomials, by their expressions: `randn(M, K)` has M rows of K;
 `randint(0, N, M)` has M numbers from 0 to N - 1.  What is not understood has no shape, or no
-bounds: nothing is proved then of accesses that would need them.
-"""
-
-from __future__ import annotations
+bounds: nothing is proved then of accesses that would need them."""
 
 import ast
 from collections.abc import Mapping
@@ -73,7 +70,7 @@ def build(problem: Problem, kernel: Kernel) -> Model:
     return model
 
 
-def _array(model: Model, arrays: Arrays, name: str, node: ast.AST, e: Scalar, unsigned: bool
+def _array(model: Model, arrays: "Arrays", name: str, node: ast.AST, e: Scalar, unsigned: bool
            ) -> Array:
     array = Array(name, None, e.bytes)
     shape = arrays.shape(node)

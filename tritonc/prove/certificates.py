@@ -204,8 +204,7 @@ def _farkas(rows: list[Polynomial]) -> dict[int, Exact] | None:
     """Weights for the rows, each `row >= 0`, that show that no values of monomials obey all.
 
     Row i is a slack variable with a lower bound; monomials have no bounds.  Where a slack is below
-    its bound and nothing that it depends on may move, its equation is the proof.
-    """
+    its bound and nothing that it depends on may move, its equation is the proof."""
     low = [-row.get((), 0) for row in rows]
     # Keys: the number of a row for its slack, a monomial for itself.
     table: dict[int | Monomial, dict[int | Monomial, Exact]] = {

@@ -3,8 +3,7 @@
 Sizes are symbols.  `where:` lines bound and relate them; a size that they leave open goes from 1 to
 2**30, and arguments have fewer than 2**31 elements, what 32-bit indices reach, unless all sizes are
 bounded above.  Of an argument that is an array there is a shape, as far as its expression tells
-(`build`), and of integers between which bounds they lie: a kernel may use them as indices.
-"""
+(`build`), and of integers between which bounds they lie: a kernel may use them as indices."""
 
 import ast
 from collections.abc import Callable, Hashable, Mapping
@@ -158,8 +157,7 @@ def sizes_of(problem: Problem, model: Model, fixed: Mapping[str, int],
     """Symbols for the problem's sizes, and what its `where:` lines say of them.
 
     `fixed` has what is a number all the time: macros and tunables; `multiples` what sizes are
-    multiples of beside that.
-    """
+    multiples of beside that."""
     given = {size.name: size for size in problem.sizes}
     divisors = _divisors(problem, set(given), multiples)
     bounded, open_above = set[str](), set(given)

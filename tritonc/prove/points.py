@@ -3,10 +3,7 @@
 Facts come from the problem, from the branches that lead there, from the operation's guard, from
 what the source assumes, and from the loops around: in each iteration but the first, the conditions
 for staying held in the one before.  A fact is added once the needs of its terms are proved from
-those before it; one that cannot be proved is left out, and named in `missing`.
-"""
-
-from __future__ import annotations
+those before it; one that cannot be proved is left out, and named in `missing`."""
 
 from collections.abc import Iterable
 from dataclasses import field
@@ -37,7 +34,7 @@ class State:
     missing: dict[Need, None] = field(default_factory=dict)
     loops: dict[Loop, Rule] = field(default_factory=dict)
 
-    def copy(self) -> State:
+    def copy(self) -> "State":
         return State(self.terms, list(self.facts), list(self.splits), set(self.met),
                      list(self.waiting), {}, self.loops)
 
@@ -210,8 +207,7 @@ class Points:
     def _iterations(self, loop: Loop, entry: State) -> Rule:
         """What holds of a loop's counter: it is 0, or the loop went on in the iteration before.
 
-        That the phis fit their types is proved by induction: they did in all iterations before.
-        """
+        That the phis fit their types is proved by induction: they did in all iterations before."""
         iteration = self.terms.loop_counters[loop]
         again = symbol(iteration) - ONE
         base = entry.copy()

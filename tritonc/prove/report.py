@@ -73,8 +73,7 @@ def prove(source: SourceFile, options: Options, language: str, diagnostics: Diag
 
     `doubt`: look for what refutes proofs too, for tests.
     Raises CompileError for a source or a problem that is wrong, AssertionError where the
-    interpreter refutes what is proved.
-    """
+    interpreter refutes what is proved."""
     options = replace(options, opt_level=0)  # the program as it is written
     for problem in of_kernel(read_problems(source, options, language, diagnostics), kernel):
         own = with_defines(problem, options)

@@ -5,8 +5,7 @@ counters and what tables hold are each one's own.  The instances differ along so
 and not along those before it; with equal addresses that has to be a contradiction.  Where it takes
 rows and columns apart, the cases "this index is less, equal, greater" are looked at one by one.
 
-Atomic operations may meet each other; so buffers that nothing else stores to are left out.
-"""
+Atomic operations may meet each other; so buffers that nothing else stores to are left out."""
 
 from tritonc.analysis.linear import Linear, symbol
 from tritonc.ir.core import Value

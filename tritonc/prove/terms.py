@@ -7,8 +7,7 @@ proved before the term counts.
 
 What has no polynomial is a `Symbol`, and `rules` has what is known of it: lists of branches, of
 which one holds.  A phi of a loop's header that advances by a step that stays the same is start +
-counter * step, as in `analysis.affine`; the counter is a symbol of the loop.
-"""
+counter * step, as in `analysis.affine`; the counter is a symbol of the loop."""
 
 from collections.abc import Sequence
 from dataclasses import field, replace

@@ -2,8 +2,7 @@
 
 Accesses are watched one by one: one that leaves its buffer is noted, with the first element that
 does, and goes on without those elements; so one run finds all accesses that are wrong at its sizes.
-A second run of sizes at which nothing is wrong looks for instances that touch one byte.
-"""
+A second run of sizes at which nothing is wrong looks for instances that touch one byte."""
 
 import re
 import time
@@ -46,8 +45,7 @@ class Witnesses:
 
 def search(problem: Problem, module: Module, kernel: Kernel, wanted: set[Op], buffers: set[str],
            seconds: float = SECONDS) -> Witnesses:
-    """Run the kernel at small sizes until all of `wanted` and `buffers` are refuted, or the time is
-    up."""
+    """Run the kernel at small sizes until `wanted` and `buffers` are refuted, or the time is up."""
     found, end = Witnesses(), time.monotonic() + seconds
     for sizes in candidates(problem, kernel):
         if found.runs >= _RUNS or time.monotonic() > end:

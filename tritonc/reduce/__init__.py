@@ -7,5 +7,4 @@ puts all that a bug report needs into one archive.
 
 As in C-Reduce (Regehr et al. 2012) the search knows nothing of the language: a kind of change gives
 a list of edits, halves and quarters of the list are tried before single ones (delta debugging,
-Zeller and Hildebrandt 2002), and kinds follow one another until none changes anything.
-"""
+Zeller and Hildebrandt 2002), and kinds follow one another until none changes anything."""

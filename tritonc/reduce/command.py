@@ -1,7 +1,5 @@
 """Asking a user's command about candidates, several at a time."""
 
-from __future__ import annotations
-
 import contextlib
 import multiprocessing
 import os
@@ -38,8 +36,7 @@ class Command:
     The folder has links to what stands beside the file, so that relative includes and tuning files
     are found.  A candidate shows the bug if the command ends like `wanted`, and prints something
     that `pattern` matches.  `call` does what the words say in a process that is forked, which takes
-    a tenth of the time where the words are tritonc's own.
-    """
+    a tenth of the time where the words are tritonc's own."""
 
     words: Sequence[str]
     path: str
@@ -64,7 +61,7 @@ class Command:
             return next((i for i, one in enumerate(tries) if self.shows(one.wait())), None)
 
     @contextlib.contextmanager
-    def _started(self, texts: Sequence[str]) -> Iterator[list[_Try]]:
+    def _started(self, texts: Sequence[str]) -> "Iterator[list[_Try]]":
         tries: list[_Try] = []
         try:
             for number, text in enumerate(texts):

@@ -46,8 +46,7 @@ class Search:
         """Try the edits of one kind: all, halves, quarters, each.
 
         After a success the kind is asked anew.  What was done is not offered again, so the edits
-        behind it stand where it stood.
-        """
+        behind it stand where it stood."""
         edits = kind(self.text)
         size = len(edits)
         while size:

@@ -1,10 +1,7 @@
 """Edits of Triton-C by its syntax tree: statements, names, parameters, expressions.
 
 Only what stands in the text itself is edited, so a source with macros or included files is
-preprocessed first, where the bug survives that (`preprocessed`).
-"""
-
-from __future__ import annotations
+preprocessed first, where the bug survives that (`preprocessed`)."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -62,7 +59,7 @@ class Tree:
         return [lines.sizes, *levels, lines.problem_lines, lines.stated, *map(self._kind, own),
                 lines.numbers(True), lines.numbers(), lines.comments]
 
-    def _kind(self, method: Callable[[View], Iterable[Edit]]) -> Kind:
+    def _kind(self, method: "Callable[[View], Iterable[Edit]]") -> Kind:
         def kind(text: str) -> Sequence[Edit]:
             if not self.parses(text):
                 return []

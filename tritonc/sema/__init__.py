@@ -6,8 +6,7 @@ the program leaves open.  The parts, from the bottom: `types` (with `scope` for 
 operators, conversions and accesses mean), `builtins` (the functions), `assignments expressions
 loops statements generics functions` (the constructs), `unit tables` (the file),
 `unused` (what is worth a warning), `stops` (where a debugger can stop).  Statements and
-expressions reach each other through `Context.lower`, so that no file needs one that needs it.
-"""
+expressions reach each other through `Context.lower`, so that no file needs one that needs it."""
 
 from collections.abc import Mapping
 
@@ -45,8 +44,7 @@ class TunableInfo(NamedTuple):
 def tunables(program: syntax.Program, diagnostics: Diagnostics) -> list[TunableInfo]:
     """The program's tunables in the order of their declarations.
 
-    Raises CompileError if their values are no constants.
-    """
+    Raises CompileError if their values are no constants."""
     with deep_recursion(_RECURSION_LIMIT):
         context = _context(Unit(), Kernel("", [], []), diagnostics)
         unit.collect(context, program)
@@ -64,8 +62,7 @@ def analyze(program: syntax.Program, bindings: Mapping[str, int], diagnostics: D
     Of the `options` only the contraction of products and sums matters: `assert` and `printf` are
     always in the result, for the interpreter, and a later stage drops what is not asked for.
     Without `tables` the statements that fill constant tables are left out, and warnings.
-    Raises CompileError with all that was found.
-    """
+    Raises CompileError with all that was found."""
     contract = options is None or options.fp_contract
     with deep_recursion(_RECURSION_LIMIT):
         file_context = _context(Unit(), Kernel("", [], []), diagnostics)

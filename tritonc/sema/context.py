@@ -1,7 +1,5 @@
 """The state of lowering one kernel, and the means by which all of `sema` makes operations."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import field
@@ -47,8 +45,8 @@ class Frame:
 
     function: FunctionEntity
     returns: ctypes.CType
-    mask: Mask | None
-    outer: Frame | None
+    mask: "Mask | None"
+    outer: "Frame | None"
     call: Span | None
     result: Variable | None = None
     exit: Block | None = None  # made by the first `return` that is not at the end
@@ -62,7 +60,7 @@ class Frame:
 class Loop:
     """The innermost loop of a function."""
 
-    mask: Mask | None
+    mask: "Mask | None"
     exit: Block
     next: Block  # where `continue` goes
 
@@ -75,7 +73,7 @@ class Context:
     diagnostics: Diagnostics
     kernel: Kernel
     scope: Scope
-    handlers: dict[type[syntax.Node], Callable[[Context, Any], Any]]
+    handlers: "dict[type[syntax.Node], Callable[[Context, Any], Any]]"
     pure_calls: frozenset[str]  # builtins that have no effects and read no memory
     contract: bool = True  # a * b + c within one expression may be rounded once
     builder: Builder = field(init=False)
@@ -83,8 +81,8 @@ class Context:
     frame: Frame | None = None
     site: Span | None = None  # of the call, while a function of the library is lowered
     loop: Loop | None = None
-    mask: Mask | None = None  # the tile predicate of the statement
-    region: Region | None = None  # what is made under the outermost predicate
+    mask: "Mask | None" = None  # the tile predicate of the statement
+    region: "Region | None" = None  # what is made under the outermost predicate
     statement: syntax.Expression | None = None  # the expression that is a statement
     widened: syntax.Expression | None = None  # a load that may take the predicate's shape
     member: syntax.Member | None = None  # the innermost that is read

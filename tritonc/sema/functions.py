@@ -1,8 +1,7 @@
 """Functions: kernels become IR kernels, device functions are inlined where they are called.
 
 A call lowers the callee's body in place, with variables of its own.  The callee's `return` goes to
-a block after the body, unless it is the body's last statement: then there is nothing to go to.
-"""
+a block after the body, unless it is the body's last statement: then there is nothing to go to."""
 
 from collections.abc import Mapping
 from contextlib import suppress

@@ -3,8 +3,7 @@
 A name that is an extent of a parameter and that the file does not declare is a constant of each
 call: it is bound to the extent that the argument has.  `auto` is the type of the argument or, for a
 result and a variable, of the value.  Such a function has no types of its own; a call makes an
-`Instance` of it, and messages about its body say which.
-"""
+`Instance` of it, and messages about its body say which."""
 
 from contextlib import suppress
 from dataclasses import replace

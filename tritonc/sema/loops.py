@@ -7,8 +7,7 @@ A `static for` is a loop that the compiler runs, whose counter is a constant in 
 
 The body is lowered once for each iteration; the counter may stand in extents, ranges, conditions of
 static_assert and as the index of an array of tiles.  `break` and `continue` under a condition that
-is no constant leave the iterations as they do in other loops.
-"""
+is no constant leave the iterations as they do in other loops."""
 
 from tritonc.frontend import syntax
 from tritonc.ir.core import Block
@@ -43,9 +42,7 @@ def _loop_condition(context: Context, node: syntax.Expression | None) -> Term:
         condition = context.error("tile-condition", node.span, "the condition of a loop must be a "
                                   f"scalar, found {condition.type}; any(...) or all(...) makes it "
                                   "one")
-    if condition.poisoned:
-        return Term(BOOL_TYPE, context.ssa.undef(I1))
-    return condition
+    return Term(BOOL_TYPE, context.ssa.undef(I1)) if condition.poisoned else condition
 
 
 def for_(context: Context, node: syntax.For) -> None:

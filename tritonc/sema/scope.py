@@ -1,7 +1,5 @@
 """Names and what they stand for, block by block."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import field
 from typing import TYPE_CHECKING
@@ -43,15 +41,14 @@ class Variable(Entity):
 
     `mask` is the tile predicate under which it was declared: assignments under that very predicate
     need no merging.  `constant` is the value of a `const` scalar that is known.  A struct lies in
-    its `parts`, a variable for each member, and has no value of its own.
-    """
+    its `parts`, a variable for each member, and has no value of its own."""
 
     type: CType
     const: bool = False
     parameter: bool = False
-    mask: Mask | None = None
+    mask: "Mask | None" = None
     constant: Term | None = None
-    parts: tuple[Variable, ...] = ()
+    parts: "tuple[Variable, ...]" = ()
 
     def __post_init__(self) -> None:
         if isinstance(self.type.element, Struct):
@@ -61,7 +58,7 @@ class Variable(Entity):
                          self.parameter, self.mask)
                 for at, (name, _) in enumerate(self.type.element.members))
 
-    def leaves(self) -> list[Variable]:
+    def leaves(self) -> "list[Variable]":
         """The variables of a struct's members, or the variable itself."""
         return [leaf for part in self.parts for leaf in part.leaves()] if self.parts else [self]
 
@@ -131,8 +128,8 @@ class FunctionEntity(Entity):
     kernel: bool = False
     used: bool = False
     signature: Signature | None = None  # once resolved
-    home: Scope | None = None  # of a function of the library: the names that it sees
-    overloads: list[FunctionEntity] = field(default_factory=list)  # all of the name, this first
+    home: "Scope | None" = None  # of a function of the library: the names that it sees
+    overloads: "list[FunctionEntity]" = field(default_factory=list)  # all of the name, this first
 
     kind = "function"
 
@@ -141,7 +138,7 @@ class FunctionEntity(Entity):
 class Scope:
     """The names of one block, and the scope around it."""
 
-    outer: Scope | None
+    outer: "Scope | None"
     names: dict[str, Entity] = field(default_factory=dict)
 
     def lookup(self, name: str) -> Entity | None:

@@ -12,8 +12,7 @@ The recursion of the paper is a work list here, so that long programs need no de
 keeps the users of a value, so replaced phis are noted and all operations are rewritten once, by
 `finish`.
 
-A block with no predecessor, except the entry, is *dead*: its operations are checked but dropped.
-"""
+A block with no predecessor, except the entry, is *dead*: its operations are checked but dropped."""
 
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.types import Type

@@ -256,18 +256,8 @@ def _set_result(context: Context, frame: Frame, node: syntax.Return, term: Term 
 
 
 HANDLERS: dict[type[syntax.Node], Callable[[Context, Any], None]] = {
-    syntax.Block: block,
-    syntax.Declaration: declaration,
-    syntax.LocalTypedef: nothing,
-    syntax.ExpressionStatement: expression,
-    syntax.StaticAssert: static_assert,
-    syntax.If: if_,
-    syntax.For: loops.for_,
-    syntax.While: loops.while_,
-    syntax.DoWhile: loops.do_while,
-    syntax.Break: loops.leave,
-    syntax.Continue: loops.leave,
-    syntax.Return: return_,
-    syntax.Empty: nothing,
-    syntax.Predicated: predicated,
-}
+    syntax.Block: block, syntax.Declaration: declaration, syntax.LocalTypedef: nothing,
+    syntax.ExpressionStatement: expression, syntax.StaticAssert: static_assert, syntax.If: if_,
+    syntax.For: loops.for_, syntax.While: loops.while_, syntax.DoWhile: loops.do_while,
+    syntax.Break: loops.leave, syntax.Continue: loops.leave, syntax.Return: return_,
+    syntax.Empty: nothing, syntax.Predicated: predicated}

@@ -5,8 +5,7 @@
       delta[c] = (c / 3) * 64 + c % 3;
 
 They are lowered as the statements of a function are, and the operations executed: scalars, and the
-elements of tables.  A pointer is a table and an index.
-"""
+elements of tables.  A pointer is a table and an index."""
 
 from contextlib import suppress
 from typing import Any

@@ -1,8 +1,7 @@
 """What a file declares: functions, tunables, constants, constant tables.
 
 Names are entered first (`collect`), then tunables get their values (`bind`), then what may depend
-on them is evaluated (`complete`).  So names can be used before their declaration in the file.
-"""
+on them is evaluated (`complete`).  So names can be used before their declaration in the file."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -65,8 +64,7 @@ def collect(context: Context, program: syntax.Program) -> None:
 def _joint(context: Context, node: syntax.JointTunable) -> None:
     """Tunables that are chosen together: one tunable whose values number the rows from 0.
 
-    Names of meta-parameters among them are no names of the program.
-    """
+    Names of meta-parameters among them are no names of the program."""
     name = "_".join(n.name for n in node.names)
     span = node.names[0].span.to(node.names[-1].span)
     integer = syntax.TypeSpec(span, "int32", const=True)

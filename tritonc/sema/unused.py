@@ -3,8 +3,7 @@
 Read off the syntax tree.
 
 A variable is used where its value is read.  Assigning it is no use, nor is `x += 1` or `x++` as a
-statement, which read it only to assign it again.
-"""
+statement, which read it only to assign it again."""
 
 from collections.abc import Collection
 from dataclasses import field

@@ -13,10 +13,7 @@ Entries are sorted and written one fact on a line, so that differences read well
 Of several sizes, a compilation takes the nearest to the one that it is told: the least sum of
 |log2(a / b)| over the sizes' names, the first in sorted order if several are as near.  Told
 none, it takes the largest, by the product of its sizes.  Launches of variants measure the same
-distance (`tritonc.variants.choice`), in integers.
-"""
-
-from __future__ import annotations
+distance (`tritonc.variants.choice`), in integers."""
 
 import json
 import os
@@ -57,7 +54,7 @@ class Entry(NamedTuple):
         """By which entries are sorted."""
         return self.kernel, self.target, self.defines, sorted(self.size.items()), self.source
 
-    def replaces(self, other: Entry) -> bool:
+    def replaces(self, other: "Entry") -> bool:
         """Whether this is a new measurement of what the other one measured."""
         same = (self.kernel, self.target, self.size) == (other.kernel, other.target, other.size)
         return same and (self.source == other.source or self.defines == other.defines)
@@ -93,8 +90,7 @@ def source_hash(tokens: Iterable[_Token]) -> str:
 
 _KINDS: dict[str, type | tuple[type, ...]] = {
     "kernel": str, "target": str, "size": dict, "defines": list, "source": str, "device": str,
-    "milliseconds": (int, float), "tunables": dict,
-}  # fmt: skip
+    "milliseconds": (int, float), "tunables": dict}  # fmt: skip
 
 
 def parse(text: str, name: str) -> list[Entry]:

@@ -8,5 +8,4 @@ Read in this order:
     kernels    the kernels of variants in a module: added, left out, renamed
 
 Who decides which variants to have is `tritonc.bindings`; `tritonc.tune.model.portfolio` is the cost
-model's answer.  `tritonc.launch` has the choice for hosts.
-"""
+model's answer.  `tritonc.launch` has the choice for hosts."""

@@ -17,8 +17,7 @@ variant that has two bodies.
 Headers have the same in C (`launch/hosts/header_choice.py`), so nothing here may depend on floats.
 `launch/python/native.py` runs these functions once, on words in place of integers.
 Numbers are cut off before they are multiplied, so that 64 bits hold every sum: whatever a launch is
-given, the choice is some variant.
-"""
+given, the choice is some variant."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -201,8 +200,7 @@ def choose(choice: Mapping[str, Any], tiles: Sequence[Sequence[int]], allowed: S
 
     `tiles` has the tile of each variant, the general one first; `allowed` says which variants may
     run, the general one always; `arguments` are the launch's, of which only integers that the rule
-    names are looked at.
-    """
+    names are looked at."""
     rule = choice["rule"]
     ranked: list[tuple[int, Any]]  # variants, and how bad each is
     if rule == "cost":

@@ -12,8 +12,7 @@ too; then the same arguments have to mean the same:
   computed of the id, and if what is stored is as large as tunables say only along axes that the
   kernel cuts, or where a loop goes from tile to tile as far as something else says.
 
-Both kernels are as semantic analysis leaves them.
-"""
+Both kernels are as semantic analysis leaves them."""
 
 from collections.abc import Iterable, Iterator
 
@@ -108,14 +107,23 @@ def _computed_of(kernel: Kernel, axis: int) -> list[str] | None:
 
 
 def _walked(loop: Loop, phi: Op) -> str | None:
-    """From where to where a loop counts, if it does by a number and ends at its header."""
+    """From where to where a loop counts, if it does by a number or a parameter, which is told, and
+    ends at its header."""
     test = loop.header.terminator.operands[:1]
     compared = test[0].op if test else None
-    if not step_of(loop, phi) or compared is None or phi.result not in compared.operands \
-            or loop.preheader is None:
+    after = loop.next(phi).op if loop.latch is not None else None
+    by = ""
+    if not step_of(loop, phi):
+        given = after is not None and after.name == "add" and after.operands[0] is phi.result
+        step = origin(after.operands[1], ("sext", "zext")) if after and given else None
+        if step is None or step.op is not None:
+            return None
+        by = step.name
+    if compared is None or phi.result not in compared.operands or loop.preheader is None:
         return None
     ends = [_value(v, _DEEPEST) for v in compared.operands if v is not phi.result]
-    return f"{_value(loop.first(phi), _DEEPEST)} {compared.attributes.get('predicate')} {ends}"
+    first = _value(loop.first(phi), _DEEPEST)
+    return f"{first} {compared.attributes.get('predicate')} {ends} {by}"
 
 
 def _others(op: Op, value: Value) -> Iterable[str]:

@@ -7,8 +7,6 @@
     settle    after the passes: of equal ones the first stays; numbers have no gaps
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
@@ -30,15 +28,15 @@ class Variants:
     """Of one compilation.  `sets`: by kernel.  `added`: the kernel and the place in its set of each
     kernel that is a variant, by its name."""
 
-    sets: dict[str, VariantSet] = field(default_factory=dict)
+    sets: "dict[str, VariantSet]" = field(default_factory=dict)
     added: dict[str, tuple[str, int]] = field(default_factory=dict)
 
-    def variant(self, name: str) -> Variant:
+    def variant(self, name: str) -> "Variant":
         """The variant that a kernel of the module is."""
         kernel, place = self.added[name]
         return self.sets[kernel].variants[place]
 
-    def groups(self) -> dict[str, tuple[VariantSet, dict[str, int]]]:
+    def groups(self) -> "dict[str, tuple[VariantSet, dict[str, int]]]":
         """For each kernel its set, and which of it the module has, by name."""
         return {kernel: (known, {name: place for name, (of, place) in self.added.items()
                                  if of == kernel}) for kernel, known in self.sets.items()}
@@ -47,11 +45,10 @@ class Variants:
         """What -v says."""
         return [note for known in self.sets.values() for note in known.notes]
 
-    def add(self, module: Module, lower: Lower, other: Variants | None = None) -> None:
+    def add(self, module: "Module", lower: Lower, other: "Variants | None" = None) -> None:
         """Lower all variants.  Raises CompileError if one that the user asked for cannot be.
 
-        `other`: what another target has, from which the sets are; only that is added.
-        """
+        `other`: what another target has, from which the sets are; only that is added."""
         from tritonc.variants.variant import entry_name
 
         kernels, taken = [*module.kernels], {kernel.name for kernel in module.kernels}
@@ -67,7 +64,7 @@ class Variants:
                 self.added[kernel.name] = general.name, place
                 module.kernels.append(kernel)
 
-    def plan(self, module: Module, lower: Lower) -> dict[str, dict[str, Any]]:
+    def plan(self, module: "Module", lower: Lower) -> dict[str, dict[str, Any]]:
         """What the manifest would say of variants that nobody has compiled, by kernel: those that
         can take its place."""
         from tritonc.variants.variant import required, tile_of
@@ -78,13 +75,15 @@ class Variants:
             kernels = dict(self._lowered(general, module, lower))
             if kernels:
                 rows = [{"tile": tile_of(kernel), "tunables": dict(known.variants[place].binding),
-                         "requires": required(_promised(general), _promised(kernel))}
+                         "requires": required(_promised(general), {
+                             **_promised(kernel), "cluster": known.variants[
+                                 place].binding.get("cluster_k", 1)})}
                         for place, kernel in kernels.items()]
                 found[general.name] = {"variants": rows, "choice": known.rule([*kernels])}
         return found
 
-    def _lowered(self, general: Kernel, module: Module, lower: Lower,
-                 names: Container[tuple[str, int]] | None = None) -> Iterator[tuple[int, Kernel]]:
+    def _lowered(self, general: "Kernel", module: "Module", lower: Lower,
+                 names: Container[tuple[str, int]] | None = None) -> "Iterator[tuple[int, Kernel]]":
         """The kernels of the variants of `general` that can take its place, with their places in
         its set; of `names` where that is given."""
         from tritonc.variants.variant import failed
@@ -101,7 +100,7 @@ class Variants:
                 if names is None:
                     known.notes.append(failed(general.name, variant, error))
 
-    def leave_out(self, kernel: Kernel, module: Module, error: CompileError) -> None:
+    def leave_out(self, kernel: "Kernel", module: "Module", error: CompileError) -> None:
         """Take a variant away that a pass refuses."""
         from tritonc.variants.variant import failed
 
@@ -110,7 +109,7 @@ class Variants:
         module.kernels.remove(kernel)
         del self.added[kernel.name]
 
-    def pack(self, module: Module, meta: dict[str, dict[str, int]], target: Target) -> None:
+    def pack(self, module: "Module", meta: dict[str, dict[str, int]], target: "Target") -> None:
         """Add, after the passes, entries whose blocks have several programs each: before a variant
         of which a launch takes the first that it may, and behind all for the kernel itself; and
         those for arguments that are aligned."""
@@ -134,13 +133,12 @@ class Variants:
             at = module.kernels.index(kernel) if place >= 0 else len(module.kernels)
             module.kernels.insert(at, packed)
 
-    def settle(self, module: Module, meta: Mapping[str, Mapping[str, int]], renumber: bool
+    def settle(self, module: "Module", meta: Mapping[str, Mapping[str, int]], renumber: bool
                ) -> dict[str, dict[str, int]]:
         """Let each kernel of the module be another one, and give them their final names.
 
         Returns `meta`, by the new names.  Without `renumber` all stay as they are: what another
-        target has must find its own.
-        """
+        target has must find its own."""
         if not renumber or not self.added:
             return {name: {**own} for name, own in meta.items()}
         from tritonc.ir.syntax.text import print_kernel
@@ -175,7 +173,7 @@ class Variants:
         self.added = added
         return found
 
-    def _has_lost_its_cluster(self, kernel: Kernel, place: int) -> bool:
+    def _has_lost_its_cluster(self, kernel: "Kernel", place: int) -> bool:
         """Whether an entry that the model chose for its clusters, and priced so, has none."""
         general, _ = self.added[kernel.name]
         variant = self.sets[general].variants[place]
@@ -183,7 +181,7 @@ class Variants:
             "cluster" not in kernel.attributes)
 
 
-def lowered(variant: Variant, general: Kernel, module: Module, lower: Lower) -> Kernel:
+def lowered(variant: "Variant", general: "Kernel", module: "Module", lower: Lower) -> "Kernel":
     """The kernel of a variant.  Raises CompileError if it cannot take the place of `general`."""
     from tritonc.variants.interface import difference
     from tritonc.variants.variant import assume
@@ -202,7 +200,7 @@ def lowered(variant: Variant, general: Kernel, module: Module, lower: Lower) -> 
     return kernel
 
 
-def _promised(kernel: Kernel) -> dict[str, Any]:
+def _promised(kernel: "Kernel") -> dict[str, Any]:
     """What `required` reads of a kernel's row in the manifest."""
     from tritonc.variants.variant import tile_of
 
@@ -217,7 +215,7 @@ def _content(table: Any) -> tuple[Any, ...]:
     return table.name, table.element, table.count, table.data
 
 
-def check_given(texts: Sequence[str], module: Module, tunables: set[str]) -> None:
+def check_given(texts: Sequence[str], module: "Module", tunables: set[str]) -> None:
     """Refuse a variant that is no kernel's, or binds what nobody knows.  Raises CompileError."""
     from tritonc.meta_parameters import BY_NAME
     from tritonc.variants.variant import concerns, parse
@@ -234,12 +232,12 @@ def check_given(texts: Sequence[str], module: Module, tunables: set[str]) -> Non
 
 
 def sizes_of(problem_lines: Sequence[tuple[str, Span]]
-             ) -> Callable[[Kernel, Sequence[str]], list[dict[str, Any]]]:
+             ) -> "Callable[[Kernel, Sequence[str]], list[dict[str, Any]]]":
     """What says a problem's sizes in a launch of a kernel: an integer parameter of that name, one
     whose `arg:` line is the name, or an axis of the range that is; those of the names that have
     something."""
 
-    def sizes(kernel: Kernel, names: Sequence[str]) -> list[dict[str, Any]]:
+    def sizes(kernel: "Kernel", names: Sequence[str]) -> list[dict[str, Any]]:
         from tritonc.problem.lines import parse
 
         problem = next((p for p in parse(problem_lines, Diagnostics())

@@ -2,10 +2,7 @@
 
 It is the source with other tunables, as a variant is, and what may be a variant may be this: the
 same launch means the same to both (`interface`).  It goes through all passes by itself, up to
-`coarsen`.
-"""
-
-from __future__ import annotations
+`coarsen`."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace

@@ -14,7 +14,7 @@ from tritonc.ir.core import Kernel, Op
 from tritonc.ir.types import Pointer, Scalar
 from tritonc.records import NamedTuple, dataclass
 from tritonc.source import CompileError, fail
-from tritonc.variants.choice import LEAST_PACKED, Cost
+from tritonc.variants.choice import LEAST_PACKED, MOST_PROGRAMS, Cost
 
 Binding = Mapping[str, int]
 
@@ -36,8 +36,7 @@ class Variant(NamedTuple):
     """`binding` has tunables and meta-parameters; what it leaves open is as in the general entry.
 
     `cost` is there if the model knows one.  `kernel`, if given, is the only one that it is for.
-    `few`: it is for launches of at most so many programs of the general entry, if not 0.
-    """
+    `few`: it is for launches of at most so many programs of the general entry, if not 0."""
 
     binding: Binding
     facts: tuple[Fact, ...] = ()
@@ -67,8 +66,7 @@ class VariantSet:
     def rule(self, places: Sequence[int]) -> dict[str, Any]:
         """The manifest's `choice`, if of `variants` those at `places` were compiled.
 
-        Place -1 is the general entry; a point may name a variant that became another.
-        """
+        Place -1 is the general entry; a point may name a variant that became another."""
         known = [self.general, *(self.variants[place].cost for place in places)]
         if self.sizes:
             numbers = {place: number for number, place in enumerate((-1, *places))}
@@ -178,8 +176,11 @@ def required(general: Mapping[str, Any], variant: Mapping[str, Any]) -> list[dic
     >>> required({"parameters": [{"name": "N"}]},
     ...          {"parameters": [{"name": "N", "multiple_of": 8}]})
     [{'argument': 0, 'multiple_of': 8}]
+    >>> required({"parameters": []}, {"parameters": [], "tile": [64, 64, 1], "cluster": 2})
+    [{'range': 2, 'at_most': 32767}]
     """
     found = []
+    blocks = variant.get("cluster", 1)
     # Behind the source's parameters a variant may have the memory of its sums.
     for place, (one, two) in enumerate(zip(general["parameters"], variant["parameters"])):
         more = {key: two[key] for key in ("multiple_of", "at_least", "at_most")
@@ -189,6 +190,8 @@ def required(general: Mapping[str, Any], variant: Mapping[str, Any]) -> list[dic
     if "tiles" in variant:
         found += [{"range": axis, "at_least": variant["tiles"] * tile}
                   for axis, tile in enumerate(variant["tile"]) if tile > 1]
+    if blocks > general.get("cluster", 1) and len(variant["tile"]) > 2:  # they lie along axis 2
+        found.append({"range": 2, "at_most": variant["tile"][2] * (MOST_PROGRAMS[2] // blocks)})
     if "few" in variant:
         found.append({"programs": general["tile"], "at_most": variant["few"]})
     if "programs" in variant:

@@ -15,8 +15,7 @@ is the greatest common divisor, and loops are solved by iteration from the top.
 
 For `base + row[:, newaxis] * stride + column[newaxis, :]` of f32, with column a range of 64 and
 stride a multiple of 4: along axis 1 contiguity is 64 and divisibility 16 bytes, so four elements
-may be accessed at once.
-"""
+may be accessed at once."""
 
 from collections.abc import Iterable
 from functools import lru_cache
@@ -33,7 +32,7 @@ from tritonc.analysis.axis.axis_lattice import (
 )
 from tritonc.analysis.axis.axis_rules import RULES, information
 from tritonc.analysis.signs import Signs
-from tritonc.ir.core import Kernel, Op, Value
+from tritonc.ir.core import TYPE, Kernel, Op, Value
 from tritonc.ir.types import Pointer, element, has_numbers, is_int, is_pointer
 
 __all__ = ["TOP", "AxisInfo", "Infos", "analyze", "known", "low_bit", "meet", "uniform", "unknown",
@@ -49,8 +48,7 @@ def analyze(kernel: Kernel) -> Infos:
     """Axis information of every integer and pointer value of the kernel.
 
     Passes change little of it: what was found before stays, but for what follows from operations
-    that were others.
-    """
+    that were others."""
     last, given = _last(kernel), [info.multiple_of for info in kernel.info]
     now = _keys(kernel)
     if now != last.keys or given != last.given:
@@ -84,8 +82,8 @@ def _keys(kernel: Kernel) -> Keys:
     to themselves alone."""
     found: Keys = {}
     for op in kernel.ops():
-        types = [result.type for result in op.results]
-        if types and any(map(has_numbers, types)):
+        types = [*map(TYPE, op.results)]
+        if types and (types[0].has_numbers or any(map(has_numbers, types))):
             key = op.guard, *op.operands, *types
             found[op] = (*key, *op.attributes, *op.attributes.values()) if op.attributes else key
     return found

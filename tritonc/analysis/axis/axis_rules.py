@@ -108,8 +108,7 @@ def _divide(op: Site, a: AxisInfo, b: AxisInfo) -> AxisInfo:
     """Division by a multiple of c: c neighbours share a quotient, where runs start at multiples of
     c.
 
-    Not so the quotients of -4, -3, -2, -1 that are rounded towards zero.
-    """
+    Not so the quotients of -4, -3, -2, -1 that are rounded towards zero."""
     if b.value == 1:
         return a
     found = _pointwise(op, a, b)
@@ -243,9 +242,7 @@ def _assume_multiple(op: Site, a: AxisInfo) -> AxisInfo:
 
 
 def _splat(op: Site, a: AxisInfo | None) -> AxisInfo:
-    if a is None:
-        return unknown(op.type)
-    return uniform(op.type, a.divisibility[0], a.value)
+    return unknown(op.type) if a is None else uniform(op.type, a.divisibility[0], a.value)
 
 
 def _broadcast(op: Site, a: AxisInfo) -> AxisInfo:
@@ -257,8 +254,7 @@ def _broadcast(op: Site, a: AxisInfo) -> AxisInfo:
 
 
 def _reshape(op: Site, a: AxisInfo) -> AxisInfo:
-    """Axes of extent 1 inserted or removed; of axes that become one, what is the same along the
-    last of them."""
+    """Axes of extent 1 come or go; of axes that become one, what is the same along the last."""
     before, after = shape(op.source) or (1,), shape(op.type) or (1,)
     places = same_axes(before, after)
     if places is None:
@@ -309,26 +305,20 @@ RULES: dict[str, Callable[..., AxisInfo]] = {
     "range": _range,
     "get_global_range": lambda op: AxisInfo(extents_of(op.type), extents_of(op.type),
                                             (1,)),
-    "get_program_id": lambda op: unknown(op.type),
-    "get_num_programs": lambda op: unknown(op.type),
+    "get_program_id": lambda op: unknown(op.type), "get_num_programs": lambda op: unknown(op.type),
     "get_cluster_rank": lambda op: unknown(op.type),
-    "constant_table": lambda op: unknown(op.type, 16),
-    "add": _add, "addptr": _add, "step_pointers": _step_pointers,
-    "sub": _sub, "mul": _mul, "shl": _shl,
-    "sdiv": _divide, "udiv": _divide, "srem": _remainder, "urem": _remainder,
-    "icmp": _compare, "select": _choose, "psi": _psi,
-    "sext": _resize, "zext": _resize, "truncate": _resize, "convert_layout": _same,
+    "constant_table": lambda op: unknown(op.type, 16), "add": _add, "addptr": _add,
+    "step_pointers": _step_pointers, "sub": _sub, "mul": _mul, "shl": _shl, "sdiv": _divide,
+    "udiv": _divide, "srem": _remainder, "urem": _remainder, "icmp": _compare, "select": _choose,
+    "psi": _psi, "sext": _resize, "zext": _resize, "truncate": _resize, "convert_layout": _same,
     "cmpp": lambda op, a: a._replace(value=None),
     "ptrtoint": lambda op, a: AxisInfo((1,) * len(a.contiguity), (a.every,) * len(a.contiguity),
                                        a.constancy),
     "inttoptr": lambda op, a: AxisInfo((1,) * len(a.contiguity), (a.every,) * len(a.contiguity),
                                        a.constancy),
-    "assume_multiple": _assume_multiple,
-    "splat": _splat, "broadcast": _broadcast, "reshape": _reshape, "trans": _trans,
-    "tile_part": _tile_part,
-    "and": _both, **dict.fromkeys(("or", "xor", "smin", "smax", "umin", "umax"), _least),
-    "lshr": _shift_right, "ashr": _shift_right,
-    **dict.fromkeys(("fcmp", "fptosi", "fptoui"), _pointwise),
-}
+    "assume_multiple": _assume_multiple, "splat": _splat, "broadcast": _broadcast,
+    "reshape": _reshape, "trans": _trans, "tile_part": _tile_part, "and": _both,
+    **dict.fromkeys(("or", "xor", "smin", "smax", "umin", "umax"), _least), "lshr": _shift_right,
+    "ashr": _shift_right, **dict.fromkeys(("fcmp", "fptosi", "fptoui"), _pointwise)}
 _ATTRIBUTES = {"range": "start", "icmp": "predicate", "trans": "permutation", "tile_part": "bits",
                "assume_multiple": "n"}

@@ -2,8 +2,7 @@
 
 A value is live from its definition to its last use on any path.  A phi reads its operands at the
 ends of the blocks that they come from.  `root` may name a value by another one, whose registers it
-has; values for which it gives None are left out.
-"""
+has; values for which it gives None are left out."""
 
 from collections.abc import Callable
 
@@ -62,7 +61,7 @@ class Liveness:
         used: dict[Block, int] = {}  # before any definition in the block
         made: dict[Block, int] = {}
         passed: dict[Block, int] = dict.fromkeys(cfg.order, 0)  # to phis of successors
-        known = self._bits.get
+        known, roots = self._bits.get, self.roots
         for block in cfg.order:
             reads, makes = set[int](), set[int]()  # bits
             for op in block.ops:
@@ -78,8 +77,8 @@ class Liveness:
                         if bit not in makes:
                             reads.add(bit)
                 for result in op.results:
-                    if self.root(result) is result:
-                        makes.add(self._bit(result))
+                    if (roots[result] if result in roots else self.root(result)) is result:
+                        makes.add(known(result) or self._bit(result))
             used[block], made[block] = sum(reads), sum(makes)
         into = dict(used)
         out = self._out = dict(passed)

@@ -3,10 +3,7 @@
 `pressure(kernel)` walks each block backwards from what is live at its end (`liveness`); what each
 value takes is what `weights` says.  An elementwise operation is made register by register: its
 operands and its result do not count together; a result that one reduction or elementwise operation
-reads does not count at all where its operands are live until then.  To all of it come OTHERS.
-"""
-
-from __future__ import annotations
+reads does not count at all where its operands are live until then.  To all of it come OTHERS."""
 
 from collections.abc import Iterable
 from dataclasses import field
@@ -49,7 +46,7 @@ class Estimate(Weights):
         self.live = Liveness(self.cfg, self.root)
         self._peaks: dict[Block, tuple[float, Op | None, set[Value]]] = {}
 
-    def again(self) -> Estimate:
+    def again(self) -> "Estimate":
         """The estimate where operations have moved within their blocks since, or others are to come
         piece by piece."""
         found = object.__new__(Estimate)

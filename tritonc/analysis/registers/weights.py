@@ -12,8 +12,7 @@ A tile costs a register of 32 bits for each element that a thread holds; the exc
   - what a dot loads itself (`late`), or comes piece by piece (`piecewise`), is never whole; of what
     is computed so PIECE registers are there at once.
 
-A dot needs two steps of its operands beside.
-"""
+A dot needs two steps of its operands beside."""
 
 from collections.abc import Iterable
 
@@ -67,9 +66,7 @@ class Weights:
                                         or value.op.name == "assume_multiple"):
             value = value.op.operands[0]
         op = value.op
-        if op is None or op.name in _FREE or isinstance(value.type, Buffer):
-            return None
-        return value
+        return None if op is None or op.name in _FREE or isinstance(value.type, Buffer) else value
 
     def _loaded_alone(self, value: Value) -> bool:
         """Whether narrow elements come one by one: converted, they are there twice for a while."""

@@ -23,7 +23,8 @@ point is converted once for all its neighbours.
 The product of two 16-bit floats, or of one and an integer of as many digits, has at most 22 bits,
 and none that counts below f32's last: f32 has it exactly, so it is rounded once, as the short one
 is.  Floats that are put together of bits, as those of four or eight bits are, are such where their
-lower half is zero; what scales their exponent is exact if it is so for each pattern of their bits.
+lower half is zero, and so are powers of two by whole exponents; those of 8 bits are numbers of both
+formats.  What scales an exponent is exact if it is so for each pattern of their bits.
 """
 
 from collections.abc import Callable
@@ -31,7 +32,14 @@ from itertools import combinations
 from struct import pack, unpack
 
 from tritonc.analysis.facts import Facts
-from tritonc.analysis.values import MOVES, constant_of, defined_by, possible_bits, removable
+from tritonc.analysis.values import (
+    MOVES,
+    constant_of,
+    defined_by,
+    possible_bits,
+    removable,
+    slice_of,
+)
 from tritonc.backend.target.target import Target
 from tritonc.ir.build import make_op
 from tritonc.ir.context import Context
@@ -51,13 +59,17 @@ def bound_conversions(kernel: Kernel, context: Context) -> bool:
     if "bf16_fma" in target.features:
         changed = _replaced(kernel, lambda op: _short(op, facts) if op.name == "fpcast" else [])
         changed |= _differences(kernel, facts)
+    changed |= _replaced(kernel, lambda op: _through_f32(op, facts))
+    operands = slice_of((v for op in kernel.ops() if op.name == "dot" for v in op.operands[:2]),
+                        None, ("load", "phi", "dot"), False)
     for op in kernel.ops():
-        if op.name not in ("sitofp", "uitofp") or not isinstance(op.result.type, Tile) \
-                or scalar(op.result.type) not in (F16, BF16):
+        if op.name not in ("sitofp", "uitofp") or not isinstance(op.result.type, Tile):
             continue
-        least, most = facts.interval(op.operands[0])
-        if least >= -EXACT and most <= EXACT and (least >= 0 or op.name == "sitofp") \
-                and scalar(op.operands[0].type).bits >= 16:
+        (least, most), t = facts.interval(op.operands[0]), scalar(op.result.type)
+        bits, far = scalar(op.operands[0].type).bits, max(-least, most)
+        if (least >= 0 or op.name == "sitofp") and (
+                (t in (F16, BF16) and far <= EXACT and bits >= 16)
+                or (t == F32 and far < EXACT >> 2 and 8 <= bits <= 32 and op in operands)):
             op.attributes["bounds"] = (least, most)
             changed = True
     return changed
@@ -82,6 +94,15 @@ def _differences(kernel: Kernel, facts: Facts) -> bool:
         return [*made, make_op("fsub", [one.result for one in made], span=op.span)]
 
     return _replaced(kernel, parts)
+
+
+def _through_f32(op: Op, facts: Facts) -> list[Op]:
+    """An 8-bit float by way of the f32 that an integer is; threads round two of these at once."""
+    if op.name not in ("sitofp", "uitofp") or scalar(op.result.type).bits != 8 \
+            or max(map(abs, facts.interval(op.operands[0]))) > EXACT:
+        return []
+    number = make_op(op.name, op.operands, with_element(op.result.type, F32), span=op.span)
+    return [number, make_op("fpcast", [number.result], op.result.type, span=op.span)]
 
 
 def _replaced(kernel: Kernel, replacement: Callable[[Op], list[Op]]) -> bool:
@@ -121,7 +142,8 @@ def _short(cast: Op, facts: Facts) -> list[Op]:
         return []
     made: list[Op] = []
     factors = [found for v in product.operands if (found := _exact(v, to, facts, made)) is not None]
-    if len(factors) < 2 or not any(op.name in ("sitofp", "uitofp", "bitcast") for op in made):
+    if len(factors) < 2 or not any(op.name in ("sitofp", "uitofp", "bitcast") or (
+            op.name == "fpcast" and defined_by(op.operands[0], "exp2")) for op in made):
         return []
     return [*made, make_op("fmul", factors, span=cast.span, **product.attributes)]
 
@@ -141,6 +163,11 @@ def _exact(value: Value, to: Scalar, facts: Facts, made: list[Op]) -> Value | No
     elif op.name == "constant" and round_to(to, op.attributes["value"]) == op.attributes["value"]:
         made.append(make_op("constant", [], t, value=op.attributes["value"]))
         return made[-1].result
+    elif (op.name == "fpcast" and scalar(operands[0].type).bits == 8) or (
+            to == BF16 and op.name == "exp2" and _whole(operands[0])):
+        made.append(make_op("fpcast", operands if op.name == "fpcast" else [value], t,
+                            span=op.span))
+        return made[-1].result
     elif op.name == "bitcast" and to == BF16 and not possible_bits(operands[0]) & 0xFFFF:
         whole = operands[0].type
         half = make_op("constant", [], whole, value=16)
@@ -154,6 +181,14 @@ def _exact(value: Value, to: Scalar, facts: Facts, made: list[Op]) -> Value | No
             made.append(make_op(op.name, factors, t, span=op.span, **op.attributes))
             return made[-1].result
     return None
+
+
+def _whole(value: Value) -> bool:
+    """Whether a float is an integer: 2 to it is 0, infinite, or has one digit."""
+    op = value.op
+    while op is not None and op.name in MOVES:
+        op = op.operands[0].op
+    return op is not None and op.name in ("sitofp", "uitofp")
 
 
 def _few(product: Op, to: Scalar) -> bool:

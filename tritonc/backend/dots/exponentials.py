@@ -28,8 +28,7 @@ _LOW, _HIGH = ("eq", "le", "lt"), ("ne", "ge", "gt")  # comparisons
 class Exponential:
     """exp(x - m) or exp2(x - m), with x = the product of z and `factors`, masked by `masks`.
 
-    `peak`: the reduction of x that is in m; None if m is made of that of z.
-    """
+    `peak`: the reduction of x that is in m; None if m is made of that of z."""
 
     op: Op
     x: Value

@@ -17,8 +17,7 @@ mind the order, if its operands agree about K, and its result about rows and col
 
 Where several warps share an operand, each would compute it: so threads compute each element once
 and store it (a `stored` channel).  H200, code for sm_80, 128 x 128 by four warps: weights of four
-bits 523 us stored, 558 in fragments by steps of 64, 756 and 580 by steps of 32.
-"""
+bits 523 us stored, 558 in fragments by steps of 64, 756 and 580 by steps of 32."""
 
 from math import prod
 

@@ -37,8 +37,7 @@ of what it takes, the same for all such x.  A mask's number is divided by the fa
 greatest product is that number itself where the greatest element is the quotient.
 
 That a factor is above 0 is known of constants; of other scalars it is a fact that `specialize` has
-tested (`assume_positive`, which `assumed_factors` asks for).
-"""
+tested (`assume_positive`, which `assumed_factors` asks for)."""
 
 from functools import reduce
 from math import prod

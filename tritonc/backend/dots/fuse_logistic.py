@@ -17,8 +17,7 @@ exact quotient 28, most of them in case that it is out of range; of 128 elements
 a product these do not fit into the cache of instructions.  The error is at most 4 ulp and that of
 the argument; it may be 0 where the divisor is beyond 2^126.
 
--ffp-contract=off forbids both, like what fuse_exponents does.
-"""
+-ffp-contract=off forbids both, like what fuse_exponents does."""
 
 from tritonc.analysis.values import constant_of, defined_by
 from tritonc.backend.dots.exponentials import LOG2_E, SUMS_OF_ELEMENTS, only_rounded

@@ -14,8 +14,7 @@ computes what it adds, the tensor cores work for the others.  `promote` does the
 of 8-bit floats, whose sums are those of the tensor cores.
 
 Done for products from zero of which only elementwise operations make something, for sums that the
-loop carries.  Needs stage_dots.
-"""
+loop carries.  Needs stage_dots."""
 
 from tritonc.analysis.values import is_zero
 from tritonc.backend.dots.promote import halves_of

@@ -8,8 +8,7 @@ Before:  loop:                                      After:  preheader:
 
 A load from global memory takes several cycles of the one unit that a multiprocessor has for all
 its warps, and each needs an address of 64 bits.  The table is read where the loop runs at all and
-begins at a multiple of its size (`analysis/tables`), if nothing in the loop writes.
-"""
+begins at a multiple of its size (`analysis/tables`), if nothing in the loop writes."""
 
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.facts import Facts

@@ -35,8 +35,7 @@ def promoted(op: Op, row: matrix.MatrixInstruction, left: Value, right: Value, b
 
     The tensor cores keep some 14 bits of a sum of products of 8-bit floats.  With -ffast-math
     that is enough, and the accumulators stay theirs.  A large result is added to by halves, since a
-    thread cannot hold two of it.  One of few elements from zero is nobody's sum yet.
-    """
+    thread cannot hold two of it.  One of few elements from zero is nobody's sum yet."""
     total, depth = before, shape(right.type)[0]
     if depth <= PROMOTED and is_zero(before):
         return started(op, row, left, right, before)

@@ -24,8 +24,7 @@ crosses by a channel as well: in the accumulators' layout a warp would load 16 b
 eight rows.  So do rows of it, of which each thread reads many elements.
 
 Done for operands in loops that are made of loads by operations on single elements and reductions,
-where the loads come in pieces that copies can move.
-"""
+where the loads come in pieces that copies can move."""
 
 from tritonc.analysis.affine import Affinity, Iteration
 from tritonc.analysis.axis import axis_info
@@ -93,18 +92,22 @@ def computed_operand(operand: Value, inside: set[Op], infos: axis_info.Infos | N
     return Computed(loads, list(found)) if loads else None
 
 
-def _looks_up(load: Op, inside: set[Op], infos: axis_info.Infos | None) -> bool:
-    """Whether its addresses follow from what the loop loads, each from an element or a part of one,
-    as those of a table do.  Not of rows, whose pieces copies can move ahead."""
+def _looks_up(load: Op, inside: set[Op] | None = None, infos: axis_info.Infos | None = None
+              ) -> bool:
+    """Whether its addresses follow from what is loaded (of what the loop loads, if that is given),
+    each from an element or a part of one, as those of a table do.  Not of rows, whose pieces copies
+    can move ahead."""
     if infos is not None and copyable(load, infos):
         return False
     return any(op.name == "load" and SMALL * _size(op.result) >= _size(load.result)
+               and (inside is not None or len(shape(op.result.type)) > 1)
                for op in slice_of(load.inputs(), inside, ("phi",)))
 
 
 def is_plain(operand: Value, masked: bool = False) -> bool:
     """Whether the operand is a load, maybe transposed, zero where masked, or rounded as by an
-    instruction.  `masked`: before masks are folded into loads."""
+    instruction, and no look-up by loaded elements.  `masked`: before masks are folded into loads.
+    """
     op = operand.op
     while op is not None and op.name != "load":
         if op.name in ("trans", "reshape"):
@@ -118,7 +121,7 @@ def is_plain(operand: Value, masked: bool = False) -> bool:
             op = op.operands[0].op
         else:
             return False
-    return op is not None and op.attributes.get("other", 0) == 0
+    return op is not None and op.attributes.get("other", 0) == 0 and not _looks_up(op)
 
 
 def _size(value: Value) -> int:

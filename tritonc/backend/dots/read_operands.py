@@ -7,8 +7,7 @@ Before:  %x = load %p                     After:  %x = load %p
                                                   %f = fpext %y
 
 Copies that run ahead bring the operand then, and no thread waits for memory: so are sums of its
-rows or columns beside the product.  Done for loads that copies can move.
-"""
+rows or columns beside the product.  Done for loads that copies can move."""
 
 from tritonc.analysis.axis import axis_info
 from tritonc.backend.dots.raw_operands import copyable

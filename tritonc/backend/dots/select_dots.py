@@ -9,8 +9,7 @@ contiguous.  Words that are loaded otherwise are brought so by threads (`raw_ope
 bytes takes wgmma only if its operands are loaded that way.  A product with too few rows for it, and
 columns enough, swaps its operands (`swap_operands`).  Dots with no instruction (fp32 is exact IEEE,
 so it has none) are left to the CUDA cores.  Tensor cores of wgmma add 8-bit floats with fewer bits
-than a float has: results are promoted every 128 products (see emit).
-"""
+than a float has: results are promoted every 128 products (see emit)."""
 
 from math import prod
 
@@ -66,8 +65,7 @@ def select_dots(kernel: Kernel, context: Context) -> bool:
 def _as_halves(kernel: Kernel, op: Op, target: Target, infos: axis_info.Infos) -> bool:
     """Make a product of 8-bit floats one of halves, which hold them all exactly, if wgmma then
     computes it and else not: where its left operand is made of another product's result, as in
-    attention.  That is in registers in any case, and the right one is converted on its way.
-    """
+    attention.  That is in registers in any case, and the right one is converted on its way."""
     if not wants_halves(op, infos):
         return False
     a, b, _ = op.operands

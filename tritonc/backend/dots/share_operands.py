@@ -7,8 +7,7 @@ Before:  shared_store %s, %a              After:  shared_store %s, %a
 
 `stage_dots` gives each operand of each product a buffer, and stores right behind what they store;
 so the stores of one value stand beside each other.  Not in a chain of two: the first product of
-that runs an iteration ahead of the second (`rotate_dots`), and each has stages of its own.
-"""
+that runs an iteration ahead of the second (`rotate_dots`), and each has stages of its own."""
 
 from collections.abc import Callable
 

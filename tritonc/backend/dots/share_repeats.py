@@ -9,19 +9,17 @@ Weights of four bits, eight to a word, are written so: every lane of K names its
 that are the same in runs are told by axis information; the slice of an expression that picks the
 first of each run is the expression of slices, down to ranges, whose numbers then stand further
 apart.  A division by which all terms divide goes into them, that of a loop's counter becomes a
-counter: then it is known how far the loop moves the tile.
-"""
+counter: then it is known how far the loop moves the tile."""
 
 from collections.abc import Callable
 from math import gcd
 from typing import Any
 
 from tritonc.analysis.axis import axis_info
-from tritonc.analysis.axis.axis_info import Infos
 from tritonc.analysis.counters import add_counter, step_of
 from tritonc.analysis.facts import Facts, scalar_of
-from tritonc.analysis.multiples import Multiples
-from tritonc.analysis.signs import Signs, known_signs
+from tritonc.analysis.multiples import Multiples, MultiplesNeeded, joined
+from tritonc.analysis.signs import Needs, known_signs
 from tritonc.analysis.values import QUOTIENTS, int_of, origin, slice_of
 from tritonc.backend.dots.together import large
 from tritonc.backend.target import matrix
@@ -40,13 +38,17 @@ class Runs:
     are taken not to wrap: what counts upwards from a natural number is natural.
 
     `assumable`: whether of a scalar it may be assumed that it is a multiple: groups are as long as
-    a scalar says, and masks end where one says.  `assumed`: what has been assumed.
-    """
+    a scalar says, rows of what is divided as a whole (`(n * K + k) / 2`) begin at its multiples,
+    and masks end where one says.  `assumed`: what has been assumed, and `natural` of what it has
+    been that it is not negative."""
 
-    def __init__(self, infos: Infos, signs: Signs,
+    def __init__(self, kernel: Kernel, cfg: Cfg,
                  assumable: Callable[[Value], bool] = lambda v: False) -> None:
-        self.infos, self.signs, self.assumable = infos, signs, assumable
+        self.infos, self.assumable = axis_info.analyze(kernel), assumable
+        self.signs = known_signs(kernel, cfg, kernel.entry)
+        self.signs.testable = assumable
         self.assumed: Multiples = {}
+        self.natural: Needs = {}
 
     def of_load(self, load: Op, gathers: bool) -> tuple[int, int] | None:
         """The axis along which runs of the load's elements are one, and how long those are; of
@@ -57,13 +59,13 @@ class Runs:
                 for op in slice_of(load.operands[:1], None, ("load",), False))):
             return None
         for axis, extent in enumerate(t.shape):
-            before = dict(self.assumed)
+            before = dict(self.assumed), dict(self.natural)
             run = self.of(load.operands[0], axis, extent)
             if load.guard is not None and run > 1:
                 run = min(run, self.of(load.guard, axis, run))
             if run > 1 and extent % run == 0:
                 return axis, run
-            self.assumed = before
+            self.assumed, self.natural = before
         return None
 
     def of(self, value: Value, axis: int, most: int, assume: int = MOST_ASSUMED) -> int:
@@ -82,15 +84,31 @@ class Runs:
             most = self.of(op.guard, axis, most)
         if op.name in ("sdiv", "udiv", "icmp"):
             (a, b), inner = op.operands, self.infos.get(op.operands[0])
-            if op.name == "sdiv" and not self.signs.holds(a):
+            needs = self.signs.needs(a) if op.name == "sdiv" else {}
+            if needs is None or not all(map(self.assumable, needs)):
                 return least
             if inner is not None:
-                run = gcd(inner.contiguity[axis], inner.divisibility[axis], most)
-                wanted = run if op.name != "icmp" else min(run, assume)
-                return max(least, gcd(run, self.factor(b, wanted)))
+                run, by = gcd(inner.contiguity[axis], most), int_of(b)
+                if op.name == "icmp" or by is None:
+                    run = gcd(run, inner.divisibility[axis])
+                    wanted = run if op.name != "icmp" else min(run, assume)
+                    run = gcd(run, self.factor(b, wanted))
+                else:
+                    run = self.begins(a, axis, gcd(run, by))
+                if run > least:
+                    self.natural.update(needs)
+                return max(least, run)
         if not op.info.elementwise and op.name != "cmpp":
             return least
         return max(least, min(self.of(v, axis, most) for v in op.operands))
+
+    def begins(self, value: Value, axis: int, run: int) -> int:
+        """How long runs are that begin at multiples of their length, or may be assumed to."""
+        needs = MultiplesNeeded(self.infos, self.assumable).of_integer(value, axis, run, run)
+        if needs is None:
+            return gcd(run, self.infos[value].divisibility[axis])
+        self.assumed = joined(self.assumed, needs)
+        return run
 
     def factor(self, value: Value, wanted: int) -> int:
         """What divides a value that all elements have, or may be assumed to."""
@@ -104,12 +122,11 @@ class Runs:
 
 
 def share_repeats(kernel: Kernel) -> bool:
-    """Load once what tiles repeat, in loops around products of computed operands: along one axis,
-    then along another."""
+    """Load once what tiles repeat, in loops around products of computed operands, axis by axis."""
     done = set[Op]()
     while loads := [load for load in loads_of_products(kernel, Cfg(kernel)) if load not in done]:
         cfg, facts = Cfg(kernel), Facts(kernel)
-        runs = Runs(axis_info.analyze(kernel), known_signs(kernel, cfg, kernel.entry))
+        runs = Runs(kernel, cfg)
         replaced: dict[Value, Value] = {}
         for load in loads:
             found = runs.of_load(load, large(cfg.block_of[load]))
@@ -271,17 +288,21 @@ class SharedLoad:
         number = int_of(new)
         if number is not None:
             return self.constant(after, new.type, number // by) if number % by == 0 else None
-        if made.name == "mul" and (factor := int_of(made.operands[1])) is not None:
-            if factor % by:
-                return None
-            if factor == by:
-                return made.operands[0]
-            return self.add(after, "mul", [made.operands[0],
-                                           self.constant(after, new.type, factor // by)])
+        if made.name == "mul" and (factor := int_of(made.operands[1])) == by:
+            return made.operands[0]
+        if made.name == "mul" and op.name == "mul" and (factor is None or factor % by == 0):
+            for i in (1, 0):
+                part = self.divided(op.operands[i], made.operands[i], by, after)
+                if part is not None:
+                    return self.add(after, "mul", [made.operands[1 - i], part])
+            return None
+        if made.name in ("broadcast", "reshape") and op.name == made.name:
+            part = self.divided(op.operands[0], made.operands[0], by, after)
+            return None if part is None else self.add(after, made.name, [part], new.type)
         if made.name == "splat":
             part = self.counter(made.operands[0], by)
             return None if part is None else self.add(after, "splat", [part], new.type)
-        if made.name == "add" and op.name == "add" and self.facts.sum_fits(*op.operands):
+        if made.name == "add" and op.name == "add":  # indices do not wrap
             parts = [self.divided(a, b, by, after)
                      for a, b in zip(op.operands, made.operands, strict=True)]
             if all(part is not None for part in parts):

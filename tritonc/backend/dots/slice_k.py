@@ -17,8 +17,7 @@ have fewer than FEW warps; with wgmma, where one warpgroup has all rows and comp
 operand (`raw_operands`): the time of such a loop is that of its threads.  Meta-parameter `slices`;
 1 splits nothing.  Slices keep LEAST numbers of each step, or the depth of an instruction, and their
 sums must fit shared memory.  Needs extents that are powers of two; sets `num_warps`.  The batch
-becomes warps in `layout_choice.dot_layout`.
-"""
+becomes warps in `layout_choice.dot_layout`."""
 
 from math import prod
 

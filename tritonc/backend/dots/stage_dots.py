@@ -44,8 +44,7 @@ slices of k, one after the other through the same buffers:
 An operand that several products read in one layout is stored once (`share_operands`).  What else
 reads its load, such as sums beside the product, reads it there (`read_operands`).
 
-Needs layouts.  Leaves barriers to insert_barriers and overlap to pipeline.
-"""
+Needs layouts.  Leaves barriers to insert_barriers and overlap to pipeline."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -194,8 +193,7 @@ def _store_early(kernel: Kernel) -> None:
     """Each store to shared memory right behind what it stores, but those of slices, which take
     transposes in a buffer.
 
-    Registers are free sooner, and what does not change in a loop is stored before it.
-    """
+    Registers are free sooner, and what does not change in a loop is stored before it."""
     behind: dict[Op, list[Op]] = {}
     for op in kernel.ops():
         whole = op.name == "shared_store" and "index" not in op.attributes

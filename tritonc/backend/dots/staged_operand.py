@@ -1,8 +1,7 @@
 """An operand of a dot on its way to the instruction, whole or in slices of the dot's inner axis.
 
 `slices` are bits of the operand's row-major index: they number the slices, which are made `ready`
-one after the other.  With no bits there is one slice, the whole.
-"""
+one after the other.  With no bits there is one slice, the whole."""
 
 from typing import Any
 
@@ -25,8 +24,7 @@ class InMemory:
     """An operand in shared memory, whole, or one of the slices that bits `slices` number.
 
     What operations of `moves` made is stored as it was before, and the buffer is seen so.
-    `rounds`: as a dot reads tf32 numbers.
-    """
+    `rounds`: as a dot reads tf32 numbers."""
 
     def __init__(self, operand: Value, layout: SharedLayout, slices: tuple[int, ...],
                  buffers: list[Op], moves: tuple[str, ...], rounds: bool = False) -> None:

@@ -4,8 +4,7 @@
     body:   %d = dot %a, %b, %c         ->     body:   %e = dot (made of %a, %b), %s
     exit:   uses of %c                         exit:   %r = made of %s; uses of %r
 
-`slice_k` and `swap_operands` do so.
-"""
+`slice_k` and `swap_operands` do so."""
 
 from collections.abc import Callable
 

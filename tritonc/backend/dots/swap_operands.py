@@ -28,8 +28,7 @@ come by registers.
 
 So is what a loop computes of a product, element by element, before it adds that: factors of rows
 become factors of columns.  Factors of columns alone are a reason to swap: a thread has elements of
-two rows and of up to 128 columns.  Done where wgmma can read both operands so.
-"""
+two rows and of up to 128 columns.  Done where wgmma can read both operands so."""
 
 from collections.abc import Mapping, Sequence
 
@@ -58,8 +57,7 @@ def swap_operands(kernel: Kernel, target: Target, infos: axis_info.Infos) -> boo
 
 
 def _fits(kernel: Kernel, one: SummedDot, target: Target, infos: axis_info.Infos) -> bool:
-    """Whether tensor cores take the product with swapped operands, and not, or not as well, as it
-    is."""
+    """Whether tensor cores take the product swapped, and not, or not as well, as it is."""
     (rows, columns), depth = shape(one.dot.result.type), shape(one.dot.operands[0].type)[1]
     readers, inner = uses(kernel), inner_first(one.dot, infos)
 
@@ -79,9 +77,10 @@ def _fits(kernel: Kernel, one: SummedDot, target: Target, infos: axis_info.Infos
 
 
 def _adds_plainly(one: SummedDot, readers: Mapping[Value, Sequence[Op]]) -> bool:
-    """Whether both operands are loaded, and nothing is computed of the product before it is added.
-    """
-    return all(is_plain(v, True) for v in one.dot.operands[:2]) and not any(
+    """Whether both operands are loaded, or both computed, and nothing is computed of the product
+    before it is added."""
+    plain = {is_plain(v, True) for v in one.dot.operands[:2]}
+    return len(plain) == 1 and not any(
         op.name == "fmul" for op in readers.get(one.dot.result, ()))
 
 
@@ -117,8 +116,7 @@ def _axes(value: Value) -> set[int]:
 
 
 def _swap(kernel: Kernel, one: SummedDot) -> None:
-    """Give each member the transposed shape, and what else it reads; what is read behind the loop
-    is transposed back."""
+    """Give each member the transposed shape, and its reads; behind the loop, transpose back."""
     swapped = shape(one.dot.result.type)[0] >= LEAST_ROWS
     made = {op.result for op in one.members}
     for block in one.loop.blocks:

@@ -2,8 +2,7 @@
 
 Two products of one iteration are *chained* if one takes part in what the other multiplies or adds
 to, as in attention.  Products that are not (gate and up of a SwiGLU) are one large product in all
-but name: they start together, wait once, and want what a large product wants.
-"""
+but name: they start together, wait once, and want what a large product wants."""
 
 from collections.abc import Iterable
 from math import prod

@@ -23,8 +23,7 @@ NEEDS: dict[str, str] = {
                      "arrive_empty", "order_wait", "order_arrive"), "mbarrier_transactions"),
     **dict.fromkeys(("tma_load", "tma_store", "store_wait", "proxy_fence"), "tma_load"),
     **dict.fromkeys(("claim_slot", "tensor_map", "publish_maps"), "tensor_map"),
-    "cluster_arrive": "cluster", "wgmma_wait": "wgmma",
-}
+    "cluster_arrive": "cluster", "wgmma_wait": "wgmma"}
 
 
 @cache

@@ -111,5 +111,4 @@ EMITTERS: dict[str, Emitter] = {
     "get_cluster_rank": lambda f, op: f.values.update({op.result: [rank(f)]}),
     # Nothing is published, so the arrival is relaxed.
     "cluster_arrive": lambda f, op: f.convergent(f"{_BARRIER}.arrive.relaxed.aligned", "void"),
-    "cluster_reduce": cluster_reduce,
-}
+    "cluster_reduce": cluster_reduce}

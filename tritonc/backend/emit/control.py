@@ -104,5 +104,4 @@ EMITTERS: dict[str, Emitter] = {
     "ret": ret,
     # A barrier also orders the block's accesses of global and shared memory.
     **dict.fromkeys(("barrier", "memory_barrier"), lambda f, op: f.barrier()),
-    "device_fence": lambda f, op: f.line(FENCE),
-}
+    "device_fence": lambda f, op: f.line(FENCE)}

@@ -1,8 +1,7 @@
 """printf, assert and assume.
 
 `printf` and `assert` cost nothing unless `--device-assert`.  Scalars print once per program, tiles
-once per element: each owner prints a line for each of its registers.
-"""
+once per element: each owner prints a line for each of its registers."""
 
 from functools import partial
 

@@ -4,8 +4,7 @@ A thread holds a register for each element of its part of a tile, but not all ar
 access reads the address and the guard of its first element alone, and what computes the others need
 not be emitted.  A register is demanded if an operation with effects reads it, or one whose result
 is demanded; going backwards until nothing changes, around loops through their phis.  A set of
-registers is an int, bit r for register r.
-"""
+registers is an int, bit r for register r."""
 
 from collections.abc import Callable, Iterable, Mapping
 
@@ -46,8 +45,7 @@ class Machine(NamedTuple):
 def demand(machines: Mapping[Block, Machine]) -> dict[Value, int]:
     """The demanded registers of each value; values of which none is demanded have no entry.
 
-    `machines`: that of each block, of the reachable ones in reverse postorder.
-    """
+    `machines`: that of each block, of the reachable ones in reverse postorder."""
     found: dict[Value, int] = {}
     seen: dict[Op, int] = {}  # for which of its results' registers an operation has been looked at
     backwards = [*machines.items()][::-1]
@@ -207,5 +205,4 @@ _RULES: dict[str, Callable[[Op, int, Machine], Demanded]] = {
     "tile_part": _tile_part, "join_parts": _join_parts,
     "step_pointers": lambda op, mask, machine: [(value, 1) for value in op.inputs()],
     "start_producer": lambda op, mask, machine: [(op.operands[1], 1)],  # the cell, with the slot
-    "reduce": _reduce, "pack": _pack, "unpack": _unpack,
-}
+    "reduce": _reduce, "pack": _pack, "unpack": _unpack}

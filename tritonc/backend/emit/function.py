@@ -1,10 +1,7 @@
 """The text of one kernel in LLVM IR: names, constants, blocks, phis, and the thread's place.
 
 A tile is a list of operands, one per register of its layout (see `ir.layout`); registers that
-nobody reads are "".  A scalar is a list of one.  A buffer in shared memory is a `BufferAddress`.
-"""
-
-from __future__ import annotations
+nobody reads are "".  A scalar is a list of one.  A buffer in shared memory is a `BufferAddress`."""
 
 from collections.abc import Callable
 from functools import cached_property
@@ -43,7 +40,7 @@ class BufferAddress(NamedTuple):
 
 class FunctionEmitter(Instructions):
     def __init__(self, module: ModuleEmitter, kernel: Kernel, shared: str,
-                 emit_op: Callable[[FunctionEmitter, Op, Machine], None]) -> None:
+                 emit_op: "Callable[[FunctionEmitter, Op, Machine], None]") -> None:
         super().__init__(module)
         self._emit_op = emit_op
         self.target = module.target
@@ -308,8 +305,7 @@ class FunctionEmitter(Instructions):
             self._meet("sync", "void")
 
     def vote(self, kind: str, name: str) -> str:
-        """A truth value of each thread, combined by `or` or `and` over all threads of the role, who
-        meet for that."""
+        """A truth value of each thread, joined by `or` or `and` over all of the role, who meet."""
         return self._meet(f"red.{kind}", "i1", f"i1 {name}")
 
     def _meet(self, kind: str, result: str, *arguments: str) -> str:

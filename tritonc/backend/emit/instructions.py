@@ -1,8 +1,7 @@
 """The instructions of a function in LLVM IR, as text.
 
 What depends on the thread alone (its lane, its part of an index) goes to the *prelude*, the entry
-block, and is computed once per kernel whatever the number of uses.
-"""
+block, and is computed once per kernel whatever the number of uses."""
 
 from collections.abc import Callable, Sequence
 

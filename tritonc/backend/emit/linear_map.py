@@ -8,8 +8,7 @@ def linear_map(bases: tuple[int, ...], source: str, emit: Callable[[str], str],
     """The XOR of `bases[i]` over the bits i of the i32 `source` that are 1; "0" for no bases.
 
     Input bits that move by one distance move together: a mask and a shift for each distance.
-    `bounded`: the source has no bits beyond the bases.
-    """
+    `bounded`: the source has no bits beyond the bases."""
     moved: dict[int, int] = {}  # distance (left) -> mask of input bits
     for bit, image in enumerate(bases):
         while image:

@@ -17,17 +17,14 @@ FENCE = f"fence {SCOPES['gpu']}acq_rel"
 _TYPES: dict[str, str] = {
     "i1": "i1", "i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64",
     "f16": "half", "bf16": "bfloat", "tf32": "float", "f32": "float", "f64": "double",
-    "f8e4m3": "i8", "f8e5m2": "i8",
-}
+    "f8e4m3": "i8", "f8e5m2": "i8"}
 SUFFIX = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64",  # of intrinsics
           "<2 x half>": "v2f16", "<2 x bfloat>": "v2bf16"}
 
 
 @cache
 def llvm_type(e: Element) -> str:
-    if isinstance(e, Pointer):
-        return f"ptr addrspace({address_space(e)})"
-    return _TYPES[e.name]
+    return f"ptr addrspace({address_space(e)})" if isinstance(e, Pointer) else _TYPES[e.name]
 
 
 def memory_type(e: Element) -> str:

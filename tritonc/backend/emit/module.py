@@ -1,8 +1,7 @@
 """The module-level parts of the LLVM IR: declarations, globals, helper functions, metadata.
 
 Helpers are small functions such as `exp` that the kernels call; each is written once per module, on
-first use, and LLVM inlines it.
-"""
+first use, and LLVM inlines it."""
 
 from collections.abc import Callable
 

@@ -4,8 +4,7 @@ First the registers of a thread fold, in a balanced tree over row-major order; t
 their partial results, from the lowest lane bit of the axis on, so that all of them end with the
 whole. The order is fixed.  Sums and products of floats narrower than f32 accumulate in f32.
 
-`any` and `all` of a whole tile are votes: of the lanes, or of all threads at a barrier.
-"""
+`any` and `all` of a whole tile are votes: of the lanes, or of all threads at a barrier."""
 
 from collections.abc import Callable, Sequence
 from itertools import groupby
@@ -209,8 +208,7 @@ def _in_order(f: FunctionEmitter, layout: Layout, axis: int, commutative: bool,
 
     Where lanes are to combine while a thread still holds several items, each of two lanes takes
     half of the items of both: a bit of the items moves to the lanes, where it waits for its turn.
-    Where elements may change places each lane has its own first; the lowest lane's bits count.
-    """
+    Where elements may change places each lane has its own first; the lowest lane's bits count."""
     bits = [basis for basis in axis_bases(layout.shape, axis)
             if basis in layout.register or basis in layout.lane]
     if commutative:  # what lies in registers first
@@ -287,8 +285,7 @@ class _Scan:
     Runs of the axis's bits, from the lowest on, lie in registers or in lanes.  Of each register
     three things are known: what the elements up to it combine to, in its block of those that differ
     in the bits so far, but for what comes before in other lanes; that; and the whole block.  A scan
-    from the end goes the other way.
-    """
+    from the end goes the other way."""
 
     def __init__(self, f: FunctionEmitter, types: Sequence[Scalar], join: Join,
                  nothing: Names | None) -> None:
@@ -378,5 +375,4 @@ class _Scan:
 
 EMITTERS: dict[str, Emitter] = {
     "warp_extreme": _warp_extreme,
-    "reduce": reduce, "scan": scan, "reduce_with": reduce_with, "scan_with": scan_with,
-}
+    "reduce": reduce, "scan": scan, "reduce_with": reduce_with, "scan_with": scan_with}

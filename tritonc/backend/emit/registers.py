@@ -1,8 +1,7 @@
 """Which register of an operand becomes which register of a result.
 
 A scalar is one register that all threads hold.  Operations on shapes move no data: their results
-are registers of their operand under other numbers, and `sources` says which.
-"""
+are registers of their operand under other numbers, and `sources` says which."""
 
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
@@ -67,8 +66,7 @@ def sources(op: Op, warps: int) -> tuple[int, ...] | None:
     """For each register of the result the register of the operand that it is.
 
     None for a convert_layout that needs shuffles.  `op` is splat, broadcast, reshape, trans or
-    convert_layout.
-    """
+    convert_layout."""
     if op.name == "splat":
         return (0,) * registers(op.result.type)
     source, result = (layout_of(v.type, warps) for v in (op.operands[0], op.result))
@@ -101,8 +99,7 @@ def reduced_registers(op: Op, warps: int) -> tuple[int, ...]:
 def access_chunks(op: Op, warps: int, access_bytes: int) -> tuple[tuple[int, ...], ...]:
     """The registers that each access of a load or store moves together.
 
-    What is written is written once: registers that hold copies are left out.
-    """
+    What is written is written once: registers that hold copies are left out."""
     pointer = op.operands[0]
     layout = layout_of(pointer.type, warps)
     size = element(pointee(pointer.type)).bytes

@@ -142,5 +142,4 @@ def _exchange(f: FunctionEmitter, items: list[list[str]], images: tuple[int, ...
 
 EMITTERS: dict[str, Emitter] = {
     **dict.fromkeys(("splat", "broadcast", "reshape", "trans", "convert_layout"), rename),
-    "shift_lanes": shift_lanes, "tile_part": tile_part, "join_parts": join_parts,
-}
+    "shift_lanes": shift_lanes, "tile_part": tile_part, "join_parts": join_parts}

@@ -1,7 +1,6 @@
 """Data between the lanes of a warp.
 
-A shuffle moves 32 bits; wider elements travel in two words, narrower ones packed or widened.
-"""
+A shuffle moves 32 bits; wider elements travel in two words, narrower ones packed or widened."""
 
 from collections.abc import Sequence
 

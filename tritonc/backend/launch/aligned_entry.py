@@ -9,8 +9,7 @@ general body needs far more few threads are resident.  The entry has the same co
 promised what the fast body tests of parameters; only tiles at edges take the general body there,
 which may spill.  H200, bytes, 16384 x 16384: medians of nine 404 us and 574, 345 and 410 so, Sobel
 352 and 233.  Their general bodies take 1.7 to 5 times as long with as few registers, so there shall
-be many tiles along each axis.
-"""
+be many tiles along each axis."""
 
 from dataclasses import replace
 from math import lcm

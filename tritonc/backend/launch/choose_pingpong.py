@@ -14,8 +14,7 @@ hold a tile alone: 4095 x 4097 x 1027 193 us and 176, with bias 200 and 254; 333
 and 24.  So this is for entries that launches choose, and where sizes are known; the entry for all
 sizes may have a body of this kind beside others, for rows that are aligned (`add_pingpong`).
 
-Meta-parameter `pingpong`: 2 lets them take programs in turn, where that can be.
-"""
+Meta-parameter `pingpong`: 2 lets them take programs in turn, where that can be."""
 
 from tritonc.backend.dots.raw_operands import is_plain
 from tritonc.backend.launch.persist import counts_programs, rare_programs

@@ -14,8 +14,7 @@ many registers, and their warps wait for fewer.  So it is where axes are split a
 again, as by butterflies.  Where loops reduce what they hold, and load nothing, a warp has a whole
 row if its threads can.
 A scan by a function has few warps.
-Few threads per program leave the number of programs on a processor to the hardware.
-"""
+Few threads per program leave the number of programs on a processor to the hardware."""
 
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator
 from math import log2, prod

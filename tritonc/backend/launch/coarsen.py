@@ -26,8 +26,7 @@ of which the entry has as much as the larger of both needs, and every layout its
 which has to be the same.  The second one is the context's (`Context.small`), which knows whether it
 pays (`tune.coarse`); this pass only says whether the two can be one.
 
-A meta-parameter, `coarsen`: up to so many programs run the small body; 0 makes none.
-"""
+A meta-parameter, `coarsen`: up to so many programs run the small body; 0 makes none."""
 
 from collections.abc import Mapping, Sequence
 from math import prod

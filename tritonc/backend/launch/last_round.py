@@ -3,8 +3,7 @@
 160 tiles of 128 x 256 take 132 blocks two rounds, and in the second one 28 blocks work.  If the
 tiles of that round, cut into small ones, are no more than there are blocks, each small tile gets a
 block of its own.  These have the numbers behind those of the persistent blocks, and the hardware
-starts each where one of those has ended.
-"""
+starts each where one of those has ended."""
 
 from collections.abc import Mapping, Sequence
 
@@ -89,8 +88,7 @@ def add(large: Kernel, small: Kernel, found: LastRound, times: Mapping[int, int]
     whether a large tile has it; `extents`: those of large tiles.
 
     Returns the block that begins a small tile with the block's own numbers, the one that begins a
-    large tile or the last round, and all new ones.
-    """
+    large tile or the last round, and all new ones."""
     own, choose, cut, tile, plain, over = new = [*map(Block, (
         "own", "round", "cut", "tile", "plain", "end"))]
     b = Builder(choose)

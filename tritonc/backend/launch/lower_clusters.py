@@ -10,8 +10,7 @@ thread t of that one, as they are: no layout changes.  Each sender has a stage o
 elements are one thread's; the bytes are the mailbox's from cluster_arrive on, which says that this
 block runs, and that peers may write.
 
-Needs assign_layouts.  Comes before the pipeline, which takes the shared memory that is left.
-"""
+Needs assign_layouts.  Comes before the pipeline, which takes the shared memory that is left."""
 
 from tritonc.ir.build import Builder
 from tritonc.ir.cfg import Cfg

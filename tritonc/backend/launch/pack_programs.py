@@ -11,8 +11,7 @@ that they need not know of each other.  Those that go on until a tile is done st
 block would wait for the last one (search_sorted took 1.05 times as long).  The launch takes this
 entry if there are programs for all multiprocessors, and a blockful along axis 0.  Where their
 number is no multiple, warps of the last block end at once; how many the shape of the launch's
-blocks says (`variants.choice.block_shape`).
-"""
+blocks says (`variants.choice.block_shape`)."""
 
 from tritonc.analysis.row_loops import ends_by_tile
 from tritonc.ir.build import Builder

@@ -24,8 +24,7 @@ large that TMA brings its operands: then there are tensor maps to make, and a bl
 fills a multiprocessor; and where one map serves all programs.  Where one dot feeds another one of
 its iteration, as in attention, only if a producer warp can be ahead of both, into the next program
 too (`_ahead`).
-Meta-parameter `persistent`: 0 leaves one block for each program.
-"""
+Meta-parameter `persistent`: 0 leaves one block for each program."""
 
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping
@@ -239,8 +238,7 @@ def add_loop(kernel: Kernel, part: list[Block], each: int = 1, back: bool = Fals
     `each`: blocks that go through it on each multiprocessor; `back`: in every other iteration the
     last block takes the first program, so that all get as much work where that falls or grows.
 
-    Returns the block that begins one now, and the program's number.
-    """
+    Returns the block that begins one now, and the program's number."""
     launch, begin, head = Block("launch"), Block("begin"), Block("head")
     start, following, done, over = (Block(name) for name in ("instance", "next", "done", "over"))
     b = Builder(launch)

@@ -34,8 +34,7 @@ def block_threads(block: Block, places: int, phis: list[Op], kept: Set[Value]) -
     compute operands in registers before they store them.  What a loop adds to a sum of its own is
     held beside that, twice as much.  A product on CUDA cores that is not added up, but computed
     with at once, wants as many warps again: 16384 of 48 x 48 by 64, 128 and 256 threads 267, 199
-    and 222 us, 64 x 128 x 32 with exponentials by 128 and 256 306 and 283 (H200).
-    """
+    and 222 us, 64 x 128 x 32 with exponentials by 128 and 256 306 and 283 (H200)."""
     dots = [op for op in block.ops if op.name == "dot"]
     if len(dots) == 1 and "instruction" not in dots[0].attributes and constant_of(
             dots[0].operands[2]) is not None:  # warps compute with it in turn
@@ -82,8 +81,7 @@ def _most_at_once(block: Block, dots: list[Op], places: int, phis: list[Op],
     another product is added to it; all the time, if it is kept, or made on CUDA cores, whose
     operands take registers too.  A delta rule in chunks of 32 x 64, with thirteen products in its
     loop, of which one is carried: 333 us by 512 threads, which all want together, 176 by 256, 152
-    by 128 (H200).
-    """
+    by 128 (H200)."""
     at = {op: number for number, op in enumerate(block.ops)}
     change = [0] * (len(at) + 1)  # of the threads, before each operation
 
@@ -147,8 +145,7 @@ def warpgroups(rows: int, columns: int, places: int, most: int = 4) -> int:
 
 
 def dot_threads(op: Op, places: int = 0) -> int:
-    """The threads that a dot wants; `places`: of accesses of its operands, if threads compute
-    these."""
+    """The threads that a dot wants; `places`: of accesses of operands that threads compute."""
     extents = shape(op.result.type)
     name = op.attributes.get("instruction")
     if name is None:

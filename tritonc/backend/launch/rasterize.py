@@ -146,8 +146,7 @@ def _banded(b: Builder, group: int, number: Value | None, back: bool = False
             ) -> tuple[Value, Value]:
     """The numbers along axes 0 and 1 of a program; `number` is None for this block's own.
 
-    `group`: 0 for the order of the numbers.  `back`: counted from the last ones.
-    """
+    `group`: 0 for the order of the numbers.  `back`: counted from the last ones."""
     rows, columns = (b.value("get_num_programs", axis=axis) for axis in (0, 1))
     if not group and number is not None:
         return b.value("urem", number, rows), b.value("udiv", number, rows)
@@ -172,8 +171,7 @@ def _evened(b: Builder, number: Value, grows: int, columns: Value) -> tuple[Valu
     hold them.  The busiest of 132 has, of the mean, for 32 columns of 16, 18, 63 and 65 rows 1.03,
     1.32, 1.32 and 1.49 in the order of the numbers, by the longest at most 1.05.  Causal attention
     of D = 128 on an H200, heads x keys: 24 x 2560 93.7 us, 67.9 by the longest, 36 x 1920 88.8,
-    61.7, 32 x 8320 1131, 844, 64 x 3968 445, 431; but 128 x 2176 314, 329.
-    """
+    61.7, 32 x 8320 1131, 844, 64 x 3968 445, 431; but 128 x 2176 314, 329."""
     rows = b.value("get_num_programs", axis=0)
     blocks = b.value("get_num_multiprocessors", type=I32)
 

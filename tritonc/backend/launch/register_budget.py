@@ -19,8 +19,7 @@ all bodies have more registers; they may spill.
 `available` is what passes have that can save registers, `resident_blocks` what a launch asks for.
 
 The table: what is not a fact of the machine is measured, the slack by bench/registers.py --least,
-the rest by the tables of docs/performance.md.
-"""
+the rest by the tables of docs/performance.md."""
 
 from tritonc.analysis.column_loops import scans_columns, sums_columns
 from tritonc.analysis.registers.pressure import Estimate, Pressure, estimated, pressure
@@ -85,8 +84,7 @@ def available(kernel: Kernel, context: Context, blocks: int | None = None,
 
     Rows have what their threads can have, so that nothing is computed anew for more blocks: rows
     of 4095 that were took twice as long.
-    `estimate` is the kernel's, if there is one.
-    """
+    `estimate` is the kernel's, if there is one."""
     target: Target = context.target
     warps: int = kernel.attributes["num_warps"]
     if has_producer(kernel):

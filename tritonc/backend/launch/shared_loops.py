@@ -9,8 +9,7 @@
 
 The iterations may run in any order and in several blocks if all that they leave is sums: nothing in
 the loop stores, prints or is volatile, and counters are read inside alone.  A sum is a chain of
-dots, fadd and add from the header's phi to its next value, of which nothing else is read.
-"""
+dots, fadd and add from the header's phi to its next value, of which nothing else is read."""
 
 from tritonc.analysis.values import int_of, speculatable
 from tritonc.ir.cfg import Cfg, Loop

@@ -20,8 +20,7 @@ Otherwise the first block gets all sums and goes on alone.
 
 Legal where all effects of the kernel stand behind such a loop, one on each way: what comes before
 is computed by every block.  Sums of floats are added in another order.  Asked for by the
-meta-parameter `cluster_k`; kernels with persistent blocks are left alone.
-"""
+meta-parameter `cluster_k`; kernels with persistent blocks are left alone."""
 
 from math import prod
 
@@ -172,8 +171,7 @@ def _stride(phi: Op, following: Op, step: Value, one: SharedLoop, b: Builder, ra
             blocks: int) -> None:
     """The counter begins `rank` steps further on, and goes `blocks` steps at once.
 
-    A known step stays a number, which analyses look for.
-    """
+    A known step stays a number, which analyses look for."""
     name, known = following.name, int_of(step)
     number = b.value("sext", rank, type=I64) if element(step.type) == I64 else rank
     if isinstance(step.type, Tile):
@@ -252,9 +250,7 @@ def _owner(kernel: Kernel, one: SharedLoop, sums: list[Value], blocks: int
             bits = bits[log2(LEAST):]
         take = min(len(bits), log2(owners) - len(found))
         found += bits[len(bits) - take:]
-    if len(found) < log2(owners) or _ahead(kernel, one, sums) is None:
-        return None
-    return tuple(found)
+    return None if len(found) < log2(owners) or _ahead(kernel, one, sums) is None else tuple(found)
 
 
 def _behind(kernel: Kernel, one: SharedLoop) -> list[Block]:

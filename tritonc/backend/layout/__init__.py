@@ -6,5 +6,4 @@ Read in this order: `layout_choice`, `dot_layouts` and `accesses` (which layouts
 renaming, `shuffle`, or through shared memory with the `swizzle` that avoids bank conflicts) and
 `lower_conversions`.  `compute_once` lets lanes that hold copies share work.
 `pack_halves` lets neighbours share registers, as far as `halves` finds that it pays.
-`access` and `matrix_access` say how registers group into accesses of memory.
-"""
+`access` and `matrix_access` say how registers group into accesses of memory."""

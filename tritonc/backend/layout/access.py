@@ -62,8 +62,7 @@ class SharedAccesses(NamedTuple):
     """All accesses of a thread to a tile in shared memory.
 
     `vector`: elements per access.  `thread[i]`: what bit i of the thread's number in its block
-    adds, by XOR, to the element offset.
-    """
+    adds, by XOR, to the element offset."""
 
     vector: int
     thread: tuple[int, ...]
@@ -107,8 +106,7 @@ def grouped(layout: Layout, register: tuple[int, ...], thread: tuple[int, ...],
     """The accesses that move the registers `first | members[i]` each, for all others than `skip`.
 
     `register`, `thread`: what their bits add to offsets; of those the lowest, below `width`, say in
-    which order the members lie.
-    """
+    which order the members lie."""
     touched = 0
     for offset in thread:
         touched |= offset
@@ -126,8 +124,7 @@ def grouped(layout: Layout, register: tuple[int, ...], thread: tuple[int, ...],
 def phase_lanes(access_bits: int) -> int:
     """How many low bits of the lane number vary within one pass over the banks.
 
-    Accesses of 4 bytes or fewer go out for 32 lanes at once, of 8 for 16 lanes, of 16 for 8.
-    """
+    Accesses of 4 bytes or fewer go out for 32 lanes at once, of 8 for 16 lanes, of 16 for 8."""
     return LANE_BITS - max(0, log2(access_bits // 32)) if access_bits >= 32 else LANE_BITS
 
 
@@ -136,8 +133,7 @@ def bank_conflicts(layout: Layout, shared: SharedLayout, element_bits: int) -> i
 
     Lanes that want the same word share it.  All passes of all accesses are alike: they differ by an
     XOR with a constant, which permutes words and banks.  So are the words of wider accesses: it is
-    enough to count the first of each.
-    """
+    enough to count the first of each."""
     moves = shared_accesses(layout, shared, element_bits)
     words = {
         f2.apply(moves.thread, lane) * element_bits // (8 * BANK_BYTES)

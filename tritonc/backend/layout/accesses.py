@@ -191,8 +191,7 @@ def _widest(ops: list[Op]) -> dict[int, int]:
 def _staged_loads(kernel: Kernel) -> dict[Op, int]:
     """Loads that a dot on CUDA cores alone reads, and that are transposed if K is contiguous.
 
-    With each, the axis that will be contiguous there: the one that the dot does not reduce.
-    """
+    With each, the axis that will be contiguous there: the one that the dot does not reduce."""
     readers = uses(kernel)
     found = {}
     for op in kernel.ops():
@@ -254,8 +253,7 @@ def _likely_runs(pointer: Value, infos: axis_info.Infos) -> dict[int, int]:
     right.  A remainder by something that is not known goes on with its dividend, one by a number
     ends there; what goes on by a number has so many times fewer elements beside each other, as
     pixels of a convolution with stride 2 or weights whose taps are last, a quotient by a number so
-    many times more; anything else that is no sum or move does not.
-    """
+    many times more; anything else that is no sum or move does not."""
     found: dict[int, int] = {}
     rank = len(shape(pointer.type))
     stack = [(pointer, tuple(range(rank)), WARP_SIZE, False)]

@@ -20,8 +20,7 @@ Before:                                  After (layouts in brackets):
     %c = fadd %acc, %b                       %c = fadd %acc, %b : f32<64, 64> [dot]
 
 Needs: extents that are powers of two, `num_warps`.  Leaves to lower_conversions how
-each conversion is done, and to vectorize the width of each access.
-"""
+each conversion is done, and to vectorize the width of each access."""
 
 from tritonc.backend.layout import dot_layouts, layout_choice
 from tritonc.backend.layout.accesses import makes_operand
@@ -133,8 +132,7 @@ class _WithMoves(Assignment):
         """Loads take the layout of a store that they feed element by element, if none reads worse.
 
         A store whose guard depends on data wants single elements side by side where loads took
-        words; they can do the same, and nothing is converted.
-        """
+        words; they can do the same, and nothing is converted."""
         for op in self.kernel.ops():
             if op.name != "store" or not isinstance(op.operands[0].type, Tile):
                 continue
@@ -187,8 +185,7 @@ class _WithMoves(Assignment):
 
         Beside a product on wgmma, instructions that read a sector in parts, one after the other,
         cost less than a detour through shared memory, which stages of operands fill and at which
-        all warps meet.
-        """
+        all warps meet."""
         threads = 32 * self.warps
         if layout.registers * threads >= 4 * layout.size or layout in self.accumulators:
             return True

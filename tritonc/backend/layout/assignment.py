@@ -1,7 +1,6 @@
 """Which layouts the values of a kernel have, and which each operation wants of its operands.
 
-*Primary* layouts flow forward from anchors, *demands* backward: see `assign_layouts`.
-"""
+*Primary* layouts flow forward from anchors, *demands* backward: see `assign_layouts`."""
 
 from functools import cached_property
 
@@ -49,18 +48,17 @@ class Assignment:
         """Primary layouts, to a fixed point around loops: those of anchors first, since a phi keeps
         what it gets, and then what nothing else decides."""
         changed, self.anchored = True, False
+        tiles = [(op, result, result.type) for block in self.cfg.order for op in block.ops
+                 for result in op.results if isinstance(result.type, Tile)]
         while changed or not self.anchored:
             self.anchored |= not changed
             changed = False
-            for op in (op for block in self.cfg.order for op in block.ops):
-                for result in op.results:
-                    if not isinstance(result.type, Tile):
-                        continue
-                    old, new = self.primary.get(result), self.primary_of(op, result.type)
-                    if new is not None and new != old and (
-                            old is None or new[0] > old[0] or op.name != "phi"):
-                        self.primary[result] = new
-                        changed = True
+            for op, result, t in tiles:
+                old, new = self.primary.get(result), self.primary_of(op, t)
+                if new is not None and new != old and (
+                        old is None or new[0] > old[0] or op.name != "phi"):
+                    self.primary[result] = new
+                    changed = True
 
     def primary_of(self, op: Op, t: Type) -> tuple[int, Layout] | None:
         """The layout of a result, with its strength; None if whoever reads it decides."""

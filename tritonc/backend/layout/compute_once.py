@@ -26,10 +26,7 @@ and 837 us on an H200), but in general bodies, whose registers count more than t
 before loops that are known to be short, beside which much is computed there.  What follows from
 loads is left, and what a wide access reads, of which threads compute the first element alone.
 
-After the passes that read addresses and masks.
-"""
-
-from __future__ import annotations
+After the passes that read addresses and masks."""
 
 from collections.abc import Container, Iterable, Mapping
 from functools import cache, cached_property
@@ -121,7 +118,7 @@ def is_condition(value: Value | None) -> bool:
         and is_index(value.op.operands[0])
 
 
-def _indices(kernel: Kernel, known: _Known) -> bool:
+def _indices(kernel: Kernel, known: "_Known") -> bool:
     """Let lanes share indices in kernels with products."""
     cfg = Cfg(kernel)
     loops = {cfg.innermost[block] for block in cfg.innermost
@@ -201,8 +198,7 @@ class _Group:
         self.made: dict[Value, Value] = {}
 
     def may_read(self, value: Value) -> bool:
-        """Whether the value is there in the other layout, or is made or brought there at no cost
-        to the loop."""
+        """Whether the value is there in the other layout, or comes there at no cost to the loop."""
         op = value.op
         if not isinstance(value.type, Tile) or op in self.ops or is_index(value):
             return True

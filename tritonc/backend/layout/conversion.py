@@ -16,8 +16,7 @@ Both layouts put each bit of an element's index into one bit of the place.  Comp
   with a swizzle that leaves no bank conflict on either side (`swizzle.py`).
 
 Source: the conversions of "Linear Layouts" (Zhou et al., 2025), where the idea of comparing places
-comes from.
-"""
+comes from."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -51,8 +50,7 @@ class Shared(NamedTuple):
     its row-major index number.
 
     The threads that hold a part store it (`part_holders`), without copies; all threads wait, and
-    load it.  Before the next part is stored, all threads must have loaded.
-    """
+    load it.  Before the next part is stored, all threads must have loaded."""
 
     source: Layout
     destination: Layout
@@ -80,8 +78,7 @@ Plan = Rename | Shuffle | Shared
 def plan_conversion(source: Layout, destination: Layout, element_bits: int) -> Plan:
     """The cheapest way to bring a tile from layout `source` to `destination`.
 
-    `element_bits`: 1 to 64; fewer than 8 travel as 8.
-    """
+    `element_bits`: 1 to 64; fewer than 8 travel as 8."""
     if source.shape != destination.shape or len(source.warp) != len(destination.warp):
         raise ValueError(f"no conversion from {source} to {destination}: other shape or warps")
     if source.thread == destination.thread:
@@ -132,8 +129,7 @@ def plan_shared(source: Layout, destination: Layout, element_bits: int,
 
     `maximum_bytes` bounds the buffer, if there is one, as far as parts can be made that small.
     Parts are numbered by bits that both layouts have in registers; then by others that the
-    destination has there, and threads of the source store in turn.
-    """
+    destination has there, and threads of the source store in turn."""
     own = [basis for basis in destination.register if basis]
     left = [basis for basis in own if basis not in source.register]
     left += [basis for basis in source.register if basis in own]
@@ -149,8 +145,7 @@ def plan_shared(source: Layout, destination: Layout, element_bits: int,
 def part_layout(layout: Layout, removed: Sequence[int]) -> Layout:
     """The layout of one part when bits `removed` of the index number the parts.
 
-    Threads that differ in such a bit hold different parts; seen from one part, they hold copies.
-    """
+    Threads that differ in such a bit hold different parts; seen from one part, they hold copies."""
     table: dict[int, int] = {0: 0}
     shape = []
     for axis, extent in enumerate(layout.shape):

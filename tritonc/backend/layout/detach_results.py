@@ -16,8 +16,7 @@ through.
 One such store in one of several bodies is enough: the registers of all bodies are chosen together.
 The same holds for exchanges through shared memory, and for what a cluster adds up.
 
-Needs vectorize, which says what is wide.
-"""
+Needs vectorize, which says what is wide."""
 
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop

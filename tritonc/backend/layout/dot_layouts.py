@@ -67,8 +67,7 @@ def fma_layout(shape: tuple[int, ...], warps: int, nesting: Nesting = DEFAULT) -
     so that each operand row or column is read as 16-byte words by neighbours.  Lane 1 stands a
     column away from lane 0, lane 2 a row: shared memory serves a half-warp's 16-byte words at once
     only where neighbours, or lanes two apart, want the same one, and so it is for both operands.
-    Warps take batches first, whose operands no two share.
-    """
+    Warps take batches first, whose operands no two share."""
     *batch, rows, columns = shape
     nano = (min(nesting.nano[0], rows), min(nesting.nano[1], columns))
     lane_columns = min(nesting.lanes[1], max(1, columns // nano[1]))
@@ -102,8 +101,7 @@ def fma_operand(result: Layout, depth: int, left: bool) -> Layout:
     """What a thread reads of an operand of a dot with that result, over all of its inner axis.
 
     The rows (or columns) of its accumulators, wherever they are, and registers for the inner axis,
-    those of lower numbers for the rows.
-    """
+    those of lower numbers for the rows."""
     *batch, rows, columns = result.shape
     tile = rows * columns
     extents = (*batch, rows, depth) if left else (*batch, depth, columns)

@@ -20,8 +20,7 @@ A thread holds as many numbers as of %r before.  late_sums keeps a sum of each e
 are registers for that; this pass serves the loops that it leaves, those with products.  Behind the
 loop the exchange costs what it costs in one iteration.
 
-Needs layouts, and loops that end at their headers; before passes that rotate loops.
-"""
+Needs layouts, and loops that end at their headers; before passes that rotate loops."""
 
 from collections.abc import Sequence
 from math import prod

@@ -1,8 +1,7 @@
 """Which operations on small integers can be computed two at once, and what that saves.
 
 `pack_halves` says how.  Words need no bounds where all that reads them is linear; everything else
-asks for numbers that 16 bits hold, and so does a reader of elements.
-"""
+asks for numbers that 16 bits hold, and so does a reader of elements."""
 
 from collections import defaultdict
 

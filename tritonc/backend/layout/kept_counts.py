@@ -6,8 +6,7 @@ Before:  head: %n = phi [%n0], [%n1]             After:  shared_store %s, %n0; b
          exit: ... %n
 
 So no iteration fills a buffer with zeros, reads it, or waits for other threads.  The sums may be
-added by several histograms, if nothing else in the loop reads them.
-"""
+added by several histograms, if nothing else in the loop reads them."""
 
 from collections.abc import Callable
 

@@ -32,9 +32,7 @@ NEIGHBOURS = 4  # words of shared memory that one access reads
 
 def fastest_axis(info: AxisInfo | None, rank: int) -> int:
     """The axis along which addresses are most contiguous; the last one in doubt."""
-    if info is None:
-        return rank - 1
-    return max(range(rank), key=lambda d: (info.contiguity[d], d))
+    return rank - 1 if info is None else max(range(rank), key=lambda d: (info.contiguity[d], d))
 
 
 def axis_order(info: AxisInfo | None, rank: int) -> tuple[int, ...]:
@@ -214,8 +212,7 @@ def coalesced(access: Access, warps: int, first: int | None = None, copied: bool
 
     `first`: the axis for lanes, where another order is not known to be better; `copied`: copies
     make it, of which none moves less than a word, so that few threads have all of a small tile;
-    `run`: so many neighbours are whole accesses together with others.
-    """
+    `run`: so many neighbours are whole accesses together with others."""
     shape = access.shape
     order = axis_order(access.pointer, len(shape))
     if first is not None:
@@ -331,8 +328,7 @@ def sector_share(layout: Layout, axis: int, element_bytes: int, vector: int) -> 
     """The part of each 32-byte sector that one instruction of a warp uses, at most 1.
 
     `vector` neighbours along the contiguous `axis` are moved at once; lanes that hold the next ones
-    complete the sector.
-    """
+    complete the sector."""
     steps = axis_bases(layout.shape, axis)
     covered = vector
     for basis in steps[log2(vector):]:
@@ -361,8 +357,7 @@ def gathered(layout: Layout, axes: tuple[int, ...]) -> Layout | None:
 
     Where each warp has all other elements of a slice, a thread that took all slices of its own
     would need their registers many times over.  Here it takes those of a part of the elements.
-    None where registers or lanes hold elements of `axes` too.
-    """
+    None where registers or lanes hold elements of `axes` too."""
     reduced = {basis for axis in axes for basis in axis_bases(layout.shape, axis)}
     if not reduced or not reduced <= set(layout.warp):
         return None

@@ -16,8 +16,7 @@ After:   %s = alloc_shared : buffer<1 x f32<64, 64>>
 Conversions that only rename registers or shuffle inside a warp stay as they are; which of the three
 it is, and the swizzle of the buffer, is `plan_conversion`'s choice.  Pointers travel as integers,
 since buffers hold numbers.  Needs layouts; leaves the place of the buffer to allocate_shared and
-the barriers to insert_barriers.
-"""
+the barriers to insert_barriers."""
 
 from collections.abc import Sequence
 from typing import Any

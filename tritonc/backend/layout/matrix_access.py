@@ -42,8 +42,7 @@ class MatrixAccesses:
 
     `moves`: as of plain accesses, but `thread` says which row's address a lane gives, and an
     access's `registers` are those of its matrices, in order, each of WORD_BYTES.
-    `conflicts`: how often a matrix must pass over the banks.
-    """
+    `conflicts`: how often a matrix must pass over the banks."""
 
     transposed: bool
     count: int

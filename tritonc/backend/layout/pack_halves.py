@@ -15,8 +15,7 @@ it where a >= b, for numbers that are less than 0x8000 apart.
 
 Neighbours are pairs of a thread's registers along the last axis, as wide accesses leave them.  What
 is connected is packed as a whole, where that takes fewer instructions (`halves`).  After all passes
-that read elementwise operations by their form.
-"""
+that read elementwise operations by their form."""
 
 from collections import defaultdict
 

@@ -1,8 +1,7 @@
 """Carrying out a choice of layouts: each value in every layout that is wanted of it.
 
 `assign_layouts` chooses; here anchored operations get their layouts, free ones are made anew for
-each layout that a reader wants, and conversions stand where neither can be.
-"""
+each layout that a reader wants, and conversions stand where neither can be."""
 
 from tritonc.backend.layout.assignment import Assignment
 from tritonc.ir.cfg import Cfg

@@ -15,8 +15,7 @@ computed of what is loaded, all of that moves to the dot and is `piecewise`: eac
 computed when the dot needs it.  Not behind exchanges: those of a softmax leave time to convert the
 values (decode from bytes, H200, 140 us behind them, 137 before; 98 and 91).
 
-Needs the final layouts of registers and buffers, so it comes after lower_conversions.
-"""
+Needs the final layouts of registers and buffers, so it comes after lower_conversions."""
 
 from tritonc.analysis.values import MOVES
 from tritonc.backend.layout.access import bank_conflicts, phase_lanes, shared_accesses

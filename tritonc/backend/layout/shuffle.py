@@ -27,8 +27,7 @@ class Shuffle(NamedTuple):
     3. Item i is, for `rounds[i] = (word, flip)`, the `word` of lane `L ^ flip` of the same warp,
        where L is the XOR of `lane[t]` over the thread bits t that are 1.
     4. For every thread bit t that is 1: item i becomes item `i ^ select_out[t]`.
-    5. Destination register r is element `results[r][1]` of the item `results[r][0]`.
-    """
+    5. Destination register r is element `results[r][1]` of the item `results[r][0]`."""
 
     words: tuple[tuple[int, ...], ...]
     select_in: tuple[int, ...]
@@ -131,8 +130,7 @@ def plan_shuffle(source: Layout, destination: Layout, element_bits: int) -> Shuf
 def _pair_crossings(source: Layout, destination: Layout) -> tuple[dict[int, int], list[int]]:
     """For lane bits of the source, the lane bit of the destination that it serves a crossing of.
 
-    Also the crossing lane bits for which no partner was left.
-    """
+    Also the crossing lane bits for which no partner was left."""
     registers = {basis for basis in source.register if basis}
     crossing = [bit for bit, basis in enumerate(destination.lane) if basis in registers]
     copies = [bit for bit, basis in enumerate(source.lane) if not basis]

@@ -22,8 +22,7 @@ All values that are combined at once go the same way.  If the function commutes,
 combines first, whatever its place on the axis.  Else the order of the axis is kept: the axis is cut
 into runs of bits that lie in warps and bits that do not, and the runs combine from the lowest on.
 
-Needs layouts; leaves the conversion to lower_conversions.
-"""
+Needs layouts; leaves the conversion to lower_conversions."""
 
 from collections.abc import Collection
 from math import prod
@@ -162,8 +161,7 @@ def split_axes(layout: Layout, axes: tuple[int, ...], distant: tuple[int, ...]) 
         tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
     """Split each reduced axis into runs of bits that are `distant`, as those of warps, and others.
 
-    Returns the new shape, its reduced axes that are not distant, and those that are.
-    """
+    Returns the new shape, its reduced axes that are not distant, and those that are."""
     shape: list[int] = []
     inside: list[int] = []
     across: list[int] = []

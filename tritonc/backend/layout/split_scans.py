@@ -26,8 +26,7 @@ After:   %q = scan_with (reshape %x) {function = f, axis = 1} : f32<4, 1024>   a
 
 An element is picked as bits: all others are 0, and the bits are joined by `or`.
 
-Needs `num_warps`, and extents that are powers of two.
-"""
+Needs `num_warps`, and extents that are powers of two."""
 
 from tritonc.backend.layout.layout_choice import columns_fill_lanes
 from tritonc.ir import combiner

@@ -1,8 +1,7 @@
 """Layouts of the buffers through which operands of dots go.
 
 On CUDA cores a thread reads nano-tiles along the axis that is not reduced (`staging_layout`);
-ldmatrix and wgmma read panels with the 128-byte swizzle (`panel_layout`).
-"""
+ldmatrix and wgmma read panels with the 128-byte swizzle (`panel_layout`)."""
 
 from tritonc.backend.layout.access import bank_conflicts
 from tritonc.ir.layouts import f2

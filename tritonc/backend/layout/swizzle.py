@@ -47,8 +47,7 @@ def vector_bases(source: Layout, destination: Layout, element_bits: int) -> list
     """The index bits that the lowest offset bits of the buffer should be, for wide accesses.
 
     First the registers that both sides have, up to 16 bytes.  Then either side may widen its own
-    accesses by more of its registers; the choice that leaves the fewest accesses wins.
-    """
+    accesses by more of its registers; the choice that leaves the fewest accesses wins."""
     limit = log2(VECTOR_BITS // element_bits)
     common = [b for b in source.register if b and b in destination.register][:limit]
     wide_store = _widen(common, source, destination, element_bits, limit)
@@ -78,8 +77,7 @@ def _word(element_bits: int) -> int:
 def conversion_buffer(source: Layout, destination: Layout, element_bits: int) -> SharedLayout:
     """The layout of a buffer that `source` stores to and `destination` loads from.
 
-    `element_bits`: 8, 16, 32 or 64.
-    """
+    `element_bits`: 8, 16, 32 or 64."""
     bits = log2(source.size)
     units = [1 << i for i in range(bits)]
     vector = vector_bases(source, destination, element_bits)

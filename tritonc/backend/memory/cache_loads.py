@@ -7,8 +7,7 @@ through it; that nothing writes there through another one is proved here: every 
 goes elsewhere, because one of the two parameters is declared restrict, or known to be apart in that
 body; there another program may write it, which counts if atomics order the two.  LLVM finds the
 like for loads without a guard and restrict parameters only, and the assembler may not move others
-across stores.  What is not hinted at stays coherent: another kernel may write it meanwhile.
-"""
+across stores.  What is not hinted at stays coherent: another kernel may write it meanwhile."""
 
 from tritonc.analysis.aliases import pointer_roots, stores_may_reach
 from tritonc.analysis.values import origin

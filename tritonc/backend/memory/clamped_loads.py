@@ -15,8 +15,7 @@ Before:  body: %x = smin(smax(%d, lo), hi)       After:  body: %low = %d <= lo i
 A bias that depends on the distance of two positions, up to a greatest one, is such a load: of the
 tiles of a long sequence only those near the diagonal have several distances.
 
-Needs layouts, as `skip_masks`, whose tests of whole tiles these are.
-"""
+Needs layouts, as `skip_masks`, whose tests of whole tiles these are."""
 
 from tritonc.analysis.affine import Affinity
 from tritonc.analysis.linear import Linear

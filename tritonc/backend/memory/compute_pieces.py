@@ -29,8 +29,7 @@ Behind products, the addresses of a store, which nothing else reads, are compute
 where all of them do not fit beside what is live.  (The assembler leaves them where they stand: 64
 floats of a thread that are stored one by one have 128 registers of addresses.)
 
-Must come after all passes that move or copy operations.
-"""
+Must come after all passes that move or copy operations."""
 
 from collections.abc import Set
 from itertools import pairwise

@@ -22,8 +22,7 @@ So it is with weights that a row is multiplied by, where a thread would hold too
 same for all rows, so that they come from a cache.
 
 Must come after the passes that move loads and stores; insert_barriers treats a late load and its
-store as one.
-"""
+store as one."""
 
 from tritonc.analysis.registers.weights import chain_of
 from tritonc.analysis.signs import non_negative

@@ -22,8 +22,7 @@ on the same values.  Worth it where that saves functions or quotients.  What is 
 where few blocks are resident, as of rows too long for the cache: elsewhere that holds it, too, and
 kernels were 0.91 to 1.19 times as fast (H200).  Kernels with products have no shared memory left.
 
-Needs layouts; before load_ahead, which may move the first loop's load and leave its store.
-"""
+Needs layouts; before load_ahead, which may move the first loop's load and leave its store."""
 
 from collections.abc import Hashable
 

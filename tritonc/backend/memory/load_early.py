@@ -11,8 +11,7 @@ over, so that the block would wait for memory once more.  Loads of single elemen
 addresses need, move before the first reduction that they do not depend on, over operations without
 effects and other loads.  Whatever else might be moved takes registers that a row needs itself.
 
-Needs nothing; before layouts, so that exchanges are not yet in the way.
-"""
+Needs nothing; before layouts, so that exchanges are not yet in the way."""
 
 from tritonc.analysis.values import needed
 from tritonc.ir.context import Context

@@ -12,8 +12,7 @@ An atomic happens once for each element, so where a layout holds copies of an el
 them has the result; a scalar is held by all threads.  Results that nobody reads stay.  A volatile
 load of a scalar may give each thread another number, so that the first thread's goes the same way.
 In a kernel with such operations a scalar store may release a lock: it is marked `release`, so that
-what other threads of the program wrote before is visible to the device first.
-"""
+what other threads of the program wrote before is visible to the device first."""
 
 from tritonc.ir.build import follow_each, make_op
 from tritonc.ir.context import Context

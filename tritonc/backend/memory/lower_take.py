@@ -7,8 +7,7 @@ After:   %n = add %i, (mul (range along axis 0), 64)
 An index that is outside names some element, of which nothing is promised.  Where indices are known
 and all name the element a constant number of places on, clamped or wrapped at the ends, the gather
 says so: `shift`.  Lanes of a warp exchange such elements (`lower_conversions`).  Needs extents that
-are powers of two.
-"""
+are powers of two."""
 
 from math import prod
 

@@ -9,8 +9,7 @@ they write every element, or all that a common mask allows, in words.
 
 The stores must follow each other with no access of memory between, to the same tile of pointers, of
 which no two are equal: then no element of one store may overwrite another element's of the other.
-Guards are taken as conjunctions of predicates that must differ in one, which is opposite.
-"""
+Guards are taken as conjunctions of predicates that must differ in one, which is opposite."""
 
 from tritonc.analysis.axis import axis_info
 from tritonc.ir.build import make_op

@@ -17,8 +17,7 @@ before the loop does.
 Legal where the loop does nothing but arithmetic and atomics of scalars, which one thread performs
 in its order; or reads tiles that each warp holds, an element in each lane; or where all that it
 does with memory is to load scalars, volatile.  Needs layouts; what the loop leaves goes through
-buffers, as from an atomic (`lower_atomics`, which comes behind).
-"""
+buffers, as from an atomic (`lower_atomics`, which comes behind)."""
 
 from tritonc.analysis.values import int_of
 from tritonc.backend.memory.lower_atomics import ATOMICS, share
@@ -49,8 +48,7 @@ def narrow_loops(kernel: Kernel, context: Context) -> bool:
 
 
 def _next(kernel: Kernel, done: set[Block]) -> Loop | None:
-    """An outermost loop that one warp can run, and that leaves numbers: shared memory holds no
-    pointers."""
+    """An outermost loop that one warp can run and that leaves numbers: buffers hold no pointers."""
     cfg = Cfg(kernel)
     found = [loop for loop in cfg.loops if loop.header not in done and _legal(loop, cfg)
              and not any(is_pointer(value.type) for value in _left(kernel, loop))]

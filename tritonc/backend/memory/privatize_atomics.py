@@ -22,8 +22,7 @@ compare-and-swap, which pays where memory would be asked otherwise.
 Worthwhile where addresses may coincide: neighbours are not known to differ.  Of several versions of
 a body, those gather where the facts of their own allow it.
 
-Needs layouts.
-"""
+Needs layouts."""
 
 from tritonc.analysis.aliases import may_alias, pointer_roots
 from tritonc.analysis.axis import axis_info

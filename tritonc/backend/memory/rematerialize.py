@@ -24,8 +24,7 @@ there, what does not lower the estimates of all blocks together is taken back.  
 accesses in them are computed where they are read, too.
 
 Needs vectorize, which says how many addresses a tile's accesses need; after delay_loads, which
-makes room for the elements.
-"""
+makes room for the elements."""
 
 from collections.abc import Iterable, Iterator, Sequence, Set
 
@@ -50,8 +49,7 @@ _SHAPES = (*MOVES, "step_pointers")
 
 
 def rematerialize(kernel: Kernel, context: Context) -> bool:
-    """Compute addresses anew until the kernel fits into its registers, and general bodies into
-    fewer."""
+    """Compute addresses anew until the kernel fits its registers, and general bodies fewer."""
     estimate = estimated(kernel)
     room = available(kernel, context, estimate=estimate)
     changed, general = False, general_blocks(estimate.cfg, DOTS)

@@ -19,8 +19,7 @@ row.  Where the offset is no counter of the loop, or nothing is multiplied on CU
 added to the addresses of several (`step_pointers %q, %o, ...`).
 
 Needs layouts, and pointers whose elements are an affine function of their place (`affine.py`), with
-strides that are known before the loop.  After the passes that copy slices of loops.
-"""
+strides that are known before the loop.  After the passes that copy slices of loops."""
 
 from tritonc.analysis.affine import Affine, Affinity
 from tritonc.analysis.linear import emit

@@ -16,8 +16,7 @@ After:   %v = load %p {vector = 4, window = [0, 0, 0, 5, 0, 0], ...}
 Loads of one window, in which nothing is written between, take their elements of the same aligned
 accesses: of window 0, places 0 to 5, `%w` begins at place 1.  The last two numbers say how many
 elements at either end of a run have addresses of their own.  With `rows` each aligned access has
-the guard of any element that it brings; `every` says how many elements apart those of a run lie.
-"""
+the guard of any element that it brings; `every` says how many elements apart those of a run lie."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from math import gcd

@@ -10,10 +10,7 @@ A channel is one store of the loop, and the means by which its data comes ahead 
 
 Each channel of a loop has its own means: what hinders one does not hinder the others.
 
-cp.async can copy loads whose elements go to shared memory as they are, in whole pieces.
-"""
-
-from __future__ import annotations
+cp.async can copy loads whose elements go to shared memory as they are, in whole pieces."""
 
 from enum import Enum, auto
 from math import prod
@@ -53,15 +50,15 @@ class Boxes:
 
     load: Op
     element: Scalar  # of the buffer
-    strip: Strip
+    strip: "Strip"
     swizzle: int
     box: tuple[int, int]
     panels: int
-    below: tuple[Strip, ...] = ()
+    below: "tuple[Strip, ...]" = ()
     short: int | None = None
 
     @property
-    def strips(self) -> tuple[Strip, ...]:
+    def strips(self) -> "tuple[Strip, ...]":
         return self.strip, *self.below
 
     @property

@@ -26,8 +26,7 @@ elements one by one that each have an address or a mask: those want the register
 what is carried.  Elements that lie side by side under one mask share them.
 Barriers follow from the order of the operations (`insert_barriers`).
 
-Needs pipeline.
-"""
+Needs pipeline."""
 
 from collections.abc import Sequence
 
@@ -197,8 +196,7 @@ def _pieces(behind: list[Op]) -> tuple[list[list[Op]], list[Op]]:
     """What comes behind the product, parted: what transposes operands in small pieces, each of
     which ends with a store, and the rest.
 
-    Nothing is taken where anything but that has effects.
-    """
+    Nothing is taken where anything but that has effects."""
     stores = [op for op in behind if op.name == "shared_store" and _raw(op) in behind]
     if not stores:
         return [], behind

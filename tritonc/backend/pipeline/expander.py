@@ -6,8 +6,7 @@ methods that `tma_expander` overrides: `copies`, `wait`, `end`, and the phis of 
 Copies ahead may belong to iterations that are not executed.  An iteration is executed if the one
 before it was, and the loop's condition holds in it.  The condition alone is enough where it stays
 false once it is false: a counter's does, `k != 0` or `*p` do not.  There a phi, `runs`, carries the
-conjunction from iteration to iteration; it guards the copies and every load of the slice.
-"""
+conjunction from iteration to iteration; it guards the copies and every load of the slice."""
 
 from collections.abc import Sequence
 

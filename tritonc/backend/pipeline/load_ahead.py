@@ -25,8 +25,7 @@ each other, and loops along a row in which lanes tell each other a number that t
 needs.  Others along one row do not: of short rows, programs are many and iterations few.
 
 Needs a loop of a header and one more block, addresses that follow from its phis alone, and no store
-in it that may change what is loaded.  After rotate_dots, which parts the loop's operations.
-"""
+in it that may change what is loaded.  After rotate_dots, which parts the loop's operations."""
 
 from tritonc.analysis.aliases import pointer_roots, stores_may_reach
 from tritonc.analysis.column_loops import sums_columns, walks_rows

@@ -33,8 +33,7 @@ def products(kernel: Kernel, staged: StagedLoop) -> list[list[int]]:
 
 
 def _read_behind(staged: StagedLoop, root: Op, found: list[Op]) -> list[Op]:
-    """The product behind which threads read a buffer that no product reads: they are done with
-    both at once."""
+    """The product behind which threads read a buffer that no product reads: both end together."""
     ops = staged.body.ops
     reads = [ops.index(op) for op in ops if op.name == "shared_load" and root in allocations(op)]
     before = [op for op in found if reads and ops.index(op) < min(reads)]
@@ -50,8 +49,7 @@ def beside_products(kernel: Kernel, staged: StagedLoop) -> list[int]:
 
 
 def handed_over(kernel: Kernel, staged: StagedLoop) -> bool:
-    """Whether only the one block of the body reads the operands: threads, and products that it
-    waits for."""
+    """Whether only the body's one block reads the operands: threads, and products it waits for."""
     readers, body = uses(kernel), staged.body
     roots = [allocation(store.operands[0])[0] for store in staged.stores]
     if staged.loop.body is None:

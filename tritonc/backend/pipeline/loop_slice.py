@@ -3,8 +3,7 @@
 A slice is what a set of values needs inside a loop: pure operations and loads, the header's phis,
 and what those phis become in the next iteration.  A slice that is closed in this way can be copied:
 with the phis replaced by their initial values it computes the values of the first iteration, with
-the phis replaced by their next values those of the next one.
-"""
+the phis replaced by their next values those of the next one."""
 
 from collections.abc import Iterable
 
@@ -43,8 +42,7 @@ def find_slice(loop: Loop, values: Iterable[Value], always: set[Block],
     may run for an iteration that does not come: pure ones that cannot trap and promise nothing, and
     loads, which the caller guards.  A slice that needs anything else does not exist.  `comes`: the
     slice will run for iterations that come only, and has no loads.  `once`: it is advanced by one
-    iteration alone, for which phis that the next values are computed from have the present ones.
-    """
+    iteration alone, for which phis that the next values are computed from have the present ones."""
     home = {result: block for block in loop.blocks for op in block.ops for result in op.results}
     wanted: set[Op] = set()
     phis: dict[Op, None] = {}
@@ -86,8 +84,7 @@ def _may_run_early(op: Op) -> bool:
 def stays_false(condition: Value, part: Slice) -> bool:
     """Whether the loop's condition, once false, is false for the next MOST_AHEAD iterations too.
 
-    It is if it does not change, or compares a counter with a constant from which it moves away.
-    """
+    It is if it does not change, or compares a counter with a constant from which it moves away."""
     op = condition.op
     if not any(op in block.ops for block in part.loop.blocks):
         return True
@@ -111,8 +108,7 @@ def initial_values(part: Slice) -> dict[Value, Value]:
 def advance(part: Slice, mapping: dict[Value, Value]) -> tuple[list[Op], dict[Value, Value]]:
     """One iteration of the slice's phis: operations, and each phi -> its next value.
 
-    `mapping` gives the phis' present values (and is extended by the copies).
-    """
+    `mapping` gives the phis' present values (and is extended by the copies)."""
     latch = part.loop.latch
     assert latch is not None
     after = [incoming(phi, latch) for phi in part.phis]

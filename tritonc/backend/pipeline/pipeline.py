@@ -28,10 +28,7 @@ operand is transposed on its way, pieces would be single elements while loads ar
 iteration ahead, such an operand is copied as it is to a buffer where each thread finds its own
 elements, and transposes them from there when the iteration ends: no register waits for memory.
 Otherwise it goes through registers, in the same pipeline.  Where no operand is copied, S is 2: the
-paper's prefetch (listing 7) and double buffering (section 5.3) in one.
-"""
-
-from __future__ import annotations
+paper's prefetch (listing 7) and double buffering (section 5.3) in one."""
 
 from math import prod
 from typing import TYPE_CHECKING
@@ -170,9 +167,7 @@ def _pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos, contex
     held = [one.store.operands[1] for one in channels if one.means == Means.REGISTERS]
     inputs = [v for load in copied for v in load.inputs()]
     part = find_slice(staged.loop, [staged.condition, *inputs, *held], staged.always)
-    if part is None or not copied:
-        return False
-    if registers(kernel, staged, held) > MOST_REGISTERS:
+    if part is None or not copied or registers(kernel, staged, held) > MOST_REGISTERS:
         return False
     if stores_may_reach(kernel, staged.loop.blocks, [*copied, *part.loads], pointer_roots(kernel)):
         return False

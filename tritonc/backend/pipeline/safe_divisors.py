@@ -11,8 +11,7 @@ divide it, so that the result is a multiple of that too.
 
 Only in loops with products, which are those that pipelines serve; divisors that a loop computes
 only where the products are its own, and not those of a loop in it, which end before the next
-iteration's begin.  Needs preheaders.
-"""
+iteration's begin.  Needs preheaders."""
 
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.values import int_of, origin

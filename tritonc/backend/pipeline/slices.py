@@ -10,10 +10,7 @@ Before:  %h = fadd %acc, %bias            After:  %a0 = tile_part %acc {index = 
 A thread holds a product's result, and beside it one part of what is made of it, never a whole tile
 more.  Elementwise operations, constants, and rows or columns that are spread over the tile are
 computed for each part; so are loads that nothing until the store can disturb.  What others read too
-stays whole.
-"""
-
-from __future__ import annotations
+stays whole."""
 
 from tritonc.analysis.aliases import may_alias, pointer_roots
 from tritonc.backend.layout.lower_conversions import part_type
@@ -26,7 +23,7 @@ Bits = tuple[int, ...]
 
 
 def slices(kernel: Kernel, block: Block, store: Op, value: Value, bits: Bits,
-           stored: bool) -> Slices:
+           stored: bool) -> "Slices":
     """The parts of `value`, which `store` of the block stores, that `bits` of the index number.
     `stored`: each is stored before the next one is computed.  A phi behind the block may stand for
     the store."""

@@ -13,8 +13,7 @@ A row takes few registers of a thread as long as lanes share it out (`assign_lay
 once each lane has what it needs.  A copy of the conversion, of which only one part is read,
 shuffles that part alone.
 
-Done where all readers read parts.
-"""
+Done where all readers read parts."""
 
 from tritonc.backend.layout.conversion import Shared, layout_of, plan_of
 from tritonc.ir.context import Context

@@ -36,8 +36,7 @@ class StagedLoop:
     `always`: the blocks that every complete iteration runs; `stores` are in them; `fences`: the
     proxy_fences that serve these stores and no other; `pinned`: buffers of the whole run;
     `exchange`: bytes of shared memory without which other operations of the loop cannot do;
-    `beside`: of a stage, for operands of later loops alone; `single`: the buffers of one stage.
-    """
+    `beside`: of a stage, for operands of later loops alone; `single`: the buffers of one stage."""
 
     loop: Loop
     preheader: Block
@@ -343,8 +342,7 @@ def guard_loads(ops: list[Op], condition: Value, before: Value | None, conjuncti
 
     The loop's header computes `condition` once more than there are iterations: loads that it needs
     are guarded by `before` (whether the iteration before comes) if that is not None.  The others
-    are guarded by `runs`, which `conjunction` computes from the condition.
-    """
+    are guarded by `runs`, which `conjunction` computes from the condition."""
     first, found = needed(ops, [condition]), list[Op]()
     rest = [op for op in ops if op not in first]
     for part, guard in ((first, before), (conjunction, None), (rest, runs)):

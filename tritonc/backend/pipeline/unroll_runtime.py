@@ -13,8 +13,7 @@ steps of three iterations, or the least number there is if that is less; so the 
 iteration holds exactly where it held before.
 
 Loops of a header and one more block that count upwards to a number, load numbers and no tiles,
-store nothing and ask no other threads.  After rotate_dots, as load_ahead.
-"""
+store nothing and ask no other threads.  After rotate_dots, as load_ahead."""
 
 from tritonc.analysis.counters import Counter, counter_of
 from tritonc.analysis.values import needed

@@ -2,5 +2,4 @@
 
 Read `shared_memory` (the accesses), `allocate_shared` (the places), `pending` (what
 must not meet), `insert_barriers` (the paper's data-flow equations).  `join_exchanges` comes before
-all of these: what needs one barrier shall not have two.
-"""
+all of these: what needs one barrier shall not have two."""

@@ -15,8 +15,7 @@ writing and reading one separates the uses of the other, and a chain of exchange
 each.
 
 Needs lower_conversions and stage_dots; insert_barriers must come later, since buffers that share
-bytes conflict.
-"""
+bytes conflict."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -39,8 +38,7 @@ ROOM = 4096  # bytes that a block may use without keeping others from its multip
 def allocate_shared(kernel: Kernel, context: Context) -> bool:
     """Set `offset` on every alloc_shared and `shared_bytes` on the kernel.
 
-    Raises CompileError if the buffers need more than the target has.
-    """
+    Raises CompileError if the buffers need more than the target has."""
     target: Target = context.target
     if not any(op.name == "start_producer" for op in kernel.ops()) \
             and kernel.attributes.pop("pingpong", None):
@@ -255,8 +253,7 @@ def _written_first(cfg: Cfg, touched: list[tuple[Block, bool]]) -> Block | None:
     """The block that runs before all uses of a buffer and begins them by a write, if there is one.
 
     What the buffer held when it was reached before is then of no use: the buffer is as good as made
-    there, and a loop around it does not keep it alive.
-    """
+    there, and a loop around it does not keep it alive."""
     if not touched or not touched[0][1]:
         return None
     first = touched[0][0]

@@ -28,10 +28,7 @@ a `proxy_fence` of the threads that wrote and a barrier behind the fence.  A fen
 barrier would part from its stores moves before that barrier, which then serves both; where the
 stores are in another block, a second barrier follows the fence.
 
-Needs allocate_shared, and must be the last pass that moves memory operations.
-"""
-
-from __future__ import annotations
+Needs allocate_shared, and must be the last pass that moves memory operations."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -95,7 +92,7 @@ class _Plan(NamedTuple):
         return sum(bool(self.needs.get(op)) for op in loop.ops())
 
 
-def _plan(kernel: Kernel, cfg: Cfg, found: _Uses, asked: set[Op]) -> _Plan:
+def _plan(kernel: Kernel, cfg: Cfg, found: "_Uses", asked: set[Op]) -> _Plan:
     """The barriers that are needed if those `asked` for are there."""
     loops, deferred = {loop.header: loop for loop in cfg.loops}, found.deferred
     incoming: dict[Block, State] = {block: frozenset() for block in cfg.order}
@@ -135,7 +132,7 @@ def _plan(kernel: Kernel, cfg: Cfg, found: _Uses, asked: set[Op]) -> _Plan:
     return plan
 
 
-def _move_fences(cfg: Cfg, found: _Uses, plan: _Plan) -> bool:
+def _move_fences(cfg: Cfg, found: "_Uses", plan: _Plan) -> bool:
     """Move each fence before the first barrier that parts it from stores that it serves."""
     if not any(op.name == "proxy_fence" for block in cfg.order for op in block.ops):
         return False
@@ -382,8 +379,7 @@ class _Uses:
         """Whether each address of the tile is known to be used by one thread only.
 
         Each element must be in one thread, and no two elements may have one address (`distinct`:
-        that is known).  Only asked for tiles that several operations use.
-        """
+        that is known).  Only asked for tiles that several operations use."""
         t = pointer.type
         if pointer not in self.repeated or not isinstance(t, Tile) or t.layout is None \
                 or not all(t.layout.thread):

@@ -12,8 +12,7 @@ second begin.  A store moves before an earlier load of another buffer, with what
 operations that have no other effects.  Both buffers are in use at once then, so that only those of
 partial results move.
 
-Needs the exchanges of lower_conversions; before allocate_shared.
-"""
+Needs the exchanges of lower_conversions; before allocate_shared."""
 
 from tritonc.analysis.values import needed
 from tritonc.ir.context import Context

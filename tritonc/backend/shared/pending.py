@@ -30,8 +30,7 @@ class Pending(NamedTuple):
 
     `atomic`: how memory is changed, if nobody reads what it was: such need no barrier between them.
 
-    `grouped`: of a buffer in which each warpgroup has a part of its own.
-    """
+    `grouped`: of a buffer in which each warpgroup has a part of its own."""
 
     write: bool
     start: int = 0

@@ -1,10 +1,11 @@
 """What operations do to shared memory: which bytes of which buffer each reads or writes."""
 
 from collections.abc import Iterable
+from functools import cache
 
 from tritonc.ir.cfg import Cfg, reached
 from tritonc.ir.core import Block, Op, Value
-from tritonc.ir.ops import SHARED_READ, SHARED_WRITE
+from tritonc.ir.ops import ROWS, SHARED_READ, SHARED_WRITE
 from tritonc.ir.types import Buffer
 from tritonc.records import NamedTuple
 
@@ -59,10 +60,16 @@ def allocations(op: Op) -> set[Op]:
     return {allocation(v)[0] for v in op.operands if isinstance(v.type, Buffer)}
 
 
+@cache
+def _effects(name: str) -> frozenset[str]:
+    """What an operation of that name does to the buffers that it names."""
+    return frozenset() if name in (*VIEWS, "alloc_shared") else ROWS[name].effects & _SHARED
+
+
 def accesses(op: Op) -> list[Access]:
     """The uses of buffers that an operation makes; none for views and allocations."""
-    effects = op.effects
-    if _SHARED.isdisjoint(effects) or op.name in VIEWS or op.name == "alloc_shared":
+    effects = _effects(op.name)
+    if not effects:
         return []
     found = []
     for i, value in enumerate(op.operands):

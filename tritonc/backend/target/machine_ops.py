@@ -1,8 +1,7 @@
 """The operations that the backend adds to Triton-IR, one row each, in the form of `ir.ops`.
 
 They speak of what Triton-IR leaves open: where a tile's elements lie, shared memory and its
-barriers, matrix instructions, copies in flight.  A kernel in the backend uses both tables.
-"""
+barriers, matrix instructions, copies in flight.  A kernel in the backend uses both tables."""
 
 from tritonc.backend.target import machine_rules as own
 from tritonc.ir import rules

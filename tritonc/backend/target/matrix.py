@@ -2,8 +2,7 @@
 
 `layouts(row, ...)` gives the register layouts of a dot's result and operands under a row; they are
 checked against each other when a dot is selected.  Sources: PTX ISA, "Warp Level Matrix
-Instructions: mma" and "Asynchronous Warpgroup Level Matrix Instructions: wgmma".
-"""
+Instructions: mma" and "Asynchronous Warpgroup Level Matrix Instructions: wgmma"."""
 
 from collections.abc import Collection
 from math import prod
@@ -94,8 +93,7 @@ INSTRUCTIONS: tuple[MatrixInstruction, ...] = (
     _mma(F8E5M2, F32, 16, 32, "mma_f8", "f32.e5m2.e5m2.f32"),
     _mma(F64, F64, 16, 16, "mma_f64_k16", "f64"),
     _mma(F64, F64, 16, 8, "mma_f64_k16", "f64"),
-    _mma(F64, F64, 8, 4, "mma_f64", "f64"),
-)
+    _mma(F64, F64, 8, 4, "mma_f64", "f64"))
 
 BY_NAME: dict[str, MatrixInstruction] = {row.name: row for row in INSTRUCTIONS}
 
@@ -127,8 +125,7 @@ ACCUMULATORS = 128  # registers of a thread that a dot's result may fill
 def arrange(row: MatrixInstruction, shape: tuple[int, ...], warps: int) -> tuple[int, int]:
     """How many warps (for wgmma, warpgroups) stand along the rows and columns of a result.
 
-    The part of each is as square as can be, so that operands are read least.
-    """
+    The part of each is as square as can be, so that operands are read least."""
     units = warps // row.warps
     rows, columns = 1, 1
     while rows * columns < units:
@@ -164,8 +161,7 @@ def operand_layouts(row: MatrixInstruction, shape: tuple[int, ...], depth: int, 
     """The layouts of A and B in registers; wgmma has none for B.
 
     `shape`: of the result; `depth`: K of the whole tile; `contiguous`: of mma.sync, lanes hold
-    neighbours along K; `held`: threads hold the whole batch.
-    """
+    neighbours along K; `held`: threads hold the whole batch."""
     *batch, rows, columns = shape
     arranged = arrange(row, (rows, columns), warps if held else warps // prod(batch))
     bits = row.operand.bits

@@ -2,8 +2,7 @@
 
 Where layouts are known, `analysis.registers` estimates what is live, and `launch.register_budget`
 divides a multiprocessor's registers among its blocks.  All numbers here are measured, but for
-PRODUCER_LEAST; a thread has at most `Target.registers_per_thread`.
-"""
+PRODUCER_LEAST; a thread has at most `Target.registers_per_thread`."""
 
 # Accumulators of a loop's products with what passes through registers to shared memory; the results
 # of two products that overlap; accumulators with operands of products in flight.

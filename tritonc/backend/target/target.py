@@ -17,8 +17,7 @@ from tritonc.spelling import closest
 class Feature(NamedTuple):
     """From capability `sm` and PTX version `ptx` on.
 
-    With `only`, instead, in the architecture-specific targets (sm_90a) of those capabilities.
-    """
+    With `only`, instead, in the architecture-specific targets (sm_90a) of those capabilities."""
 
     sm: int
     ptx: int
@@ -61,8 +60,7 @@ FEATURES: dict[str, Feature] = {
     "f8_conversion": Feature(89, 81, "conversions to 8-bit floats"),
     "integer_pack": Feature(75, 65, "integers packed as they saturate (cvt.pack)"),
     "tanh": Feature(75, 70, "tanh.approx"),
-    "reduce_lanes": Feature(80, 70, "reductions of a warp (redux.sync)"),
-}
+    "reduce_lanes": Feature(80, 70, "reductions of a warp (redux.sync)")}
 
 # PTX versions that LLVM writes, times ten.
 PTX_VERSIONS = (60, 61, 62, 63, 64, 65, 70, 71, 72, 73, 74, 75, 76, 77, 78,

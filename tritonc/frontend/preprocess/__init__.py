@@ -7,8 +7,7 @@ when it comes to them.  Macro expansion pulls from that stream, so a use may tak
 across lines, directives and the end of an included file.
 
 Every mistake is reported with its place, and reading goes on; only where a limit is passed (nested
-or repeated includes, exploding macros) does it stop, by raising CompileError.
-"""
+or repeated includes, exploding macros) does it stop, by raising CompileError."""
 
 from tritonc.frontend.preprocess.directives import Preprocessor
 from tritonc.frontend.preprocess.options import PreprocessOptions, load_source, read_bytes
@@ -24,8 +23,7 @@ def preprocess(source: SourceFile, options: PreprocessOptions, diagnostics: Diag
     """Preprocess the main file `source`.
 
     Errors go to `diagnostics`; with errors there the tokens are not worth parsing.  Raises
-    CompileError where reading cannot go on.
-    """
+    CompileError where reading cannot go on."""
     return Preprocessor(options, diagnostics).run(source)
 
 

@@ -2,8 +2,7 @@
 
 grammar.lark reads them, as the parentheses of a statement; what it has beside C's operators on
 integers is refused.  Arithmetic wraps.  A part that `&&`, `||` or `?:` does not choose may divide
-by zero.
-"""
+by zero."""
 
 from collections.abc import Callable, Container
 from dataclasses import replace
@@ -35,8 +34,7 @@ def evaluate(tokens: list[Token], directive: Span, macros: Container[str],
              diagnostics: Diagnostics) -> bool:
     """Whether the expanded `tokens` after `#if` are true; False after reporting an error.
 
-    The operands of `defined` must have been kept from expansion.
-    """
+    The operands of `defined` must have been kept from expansion."""
     try:
         if not tokens:
             raise _wrong(directive, "an integer expression is missing")

@@ -32,8 +32,7 @@ Every expansion ends, but its length may be exponential in that of the source, s
 Where a token came from
 -----------------------
 A token of a body gets the span of the outermost use, in the file that the reader sees, and an
-`Expansion` that names the macro and the place in its body.  An argument keeps its own span.
-"""
+`Expansion` that names the macro and the place in its body.  An argument keeps its own span."""
 
 from typing import Protocol
 
@@ -71,8 +70,7 @@ class Expander:
                keep_defined: bool = False) -> list[Token]:
         """`tokens` after expansion; a use at their end may take its arguments from `source`.
 
-        `keep_defined` leaves the operand of the `defined` of `#if` alone.
-        """
+        `keep_defined` leaves the operand of the `defined` of `#if` alone."""
         macros, pending, result = self.macros, tokens[::-1], []
         while pending:
             token = pending.pop()
@@ -124,8 +122,7 @@ class Expander:
         One less than there are parameters if the variable argument is left out.
 
         At the end of the text: reports the error at `use` and gives None; the text is used up, so
-        that a file of many such uses is not read over and over.
-        """
+        that a file of many such uses is not read over and over."""
         parameters = macro.parameters or ()
         most = len(parameters) if macro.variadic else -1
         arguments: list[list[Token]] = [[]]

@@ -68,8 +68,7 @@ class Files:
     def _sound(self, line: list[Token]) -> list[Token]:
         """`line` without characters that can stand nowhere, which are reported.
 
-        A stray character that is printable stays: `#` may make a string of it.
-        """
+        A stray character that is printable stays: `#` may make a string of it."""
         sound = [t for t in line if t.kind != "stray" or lexer.stands_in_macros(t.text)]
         for token in line if len(sound) < len(line) else []:
             if token.kind == "stray" and not lexer.stands_in_macros(token.text):

@@ -1,7 +1,5 @@
 """Macros and their definitions (C11 6.10.3)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from tritonc.frontend.lexer import Token
@@ -14,8 +12,7 @@ class Piece(NamedTuple):
 
     `parameter` is the index of the parameter it names, or -1.  `stringize`: `#` stands before it.
     `join_left`, `join_right`: `##` stands on that side.  `comma`: it is the variable argument of
-    `, ## __VA_ARGS__`, which takes the comma away where it is left out (GNU).
-    """
+    `, ## __VA_ARGS__`, which takes the comma away where it is left out (GNU)."""
 
     token: Token
     expansion: Expansion
@@ -30,8 +27,7 @@ class Macro(NamedTuple):
     """A macro.  `parameters` is None for an object-like one; `variadic`: the last takes the rest.
 
     `origin` is "source", "on the command line" or "predefined".  `span` is the name's, where it is
-    defined.  `compute`, if present, makes the replacement from the use and its arguments.
-    """
+    defined.  `compute`, if present, makes the replacement from the use and its arguments."""
 
     name: str
     span: Span
@@ -42,7 +38,7 @@ class Macro(NamedTuple):
     origin: str = "source"
     compute: Callable[[Token, list[list[Token]]], list[Token]] | None = None
 
-    def same_as(self, other: Macro) -> bool:
+    def same_as(self, other: "Macro") -> bool:
         """Whether C11 6.10.3p2 lets one be defined over the other without a word."""
         return (self.parameters == other.parameters and self.variadic == other.variadic
                 and _spelling(self.body) == _spelling(other.body))
@@ -84,8 +80,7 @@ def parse_definition(line: list[Token], directive: Span, diagnostics: Diagnostic
 def _parameters(line: list[Token]) -> tuple[tuple[str, ...], bool, int]:
     """Of `NAME(` and so on: the parameters, whether the last takes the rest, the body's index.
 
-    `...` is a parameter `__VA_ARGS__`; `name...` (GNU) gives it another name.
-    """
+    `...` is a parameter `__VA_ARGS__`; `name...` (GNU) gives it another name."""
     name, names, variadic, at = line[0].text, list[str](), False, 2
     if len(line) > 2 and line[2].text == ")":
         return (), False, 3

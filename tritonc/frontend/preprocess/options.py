@@ -41,8 +41,7 @@ class PreprocessOptions(NamedTuple):
     `defines` are "NAME" (1), "NAME=VALUE", "NAME(x)=VALUE" and "-UNAME", in its order; "-D" may
     stand before the first three.  `forced_includes` are files to read before the main one.
     `system_dirs` are searched after `include_dirs`.  `file_prefix_map` is for `__FILE__`; see
-    `tritonc.options.mapped_path`.  `read_file` maps a path to bytes, or raises OSError.
-    """
+    `tritonc.options.mapped_path`.  `read_file` maps a path to bytes, or raises OSError."""
 
     include_dirs: tuple[str, ...] = ()
     defines: tuple[str, ...] = ()

@@ -13,8 +13,7 @@ class Preprocessed:
     """`tokens` end with one of kind "end".  `included`: the paths read besides the main file, once
     each, in order of first reading; `system`: those of them that -isystem found.  `macros`: the
     table as the end of the file leaves it.  `pragmas`: (text, span) of every one.
-    `problem_lines`: (text, span) of the main file's lines `//! text` outside skipped branches.
-    """
+    `problem_lines`: (text, span) of the main file's lines `//! text` outside skipped branches."""
 
     tokens: list[Token]
     included: list[str] = field(default_factory=list)
@@ -41,8 +40,7 @@ def render(preprocessed: Preprocessed) -> str:
     """The text that `-E` prints: it gives the same tokens again.
 
     Tokens keep their lines and the first of a line its column.  A `# line "file"` marker stands
-    where the file changes or lines are left out.  No two tokens stand so close that they join.
-    """
+    where the file changes or lines are left out.  No two tokens stand so close that they join."""
     parts: list[str] = []
     file: SourceFile | None = None
     previous: Token | None = None

@@ -15,8 +15,7 @@ _PREDEFINED = {
     "F32_INFINITY": "((float)inf)", "F16_INFINITY": "((half)inf)",
     "__TRITONC__": "1",
     # No date: the same source gives the same output on every day.  C11 6.10.8.1 has a word for it.
-    "__DATE__": '"??? ?? ????"', "__TIME__": '"??:??:??"',
-}
+    "__DATE__": '"??? ?? ????"', "__TIME__": '"??:??:??"'}
 _NAME = re.compile(r"[A-Za-z_]\w*(\([^()]*\))?", re.ASCII)
 _LITERAL_NAMES = {"inf", "nan", "true", "false"}  # see lexer.Token
 
@@ -27,8 +26,7 @@ def predefined_macros(result: Preprocessed, pragma: Callable[[str, Span], None],
     """The predefined macros of a run.
 
     `result` tells the lines that `#line` claims; `pragma` is called with the text of a `_Pragma`;
-    `prefixes` are those of -ffile-prefix-map.
-    """
+    `prefixes` are those of -ffile-prefix-map."""
     macros: dict[str, Macro] = {}
     counter = itertools.count()
 

@@ -36,8 +36,7 @@ def compose(outer: Sequence[int], inner: Sequence[int]) -> tuple[int, ...]:
 class Subspace:
     """The span of the vectors added so far, kept in echelon form.
 
-    Each pivot remembers which added vectors it is the sum of, so membership also answers *how*.
-    """
+    Each pivot remembers which added vectors it is the sum of, so membership also answers *how*."""
 
     __slots__ = ("_added", "_pivots")
 

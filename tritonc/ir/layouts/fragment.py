@@ -43,8 +43,7 @@ def _packed(element_bits: int) -> int:
 def a_fragment(rows: int, depth: int, element_bits: int) -> Layout:
     """A, `rows` x `depth` with k fastest.  `rows`: 8 or 16 (mma.sync), 64 (wgmma, four warps).
 
-    Registers count elements: those that share a 32-bit register first.
-    """
+    Registers count elements: those that share a 32-bit register first."""
     packed = _packed(element_bits)
     _check_rows(rows)
     if depth < 4 * packed:
@@ -68,8 +67,7 @@ def b_fragment(depth: int, element_bits: int) -> Layout:
 def accumulator_fragment(rows: int, columns: int) -> Layout:
     """C and D, `rows` x `columns`: 8 or 16 rows by 8 (mma.sync), 64 by 8 .. 256 (wgmma).
 
-    The same for accumulators of every width; two of 16 bits share a 32-bit register.
-    """
+    The same for accumulators of every width; two of 16 bits share a 32-bit register."""
     _check_rows(rows)
     if columns < 8:
         raise ValueError(f"no matrix instruction has {columns} columns")
@@ -94,8 +92,7 @@ def tile(fragment: Layout, shape: tuple[int, ...], warps: Sequence[tuple[int | N
     one warp (for wgmma, four) covers without a gap, the fragment's by default.  What is left
     repeats in registers, the last axis first.  Along an axis where the tile is smaller than the
     fragment, elements are replicated: right for rows and columns of a product, never for the inner
-    dimension, which would be summed twice.
-    """
+    dimension, which would be summed twice."""
     check_shape(shape)
     covered = [min(extents) for extents in zip(fragment.shape, shape)]
     inside: dict[int, int] = {}
@@ -137,8 +134,7 @@ def mma_a(shape: tuple[int, int], warps: tuple[int, int], element_bits: int, dep
           rows: int = 16, warp_rows: int = 0) -> Layout:
     """A (m x k) of mma.sync for the accumulator of the same `warps` and `warp_tile[0]`.
 
-    `depth`: the k of one instruction, in elements.
-    """
+    `depth`: the k of one instruction, in elements."""
     fragment = a_fragment(rows, depth, element_bits)
     return tile(fragment, shape, ((0, warps[0]), (None, warps[1])), (warp_rows or rows, depth))
 

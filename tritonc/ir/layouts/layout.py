@@ -73,7 +73,7 @@ T = TypeVar("T")
 
 
 def hashed_once(cls: type[T]) -> type[T]:
-    """A frozen dataclass whose objects keep their hash; a pickle goes without it."""
+    """A frozen dataclass whose objects keep their hash; a pickle has the fields alone."""
     def ask(self: Any) -> Any:
         try:
             return self._hash
@@ -82,7 +82,7 @@ def hashed_once(cls: type[T]) -> type[T]:
             return known
 
     def state(self: Any) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_hash"}
+        return {name: self.__dict__[name] for name in self.__dataclass_fields__}
 
     compute = cls.__hash__
     cls.__hash__, cls.__getstate__ = ask, state  # type: ignore[method-assign]
@@ -97,8 +97,7 @@ class Layout:
     `register[i]`, `lane[i]`, `warp[i]`: what bit i of that number adds, by XOR, to the row-major
     index of the element; 0 means that the bit selects another copy of the same element.  Raises
     ValueError unless extents are powers of two, `lane` has 5 entries, and the entries that are not
-    0 are exactly the powers of two below the size of the tile, each once.
-    """
+    0 are exactly the powers of two below the size of the tile, each once."""
 
     shape: tuple[int, ...]
     register: tuple[int, ...]
@@ -156,8 +155,7 @@ class Layout:
         """The mask of lane bits that only select another copy.
 
         A store or an atomic must happen once per element: in the threads where these bits, and
-        those of `replicated_warps`, are all 0.
-        """
+        those of `replicated_warps`, are all 0."""
         return _zeros(self.lane)
 
     @property
@@ -179,8 +177,7 @@ class SharedLayout:
     Offsets count elements.  `offset[i]` is what bit i of the offset adds, by XOR, to the row-major
     index.  `alignment`: bytes that the address of the buffer must be a multiple of, so that vectors
     and the hardware's own swizzles fall where the map says.  Raises ValueError unless the map is
-    invertible.
-    """
+    invertible."""
 
     shape: tuple[int, ...]
     offset: tuple[int, ...]
@@ -327,8 +324,7 @@ def blocked(shape: tuple[int, ...], size_per_thread: Sequence[int], threads_per_
     and `warps` threads stand side by side (together the micro-tile); the rest of the tile repeats
     the micro-tile in further registers.  `order` lists the axes, the fastest first, and decides how
     the bits of each number are dealt out.  Where the threads cover more than the tile they
-    replicate it; registers that would do so are left out.
-    """
+    replicate it; registers that would do so are left out."""
     if prod(threads_per_warp) != WARP_SIZE:
         raise ValueError(f"threads_per_warp {tuple(threads_per_warp)} is not {WARP_SIZE} threads")
     if sorted(order) != list(range(len(shape))):

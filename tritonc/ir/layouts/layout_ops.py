@@ -76,8 +76,7 @@ def slice_axes(layout: Layout, axes: Iterable[int]) -> Layout:
     """The layout of a tile without `axes`, as after a reduction of them.
 
     Lane and warp bits that lay in the axes replicate; register bits that lay there, or that held
-    copies, are dropped.
-    """
+    copies, are dropped."""
     dropped = {_checked_axis(layout, axis) for axis in axes}
     kept = [axis for axis in range(len(layout.shape)) if axis not in dropped]
     shape = tuple(layout.shape[axis] for axis in kept)
@@ -100,8 +99,7 @@ class Reduction(NamedTuple):
 
     `register`, `lane`, `warp`: the numbers, ascending, of the bits inside the reduced axes.
     `groups[r]`: the source registers that fold, in a thread, into register r of the result (whose
-    layout is `slice_axes`); each element once, in row-major order.
-    """
+    layout is `slice_axes`); each element once, in row-major order."""
 
     register: tuple[int, ...]
     lane: tuple[int, ...]
@@ -131,8 +129,7 @@ def vector_width(layout: Layout, element_bits: int, alignment: int, axis: int = 
 
     `alignment`: a number of elements that divides the memory index of the first element of every
     aligned run (0 if any number does); where memory is contiguous only in runs, its greatest common
-    divisor with the length of a run.  The width is a power of two of at most 128 bits.
-    """
+    divisor with the length of a run.  The width is a power of two of at most 128 bits."""
     width = 1
     for basis in axis_bases(layout.shape, axis) if layout.shape else ():
         wider = 2 * width

@@ -49,8 +49,7 @@ def _swizzle(shape: tuple[int, ...], order: Sequence[int], target: int, source: 
     """Offset bit i -> index when offset bits `target`.. are XORed with the `bits` bits `source`..
 
     Element x lies at s(d(x)), where d is dense and s the swizzle.  As `target` bits are not source
-    bits, s is its own inverse, and the element at offset o is d^-1(s(o)).
-    """
+    bits, s is its own inverse, and the element at offset o is d^-1(s(o))."""
     dense = _dense(shape, order)
     if bits and target + bits > source:
         raise ValueError(f"a swizzle of {bits} bits from bit {source} onto {target} overlaps")
@@ -84,8 +83,7 @@ def tensor_core(shape: tuple[int, ...], order: Sequence[int], element_bytes: int
 
     Raises ValueError if a row is shorter than a panel.
 
-    Source: PTX ISA, "Shared Memory Matrix Layout" and "Swizzling Modes" (TMA loads).
-    """
+    Source: PTX ISA, "Shared Memory Matrix Layout" and "Swizzling Modes" (TMA loads)."""
     if swizzle_bytes not in (0, 32, 64, 128):
         raise ValueError(f"no swizzle of {swizzle_bytes} bytes exists")
     check_shape((*shape, element_bytes))

@@ -44,8 +44,7 @@ def fma64(a: Any, b: Any, c: Any) -> Any:
     """a * b + c, rounded once: the algorithm that Boldo and Melquiond prove.
 
     Elements near the ends of the range, where products or their errors may overflow or vanish, are
-    computed in exact integers.
-    """
+    computed in exact integers."""
     a, b, c = np.broadcast_arrays(a, b, c)
     high, low = two_product(a, b)
     middle, rest = two_sum(c, low)

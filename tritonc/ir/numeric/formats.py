@@ -19,8 +19,7 @@ bf16 numbers, but as float32 it is that middle, which then falls to the even sid
     np.True_
 
 So `round_to` goes from float64 to the format in one step, and a sum that float64 itself cannot hold
-is first rounded to odd (see `ir.numeric.exact`).
-"""
+is first rounded to odd (see `ir.numeric.exact`)."""
 
 from functools import cache
 from typing import Any
@@ -38,11 +37,9 @@ EIGHT_BIT = (types.F8E4M3, types.F8E5M2)
 _HELD: dict[str, type[Any]] = {
     "i1": np.bool_, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64,
     "f16": np.float16, "f32": np.float32, "f64": np.float64,
-    "bf16": np.float32, "tf32": np.float32, "f8e4m3": np.float32, "f8e5m2": np.float32,
-}
+    "bf16": np.float32, "tf32": np.float32, "f8e4m3": np.float32, "f8e5m2": np.float32}
 _RAW: dict[str, type[Any]] = {
-    "i1": np.uint8, "bf16": np.uint16, "f8e4m3": np.uint8, "f8e5m2": np.uint8,
-}
+    "i1": np.uint8, "bf16": np.uint16, "f8e4m3": np.uint8, "f8e5m2": np.uint8}
 UNSIGNED: dict[int, type[Any]] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
@@ -92,8 +89,7 @@ def round_to(e: types.Scalar, a: Any) -> Any:
     """The held form of the nearest numbers of float type `e`, ties to even, subnormals kept.
 
     Beyond the largest number comes infinity; for 8-bit floats the largest number itself, as the
-    hardware's conversion with saturation has it, for infinity too.  `a`: any NumPy float array.
-    """
+    hardware's conversion with saturation has it, for infinity too.  `a`: any NumPy float array."""
     if e not in EIGHT_BIT and e != types.BF16:
         return a.astype(register_dtype(e), copy=False)
     if a.dtype == np.float16:
@@ -168,9 +164,7 @@ def to_memory(e: types.Element, a: Any) -> Any:
         pattern = np.searchsorted(positive[~np.isnan(positive)], np.abs(a)).astype(np.uint8)
         pattern = np.where(np.isnan(a), np.uint8(0x7F), pattern)
         return pattern | (np.signbit(a).astype(np.uint8) << np.uint8(7))
-    if e == types.I1:
-        return a.astype(np.uint8)
-    return a
+    return a.astype(np.uint8) if e == types.I1 else a
 
 
 def from_memory(e: types.Element, raw: Any) -> Any:

@@ -8,8 +8,7 @@ type's format can hold.  What cannot be known or is better left to the machine r
 Results agree with `interp.arrays` bit for bit.  Sums and products of f32 and narrower formats in
 Python's double precision, rounded to the format once more, are what one rounding gives: 53 bits are
 at least two more than twice the format's (Figueroa, "When is double rounding innocuous?", 1995).
-For bf16 and for `fma` exact integers decide.
-"""
+For bf16 and for `fma` exact integers decide."""
 
 import math
 import struct
@@ -36,8 +35,7 @@ _LIBRARY = frozenset({"exp", "exp2", "log", "log2", "rsqrt", "sin", "cos", "tanh
 def evaluate(row: OpInfo, op: Op, operands: Sequence[Number]) -> tuple[Number, ...]:
     """The results of an operation on numbers; each may stand for all elements of a tile.
 
-    Raises NotFoldable where the operation has no meaning on numbers alone.
-    """
+    Raises NotFoldable where the operation has no meaning on numbers alone."""
     if row.meaning is None or op.guard is not None:
         raise NotFoldable(row.name)
     if row.name in _LIBRARY and types.element(op.result.type) == types.F64:
@@ -87,8 +85,7 @@ def largest(e: types.Scalar) -> float:
 def round_to(e: types.Scalar, value: Number) -> float:
     """The nearest number of float type `e`, ties to even; `value` is exact, also a large integer.
 
-    8-bit floats saturate, as the hardware's conversion does; the others go to infinity.
-    """
+    8-bit floats saturate, as the hardware's conversion does; the others go to infinity."""
     if isinstance(value, float):
         if e == types.F64 or math.isnan(value):
             return value
@@ -236,9 +233,7 @@ def _half_away(a: float) -> int:
 
 
 def _rsqrt(a: float) -> float:
-    if a == 0:
-        return math.copysign(math.inf, a)
-    return 1 / math.sqrt(a)
+    return math.copysign(math.inf, a) if a == 0 else 1 / math.sqrt(a)
 
 
 def holds(predicate: str, a: int, b: int, bits: int) -> bool:
@@ -268,9 +263,7 @@ def to_float(op: Op, a: Number) -> Number:
 def bitcast(op: Op, a: Number) -> Number:
     """The bits read as another type, where `struct` knows both formats."""
     source, target = types.element(op.operands[0].type), types.element(op.result.type)
-    if source == target:
-        return a
-    if source.is_int and target.is_int:
+    if source == target or (source.is_int and target.is_int):
         return a
     letters = {2: ("h", "e"), 4: ("i", "f"), 8: ("q", "d")}
     known = (types.F16, types.F32, types.TF32, types.F64)

@@ -2,8 +2,7 @@
 
 `_Reader` makes tokens of the text and goes on after mistakes; its actions, one for each rule of the
 grammar, build a module.  They check what the text says of itself: names, counts, types that can be
-written.  Whether the operations fit is the verifier's question (`ir.verify.check`).
-"""
+written.  Whether the operations fit is the verifier's question (`ir.verify.check`)."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -31,8 +30,7 @@ _WANTED = {
     ("_NL", "COLON", "COMMA"): "',', ':' or the end of the line",
     ("_NL", "COLON"): "':' or the end of the line", ("_NL",): "the end of the line",
     ("STRING",): "an attribute's value", ("BUFFER",): "a type", ("X",): "'x' in buffer<2 x f32<8>>",
-    ("VALUE", "LESSTHAN"): "the parameter's %name", ("VALUE", "LSQB"): "an operand",
-}  # fmt: skip
+    ("VALUE", "LESSTHAN"): "the parameter's %name", ("VALUE", "LSQB"): "an operand"}  # fmt: skip
 _NAMES = {"VALUE": "a %name", "ALIAS": "a layout's #name", "NUMBER": "an integer",
           "LAYOUT": "a layout", "_BODY": "'{'"}
 _WORDS = {"=": "an operation", ":": "a type", "x": "a type"}  # what one is, by what is before it
@@ -50,8 +48,7 @@ def parse_module(source: SourceFile, diagnostics: Diagnostics,
                  tables: Mapping[str, OpInfo] = OPS) -> Module:
     """The module that a `.tir` text describes; `tables` holds a row for each operation's name.
 
-    Records located errors, several in one run; raises CompileError in the end if there are any.
-    """
+    Records located errors, several in one run; raises CompileError in the end if there are any."""
     module = _Reader(source, diagnostics, tables).run()
     diagnostics.raise_if_errors()
     return module

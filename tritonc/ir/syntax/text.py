@@ -21,8 +21,7 @@ always state their types; one type stands for several results of that type.  An 
 number, a string (bare where it is a word), a list, a table `{key = value}`, a type or a layout's
 name; a key alone is true: `{volatile}`.  Printing what was parsed gives the same text.
 
-Printing is here; the parser is `ir.syntax.parse`.
-"""
+Printing is here; the parser is `ir.syntax.parse`."""
 
 import json
 import re

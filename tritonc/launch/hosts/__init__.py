@@ -2,5 +2,4 @@
 
 Read in this order: `products` (kinds of output that are made of others), `header`, `header_kernel`
 and `header_choice` with the .h files beside them, `torch_source` with `torch_roles` (operators of
-torch).
-"""
+torch)."""

@@ -15,8 +15,7 @@ made here of the manifest.  For a module `name` and each of its kernels `kernel`
     kernel_threads, kernel_tile0, ...        constants of the manifest
 
 docs/embedding.md describes them.  Definitions that the files of a program share are weak symbols
-whose names carry a checksum, so that two modules of one name never become one.
-"""
+whose names carry a checksum, so that two modules of one name never become one."""
 
 import hashlib
 import re
@@ -46,8 +45,7 @@ def header(manifest: Mapping[str, Any], name: str, *, image: str | bytes | None 
 
     `name` is the module's, a file's stem; with `prefix`, that in its place and before the names of
     the kernels.  `image`, PTX or machine code, becomes part of the header; without one, loading it
-    is left to the host.
-    """
+    is left to the host."""
     return with_names(manifest, name, image=image, prefix=prefix)[0]
 
 

@@ -10,8 +10,7 @@ from tritonc.variants.choice import is_in_memory
 
 TYPES = {
     "half": "TRITONC_HALF", "bfloat16": "TRITONC_BFLOAT16",
-    "float8_e4m3": "TRITONC_FLOAT8_E4M3", "float8_e5m2": "TRITONC_FLOAT8_E5M2",
-}  # fmt: skip
+    "float8_e4m3": "TRITONC_FLOAT8_E4M3", "float8_e5m2": "TRITONC_FLOAT8_E5M2"}  # fmt: skip
 # What parameters may not be called: keywords, names that the functions use, usual macros.
 _RESERVED = frozenset("""
     alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl const

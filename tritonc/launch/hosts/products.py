@@ -1,8 +1,6 @@
 """Kinds of output that are made of others: machine code of PTX, a header of the manifest, a source
 for torch of both."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +16,7 @@ if TYPE_CHECKING:
 # What each kind is made of.
 MADE_OF: dict[str, tuple[str, ...]] = {
     "cubin": ("ptx",), "fatbin": ("ptx", "cubin"), "header": ("manifest",),
-    "torch": ("manifest", "ptx"),
-}  # fmt: skip
+    "torch": ("manifest", "ptx")}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -31,7 +28,7 @@ class Settings:
     prefix: str = ""  # of what a header defines
     ptxas: str | None = None  # where it is
     line_info: bool = False
-    problems: Sequence[Problem] = ()  # that the source states, for operators of torch
+    problems: "Sequence[Problem]" = ()  # that the source states, for operators of torch
 
 
 def kinds_to_compile(kinds: Sequence[str], embed: str | None) -> list[str]:
@@ -52,8 +49,7 @@ def kinds_to_compile(kinds: Sequence[str], embed: str | None) -> list[str]:
 def programs_for(kinds: Sequence[str], embed: str | None, path: str | None) -> list[str]:
     """The paths of the tools that make these kinds of output; `path` is what --ptxas says.
 
-    Raises CompileError where one is not installed.
-    """
+    Raises CompileError where one is not installed."""
     needed = {*kinds, embed}
     tools = ["ptxas"] if needed & {"cubin", "fatbin"} else []
     return [ptxas.find(path, tool) for tool in (*tools, *["fatbinary"] * ("fatbin" in needed))]
@@ -64,8 +60,7 @@ def make(kinds: Sequence[str], result: Result, settings: Settings, others: Seque
     """The text or bytes of each kind.  Raises CompileError where a tool is missing or fails.
 
     `others` are for other targets, whose code a fatbin holds too.  A header tells them apart where
-    they are launched differently; without one all must be launched alike.
-    """
+    they are launched differently; without one all must be launched alike."""
     made: dict[str, str | bytes] = dict(result.outputs)
     manifest = result.manifest
     for other in others:
@@ -113,8 +108,7 @@ def _alike(first: Mapping[str, Any], other: Mapping[str, Any], has_header: bool)
 
     The driver tells code of different architectures apart; sm_90 and sm_90a are one to it, and are
     launched alike, with the larger of their shared memories.  Raises CompileError if they are not,
-    or if the kernel's tile differs, or what its arguments have to be.
-    """
+    or if the kernel's tile differs, or what its arguments have to be."""
     kernels = []
     target, before = other["target"], first.get("targets", [first["target"]])
     alone = has_header and ptxas.version(target) not in map(ptxas.version, before)

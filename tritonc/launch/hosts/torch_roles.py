@@ -11,8 +11,7 @@ Arrays of `zeros` are made so too, and filled; those that `clobber:` names are s
 
 Sizes come from, in this order: a dimension that is the size, or a multiple of it; the size's own
 expression, if that has other sizes; a scalar parameter that is passed the size; else an argument of
-the operator.  A kernel without a problem takes all its parameters, and the extents of the range.
-"""
+the operator.  A kernel without a problem takes all its parameters, and the extents of the range."""
 
 import ast
 from collections.abc import Iterable, Mapping
@@ -54,8 +53,7 @@ class Roles:
 
     `sizes` has each size that the operator computes, in an order that works, with its expression;
     `scalars` the expressions of computed parameters; `given` what is an argument of the operator
-    and no tensor: parameters by their rows, and None for sizes and extents.
-    """
+    and no tensor: parameters by their rows, and None for sizes and extents."""
 
     tensors: list[Tensor]
     range: list[ast.expr]
@@ -72,8 +70,7 @@ def roles_of(row: Mapping[str, Any], problem: Problem | None, constants: Mapping
              ) -> Roles:
     """The roles for a kernel of the manifest; `constants` are its macros and tunables.
 
-    Raises CompileError for a range that an operator cannot compute.
-    """
+    Raises CompileError for a range that an operator cannot compute."""
     tensors = [Tensor(p) for p in row["parameters"] if "access" in p]
     scalars = {p["name"]: p for p in row["parameters"] if "access" not in p}
     if problem is None:

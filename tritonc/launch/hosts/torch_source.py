@@ -4,8 +4,7 @@ It holds the module's header with its image, the file torch_runtime.h beside thi
 kernel a function and its schema.  The function is written once, for sizes of type `Int`: with
 int64_t it launches, with c10::SymInt it makes the outputs of torch's fake tensors.
 `tritonc.launch.hosts.torch_roles` says what of a kernel's parameters it computes; docs/embedding.md
-describes how to build it.
-"""
+describes how to build it."""
 
 import ast
 import keyword
@@ -23,8 +22,7 @@ _DTYPES = {
     "bool": "Bool", "signed char": "Char", "short": "Short", "int": "Int", "long long": "Long",
     "unsigned char": "Byte", "unsigned short": "UInt16", "unsigned int": "UInt32",
     "unsigned long long": "UInt64", "half": "Half", "bfloat16": "BFloat16", "float": "Float",
-    "double": "Double", "float8_e4m3": "Float8_e4m3fn", "float8_e5m2": "Float8_e5m2",
-}  # fmt: skip
+    "double": "Double", "float8_e4m3": "Float8_e4m3fn", "float8_e5m2": "Float8_e5m2"}  # fmt: skip
 _SIGNED = {"UInt16": "Short", "UInt32": "Int", "UInt64": "Long"}  # which torch computes with
 _BITS = ("half", "bfloat16", "float8_e4m3", "float8_e5m2")  # numbers that a header takes as bits
 
@@ -34,8 +32,7 @@ def torch_source(manifest: Mapping[str, Any], name: str, problems: Sequence[Prob
     """The text for the module of `manifest`, with the problems that its source states.
 
     The operators are `name::kernel`, or with `prefix` `prefix::kernel`.  Raises CompileError where
-    a problem and its kernel do not fit.
-    """
+    a problem and its kernel do not fit."""
     header, functions = with_names(manifest, name, image=image, prefix=prefix)
     space = identifier(prefix or name)
     kernels = manifest["kernels"]

@@ -33,8 +33,7 @@ def compile(source: Source, arch: str | None = None, *, kernel: str | None = Non
     """Compile Triton-C and return its kernel; `kernel` names one of several.
 
     Takes the arguments of `compile_module` and raises the same exceptions; also ValueError if the
-    source has several kernels and `kernel` is missing, or has no kernel of that name.
-    """
+    source has several kernels and `kernel` is missing, or has no kernel of that name."""
     return only(_compiled(source, arch, **settings), kernel)
 
 
@@ -54,8 +53,7 @@ def compile_module(source: Source, arch: str | None = None, *,
     as fast_math=True or include_dirs=("include",).
 
     Raises CompileError, whose text is what the command line would print; OSError; TypeError for an
-    unknown option.
-    """
+    unknown option."""
     return _compiled(source, arch, defines=defines, tunables=tunables, tuning=tuning,
                      language=language, **options)
 
@@ -135,8 +133,7 @@ def _with_tunables(file: SourceFile, settings: Options, tunables: Mapping[str, i
 def load(path: Source, *, kernel: str | None = None) -> Kernel:
     """The kernel of a .ptx file that tritonc wrote; `kernel` names one of several.
 
-    Raises OSError; ValueError for another file, or a kernel that is not there.
-    """
+    Raises OSError; ValueError for another file, or a kernel that is not there."""
     with open(path, encoding="utf-8") as file:
         ptx = file.read()
     return only(Module(ptx, manifest.read(ptx)), kernel)

@@ -1,8 +1,7 @@
 """Arrays on a GPU, whoever made them: where they are, and of what type their elements are.
 
 Asked in this order: torch tensors, which are not imported for it; `__cuda_array_interface__`
-(version 3, of CuPy and Numba); DLPack (1.0 and before, of everything else).
-"""
+(version 3, of CuPy and Numba); DLPack (1.0 and before, of everything else)."""
 
 import sys
 from collections.abc import Callable
@@ -36,8 +35,7 @@ class DeviceArray(NamedTuple):
 def read(value: Any, stream: int) -> DeviceArray:
     """The array that `value` is, ready for work on `stream`.
 
-    Raises TypeError for what is no array on a GPU, with what it is.
-    """
+    Raises TypeError for what is no array on a GPU, with what it is."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor):
         return _tensor(value)

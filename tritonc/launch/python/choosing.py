@@ -1,7 +1,6 @@
 """Launches of a kernel with variants: which one the arguments ask for (`tritonc.variants.choice`).
 
-The first launch computes the choice in Python, and has it compiled for those that follow.
-"""
+The first launch computes the choice in Python, and has it compiled for those that follow."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial

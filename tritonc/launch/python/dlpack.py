@@ -1,7 +1,6 @@
 """DLPack capsules (https://dmlc.github.io/dlpack/latest): reading what they hold.
 
-A capsule that is only read keeps its name, and so frees the tensor when it goes.
-"""
+A capsule that is only read keeps its name, and so frees the tensor when it goes."""
 
 import ctypes
 from typing import Any

@@ -4,8 +4,6 @@
     kernel.launch(stream, n, 2.5, x, y, n)
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -29,14 +27,14 @@ class Plan(NamedTuple):
     them, and `compile` makes a module with other tunables."""
 
     kernels: Mapping[str, Mapping[str, Any]]
-    compile: Callable[[Mapping[str, int], str], Module]  # by tunables, the kernel's name
+    compile: "Callable[[Mapping[str, int], str], Module]"  # by tunables, the kernel's name
 
 
 class Module:
     """What one source compiles to: its kernels by name, in `kernels`."""
 
     def __init__(self, ptx: str, manifest: Mapping[str, Any], plan: Plan | None = None,
-                 lower: Callable[[], ir.Module] | None = None) -> None:
+                 lower: "Callable[[], ir.Module] | None" = None) -> None:
         self.ptx = ptx
         self.plan = plan
         self.lower = lower  # makes the Triton-IR for the interpreter
@@ -47,10 +45,10 @@ class Module:
         self._tables: dict[str, bytes] = {}
         self.kernels = {row["name"]: Kernel(self, row) for row in manifest["kernels"]}
 
-    def __getitem__(self, name: str) -> Kernel:
+    def __getitem__(self, name: str) -> "Kernel":
         return self.kernels[name]
 
-    def __iter__(self) -> Iterator[Kernel]:
+    def __iter__(self) -> "Iterator[Kernel]":
         return iter(self.kernels.values())
 
     def fill_table(self, name: str, content: Any) -> None:
@@ -77,7 +75,7 @@ class Module:
                 with cuda_driver.context(driver, device):
                     cuda_driver.fill_table(driver, loaded, name, data)
 
-    def variant(self, name: str, tunables: Mapping[str, int]) -> Kernel:
+    def variant(self, name: str, tunables: Mapping[str, int]) -> "Kernel":
         """A kernel with other tunables, of a module of its own.  Raises CompileError."""
         assert self.plan is not None
         key = tuple(sorted(tunables.items()))
@@ -93,8 +91,7 @@ class Module:
     def entry(self, driver: Any, device: int, kernel: Entry) -> Any:
         """The driver's handle of a kernel on a device, where the module is loaded at first use.
 
-        Raises CompileError if the driver rejects the PTX.
-        """
+        Raises CompileError if the driver rejects the PTX."""
         with self._lock, cuda_driver.context(driver, device):
             if device not in self._loaded:
                 try:
@@ -113,8 +110,7 @@ class Kernel(Entry):
 
     `variants` are kernels of the same name and parameters.  `launch` chooses among them and the
     kernel itself, which is number 0.  A variant that is only planned is compiled at its first
-    launch, or when you read `variants`.
-    """
+    launch, or when you read `variants`."""
 
     def __init__(self, module: Module, row: Mapping[str, Any]) -> None:
         super().__init__(row, module.entry)
@@ -169,14 +165,16 @@ class Kernel(Entry):
 
         return launch
 
-    def _compiled(self, number: int) -> Kernel:
+    def _compiled(self, number: int) -> "Kernel":
         """A variant, compiled if it is not yet; the kernel itself if it cannot be."""
         found = self._variants[number - 1]
         if found is None:
             planned = self._row["variants"][number - 1]
             try:
                 found = self.module.variant(self.name, planned["tunables"])
-                if found.tile != tuple(planned["tile"]) or required(self._row, found._row):
+                if found.tile != tuple(planned["tile"]) or any(
+                        fact not in planned["requires"]
+                        for fact in required(self._row, found._row)):
                     found = self
             except CompileError:
                 found = self
@@ -186,7 +184,7 @@ class Kernel(Entry):
         return found
 
     @property
-    def variants(self) -> tuple[Kernel, ...]:
+    def variants(self) -> "tuple[Kernel, ...]":
         """The other variants; those that wait for a launch are compiled now."""
         return tuple(self._compiled(number + 1) for number in range(len(self._variants)))
 
@@ -194,8 +192,7 @@ class Kernel(Entry):
         """The number of the variant that `launch` chooses for these arguments, of those that take
         no memory for sums.
 
-        Raises TypeError for a wrong range, or where the choice needs an integer.
-        """
+        Raises TypeError for a wrong range, or where the choice needs an integer."""
         return 0 if self._chooser is None else self._chooser.number(global_range, arguments)
 
     def launch_variant(self, number: int, stream: Any, global_range: Range, *arguments: Any
@@ -203,8 +200,7 @@ class Kernel(Entry):
         """Launch the variant of this number.
 
         Raises ValueError if it does not exist or may not run with these arguments, and what
-        `launch` raises.
-        """
+        `launch` raises."""
         if not 0 <= number < len(self._launches):
             raise ValueError(f"kernel '{self.name}' has variants 0 to {len(self._variants)}, not "
                              f"{number}")

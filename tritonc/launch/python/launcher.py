@@ -2,10 +2,7 @@
 
 `launch` is a function made for its kernel, which reads torch's tensors in a loop that looks at
 nothing twice.  Whatever that loop does not understand, mistakes among them, `Launcher.prepare`
-looks at with care.  Both end in one call of the driver.
-"""
-
-from __future__ import annotations
+looks at with care.  Both end in one call of the driver."""
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -43,7 +40,7 @@ class Entry:
     """What launches need to know of a kernel: a row of the manifest.  `load` gives the driver's
     handle on a device; it takes the driver, the device and the entry."""
 
-    def __init__(self, row: Mapping[str, Any], load: Callable[[Any, int, Entry], Any]) -> None:
+    def __init__(self, row: Mapping[str, Any], load: "Callable[[Any, int, Entry], Any]") -> None:
         self.name: str = row["name"]
         self.entry: str = row["entry"]
         self.workspace: int = row.get("workspace", 0)  # bytes of memory for sums, of each program
@@ -206,8 +203,7 @@ def single_launch(launcher: Launcher) -> Callable[..., None]:
         speaks DLPack; keep them until the stream is done.  Scalars take numbers.
 
         Raises TypeError and ValueError for what the kernel cannot take, before anything is
-        launched; LaunchError; CompileError if the driver rejects the PTX.
-        """
+        launched; LaunchError; CompileError if the driver rejects the PTX."""
         keep: list[Any] = []
         try:
             grid = grids[global_range]

@@ -1,7 +1,6 @@
 """Memory for variants whose blocks add up in it (`backend.launch.sum_in_memory`), from torch.
 
-It begins with tickets, which are zero before and after each launch.
-"""
+It begins with tickets, which are zero before and after each launch."""
 
 import sys
 from typing import Any

@@ -2,8 +2,7 @@
 
 `tritonc.variants.choice` is the definition.  Here it is run once, on words in place of integers:
 each operation of a `Word` writes an instruction of LLVM IR.  What comes out is compiled to a
-function that Python calls as one of its own (method flag METH_FASTCALL of Python's C API).
-"""
+function that Python calls as one of its own (method flag METH_FASTCALL of Python's C API)."""
 
 from __future__ import annotations
 
@@ -72,8 +71,7 @@ def function(axes: int, integers: Sequence[int], more: int,
     `range` is a tuple of at least `axes` integers, or an integer for the first; `arguments` is a
     tuple, of which those at `integers` are integers; there are `more` addresses.  `choose` gets
     the extents, the integers by their places and the addresses, and returns the number.  The
-    function raises what Python's C API raises for other objects.
-    """
+    function raises what Python's C API raises for other objects."""
     import llvmlite.binding as llvm  # which takes 50 ms
 
     lines: list[str] = []

@@ -19,8 +19,7 @@ def launch(kernel: Kernel, module: Module, global_range: int | Sequence[int],
     """Run `kernel`, of which `module` has the Triton-IR, on bytes of arrays and on numbers.
 
     Raises TypeError or ValueError for wrong arguments, and InterpreterError, a CompileError, for
-    what the program does wrong.
-    """
+    what the program does wrong."""
     memory = Memory()
     own = next(k for k in module.kernels if k.name == kernel.name)
     values: list[int | float] = []

@@ -1,7 +1,5 @@
 """A kernel's parameters as its manifest states them, and what an argument has to be for them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from operator import index
 from struct import calcsize, error, pack
@@ -33,7 +31,7 @@ class Parameter(NamedTuple):
     not_null: tuple[tuple[int, int], ...] | None = None  # if other arguments are at least these
 
     @staticmethod
-    def read(row: Mapping[str, Any]) -> Parameter:
+    def read(row: Mapping[str, Any]) -> "Parameter":
         """From a row of the manifest."""
         base = row["type"].removeprefix("const ").removesuffix("*").rstrip()
         pointer = row["type"].endswith("*")
@@ -70,7 +68,7 @@ class Parameter(NamedTuple):
         if array.read_only and not self.read_only:
             raise ValueError("the array is read-only, and the kernel writes there")
 
-    def check_null(self, arguments: Sequence[int | float], others: Sequence[Parameter]) -> None:
+    def check_null(self, arguments: Sequence[int | float], others: "Sequence[Parameter]") -> None:
         """Of a null pointer; raises ValueError where the kernel reads or writes there."""
         if self.not_null is not None and all(
                 others[i].signed(arguments[i]) >= least for i, least in self.not_null):

@@ -18,8 +18,7 @@ form at all (looked up in a table), it stays in the loop, *loose*; of the former
 go.  Offsets of a pointer may be added in any order, so that the fixed ones come first.
 
 An address is changed only if the loop then computes fewer elements of tiles.  Masks are left alone.
-Needs preheaders.
-"""
+Needs preheaders."""
 
 from tritonc.analysis.facts import Facts
 from tritonc.ir.cfg import Cfg, Loop

@@ -11,8 +11,7 @@ from what was loaded to the addresses and masks, up to where rows and columns ha
 what else is added is added to merged axes.  A store of a reshaped result becomes one of the result.
 
 Before dce, which removes what was replaced, and licm, which takes out of loops what they do not
-change.
-"""
+change."""
 
 from collections.abc import Iterator
 from math import prod

@@ -1,7 +1,6 @@
 """New operations for a value of a loop: in front of the loop as far as they can stand there.
 
-What a rewriting makes is placed only if it succeeds, so that an attempt costs nothing.
-"""
+What a rewriting makes is placed only if it succeeds, so that an attempt costs nothing."""
 
 from typing import Any
 

@@ -21,13 +21,15 @@ What is no sum, product or widening is a term: a quotient, a number that is look
 After hoist_addresses, which does the same for what rests on proofs alone, in loops of all kinds.
 Here only loops with products are served.  Of operands below 32 bits a thread has more than it can
 hold addresses of 64 bits for: their offsets of 32 bits are such sums, in their own width; not those
-that follow from what is loaded, of which more would change threads.  Needs preheaders.
-"""
+that follow from what is loaded, of which more would change threads.  Needs preheaders."""
+
+from __future__ import annotations
 
 from dataclasses import field
 from math import prod
 
 from tritonc.analysis.affine import Affinity
+from tritonc.analysis.digits import undivided
 from tritonc.analysis.values import computed_from, int_of, origin
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg, Loop
@@ -204,6 +206,7 @@ class _Separation(MovedOps):
         return base, found
 
     def added(self, a: _Sum, b: _Sum, name: str) -> _Sum:
+        """a + b or a - b."""
         def both(x: dict[Shape, Value], y: dict[Shape, Value]) -> dict[Shape, Value]:
             found = dict(x)
             for s, value in y.items():
@@ -215,7 +218,9 @@ class _Separation(MovedOps):
                     first = self.number(0, shape(value.type))
                 if shape(first.type) != shape(value.type):
                     first, value = (self.shaped(v, s, s) for v in (first, value))
-                found[s] = self.make(name, first, value)
+                pixel = undivided(first, value) if name == "add" else None
+                found[s] = self.make(name, first, value) if pixel is None else (
+                    self.shaped(self.wide(pixel), s, s))
             return found
 
         return _Sum(both(a.fixed, b.fixed), both(a.moving, b.moving))

@@ -18,8 +18,7 @@ and so n steps lead where their sum leads.  Integers wrap in their own width.
 
 Pointers that move by one same step share their offset.  Needs preheaders and single latches
 (`canonicalize_loops`); steps that are made in the loop of invariant values should have left it
-(`licm`).
-"""
+(`licm`)."""
 
 from collections.abc import Hashable
 from typing import Any

@@ -4,8 +4,7 @@
     x: br head     y: br head        ->   x: br latch   y: br latch   latch: br head
 
 The *preheader* is where later passes put what they take out of the loop; the only *latch* is where
-the next iteration begins.  Phis of the header are split between the new blocks.
-"""
+the next iteration begins.  Phis of the header are split between the new blocks."""
 
 from tritonc.ir.cfg import Cfg, merge_edges
 from tritonc.ir.context import Context

@@ -22,8 +22,7 @@ iteration; for a product that is little, which `_pays` decides.
 Both loops must be plain (one test at the header, preheader, one latch), nothing but the inner loop
 may stand in the outer one but what is pure or reads what nobody writes there, and whether the inner
 loop runs at all must be known before the outer one.  After strength_reduce, which makes scalars of
-what moves in outer loops.
-"""
+what moves in outer loops."""
 
 from tritonc.analysis.values import changes_memory, needed, speculatable
 from tritonc.ir.build import make_op

@@ -14,8 +14,7 @@ if on entry it is what the phi begins with, and if nothing that can run meanwhil
 Loads of iterations that never come go.
 
 Counters that repeat another one, as `k` in `i++; k = i * 64;`, are such expressions, too: the loop
-then has one counter.
-"""
+then has one counter."""
 
 from functools import cache
 

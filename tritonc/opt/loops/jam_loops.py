@@ -13,8 +13,7 @@ the next (`near`), and where the tiles of all of them are not too many.
 
 Both loops must be as `coalesce_loops` wants them, the outer one runs a number of times that is
 known, and the inner one counts by itself and does nothing but add products to sums, which has no
-order.  Before strength_reduce: addresses follow from counters.
-"""
+order.  Before strength_reduce: addresses follow from counters."""
 
 from tritonc.analysis.counters import iterations
 from tritonc.analysis.taps import MOST_TAPS, few, loaded, near, products

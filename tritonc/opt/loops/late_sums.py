@@ -11,8 +11,7 @@ greatest elements likewise, and bits.  The additions of floats get another order
 compiler's; a product that the same expression adds up may be rounded with its sum.
 
 Not in loops with matrix products, which need the registers, or where the sums are so many that they
-fill them: `exchange_late` serves those.  Needs loops that end at their headers.
-"""
+fill them: `exchange_late` serves those.  Needs loops that end at their headers."""
 
 from tritonc.analysis.loop_totals import LoopTotal, each_until_none, place_behind, totals_of
 from tritonc.ir.build import Builder, make_op

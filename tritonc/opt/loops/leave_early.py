@@ -12,8 +12,7 @@ Before:  head: %n = phi [0], [%n1]               After:  head: %n = phi [0], [%n
 `for (n = 0; n < S; n += 64) if (n < end) ...`, as one writes a causal mask.  A counter that has
 passed a bound stays beyond it: it wraps only where the work would then use an index that wrapped,
 which no program may.  Nothing but counters changes once the test fails, and no one reads those
-behind the loop.  `unify_exits` makes one test of both; loops of one block are pipelined.
-"""
+behind the loop.  `unify_exits` makes one test of both; loops of one block are pipelined."""
 
 from tritonc.analysis.counters import step_of
 from tritonc.analysis.values import defined_by, int_of, slice_of, speculatable
@@ -91,8 +90,7 @@ def _step(loop: Loop, value: Value) -> int:
 
 
 def _only_counts(cfg: Cfg, loop: Loop, block: Block) -> bool:
-    """Whether an iteration that is passed by changes counters alone, which no one reads behind the
-    loop."""
+    """Whether an iteration that is passed by changes counters alone, unread behind the loop."""
     latch = loop.latch
     assert latch is not None
     if not all(op.name == "phi" or speculatable(op) for op in latch.ops[:-1]) \

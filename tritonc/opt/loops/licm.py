@@ -15,8 +15,7 @@ of the loop; they leave it only with an operation that reads them and does work.
 them anew in either place.
 
 Needs preheaders (`canonicalize_loops`).  Inner loops come first, so that an operation may leave
-several.
-"""
+several."""
 
 from tritonc.analysis.values import changes_memory, slice_of, speculatable
 from tritonc.ir import rules

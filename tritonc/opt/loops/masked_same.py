@@ -5,8 +5,7 @@
     theirs:  dot(k + r < K ? *pa : 0, ...)
 
 Tests and masks are compared as polynomials that are not negative just where they hold (`slacks`):
-a mask is full where its slack is at least that of the test.
-"""
+a mask is full where its slack is at least that of the test."""
 
 from dataclasses import field
 from itertools import product
@@ -29,8 +28,7 @@ def slacks(condition: Value, pairs: dict[Value, Value], fails: bool = False,
     """Polynomials that are not negative just where a comparison holds for all elements; or `fails`;
     or holds for `some`.  None if they are not known.
 
-    `pairs`: symbols to rename.
-    """
+    `pairs`: symbols to rename."""
     test = defined_by(condition, "icmp")
     if test is None or test.attributes["predicate"][0] != "s":
         return []

@@ -22,8 +22,7 @@ half of the code.  Its masks cost products little: copies zero what lies outside
 makes a body for sizes that allow wide accesses.  Loops without a product stay as they are.
 
 The indices of masks are taken not to wrap, as everywhere (docs/architecture.md).  Needs loops of
-one form (`unify_exits`), and pointers that still move as the source moved them.
-"""
+one form (`unify_exits`), and pointers that still move as the source moved them."""
 
 from tritonc.analysis.affine import Affinity
 from tritonc.analysis.counters import step_of

@@ -7,8 +7,7 @@
 Of several picks from the same start, one from each share of the iterations, the least element is
 the pick of all; of equal ones the one that came first, which the number of the iteration tells.  So
 one of the values that are picked has to be a counter.  A pick that is still the start equals no
-other: what is picked is less, and a NaN less than nothing.
-"""
+other: what is picked is less, and a NaN less than nothing."""
 
 from collections.abc import Sequence
 

@@ -2,8 +2,7 @@
 
 A test *early* in the loop moves into the header: what it needs may run for an iteration that does
 not come, the rest may move behind it.  A *late* one moves to the end: nothing with an effect, nor a
-product, stands behind it.  The reasons against it are said in remarks.
-"""
+product, stands behind it.  The reasons against it are said in remarks."""
 
 from tritonc.analysis.values import slice_of, speculatable
 from tritonc.ir.cfg import Cfg, Loop

@@ -13,8 +13,7 @@ Rows are short as often as not, and a tile for long ones is loaded by few progra
 Where the bounds of a length tell how many tiles all rows take, as in an entry for rows of 8193 to
 10240 elements, and threads can hold them, all loops are straight code instead, of so many tiles.
 
-Needs loops with one exit, at their headers, whose pointers still move as the source moved them.
-"""
+Needs loops with one exit, at their headers, whose pointers still move as the source moved them."""
 
 from math import prod
 

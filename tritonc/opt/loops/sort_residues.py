@@ -23,8 +23,7 @@ scalars, as is a stride that is one: where they do not hold, rows and steps are 
 Only where rows are by themselves: no operation brings rows together or adds them up, and nothing
 but the number of a row says which program computes it.  What a loop computes must be sums of
 products, in each of which the mask makes an operand zero: nothing comes of a step left out (of an
-infinity times such a zero neither, as the language says).
-"""
+infinity times such a zero neither, as the language says)."""
 
 from collections.abc import Callable
 from math import prod

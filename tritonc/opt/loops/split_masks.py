@@ -12,8 +12,7 @@ does the opposite for masks that are bounds of axes, which cost copies nothing.
 The new test says that the greatest of one side is below the least of the other one, so that the
 first loop may end anywhere.  Where the mask holds from some iteration on, as above a diagonal, the
 first loop has it, and ends at that test; what it compares with the counter does not fall.  Needs
-loops of one form (`unify_exits`).
-"""
+loops of one form (`unify_exits`)."""
 
 from functools import partial, reduce
 

@@ -17,8 +17,7 @@ may move behind it; its loads then run under the tests before it.  Of a test at 
 tests leave behind goes into phis where the header does not have it.
 
 All loops that read or write memory get this form: pipelines need it.  After licm, which takes loads
-out of loops whose first iteration is certain.  Needs preheaders and single latches.
-"""
+out of loops whose first iteration is certain.  Needs preheaders and single latches."""
 
 from tritonc.analysis.values import defined_by, int_of, needed, slice_of, speculatable
 from tritonc.ir.build import Builder, make_op

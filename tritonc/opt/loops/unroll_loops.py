@@ -12,8 +12,7 @@ of the counter.  The number is found by counting, exactly as the program would.
 or n of them in a row, if n divides their number, with one test for all.
 
 Needs preheaders and single latches.  What constants in the place of counters decide is folded here,
-so that the passes below see what is left.
-"""
+so that the passes below see what is left."""
 
 from tritonc.analysis import taps
 from tritonc.analysis.counters import iterations
@@ -105,8 +104,7 @@ def unroll(kernel: Kernel, loop: Loop, count: int, copied: int) -> None:
     """Copies of the loop's blocks, one after the other.
 
     If all `count` iterations are `copied`, the header stays behind the last one.  Else the loop
-    stays, and the copies of all but the first iteration of each run come before its back edge.
-    """
+    stays, and the copies of all but the first iteration of each run come before its back edge."""
     assert loop.preheader is not None and loop.latch is not None
     header, latch, whole = loop.header, loop.latch, copied == count
     source = loop.preheader if whole else latch

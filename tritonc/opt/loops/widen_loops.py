@@ -18,8 +18,7 @@ which is the compiler's, as those of `late_sums`; least and greatest elements an
 
 Legal if iterations depend on each other by counters and by sums that the loop does not read, and if
 nothing else leaves the loop.  Loads beyond the last iteration are masked; elements there are chosen
-away unless they add nothing.  A counter addresses memory: such indices do not wrap.
-"""
+away unless they add nothing.  A counter addresses memory: such indices do not wrap."""
 
 from tritonc.analysis.column_loops import walks_rows
 from tritonc.analysis.counters import Counter, counter_of, iterations

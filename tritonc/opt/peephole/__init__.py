@@ -10,8 +10,7 @@ them by the name of the operation; those of `ANY` are tried on all.
 
 The pass goes over the blocks in reverse postorder, so that operands come first; it tries the rules
 on each operation, and on what a rule made, until none applies, and over all again until nothing
-changes.  What is no longer used is left to `dce`.
-"""
+changes.  What is no longer used is left to `dce`."""
 
 from functools import cache
 

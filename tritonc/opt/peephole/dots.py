@@ -10,8 +10,7 @@ def add_of_dot(op: Op, r: Rewriter) -> Value | None:
     """dot(a, b, 0) + c = c + dot(a, b, 0) = dot(a, b, c).
 
     The language leaves the order of a dot's sum to the compiler, so this holds for floats too; it
-    lets `acc += a @ b` accumulate in place.
-    """
+    lets `acc += a @ b` accumulate in place."""
     a, b = op.operands
     return _onto(b, a, r) or _onto(a, b, r)
 
@@ -25,8 +24,7 @@ def _onto(products: Value, start: Value, r: Rewriter, negated: bool = False) -> 
     """A sum of products from 0, which begins at `start` instead.
 
     Only if the products have no other use, which would compute them twice, and stand in the same
-    block: one that was moved out of a loop stays there.
-    """
+    block: one that was moved out of a loop stays there."""
     dots: list[Op] = []
     while not dots or constant_of(products) != 0:
         dot = defined_by(products, "dot")
@@ -77,8 +75,7 @@ def _spread(*values: Value) -> bool:
 
 
 def _alike(value: Value) -> bool:
-    """Whether neighbours are the same: one number, also under a mask, or those that a quotient of
-    their indices finds."""
+    """Whether neighbours are the same: one number, also masked, or those found by a quotient."""
     return is_uniform(value) or any(
         isinstance(op.result.type, Tile) and (op.name in ("sdiv", "udiv", "ashr", "lshr")
                                               or (op.name == "load" and is_uniform(op.operands[0])))

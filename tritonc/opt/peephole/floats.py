@@ -2,8 +2,7 @@
 included; which bits a NaN has is left open, as in the language.
 
 What is not here is not exact: x + 0.0 is 0.0 for x = -0.0, x * 0.0 is a NaN for an infinity,
-x - x is a NaN for an infinity.
-"""
+x - x is a NaN for an infinity."""
 
 from math import copysign, frexp, inf, isfinite, isinf
 
@@ -42,8 +41,7 @@ def times_one(op: Op, r: Rewriter) -> Value | None:
 def divide_by_power_of_two(op: Op, r: Rewriter) -> Value | None:
     """x / c = x * (1 / c) for a power of two c whose reciprocal is a normal number.
 
-    Both round the same real number once.
-    """
+    Both round the same real number once."""
     a, b = op.operands
     number = _float_of(b)
     if number is None or number == 0.0 or abs(frexp(number)[0]) != 0.5:
@@ -61,8 +59,7 @@ def sum_of_two_exponentials(op: Op, r: Rewriter) -> Value | None:
     With a = x - m, b = y - m and e = exp(a + b), that is s 1 + t e where a is 0, else s e + t 1.
     a + b is the other difference, exactly; where one of them is a NaN, as for infinities, so is e,
     and both sums are NaNs.  The same for exp2, and with both differences multiplied by a number.
-    Either factor may be missing, or both.
-    """
+    Either factor may be missing, or both."""
     for first, made, s in _exponentials(op.operands[0], r):
         for second, other, t in _exponentials(op.operands[1], r):
             if first.name != second.name or first is second:
@@ -92,8 +89,7 @@ def exponential_of_the_first(op: Op, r: Rewriter) -> Value | None:
     `sum_of_two_exponentials` in the first step of a row.
 
     a is -inf or a NaN, b is 0 or a NaN; where a is a NaN, m is -inf, and so is b.  exp2 is the
-    same, and so are both differences multiplied by a number above 0.
-    """
+    same, and so are both differences multiplied by a number above 0."""
     total = defined_by(op.operands[0], "fadd")
     for a, b in (total.operands, total.operands[::-1]) if total is not None else ():
         first, second = _distance(a), _distance(b)
@@ -185,5 +181,4 @@ RULES: dict[str, list[Rule]] = {
     "exp2": [exponential_of_the_first],
     "fcmp": [compared_distance],
     "select": [choice_of_functions],
-    "psi": [choice_of_functions],
-}
+    "psi": [choice_of_functions]}

@@ -2,8 +2,7 @@
 What no pass on tiles asks for is left to LLVM, which has the algebra of each element.
 
 A uniform operand stands on the right (`uniform_on_the_right`).  Multiplications stay: `mul` by a
-power of two is what address analysis reads, and LLVM makes shifts of it.
-"""
+power of two is what address analysis reads, and LLVM makes shifts of it."""
 
 from tritonc.analysis.values import int_of, slice_of
 from tritonc.ir.core import Op, Value
@@ -39,9 +38,7 @@ def minus_constant(op: Op, r: Rewriter) -> Value | None:
     """x - c = x + (-c)."""
     a, b = op.operands
     c = int_of(b)
-    if c is None:
-        return None
-    return r.value("add", a, r.constant(-c, b.type))
+    return None if c is None else r.value("add", a, r.constant(-c, b.type))
 
 
 def shift_left_is_product(op: Op, r: Rewriter) -> Value | None:
@@ -149,5 +146,4 @@ RULES: dict[str, list[Rule]] = {
     "lshr": [right_zero_is_neutral],
     "ashr": [right_zero_is_neutral],
     "truncate": [truncate_of_extension],
-    "smin": _MINIMA, "smax": _MINIMA, "umin": _MINIMA, "umax": _MINIMA,
-}
+    "smin": _MINIMA, "smax": _MINIMA, "umin": _MINIMA, "umax": _MINIMA}

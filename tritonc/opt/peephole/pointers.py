@@ -1,8 +1,7 @@
 """Rules of pointer arithmetic.
 
 An offset is extended from its own width to 64 bits, with its sign, and then scaled: two offsets add
-up exactly in 64 bits, but not in 32, where the sum may wrap.
-"""
+up exactly in 64 bits, but not in 32, where the sum may wrap."""
 
 from tritonc.analysis.values import defined_by, int_of, is_uniform
 from tritonc.ir.core import Op, Value

@@ -2,8 +2,7 @@
 
 An operand, or an element of one, may be undefined: what a masked load did not read.  A rule may put
 a defined value for an undefined one, never the reverse; so `select c, x, false` does not become
-`and c, x`, which reads x also where c does not hold.
-"""
+`and c, x`, which reads x also where c does not hold."""
 
 from tritonc.analysis.facts import full
 from tritonc.analysis.values import constant_of, defined_by, int_of
@@ -236,6 +235,5 @@ RULES: dict[str, list[Rule]] = {
     "or": [condition_with_its_predicate],
     "cmpp": [predicates_of_not, predicates_of_predicate, predicates_of_constant],
     "psi": [merge_of_few, merge_with_constant],
-    "select": [select_of_constant, select_of_not, select_with_constant_last],
-}
+    "select": [select_of_constant, select_of_not, select_with_constant_last]}
 

@@ -33,16 +33,13 @@ def to_its_own_type(op: Op, r: Rewriter) -> Value | None:
 def same_again(op: Op, r: Rewriter) -> Value | None:
     """reshape (reshape x) = reshape x;  broadcast (broadcast x) = broadcast x."""
     inner = defined_by(op.operands[0], op.name)
-    if inner is None:
-        return None
-    return r.value(op.name, inner.operands[0], type=op.result.type)
+    return None if inner is None else r.value(op.name, inner.operands[0], type=op.result.type)
 
 
 def trans_of_trans(op: Op, r: Rewriter) -> Value | None:
     """trans_q (trans_p x) = trans_(p[q]) x; one that leaves all axes in place is x.
 
-    trans (trans x) = x is the paper's example (section 4.2.1).
-    """
+    trans (trans x) = x is the paper's example (section 4.2.1)."""
     x, permutation = op.operands[0], list(op.attributes["permutation"])
     inner = defined_by(x, "trans")
     if inner is not None:
@@ -105,5 +102,4 @@ RULES: dict[str, list[Rule]] = {
     "trans": [moved_uniform, trans_of_trans],
     "fpcast": [fpcast_of_trans],
     "reduce": [reduce_of_uniform, reduce_of_limited],
-    "range": [range_of_one],
-}
+    "range": [range_of_one]}

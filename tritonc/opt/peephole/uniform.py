@@ -17,9 +17,7 @@ def _rank(value: Value) -> int:
 def uniform_on_the_right(op: Op, r: Rewriter) -> Value | None:
     """c op x = x op c for a commutative op, so that other rules look on one side only."""
     a, b = op.operands
-    if _rank(a) <= _rank(b):
-        return None
-    return r.again(op, b, a, guard=op.guard).result
+    return None if _rank(a) <= _rank(b) else r.again(op, b, a, guard=op.guard).result
 
 
 def elementwise_of_uniform(op: Op, r: Rewriter) -> Value | None:
@@ -36,8 +34,7 @@ def elementwise_of_uniform(op: Op, r: Rewriter) -> Value | None:
 def elementwise_of_broadcast(op: Op, r: Rewriter) -> Value | None:
     """broadcast a op broadcast b = broadcast (a op b), also with uniform tiles among the operands.
 
-    The operands of the broadcasts are of one shape; the operation then has fewer elements.
-    """
+    The operands of the broadcasts are of one shape; the operation then has fewer elements."""
     if op.info.may_trap or len(op.results) != 1 or op.guard is not None:
         return None
     small: Type | None = None
@@ -67,8 +64,7 @@ def elementwise_of_broadcast(op: Op, r: Rewriter) -> Value | None:
 def reassociate_uniform(op: Op, r: Rewriter) -> Value | None:
     """(x op a) op b = x op (a op b) for uniform a, b and an associative op on integers.
 
-    Of scalars, constants only: there the other form saves nothing.
-    """
+    Of scalars, constants only: there the other form saves nothing."""
     x, b = op.operands
     inner = defined_by(x, op.name)
     if inner is None or inner.guard is not None or op.guard is not None:
@@ -85,6 +81,5 @@ ASSOCIATIVE = ("add", "mul", "and", "or", "xor", "smin", "smax", "umin", "umax")
 ANY: list[General] = [
     (lambda row: row.commutative, uniform_on_the_right),
     (lambda row: row.elementwise and row.name != "cmpp", elementwise_of_uniform),
-    (lambda row: row.elementwise and row.name != "cmpp", elementwise_of_broadcast),
-]
+    (lambda row: row.elementwise and row.name != "cmpp", elementwise_of_broadcast)]
 RULES: dict[str, list[Rule]] = {name: [reassociate_uniform] for name in ASSOCIATIVE}

@@ -3,8 +3,7 @@
 The function takes two values of one type, a number or a struct of numbers, and gives one.  It is
 lowered once, as a kernel of its own, to the text of a combiner (`ir.combiner`): branches become
 choices, so that it runs side by side for all pairs of elements.  Where all that it does to each
-member is what a built-in reduction does, the reduction is that one.
-"""
+member is what a built-in reduction does, the reduction is that one."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -160,8 +159,7 @@ def _lowered(context: Context, entity: FunctionEntity, type: CType, node: syntax
 def _straight(cfg: Cfg) -> tuple[list[Op], dict[Value, Value]]:
     """The operations in one line, and what each value that is gone has become.
 
-    Phis become choices by the conditions that lead to them; what has no value becomes 0.
-    """
+    Phis become choices by the conditions that lead to them; what has no value becomes 0."""
     block = Block("straight")
     build = Builder(block)
     edges: dict[tuple[Block, Block], Value] = {}

@@ -1,7 +1,6 @@
 """Where an instance stands in the launch: global ranges and program ids.
 
-All uses of an axis's global range agree on its tile, which sets the grid.
-"""
+All uses of an axis's global range agree on its tile, which sets the grid."""
 
 from tritonc.frontend import syntax
 from tritonc.sema.context import Context

@@ -8,8 +8,7 @@ put in another order (`exact`).  Operations stand at the call in the source.
 
 A file of the library is read when a function of it is first called, once for each type: KIND is 64
 for double, 32 for float, 16 for half, 17 for bfloat16, and the same for integers, of which
-`integer.h` speaks.
-"""
+`integer.h` speaks."""
 
 from functools import cache
 from pathlib import Path
@@ -106,8 +105,7 @@ def real(context: Context, file: str, name: str, arguments: list[Term], span: Sp
          whole: tuple[int, ...] = ()) -> Term:
     """A function of floats of one type, but for integers at the places `whole`.
 
-    What has no text for half and bfloat16 is computed in float and rounded.
-    """
+    What has no text for half and bfloat16 is computed in float and rounded."""
     x = next(t for at, t in enumerate(arguments) if at not in whole)
     element = x.type.arithmetic
     wide = element if name in _read(file, _KINDS[element]) else FLOAT

@@ -111,9 +111,7 @@ def promise(context: Context, x: Term, n: int, span: Span, n_span: Span) -> Term
         return context.error("type-mismatch", span, "only integers and pointers are multiples of a "
                              f"number, found {x.type}")
     context.at(span)
-    if n == 1 or x.constant is not None:
-        return x
-    return context.op("assume_multiple", x.type, x, n=n)
+    return x if n == 1 or x.constant is not None else context.op("assume_multiple", x.type, x, n=n)
 
 
 def assume(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:

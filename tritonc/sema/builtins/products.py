@@ -1,7 +1,6 @@
 """Matrix products: `a @ b`, `dot(a, b)`, `dot(a, b, acc)`.
 
-In the source, batch axes trail, [M, K, B] @ [K, N, B]; in Triton-IR they lead.
-"""
+In the source, batch axes trail, [M, K, B] @ [K, N, B]; in Triton-IR they lead."""
 
 from tritonc.frontend import syntax
 from tritonc.sema.context import Context, is_poisoned

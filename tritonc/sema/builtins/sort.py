@@ -20,8 +20,7 @@ MOST_COMPARISONS = 1 << 24  # of a network, which is written out: 65536 elements
 def sort(context: Context, node: syntax.Call, arguments: list[Term]) -> Term:
     """sort(x, axis) and sort(x, axis, descending): a bitonic network (Batcher 1968).
 
-    Floats are compared as integers: -0 before 0, NaNs behind all numbers.
-    """
+    Floats are compared as integers: -0 before 0, NaNs behind all numbers."""
     x = arguments[0]
     axis = axis_of(context, node, x, arguments[1])
     descending = False
@@ -70,8 +69,7 @@ def _greatest_first(context: Context, keys: Term, axis: int, k: int) -> Term:
 
     Blocks of k are sorted, to and fro by turns.  Of two such blocks the greater of each two
     elements that have one place are the k greatest of both; they rise and fall once, so that the
-    last steps of a sort put them in order.  So half of the elements are left each time.
-    """
+    last steps of a sort put them in order.  So half of the elements are left each time."""
     shape = keys.shape
     rows, n, inner = prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])
     keys = shapes.reshape(context, keys, (rows, n, inner))

@@ -2,10 +2,7 @@
 
 A row names a function, says what it takes and does, and lowers a call of it.  Help, the manual and
 the tests of completeness derive from the rows.  Arguments come lowered; those that must be constant
-are terms with a constant.
-"""
-
-from __future__ import annotations
+are terms with a constant."""
 
 import re
 from collections.abc import Callable
@@ -41,8 +38,7 @@ class Builtin(NamedTuple):
     first argument may be a struct; `access` are words that may stand behind all arguments and say
     how memory is accessed.  `template` says that `f[...](...)` or `f(...)(...)` is a form
     of the call.  `effects` covers reading memory: a predicate must guard such a call, and one that
-    `divides`.
-    """
+    `divides`."""
 
     name: str
     signature: str
@@ -274,8 +270,7 @@ BUILTINS: tuple[Builtin, ...] = (
          memory.check, strings=(1,), effects=True),
     _row("printf(format, values...)", 1, None, "With --device-assert, prints the values as C does, "
          "once for each element of a tile.", memory.printf, strings=(0,),
-         effects=True),
-)
+         effects=True))
 
 PURE = frozenset(spelling for row in BUILTINS if not row.effects and not row.divides
                  for spelling in (row.name, *row.spellings))

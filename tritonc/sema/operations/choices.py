@@ -5,8 +5,7 @@ own; where these turn out to hold nothing but operations that may as well run in
 joined to the block before, and a `select` (`and`, `or`) takes the place of the branch.
 
 With a tile for a condition both sides are evaluated, their loads, stores and divisions under the
-condition's predicate.
-"""
+condition's predicate."""
 
 from contextlib import nullcontext, suppress
 

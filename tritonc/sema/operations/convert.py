@@ -3,8 +3,7 @@
 `number` and `pointer` convert where the caller knows that it is legal; `truth` makes conditions;
 `unify` brings the operands of an elementwise operation to one type and shape.  Assignment's
 conversions, with their messages, are in `implicit`, explicit ones in `casts`, those of shapes in
-`shapes`.
-"""
+`shapes`."""
 
 from tritonc.ir.numeric.numbers import round_to
 from tritonc.sema.context import Context, is_poisoned
@@ -98,8 +97,7 @@ def is_null(term: Term) -> bool:
 def common_element(context: Context, span: Span, *terms: Term) -> ctypes.Number:
     """The type of the usual arithmetic conversions; refused for other types.
 
-    Floats of one type keep it, tf32 and 8-bit floats too: `arithmetic` is for computing.
-    """
+    Floats of one type keep it, tf32 and 8-bit floats too: `arithmetic` is for computing."""
     elements = [t.type.element for t in terms]
     found = elements[0]
     for e, t in zip(elements, terms):
@@ -125,8 +123,7 @@ def common_element(context: Context, span: Span, *terms: Term) -> ctypes.Number:
 def meet_types(context: Context, span: Span, *terms: Term, compute: bool = True) -> ctypes.CType:
     """The type that all terms convert to for an elementwise operation; refused if there is none.
 
-    `compute`: the type is one to compute in (C's promotions); else equal types stay.
-    """
+    `compute`: the type is one to compute in (C's promotions); else equal types stay."""
     if is_poisoned(*terms):
         raise Refused
     first = terms[0].type
@@ -157,8 +154,7 @@ def _narrowest(to: ctypes.Number, terms: tuple[Term, ...]) -> ctypes.Number:
     """The type of the operands that are no constants, if C would only promote it.
 
     `m ? *p : 0` has the type of *p, also where that is char or an 8-bit float: no value differs,
-    and a dot shall see what was loaded.  `m ? i : 3u` is unsigned, `m ? i : 3l` long, as in C.
-    """
+    and a dot shall see what was loaded.  `m ? i : 3u` is unsigned, `m ? i : 3l` long, as in C."""
     types = {t.type.element for t in terms if t.constant is None}
     if len(types) != 1:
         return to

@@ -1,6 +1,5 @@
 """What initialisation, assignment, arguments and results share: the implicit conversion to a known
-type, with its messages.
-"""
+type, with its messages."""
 
 from math import isfinite
 

@@ -6,8 +6,7 @@ A guard, a pointer and a value broadcast together.  The guard is what holds of a
 A load under a predicate keeps the shape of its pointer, so that a scalar loaded there is a scalar,
 and a function means the same whether it is called under a predicate or not.  Those elements are
 loaded that are needed (`guards.py`).  Only directly as a side of `m ? *p : 0`, whose result has the
-shape of m anyway, it takes the predicate's shape.
-"""
+shape of m anyway, it takes the predicate's shape."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -77,8 +76,7 @@ def _value_of(context: Context, span: Span, name: str, target: ctypes.Number, ma
               terms: list[Term], shape: Shape, **attributes: Any) -> Term:
     """An access for its value: its elements are those of the terms, and of `shape`.
 
-    Where a predicate is in force, what is needed of the value will say which take place.
-    """
+    Where a predicate is in force, what is needed of the value will say which take place."""
     guards = [mask] if mask is not None else []
     found = shapes.meet_shapes(context, span, *terms, *guards)
     shape = shapes.common_shape(found, shape) or found
@@ -97,8 +95,7 @@ def load(context: Context, pointer: Term, mask: Term | None, span: Span, at: Spa
          widen: bool = False, words: Words = PLAIN) -> Term:
     """`*pointer`; `at` is where an error about the pointer stands.
 
-    `widen`: the result may take the shape of the predicate in force.
-    """
+    `widen`: the result may take the shape of the predicate in force."""
     target = pointee(context, pointer, at)
     context.at(span)
     shape = context.mask.own[0].shape if widen and context.mask is not None else ()
@@ -193,8 +190,7 @@ _TARGETS: dict[str, tuple[ctypes.Number, ...]] = {
     "min": (*_INTEGERS, ctypes.FLOAT, ctypes.DOUBLE),
     "and": _INTEGERS, "or": _INTEGERS, "xor": _INTEGERS,
     "xchg": (*_INTEGERS, ctypes.FLOAT, ctypes.DOUBLE),
-    "cas": (*_INTEGERS, ctypes.FLOAT, ctypes.DOUBLE),
-}
+    "cas": (*_INTEGERS, ctypes.FLOAT, ctypes.DOUBLE)}
 
 
 def atomic(context: Context, operation: str, pointer: Term, values: list[Term], mask: Term | None,
@@ -204,8 +200,7 @@ def atomic(context: Context, operation: str, pointer: Term, values: list[Term], 
 
     `shape` is one that the spelling states; `spans` are those of pointer, values and mask.  Under a
     predicate a statement, and an operation on scalars, takes place once for each element that the
-    predicate selects; one on tiles whose value is `used`, for those elements that are needed.
-    """
+    predicate selects; one on tiles whose value is `used`, for those elements that are needed."""
     loads = operation == "load"
     target = (pointee if loads else writable)(context, pointer, spans[0], "an atomic operation")
     values = [good(value) for value in values]

@@ -108,8 +108,7 @@ def may_contract(context: Context, total: Term, node: syntax.Expression, product
     """Mark a product, written as `node`, and the sum that it is an operand of.
 
     Only what stands as a product in the sum itself is marked, so that no product of another
-    expression is ever joined to a marked sum.
-    """
+    expression is ever joined to a marked sum."""
     if not (context.contract and isinstance(node, syntax.Binary) and node.operator == "*"):
         return
     a = total.value.op if total.value is not None else None
@@ -154,8 +153,7 @@ def _offset(context: Context, offset: Term, negative: bool) -> Term:
     """An offset as addptr takes it: signed, 32 or 64 bits.
 
     It was computed in its own type; an unsigned int of the upper half is a large positive number.
-    A difference is negated in 64 bits, where the least int has an opposite.
-    """
+    A difference is negated in 64 bits, where the least int has an opposite."""
     element = offset.type.arithmetic
     known = offset.number if not offset.shape else None
     if known is not None and -(1 << 31) < (value := -known if negative else known) < 1 << 31:

@@ -1,8 +1,7 @@
 """Structs as values: members side by side, each a value of its own.
 
 Nothing of a struct reaches Triton-IR.  A variable of a struct is one variable for each member, and
-what is said of the struct (assignment, a choice, passing and returning) is said of each member.
-"""
+what is said of the struct (assignment, a choice, passing and returning) is said of each member."""
 
 from tritonc.frontend import foreign, syntax
 from tritonc.sema.context import Context
@@ -18,8 +17,7 @@ from tritonc.spelling import closest
 def value(context: Context, node: syntax.Expression, type: CType, what: str) -> Term:
     """An expression that may be a struct, or a list of its members in braces, of `type`.
 
-    Nothing is converted, but in such a list.
-    """
+    Nothing is converted, but in such a list."""
     if isinstance(node, syntax.StructValue) and node.type is None:
         return _made(context, node, type, what)
     return context.operand(node, structs=True)
@@ -56,9 +54,7 @@ def _made(context: Context, node: syntax.StructValue, type: CType, what: str) ->
         found = value(context, each, to, wanted)
         context.at(each.span)
         members.append(implicit.assign(context, found, to, each.span, wanted))
-    if any(m.poisoned for m in members):
-        return POISON
-    return Term(type, members=tuple(members))
+    return POISON if any(m.poisoned for m in members) else Term(type, members=tuple(members))
 
 
 # --- members ---

@@ -4,8 +4,7 @@ A subscript has one entry for each axis of its base, and any number of `newaxis`
 are done from left to right, neighbours of one kind at once.
 
 `+ *` on narrow integers compute in int, and `+` counts the true elements of a bool, as the
-operators do; `max min` keep the type, and mean `any` and `all` of bools.
-"""
+operators do; `max min` keep the type, and mean `any` and `all` of bools."""
 
 from typing import Any
 

@@ -1,8 +1,7 @@
 """Operations for the conditions of `needs.py`.
 
 `any` reads a predicate's own definition, so that `any` along axis 1 of
-`(rm < M)[:, newaxis] && rn < N` is `rm < M`, and the scalar any(rn < N).
-"""
+`(rm < M)[:, newaxis] && rn < N` is `rm < M`, and the scalar any(rn < N)."""
 
 from tritonc.analysis.values import SPREADS
 from tritonc.ir.core import Value
@@ -57,8 +56,7 @@ def _as_scalar(context: Context, one: Term) -> Term:
 def any_along(context: Context, term: Term, axes: tuple[int, ...]) -> Term:
     """Whether any element along `axes` holds; their extent becomes 1.
 
-    Goes to the definition, as far as it says more than the value does.
-    """
+    Goes to the definition, as far as it says more than the value does."""
     axes = tuple(d for d in axes if term.shape[d] != 1)
     if not axes:
         return term

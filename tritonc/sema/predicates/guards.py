@@ -7,8 +7,7 @@ stored.  So a load, a division or an atomic operation of a value gets its guard 
 statement is known: `settle` walks from what has effects backwards, and takes the predicate back
 through each operation, as `needs.py` says.  Between where an operation stands and its use there may
 be variables, functions, loops and predicates that are entered later.  Of the predicates those count
-that were in force where the operation stands.
-"""
+that were in force where the operation stands."""
 
 from collections.abc import Iterator
 
@@ -127,8 +126,7 @@ class _Walk:
         """The values that branches under a predicate depend on.
 
         The predicate may hold nowhere; what was not loaded is 0 then, so that control goes
-        somewhere.
-        """
+        somewhere."""
         found: set[Value] = set()
         pending = [op.operands[0] for op, mask in self.region.ops
                    if op.name == "cond_br" and mask is not None]

@@ -13,8 +13,7 @@ Operations that can be guarded carry the predicate; an assignment to a variable 
 old and new values by a psi.  The psi of the else-branch finds its own predicate in the psi of the
 then-branch and takes its place there, which leaves one psi of both values.  Inside another
 predicate, predicates are conjoined.  A variable is merged only by those predicates that lie between
-its declaration and the assignment; so what is declared under a predicate is ordinary there.
-"""
+its declaration and the assignment; so what is declared under a predicate is ordinary there."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -109,8 +108,7 @@ def conjoin(context: Context, a: Term, b: Term, span: Span) -> Term:
 def merge(context: Context, variable: Variable, new: Term, span: Span) -> Term:
     """What `variable` holds after `new` was assigned under the predicate in force.
 
-    `new` has the variable's type.
-    """
+    `new` has the variable's type."""
     mask = context.mask
     if mask is None or mask is variable.mask:
         return new

@@ -1,7 +1,5 @@
 """Tile predicates in force, and what is noted while one is."""
 
-from __future__ import annotations
-
 from dataclasses import field
 
 from tritonc.ir.core import Block, Op, Value
@@ -19,12 +17,11 @@ class Mask:
     Each is a pair: where it holds and where it does not.  `full` is None where the shapes do not
     broadcast together, which matters only to what has to take effect under both.  `spread` has
     predicates broadcast to other shapes, by the block that this was done in; the two branches of
-    an if share it.
-    """
+    an if share it."""
 
     __slots__ = ("full", "outer", "own", "shape", "span", "spread")
 
-    def __init__(self, own: Pair, full: Pair | None, outer: Mask | None, span: Span,
+    def __init__(self, own: Pair, full: Pair | None, outer: "Mask | None", span: Span,
                  spread: dict[tuple[Block, Value, Shape], Term]) -> None:
         self.own = own
         self.full = full
@@ -39,8 +36,7 @@ class Pending:
     """An operation that waits for its guard: what is needed of its result decides.
 
     `explicit` is the mask that the program states beside the predicate.  A scalar division is not
-    guarded, since its result may decide where control goes: its divisor becomes 1 instead.
-    """
+    guarded, since its result may decide where control goes: its divisor becomes 1 instead."""
 
     op: Op
     block: Block
@@ -56,8 +52,7 @@ class Region:
     operations between the end of such an arm and the one that reads it, and the arms.  `merges`:
     operands of psis that an assignment under that predicate gives to a variable, and the predicate
     under which the variable was declared.  `lines`: the last operation of a builtin that is made of
-    many, all of whose elements along an axis depend on all of that operand's.
-    """
+    many, all of whose elements along an axis depend on all of that operand's."""
 
     ops: list[tuple[Op, Mask | None]] = field(default_factory=list)
     pending: list[Pending] = field(default_factory=list)

@@ -9,10 +9,7 @@ do with it, is most likely a mistake.  Equal expressions count as one tile, howe
 writes them.
 
 Nothing is said of addresses that go through what may bound them (`min % / & ?:`, a load), behind a
-branch on the instance's place, or where `assume` speaks of the tile or its bound.
-"""
-
-from __future__ import annotations
+branch on the instance's place, or where `assume` speaks of the tile or its bound."""
 
 from collections.abc import Callable, Hashable
 from dataclasses import field
@@ -107,7 +104,7 @@ def _name(tile: Value) -> str:
     return f"'{tile.name}'" if tile.name else "the global range"
 
 
-def _depends_on_place(cfg: Cfg, block: Block, reader: _Reader) -> bool:
+def _depends_on_place(cfg: Cfg, block: Block, reader: "_Reader") -> bool:
     """Whether a branch on the instance's place decides if control comes to the block."""
     below, above = block, cfg.immediate_dominator[block]
     while above is not None:

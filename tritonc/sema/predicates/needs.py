@@ -8,10 +8,7 @@ was.  Terms are brought to one form as they are made, so that equal conditions a
     back through a broadcast              any p along axis 1            [TM, 1]
     back through `[:, newaxis]`           the same, as a                [TM]
 
-`conditions.py` makes operations of a term.
-"""
-
-from __future__ import annotations
+`conditions.py` makes operations of a term."""
 
 from collections.abc import Iterator
 from functools import partial, reduce
@@ -28,13 +25,12 @@ class Need(NamedTuple):
     `kind`: all, none (of the elements); own, full (leaves: the predicate of `mask`, alone or with
     those around it); both (of `parts`); any (along `axes`, which stay with extent 1); expand,
     reshape (to `shape`); trans (by `axes`); after (whether any holds there or further along
-    axes[0]).
-    """
+    axes[0])."""
 
     kind: str
     shape: Shape
     mask: Mask | None = None
-    parts: tuple[Need, ...] = ()
+    parts: "tuple[Need, ...]" = ()
     axes: tuple[int, ...] = ()
 
 
@@ -53,9 +49,7 @@ def own(mask: Mask) -> Need:
 
 def full(mask: Mask) -> Need:
     """The predicate of `mask` and all around it."""
-    if mask.full is None:
-        return own(mask)
-    return Need("full", mask.full[0].shape, mask)
+    return own(mask) if mask.full is None else Need("full", mask.full[0].shape, mask)
 
 
 def ones(shape: Shape, axes: tuple[int, ...]) -> Shape:
@@ -164,8 +158,7 @@ def _joined(parts: list[Need], shape: Shape) -> list[Need]:
 def fit(need: Need, shape: Shape) -> Need:
     """A condition in the shape of an operand of what it guards: NumPy's rule backwards.
 
-    Along axes that the shape lacks it is whether any element is needed.
-    """
+    Along axes that the shape lacks it is whether any element is needed."""
     if shapes.broadcastable(need.shape, shape):
         return expand(need, shape)
     if shapes.common_shape(need.shape, shape) is None:
@@ -180,8 +173,7 @@ def fit(need: Need, shape: Shape) -> Need:
 def within(need: Need, mask: Mask | None, arms: tuple[Mask, ...] = ()) -> Need:
     """The condition as far as the predicates in force under `mask`, and those of `arms`, say it.
 
-    What is computed there cannot wait for predicates that are entered later.
-    """
+    What is computed there cannot wait for predicates that are entered later."""
     if need.kind in ("own", "full"):
         at: Mask | None = need.mask
         assert at is not None

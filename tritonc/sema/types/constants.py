@@ -4,8 +4,7 @@ A constant expression is lowered as any other; its operations fold.  Meanwhile
 `context.constant_for` says what wants it, so that what can never be constant is reported at its
 place, and operations go to a block that is thrown away.
 
-What has no value, or is no type, is refused after a message.
-"""
+What has no value, or is no type, is refused after a message."""
 
 from contextlib import suppress
 

@@ -69,8 +69,7 @@ ERROR = Number("error", "an erroneous expression", "", types.I1)
 NUMBERS: dict[str, Number] = {
     n.name: n
     for n in (BOOL, INT8, INT16, INT, LONG, UINT8, UINT16, UINT, ULONG, HALF, BFLOAT16, TF32,
-              FLOAT, DOUBLE, E4M3, E5M2, VOID)
-}
+              FLOAT, DOUBLE, E4M3, E5M2, VOID)}
 
 
 @dataclass(frozen=True, slots=True, eq=False)

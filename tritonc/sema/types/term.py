@@ -19,8 +19,7 @@ class Term:
     Integer constants are signed as in Triton-IR (4294967295u is -1), those of bool are bools;
     floats are rounded to their format, except that a LITERAL is exact.  `number` reads an integer
     as its C type does.  A constant becomes an operation where it is first needed as a value.
-    A struct has `members` alone, in order.
-    """
+    A struct has `members` alone, in order."""
 
     __slots__ = ("constant", "members", "type", "value")
 
@@ -70,8 +69,7 @@ class Term:
 class Refused(Exception):
     """What an expression asks for cannot be made, and a message has said why.
 
-    `Context.lower` catches it: the expression is poisoned.
-    """
+    `Context.lower` catches it: the expression is poisoned."""
 
 
 def good(term: Term) -> Term:

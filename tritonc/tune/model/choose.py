@@ -24,13 +24,14 @@ from math import inf, prod
 from typing import TypeVar
 
 from tritonc.backend.target.target import Target
-from tritonc.ir.core import Module
+from tritonc.ir.core import Kernel, Module
 from tritonc.records import NamedTuple
 from tritonc.source import CompileError
 from tritonc.tune.model.cost import cost
 from tritonc.tune.model.feature import Profile, as_boxes
 from tritonc.tune.model.features import features
 from tritonc.tune.model.residency import SPILLS
+from tritonc.tune.model.streams import Known, best_at
 
 Binding = dict[str, int]
 Lower = Callable[[Mapping[str, int]], Module]  # raises CompileError where a binding is not legal
@@ -41,21 +42,31 @@ MAX_LOWERED = 96  # lowered one by one, where extents cannot be predicted
 
 
 def choose(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
-           extents: Sequence[int] = ()) -> Binding:
+           known: Known | None = None) -> Binding:
     """The cheapest combination of `space`, which gives the legal values of each unbound tunable.
 
-    `lower` makes Triton-IR for a combination; `extents` are those of the launch, if known.  The
-    first in the order of the lists wins a tie.
+    `lower` makes Triton-IR for a combination; `known` is the launch, if it is.  The first in the
+    order of the lists wins a tie.
     Where no combination is legal, the first: compiling it says why.
     """
     names = [name for name in space if space[name]]
     first = {name: space[name][0] for name in names}
     if all(len(space[name]) == 1 for name in names):
         return first
-    for candidate in ranked(space, lower, target, extents)[:MAX_LOWERED]:
-        if candidate.cost < inf and lowered(lower, candidate.binding) is not None:
-            return candidate.binding
-    return first
+    candidates = ranked(space, lower, target, known.extents if known is not None else ())
+    found = next((candidate.binding for candidate in candidates[:MAX_LOWERED]
+                  if candidate.cost < inf and lowered(lower, candidate.binding) is not None), None)
+    if found is None or known is None or _stream(lower, found) is None:
+        return found or first
+    return best_at(space, lambda binding: _stream(lower, binding), known, found, target)
+
+
+def _stream(lower: Lower, binding: Binding) -> Kernel | None:
+    """The one kernel of a combination, if it has no product."""
+    module = lowered(lower, binding)
+    if module is None or len(module.kernels) != 1:
+        return None
+    return None if any(op.name == "dot" for op in module.kernels[0].ops()) else module.kernels[0]
 
 
 def lowered(lower: Lower, binding: Binding) -> Module | None:

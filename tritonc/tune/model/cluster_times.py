@@ -4,25 +4,33 @@ A cluster is to a launch what a block is: so many times as many of its steps run
 clusters than blocks do.  Behind the loop blocks meet twice and send each other their sums.
 """
 
+from collections.abc import Sequence
 from math import prod
 from weakref import WeakKeyDictionary
 
+from tritonc.analysis.axis.axis_info import analyze
+from tritonc.analysis.quotients import is_of_program
+from tritonc.analysis.values import int_of, slice_of
+from tritonc.backend.dots.inner_axis import inner_first
+from tritonc.backend.launch.coarsen import AXES
 from tritonc.backend.target.target import Target
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_kernel
 from tritonc.ir.core import Kernel
+from tritonc.ir.types import scalar
 from tritonc.later import Later
 from tritonc.tune.model.blocks import LEAST, computing
 from tritonc.tune.model.feature import Profile, joined, register_extents, stage_bytes
+from tritonc.tune.model.loops import loops_around
 from tritonc.tune.model.times import UNIT, WORD, formula
 from tritonc.variants.choice import Cost
 
 loops_to_share = Later("tritonc.backend.launch.split_loops", "loops_to_share")
 # Blocks that share the loop of a program: those of a cluster, or in memory of the launch.
-SIZES = (2, 4)  # of clusters
+SIZES, LONG = (2, 4), 8  # of clusters; those of sums over many rows
 # Clusters that run at once, one block to a multiprocessor, of 132 multiprocessors: cuOccupancy-
 # MaxActiveClusters on an H200, whose groups of multiprocessors are no multiples of 4.
-_AT_ONCE = {2: 66, 4: 30}
+_AT_ONCE = {2: 66, 4: 30, 8: 15}
 _MULTIPROCESSORS = 132
 # Cycles.  64 x 64 by two blocks: 0.6 us more than a block alone; by hand 0.7, 128 x 128 1.4.
 _MEETING = 1000
@@ -43,9 +51,7 @@ def priced(profile: Profile, depths: tuple[int, ...], target: Target, blocks: in
     cost = formula(profile, depths, target, blocks > 1 and not in_memory)
     if blocks == 1:
         return cost
-    dots = [feature for feature in profile if feature.kind == "dot"]
-    if all(any(dot.raw) for dot in dots):  # of others that share an operand none is measured
-        dots = joined(dots)
+    dots = joined([feature for feature in profile if feature.kind == "dot"])
     if len(dots) != 1 or not depths:
         return None
     if register_extents(dots[0]) != dots[0].extents:
@@ -87,9 +93,33 @@ def _of_doubles(profile: Profile, target: Target) -> bool:
 
 def cluster_sizes(kernel: Kernel, target: Target) -> tuple[int, ...]:
     """The clusters whose blocks can share the kernel's loops, 1 first."""
-    if not {"cluster", "wgmma"} <= target.features:  # the times above are of such a target
+    if not {"cluster", "wgmma"} <= target.features or not isinstance(  # which the times are of
+            loops_to_share(optimised(kernel, target)), list):
         return (1,)
-    return (1, *SIZES) if isinstance(loops_to_share(optimised(kernel, target)), list) else (1,)
+    return (1, *SIZES, LONG) if _adds_many(kernel) else (1, *SIZES)
+
+
+def without_batches(sizes: Sequence[int], axes: int) -> Sequence[int]:
+    """The sizes to choose from where nothing is known of a launch: batches are many programs, but
+    where sums are long."""
+    return sizes if axes < AXES or LONG in sizes else sizes[:1]
+
+
+def _adds_many(kernel: Kernel) -> bool:
+    """Whether a product of 16-bit numbers is likely a sum of many: of rows of both operands, as of
+    all pixels of a batch, or over a product of sizes, where no sizes number a program's rows."""
+    dots = [op for op in kernel.ops() if op.name == "dot"]
+    if len(dots) != 1 or scalar(dots[0].operands[0].type).bytes != WORD // 2:
+        return False
+    infos = analyze(kernel)
+    loads = [op for op in slice_of(dots[0].operands[:2], None, ("dot", "load"), False)
+             if op.name == "load"]
+    if not any(inner_first(dots[0], infos)) and any(
+            max(infos[op.operands[0]].contiguity, default=1) > 1 for op in loads):
+        return True
+    return sum(len(loop.arguments) for loop in loops_around(kernel)) > 1 and not any(
+        is_of_program(op) and int_of(op.operands[1]) is None
+        for op in slice_of([v for op in loads for v in op.inputs()], None, ("load",), False))
 
 
 _known: WeakKeyDictionary[Kernel, Kernel] = WeakKeyDictionary()

@@ -95,7 +95,8 @@ class Few(NamedTuple):
     """Entries beside the general one.  Those of clusters are for launches whose clusters run all at
     once, others for what the tiles of the general entry are too wide or deep for, or too small:
     their tunables and costs; the costs of the general entry's bodies; the loops; what holds where
-    rows are aligned; the ways in which operands may lie that all but the first are made for."""
+    rows are aligned; the ways in which operands may lie that all are made for but the first
+    `free`."""
 
     members: tuple[Member, ...]
     general: Cost
@@ -103,6 +104,7 @@ class Few(NamedTuple):
     loops: tuple[Around, ...]
     aligned: Facts
     ways: Sequence[tuple[Facts, Facts]] = ()
+    free: int = 0
 
 
 def bodies(space: Mapping[str, Sequence[int]], lower: Lower, target: Target, large: Binding,
@@ -149,10 +151,11 @@ def bodies(space: Mapping[str, Sequence[int]], lower: Lower, target: Target, lar
             few += pingpong
     (kernel,) = lower(large).kernels
     asks = entries.are_covered(whole, form) and entries.asks(whole, form)
+    ways = asked(kernel, target) if asks else []
     return small, Few(tuple(Member(row.binding, row.cost) for row in few), general.cost,
                       (whole.tile, whole.cost) if small else None, form.loops,
-                      aligned(kernel, target), asked(kernel, target) if asks else ()
-                      ) if few else None
+                      aligned(kernel, target), ways,
+                      entries.FREE if len(ways) == 1 else 1) if few else None
 
 
 def _combinations(space: Mapping[str, Sequence[int]], lower: Lower, target: Target, large: Binding

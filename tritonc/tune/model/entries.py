@@ -14,7 +14,7 @@ from tritonc.backend.target.matrix import LARGE
 from tritonc.backend.target.target import Target
 from tritonc.tune.model import launches as grids
 from tritonc.tune.model.blocks import LEAST
-from tritonc.tune.model.cluster_times import clusters_meet, priced
+from tritonc.tune.model.cluster_times import LONG, clusters_meet, priced, without_batches
 from tritonc.tune.model.feature import LINE, Feature, Profile, joined, near_bytes
 from tritonc.tune.model.form import Form
 from tritonc.tune.model.launches import (
@@ -50,6 +50,9 @@ _MEMORY = 2250  # bytes in a clock cycle that an H200's memory delivers
 _WORTH_CLUSTERS = (0.1, 0.01)
 _OTHERS, _POWER, _WORTH_OTHER = 2, 4, 0.001
 _EXCHANGES = 2  # rounds
+# Of a covered product those for rows that are not aligned, too.  By 128 x 128 in clusters of four
+# alone, 224 x 84 x 6329 of bfloat16 took 46 us, cuBLAS 14.
+FREE = 2
 
 
 def fewest(known: Sequence[Candidate], own: Sequence[Candidate], power: float, most: int,
@@ -105,37 +108,44 @@ def _at_once(row: Candidate) -> Candidate:
 
 def are_covered(whole: Candidate, form: Form) -> bool:
     """Whether it is one product of 16-bit numbers on wgmma, as memory has them, or of floats on
-    CUDA cores."""
-    return (whole.kind, form.axes) in _MOST and _is_plain(whole) and all(
-        dot.bytes > 1 for dot in whole.profile if dot.kind == "dot")
+    CUDA cores, or several that share an operand."""
+    return (whole.kind, form.axes) in _MOST and _is_plain(whole) and unlisted(whole) == 1 and all(
+        dot.bytes > 1 for dot in _products(whole))
 
 
 def _is_plain(row: Candidate) -> bool:
-    return all(dot.alone and (dot.bytes <= 2 if row.kind == "wgmma" else dot.bytes == WORD)
-               and not (any(dot.raw) or dot.computed or dot.scaled)
-               for dot in row.profile if dot.kind == "dot")
+    return len(_products(row)) == 1 and all(
+        dot.alone and (dot.bytes <= 2 if row.kind == "wgmma" else dot.bytes == WORD)
+        and not (any(dot.raw) or dot.computed or dot.scaled) for dot in _products(row))
 
 
 def covering_entries(rows: Sequence[Candidate], general: Sequence[Candidate], form: Form,
                      target: Target, sizes: Sequence[int]) -> list[Candidate]:
     """Of all tiles, clusters and those in ping-pong, those to have beside the general bodies.  If
-    rows that are not aligned are for one of them alone (`asks`), that is the first."""
+    rows that are not aligned are for few of them (`asks`), those are the first `FREE`."""
     of, fastest = (general[0].kind, form.axes), dict[tuple[int, ...], float]()
-    launches = [*launches_of(form, grids.COVERED[of])]
+    many = LONG in sizes
+    launches = [*launches_of(form, grids.SUMS if many else grids.COVERED[of])]
     rows = [row for row in rows if is_measured(row.profile, row.tile, 1)]
+    if many and form.axes < AXES:  # one more
+        others = covering_entries(rows, general, form, target, [n for n in sizes if n != LONG])
+        long = [row._replace(cost=slower(priced_together(_at_once(row)).cost, _DOUBT))
+                for _, row in _in_clusters(rows, target, [LONG])]
+        return others + fewest([with_times(row, launches) for row in long], [
+            with_times(row, launches) for row in (*general, *others)], 2, 1)
     for row in rows:
         fastest[row.tile] = min(rate(row.cost), fastest.get(row.tile, inf))
     known = []
     for blocks, row in _in_clusters(
             [row for row in rows if rate(row.cost) <= _NEARLY.get(of, inf) * fastest[row.tile]],
-            target, sizes if form.axes < AXES else (1,)):
+            target, without_batches(sizes, form.axes)):
         found = row if row.kind == "cores" else priced_together(
             _at_once(row) if blocks > 1 else row)
         known.append(found._replace(cost=slower(found.cost, _DOUBT)))
         if blocks == 1 and (cost := in_pingpong(row.profile, row.cost, target)) is not None:
             known.append(row._replace(cost=slower(cost, _DOUBT),
                                       binding={**row.binding, "pingpong": 2}))
-    count, most = len(known), _MOST[of]
+    count, most = len(known), _MOST[of] + many
     timed = [_with_legal_times(row, launches, True) for row in (*known, *general)]
     if not general[0].cost.slow:
         return fewest(timed[:count], timed[count:], 2, most)
@@ -143,14 +153,19 @@ def covering_entries(rows: Sequence[Candidate], general: Sequence[Candidate], fo
     if asks(general[0], form):
         first = fewest(loose[:count], loose[count:], 2, 1)
         aside = [row for row in timed[:count] if any(row.binding == one.binding for one in first)]
-        return aside + fewest(timed[:count], [*timed[count:], *aside], 2, most)
+        chosen = fewest(timed[:count], [*timed[count:], *aside], 2, most)
+        # Of these, too, one is for all rows: the last to be left out.
+        more = fewest([row for row in loose[:count] if any(
+            row.binding == one.binding for one in chosen)], [*loose[count:], *first], 2, FREE - 1)
+        chosen.sort(key=lambda row: all(row.binding != one.binding for one in more))
+        return aside + chosen
     both = [row._replace(times=[*row.times, *other.times])
             for row, other in zip(timed, loose, strict=True)]
     return fewest(both[:count], both[count:], 2, most)
 
 
 def asks(whole: Candidate, form: Form) -> bool:
-    """Whether entries of a covered product are for rows that are aligned, all but one."""
+    """Whether entries of a covered product are for rows that are aligned, all but `FREE`."""
     return whole.kind == "wgmma" and form.axes < AXES
 
 
@@ -177,8 +192,18 @@ def _products(row: Candidate) -> list[Feature]:
     return joined([feature for feature in row.profile if feature.kind == "dot"])
 
 
+def are_bytes(whole: Candidate) -> bool:
+    """Whether it is a product on wgmma of 8-bit numbers as memory has them, such as weights and
+    rows that were rounded before: it has the entries of one that converts them beside two bodies.
+    16 rows of 8-bit floats by 14336 x 4096 25 us on an H200, 18; int8 of 136 x 3072 x 1376 17.5,
+    6.9."""
+    dots = _products(whole)
+    return whole.kind == "wgmma" and len(dots) == 1 and len(dots[0].extents) == 3 and all(
+        dot.bytes == 1 and not (dot.computed or dot.scaled or any(dot.raw)) for dot in dots)
+
+
 def converting_entries(rows: Sequence[Candidate], whole: Candidate, form: Form, target: Target,
-                       sizes: Sequence[int]) -> list[Candidate]:
+                       sizes: Sequence[int], *beside: Candidate) -> list[Candidate]:
     """With and without clusters.  What memory takes to deliver the operands is no entry's gain."""
     (dot,) = _products(whole)
     launches = [launch for grid in grids.weights(dot) for launch in launches_of(form, grid)]
@@ -194,8 +219,8 @@ def converting_entries(rows: Sequence[Candidate], whole: Candidate, form: Form, 
             known.append(with_times(row._replace(cost=slower(row.cost, _DOUBT)), launches))
     floors = [UNIT * length * sum(extent * (raw or dot.bytes) for extent, raw in zip(
         extents, dot.raw, strict=True)) / _MEMORY for extents, (length, *_) in launches]
-    return fewest(known, [with_times(whole, launches)], _POWER_CONVERTING, _MOST_CONVERTING,
-                  _WORTH_CONVERTING, floors=floors)
+    return fewest(known, [with_times(row, launches) for row in (whole, *beside)],
+                  _POWER_CONVERTING, _MOST_CONVERTING, _WORTH_CONVERTING, floors=floors)
 
 
 # --- others ---------------------------------------------------------------------------------------
@@ -205,14 +230,15 @@ def cluster_entries(rows: Sequence[Candidate], own: Sequence[Candidate], form: F
                     target: Target, sizes: Sequence[int]) -> list[Candidate]:
     """Those of clusters to have beside the bodies of the general entry, the large one first."""
     whole = own[0]
-    if form.axes >= AXES or whole.kind == "mma" or not sizes:  # of mma none are measured
-        return []
+    if whole.kind == "mma" or len(without_batches((1, *sizes), form.axes)) < 2:
+        return []  # of mma none are measured
+    if form.axes < AXES and are_bytes(whole):
+        return converting_entries(rows, whole, form, target, (1, *sizes), *own[1:])
     # Where the range does not say how many results a program has, it may send more of them: 1024
     # rows of 256 columns and a layer norm by 64 rows 32 us, 22 by two blocks.
     each = unlisted(whole)
-    launches = [*launches_of(
-        form, grids.NUMBERED if max(whole.tile) == 1 else grids.WORKING, each)]
-    own = [with_times(row, launches) for row in own]
+    launches = [*launches_of(form, grids.numbered(grids.WORKING, whole.tile), each)]
+    few = [*launches_of(form, grids.SUMS, each)] if LONG in sizes else launches
     doubt = DOUBT_SCALED if any(feature.scaled for feature in whole.profile) else _DOUBT
     known = [row._replace(cost=slower(row.cost, doubt)) for _, row in _in_clusters([
         row for row in rows if unlisted(row) == each and row.threads <= _MOST_THREADS
@@ -221,14 +247,15 @@ def cluster_entries(rows: Sequence[Candidate], own: Sequence[Candidate], form: F
         and (not of_words(row) or _is_square(row))
         and (not _gathers(row.profile) or min(row.tile) >= LEAST_WGMMA)], target, sizes)]
     # One for the fewest programs, whose clusters run all at once; then for more programs.
-    chosen = fewest([with_times(_at_once(row), launches) for row in known], own, 1, 1,
-                    _WORTH_CLUSTERS[0])
+    chosen = fewest([with_times(_at_once(row), few) for row in known],
+                    [with_times(row, few) for row in own], 1, 1, _WORTH_CLUSTERS[0])
     for first in chosen[:1]:
         more = [row if clusters_meet(whole.profile, target) else _at_once(row) for row in known
                 if results(row) >= results(first) and row.binding != first.binding
                 and row.cost.processors >= first.cost.processors]
-        chosen += fewest([with_times(row, launches) for row in more], [*own, first], 1, 1,
-                         _WORTH_CLUSTERS[1])
+        chosen += fewest([with_times(row, launches) for row in more],
+                         [with_times(row, launches) for row in (*own, first)], 1,
+                         1 + (LONG in sizes), _WORTH_CLUSTERS[1])
     return chosen
 
 
@@ -239,7 +266,8 @@ def other_entries(rows: Sequence[Candidate], own: Sequence[Candidate], form: For
     those whose operands are: by them int8_linear took 1.15 to 1.2 times as long, fp8_block 1.1 and
     0.93 times."""
     whole = own[0]
-    if any(feature.scaled for feature in whole.profile):
+    if any(feature.scaled for feature in whole.profile) or (
+            form.axes < AXES and are_bytes(whole)):
         return []
     each = unlisted(whole)
     launches = [*launches_of(form, grids.other(whole.profile, len(form.loops)), each)]
@@ -255,9 +283,11 @@ def other_entries(rows: Sequence[Candidate], own: Sequence[Candidate], form: For
                  not converted or (prod(row.tile) >= LARGE
                                    and row.cost.depths >= whole.cost.depths)) and (
                  row.kind == "cores" or _gathers_many(row))]
-    # One more where rows may be boxes of a matrix, and one for many columns of these.
+    # One more where rows may be boxes of a matrix, and one for many columns of these; one less
+    # beside clusters of sums that are long.
     boxes = [row for row in known if near_bytes(row.profile)]
-    chosen = fewest(known, own, _POWER, _OTHERS + bool(boxes), _WORTH_OTHER, rounds=0)
+    most = _OTHERS - any(row.binding.get("cluster_k") == LONG for row in own)
+    chosen = fewest(known, own, _POWER, most + bool(boxes), _WORTH_OTHER, rounds=0)
     chosen += fewest(boxes, [*own, *chosen], 1, 1, _WORTH_CLUSTERS[1])
     return [row._replace(cost=slower(row.cost, _DOUBT_CORES if whole.kind == "cores" else 0))
             for row in chosen]

@@ -15,7 +15,6 @@ from tritonc.analysis.affine import Affinity
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.counters import iterations
 from tritonc.analysis.quotients import gathered
-from tritonc.analysis.signs import known_signs
 from tritonc.analysis.taps import MOST_TAPS, adds_far_taps, adds_many_rows, adds_taps, near
 from tritonc.analysis.transposes import transposes
 from tritonc.analysis.values import constant_of, origin, slice_of
@@ -211,7 +210,7 @@ def _computed(kernel: Kernel, cfg: Cfg, dot: Op) -> tuple[bool, bool]:
     if left or right:  # threads make it in a loop of each step
         return left, right
     loads = gathered(dot)
-    runs = _runs(kernel, cfg) if loads else None
+    runs = Runs(kernel, cfg, lambda v: v in kernel.parameters) if loads else None
     if runs is None:
         return False, False
     far = {op for op in loads if runs.of_load(op, False) is None}
@@ -221,14 +220,15 @@ def _computed(kernel: Kernel, cfg: Cfg, dot: Op) -> tuple[bool, bool]:
 
 
 def _alone(kernel: Kernel, cfg: Cfg, dot: Op) -> bool:
-    """Whether a dot is all that programs multiply, each in one loop or none, that none goes past,
-    and where its operands are follows from numbers that are not loaded."""
+    """Whether programs multiply nothing but where a dot is, each in one loop or none, that none
+    goes past, and where its operands are follows from numbers that are not loaded."""
     loops = [loop for loop in cfg.loops if cfg.block_of[dot] in loop]
     ends = [block for block in cfg.order if block.terminator.name == "ret"]
     loads = [op for op in slice_of(dot.operands[:2], None, ("dot", "load"), False)
              if op.name == "load"]
     home = loops[0].header if loops else cfg.block_of[dot]
-    return len(loops) <= 1 and sum(op.name == "dot" for op in kernel.ops()) == 1 and all(
+    return len(loops) <= 1 and all(
+        cfg.block_of[op] is cfg.block_of[dot] for op in kernel.ops() if op.name == "dot") and all(
         cfg.dominates(home, block) for block in ends) and not any(
         op.name == "load" for op in slice_of([op.operands[0] for op in loads], None, ("dot",),
                                              False))
@@ -344,17 +344,12 @@ def _raw_bytes(kernel: Kernel, cfg: Cfg, dot: Op) -> tuple[float, float]:
             for v in dot.operands[:2]]
     if not any(made):
         return 0.0, 0.0
-    runs, found = _runs(kernel, cfg), []
+    runs, found = Runs(kernel, cfg, lambda v: v in kernel.parameters), []
     for operand, one in zip(dot.operands, made):
         sizes = [prod(shape(load.result.type)) * scalar(pointee(load.operands[0].type)).bytes
                  / (runs.of_load(load, True) or (0, 1))[1] for load in one.raw] if one else []
         found.append(sum(sizes) / prod(shape(operand.type)))
     return found[0], found[1]
-
-
-def _runs(kernel: Kernel, cfg: Cfg) -> Runs:
-    return Runs(axis_info.analyze(kernel), known_signs(kernel, cfg, kernel.entry),
-                lambda v: v in kernel.parameters)
 
 
 def _carried(kernel: Kernel, dot: Op, loops: Sequence[Loop]) -> Iterator[Feature]:

@@ -90,8 +90,8 @@ class Grid(NamedTuple):
 # Bodies, and what shall save time of launches that are worth it: clusters.
 PLAIN = Grid(((16, 64, 256, 512, 1024, 2048, 4096, 12288),) * 2, (512, 4096))
 WORKING = PLAIN._replace(work=(1 << 27, inf))
-# The same where a range numbers programs: as many as of 128 x 128 there.
-NUMBERED = WORKING._replace(extents=((1, 2, 4, 8, 16, 32, 64, 256, 1024),) * 2)
+# Along an axis of a range that numbers programs: as many as of 128 there.
+_NUMBERED = 1, 2, 4, 8, 16, 32, 64, 256, 1024
 # One product of 16-bit numbers; of batches, which are short loops; of floats.
 COVERED = {
     ("wgmma", 2): Grid(((64, 128, 512, 1536, 2304), (64, 768, 1152, 2304, 4608, 6144, 12288)),
@@ -99,15 +99,23 @@ COVERED = {
     ("wgmma", 3): Grid(((56, 240, 1000),) * 2, (32, 128, 384), (32,), (1 << 25, inf)),
     ("cores", 2): Grid(((32, 64, 128, 256, 512, 1100, 2100, 4500),) * 2, (512, 1500, 4096),
                        work=(1 << 27, 1 << 35))}
+# Sums over many rows, as the gradients of filters: of three axes a program for each tap.
+SUMS = Grid(((64, 128, 256),) * 2, (4096, 32768), (1, 9, 27))
 # Narrow, short and large ones, and batches.
 _ALL = Grid(((16, 32, 64, 128, 256, 1024, 4096, 16384, 131072),) * 2, (32, 192, 768, 2304, 9216),
             (1, 64), (1 << 27, 1 << 40))
 # Rows that are gathered, such as pixels, are many, and columns beside them, such as filters, few.
 _PIXELS, _FILTERS = (1024, 4096, 16384, 65536, 262144), (16, 32, 64, 128, 256, 512, 1024)
 # Rows beside each number of columns, which are the weights' where one operand is converted.
-_ROWS, _COLUMNS = (1, 20, 40, 64, 80, 128, 200, 350, 560, 1200), (
+_ROWS, _COLUMNS = (1, 20, 40, 64, 80, 128, 200, 300, 350, 560, 1200), (
     2304, 4096, 5120, 7168, 9728, 13824, 20480)
 _WEIGHTS = Grid((_ROWS, _COLUMNS), (2048, 5120, 14336), most=130_000_000)
+
+
+def numbered(grid: Grid, tile: Sequence[int]) -> Grid:
+    """The same where a range numbers programs along the axes of which a tile has one element."""
+    return grid._replace(extents=[_NUMBERED if n == 1 else extents for n, extents in zip(
+        (*tile, 0), grid.extents, strict=False)])
 
 
 def weights(dot: Feature) -> list[Grid]:

@@ -120,7 +120,8 @@ def _any_row(op: Op, readers: Mapping[Value, Sequence[Op]]) -> bool:
     while stack:
         value = stack.pop()
         for reader in readers.get(value, ()):
-            if reader.name in ("splat", "reshape", "broadcast", "and"):
+            if reader.name in ("splat", "reshape", "broadcast", "and") or (
+                    reader.name == "reduce" and reader.attributes["kind"] == "or"):
                 stack.append(reader.result)
             elif reader.name != "load" or value is not reader.guard \
                     or not {"other", "volatile"}.isdisjoint(reader.attributes):

@@ -3,8 +3,7 @@
 For kernels whose work is one product in a loop, by rates that no kernel exceeds.  What can be known
 from the tile and the meta-parameters is the instruction (m x n x k below its least extents, or
 `wgmma=0`) and the bytes of operands that must come from the second-level cache: a tile of m x n
-brings (m + n) k numbers for m n k products.
-"""
+brings (m + n) k numbers for m n k products."""
 
 from collections.abc import Mapping
 

@@ -16,8 +16,7 @@ Size = Mapping[str, int]
 class Choice(NamedTuple):
     """What a search found for a size; `default` is the time of the default, if it runs.
 
-    Of a portfolio `best` is the best of its members, and `fastest` the time of the best of all.
-    """
+    Of a portfolio `best` is the best of its members, and `fastest` the time of the best of all."""
 
     size: Size
     best: Binding

@@ -3,8 +3,7 @@
 A search that is killed, at whatever moment, loses what was still running and nothing else: the next
 one reads the journal and goes on.  Lines are appended whole; one that a power failure cut off is
 skipped when the journal is read, and ended before the next is written.  Lines of other programs,
-compilers or GPUs have another key and are left alone.
-"""
+compilers or GPUs have another key and are left alone."""
 
 import json
 import os
@@ -25,8 +24,7 @@ def name_of(values: Mapping[str, int]) -> Name:
 class Record:
     """One finished measurement: its time, or why there is none.
 
-    `milliseconds` is as on a GPU that is not slowed; `digest` names the machine code.
-    """
+    `milliseconds` is as on a GPU that is not slowed; `digest` names the machine code."""
 
     size: Mapping[str, int]
     candidate: Mapping[str, int]

@@ -1,8 +1,7 @@
 """The report of a search: one page of HTML with everything in it, drawings as SVG.
 
 For each size: the best candidates, the time against each parameter, and where the best and the
-default stand under the roofs that memory and arithmetic are.
-"""
+default stand under the roofs that memory and arithmetic are."""
 
 from collections.abc import Iterable, Sequence
 from html import escape

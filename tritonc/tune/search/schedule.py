@@ -12,10 +12,7 @@ those that are not far from the best are timed.  A candidate goes three ways:
                  is compiled
 
 At the end the best few are measured again, all beside each other, and that decides; times within
-`TIE` are equal, and the earlier in the model's order wins.
-"""
-
-from __future__ import annotations
+`TIE` are equal, and the earlier in the model's order wins."""
 
 import time
 from collections import Counter, deque
@@ -53,11 +50,11 @@ class Executor(Protocol):
 class Progress(Protocol):
     """Who is told how the search goes."""
 
-    def finished(self, search: Search, record: Record) -> None: ...
+    def finished(self, search: "Search", record: Record) -> None: ...
 
-    def tick(self, search: Search) -> None: ...
+    def tick(self, search: "Search") -> None: ...
 
-    def begins(self, search: Search, seconds: float) -> None:
+    def begins(self, search: "Search", seconds: float) -> None:
         """All that is left takes so many seconds at most."""
         ...
 
@@ -348,8 +345,7 @@ class Search:
         """The best candidate of each size that has one.  `final`: measure the best few again.
 
         With `within`, of several sizes, the fewest candidates of which one at each size takes at
-        most so much longer than the best (`portfolio.cover`).
-        """
+        most so much longer than the best (`portfolio.cover`)."""
         found, measured = [], []
         for size in self.sizes:
             known = {name_of(r.candidate): r.milliseconds or 0.0 for r in self.ranking(size)}

@@ -4,8 +4,7 @@
     M=1..64:x2,N=4096           M = 1, 2, 4, ..., 64, each with this N
     M=1..64:x2,K=1024..4096:+1024     all pairs
 
-A file has one such line for each size or grid; `#` begins a comment.
-"""
+A file has one such line for each size or grid; `#` begins a comment."""
 
 import re
 from collections.abc import Iterable

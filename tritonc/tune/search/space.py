@@ -7,8 +7,7 @@ do not fit the registers of its threads, it has more threads than elements, an o
 does not fit shared memory, or an iteration does not fit the cache of instructions.  The rest is
 ordered by the cost model; a deviation from a pass's own choice counts as a few percent, so that a
 search that is cut off has tried the best tiles with all of them left alone, and the very best with
-others.
-"""
+others."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, repeat
@@ -84,8 +83,7 @@ def search_space(source: SourceFile, options: Options, kernel: str, nesting: boo
     With `nesting` it is that of the paper (section 5.3): the tunables, and the micro- and
     nano-tiles of products on CUDA cores; all else is left to the passes.
 
-    Raises CompileError if the source or the expression is wrong, or nothing is left.
-    """
+    Raises CompileError if the source or the expression is wrong, or nothing is left."""
     diagnostics = Diagnostics()
     tokens = stages.preprocess(source, options, diagnostics).tokens
     program = parse(tokens, diagnostics)
@@ -126,8 +124,7 @@ def search_space(source: SourceFile, options: Options, kernel: str, nesting: boo
 
 def _satisfying(text: str, candidates: Sequence[Binding], fixed: Mapping[str, int],
                 parameters: Iterable[str], declared: Sequence[sema.TunableInfo]) -> list[Binding]:
-    """The candidates for which the expression holds; of tunables that are chosen together it may
-    name each."""
+    """The candidates for which the expression holds, which may name tunables chosen together."""
     names = (name for t in declared for name in (t.name, *t.together))
     where = Where(text, {*parameters, *fixed, *names})
 
@@ -206,8 +203,7 @@ def _ordered(ranking: Sequence[Ranked], choices: Sequence[Mapping[str, int]], ta
 
 def _meta_choices(meta: Mapping[str, tuple[int | None, ...]], fixed: Mapping[str, int]
                   ) -> list[dict[str, int]]:
-    """What may be bound of the meta-parameters, nothing first.  One that changes nothing is
-    left out."""
+    """What may be bound of the meta-parameters, nothing first, but for what changes nothing."""
     found: list[dict[str, int]] = [{}]
     for name, values in meta.items():
         found = [{**bound, name: value} if value is not None else bound for bound in found
@@ -235,8 +231,7 @@ def _ignored(name: str, bound: Mapping[str, int], open_to_choice: Iterable[str])
 def can_run(profile: Profile, bound: Mapping[str, int], target: Target) -> bool:
     """Whether a candidate may run, and not plainly badly, as far as the extents of its tiles say.
 
-    `bound` has the meta-parameters that are bound.
-    """
+    `bound` has the meta-parameters that are bound."""
     num_warps = bound.get("num_warps")
     slices = bound.get("slices", 1)
     if slices > (num_warps or slices) or any(

@@ -33,8 +33,7 @@ def tune(request: Request, task: Task, site: Site, out: TextIO) -> list[Choice]:
     """Search, and write the tuning file (and the report) with what was found.
 
     What was measured is kept whatever happens; KeyboardInterrupt goes on to the caller after the
-    files are written.  Raises CompileError if nothing can be measured, or files not be written.
-    """
+    files are written.  Raises CompileError if nothing can be measured, or files not be written."""
     old = tuning_file.read(request.tuning) if os.path.exists(request.tuning) else []
     progress = ProgressLine(out)
     out.write(f"{task.spec.kernel}: {len(task.space.candidates)} candidates on {site.measurers} x "

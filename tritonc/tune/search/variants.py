@@ -38,8 +38,7 @@ _READERS = frozenset(row.owner for row in META_PARAMETERS) | {
 class Variant(NamedTuple):
     """A kernel after the passes, and the choices that give it, by their numbers.
 
-    Choices that cannot be compiled have a `reason` and no digest.
-    """
+    Choices that cannot be compiled have a `reason` and no digest."""
 
     members: tuple[int, ...]
     digest: str = ""  # of the kernel's text
@@ -74,8 +73,7 @@ def variants(kernel: Kernel, context: Context, choices: Sequence[Mapping[str, in
              passes: Sequence[Pass], level: int) -> list[Variant]:
     """What `passes` make of a kernel for each of `choices`, which bind meta-parameters.
 
-    The kernel is used up.  Variants come in the order of their first members.
-    """
+    The kernel is used up.  Variants come in the order of their first members."""
     states = [_State(kernel, list(range(len(choices))))]
     found: list[Variant] = []
     collects = gc.isenabled()

@@ -2,8 +2,7 @@
 
 The condition is an expression as those of problems are.  A meta-parameter that a candidate leaves
 to its pass has no value before the compilation: a candidate of which the condition asks it is left
-out.  `wgmma == 0 or num_stages > 2` does not ask for the stages of candidates without wgmma.
-"""
+out.  `wgmma == 0 or num_stages > 2` does not ask for the stages of candidates without wgmma."""
 
 import ast
 from collections.abc import Collection, Iterator, Mapping

@@ -40,8 +40,7 @@ def bench(source: SourceFile, options: Options, sizes: Sequence[Mapping[str, int
     """Measure each problem of a source (of `kernel`) at each of `sizes`, or of its bench: lines,
     in turn with the expression `against` of torch, if there is one.
 
-    Raises CompileError where the source is wrong or there is no GPU.
-    """
+    Raises CompileError where the source is wrong or there is no GPU."""
     if options.arch == NATIVE:
         options = replace(options, arch=Gpu(index).target)
     problems = read_problems(source, options, "tc", diagnostics)

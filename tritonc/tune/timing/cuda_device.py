@@ -2,8 +2,7 @@
 
 The reference of a large problem takes seconds to compute and to compare with.  So what was found
 right is kept on the GPU and compared there: most candidates add in the same order and give the
-same bits.
-"""
+same bits."""
 
 import ast
 import time

@@ -1,8 +1,7 @@
 """Measuring candidates on a device: right first, then fast.
 
 A GPU that works hard slows down, and what else runs on it disturbs.  So candidates that are
-compared are measured in turn, several launches at once, with rests; the median counts.
-"""
+compared are measured in turn, several launches at once, with rests; the median counts."""
 
 from collections.abc import Mapping
 from math import ceil, inf

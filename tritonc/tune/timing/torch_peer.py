@@ -1,8 +1,7 @@
 """`tritonc bench --against`: an expression of torch, measured in turn with a kernel.
 
 In the expression the problem's arguments are tensors with the data of the problem (numbers, where
-they are scalars), and `torch` is torch.
-"""
+they are scalars), and `torch` is torch."""
 
 from collections.abc import Mapping
 from importlib import import_module

@@ -3,10 +3,7 @@
 The scheduler hands out the same jobs that run locally.  On each of its workers the jobs go to
 processes of their own, as on one machine (`sites.Local`), so that a candidate that faults or hangs
 costs no worker.  One worker on each machine should see its GPUs: two that share one would measure
-at the same time.
-"""
-
-from __future__ import annotations
+at the same time."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -34,11 +31,10 @@ class Cluster(Site):
     addresses: Sequence[str]
 
     @staticmethod
-    def connect(address: str, timeout: float, find: Find = local_gpus) -> Cluster:
+    def connect(address: str, timeout: float, find: Find = local_gpus) -> "Cluster":
         """The cluster of a scheduler.  `find` says what a worker's machine has.
 
-        Raises CompileError if the package is missing, nobody answers, or no worker has a GPU.
-        """
+        Raises CompileError if the package is missing, nobody answers, or no worker has a GPU."""
         try:
             distributed: Any = import_module("distributed")  # optional: for who has a cluster
         except ImportError:
@@ -110,8 +106,7 @@ def _threads() -> int:
 
 
 def _run(where: _Where, kind: int, function: Callable[[Any, Any], Any], argument: Any) -> Any:
-    """Do a job in a process of this worker's.  What it raises is returned: the worker's log would
-    be full of it."""
+    """Do a job in a process of this worker's.  What it raises is returned, and fills no log."""
     key = sha256(dumps(where)).hexdigest()
     if key not in _started:
         local = where.find(None, _threads(), where.timeout)

@@ -2,10 +2,7 @@
 
 A `Spec` says which program; from it a compiling process makes a `Compiler`, and a measuring process
 a device.  Jobs are functions of those states, and everything here can be pickled: processes of
-this machine and workers of a cluster run the same.
-"""
-
-from __future__ import annotations
+this machine and workers of a cluster run the same."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -74,11 +71,10 @@ class Compiler:
         self.source, _, self.options = spec.read()
         self.kernel = spec.kernel
 
-    def classify(self, candidates: Sequence[Binding]) -> list[Variant]:
+    def classify(self, candidates: Sequence[Binding]) -> "list[Variant]":
         """The kernels that the passes make of candidates of equal tunables.
 
-        Members are indices into `candidates`.
-        """
+        Members are indices into `candidates`."""
         from tritonc import passes
         from tritonc.tune.search.variants import Variant, variants
 
@@ -128,8 +124,7 @@ class Job(NamedTuple):
 
     The last of `codes` is the one in question: it is checked first if `check` is set, and given up
     after one sample if that took longer than `cutoff` milliseconds.  The first code of a job with
-    an `anchor` time is a well-known one: if it runs slower than that, the GPU does.
-    """
+    an `anchor` time is a well-known one: if it runs slower than that, the GPU does."""
 
     codes: Sequence[Code]
     size: Mapping[str, int]
@@ -143,8 +138,7 @@ class Measured(NamedTuple):
     """Milliseconds of each launch: the samples of each code of a job, or one sample of the last
     code, if it was given up.
 
-    `slowed`: the GPU ran slower than before (it was too hot, or used by others), by that factor.
-    """
+    `slowed`: the GPU ran slower than before (it was too hot, or used by others), by that factor."""
 
     samples: tuple[tuple[float, ...], ...]
     slowed: float = 1.0

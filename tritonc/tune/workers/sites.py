@@ -62,8 +62,7 @@ def local_gpus(wanted: Sequence[int] | None, jobs: int, timeout: float) -> Local
     """This machine with its GPUs, or those of `wanted`; None if there are none.
 
     Where they differ, those that are like the first.  Raises CompileError if one of `wanted` is
-    missing.
-    """
+    missing."""
     from tritonc.launch.cuda import Device as Gpu
     from tritonc.launch.cuda import device_count
     from tritonc.tune.timing.cuda_device import CudaDevice

@@ -5,8 +5,7 @@ path for modules, then `(set_up, arguments)`, whose result is the state of this 
 `(function, argument)`, which are run as `function(state, argument)`.  Answers are `(True, value)`
 or `(False, text)`; after the latter the process ends, as what went wrong may have broken the state
 (a CUDA context stays broken).  It ends, in the middle of a job too, when its input does: so it
-never outlives who started it.
-"""
+never outlives who started it."""
 
 import os
 import pickle

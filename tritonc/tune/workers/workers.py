@@ -2,10 +2,7 @@
 
 The interface is that of `concurrent.futures`, so that a cluster's executor can stand in its place.
 A process pool of the standard library will not do: when one of its processes dies, all jobs of the
-pool are lost, and it cannot stop a job that hangs.
-"""
-
-from __future__ import annotations
+pool are lost, and it cannot stop a job that hangs."""
 
 import pickle
 import subprocess
@@ -64,8 +61,7 @@ class Workers:
     def submit(self, function: Callable[[Any, Any], Any], argument: Any) -> Future[Any]:
         """Run `function(state, argument)` in some process.
 
-        The future raises JobLost if there is no result, CannotStart if no process can be had.
-        """
+        The future raises JobLost if there is no result, CannotStart if no process can be had."""
         future: Future[Any] = Future()
         self._jobs.put(_Job(future, function, argument))
         return future
@@ -81,7 +77,7 @@ class Workers:
         for thread in self._threads:
             thread.join()
 
-    def __enter__(self) -> Workers:
+    def __enter__(self) -> "Workers":
         return self
 
     def __exit__(self, *error: object) -> None:

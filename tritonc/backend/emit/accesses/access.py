@@ -3,8 +3,7 @@
 Plain accesses are LLVM's own loads and stores.  A guarded one is inline assembly under a predicate,
 for LLVM's masked load becomes branches.  Its destination is set first, to `other` or to zero, and
 is an early-clobber output (`=&r`), as it is written before the address is read.  Elements narrower
-than 32 bits travel packed in 32-bit words.
-"""
+than 32 bits travel packed in 32-bit words."""
 
 from collections.abc import Sequence
 
@@ -29,13 +28,11 @@ _SPACE = {GLOBAL_SPACE: "global", SHARED_SPACE: "shared", CONSTANT_SPACE: "const
 LOAD_POLICIES = {
     "nc": (".nc", ""), "ca": (".ca", ""), "cg": (".cg", ""), "cs": (".cs", ""), "cv": (".cv", ""),
     "no_allocate": (".L1::no_allocate", "l1_hint"),
-    "evict_first": (".L1::evict_first", "l1_hint"), "evict_last": (".L1::evict_last", "l1_hint"),
-}
+    "evict_first": (".L1::evict_first", "l1_hint"), "evict_last": (".L1::evict_last", "l1_hint")}
 STORE_POLICIES = {
     "wb": (".wb", ""), "cg": (".cg", ""), "cs": (".cs", ""), "wt": (".wt", ""),
     "no_allocate": (".L1::no_allocate", "l1_hint"),
-    "evict_first": (".L1::evict_first", "l1_hint"), "evict_last": (".L1::evict_last", "l1_hint"),
-}
+    "evict_first": (".L1::evict_first", "l1_hint"), "evict_last": (".L1::evict_last", "l1_hint")}
 
 
 class Access(NamedTuple):

@@ -3,8 +3,7 @@
 They happen in one of the threads that hold the element (see `FunctionEmitter.owner`): a result is
 valid in that thread alone.  They are relaxed; of which scope, they say.  LLVM drops the ordering of
 `atomicrmw`, so around an atomic on a scalar, which may be a lock, stand the fences that its order
-asks for.
-"""
+asks for."""
 
 from collections.abc import Callable
 from functools import partial
@@ -32,8 +31,7 @@ _NATIVE: dict[tuple[str, str], tuple[str, str, str]] = {
     **{(kind, f"i{bits}"): (f"{kind}.b{bits}", "", "r" if bits == 32 else "l")
        for kind in ("and", "or", "xor") for bits in (32, 64)},
     ("xchg", "i32"): ("exch.b32", "", "r"), ("xchg", "i64"): ("exch.b64", "", "l"),
-    ("xchg", "float"): ("exch.b32", "", "f"), ("xchg", "double"): ("exch.b64", "", "d"),
-}
+    ("xchg", "float"): ("exch.b32", "", "f"), ("xchg", "double"): ("exch.b64", "", "d")}
 
 
 def atomic_rmw(f: FunctionEmitter, op: Op) -> None:

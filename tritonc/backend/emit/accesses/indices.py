@@ -98,6 +98,4 @@ EMITTERS: dict[str, Emitter] = {
     "get_num_multiprocessors": _each(
         lambda f, op: f.prelude_call("llvm.nvvm.read.ptx.sreg.nsmid")),
     "first_warp": _each(lambda f, op: f.prelude(f"icmp ult i32 {f.thread}, 32")),
-    "from_first_lane": from_first_lane, "again": again,
-    "range": make_range,
-}
+    "from_first_lane": from_first_lane, "again": again, "range": make_range}

@@ -1,8 +1,7 @@
 """Loads and stores of global and constant memory.
 
 A load happens in every thread that holds the element, a store in one of them (see
-`FunctionEmitter.owner`), with a fence before it where it is marked `release`.
-"""
+`FunctionEmitter.owner`), with a fence before it where it is marked `release`."""
 
 from collections.abc import Iterable
 from functools import partial

@@ -6,8 +6,7 @@ one piece of the tile and not the whole.
 
 LLVM sinks an operation to the block that reads it, over the ends of branches between, and a thread
 would again hold what all pieces are made of: where a piece has branches, as quotients have, empty
-inline assembly keeps its results in their place.
-"""
+inline assembly keeps its results in their place."""
 
 from functools import partial
 

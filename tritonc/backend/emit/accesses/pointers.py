@@ -19,8 +19,7 @@ def addptr(f: FunctionEmitter, op: Op) -> None:
     """The index of getelementptr is signed, of any width.
 
     Registers often differ by a constant.  It is kept apart, so that they share one address and the
-    constants go into the accesses; the index is taken not to wrap.
-    """
+    constants go into the accesses; the index is taken not to wrap."""
     pointer = element(op.result.type)
     assert isinstance(pointer, Pointer)
     t, at, index = memory_type(pointer.element), llvm_type(pointer), f.type(op.operands[1])
@@ -122,5 +121,4 @@ def same(f: FunctionEmitter, op: Op) -> None:
 
 EMITTERS: dict[str, Emitter] = {
     "addptr": addptr, "step_pointers": step_pointers, "ptrdiff": ptrdiff, "assume_multiple": same,
-    "assume_positive": same,
-}
+    "assume_positive": same}

@@ -3,8 +3,7 @@ for their last ones, or, of a store, for all but the ends (`analysis/windows`).
 
 The access is made whole where the guards of the last element, and of the first, hold.  Of the
 vectors of which only some elements are demanded, as a rule there are one or two in a row: behind a
-branch for all of an operation's, each of their elements is accessed under its own guard.
-"""
+branch for all of an operation's, each of their elements is accessed under its own guard."""
 
 from collections.abc import Sequence
 

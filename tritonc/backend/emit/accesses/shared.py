@@ -2,8 +2,7 @@
 
 Where an element lies is a linear function of thread and register (see `backend.layout.access`):
 the thread's part is computed once per kernel and layout, constants of registers join it by XOR
-where the bits meet and by addition, in the instruction itself, where they do not.
-"""
+where the bits meet and by addition, in the instruction itself, where they do not."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -125,8 +124,7 @@ class SharedTile:
         start of shared memory has none.  So a loop holds one number, and not one for each such
         address: products on CUDA cores have none to spare, nor has wgmma beside operands that are
         converted.  (Where operands come through registers, before sm_80, the assembler spilled less
-        without.)
-        """
+        without.)"""
         f, t = self.f, f"ptr addrspace({SHARED_SPACE})"
         address = f.op(f"ptrtoint {t} {self._pointer(0)} to i32")
         return f.op(f"inttoptr i32 {f.op(f'xor i32 {address}, {bits}')} to {t}")
@@ -257,8 +255,7 @@ def async_copy(f: FunctionEmitter, op: Op) -> None:
     """cp.async of 4, 8 or 16 bytes, by the owner of each element; zeros where the guard fails.
 
     Those take their turn at shared memory as copies do: what nobody reads is left out by its own
-    condition.
-    """
+    condition."""
     buffer, pointer, *some = op.operands
     layout, sources = f.layout(pointer), f.values[pointer]
     tile, pieces = SharedTile(f, buffer, layout, once=True), copied(op, f.warps)
@@ -322,10 +319,8 @@ def _copy(f: FunctionEmitter, source: str, size: int, guard: str, to: str, owner
 
 EMITTERS: dict[str, Emitter] = {
     "alloc_shared": alloc_shared, "buffer_stage": buffer_stage, "buffer_trans": buffer_view,
-    "buffer_reshape": buffer_view, "load_slice": load_slice,
-    "shared_gather": shared_gather, "shared_atomic": shared_atomic,
-    "async_copy": async_copy,
+    "buffer_reshape": buffer_view, "load_slice": load_slice, "shared_gather": shared_gather,
+    "shared_atomic": shared_atomic, "async_copy": async_copy,
     "async_commit": lambda f, op: f.call("llvm.nvvm.cp.async.commit.group", "void"),
     "async_wait": lambda f, op: f.call("llvm.nvvm.cp.async.wait.group", "void",
-                                       f"i32 {op.attributes['pending']}"),
-}
+                                       f"i32 {op.attributes['pending']}")}

@@ -3,8 +3,7 @@
 Constant memory serves one address of a warp after the other.  A table of at most 32 elements fits
 into the lanes of a warp: each lane loads one element at the kernel's start, and a load asks the
 lane that the index names.  An index beyond the table would be an access out of bounds; where a
-guard does not hold, any element will do.
-"""
+guard does not hold, any element will do."""
 
 from tritonc.analysis.values import defined_by, origin
 from tritonc.backend.emit.elements.packed import choose

@@ -11,8 +11,7 @@ what they need in the meantime.
 The memory is a *slot* of an array of the module.  Launches of a kernel may overlap, so a block
 claims a slot: each multiprocessor has a row of SLOTS of them, one compare and swap takes a free
 one, and the block gives it back when it ends.  Every claim of a program has an array of its own, so
-that no block waits for a slot while it holds one that others wait for.
-"""
+that no block waits for a slot while it holds one that others wait for."""
 
 from collections.abc import Callable, Sequence
 
@@ -256,8 +255,7 @@ def start_producer(f: FunctionEmitter, op: Op) -> None:
     """One thread of the warps that others do without makes the copies; the rest of them end.
 
     The maps are published.  The producer may use some of them then, the first thread of each
-    warpgroup the others.
-    """
+    warpgroup the others."""
     slot, cell = op.operands
     early = op.attributes.get("early")
     if f.role == PRODUCER:
@@ -331,5 +329,4 @@ def _fields(f: FunctionEmitter, op: Op, pointer: str) -> None:
 
 EMITTERS: dict[str, Emitter] = {
     "claim_slot": claim_slot, "release_slot": release_slot, "tensor_map": tensor_map,
-    "publish_maps": publish_maps, "start_producer": start_producer,
-}
+    "publish_maps": publish_maps, "start_producer": start_producer}

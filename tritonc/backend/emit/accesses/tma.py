@@ -67,8 +67,7 @@ def arrive_empty(f: FunctionEmitter, op: Op) -> None:
 
     When what threads read of these buffers is in registers, in order, if they store beside: an
     arrival overtakes loads that wait behind stores, and TMA then writes what they have yet to read
-    (H200, ptxas 13.0).
-    """
+    (H200, ptxas 13.0)."""
     roots = dict.fromkeys(allocation(value)[0] for value in op.operands[1:])
     read = [f.read[root] for root in roots if root in f.read] if _stores_beside(f, op) else []
     if read and f.later is None:  # no thread waits for it, where it is used anyway
@@ -108,9 +107,7 @@ def _word(f: FunctionEmitter, name: str, t: str) -> str:
     bits = {"half": 16, "bfloat": 16, "float": 32, "double": 64}.get(t) or int(t[1:])
     if not t.startswith("i"):
         name = f.op(f"bitcast {t} {name} to i{bits}")
-    if bits == 32:
-        return name
-    return f.op(f"{'trunc' if bits > 32 else 'zext'} i{bits} {name} to i32")
+    return name if bits == 32 else f.op(f"{'trunc' if bits > 32 else 'zext'} i{bits} {name} to i32")
 
 
 def _arrive(f: FunctionEmitter, op: Op, kind: str = "arrive", count: str = "1") -> None:
@@ -224,5 +221,4 @@ EMITTERS: dict[str, Emitter] = {
     "wait_full": wait_full, "arrive_empty": arrive_empty, "wait_empty": wait_empty,
     "order_wait": order_wait, "order_arrive": order_arrive,
     "tma_load": tma_load, "tma_store": tma_store, "store_wait": store_wait,
-    "proxy_fence": lambda f, op: f.call("llvm.nvvm.fence.proxy.async.shared_cta", "void"),
-}
+    "proxy_fence": lambda f, op: f.call("llvm.nvvm.fence.proxy.async.shared_cta", "void")}

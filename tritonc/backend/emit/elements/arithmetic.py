@@ -3,8 +3,7 @@
 Operations work register by register.  Registers whose operands are the same registers (as after a
 broadcast) are computed once.  A f8 is computed with in f32, whose results round to f8 as the exact
 ones would; for `fma` in f64.  LLVM lowers f16 and bf16 for targets that lack an instruction,
-rounding after each operation.
-"""
+rounding after each operation."""
 
 from collections.abc import Callable
 from functools import partial
@@ -52,8 +51,7 @@ def negation(f: FunctionEmitter, op: Op) -> None:
 
     ptxas 12.9 and 13.0, and the driver's, for sm_90 and later: of a signed minimum of three, some
     of which are negated, VIMNMX3 loses a sign.  A difference counts too that they find to be a
-    negation.  Neither they nor LLVM see one through the assembly.
-    """
+    negation.  Neither they nor LLVM see one through the assembly."""
     if op not in f.compared:
         integer_binary(f, op)
         return
@@ -263,8 +261,7 @@ def _fma_bf16(body: Body) -> None:
     """By a sum in f64 that is rounded to odd, so that rounding it once more is harmless.
 
     Where rounding down and rounding up differ the sum is inexact: of the two neighbours, the one
-    with an odd last bit is taken.
-    """
+    with an odd last bit is taken."""
     a, b, c = (x.cast("fpext", "float").cast("fpext", "double") for x in body.parameters)
     down = body.call("llvm.nvvm.fma.rm.d", "double", a, b, c)
     up = body.call("llvm.nvvm.fma.rp.d", "double", a, b, c)
@@ -289,8 +286,7 @@ def icmp(f: FunctionEmitter, op: Op) -> None:
 
     No index is negative, so a limit below -1 does as -1 does, and the difference does not wrap.
     Where the limit is known not to exceed the constant, none is below it; where it is known to
-    exceed the greatest index that a register has in any thread, all are.
-    """
+    exceed the greatest index that a register has in any thread, all are."""
     t, predicate, emit = f.type(op.operands[0]), op.attributes["predicate"], f.op
     first = first_of_runs(f, op)
     mirrored = SWAPPED[predicate] if predicate[0] == "s" and (
@@ -375,5 +371,4 @@ EMITTERS: dict[str, Emitter] = {
     "any_other": any_other, "scale": scale,
     **dict.fromkeys(("fadd", "fsub", "fmul", "fdiv"), float_binary),
     "fneg": fneg, "fabs": fabs, "fma": fma,
-    "detach": detach, "icmp": icmp, "fcmp": fcmp, "cmpp": cmpp, "select": select, "psi": psi,
-}
+    "detach": detach, "icmp": icmp, "fcmp": fcmp, "cmpp": cmpp, "select": select, "psi": psi}

@@ -7,8 +7,7 @@ bits.
 The product holds the byte twice, twelve bits apart: at bits 0 and 16 begin the two fields, which a
 mask leaves.  Two shifts and what joins them are one multiplication, which runs in other units than
 the masks that conversions are made of.  It needs to be known that both fields are of one byte, or
-of a number of few bits: `Elements` says by how much registers shift.
-"""
+of a number of few bits: `Elements` says by how much registers shift."""
 
 from tritonc.analysis.values import SPREADS, int_of, origin
 from tritonc.backend.emit.function import FunctionEmitter

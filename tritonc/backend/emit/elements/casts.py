@@ -2,8 +2,7 @@
 
 Every conversion rounds once, to nearest even, from any source to any target.  Where the hardware
 has no single instruction for it, a value first becomes an f32 *rounded to odd* (an inexact one
-gets an odd last bit), from which rounding to a format at least two bits shorter is right.
-"""
+gets an odd last bit), from which rounding to a format at least two bits shorter is right."""
 
 from collections.abc import Callable
 from functools import partial
@@ -93,8 +92,7 @@ def _to_odd(body: Body) -> None:
     """f64 to f32, rounded to odd: towards zero, and the last bit set where that lost something.
 
     What is lost below the least subnormal sets its bit.  Beyond the greatest number that number
-    comes, whose last bit is odd, and which rounds to infinity in bf16 as it should.
-    """
+    comes, whose last bit is odd, and which rounds to infinity in bf16 as it should."""
     x = body.parameters[0]
     cut = body.call("llvm.nvvm.d2f.rz", "float", x)
     lost = cut.cast("fpext", "double").differs(x)
@@ -122,8 +120,7 @@ def _round_to_eight(body: Body, mantissa: int, least: int, largest: float) -> No
 
     Normal numbers: add half of what goes, less one if the part that stays is even, to the bits; the
     carry runs into the exponent by itself.  Subnormal ones: adding a power of two whose last bit is
-    the f8's quantum leaves the count of quanta in the low bits.
-    """
+    the f8's quantum leaves the count of quanta in the low bits."""
     x = body.parameters[0]
     sign = (x.bits() >> 24) & 0x80
     magnitude = body.intrinsic("minnum", body.abs(x), body.term(largest, "float"))
@@ -169,8 +166,7 @@ def float_to_int(f: FunctionEmitter, op: Op) -> None:
 
     Where a 64-bit type takes part the hardware gives another number for a NaN.  Narrow integers
     saturate as 32-bit ones first; several are packed and saturate at once.  What is converted need
-    not be cut to whole numbers before.
-    """
+    not be cut to whole numbers before."""
     source, target = types.scalar(op.operands[0].type), types.scalar(op.result.type)
     signed = op.name == "fptosi"
     bits = 64 if target.bits == 64 else 32
@@ -213,8 +209,7 @@ def nearly_half_more(f: FunctionEmitter, e: types.Scalar, a: str) -> str:
     """What a float is cut to after this is the nearest whole number, halves away from zero.
 
     The number below a half, with the sign of `a`, is added: a half and more reach the next whole
-    number when that sum is rounded, and what is less does not.
-    """
+    number when that sum is rounded, and what is less does not."""
     t = llvm_type(e)
     suffix, half = ("f64", 0.5 - 2.0**-54) if e == types.F64 else ("f32", 0.5 - 2.0**-25)
     added = f.call(f"llvm.copysign.{suffix}", t, f"{t} {literal(e, half)}", f"{t} {a}")
@@ -279,15 +274,15 @@ def int_to_float(f: FunctionEmitter, op: Op) -> None:
                       partial(_integer_to_odd, convert=name), a)
         return convert_float(f, types.F64, target, odd)
 
-    if not packed_casts.convert_bytes(f, op) and not packed_casts.convert_small(f, op):
+    if not any(convert_(f, op) for convert_ in (packed_casts.convert_near,
+               packed_casts.convert_bytes, packed_casts.convert_small)):
         each_register(f, op, convert)
 
 
 def _integer_to_odd(body: Body, convert: str) -> None:
     """A 64-bit integer as an f64, exactly or rounded to odd at 52 bits.
 
-    Twelve bits go, and if one of them was set the last bit that stays is.
-    """
+    Twelve bits go, and if one of them was set the last bit that stays is."""
     x = body.parameters[0]
     offset = x + (1 << 52 if convert == "sitofp" else 0)
     small = offset.compare("ult", "", 1 << 53)
@@ -325,5 +320,4 @@ def bitcast(f: FunctionEmitter, op: Op) -> None:
 EMITTERS: dict[str, Emitter] = {
     "fptosi": float_to_int, "fptoui": float_to_int,
     "sitofp": int_to_float, "uitofp": int_to_float,
-    "fpcast": fpcast, "bitcast": bitcast, "ptrtoint": bitcast, "inttoptr": bitcast,
-}
+    "fpcast": fpcast, "bitcast": bitcast, "ptrtoint": bitcast, "inttoptr": bitcast}

@@ -1,8 +1,7 @@
 """Words of neighbours: put together, taken apart, and minima and maxima of their halves.
 
 Bytes that came from memory in words go from there to pairs of halves by one byte permute, and back
-to words of four by another; nothing is taken apart into elements on the way.
-"""
+to words of four by another; nothing is taken apart into elements on the way."""
 
 from tritonc.analysis.values import defined_by
 from tritonc.backend.emit.elements.packed import each_register, lone_byte, note
@@ -80,8 +79,7 @@ def resize(f: FunctionEmitter, op: Op) -> None:
 
 
 def _lowest_bytes(f: FunctionEmitter, op: Op) -> bool:
-    """The lowest bytes of halves by fours, which are a word; False if a truncation is of something
-    else."""
+    """The lowest bytes of halves by fours, which are a word; False if a truncation is another."""
     made, mask = defined_by(op.operands[0], "unpack"), f.demanded(op.result)
     if made is None or op.name != "truncate" or scalar(op.result.type) != I8 or any(
             mask >> (r & ~3) & 15 != 15 for r in members(mask)):
@@ -115,5 +113,4 @@ def spread(f: FunctionEmitter, op: Op) -> None:
 EMITTERS: dict[str, Emitter] = {
     "sext": resize, "zext": resize, "truncate": resize,
     "pack": pack, "unpack": unpack, "umin_halves": extreme, "umax_halves": extreme,
-    "spread_halves": spread,
-}
+    "spread_halves": spread}

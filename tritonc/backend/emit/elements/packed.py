@@ -2,8 +2,7 @@
 
 Accesses of shared memory that move whole words note of each element which word it is part of
 (`FunctionEmitter.words`), and so do the operations here.  Where two neighbouring registers of an
-operand are the halves of a word, one instruction computes both, and nothing is taken apart.
-"""
+operand are the halves of a word, one instruction computes both, and nothing is taken apart."""
 
 from collections.abc import Callable, Sequence
 
@@ -43,9 +42,7 @@ def take(f: FunctionEmitter, e: Scalar, vector: str) -> Names:
 def vector(f: FunctionEmitter, e: Scalar, names: Sequence[str]) -> str:
     t = llvm_type(e)
     word = whole_word(f, names)
-    if word:
-        return f.op(f"bitcast i32 {word} to <2 x {t}>")
-    return f.vector(t, names)
+    return f.op(f"bitcast i32 {word} to <2 x {t}>") if word else f.vector(t, names)
 
 
 def each_register(f: FunctionEmitter, op: Op, compute: Callable[..., str]) -> None:

@@ -7,8 +7,7 @@ Bytes become pairs of 16-bit floats.  For an i8 x the word
 
 and their difference is x; (x & 0xff) ^ 0x6480 is the f16 1024 + 128 + x.  An unsigned x is 128 and
 such a number, or without the 0x80 of the f16.  Bytes 0 and 2 of a word are so converted without
-being moved.  8-bit floats come by twos as f16 (cvt.rn.f16x2.e4m3x2).
-"""
+being moved.  8-bit floats come by twos as f16 (cvt.rn.f16x2.e4m3x2)."""
 
 from collections.abc import Sequence
 
@@ -17,6 +16,7 @@ from tritonc.backend.emit.elements.bit_fields import field_pair, most
 from tritonc.backend.emit.elements.packed import (
     able,
     by_twos,
+    each_register,
     lone_byte,
     note,
     set_pairs,
@@ -32,6 +32,7 @@ from tritonc.ir.types import BF16, F8E4M3, F8E5M2, F16, F32, I8, Scalar, element
 # Integers that a fraction tells apart, with the bits of that number, from which on floats count in
 # ones.
 _FRACTIONS = {BF16: (128, 0x4300), F16: (1024, 0x6400)}
+_COUNTS, _MIDDLE = 0x4B000000, 1 << 22  # the bits of 2**23, and the middle of its fractions
 _HALF_OF_BYTES = {F8E4M3: "e4m3x2", F8E5M2: "e5m2x2"}
 
 
@@ -68,9 +69,35 @@ def convert_bytes(f: FunctionEmitter, op: Op) -> bool:
     return by_twos(f, op.result) and set_pairs(f, op.result, pair)
 
 
+def convert_near(f: FunctionEmitter, op: Op) -> bool:
+    """Convert integers near 0 to f32: a float that counts in ones has each in its fraction, which a
+    subtraction leaves.  Conversions take four times as long as both on a multiprocessor."""
+    source, target = scalar(op.operands[0].type), scalar(op.result.type)
+    if target != F32 or "bounds" not in op.attributes:
+        return False
+    signed, flipped = op.name == "sitofp", dict[str, str]()
+
+    def convert(name: str) -> str:
+        word, byte = f.words.get(name, ("", 0)) if source == I8 else ("", 0)
+        if not word:
+            wide = name if source.bits == 32 else f.op(
+                f"{'sext' if signed else 'zext'} {llvm_type(source)} {name} to i32")
+            bits = f.op(f"add i32 {wide}, {_COUNTS + _MIDDLE}")
+        else:
+            if signed and word not in flipped:
+                flipped[word] = f.op(f"xor i32 {word}, {0x80808080}")
+            bits = f.call("llvm.nvvm.prmt", "i32", f"i32 {flipped.get(word, word)}",
+                          f"i32 {_COUNTS}", f"i32 {0x7650 | byte}")
+        base = float(2**23 + (_MIDDLE if not word else 128 if signed else 0))
+        number = f.op(f"bitcast i32 {bits} to float")
+        return f.op(f"fsub float {number}, {literal(F32, base)}")
+
+    each_register(f, op, convert)
+    return True
+
+
 def convert_to_bytes(f: FunctionEmitter, op: Op) -> bool:
-    """Convert f32 to 8-bit floats by twos, which are a word; False if the operation is something
-    else."""
+    """Convert f32 to 8-bit floats by twos, which are a word; False if the operation is another."""
     source, target = scalar(op.operands[0].type), scalar(op.result.type)
     names = f.values[op.operands[0]]
     if source != F32 or target not in _HALF_OF_BYTES or not (
@@ -125,8 +152,7 @@ def convert_small(f: FunctionEmitter, op: Op) -> bool:
 
 
 def join_halves(f: FunctionEmitter, op: Op) -> bool:
-    """The lower halves of words, by twos, as 16-bit floats; False if the operation is something
-    else."""
+    """The lower halves of words, by twos, as 16-bit floats; False if the operation is another."""
     cut, target = op.operands[0].op, element(op.result.type)
     if cut is None or cut.name != "truncate" or target not in (F16, BF16) \
             or scalar(cut.operands[0].type).bits != 32 or not by_twos(f, op.result):
@@ -216,8 +242,7 @@ def _logic(f: FunctionEmitter, word: str, mask: int, number: str, table: str) ->
     """lop3 of a word, a mask and a number.
 
     ptxas makes two instructions of `(x & c) | d`, at half the rate of others each, if it knows
-    both numbers: so it is not told d.
-    """
+    both numbers: so it is not told d."""
     return f.op(f'call i32 asm "lop3.b32 $0, $1, {mask}, $2, {table};", "=r,r,r"'
                 f"(i32 {word}, i32 {number})")
 

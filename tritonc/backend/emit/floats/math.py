@@ -5,8 +5,7 @@ docs/language.md states and the tests hold: the greatest error in units in the l
 the result's type, 0.5 being a correctly rounded result; f32's `exp2` may be 0 where that is
 subnormal.  With `-fprecise-math` f32 is computed in f64; with `-ffast-math` by the hardware's
 approximations, whose errors near zeros of the function are large in ulp, so that no bound is
-stated.
-"""
+stated."""
 
 from tritonc.backend.emit.body import helper_function
 from tritonc.backend.emit.elements.arithmetic import FAST
@@ -27,8 +26,7 @@ BOUNDS: dict[str, tuple[float, float]] = {
     "sqrt": (0.5, 0.5), "rsqrt": (2.5, 1.5), "sin": (2.0, 2.5), "cos": (2.0, 2.5),
     "tanh": (2.5, 3.0), "erf": (2.0, 2.0),
     "floor": (0.0, 0.0), "ceil": (0.0, 0.0), "round": (0.0, 0.0), "trunc": (0.0, 0.0),
-    "rint": (0.0, 0.0),
-}
+    "rint": (0.0, 0.0)}
 
 _INTRINSICS = {"sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "round": "trunc",
                "trunc": "trunc", "rint": "rint"}

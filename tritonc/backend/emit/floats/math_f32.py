@@ -1,7 +1,6 @@
 """Functions of f32: by hardware approximations where those are good, else by polynomials.
 
-The polynomials are minimax fits (Remez) of what their comments say, the highest power first.
-"""
+The polynomials are minimax fits (Remez) of what their comments say, the highest power first."""
 
 from collections.abc import Callable
 from functools import partial
@@ -53,8 +52,7 @@ def exp(body: Body) -> None:
     Added to ROUNDING, n stands in the low bits, with the bias of an exponent.  It is kept to what
     an exponent can be, 126 either way, as a part of 252 that saturates at 0 and 1: beyond that f
     grows, and 2^f and the product are 0, subnormal or infinite as they should be.  2^f alone is
-    never subnormal where that matters.
-    """
+    never subnormal where that matters."""
     x = body.parameters[0]
     part = body.call("llvm.nvvm.fma.rn.sat.f", "float", x, body.term(LOG2_E / 252, "float"),
                      body.term(0.5, "float"))
@@ -104,8 +102,7 @@ def tanh(body: Body) -> None:
     """A polynomial near 0, 1 - 2 / (e^2x + 1) elsewhere.
 
     The quotient is the hardware's approximation and a step of Newton's: a division would branch
-    for operands that are out of its range, and none is.  A NaN takes the polynomial.
-    """
+    for operands that are out of its range, and none is.  A NaN takes the polynomial."""
     x = body.parameters[0]
     magnitude = body.abs(x)
     square = x * x
@@ -153,9 +150,7 @@ FUNCTIONS: dict[str, Callable[[Body], None]] = {
     "exp": exp, "exp2": _approximation("ex2.approx.ftz"), "log": log_e, "log2": log_2,
     "log_from_one": partial(log_e, from_one=True), "log2_from_one": partial(log_2, from_one=True),
     "rsqrt": _approximation("rsqrt.approx"), "sin": sin, "cos": cos, "angle": angle,
-    "tanh": tanh, "erf": erf,
-}
+    "tanh": tanh, "erf": erf}
 FAST_FUNCTIONS = {
     "exp": fast_exp, "log": fast_log, "log2": _approximation("lg2.approx"),
-    "sin": _approximation("sin.approx"), "cos": _approximation("cos.approx"), "tanh": fast_tanh,
-}
+    "sin": _approximation("sin.approx"), "cos": _approximation("cos.approx"), "tanh": fast_tanh}

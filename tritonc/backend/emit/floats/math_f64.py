@@ -1,8 +1,7 @@
 """Functions of f64, for which the hardware has only the square root, and 20 bits of its reciprocal.
 
 The polynomials are minimax fits (Remez) of what their comments say, the highest power first.  These
-functions rounded to f32 are those of f32 with `-fprecise-math`.
-"""
+functions rounded to f32 are those of f32 with `-fprecise-math`."""
 
 from collections.abc import Callable
 from functools import partial
@@ -95,8 +94,7 @@ def exp2(body: Body) -> None:
 def _logarithm(body: Body, finish: str) -> None:
     """x = 2^k (1 + f) with sqrt(1/2) <= 1 + f < sqrt(2); with s = f / (2 + f),
 
-    ln(1 + f) = 2 atanh(s) = f - (f^2 / 2 - s (f^2 / 2 + s^2 P(s^2))).
-    """
+    ln(1 + f) = 2 atanh(s) = f - (f^2 / 2 - s (f^2 / 2 + s^2 P(s^2)))."""
     x = body.parameters[0]
     tiny = x < 2.0**-1022
     scaled = body.select(tiny, x * 2.0**54, x)
@@ -126,8 +124,7 @@ def rsqrt(body: Body) -> None:
     """A step of third order from the hardware's 20 bits, which are all there is of 0 and infinity:
     its x y is no number there.  Subnormal numbers are scaled.
 
-    y (1 + e / 2 + 3 e^2 / 8) with e = 1 - x y^2
-    """
+    y (1 + e / 2 + 3 e^2 / 8) with e = 1 - x y^2"""
     x = body.parameters[0]
     tiny = x.bits() < 1 << 52
     x = x * body.select(tiny, 2.0**54, body.term(1.0, "double"))
@@ -167,5 +164,4 @@ def erf(body: Body) -> None:
 FUNCTIONS: dict[str, Callable[[Body], None]] = {
     "exp": exp, "exp2": exp2, "log": partial(_logarithm, finish="e"),
     "log2": partial(_logarithm, finish="2"), "rsqrt": rsqrt, "sin": sin, "cos": cos, "angle": angle,
-    "tanh": tanh, "erf": erf,
-}
+    "tanh": tanh, "erf": erf}

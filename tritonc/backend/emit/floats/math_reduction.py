@@ -6,8 +6,7 @@ For a large x = m 2^e, with an integer m of 53 bits, x * 2/pi = m * (2^e * 2/pi)
 digits of 2/pi, those that e shifts far to the left of the point only add multiples of 4 quadrants,
 and those far to its right add too little to matter: 192 digits in between are enough, and the
 product is integer arithmetic.  Its two bits before the point are the quadrant; the rest, rounded to
-the nearest quadrant, is the angle over pi/2, exact to 2^-126.
-"""
+the nearest quadrant, is the angle over pi/2, exact to 2^-126."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -49,8 +48,7 @@ def two_over_pi() -> tuple[int, ...]:
 def reduced_angle(body: Body, x: Term) -> tuple[Term, Term]:
     """For an f64 of at least 2^16 in magnitude: x - q pi/2 as f64 and q (mod 4) as i32.
 
-    One function that is called, as it is long and seldom needed.
-    """
+    One function that is called, as it is long and seldom needed."""
     assert body.module is not None
     pair = "{ double, i32 }"
     name = helper_function(body.module, "large.angle", pair, ("double",), _large_angle,
@@ -110,8 +108,7 @@ def _word(body: Body, index: Term) -> Term:
 def near_angle(body: Body, half_pi: Sequence[float]) -> None:
     """x less its nearest multiple of pi/2, and which multiple, modulo 4, up to LARGE_ANGLE.
 
-    `half_pi`: pi/2 in three parts of the type.
-    """
+    `half_pi`: pi/2 in three parts of the type."""
     x = body.parameters[0]
     wide = x.type == "double"
     magic = 1.5 * 2.0 ** (52 if wide else 23)  # adding it leaves an integer in the low bits
@@ -141,8 +138,7 @@ def wave(body: Body, shift: int, sine: Sequence[float], cosine: Sequence[float])
     """sin(x + shift pi/2), from x less its nearest multiple of pi/2, and that multiple.
 
     The polynomials, in the square of the angle x: (sin(x) / x - 1) / x^2 and
-    (cos(x) - 1 + x^2 / 2) / x^4.
-    """
+    (cos(x) - 1 + x^2 / 2) / x^4."""
     angle, quadrant = body.parameters
     quadrant = quadrant + shift if shift else quadrant
     square = angle * angle

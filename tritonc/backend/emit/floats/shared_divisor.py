@@ -37,8 +37,7 @@ and q = q0 + (r0 >= d), r = min(r0, r0 - d) as unsigned numbers.  Nothing overfl
 not fit into 32 bits, m = 1 and r0 = a.  Signed numbers are divided by magnitude.
 
 The assembler divides by a number that it does not know in some twenty instructions; this takes them
-once for a thread, and then four or eight for each number.
-"""
+once for a thread, and then four or eight for each number."""
 
 from collections.abc import Callable
 from math import inf
@@ -209,8 +208,7 @@ def _by_doubles(f: FunctionEmitter, x: str, d: str) -> str:
     it is that middle, and then a double holds it; so an error of 2^-52 does not change the rounded
     float, which may be subnormal.  Newton's steps make NaN of a divisor 0, of infinities and of
     what is no number, and lose the sign of a quotient 0: x times the approximate reciprocal is
-    right there.
-    """
+    right there."""
     x, d = (f.op(f"fpext float {name} to double") for name in (x, d))
     minus = f.op(f"fneg double {d}")
 

@@ -7,8 +7,7 @@ part of A that a thread reads over all k has a layout (`layout_choice.fma_operan
 lie, whichever axis is contiguous in the buffer.  The accesses for k + 1 are issued before the
 multiply-adds of k.  Those go through the accumulators in a snake, row by row, so that one operand
 stays in the register cache from each to the next.  Neighbouring products that share operands, as
-those of complex numbers do, go through k together.
-"""
+those of complex numbers do, go through k together."""
 
 from functools import cache
 
@@ -138,8 +137,7 @@ def _snake(left: tuple[int, ...], right: tuple[int, ...], demanded: int
            ) -> list[tuple[int, int, int]]:
     """(register, row of A, column of B), row by row, every other row backwards.
 
-    `left`, `right`: the bits of the register that make the number of the row, and of the column.
-    """
+    `left`, `right`: the bits of the register that make the number of the row, and of the column."""
     rows: dict[int, list[tuple[int, int, int]]] = {}
     for r in range(demanded.bit_length()):
         if demanded >> r & 1:
@@ -178,8 +176,7 @@ def mma_dot(f: FunctionEmitter, op: Op) -> None:
     """One instruction for each step of k, ascending, and fragment of the accumulator.
 
     Neighbouring instructions have different accumulators, so that none waits for the one before.
-    The fragments of a step are fetched before the instructions of the step before it.
-    """
+    The fragments of a step are fetched before the instructions of the step before it."""
     row = BY_NAME[op.attributes["instruction"]]
     f.target.require(row.feature, op.span)
     a, b, c = op.operands

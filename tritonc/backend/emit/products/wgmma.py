@@ -21,8 +21,7 @@ one panel further the next S bytes of the contiguous axis (the leading byte offs
 only where the contiguous axis is not k, for 32 bytes of k never leave a panel).  With no swizzle a
 panel is 16 bytes, so k does go on in the next panel, and the two offsets change places where the
 contiguous axis is m or n.  A step of k or another block is another address, because the hardware
-swizzles the address that it has computed, like the layout does.
-"""
+swizzles the address that it has computed, like the layout does."""
 
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -50,8 +49,7 @@ _LOW = (1 << 32) - 1
 class SharedOperand(NamedTuple):
     """How an operand lies in shared memory.
 
-    `rows`: the axis of m or n; `transposed`: that axis is contiguous, not k; `swizzle` in bytes.
-    """
+    `rows`: the axis of m or n; `transposed`: that axis is contiguous, not k; `swizzle` in bytes."""
 
     layout: SharedLayout
     element_bytes: int
@@ -157,8 +155,7 @@ class _Product:
         is one of its own: where threads read shared memory, too, ptxas keeps theirs in a register
         of each thread, from which each descriptor would have to be brought (`R2UR`).
         H200: attention, d 128, 1.609 ms, so 1.584; fp8_block 0.133, 0.136, and 0.142 if each
-        product makes its descriptor from an address.
-        """
+        product makes its descriptor from an address."""
         f, size, place = self.f, scalar(buffer.type).bytes, self.f.buffers[buffer]
         first = self.op.attributes.get("columns", (0,))[0] if rows else 0
         operand = shared_operand(_together(buffer_layout(buffer.type), rows), size, rows)

@@ -12,8 +12,7 @@ the steps' length divides K, which `specialize` tests: then the loop's own test 
 holds.  Each part of a conjunction may go by itself.
 
 After specialize, whose facts it uses; before layouts, which selections of a product's operand in
-registers would multiply.
-"""
+registers would multiply."""
 
 from tritonc.analysis.affine import Affinity
 from tritonc.analysis.facts import Facts, scalar_of
@@ -84,8 +83,7 @@ def whole(mask: Value, loop: Loop, facts: Facts) -> bool:
 
 
 def steps_of_selections(kernel: Kernel, cfg: Cfg) -> list[Op]:
-    """Comparisons in the masks of what is computed for products' operands of loads, with indices
-    that the loop moves."""
+    """Comparisons of the loop's indices in masks of what is computed of loads for operands."""
     found: dict[Op, None] = {}
     for dot in [op for op in kernel.ops() if op.name == "dot"]:
         loop = cfg.innermost.get(cfg.block_of[dot])

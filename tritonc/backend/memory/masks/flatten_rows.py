@@ -14,8 +14,7 @@ reads.  The box has more elements than the mask: they are of the same array, pix
 allows to other rows.
 
 After specialize, whose facts say that extents are equal; before the passes that ask what threads
-compute for each row.
-"""
+compute for each row."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -74,8 +73,7 @@ def flat_loads(kernel: Kernel) -> set[Op]:
 
 
 def equal_extents(kernel: Kernel, on_wgmma: bool = True) -> Equal:
-    """The scalars that would have to be equal for it, those that are computed with what each would
-    be."""
+    """The scalars that would have to be equal for it, computed ones with what each would be."""
     found: Equal = {}
     for rows, _ in _candidates(kernel, on_wgmma):
         total = rows.address()

@@ -9,8 +9,7 @@ iteration, beside a product that wants the same instructions.  Masks of rows out
 left: they are few, and an end takes a register.  Without products, registers are worth more: a
 depthwise convolution of 56 x 56 takes 0.240 ms with both comparisons, and 0.255 with one.
 
-Last of what looks at masks as bounds; ends are scalars.
-"""
+Last of what looks at masks as bounds; ends are scalars."""
 
 from tritonc.analysis.values import defined_by, int_of
 from tritonc.backend.pipeline.staged_loop import DOTS

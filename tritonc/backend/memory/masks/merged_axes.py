@@ -8,8 +8,7 @@ contracted.
 Padded behind its 80 elements, the merged axis would have them at other row-major numbers than the
 two axes, so that both reshapes were gathers.  What a product makes of a row or column depends on
 that one alone: between the reshapes nobody can tell where the padding of the merged axis is, and it
-may be padded as the two are.  Done where that makes no larger tile.
-"""
+may be padded as the two are.  Done where that makes no larger tile."""
 
 from math import prod
 

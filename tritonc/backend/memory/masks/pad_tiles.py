@@ -26,8 +26,7 @@ powers of two, numbers stay what they are; axes that both sides begin or end wit
     (48,)  -> (16, 3)        padded (64,)  -> (16, 4)         element 3 is (1, 0), number 4
 
 The second kind becomes a `gather`, unless a later one takes the axis apart again (`merged_axes`).
-Loads say what padding holds: products need no `select` then.
-"""
+Loads say what padding holds: products need no `select` then."""
 
 from collections.abc import Sequence
 from math import prod

@@ -2,8 +2,7 @@
 
 `flatten_rows` has the whole story.  Rows are numbers x; where they lie and what is compared are
 sums of their digits (`analysis/digits`).  A mask that keeps each digit inside of its extent, moved
-by a tap, keeps the row inside of all images.
-"""
+by a tap, keeps the row inside of all images."""
 
 from collections.abc import Container
 

@@ -11,8 +11,7 @@ loads want the same accesses, each as a whole, so that one makes them for both (
 takes more lies in accesses of which it takes some part anyway; `moved_bounds` says where that is
 known.
 
-After specialize, which tests what divides N, and before layouts.
-"""
+After specialize, which tests what divides N, and before layouts."""
 
 from collections.abc import Mapping
 

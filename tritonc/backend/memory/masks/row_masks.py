@@ -10,8 +10,7 @@ for the columns, of which each then has a few, and not all that its elements of 
     %e = icmp %c, splat %least {predicate = eq}
     %some = any_other %e {number = true}               the test is: not %some, and %least == %most
 
-`skip_masks` makes the branch, and moves what only the mask needs into it.
-"""
+`skip_masks` makes the branch, and moves what only the mask needs into it."""
 
 from collections.abc import Iterable
 
@@ -40,8 +39,7 @@ def row_test(mask: Op, holds: bool, block: Block) -> RowTest | None:
     """What tests an `icmp` in the block for all its elements: that it holds, or that it does not.
 
     None unless the rows are known before the block, and the columns can be computed in one copy;
-    nor of `k % 2 == 0`, which is the same in all tiles.
-    """
+    nor of `k % 2 == 0`, which is the same in all tiles."""
     if all(map(_fixed, mask.operands)):
         return None
     a, b = (origin(v, ("broadcast", "reshape")) for v in mask.operands)

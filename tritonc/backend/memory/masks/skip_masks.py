@@ -21,8 +21,7 @@ tested too.  What is loaded for the mask alone is loaded where the mask is compu
 a stage that holds it is released behind that.  Numbers of columns that others need, too, are
 computed again there (soft caps and ALiBi, 64 x 128: 196 bytes of spills, 0).
 
-Needs layouts, and that no pass that wants loops of one block comes later.
-"""
+Needs layouts, and that no pass that wants loops of one block comes later."""
 
 from functools import reduce
 

@@ -5,8 +5,7 @@ Before:  %i = add (splat k), 0 ... 64                After:  %q = splat (sdiv k,
          %c = srem %i, splat %C
 
 where k and C are multiples of 64, as facts say: a step of a flat loop over taps and channels has
-channels of one tap.  What follows from scalars alone becomes a scalar, too.
-"""
+channels of one tap.  What follows from scalars alone becomes a scalar, too."""
 
 from collections.abc import Callable, Sequence
 

@@ -14,8 +14,7 @@ elementwise operations, shapes and loops, a product's rows to those of its left 
 to those of the right one.  `i` must not be negative: that is proved, or assumed and tested by
 `specialize`.
 
-Needs affine indices; must come before specialize.
-"""
+Needs affine indices; must come before specialize."""
 
 from collections.abc import Hashable, Iterable
 
@@ -108,8 +107,7 @@ def mark_unread(kernel: Kernel) -> None:
 def demand_of(kernel: Kernel, affinity: Affinity) -> dict[Value, Demand]:
     """Bounds of the elements of each tile that are needed: what holds of all uses.
 
-    All start without a use; each round lowers what an operation asks, until none changes.
-    """
+    All start without a use; each round lowers what an operation asks, until none changes."""
     found: dict[Value, Demand] = {}
     inside = {loop.header: {v for op in loop.ops() for v in op.results}
               for loop in Cfg(kernel).loops}

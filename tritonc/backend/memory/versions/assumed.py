@@ -1,7 +1,5 @@
 """What a fast body would assume (`assumed_facts`), and of which scalars that can be tested."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field, replace
 from typing import Any, TypeVar
@@ -56,7 +54,7 @@ class Plain(NamedTuple):
     times: int = 0
     fits: bool = False
 
-    def renamed(self, mapping: Mapping[Value, Value]) -> Plain:
+    def renamed(self, mapping: Mapping[Value, Value]) -> "Plain":
         """The same of other values."""
         return self._replace(tests=tuple((a.renamed(mapping), b.renamed(mapping))
                                          for a, b in self.tests))
@@ -130,7 +128,7 @@ class Assumed:
         return (self.units, self.multiples, self.signs, self.positive, self.pairs, self.apart.pairs,
                 self.apart.ranges)
 
-    def parted(self) -> tuple[Assumed, Assumed]:
+    def parted(self) -> "tuple[Assumed, Assumed]":
         """What is the same for all programs, and what must be known of values that differ; all in
         the first if more than signs and multiples is asked of these."""
         def computed(value: Value) -> bool:
@@ -142,7 +140,7 @@ class Assumed:
             (Assumed(), computed), (self, lambda v: not computed(v))))
         return (self, Assumed()) if any(map(computed, common.subjects)) else (common, own)
 
-    def renamed(self, mapping: Mapping[Value, Value]) -> Assumed:
+    def renamed(self, mapping: Mapping[Value, Value]) -> "Assumed":
         """The same of other values, but for what is inside."""
         full = {mapping.get(op.result, op.result).op or op: (end.renamed(mapping),
                                                              limit.renamed(mapping))
@@ -152,7 +150,7 @@ class Assumed:
                       self.hindered, edges=self.edges, equal={
                           mapping.get(a, a): mapping.get(b, b) for a, b in self.equal.items()})
 
-    def kept(self, keep: Callable[[Value], bool]) -> Assumed:
+    def kept(self, keep: Callable[[Value], bool]) -> "Assumed":
         """What can be tested by reading these values alone."""
         def tested(pairs: Iterable[tuple[Linear, Linear]]) -> bool:
             return all(keep(v) for pair in pairs for p in pair for v in p.values())
@@ -168,13 +166,12 @@ class Assumed:
 
 
 class Text(NamedTuple):
-    """A text of the kernel that is looked at as if something held, and the kernel's values by its
-    own."""
+    """A text of the kernel, looked at as if something held, and the kernel's values by its own."""
 
     kernel: Kernel
     own: Mapping[Value, Value] = {}
 
-    def supposing(self, hints: Mapping[Value, Op]) -> Text:
+    def supposing(self, hints: Mapping[Value, Op]) -> "Text":
         """A copy that reads hints in place of values."""
         blocks, onward = copy_blocks(self.kernel.blocks)
         placed = {onward.get(v, v): hint for v, hint in hints.items()}

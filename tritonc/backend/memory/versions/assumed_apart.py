@@ -9,8 +9,7 @@ parameter is a range, from the affine forms of its pointers (in elements, both e
     x + row * N + n + (0 ... TN), n + i < N        row * N  to  row * N + N - 1
 
 and two ranges that do not meet are a test of a few scalars, at entry.  Other programs do not
-matter: nothing orders them.
-"""
+matter: nothing orders them."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import field
@@ -101,9 +100,7 @@ def assumed_apart(kernel: Kernel) -> Apart:
     found.pairs = [(a, b) for a, b in found.pairs if a in found.all or b in found.all]
     found.ranges = {root: found.ranges[root] for pair in found.pairs for root in pair}
     found.needs = dict.fromkeys(ranges.needs) if found.pairs else {}
-    if not any(a in looped and b in looped for a, b in found.pairs):
-        return Apart()
-    return found
+    return Apart() if not any(a in looped and b in looped for a, b in found.pairs) else found
 
 
 def _multiplies_and_stores(loop: Loop) -> bool:
@@ -137,8 +134,7 @@ class _Ranges:
         return self.affinities[loop]
 
     def of(self, accesses: list[Op]) -> list[Range]:
-        """The ranges; those that numbers tell apart are one.  None where one is not known, or there
-        are too many."""
+        """The ranges, joined where only numbers differ; None where one is unknown, or too many."""
         found: dict[object, Range] = {}
         for op in accesses:
             one = self.one(op)
@@ -184,8 +180,7 @@ class _Ranges:
         return Range(first, last, scalar(pointee(pointer.type)).bytes)
 
     def sum(self, pointer: Value, affinity: Affinity) -> tuple[Affine, tuple[int, int]] | None:
-        """The affine part of an address, and bounds of the rest: of indices that are known to lie
-        in a small interval."""
+        """The affine part of an address, and bounds of the rest: of indices in a small interval."""
         extents = shape(pointer.type)
         total, least, most, stack = Affine(Linear(), (Linear(),) * len(extents)), 0, 0, [pointer]
         while stack:

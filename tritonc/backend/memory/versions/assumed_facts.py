@@ -12,18 +12,16 @@
 
 Each is about scalars that are known before the accesses run: parameters, program ids, and values
 that are loaded or computed from them outside of loops.  `specialize` tests them once, and makes the
-body that may rely on them.  What is promised or proved is not assumed.
-"""
+body that may rely on them.  What is promised or proved is not assumed."""
 
 from collections.abc import Mapping
 from dataclasses import replace
 from math import lcm, prod
 
 from tritonc.analysis.affine import Affinity
-from tritonc.analysis.axis import axis_info
 from tritonc.analysis.multiples import Multiples, joined
 from tritonc.analysis.quotients import gathered
-from tritonc.analysis.signs import known_signs
+from tritonc.analysis.signs import Needs, known_signs
 from tritonc.analysis.values import slice_of
 from tritonc.backend.dots.share_repeats import Runs, loads_of_products, share_repeats
 from tritonc.backend.dots.together import large
@@ -59,8 +57,7 @@ def assumed_facts(kernel: Kernel, tensor: bool, known: Mapping[Value, int] | Non
     of these is not.  `not_one`: strides that are not supposed to be 1.  `edge`: the tiles are
     not full, and an access has so many elements at most.  `operands`: stores and
     single rows assume nothing; `records`: but of fields of records.  `extents`: scalars are assumed
-    to be equal.
-    """
+    to be equal."""
     never: frozenset[Value] = frozenset()
     values = known or {}
     while True:
@@ -87,7 +84,7 @@ def _assumed_facts(kernel: Kernel, known: Known) -> Assumed:
     inside = {old: plain.renamed(text.own) for op, plain in supposed_inside.items()
               for old in [text.own.get(op.result, op.result).op]
               if old is not None and old is not op}
-    text, assumed = _shared(_placed(text), known)
+    text, assumed, natural = _shared(_placed(text), known)
     collector = Collector(text.kernel, known)
     not_one = {*known.not_one, *(v for v, old in text.own.items() if old in known.not_one)}
     units = Units(collector.infos, collector.testable, not_one,
@@ -110,7 +107,7 @@ def _assumed_facts(kernel: Kernel, known: Known) -> Assumed:
     values = {*kernel.parameters, *(v for op in kernel.ops() for v in op.results)}
     collector.assume(joined(assumed, whole))
     found = collector.run().renamed(text.own)
-    found.units, found.signs = renamed(units, own), {**needs, **found.signs}
+    found.units, found.signs = renamed(units, own), {**needs, **natural, **found.signs}
     found.inside = inside
     # Copies that were looked at have other values, of loads that a later pass makes narrow, whose
     # masks it derives from the kernel's.
@@ -159,12 +156,16 @@ def _placed(text: Text) -> Text:
     return text
 
 
-def _shared(text: Text, known: Known) -> tuple[Text, Multiples]:
+def _shared(text: Text, known: Known) -> tuple[Text, Multiples, Needs]:
     """The kernel with loads of what their tiles repeat, as far as parameters may be assumed to be
-    multiples of the runs; and what is assumed: nothing for rows beside operands alone."""
+    multiples of the runs, and natural; and what is assumed: nothing for rows beside operands alone.
+    """
     kernel, cfg = text.kernel, Cfg(text.kernel)
-    runs = Runs(axis_info.analyze(kernel), known_signs(kernel, cfg, kernel.entry),
-                lambda v: v in kernel.parameters and is_int(v.type) and v not in known.never)
+
+    def assumable(value: Value) -> bool:
+        return value in kernel.parameters and is_int(value.type) and value not in known.never
+
+    runs = Runs(kernel, cfg, assumable)
     repeated = [load for load in loads_of_products(kernel, cfg)
                 if not (known.operands and len(shape(load.result.type)) == 1)
                 and runs.of_load(load, large(cfg.block_of[load])) is not None]
@@ -172,12 +173,13 @@ def _shared(text: Text, known: Known) -> tuple[Text, Multiples]:
         for axis, extent in enumerate(shape(test.result.type)):
             runs.of(test.result, axis, extent, extent)
     if not repeated:
-        return text, runs.assumed
+        return text, runs.assumed, runs.natural
     shared = text.supposing({})
-    shared.kernel.info = [replace(i, multiple_of=lcm(i.multiple_of, runs.assumed.get(v, 1)))
+    shared.kernel.info = [replace(i, multiple_of=lcm(i.multiple_of, runs.assumed.get(v, 1)),
+                                  least=max(i.least or 0, 0) if v in runs.natural else i.least)
                           for v, i in zip(kernel.parameters, kernel.info, strict=True)]
     share_repeats(shared.kernel)
-    return shared, runs.assumed
+    return shared, runs.assumed, runs.natural
 
 
 def assumed_of(kernel: Kernel, op: Op) -> Multiples:

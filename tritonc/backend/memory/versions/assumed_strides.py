@@ -3,8 +3,7 @@ Divisors that they need to be multiples, so that what a remainder makes goes on.
 
 The channels of `i % C + i / C % S * C + ...` are contiguous as far as C is a multiple: an access of
 16 bytes needs that of C.  Whether it then is wide is seen on a copy of the kernel that supposes it.
-`assumed_facts` has all of it tested.
-"""
+`assumed_facts` has all of it tested."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -177,8 +176,7 @@ class Units(NamedTuple):
 
         Not what is the stride of rows elsewhere, a bound, or a quotient, as a number of groups is:
         such a value is hardly ever 1.  Nor of a row or column beside large tiles: what it gains is
-        not worth that others lose the body.
-        """
+        not worth that others lose the body."""
         largest = max((prod(shape(op.operands[0].type)) for op, _ in accesses), default=0)
         others = {*self.not_one, *self.limits}
         for op, affinity in accesses:
@@ -266,8 +264,7 @@ def fixed(polynomial: Linear) -> Linear:
 def signs_of(form: Affine, signs: Signs) -> dict[Value, None] | None:
     """What makes offset and strides of an access 0 or more; None if nothing that can be tested.
 
-    A part of the offset that parameters alone make moves the base, by as much as they say.
-    """
+    A part of the offset that parameters alone make moves the base, by as much as they say."""
     found: dict[Value, None] = {}
     moving = Linear(tuple((m, n) for m, n in form.offset.terms if any(v.op is not None for v in m)
                           or any(map(is_counter, m)) or not m))

@@ -108,13 +108,14 @@ def _any_size(kernel: Kernel, found: Assumed, facts: Callable[[dict[Value, int]]
 
 
 def _less_aligned(kernel: Kernel, found: Assumed, alone: Callable[[], Assumed]) -> list[Assumed]:
-    """The body of a product for rows that are multiples of half an access, as those of 1500 halves:
-    threads copy pieces of 8 bytes, where they would load elements of less than cp.async can.  H200:
-    halves, 2880 x 1500 x 3200 by 128 x 128 225 us, by it 107, 1882 x 700 x 3900 109 and 63, 40 of
-    500 x 300 x 180 33 and 23; bytes, 1024 x 2304 x 2376 70 and 37.  Sums that threads scale in each
-    step lie beside the product: that body spills, all take 1.03."""
-    body = Assumed(found.units, {v: n // 2 for v, n in found.multiples.items()})
+    """The body of a product for rows that are multiples of the least that cp.async copies, as those
+    of 1502 halves: threads would load single elements.  H200, halves by 4 bytes: 2500 x 1250 x 3750
+    157 us and 94, 144 x 1758 x 10240 73 and 49, 536 x 3488 x 430 22 and 16; 1500 in cube 43, 37 by
+    8 bytes, which a body more would save.  Of bytes, 8 are measured: 1024 x 2304 x 2376 70 and 37.
+    Sums that threads scale in each step lie beside the product: that body spills, all take 1.03."""
     dots = [op for op in kernel.ops() if op.name == "dot"]
+    part = 2 if any(scalar(v.type).bytes == 1 for op in dots for v in op.operands[:2]) else 4
+    body = Assumed(found.units, {v: max(1, n // part) for v, n in found.multiples.items()})
     plain = len(dots) == 1 and not any(map(waits, kernel.blocks)) and all(
         scalar(v.type).bytes < LEAST_COPY and _is_loaded(v) for v in dots[0].operands[:2]) and not (
         any(op.name in (*QUOTIENTS, *REMAINDERS) and isinstance(op.result.type, Tile)

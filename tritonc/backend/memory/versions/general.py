@@ -2,8 +2,7 @@
 
 All bodies of a kernel get the registers of the one that needs the most, and how many blocks are
 resident is chosen by what the fast bodies need.  With products on wgmma: beside mma.sync, addresses
-that are recomputed made spills instead (sm_80, docs/notes/registers.md).
-"""
+that are recomputed made spills instead (sm_80, docs/notes/registers.md)."""
 
 from collections.abc import Collection, Sequence
 

@@ -30,8 +30,7 @@ Where sizes are known, the fast body asks for no multiple that they are not: of 
 product with rows of 7133 elements, one operand is copied by 16 bytes at least.
 
 Nothing is done where no access would get wider and no mask would go.  Needs loops with preheaders.
-The constants are left to fold_constants and peephole, which run again.
-"""
+The constants are left to fold_constants and peephole, which run again."""
 
 from collections.abc import Hashable
 
@@ -145,8 +144,7 @@ def add_body(kernel: Kernel, found: Assumed, place: tuple[Block, int]
              ) -> tuple[dict[Value, Value], tuple[Block, int]]:
     """Split the kernel at the place, and let the facts decide between two bodies from there on.
 
-    Returns what stands for each value in the body of the facts, and where the other one begins.
-    """
+    Returns what stands for each value in the body of the facts, and where the other one begins."""
     block, at = place
     if block is kernel.entry and at == 0:
         first, dispatch = block, Block("dispatch")

@@ -10,8 +10,7 @@ from the start is lost for all others, with the copies of its loops.  So what is
 alone is tested where they stand.  Their addresses are computed anew there, of what is assumed; the
 assembler's compiler finds what is the same.  Atomics that add floats are such stores, too.
 
-After specialize, for addresses whose runs are remainders: what else they need, it has tested.
-"""
+After specialize, for addresses whose runs are remainders: what else they need, it has tested."""
 
 from tritonc.analysis.multiples import joined
 from tritonc.backend.memory.versions.assumed import Assumed

@@ -23,8 +23,7 @@ load (`repeat_loop`).
 Last of all: to other passes a loop is one iteration.
 
 Each iteration tests whether it comes, so that their number may be any; what is read behind the loop
-is a phi of the ways out.
-"""
+is a phi of the ways out."""
 
 from tritonc.analysis.column_loops import scans_columns
 from tritonc.backend.pipeline.staged_loop import DOTS

@@ -7,8 +7,7 @@ later.  The rest is the first part.
 
 Products of both parts may read one buffer, as those of dK and dV do.  Then the first part waits for
 a stage and the second part releases it, an iteration later: copies must leave that stage alone for
-so long, so that there is one stage more than copies run ahead, and one.
-"""
+so long, so that there is one stage more than copies run ahead, and one."""
 
 from collections.abc import Iterable
 from dataclasses import field
@@ -39,8 +38,7 @@ SYNC_OPS = ("wait_full", "arrive_empty", *COPIES)
 class Parts:
     """A loop of a header and one more block, and which operations are the second part.
 
-    `phis`: those of the second part; `waits`: of `products`, in their order.
-    """
+    `phis`: those of the second part; `waits`: of `products`, in their order."""
 
     loop: Loop
     body: Block
@@ -70,8 +68,7 @@ def part_loop(kernel: Kernel, loop: Loop) -> Parts | None:
     """The loop's parts, if it may be rotated.
 
     No operation of one part needs one of the other but in a later iteration, and no effect of one
-    meets one of the other, but at the buffers that they share.
-    """
+    meets one of the other, but at the buffers that they share."""
     header, body = loop.header, loop.body
     if body is None or body.phis() or not all(op.pure for op in header.ops[:-1]):
         return None
@@ -164,8 +161,7 @@ def _take_buffers(parts: Parts, late: set[Op]) -> set[Op] | None:
 
     Of buffers that both parts' products read, returned with their barriers, the second part has the
     release alone.  None if the stage that a copy fills would not have been released an iteration
-    later yet.
-    """
+    later yet."""
     buffer_ops = [op for op in parts.body.ops if op.name in SYNC_OPS]
 
     def connected(own: set[Op]) -> set[Op]:
@@ -310,8 +306,7 @@ def _late_chains(header: Block, body: Block, readers: dict[Value, list[Op]]) -> 
 
 
 def _split_lanes(op: Op) -> list[Op]:
-    """The reduction in two steps: of what a thread holds, and across lanes.  Alone, if it is one
-    of the two already."""
+    """The reduction in two steps, of a thread and across lanes; alone, if it is one of these."""
     source = op.operands[0]
     t, axes = source.type, op.attributes["axes"]
     if not isinstance(t, Tile) or t.layout is None:

@@ -53,8 +53,7 @@ def scale_early(header: Block, sources: Sequence[Block], product: Op, last: Op,
     """Let the loop carry what `product` adds to, if only that is computed from accumulators.
 
     `sources`: the block before the loop's header, then its body, which has `product`; `last`: the
-    same product behind the loop, which finds there what the loop carries.
-    """
+    same product behind the loop, which finds there what the loop carries."""
     body, total = sources[1], product.operands[2]
     needed = slice_of([total], set(body.ops))
     own = {r for op in needed for r in op.results}
@@ -83,8 +82,7 @@ def scale_early(header: Block, sources: Sequence[Block], product: Op, last: Op,
 def _skip_ones(body: Block, copies: list[Op]) -> dict[Value, Value]:
     """Let products of `copies`, which will end the body, be passed by where a factor is 1.
 
-    Returns the results that take the place of others.
-    """
+    Returns the results that take the place of others."""
     replaced: dict[Value, Value] = {}
     for i, op in enumerate(copies):
         op.replace_inputs(replaced)
@@ -104,8 +102,7 @@ def _skip_ones(body: Block, copies: list[Op]) -> dict[Value, Value]:
 def _often_one(value: Value) -> Op | None:
     """What computes the value, spread over a tile, if it is e or 2 to the f(a) - f(max(a, b)).
 
-    Not through a change of layout: a warp asks for the factors of what it scales itself.
-    """
+    Not through a change of layout: a warp asks for the factors of what it scales itself."""
     power = origin(value).op
     difference = difference_of(power)[0] if power is not None and power.name in (
         "exp", "exp2") else None
@@ -140,8 +137,7 @@ def wait_early(header: Block, sources: Sequence[Block], waits: Sequence[Op], end
     """Move `waits` for stages, which precede the second product, to before `end`, the wait for it.
 
     `sources`: the block before the loop's header, then its body, which has them all; `last`: the
-    block behind the loop with the second product's last iteration, and waits of its own.
-    """
+    block behind the loop with the second product's last iteration, and waits of its own."""
     body = sources[1]
     buffers = [allocation(wait.operands[0])[0] for wait in waits]
     cone = {*waits, *slice_of((v for wait in waits for v in wait.inputs()), set(body.ops))}

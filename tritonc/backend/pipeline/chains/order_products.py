@@ -34,10 +34,7 @@ each write to a buffer that they read, each fence, and the wait for the stage of
 read; what gives such a buffer away stays behind the wait for them.
 
 Needs loops of a header and one more block, with products that are each waited for in that block.
-After rotate_dots, which orders the products of the loops that it rotates.
-"""
-
-from __future__ import annotations
+After rotate_dots, which orders the products of the loops that it rotates."""
 
 from dataclasses import field
 
@@ -74,7 +71,7 @@ def order_products(kernel: Kernel, context: Context) -> bool:
     return changed
 
 
-def _choose(kernel: Kernel, chain: Chain, context: Context) -> bool:
+def _choose(kernel: Kernel, chain: "Chain", context: Context) -> bool:
     before, room = chain.body.ops, available(kernel, context)
     best: tuple[int, list[Op]] | None = None
     for order in (_Order(chain, set()).ops, _Order(chain, chain.late).ops, chain.ops):
@@ -99,8 +96,7 @@ class Chain:
 
     `after`: the operations that each stays behind; `ended`: the products whose end it waits for;
     `added`: products to whose sums another one alone adds, and that one; `late`: products whose
-    results nothing else in the block reads.
-    """
+    results nothing else in the block reads."""
 
     body: Block
     ops: list[Op]
@@ -112,7 +108,7 @@ class Chain:
     late: set[Op] = field(default_factory=set)
 
     @staticmethod
-    def of(kernel: Kernel, body: Block) -> Chain | None:
+    def of(kernel: Kernel, body: Block) -> "Chain | None":
         """The chain of a block, or None if its products are not all waited for in turn."""
         starts = [op for op in body.ops if op.name == "wgmma"]
         results: dict[Op, Value] = {}
@@ -212,8 +208,7 @@ class _Order:
 
     Those of `together` start when all of them can.  Operations stand as in the source, but for
     what products need that start earlier, what only products need that start later, and rows that
-    are spread, which are made where they are read.
-    """
+    are spread, which are made where they are read."""
 
     def __init__(self, chain: Chain, together: set[Op]) -> None:
         self.chain, self.together = chain, together

@@ -15,8 +15,7 @@ product (C7514).
 
 Done for loops of a header and one block, counted upwards, around one product from zero whose
 operands a warp of its own brings (`specialize_warps`), where two results fit beside the sums.
-Last of all: to other passes a loop is one iteration.
-"""
+Last of all: to other passes a loop is one iteration."""
 
 from tritonc.analysis.counters import step_of
 from tritonc.analysis.values import is_zero

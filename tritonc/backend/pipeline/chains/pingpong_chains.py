@@ -24,8 +24,7 @@ slower.  Where heads are short, exponentials are always done in turn (heads of 6
 1.00 to 1.30 times as fast).  No barrier of the block may stand in the loop: who waits there in its
 turn would keep the others from it.
 
-Must come after insert_barriers and specialize_warps.
-"""
+Must come after insert_barriers and specialize_warps."""
 
 from tritonc.analysis.values import slice_of
 from tritonc.backend.pipeline.tma.warpgroup_stores import GROUP_BITS

@@ -36,8 +36,7 @@ chain then go to the second part too, and are made behind its start.
 Of more than two products, `order_products` says then which starts and waits stand where.
 
 Needs pipeline, whose copies already run ahead.  Loops whose values would not fit into registers
-stay as they are.
-"""
+stay as they are."""
 
 from tritonc.backend.pipeline.chains.chain_parts import Parts, earlier, part_loop
 from tritonc.backend.pipeline.chains.iteration_ends import scale_early, wait_early

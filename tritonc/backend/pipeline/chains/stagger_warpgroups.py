@@ -15,8 +15,7 @@ of the first warpgroup has ended.  If they come later by themselves, they need n
 Done for products in halves (`halve_products`); smaller ones overlap with what is made of the one
 before (`overlap_sums`).  Not for 8-bit operands, whose halves take half as long: by rows and
 columns 8192 in cube took 0.803 ms on an H200, 0.765 without turns.  No value depends on it.  Must
-come before allocate_shared.
-"""
+come before allocate_shared."""
 
 from tritonc.backend.dots.together import WARPGROUP
 from tritonc.backend.launch.persist import computed_of

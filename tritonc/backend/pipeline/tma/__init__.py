@@ -5,5 +5,4 @@ those whose mask has a lower bound), `map_slots` (memory for the tensor maps, wh
 makes itself), `boxes` (which loads of a loop TMA makes), `tma_pipeline` (the decision),
 `tma_expander` and `tma_loop` (the rewriting of one loop) and `region_expander` (the same across the
 tiles of a persistent block); `roles` and `specialize_warps` (the producer warp); `warm_start`;
-`store_by_tma` with `store_order`, and `warpgroup_stores` (results).
-"""
+`store_by_tma` with `store_order`, and `warpgroup_stores` (results)."""

@@ -2,8 +2,7 @@
 over programs, where they are the same in all of them.
 
 A division may trap, and does not run where the program would not.  Each persistent block has a
-program, so that what every program comes to may run before the first.
-"""
+program, so that what every program comes to may run before the first."""
 
 from collections.abc import Iterable
 

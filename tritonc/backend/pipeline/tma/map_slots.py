@@ -1,7 +1,6 @@
 """Slots for the maps of tensor accesses: where a kernel claims one, and the maps it makes there.
 
-A slot lies in global memory; a block claims it before its loops and releases it when it returns.
-"""
+A slot lies in global memory; a block claims it before its loops and releases it when it returns."""
 
 from tritonc.analysis.linear import Linear, emit, equal, number, symbol
 from tritonc.backend.pipeline.tma.tma_access import ENDLESS, Strip
@@ -19,8 +18,7 @@ OUTSIDE = 64  # a start outside an extent of 1, a multiple of 16 bytes for all e
 def claim_place(kernel: Kernel, user: Block) -> Block | None:
     """A block outside all loops that runs before `user`, on every path to each return behind it.
 
-    None if a return could be reached both with and without it.
-    """
+    None if a return could be reached both with and without it."""
     cfg = Cfg(kernel)
     place: Block | None = user
     while place is not None and place in cfg.innermost:
@@ -95,8 +93,7 @@ def make_map(claimed: Claim, builder: Builder | None, strip: Strip, element: Sca
     """The tensor map of an access, and where its axes have a mask what to add to their starts.
 
     `builder`: where it is made, if that is not where the slot is claimed.  `short`: whether boxes
-    may have fewer rows (`short_box`).
-    """
+    may have fewer rows (`short_box`)."""
     form, index = strip.form, claimed.slot.attributes["maps"]
     assert form.base is not None
     claimed.slot.attributes["maps"] += 1

@@ -4,10 +4,7 @@
 
 has no affine form, but each part of 16 rows has: what the load brings is one number there, and
 `j % 16` the row of the part.  So TMA brings such a tile by a box for each part, whose number the
-loop loads by itself, a scalar.
-"""
-
-from __future__ import annotations
+loop loads by itself, a scalar."""
 
 from collections.abc import Callable, Iterator
 
@@ -32,7 +29,7 @@ _ELEMENTWISE = frozenset((*_SAME, *_SUMS, "and", "or", "xor", "shl", "lshr", "as
 ScalarOf = Callable[[Value, tuple[int, ...]], Value | None]  # the element of a tile at an index
 
 
-def parts_of(op: Op, affinity: Affinity, infos: axis_info.Infos) -> Parts | None:
+def parts_of(op: Op, affinity: Affinity, infos: axis_info.Infos) -> "Parts | None":
     """The parts of a load's rows that have affine forms, of tiles with two axes."""
     info, extents = infos.get(op.operands[0]), shape(op.operands[0].type)
     if info is None or len(extents) != 2:

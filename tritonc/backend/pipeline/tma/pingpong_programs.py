@@ -14,8 +14,7 @@ warpgroup runs through the stages of the others' programs without waiting for th
 A barrier keeps the loops in order: a warpgroup that waits for a stage two rounds of the stages
 ahead would take an earlier phase for its own.
 
-Needs specialize_warps.
-"""
+Needs specialize_warps."""
 
 from tritonc.analysis.values import computed_from, slice_of
 from tritonc.backend.launch.persist import axes, counts_programs, own_number, rare_programs
@@ -134,8 +133,7 @@ def prevents(kernel: Kernel) -> str | None:
 
     Of bodies for which a producer works, one has a loop over programs, and in each of these one
     loop that waits for it, past which no program goes: its turn would not be given on.  Others
-    compute a program.
-    """
+    compute a program."""
     cfg = Cfg(kernel)
     loops = [loop for loop in cfg.loops if counts_programs(loop)]
     homes = [cfg.block_of[op] for op in kernel.ops() if op.name == START]

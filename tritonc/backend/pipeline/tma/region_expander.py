@@ -19,10 +19,7 @@ loop read has one of its own, around the loop (`fixed`), and so has what is read
 (`behind`), such as a residual.
 
 Only for kernels whose copies are programs of their own (`specialize_warps` has the conditions):
-otherwise every iteration would wait for its operands.
-"""
-
-from __future__ import annotations
+otherwise every iteration would wait for its operands."""
 
 from collections.abc import Mapping, Sequence
 
@@ -106,7 +103,7 @@ class RegionExpander(TmaExpander):
     included: loops of their own.  `shares`: of each product the group of buffers, of all loops';
     `depths`: of groups that have another number of stages than the loop."""
 
-    followers: Sequence[RegionExpander] = ()
+    followers: "Sequence[RegionExpander]" = ()
     shares: Sequence[int]
     depths: Mapping[int, int] = {}
     in_step: list[int]  # of each group the first that advances with it
@@ -184,7 +181,7 @@ class RegionExpander(TmaExpander):
             add_incoming(phi, after.result, latch)
         self.use_stage()
 
-    def follow(self, leader: RegionExpander) -> None:
+    def follow(self, leader: "RegionExpander") -> None:
         """Rewrite a loop that comes later, on the same buffers."""
         self.slot, self.in_step, self.now = leader.slot, leader.in_step, {}
         self.full = [leader.full[group] for group in self.shares]
@@ -353,7 +350,7 @@ class RegionExpander(TmaExpander):
         self.coming = self.brings[product].result if product < self.here else None
         return super().fill(product, stage, ahead)
 
-    def thread(self, phis: Sequence[tuple[RegionExpander, Op]]) -> None:
+    def thread(self, phis: "Sequence[tuple[RegionExpander, Op]]") -> None:
         """Let each loop begin with what the one left that ran last, or 0."""
         zero = phis[0][1].operands[0]
         before = make_op("undef", [], zero.type).result

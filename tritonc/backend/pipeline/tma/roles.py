@@ -2,8 +2,7 @@
 
 The *consumers* hold the tiles and compute; the *producer*, one thread of warps beside theirs, runs
 what brings them operands.  `specialize_warps` proves that the two may part; the emitter writes the
-kernel twice, for each role without what the other one does.
-"""
+kernel twice, for each role without what the other one does."""
 
 from collections.abc import Iterable
 

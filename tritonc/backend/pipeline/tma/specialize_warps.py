@@ -32,8 +32,7 @@ only for the barriers (`early`).  Unless that meets with what copies write, the 
 before the others are ready: a warm start's stage, too, is written again only when the readers have
 released it.
 
-Needs allocate_shared.
-"""
+Needs allocate_shared."""
 
 from collections.abc import Iterable
 

@@ -22,8 +22,7 @@ threads wait for them: so nothing else that a program does may touch the same me
 after, but for loads that have ended because the stored value, or shared memory, depends on them;
 and the kernel has no atomics, which other programs could take for a sign that the result is there.
 
-Needs layouts; must come before pipeline, which gives the rest of shared memory to its stages.
-"""
+Needs layouts; must come before pipeline, which gives the rest of shared memory to its stages."""
 
 from operator import lt
 

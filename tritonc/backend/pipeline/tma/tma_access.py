@@ -21,8 +21,7 @@ Where the mask does not move as the tile does (rows of a page, of a sequence tha
 counts the tile's rows alone and a further one, of the same stride, where the tile begins: a box
 that starts `rows - inside` rows down axis 1, whose extent is `rows`, has as many rows inside.
 
-Where the mask also says where an axis begins, boxes of it may begin anywhere (`windows`).
-"""
+Where the mask also says where an axis begins, boxes of it may begin anywhere (`windows`)."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field, replace
@@ -58,8 +57,7 @@ class Strip:
     where the tile begins.  `before`: the axes whose numbers may be negative.  `windows`: the axes
     on which boxes begin anywhere, of any sign.  `cut`: of the tile's axes how many elements take
     part, where the mask leaves out the last ones whatever the program.  `empty`: whether the mask
-    may leave no row at all, in an iteration that comes.
-    """
+    may leave no row at all, in an iteration that comes."""
 
     op: Op
     form: Affine
@@ -128,8 +126,7 @@ def recognize(op: Op, size: int, affinity: Affinity, iteration: Iteration | None
     """The access of `size`-byte elements as a strip of a tensor; if it is not such, why.
 
     `iteration`: of the loop around it that moves it, as in `affinity`.  `cut`: whether the box may
-    be less than the tile.  `part`: the extents of the part of it that the affinity is about.
-    """
+    be less than the tile.  `part`: the extents of the part of it that the affinity is about."""
     found = _plain(op, size, affinity, iteration, infos, cut, part)
     seen = window(op, affinity) if isinstance(found, str) and not part else None
     strip = _windowed(op, size, affinity, iteration, infos, seen) if seen is not None else None
@@ -244,8 +241,7 @@ def forward(strip: Strip, signs: Signs) -> bool:
     """Whether strides and all that boxes begin with are not negative: before the base of a tensor
     there is nothing, and it has no negative strides.
 
-    A value that is an extent is as good as known: where it is negative, nothing is accessed.
-    """
+    A value that is an extent is as good as known: where it is negative, nothing is accessed."""
     starts = [None if i in strip.windows else start for i, start in enumerate(strip.all_starts)]
     steps = [step for i, step in enumerate(strip.steps) if i not in strip.windows]
     known = _bounded(starts[:2], strip.extents, signs)
@@ -272,8 +268,7 @@ def _deepened(strip: Strip, size: int, affinity: Affinity, alike: bool = True) -
     program adds, times parameters, counts along a further axis.
 
     So the extent of the rows is the same for all programs, too; `alike`: and that of columns which
-    end where a program's do, as those of one head.
-    """
+    end where a program's do, as those of one head."""
     depth: list[tuple[Linear, Linear]] = []
     before: set[int] = set()
     origin, signs = Linear(), affinity.signs

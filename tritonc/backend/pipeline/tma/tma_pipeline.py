@@ -85,8 +85,7 @@ def tma_pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos,
     """Pipeline one loop with TMA loads of all its operands, and those of the `others` that its
     pipeline can serve; `mixed`: with copies of some operands, too.
 
-    The loops for which that is done, and what hinders copies.
-    """
+    The loops for which that is done, and what hinders copies."""
     target: Target = context.target
     if not staged.asynchronous:
         return [], []

@@ -11,8 +11,7 @@ Before:  preheader: tensor_map ...                 After:  async_copy %s[0], %p 
 
 One thread says at the stage's barrier that the operands are there, as the bytes of boxes would
 have done: who reads them sees no difference.  Boxes and these copies bring the same, zeros outside
-of the tensor, because both are of the same load.
-"""
+of the tensor, because both are of the same load."""
 
 from collections.abc import Iterable, Sequence
 
@@ -66,8 +65,7 @@ def warm_start(kernel: Kernel, staged: StagedLoop, channels: Sequence[Channel], 
 
     `outer`: a loop around it, before which they run, for its first iteration, which comes.  Nothing
     is copied where some of them have no first iteration, as under a mask that skips tiles:
-    windows and causal attention were 1 to 4 % slower with it on an H200.
-    """
+    windows and causal attention were 1 to 4 % slower with it on an H200."""
     channels = [Channel(one.store, Means.COPIES, one.load) for one in channels]
     inputs = [v for one in channels if one.load is not None for v in one.load.inputs()]
     part = find_slice(staged.loop, [staged.condition, *inputs], staged.always)

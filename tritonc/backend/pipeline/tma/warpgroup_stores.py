@@ -33,8 +33,7 @@ def spread(kernel: Kernel, body: set[Block], fits: Callable[[int], bool]) -> lis
     """Give each part of a result of the `body` a buffer, if it `fits` that they take so many bytes
     more.
 
-    Returns the new buffers.
-    """
+    Returns the new buffers."""
     found: list[Op] = []
     for block in [block for block in kernel.blocks if block in body]:
         sends = [op for op in block.ops if op.name == "tma_store"]
@@ -75,8 +74,7 @@ def send_together(block: Block, writes: list[Op], sends: list[Op]) -> None:
 def by_warpgroups(kernel: Kernel, home: Block, slot: Value, own: Value) -> None:
     """Let each warpgroup store its rows, if all stores by maps of the slot allow it.
 
-    `slot`: of the maps; `own`: the same, known to all threads behind `home`.
-    """
+    `slot`: of the maps; `own`: the same, known to all threads behind `home`."""
     cfg = Cfg(kernel)
     inside = [op for op in kernel.ops() if cfg.dominates(home, cfg.block_of[op])]
     sends = [op for op in inside if op.name == "tma_store"]

@@ -3,8 +3,7 @@
 A causal convolution reads `x[(b * L + p) * C + c]` with `p = l - t * dilation` where `p >= 0` and
 `p < L`.  TMA gives zeros on both sides of an axis, and its boxes may start outside: so
 p itself is the coordinate, of any sign, on an axis of L rows.  What is left of the offset moves the
-base, or counts along other axes, as in any tensor.
-"""
+base, or counts along other axes, as in any tensor."""
 
 from tritonc.analysis.affine import Affine, Affinity, Bound
 from tritonc.analysis.linear import Linear, equal
@@ -18,8 +17,7 @@ class Window(NamedTuple):
 
     `axes[i]`: the tile's axis that is the tensor's axis i; `coordinates`: where the tile begins on
     the axes with a window, None for others; `extents`: of those axes; `form`: the address without
-    these coordinates; `bounds`: those of the other axes.
-    """
+    these coordinates; `bounds`: those of the other axes."""
 
     axes: tuple[int, int]
     coordinates: tuple[Linear | None, Linear | None]

@@ -203,7 +203,8 @@ def test_sums_in_memory(way: int, blocks: int, thorough: bool) -> None:
     result = driver.compile(source, options, ("manifest", "ptx")[way == 0:][:1])
     assert result.module is not None and result.manifest is not None
     (row,) = result.manifest["kernels"][0]["variants"]
-    assert row["cluster"] == blocks and row["requires"] == []
+    assert row["cluster"] == blocks and row["requires"] == [
+        {"range": 2, "at_most": 65535 // blocks}]  # blocks lie along the third axis of the grid
     assert "cluster_dim" not in result.outputs.get("ptx", "")
     general, variant = result.module.kernels
     memory = np.zeros(1024 + row["workspace"], np.float32)  # of four programs

@@ -39,13 +39,7 @@ class Scalar:
     def is_int(self) -> bool:
         return self.kind == "int"
 
-    @cached_property
-    def has_numbers(self) -> bool:
-        return self.is_int
-
-    @cached_property
-    def base(self) -> "Scalar":
-        return self
+    has_numbers, base = cached_property(attrgetter("is_int")), cached_property(lambda self: self)
 
     def __str__(self) -> str:
         return self.name
@@ -80,9 +74,7 @@ class Pointer:
     is_float = is_int = False
     is_pointer = has_numbers = True
 
-    @cached_property
-    def base(self) -> "Pointer":
-        return self
+    base = cached_property(lambda self: self)
 
     def __str__(self) -> str:
         return f"{self.element}*" if self.space == GLOBAL else f"{self.element} {self.space}*"
@@ -96,25 +88,9 @@ class _Shaped:
 
     element: Element
 
-    @cached_property
-    def base(self) -> Element:
-        return self.element
-
-    @cached_property
-    def is_float(self) -> bool:
-        return self.element.is_float
-
-    @cached_property
-    def is_int(self) -> bool:
-        return self.element.is_int
-
-    @cached_property
-    def is_pointer(self) -> bool:
-        return self.element.is_pointer
-
-    @cached_property
-    def has_numbers(self) -> bool:
-        return self.element.has_numbers
+    base, is_float, is_int, is_pointer, has_numbers = map(cached_property, map(attrgetter, (
+        "element", "element.is_float", "element.is_int", "element.is_pointer",
+        "element.has_numbers")))
 
 
 @hashed_once

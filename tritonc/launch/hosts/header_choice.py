@@ -141,7 +141,8 @@ def _cost(of: KernelFunctions) -> Iterator[str]:
 def _least(choice: Mapping[str, Any], tiles: Sequence[Sequence[int]], axes: Sequence[str]
            ) -> Iterator[str]:
     for number, tile, row in timed(choice, tiles):
-        depths, fast, slow = row[7], row[:7], stepping(row, "aligned" not in choice)
+        depths, cut = row[7], [*row[8:10], 0, 0][:2]
+        fast, slow = ([*each[:7], *cut] for each in (row, stepping(row, "aligned" not in choice)))
         steps = "1"
         for place, depth in enumerate(depths):
             steps = f"tritonc_steps({steps}, length_{place}, {depth})"

@@ -51,13 +51,16 @@ static inline uint64_t tritonc_most(uint64_t a, uint64_t b) {
  * have one nothing foretells. */
 TRITONC_PART uint64_t tritonc_time(uint64_t tiles, uint64_t beyond, int covered, uint64_t steps,
                                    uint64_t processors, uint64_t blocks, uint64_t once,
-                                   uint64_t start, uint64_t busy, uint64_t wait, uint64_t edge) {
+                                   uint64_t start, uint64_t busy, uint64_t wait, uint64_t edge,
+                                   uint64_t parts, uint64_t part) {
   const uint64_t most = (tiles + processors - 1) / processors, beside = blocks ? blocks : 1;
   const uint64_t waves = most / beside, rest = most % beside;
   const uint64_t full = tritonc_most(wait, beside * busy), last = tritonc_most(wait, rest * busy);
+  const uint64_t left = parts ? tiles % processors : 0;
+  const uint64_t cut = 0 - (uint64_t)(tiles > processors && left > 0 && left * parts <= processors);
   const uint64_t time = once + waves * (start + steps * full)
          + ((start + steps * last) & (0 - (uint64_t)(rest > 0)))
-         + steps * (beyond * edge / processors);
+         + steps * (beyond * edge / processors) + ((steps * part - steps * full) & cut);
   return blocks == 0 && most > 1 ? UINT64_MAX : time - (covered ? time >> 5 : 0);
 }
 

@@ -60,7 +60,8 @@ def _between(value: Value, axis: int, merged: Shape, readers: dict[Value, list[O
         for op in readers.get(value, ()):
             if op.name == "reshape" and _takes_apart(op, axis, merged):
                 continue
-            converts = op.info.elementwise and len(op.operands) == 1 and op.guard is None
+            converts = op.info.elementwise and len(op.operands) == len(op.results) == 1 and (
+                op.guard is None)
             multiplies = op.name == "dot" and len(shape(op.result.type)) == 2 and (
                 op.operands.index(value) == axis and op.operands.count(value) == 1
                 and constant_of(op.operands[2]) is not None)

@@ -86,7 +86,7 @@ def choose_words(ptx: str) -> str:
     sums = {name for line in lines if "wgmma.mma_async" in line
             for name in line[line.index("{"):line.index("}")].strip("{").split(", ")}
     for i, line in enumerate(lines):
-        if line.startswith("$") or "bra" in line or "wgmma" in line or (
+        if line.startswith(("$", ".")) or "bra" in line or "wgmma" in line or (
                 narrow and line.split("\t")[-1].split(",")[0] in sums):  # which it may set
             narrow.clear()
         elif line.startswith("\tcvt.rn") and (found := re.match(NARROW, line)) and found[3] in sums:

@@ -16,7 +16,7 @@ _HEAD = re.compile(r"(.*?\n\.address_size [0-9]+\n)(.*)", re.DOTALL)
 def stands_alone(text: str) -> bool:
     """Whether nothing but kernels, globals and helpers that are inlined is in the module."""
     return "!dbg" not in text and not re.search(
-        r"^(declare .*@(?!llvm\.)|define (?!ptx_kernel|.* #4 \{$))", text, re.MULTILINE)
+        r"\nde(?:clare .*@(?!llvm\.)|fine (?!ptx_kernel|.* #4 \{\n))", text)
 
 
 def is_long(text: str) -> bool:

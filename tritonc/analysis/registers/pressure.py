@@ -105,7 +105,7 @@ class Estimate(Weights):
                     live.discard(result)
                     total -= 0 if result in passing else weight(result)
                 if result not in passing and result in self.readers and (
-                        self.live.root(result) is result):
+                        roots(result) is result):
                     made += weight(result)
             after = total
             if op.name == "wgmma_wait":

@@ -54,4 +54,4 @@ def join(parts: list[str]) -> str:
             head = match[1] + "\n" + name
             name = ""
         kernels += name + entry + rest
-    return head + "".join(line + "\n" for line in globals) + "\n" * bool(globals) + kernels
+    return head + "".join(line + "\n" for line in globals) + "\n" + kernels

@@ -47,9 +47,10 @@ def join(parts: list[str]) -> str:
     for part in parts:
         match = _HEAD.fullmatch(part)
         assert match is not None
-        lines, entry, rest = match[2].partition(".visible .entry ")
-        globals |= dict.fromkeys(line for line in lines.split("\n") if line.startswith("."))
-        name = "".join(line + "\n" for line in lines.split("\n") if line.startswith("\t// .globl"))
+        text, entry, rest = match[2].partition(".visible .entry ")
+        lines = text.split("\n")
+        globals |= dict.fromkeys(line for line in lines if line.startswith((".", "// ")))
+        name = "".join(line + "\n" for line in lines if line.startswith("\t// .globl"))
         if not head:
             head = match[1] + "\n" + name
             name = ""

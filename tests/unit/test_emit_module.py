@@ -281,6 +281,10 @@ def test_what_shares_code_is_one_part(monkeypatch: pytest.MonkeyPatch) -> None:
     for shared in ("declare i32 @vprintf(ptr, ptr)", "define void @helper() {\n  ret void\n}",
                    "define internal void @tritonc.f() #5 {\n  ret void\n}"):
         assert len(parts.split(f"{kernels}{shared}\n")) == 1
+    text, options = f'target triple = "{assemble.TRIPLE}"\n{kernels}', Options(arch="sm_90a")
+    threaded = assemble.assemble(text, find("sm_90a"), options)  # without globals
+    monkeypatch.setattr(parts, "LEAST", 1 << 30)
+    assert threaded == assemble.assemble(text, find("sm_90a"), options)
 
 
 def test_kernels_whose_ptx_is_made_ahead(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ _HEAD = re.compile(r"(.*?\n\.address_size [0-9]+\n)(.*)", re.DOTALL)
 def stands_alone(text: str) -> bool:
     """Whether nothing but kernels, globals and helpers that are inlined is in the module."""
     return "!dbg" not in text and not re.search(
-        r"^(declare .*@(?!llvm\.)|define (?!ptx_kernel|.* #4 \{$))", text, re.MULTILINE)
+        r"\nde(?:clare .*@(?!llvm\.)|fine (?!ptx_kernel|.* #4 \{\n))", text)
 
 
 def is_long(text: str) -> bool:
@@ -47,11 +47,12 @@ def join(parts: list[str]) -> str:
     for part in parts:
         match = _HEAD.fullmatch(part)
         assert match is not None
-        lines, entry, rest = match[2].partition(".visible .entry ")
-        globals |= dict.fromkeys(line for line in lines.split("\n") if line.startswith("."))
-        name = "".join(line + "\n" for line in lines.split("\n") if line.startswith("\t// .globl"))
+        text, entry, rest = match[2].partition(".visible .entry ")
+        lines = text.split("\n")
+        globals |= dict.fromkeys(line for line in lines if line.startswith((".", "// ")))
+        name = "".join(line + "\n" for line in lines if line.startswith("\t// .globl"))
         if not head:
             head = match[1] + "\n" + name
             name = ""
         kernels += name + entry + rest
-    return head + "".join(line + "\n" for line in globals) + "\n" * bool(globals) + kernels
+    return head + "".join(line + "\n" for line in globals) + "\n" + kernels

@@ -275,9 +275,16 @@ def test_what_shares_code_is_one_part(monkeypatch: pytest.MonkeyPatch) -> None:
     kernels = "".join(f"\ndefine ptx_kernel void @k{i}() {{\n  ret void\n}}\n" for i in range(2))
     monkeypatch.setattr(parts, "LEAST", 1)
     assert len(parts.split(kernels)) == 2
-    assert len(parts.split(f"{kernels}declare void @llvm.nvvm.barrier0()\n")) == 2
-    for shared in ("declare i32 @vprintf(ptr, ptr)", "define void @helper() {\n  ret void\n}"):
+    for beside in ("declare void @llvm.nvvm.barrier0()",
+                   "define internal float @tritonc.f(float %a0) #4 {\n  ret float %a0\n}"):
+        assert len(parts.split(f"{kernels}{beside}\n")) == 2
+    for shared in ("declare i32 @vprintf(ptr, ptr)", "define void @helper() {\n  ret void\n}",
+                   "define internal void @tritonc.f() #5 {\n  ret void\n}"):
         assert len(parts.split(f"{kernels}{shared}\n")) == 1
+    text, options = f'target triple = "{assemble.TRIPLE}"\n{kernels}', Options(arch="sm_90a")
+    threaded = assemble.assemble(text, find("sm_90a"), options)  # without globals
+    monkeypatch.setattr(parts, "LEAST", 1 << 30)
+    assert threaded == assemble.assemble(text, find("sm_90a"), options)
 
 
 def test_kernels_whose_ptx_is_made_ahead(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -168,3 +168,36 @@ def test_narrow_images_get_narrow_tiles() -> None:
 def test_a_tile_that_is_to_hold_a_row_does() -> None:
     """Shorter ones would be quicker."""
     assert chosen(HELD, {"M": 10000, "N": 1900})["T"] == 2048
+
+
+HARD = """
+const tunable int T = {{256, 512}};
+//! size: N = 1000
+//! range: N
+//! arg: x = zeros(N)
+//! arg: N = N
+kernel void f(float* x, int N) {{
+  int i[T] = get_global_range(0);
+  int a = N;
+  {}
+  @(i < N) x[i + (a & 1)] = 1;
+}}"""
+MANY = [f"v{i}" for i in range(12)]
+MIXED = (f"int {' = N, '.join(MANY)} = N; for (int j = 0; j < N; j++) {{"
+         + "".join(f"{v} += {' ^ '.join(MANY)};" for v in MANY)
+         + "@(i < N) x[i + (v0 & 1)] = 2; }")
+NESTED = "".join(f"for (int j{i} = 0; j{i} < N; j{i}++) " for i in range(40)) + "a += 3;"
+
+
+@pytest.mark.parametrize("body", ["a = a * 3 + (a >> 1);" * 2000, "a = a * a;" * 64, MIXED, NESTED],
+                         ids=["chain", "squares", "mixed", "nested"])
+def test_numbers_that_nobody_can_follow_leave_a_choice(body: str) -> None:
+    """A chain of 2000 steps and 40 loops in each other stopped the compiler; squares of squares,
+    and twelve numbers of a loop that follow from each other, kept it for minutes."""
+    assert chosen(HARD.format(body), {"N": (1 << 31) - 1})["T"] in (256, 512)
+
+
+@pytest.mark.parametrize("size", [0, 10 ** 400], ids=["nothing", "more than a float"])
+def test_launches_of_any_size_have_a_choice(size: int) -> None:
+    assert chosen(HELD, {"M": size, "N": size})["T"] in (256, 512, 1024, 2048)
+    assert chosen(TILES, {"H": size, "W": size})["TW"] in (16, 32, 64, 128)

@@ -222,10 +222,10 @@ def _bounded(op: Op, form: Affine, axis: int, run: int, known: Runs, bounds: lis
                if bound.test.attributes["predicate"][0] == "u"]
 
     def multiple(polynomial: Linear) -> bool:
-        return all(_divides(values, n, axis, known.infos) % run == 0 and not any(
-            shape(v.type) and (v not in known.infos or len(shape(v.type)) <= axis
-                               or known.infos[v].constancy[axis] % run)
-            for v in values) for values, n in polynomial.terms)
+        return not any(shape(v.type) and (v not in known.infos or len(shape(v.type)) <= axis
+                                          or known.infos[v].constancy[axis] % run)
+                       for values, _ in polynomial.terms for v in values) and all(
+            _divides(values, n, axis, known.infos) % run == 0 for values, n in polynomial.terms)
 
     found, moved = set(), dict[Op, int]()
     if axis not in {low.axis for low in (*lows, *implied)}:  # no access of the row is below 0

@@ -1,21 +1,22 @@
 """A module of LLVM IR as several, which threads make PTX at the same time, and their PTX as one.
 
-Kernels share no code: where nothing but intrinsics is called, each part has some of them, and the
-globals.  LLVM leaves out those that no kernel of the part names, and writes the others each time.
+Kernels share no code: where nothing but intrinsics and inlined helpers is called, each part has
+some of them, the helpers, and the globals.  LLVM leaves out globals that no kernel of the part
+names, and writes the others each time.
 """
 
 import re
 from itertools import groupby
 
-LEAST = 3000  # lines of a kernel, 50 to 100 ms of LLVM
+LEAST = 1000  # lines of a kernel, 15 to 30 ms of LLVM; a part of its own costs 1
 KERNEL = "\ndefine ptx_kernel "
 _HEAD = re.compile(r"(.*?\n\.address_size [0-9]+\n)(.*)", re.DOTALL)
 
 
 def stands_alone(text: str) -> bool:
-    """Whether nothing but kernels and globals is in the module."""
+    """Whether nothing but kernels, globals and helpers that are inlined is in the module."""
     return "!dbg" not in text and not re.search(
-        r"^(declare .*@(?!llvm\.)|define (?!ptx_kernel))", text, re.MULTILINE)
+        r"\nde(?:clare .*@(?!llvm\.)|fine (?!ptx_kernel|.* #4 \{\n))", text)
 
 
 def is_long(text: str) -> bool:
@@ -25,7 +26,7 @@ def is_long(text: str) -> bool:
 
 def split(text: str) -> list[str]:
     """The parts of a module, in its order: each long kernel, and the short ones between; itself,
-    if kernels call functions."""
+    if kernels call functions that stay."""
     head, *kernels = text.split(KERNEL)
     if len(kernels) < 2 or not any(map(is_long, kernels)) or not stands_alone(text):
         return [text]
@@ -46,11 +47,12 @@ def join(parts: list[str]) -> str:
     for part in parts:
         match = _HEAD.fullmatch(part)
         assert match is not None
-        lines, entry, rest = match[2].partition(".visible .entry ")
-        globals |= dict.fromkeys(line for line in lines.split("\n") if line.startswith("."))
-        name = "".join(line + "\n" for line in lines.split("\n") if line.startswith("\t// .globl"))
+        text, entry, rest = match[2].partition(".visible .entry ")
+        lines = text.split("\n")
+        globals |= dict.fromkeys(line for line in lines if line.startswith((".", "// ")))
+        name = "".join(line + "\n" for line in lines if line.startswith("\t// .globl"))
         if not head:
             head = match[1] + "\n" + name
             name = ""
         kernels += name + entry + rest
-    return head + "".join(line + "\n" for line in globals) + "\n" * bool(globals) + kernels
+    return head + "".join(line + "\n" for line in globals) + "\n" + kernels

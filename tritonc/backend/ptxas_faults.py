@@ -5,7 +5,6 @@ ptxas still needs it.  "negations" does not rewrite PTX: `emit/floats/negations`
 """
 
 import re
-import struct
 from collections import Counter
 
 from tritonc.options import Options
@@ -76,7 +75,7 @@ CHOICE = r"\tselp\.b16 \t(%rs\d+), (%?\w+), (%?\w+), (%p\d+);"
 
 
 def choose_words(ptx: str) -> str:
-    """A choice between a sum of a product and another number, made before both get 16 bits.
+    """A choice between a sum of a product and another number, made before the sum gets 16 bits.
 
     Where a sum of wgmma is made narrow and then chosen, ptxas reads it under the condition, takes
     that for a read while the product runs, and serialises all products of the function (C7514)."""
@@ -86,27 +85,28 @@ def choose_words(ptx: str) -> str:
     sums = {name for line in lines if "wgmma.mma_async" in line
             for name in line[line.index("{"):line.index("}")].strip("{").split(", ")}
     for i, line in enumerate(lines):
-        if line.startswith("$") or "bra" in line or "wgmma" in line or (
-                narrow and line.split("\t")[-1].split(",")[0] in sums):  # which it may set
+        if line.startswith(("$", ".")) or "bra" in line or "wgmma" in line or (
+                narrow and not sums.isdisjoint(re.findall(r"%r\d+", _results(line)))):
             narrow.clear()
         elif line.startswith("\tcvt.rn") and (found := re.match(NARROW, line)) and found[3] in sums:
             narrow[found[2]] = found[1], found[3]
         elif line.startswith("\tselp.b16") and (found := re.match(CHOICE, line)) and (
                 found[2] in narrow or found[3] in narrow):
             kind = narrow[found[2] if found[2] in narrow else found[3]][0]
-            (a, before), (b, more) = (
-                (narrow[name][1], "") if name in narrow else _widened(word, name, kind)
-                for word, name in (("a", found[2]), ("b", found[3])))
-            lines[i] = (f"\t{{ .reg .b32 a, b, c; .reg .b16 none; {before}{more}"
-                        f"selp.b32 c, {a}, {b}, {found[4]}; cvt.rn.{kind}.f32 {found[1]}, c; }}")
+            words, halves = list[str](), list[str]()  # of each side; one is 0: no bit is lost
+            for name in found[2], found[3]:
+                mine, word = narrow.get(name, ("", ""))
+                words.append(word if mine == kind else "0x00000000")
+                halves.append("0x0000" if mine == kind else name)
+            whole = {*halves} == {"0x0000"}
+            lines[i] = (f"\t{{ .reg .b32 c; .reg .b16 d, e; selp.b32 c, {', '.join(words)}, "
+                        f"{found[4]}; cvt.rn.{kind}.f32 {found[1] if whole else 'd'}, c; "
+                        + ("}" if whole else f"selp.b16 e, {', '.join(halves)}, {found[4]}; "
+                           f"or.b16 {found[1]}, d, e; }}"))
     return "\n".join(lines)
 
 
-def _widened(word: str, name: str, kind: str) -> tuple[str, str]:
-    """A number of 16 bits as a float: the operand, and what makes it."""
-    if name[0] != "%":
-        bits = int(name, 0) << 16 if kind == "bf16" else int.from_bytes(struct.pack(
-            "<f", *struct.unpack("<e", struct.pack("<H", int(name, 0)))), "little")
-        return f"0x{bits:08X}", ""
-    return word, (f"cvt.f32.f16 {word}, {name}; " if kind == "f16" else
-                  f"mov.b16 none, 0; mov.b32 {word}, {{none, {name}}}; ")
+def _results(line: str) -> str:
+    """What an instruction may set: its first operand, or the vector that this is."""
+    operands = line.split("\t")[-1]
+    return operands.split("}" if operands.startswith("{") else ",")[0]

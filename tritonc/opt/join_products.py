@@ -113,6 +113,7 @@ class _Wide:
 
     def __init__(self, b: Builder, n: int, facts: Facts) -> None:
         self.b, self.n, self.facts = b, n, facts
+        self.indices = set[Value]()  # of which n times, too, is an index: that does not wrap
 
     def type_of(self, value: Value, axis: int) -> Tile:
         extents = shape(value.type)
@@ -145,6 +146,7 @@ class _Wide:
                 return self.b.value(op.name, before, type=to)
         if op is not None and op.name == "icmp" and op.attributes["predicate"] in _BELOW \
                 and is_uniform(op.operands[1]) and self.fits(op.operands[1]) and (
+                    origin(op.operands[0]) in self.indices or self.fits(op.operands[0])) and (
                     x := self.filled(op.operands[0], axis, True)):
             limit = self.scaled(self.repeated(op.operands[1], axis))
             return self.b.value("icmp", x, limit, **op.attributes)
@@ -159,10 +161,10 @@ class _Wide:
             *extents[:at], self.n, *extents[at:])))
         return self.b.value("reshape", wide, type=to)
 
-    def fits(self, limit: Value) -> bool:
-        """Whether n times a limit is a number of its type."""
-        (least, most), bounds = self.facts.interval(limit), full(element(limit.type).bits)
-        return bounds[0] <= self.n * least and self.n * most <= bounds[1]
+    def fits(self, value: Value) -> bool:
+        """Whether n times the value, and what lies up to the next, are numbers of its type."""
+        (least, most), bounds = self.facts.interval(value), full(element(value.type).bits)
+        return bounds[0] <= self.n * least and self.n * most + self.n - 1 <= bounds[1]
 
     def scaled(self, value: Value) -> Value:
         """n times the value."""
@@ -180,6 +182,7 @@ class _Wide:
             return self.b.value("range", type=to, start=self.n * op.attributes["start"],
                                 stop=self.n * op.attributes["stop"])
         if op.name == "mul" and not scale and int_of(origin(op.operands[1])) == self.n:
+            self.indices.add(origin(op.operands[0]))
             return self.filled(op.operands[0], axis, True)
         if op.name in ("broadcast", "reshape"):
             source = self.source(op, axis)

@@ -70,7 +70,7 @@ class Liveness:
                         if source in passed:
                             passed[source] |= self._bit(value)
                 else:
-                    for value in op.inputs():
+                    for value in op.operands if op.guard is None else op.inputs():
                         bit = known(value)
                         if bit is None:
                             bit = self._bit(value)

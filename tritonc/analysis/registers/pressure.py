@@ -90,8 +90,8 @@ class Estimate(Weights):
         live, weight = self.live.at_end(block), self.weight
         roots = self.live.roots.get  # of what reachable blocks read, all are there
         ops = [op for op in block.ops if op.name != "phi"]
-        read = [[root for value in op.inputs() if (root := roots(value)) is not None]
-                for op in ops]
+        read = [[root for value in (op.operands if op.guard is None else op.inputs())
+                 if (root := roots(value)) is not None] for op in ops]
         passing = self._passing(ops, read, live)
         total = sum(map(weight, live))
         cut: dict[Value, float] = {}  # of values of which only parts are read from here on
@@ -105,7 +105,7 @@ class Estimate(Weights):
                     live.discard(result)
                     total -= 0 if result in passing else weight(result)
                 if result not in passing and result in self.readers and (
-                        self.live.root(result) is result):
+                        roots(result) is result):
                     made += weight(result)
             after = total
             if op.name == "wgmma_wait":

@@ -23,9 +23,11 @@ from tritonc.ir.layouts.layout import Layout, axis_bases
 from tritonc.ir.types import Buffer, Pointer, Tile, element, is_float, shape
 
 PREDICATES = 7  # masks of a thread that are no register; of more, 16 share one
-_FREE = ("constant", "undef", "get_program_id", "get_num_programs", "get_num_multiprocessors",
-         "get_cluster_rank",
-         "constant_table", "alloc_shared", "buffer_stage", "buffer_trans", "buffer_reshape")
+_FREE = frozenset((
+    "constant", "undef", "get_program_id", "get_num_programs", "get_num_multiprocessors",
+    "get_cluster_rank",
+    "constant_table", "alloc_shared", "buffer_stage", "buffer_trans", "buffer_reshape"))
+_RENAMES = frozenset((*MOVES, "assume_multiple", "convert_layout"))
 # Registers that a function of an element takes meanwhile: of subroutines and polynomials.
 _BESIDE = dict.fromkeys(("fdiv", "sqrt", "sin", "cos"), 28)
 _NEEDS_MORE = frozenset((*_BESIDE, "scan", "scan_with", "mma_dot", "fma_dot", "fpcast"))
@@ -62,10 +64,11 @@ class Weights:
 
     def root(self, value: Value) -> Value | None:
         """The value whose registers it has; None if it has none."""
-        while value.op is not None and (value.op.name in MOVES or _is_rename(value.op)
-                                        or value.op.name == "assume_multiple"):
-            value = value.op.operands[0]
         op = value.op
+        while op is not None and op.name in _RENAMES and (
+                op.name != "convert_layout" or _is_rename(op)):
+            value = op.operands[0]
+            op = value.op
         return None if op is None or op.name in _FREE or isinstance(value.type, Buffer) else value
 
     def _loaded_alone(self, value: Value) -> bool:

@@ -25,6 +25,8 @@ _LOADED = 1_000_003  # loaded integers are below it
 _SPREAD = 2654435761  # Knuth's multiplicative hash
 _MANY = 64  # programs along an axis of which nothing is known
 _LAST = 1 << 40  # iterations
+_LARGE = 1 << 64  # what is larger is not known: products of products grow without end
+_STEPS = 4_000  # of loops' numbers: more where many depend on each other
 
 # Integers as if they had no width: those of addresses do not wrap.
 _PLAIN = {"add": operator.add, "sub": operator.sub, "mul": operator.mul}
@@ -35,7 +37,8 @@ Way = Callable[[Index], int | None]
 
 
 class Numbers:
-    """`parameters` by name; `programs` along each axis of the grid."""
+    """`parameters` by name; `programs` along each axis of the grid.  What is asked raises
+    RecursionError where numbers depend on each other more than can be followed."""
 
     def __init__(self, kernel: Kernel, parameters: Mapping[str, int], programs: Mapping[int, int]
                  ) -> None:
@@ -48,6 +51,7 @@ class Numbers:
         self._elements: dict[tuple[Value, Index], int | None] = {}
         self._shared = {value for value, readers in uses(kernel).items() if len(readers) > 1}
         self._forced: dict[Value, int] = {}  # phis of which the next value is asked
+        self._steps = 0
         self.program: Mapping[int, int] = {}
         self.iterations: Mapping[Block, int] = {}
 
@@ -103,7 +107,7 @@ class Numbers:
 
             def both(index: Index) -> int | None:
                 a, b = left(index), right(index)
-                return None if a is None or b is None else plain(a, b)
+                return None if a is None or b is None else _small(plain(a, b))
 
             return both
 
@@ -219,13 +223,16 @@ class Numbers:
             start, count = first(index), self.iterations.get(block, 0)
             if start is None or not count:
                 return start
+            self._steps += 1
+            if self._steps > _STEPS:
+                raise RecursionError("numbers of loops that depend on each other")
             outside = self._scalars, self._elements
             self._scalars, self._elements = {}, {}
             self._forced[value] = start
             found = after(index)
             del self._forced[value]
             self._scalars, self._elements = outside
-            return None if found is None else start + count * (found - start)
+            return None if found is None else _small(start + count * (found - start))
 
         return counted
 
@@ -273,3 +280,7 @@ def _last(holds: object) -> int | None:
         middle = (low + high) // 2
         low, high = (middle, high) if holds(middle) else (low, middle)
     return high
+
+
+def _small(number: int) -> int | None:
+    return number if -_LARGE < number < _LARGE else None

@@ -23,6 +23,7 @@ from tritonc.records import NamedTuple, dataclass
 
 SECTOR = 32  # bytes that caches deliver at least
 UNKNOWN_TRIPS = 24.0  # of a loop that ends by what it computes
+_MOST = 2.0 ** 40  # iterations of a program
 _FEW, _SAMPLE = 8, 64  # elements by which addresses are judged, and if those are not even
 # Issue slots of an operation on 32 elements, by name: those of the special function unit have a
 # quarter of the rate or less, and take others beside; of all others 1.
@@ -118,6 +119,7 @@ class _Reader:
             parent = self.places[loop.parent]
             found, sure = self.numbers.trips(loop, self._iterations(loop.parent))
             trips = UNKNOWN_TRIPS if found is None else float(found)
+            trips = min(trips, max(1.0, _MOST / max(1.0, self.regions[parent].iterations)))
             self.places[loop] = len(self.regions)
             self.regions.append(Region(
                 loop.depth, parent, trips, trips * self.regions[parent].iterations, sure))

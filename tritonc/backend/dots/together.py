@@ -4,7 +4,7 @@ Two products of one iteration are *chained* if one takes part in what the other 
 to, as in attention.  Products that are not (gate and up of a SwiGLU) are one large product in all
 but name: they start together, wait once, and want what a large product wants."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from math import prod
 
 from tritonc.analysis.values import constant_of, slice_of
@@ -24,9 +24,7 @@ def products(ops: Iterable[Op]) -> list[Op]:
 
 def chained(block: Block) -> bool:
     """Whether a product of the block takes part in another one of it."""
-    inside, found = set(block.ops), products(block.ops)
-    return any(_reaches(other, product, inside) for product in found for other in found
-               if other is not product)
+    return _reaches(block, Op.inputs)
 
 
 def waits(block: Block) -> bool:
@@ -39,15 +37,16 @@ def waits(block: Block) -> bool:
 def back_to_back(block: Block) -> bool:
     """Whether a product of the block multiplies what is made of another one (CUTLASS: B2B GEMM):
     threads compute between the two.  Products that only add to each other's sums follow at once."""
-    inside, found = set(block.ops), products(block.ops)
-    return any(_reaches(other, product, inside, product.operands[:2])
-               for product in found for other in found if other is not product)
+    return _reaches(block, lambda product: product.operands[:2])
 
 
-def _reaches(source: Op, target: Op, inside: set[Op], values: Iterable[Value] | None = None
-             ) -> bool:
-    """Whether `target`, or `values` that it reads, depends on `source` within a block."""
-    return source in slice_of(target.inputs() if values is None else values, inside, ("phi",))
+def _reaches(block: Block, read: Callable[[Op], list[Value]]) -> bool:
+    """Whether what a product of the block reads depends on another one within it."""
+    found = set(products(block.ops))
+    inside = set(block.ops) if len(found) > 1 else found
+    return len(found) > 1 and any(
+        not (found - {product}).isdisjoint(slice_of(read(product), inside, ("phi",)))
+        for product in found)
 
 
 def large(block: Block, least: int = LARGE) -> bool:

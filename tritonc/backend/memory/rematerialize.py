@@ -69,7 +69,7 @@ def rematerialize(kernel: Kernel, context: Context) -> bool:
             old, estimate = estimate, estimated(kernel)
             if blocks is general and _total(estimate, blocks) >= _total(old, blocks):
                 copies.undo()
-                estimate = estimated(kernel)
+                estimate = old
     if _wants_masks(kernel, estimate, room):
         for block in rare(estimate.cfg, estimate.cfg.order):
             changed |= _masks(block)

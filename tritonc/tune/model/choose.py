@@ -58,7 +58,10 @@ def choose(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
                   if candidate.cost < inf and lowered(lower, candidate.binding) is not None), None)
     if found is None or known is None or _stream(lower, found) is None:
         return found or first
-    return best_at(space, lambda binding: _stream(lower, binding), known, found, target)
+    try:
+        return best_at(space, lambda binding: _stream(lower, binding), known, found, target)
+    except RecursionError:  # longer chains of numbers than the model follows
+        return found
 
 
 def _stream(lower: Lower, binding: Binding) -> Kernel | None:

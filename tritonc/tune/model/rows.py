@@ -362,7 +362,7 @@ def _row_cost(profile: Profile, form: str, target: Target, range_: Sequence[int]
     if form == "reducing_passes" and all(f.bytes < _FLOAT for f in profile if f.kind == "access"
                                          and prod(f.extents) == largest):
         wanted /= 2
-    if range_ and reductions:
+    if reductions and range_ and prod(range_) > 0:
         each = target.multiprocessors * target.threads_per_multiprocessor * _STREAM_EACH
         wanted = min(max(each / (prod(range_) / max(rows)), wanted), _STREAM_MOST)
     columns = [len(f.extents) - 1 not in f.axes for f in reductions]

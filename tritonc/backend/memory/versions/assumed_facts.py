@@ -20,7 +20,6 @@ from math import lcm, prod
 
 from tritonc.analysis.affine import Affinity
 from tritonc.analysis.multiples import Multiples, joined
-from tritonc.analysis.quotients import gathered
 from tritonc.analysis.signs import Needs, known_signs
 from tritonc.analysis.values import slice_of
 from tritonc.backend.dots.share_repeats import Runs, loads_of_products, share_repeats
@@ -182,11 +181,11 @@ def _shared(text: Text, known: Known) -> tuple[Text, Multiples, Needs]:
     return shared, runs.assumed, runs.natural
 
 
-def assumed_of(kernel: Kernel, op: Op) -> Multiples:
+def assumed_of(kernel: Kernel, op: Op, behind: bool) -> Multiples:
     """What would have to be multiples so that an access alone is wide, whose addresses go on only
-    where remainders do, or which stands behind a product of gathered rows; nothing where that is
+    where remainders do, or which stands `behind` a product of gathered rows; nothing where that is
     not enough."""
-    reach, behind = reach_of(op), any(op.name == "dot" and gathered(op) for op in kernel.ops())
+    reach = reach_of(op)
     divides = reach > 1 and has_remainder(op.operands[0])
     if prod(shape(op.operands[0].type)) < SMALL or not (behind or divides):
         return {}

@@ -13,6 +13,7 @@ assembler's compiler finds what is the same.  Atomics that add floats are such s
 After specialize, for addresses whose runs are remainders: what else they need, it has tested."""
 
 from tritonc.analysis.multiples import joined
+from tritonc.analysis.quotients import gathered
 from tritonc.backend.memory.versions.assumed import Assumed
 from tritonc.backend.memory.versions.assumed_facts import assumed_of
 from tritonc.backend.memory.versions.promises import promise
@@ -39,9 +40,9 @@ def specialize_stores(kernel: Kernel, context: Context) -> bool:
         if len(stores) != 1 or block.terminator.name != "ret":
             continue
         loads = [op for op in block.ops if op.name == "load" and shape(op.result.type)]
-        found = Assumed()
+        found, gathers = Assumed(), any(op.name == "dot" and gathered(op) for op in kernel.ops())
         for op in (*stores, *loads):
-            found.multiples = joined(found.multiples, assumed_of(kernel, op))
+            found.multiples = joined(found.multiples, assumed_of(kernel, op, gathers))
         available = all(v.op is None or cfg.dominates(cfg.block_of[v.op], block)
                         for v in found.multiples)
         if found.multiples and available:

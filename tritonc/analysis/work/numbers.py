@@ -257,10 +257,9 @@ class Numbers:
         return most, sure
 
 
-def _last(holds: object) -> int | None:
+def _last(holds: Callable[[int], bool | None]) -> int | None:
     """The least number for which a monotone condition fails; None if it always holds, or is not
     known."""
-    assert callable(holds)
     low, high = -1, 0
     while (found := holds(high)) and high < _LAST:
         low, high = high, max(1, 2 * high)

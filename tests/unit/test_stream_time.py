@@ -197,5 +197,7 @@ def test_numbers_that_nobody_can_follow_leave_a_choice(body: str) -> None:
     assert chosen(HARD.format(body), {"N": (1 << 31) - 1})["T"] in (256, 512)
 
 
-def test_launches_of_nothing_have_a_choice() -> None:
-    assert chosen(HELD, {"M": 0, "N": 0})["T"] in (256, 512, 1024, 2048)
+@pytest.mark.parametrize("size", [0, 10 ** 400], ids=["nothing", "more than a float"])
+def test_launches_of_any_size_have_a_choice(size: int) -> None:
+    assert chosen(HELD, {"M": size, "N": size})["T"] in (256, 512, 1024, 2048)
+    assert chosen(TILES, {"H": size, "W": size})["TW"] in (16, 32, 64, 128)

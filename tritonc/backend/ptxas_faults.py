@@ -86,7 +86,7 @@ def choose_words(ptx: str) -> str:
             for name in line[line.index("{"):line.index("}")].strip("{").split(", ")}
     for i, line in enumerate(lines):
         if line.startswith(("$", ".")) or "bra" in line or "wgmma" in line or (
-                narrow and line.split("\t")[-1].split(",")[0] in sums):  # which it may set
+                narrow and not sums.isdisjoint(re.findall(r"%r\d+", _results(line)))):
             narrow.clear()
         elif line.startswith("\tcvt.rn") and (found := re.match(NARROW, line)) and found[3] in sums:
             narrow[found[2]] = found[1], found[3]
@@ -104,3 +104,9 @@ def choose_words(ptx: str) -> str:
                         + ("}" if whole else f"selp.b16 e, {', '.join(halves)}, {found[4]}; "
                            f"or.b16 {found[1]}, d, e; }}"))
     return "\n".join(lines)
+
+
+def _results(line: str) -> str:
+    """What an instruction may set: its first operand, or the vector that this is."""
+    operands = line.split("\t")[-1]
+    return operands.split("}" if operands.startswith("{") else ",")[0]

@@ -43,7 +43,13 @@ def known_of(problem: Problem, sizes: Mapping[str, int], defines: Iterable[str] 
         if _plain(argument.expression):
             with suppress(CompileError):
                 arguments[argument.name] = integer(argument.expression, names, argument.name)
-    return KnownLaunch(extents, arguments)
+    return KnownLaunch(extents if all(map(_fits, extents)) else (), {
+        name: number for name, number in arguments.items() if _fits(number)})
+
+
+def _fits(number: int) -> bool:
+    """Whether a launch can have it."""
+    return -(1 << 63) <= number < 1 << 64
 
 
 def _plain(expression: Expression) -> bool:

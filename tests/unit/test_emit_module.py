@@ -281,6 +281,12 @@ def test_what_shares_code_is_one_part(monkeypatch: pytest.MonkeyPatch) -> None:
     for shared in ("declare i32 @vprintf(ptr, ptr)", "define void @helper() {\n  ret void\n}",
                    "define internal void @tritonc.f() #5 {\n  ret void\n}"):
         assert len(parts.split(f"{kernels}{shared}\n")) == 1
+    shared = "@shared_k1 = internal addrspace(3) global [4 x i8] poison, align 4"
+    first, second = (kernels.replace("k1() {", f"k1() {{\n  store i8 0, ptr addrspace(3) {name}")
+                     for name in ("@shared_k1", "@shared_k10"))
+    assert not any(shared in part for part in parts.split(f"{shared}\n{second}"))
+    alone, with_memory = parts.split(f"{shared}\n{first}")
+    assert shared not in alone and shared in with_memory
     text, options = f'target triple = "{assemble.TRIPLE}"\n{kernels}', Options(arch="sm_90a")
     threaded = assemble.assemble(text, find("sm_90a"), options)  # without globals
     monkeypatch.setattr(parts, "LEAST", 1 << 30)

@@ -36,7 +36,14 @@ def split(text: str) -> list[str]:
     for long, found in groupby(kernels, is_long):
         run = [*found]
         groups += [[one] for one in run] if long else [run]
-    return [KERNEL.join([head, *part]) + tail for part in groups]
+    return [KERNEL.join([_named(head, part), *part]) + tail for part in groups]
+
+
+def _named(head: str, kernels: list[str]) -> str:
+    """Without the shared memory of other kernels, which LLVM would write, unlike other globals."""
+    lines = head.split("\n")
+    return "\n".join(line for line in lines if "= internal addrspace(3) " not in line or any(
+        re.search(line.partition(" ")[0] + r"\b", kernel) for kernel in kernels))
 
 
 def join(parts: list[str]) -> str:

@@ -256,21 +256,10 @@ class Numbers:
                 most = found if most is None else min(most, found)
         return most, sure
 
-    def programs_along(self, axis: int, guards: list[Value]) -> int | None:
-        """The programs along an axis, as many as have something to store; None if that may be any
-        number."""
-        def alive(number: int) -> bool:
-            self.move({axis: number}, {})
-            return any(self.at(guard, index) != 0 for guard in guards for index in (
-                (0,) * len(shape(guard.type)), tuple(n // 2 for n in shape(guard.type))))
 
-        return max(1, found) if (found := _last(alive)) is not None else None
-
-
-def _last(holds: object) -> int | None:
+def _last(holds: Callable[[int], bool | None]) -> int | None:
     """The least number for which a monotone condition fails; None if it always holds, or is not
     known."""
-    assert callable(holds)
     low, high = -1, 0
     while (found := holds(high)) and high < _LAST:
         low, high = high, max(1, 2 * high)

@@ -7,7 +7,8 @@ a program waits: for memory once an iteration, unless its loads run ahead, for l
 exchange what they reduce, and for one instruction after the other.  As many programs wait at once
 as are resident (Little's law), so that a launch takes as many rounds.
 
-The constants are facts of an H200, measured by bench/sweep.py, in cycles of a multiprocessor.
+The constants are an H200's, in cycles of a multiprocessor: bandwidths and latencies, and estimates
+that launches of bench/sweep.py agree with (`uneven` comes from one kernel).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ CLOCK = 1755.0  # cycles of a microsecond
 
 
 class Costs(NamedTuple):
-    """Facts of the machine."""
+    """What the machine takes, for each thing that a launch does."""
 
     memory: float = 650.0  # until a load from memory arrives
     second: float = 280.0  # from the second cache

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tritonc.frontend.syntax import Program
     from tritonc.ir.context import Remark
     from tritonc.problem.known import KnownLaunch
+    from tritonc.variants.variant import Fact, Variant
 
 
 class Bindings:
@@ -25,6 +26,7 @@ class Bindings:
 
     `meta` are the meta-parameters that were bound; `chosen` are the tunables that the cost model
     chose, `chosen_meta` its meta-parameters, `general_meta` those of the entry for all launches;
+    `facts` hold for the launch that is known, if they made it choose so;
     `refused` are combinations that it tried and that do not compile, with the first error of each;
     `tuned` is the entry of the tuning file for each name whose value it gave; `tuning` is the path
     of that file if one of its entries was used; `lists` are the declared values of each tunable."""
@@ -33,6 +35,7 @@ class Bindings:
         self.meta: dict[str, int] = {}
         self.chosen: dict[str, int] = {}
         self.chosen_meta: dict[str, int] = {}
+        self.facts: tuple[Fact, ...] = ()
         self.tuned: dict[str, Entry] = {}
         self.tuning: str | None = None
         self._options = options
@@ -97,7 +100,6 @@ class Bindings:
         if not unbound and known is None:
             return dict(given)
         from tritonc.tune.model.choose import MAX_COMBINATIONS, choose
-        from tritonc.tune.model.streams import Known
         from tritonc.tune.model.wider import for_all_sizes, wider
 
         target = self._target()
@@ -123,13 +125,42 @@ class Bindings:
             self.chosen_meta = {name: self.chosen.pop(name) for name in ("cluster_k", "pingpong")
                                 if name in self.chosen}
         if unbound and not self.chosen:
-            launch = None if known is None or not known.extents else Known(
-                known.arguments, known.extents, self._given_meta.get("num_warps"))
-            self.chosen = choose(unbound if launch else for_all_sizes(unbound, listed),
-                                 lower, target, launch)
+            self.chosen = choose(unbound if known is not None and known.extents
+                                 else for_all_sizes(unbound, listed), lower, target)
             self.general_meta = self._narrow(lower)
+        if known is not None:
+            self._choose_at(known)
         self._tell_refused(diagnostics)
         return {**given, **self.chosen}
+
+    def _choose_at(self, known: "KnownLaunch") -> None:
+        """Choose what the entry has that the launch would take, of a kernel without products."""
+        from tritonc.tune.model.stream_entries import entry_at
+
+        try:
+            kernels = self._shapes({}).kernels
+        except CompileError:
+            return
+        if len(kernels) != 1 or any(op.name == "dot" for op in kernels[0].ops()):
+            return
+        found = entry_at(self.stream_entries(kernels[0]), kernels[0], known)
+        if found is not None:
+            self.facts = found.facts
+            self.chosen_meta = {k: v for k, v in found.binding.items() if k not in self.chosen}
+            self.chosen |= {k: v for k, v in found.binding.items() if k in self.chosen}
+
+    def stream_entries(self, kernel: Kernel) -> "list[Variant]":
+        """Entries for some sizes of a kernel without products, where nobody chose a tile or a
+        number of warps."""
+        from tritonc.tune.model.stream_entries import stream_entries
+
+        space = {name: self.lists[name] for name in self.chosen if name in kernel.tunables}
+        if (self.chosen_meta or kernel.name in self._entries or (kernel.tunables and not space)
+                or "num_warps" in {*self._given_meta, *kernel.attributes.get("meta", ())}):
+            return []
+        return stream_entries(
+            kernel, space, lambda binding: self._lowered(binding, kernel.name).kernels[0],
+            {name: self.chosen[name] for name in space}, self._target())
 
     def _tell_refused(self, diagnostics: Diagnostics) -> None:
         """A warning where the program is right for the chosen values only, as where a mask has the

@@ -224,8 +224,9 @@ class _Compilation:
         def lower(binding: Mapping[str, int], name: str) -> Module:
             if (known := self.bindings.lowered(binding, name)) is not None:
                 return known
-            lowered = sema.analyze(program, {**values, **binding}, Diagnostics(limit=1),
-                                   self.options)
+            part, own = self.bindings.part_of(name)
+            lowered = sema.analyze(part, {k: v for k, v in {**values, **binding}.items()
+                                          if k in own}, Diagnostics(limit=1), self.options)
             self._tell_accesses(lowered)
             return Module([k for k in lowered.kernels if k.name == name], lowered.constants)
 
@@ -299,7 +300,8 @@ class _Compilation:
             if self.wanted & {"ptx", "ll"} == {"ptx"} and len(module.kernels) > 1:
                 from tritonc.backend.ahead import Ahead
 
-                self._ahead = Ahead(module.constants, context.target, self.options)
+                self._ahead = Ahead(module.constants, context.target, self.options,
+                                    final=not variants.sets)
             done = self._passes("backend", module, context, backend, meta)
         self.result.remarks = by_place([*self.bindings.remarks(), *context.remarks])
         for found in context.warnings:

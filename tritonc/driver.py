@@ -216,8 +216,9 @@ class _Compilation:
         def lower(binding: Mapping[str, int], name: str) -> Module:
             if (known := self.bindings.lowered(binding, name)) is not None:
                 return known
-            lowered = sema.analyze(program, {**values, **binding}, Diagnostics(limit=1),
-                                   self.options)
+            part, own = self.bindings.part_of(name)
+            lowered = sema.analyze(part, {k: v for k, v in {**values, **binding}.items()
+                                          if k in own}, Diagnostics(limit=1), self.options)
             self._tell_accesses(lowered)
             return Module([k for k in lowered.kernels if k.name == name], lowered.constants)
 
@@ -291,7 +292,8 @@ class _Compilation:
             if self.wanted & {"ptx", "ll"} == {"ptx"} and len(module.kernels) > 1:
                 from tritonc.backend.ahead import Ahead
 
-                self._ahead = Ahead(module.constants, context.target, self.options)
+                self._ahead = Ahead(module.constants, context.target, self.options,
+                                    final=not variants.sets)
             done = self._passes("backend", module, context, backend, meta)
         self.result.remarks = by_place([*self.bindings.remarks(), *context.remarks])
         for found in context.warnings:
@@ -299,8 +301,7 @@ class _Compilation:
         if done and machine:
             if (self.options.small_clusters or self.plan) and self.alike is None:
                 variants.pack(module, meta, context.target)
-            meta = variants.settle(module, meta, self.alike is None)
-            self._emit(module, context.target, meta)
+            self._emit(module, context.target, variants.settle(module, meta, self.alike is None))
 
     def _passes(self, stage: str, module: Module, context: Context,
                 rows: Sequence[tuple[str, Pass]], meta: Mapping[str, dict[str, int]]) -> bool:

@@ -17,10 +17,12 @@ from tritonc.source import CompileError, Diagnostics, Span
 
 @dataclass(frozen=True)
 class KnownLaunch:
-    """`extents`: of the global range, () if it is not known; `arguments`: scalars by name."""
+    """`extents`: of the global range, () if it is not known; `arguments`: scalars by name;
+    `kernel`: which one, if the problem says."""
 
     extents: tuple[int, ...] = ()
     arguments: Mapping[str, int] = field(default_factory=dict)
+    kernel: str | None = None
 
 
 def known_launch(lines: Sequence[tuple[str, Span]], sizes: Mapping[str, int],
@@ -54,7 +56,7 @@ def known_of(problem: Problem, sizes: Mapping[str, int], defines: Iterable[str] 
             with suppress(CompileError):
                 arguments[argument.name] = integer(argument.expression, names, argument.name)
     return KnownLaunch(extents if all(map(_fits, extents)) else (), {
-        name: number for name, number in arguments.items() if _fits(number)})
+        name: number for name, number in arguments.items() if _fits(number)}, problem.kernel)
 
 
 def _fits(number: int) -> bool:

@@ -26,6 +26,7 @@ class Ahead:
                  final: bool) -> None:
         self._constants, self._target, self._options = constants, target, options
         self._begun: dict[tuple[Kernel, str], Task] = {}  # by their names then
+        self._told: dict[tuple[Kernel, str], str] = {}  # what another process has made
         self._final = final
 
     def begin(self, kernel: Kernel) -> None:
@@ -45,15 +46,24 @@ class Ahead:
                     gc.collect()  # of operations, and of what passes leave
                     gc.freeze()  # the next collection need not look at what stays
 
+    def known(self, kernel: Kernel) -> str | None:
+        """Its PTX, if that was begun."""
+        task = self._begun.get((kernel, kernel.name))
+        return task.result() if task is not None else self._told.get((kernel, kernel.name))
+
+    def tell(self, kernel: Kernel, ptx: str) -> None:
+        self._told[kernel, kernel.name] = ptx
+
     def ptx(self, kernels: Sequence[Kernel]) -> str:
         """The PTX of the module that these have come to be: first those that have not begun."""
         gc.unfreeze()
-        begun = [self._begun.get((kernel, kernel.name)) for kernel in kernels]
-        others = [kernel for kernel, task in zip(kernels, begun, strict=True) if task is None]
+        made = self._begun.keys() | self._told.keys()
+        others = [kernel for kernel in kernels if (kernel, kernel.name) not in made]
         tasks = [Task(part, self._target, self._options)
                  for part in (parts.split(self._emit(others)) if others else ())]
-        tasks += [task for task in begun if task is not None]
-        return worked_around(parts.join([task.result() for task in tasks]), self._options)
+        begun = [found for kernel in kernels if (found := self.known(kernel)) is not None]
+        return worked_around(parts.join([*(task.result() for task in tasks), *begun]),
+                             self._options)
 
     def _emit(self, kernels: Sequence[Kernel]) -> str:
         return llvm.emit(Module([*kernels], self._constants), self._target, self._options)

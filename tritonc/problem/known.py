@@ -5,14 +5,14 @@ Nothing is evaluated that makes an array, and what cannot be evaluated is not kn
 that is told sizes only chooses better by them."""
 
 import ast
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field
 
 from tritonc.problem.evaluate import Expression, integer
-from tritonc.problem.lines import Problem
+from tritonc.problem.lines import Problem, parse
 from tritonc.records import dataclass
-from tritonc.source import CompileError
+from tritonc.source import CompileError, Diagnostics, Span
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,16 @@ class KnownLaunch:
     extents: tuple[int, ...] = ()
     arguments: Mapping[str, int] = field(default_factory=dict)
     kernel: str | None = None
+
+
+def known_launch(lines: Sequence[tuple[str, Span]], sizes: Mapping[str, int],
+                 defines: Iterable[str]) -> KnownLaunch | None:
+    """The same of lines that state one problem; None if they state others."""
+    problems = parse(lines, Diagnostics())
+    with suppress(CompileError):
+        if len(problems) == 1:
+            return known_of(problems[0], sizes, defines)
+    return None
 
 
 def known_of(problem: Problem, sizes: Mapping[str, int], defines: Iterable[str] = ()

@@ -92,13 +92,15 @@ class Planning(Bindings):
     def _rows(self, kernel: Kernel) -> VariantSet:
         """Entries for some sizes; where they are known, one that relies on them."""
         if self._options.sizes:
-            own = [Variant({**self.chosen, **self.chosen_meta}, self.facts)] if self.facts else []
-            return VariantSet(own)
+            facts, chosen = self.facts.get(kernel.name), {
+                name: value for name, value in self.chosen.items() if name in kernel.tunables}
+            return VariantSet([Variant({**chosen, **self.chosen_meta[kernel.name]}, facts)]
+                              if facts else [])
         return VariantSet(self.stream_entries(kernel))
 
     def _open(self, kernel: Kernel) -> dict[str, Sequence[int]]:
         """The lists of the kernel's tunables that the cost model chose, for all sizes."""
-        if self._options.sizes or self.chosen_meta or kernel.name in self._entries:
+        if self._options.sizes or kernel.name in self._entries:
             return {}
         return {name: self.lists[name] for name in self.chosen if name in kernel.tunables}
 

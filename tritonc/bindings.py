@@ -49,7 +49,7 @@ class Bindings:
         self.lists: dict[str, Sequence[int]] = {}
         self._shapes: dict[str, Callable[[Mapping[str, int]], Module]] = {}  # by kernel: its
         # part of the program, as the cost model looks at it
-        self._parts: dict[str, tuple[Program, set[str]]] = {}  # what `part_of` gives
+        self._parts: dict[str, tuple[Program, set[str]]] = {}  # by kernel; the names of tunables
         self._seen: dict[str, dict[tuple[int, ...], Module | CompileError]] = {}  # the last parts'
         self.refused: list[tuple[dict[str, int], Diagnostic]] = []  # of that, what has an error
 
@@ -98,9 +98,10 @@ class Bindings:
                 known: "KnownLaunch | None", diagnostics: Diagnostics) -> None:
         """Values for the tunables of a part of the program, by the cost model."""
         unbound = {t.name: t.values for t in declared if t.name not in given and t.values}
+        self._parts |= dict.fromkeys(part.kernels, (part.program, {
+            name for t in declared for name in (t.name, *t.together)}))
         lower = self._lowering(part, [t.name for t in declared], given, unbound)
         self._shapes |= dict.fromkeys(part.kernels, lower)
-        self._parts |= dict.fromkeys(part.kernels, (part.program, {t.name for t in declared}))
         if not unbound and known is None:
             return
         from tritonc.tune.model.choose import MAX_COMBINATIONS, choose
@@ -143,19 +144,21 @@ class Bindings:
         The last parts keep what they made: in files of many kernels memory is worth more."""
         from tritonc import sema
 
+        refused = set[tuple[int, ...]]()
+
         def lower(binding: Mapping[str, int]) -> Module:
-            values = {name: value for name, value in {**given, **self.chosen, **binding}.items()
-                      if name in names}
+            program, values = self.part_of(part.kernels[0], {**given, **self.chosen, **binding})
             key = tuple(values.get(name, 0) for name in names)
             lowered = self._seen.setdefault(part.kernels[0], {})
             while len(self._seen) > _KEPT_PARTS:
                 del self._seen[next(iter(self._seen))]
             if key not in lowered:
                 try:
-                    lowered[key] = sema.analyze_shapes(part.program, values, self._options)
+                    lowered[key] = sema.analyze_shapes(program, values, self._options)
                 except CompileError as error:
                     lowered[key] = error
-                    if all(values[k] in self.lists[k] for k in unbound):
+                    if key not in refused and all(values[k] in self.lists[k] for k in unbound):
+                        refused.add(key)
                         self.refused.append(({k: values[k] for k in unbound}, error.diagnostics[0]))
             if isinstance(found := lowered[key], CompileError):
                 raise found
@@ -268,9 +271,10 @@ class Bindings:
         return None if found is None or self._shapes[name](binding).constants else Module(
             [*map(copy_kernel, found.kernels)])
 
-    def part_of(self, name: str) -> "tuple[Program, set[str]]":
-        """The part of the program that a kernel needs, and the names of its tunables."""
-        return self._parts[name]
+    def part_of(self, name: str, values: Mapping[str, int]) -> "tuple[Program, dict[str, int]]":
+        """The part of the program that a kernel needs, and those of `values` that it knows."""
+        part, names = self._parts[name]
+        return part, {name: value for name, value in values.items() if name in names}
 
     def _lowered(self, binding: Mapping[str, int], name: str) -> Module:
         return Module([k for k in self._shapes[name](binding).kernels if k.name == name])

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tritonc.ir.context import Remark
     from tritonc.problem.known import KnownLaunch
     from tritonc.sema import Part, TunableInfo
+    from tritonc.variants.variant import Fact, Variant
 
 _KEPT_PARTS = 16
 
@@ -28,8 +29,9 @@ class Bindings:
     """The values of one compilation, and who chose them.
 
     `meta` are the meta-parameters that were bound; `chosen` are the tunables that the cost model
-    chose, `chosen_meta` its meta-parameters by kernel; `refused` are combinations that it tried and
-    that do not compile, with the first error of each;
+    chose, `chosen_meta` its meta-parameters by kernel, `facts` what holds of the known launch if
+    that made it choose so; `refused` are combinations that it tried and that do not compile, with
+    the first error of each;
     `tuned` is the entry of the tuning file for each name whose value it gave; `tuning` is the path
     of that file if one of its entries was used; `lists` are the declared values of each tunable."""
 
@@ -37,6 +39,7 @@ class Bindings:
         self.meta: dict[str, int] = {}
         self.chosen: dict[str, int] = {}
         self.chosen_meta: dict[str, dict[str, int]] = {}
+        self.facts: dict[str, tuple[Fact, ...]] = {}
         self.tuned: dict[str, Entry] = {}
         self.tuning: str | None = None
         self._options = options
@@ -102,7 +105,6 @@ class Bindings:
         if not unbound and known is None:
             return
         from tritonc.tune.model.choose import MAX_COMBINATIONS, choose
-        from tritonc.tune.model.streams import Known
         from tritonc.tune.model.wider import for_all_sizes, wider
 
         target = self._target()
@@ -127,13 +129,13 @@ class Bindings:
         meta: dict[str, int] = {name: chosen.pop(name) for name in ("cluster_k", "pingpong")
                                 if name in chosen}
         if unbound and not chosen:
-            launch = None if known is None or not known.extents else Known(
-                known.arguments, known.extents, self._given_meta.get("num_warps"))
-            chosen = choose(unbound if launch else for_all_sizes(unbound, listed),
-                            lower, target, launch)
+            chosen = choose(unbound if known is not None and known.extents
+                            else for_all_sizes(unbound, listed), lower, target)
             meta = {**self._narrow(lower, chosen), **meta}
         self.chosen |= chosen
         self.chosen_meta |= dict.fromkeys(part.kernels, meta)
+        if known is not None and len(part.kernels) == 1:
+            self._choose_at(part.kernels[0], known)
 
     def _lowering(self, part: "Part", names: Sequence[str], given: Mapping[str, int],
                   unbound: Mapping[str, Sequence[int]]) -> Callable[[Mapping[str, int]], Module]:
@@ -163,6 +165,35 @@ class Bindings:
             return found
 
         return lower
+
+    def _choose_at(self, name: str, known: "KnownLaunch") -> None:
+        """Choose what the entry has that the launch would take, of a kernel without products."""
+        from tritonc.tune.model.stream_entries import entry_at
+
+        try:
+            (kernel,) = self._lowered({}, name).kernels
+        except CompileError:  # others report it
+            return
+        found = None if any(op.name == "dot" for op in kernel.ops()) else entry_at(
+            self.stream_entries(kernel), kernel, known)
+        if found is not None:
+            self.facts[name] = found.facts
+            own = {k: v for k, v in found.binding.items() if k in self.chosen}
+            self.chosen |= own
+            self.chosen_meta[name] = {k: v for k, v in found.binding.items() if k not in own}
+
+    def stream_entries(self, kernel: Kernel) -> "list[Variant]":
+        """Entries for some sizes of a kernel without products, where nobody chose a tile or a
+        number of warps."""
+        from tritonc.tune.model.stream_entries import stream_entries
+
+        space = {name: self.lists[name] for name in self.chosen if name in kernel.tunables}
+        if (kernel.name in self._entries or (kernel.tunables and not space)
+                or "num_warps" in {*self._given_meta, *kernel.attributes.get("meta", ())}):
+            return []
+        return stream_entries(
+            kernel, space, lambda binding: self._lowered(binding, kernel.name).kernels[0],
+            {name: self.chosen[name] for name in space}, self._target())
 
     def _tell_refused(self, diagnostics: Diagnostics) -> None:
         """A warning where the program is right for the chosen values only, as where a mask has the

@@ -82,6 +82,12 @@ def test_given_values_are_of_their_part() -> None:
     assert chosen(text, Options(tune={"TL_b": 512})) == chosen(named(PRODUCT, "a"))
 
 
+def test_one_of_tunables_that_are_chosen_together_is_given() -> None:
+    text = ("const tunable (TM, TN) = {(16, 64), (32, 32), (64, 16)};\n" + named(ROWS, "a") +
+            "kernel void tiles(float* x) { *(x + get_global_range[TM](0) * TN) = TN; }\n")
+    assert chosen(text, Options(tune={"TM": 32}))["TM_TN"] == 1
+
+
 @pytest.mark.parametrize("first", ["prints", "rows_a"])
 def test_kernels_beside_one_that_calls_a_function(first: str) -> None:
     """The PTX of kernels is made one by one; of those that need a function that stays, together."""

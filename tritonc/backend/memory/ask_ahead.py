@@ -26,7 +26,7 @@ from tritonc.ir.copies import copy_blocks, copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.layouts.layout import Layout, log2
 from tritonc.ir.ops import CONTROL
-from tritonc.ir.types import I32, Scalar, Tile, with_element
+from tritonc.ir.types import I32, Scalar, Tile, element, with_element
 from tritonc.records import NamedTuple
 
 WORDS = 8  # at once
@@ -107,12 +107,13 @@ def _words(build: Builder, asked: _Asked, t: Tile, body: Block) -> list[Value]:
     there = build.value("icmp", numbers, build.constant(least, t), predicate="sge")
     few = build.value("icmp", lane, build.constant(WORDS, t), predicate="slt")
     guard = build.emit("cmpp", build.value("and", there, few)).results[0]
-    pointer = load.operands[0].op
-    assert pointer is not None
-    base = build.value("splat", pointer.operands[0], type=with_element(t, load.operands[0].type))
+    pointer, kind = load.operands[0], element(load.result.type)
+    assert pointer.op is not None
+    base = build.value("splat", pointer.op.operands[0], type=with_element(
+        t, element(pointer.type)))
     words = build.emit("atomic_rmw", build.value("addptr", base, numbers), build.value(
-        "splat", build.constant(0, load.result.type), type=with_element(t, load.result.type)),
-        guard=guard, **load.attributes).result
+        "splat", build.constant(0, kind), type=with_element(t, kind)), guard=guard,
+        **load.attributes).result
     none = build.constant(0, words.type)
     found = [build.value("reduce", build.value("select", build.value(
         "icmp", lane, build.constant(k, t), predicate="eq"), words, none), kind="add", axes=[0])

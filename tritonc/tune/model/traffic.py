@@ -13,10 +13,10 @@ next iteration brings it again.  In between, the part that fits is found again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import cached_property
 from math import prod
 
 from tritonc.analysis.work.work import SECTOR, Access, Region, Work
+from tritonc.records import cached_property
 
 _MISALIGNED = 0.5  # sectors more of a piece that begins anywhere
 _SHORT = 10  # bytes of memory's time that each piece takes beside its own

@@ -92,11 +92,13 @@ def _keys(kernel: Kernel) -> Keys:
 def _following(ops: Iterable[Op], first: set[Op]) -> dict[Op, None]:
     """The operations of `first`, and those that follow from them, in the order of `ops`."""
     values = {result for op in first for result in op.results}
-    count = -1
+    rest, count = [*ops], -1
     while count < len(values):  # again around loops
-        count = len(values)
-        for op in ops:
-            if not values.isdisjoint(op.inputs()):
+        count, asked, rest = len(values), rest, []
+        for op in asked:
+            if values.isdisjoint(op.inputs()):
+                rest.append(op)
+            else:
                 values.update(op.results)
     return {op: None for op in ops if op.results[0] in values}
 

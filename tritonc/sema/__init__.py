@@ -1,12 +1,12 @@
 """Semantic analysis: from the syntax tree to Triton-IR in SSA form, in one walk.
 
 `analyze` checks the whole program and lowers its kernels; `tunables` says beforehand which values
-the program leaves open.  The parts, from the bottom: `types` (with `scope` for names), `ssa` and
-`context` (making operations), `predicates` (what a tile predicate guards), `operations` (what
-operators, conversions and accesses mean), `builtins` (the functions), `assignments expressions
-loops statements generics functions` (the constructs), `unit tables` (the file),
-`unused` (what is worth a warning), `stops` (where a debugger can stop).  Statements and
-expressions reach each other through `Context.lower`, so that no file needs one that needs it."""
+the program leaves open, `parts` which kernels share them.  Files, from the bottom: `types` (with
+`scope` for names), `ssa` and `context` (making operations), `predicates` (what a tile predicate
+guards), `operations` (what operators, conversions and accesses mean), `builtins` (the functions),
+`assignments expressions loops statements generics functions` (the constructs), `unit tables` (the
+file), `unused` (what is worth a warning), `stops` (where a debugger can stop).  Statements and
+expressions reach each other through `Context.lower`, so that imports form no circle."""
 
 from collections.abc import Mapping
 

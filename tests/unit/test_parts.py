@@ -8,6 +8,7 @@ from tritonc import driver, sema, stages
 from tritonc.frontend.parser import parse
 from tritonc.options import Options
 from tritonc.source import Diagnostics, SourceFile
+from tritonc.tune.search.space import search_space
 
 PRODUCT = """
 const tunable int TM_ = {16, 32, 64, 128};
@@ -102,3 +103,9 @@ def test_kernels_beside_one_that_calls_a_function(first: str) -> None:
     assert ptx.count(".extern .func") == 1
     assert ptx.index("vprintf") < ptx.index(".entry prints(")
     assert ptx.count(".version") == ptx.count(".address_size") == 1
+
+
+def test_the_tuner_varies_what_its_kernel_has() -> None:
+    source = SourceFile("parts.tc", named(ROWS, "a") + named(PRODUCT, "b"))
+    space = search_space(source, Options(), "rows_a")
+    assert {name for name in space.parameters if name.startswith("T")} == {"TL_a"}

@@ -35,7 +35,7 @@ from collections.abc import Set
 from itertools import pairwise
 
 from tritonc.analysis.registers.pressure import Estimate, estimated
-from tritonc.analysis.registers.weights import made_alone
+from tritonc.analysis.registers.weights import is_rename, made_alone
 from tritonc.analysis.values import slice_of
 from tritonc.backend.dots.together import chained
 from tritonc.backend.launch.register_budget import (
@@ -68,6 +68,7 @@ def compute_pieces(kernel: Kernel, context: Context) -> bool:
     room, readers = available(kernel, context, estimate=estimate), uses(kernel)
     general, changed = general_blocks(estimate.cfg, DOTS), _addresses(estimate, readers, room)
     for block in kernel.blocks:
+        changed |= _fragments(block, readers)
         ends = [*_sums(block), *(op for op in block.ops if op.name == "shared_store")] if any(
             op.name in DOTS for op in block.ops) else block.ops
         found, limit = estimate.pressure([block]), room * (GENERAL if block in general else SLACK)
@@ -105,6 +106,23 @@ def _fence(kernel: Kernel, room: int) -> bool:
                 op.attributes.keys() & _WHOLE):
             op.attributes["fenced"] = changed = True
     return changed
+
+
+def _fragments(block: Block, readers: dict[Value, list[Op]]) -> bool:
+    """Mark what computes left operands of products on wgmma from shared memory: what one
+    instruction multiplies is computed while those before it run."""
+    marked = False
+    for product in [op for op in block.ops if op.name == "wgmma"]:
+        made, found = product.operands[0], set[Op]()
+        beside = [op for op in readers[made] if op.name == "pack"]
+        leading = _leading(block, [product, *beside], readers)
+        for op in reversed(block.ops):
+            if op in leading and op.name != "load" and (
+                    op.result is made or found.issuperset(readers[op.result])):
+                found.add(op)
+        if any(op.name == "shared_load" for op in found):
+            marked |= _move(block, found, product)
+    return marked
 
 
 def _addresses(estimate: Estimate, readers: dict[Value, list[Op]], room: int) -> bool:
@@ -214,16 +232,23 @@ def _mark(block: Block, ends: list[Op], readers: dict[Value, list[Op]], estimate
                 peak is None or op.result in peak) for op in found):
             continue
         marked |= found
-        moved = [op for op in block.ops if op in found]
-        rest = [op for op in block.ops if op not in found]
-        at = rest.index(last)
-        later = [op for op in rest[:at] if op.name == "alloc_shared" and {
-            *rest[: at + 1]}.isdisjoint(readers.get(op.result, ()))]  # may take another's place
-        block.ops[:] = [*(op for op in rest[:at] if op not in later), *moved, last, *later,
-                        *rest[at + 1 :]]
-        for op in moved:
-            op.attributes["piecewise"] = True
+        _move(block, found, last)
+        rest = block.ops[: block.ops.index(last) + 1]
+        later = [op for op in rest if op.name == "alloc_shared" and {
+            *rest}.isdisjoint(readers.get(op.result, ()))]  # may take another's place
+        block.ops[:] = [*(op for op in rest if op not in later), *later, *block.ops[len(rest):]]
     return bool(marked)
+
+
+def _move(block: Block, found: Set[Op], last: Op) -> bool:
+    """Mark operations, which move to the one that reads them."""
+    moved = [op for op in block.ops if op in found]
+    block.ops[:] = [op for op in block.ops if op not in found]
+    at = block.ops.index(last)
+    block.ops[at:at] = moved
+    for op in moved:
+        op.attributes["piecewise"] = True
+    return bool(moved)
 
 
 def _parts(block: Block, last: Op) -> list[Op]:
@@ -250,8 +275,8 @@ def _leading(block: Block, parts: list[Op], readers: dict[Value, list[Op]]) -> s
         elif own and quiet and op.name == "load" and not op.attributes.get("volatile") and (
                 elements_per_thread(op.result) >= ENOUGH):
             found.add(op)
-        elif own and still and op.name == "shared_load" and not (
-                op.attributes.keys() & {"late", "ldmatrix"}) and (
+        elif own and still and op.name == "shared_load" and "late" not in op.attributes and (
+                last.name == "wgmma" or "ldmatrix" not in op.attributes) and (
                 elements_per_thread(op.result) >= ENOUGH):
             if last.name == "shared_store":
                 return set()
@@ -264,5 +289,5 @@ def _leading(block: Block, parts: list[Op], readers: dict[Value, list[Op]]) -> s
 
 def _by_register(op: Op) -> bool:
     return len(op.results) == 1 and isinstance(op.result.type, Tile) and op.guard is None and (
-        op.info.elementwise or made_alone(op) or op.name == "tile_part"
+        op.info.elementwise or made_alone(op) or op.name == "tile_part" or is_rename(op)
         or spreads(op)) and op.pure

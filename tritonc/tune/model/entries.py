@@ -208,7 +208,7 @@ def converting_entries(rows: Sequence[Candidate], whole: Candidate, form: Form, 
     (dot,) = _products(whole)
     launches = [launch for grid in grids.weights(dot) for launch in launches_of(form, grid)]
     # By mma.sync, 16 rows alone: weights of 4 bits, 28 x 4608 x 18944, by 32 x 32 x 128 244 us, 51.
-    known, most = [], LARGE if any(dot.raw) else MOST_SENT
+    known, most = [], 2 * LARGE if any(dot.raw) else MOST_SENT
     for blocks, row in _in_clusters([
             row for row in rows if row.threads <= _MOST_THREADS
             and not (row.kind == "mma" and (dot.scaled or min(row.tile) > LEAST))], target, [

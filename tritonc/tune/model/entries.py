@@ -40,7 +40,7 @@ _MOST_THREADS = 256  # 32 x 256 by four warpgroups: 1.8 times as long as 64 x 12
 # operand.
 _MOST = {("wgmma", 2): 6, ("wgmma", 3): 3, ("cores", 2): 4}
 _NEARLY = {("wgmma", 2): 1.02}  # of the time of a tile's best depth in a long loop
-_MOST_CONVERTING, _POWER_CONVERTING, _WORTH_CONVERTING = 8, 1.5, 0.005
+_MOST_CONVERTING, _POWER_CONVERTING, _WORTH_CONVERTING = 9, 1.5, 0.005
 # Of blocks of a cluster that convert: weights of 8 bits, 4096 x 4096, by 16 x 32 x 128 in pairs 8.5
 # us, in fours 10.7; 2048 columns 6.7, 6.6; 40 x 2560 x 14336 by 64 x 64 x 128 27.3, 30.1.
 _BLOCKS_CONVERTING = 2

@@ -185,7 +185,7 @@ def are_converted(whole: Candidate, form: Form) -> bool:
     sums are scaled; or several that share the other operand."""
     dots = _products(whole)
     return whole.kind == "wgmma" and form.axes == 2 and len(dots) == 1 and all(
-        not dot.computed and (dot.bytes == 1 if dot.scaled else any(dot.raw)) for dot in dots)
+        not dot.computed and (any(dot.raw) or (dot.scaled and dot.bytes == 1)) for dot in dots)
 
 
 def _products(row: Candidate) -> list[Feature]:

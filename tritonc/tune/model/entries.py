@@ -208,12 +208,13 @@ def converting_entries(rows: Sequence[Candidate], whole: Candidate, form: Form, 
     (dot,) = _products(whole)
     launches = [launch for grid in grids.weights(dot) for launch in launches_of(form, grid)]
     # By mma.sync, 16 rows alone: weights of 4 bits, 28 x 4608 x 18944, by 32 x 32 x 128 244 us, 51.
-    known, most = [], 2 * LARGE if any(dot.raw) else MOST_SENT
+    known = []
     for blocks, row in _in_clusters([
             row for row in rows if row.threads <= _MOST_THREADS
             and not (row.kind == "mma" and (dot.scaled or min(row.tile) > LEAST))], target, [
                 blocks for blocks in sizes if dot.scaled or blocks <= _BLOCKS_CONVERTING]):
-        if is_measured(row.profile, row.tile, blocks) and (blocks == 1 or prod(row.tile) <= most):
+        if is_measured(row.profile, row.tile, blocks) and (
+                blocks == 1 or any(dot.raw) or prod(row.tile) <= MOST_SENT):
             if blocks > 1 and not clusters_meet(row.profile, target):
                 row = _at_once(row)
             known.append(with_times(row._replace(cost=slower(row.cost, _DOUBT)), launches))

@@ -25,6 +25,9 @@ The assembler moves loads up as far as it can, beside what fills the registers a
 bodies that nearly fill them it is kept from that outside of loops: accesses are marked `fenced`,
 and a barrier of the warp stands before each PIECE of them.
 
+A left operand of wgmma is computed for each instruction, while those before it run, where that
+takes less time than they do.
+
 Behind products, the addresses of a store, which nothing else reads, are computed beside each access
 where all of them do not fit beside what is live.  (The assembler leaves them where they stand: 64
 floats of a thread that are stored one by one have 128 registers of addresses.)

@@ -1,7 +1,8 @@
 """Matrix products of warpgroups: wgmma, which reads B, and mostly A, from shared memory.
 
 An instruction multiplies 64 rows of A by up to 256 columns of B, 32 bytes deep, asynchronously.
-All instructions of a dot are one piece of inline assembly, so that nothing comes between them:
+All instructions of a dot are one piece of inline assembly, so that nothing comes between them (of
+a left operand that comes piece by piece, those of a step of k):
 
     wgmma.fence                       registers written before are seen
     wgmma.mma_async ...               for each step of k, each block of the accumulator

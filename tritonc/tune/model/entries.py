@@ -14,7 +14,7 @@ from tritonc.backend.target.matrix import LARGE
 from tritonc.backend.target.target import Target
 from tritonc.tune.model import launches as grids
 from tritonc.tune.model.blocks import LEAST
-from tritonc.tune.model.cluster_times import LONG, clusters_meet, priced, without_batches
+from tritonc.tune.model.cluster_times import LONG, clusters_meet, priced
 from tritonc.tune.model.feature import LINE, Feature, Profile, joined, near_bytes
 from tritonc.tune.model.form import Form
 from tritonc.tune.model.launches import (
@@ -155,7 +155,7 @@ def _covering(rows: Sequence[Candidate], general: Sequence[Candidate], form: For
     known = []
     for blocks, row in _in_clusters(
             [row for row in rows if rate(row.cost) <= _NEARLY.get(of, inf) * fastest[row.tile]],
-            target, [n for n in without_batches(sizes, form.axes) if n != LONG or many]):
+            target, [n for n in sizes if n != LONG or many]):
         found = row if row.kind == "cores" else priced_together(
             _at_once(row) if blocks > 1 else row)
         known.append(found._replace(cost=slower(found.cost, _DOUBT)))
@@ -248,7 +248,7 @@ def cluster_entries(rows: Sequence[Candidate], own: Sequence[Candidate], form: F
                     target: Target, sizes: Sequence[int]) -> list[Candidate]:
     """Those of clusters to have beside the bodies of the general entry, the large one first."""
     whole = own[0]
-    if whole.kind == "mma" or len(without_batches((1, *sizes), form.axes)) < 2:
+    if whole.kind == "mma" or not sizes:
         return []  # of mma none are measured
     if form.axes < AXES and are_bytes(whole):
         return converting_entries(rows, whole, form, target, (1, *sizes), *own[1:])

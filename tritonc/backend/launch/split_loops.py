@@ -26,6 +26,7 @@ from math import prod
 
 from tritonc.analysis.aliases import Roots, may_alias, pointer_roots
 from tritonc.analysis.values import int_of, is_zero, needed
+from tritonc.backend.launch.digits_of_loops import share_digits
 from tritonc.backend.launch.shared_loops import SharedLoop, kind_of_sum, shared_loop
 from tritonc.backend.launch.sum_in_memory import add_parameter, add_up, go_on_alone
 from tritonc.backend.memory.masks.pad_tiles import spread
@@ -121,7 +122,8 @@ def _split(kernel: Kernel, one: SharedLoop, sums: list[Value], owner: tuple[int,
     rank = before.emit("get_cluster_rank", type=I32).result
     for counter in one.counters:
         _stride(counter.phi, counter.next, counter.step, one, before, rank, blocks)
-    _share(one, before, rank, blocks)
+    if not share_digits(one, before, rank, blocks):
+        _share(one, before, rank, blocks)
     for phi in one.sums:
         _start(phi, one, before, rank)
     in_memory = "workspace" in kernel.attributes

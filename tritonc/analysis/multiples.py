@@ -7,7 +7,7 @@ none ({}) where it is proved, None where no test of scalars would prove it.
     a + row[:, newaxis] * K + k, runs of 8 f16 along axis 1    {a: 16 bytes, K: 8}
 
 A product needs one factor: one that is needed already rather than another, and a parameter rather
-than a value that is computed.  The rows of a gather may be anything: their stride is what counts."""
+than what is computed.  The rows of a gather may be anything: their stride is what counts."""
 
 from collections.abc import Callable, Mapping
 
@@ -151,8 +151,8 @@ def joined(a: Mapping[Value, int], b: Mapping[Value, int]) -> Multiples:
 
 
 def of_parameters(value: Value) -> bool:
-    """Whether it is a product of parameters, or one."""
-    return not shape(value.type) and (value.op is None or (
+    """Whether it is a product of parameters and numbers."""
+    return not shape(value.type) and (value.op is None or value.op.name == "constant" or (
         value.op.name == "mul" and all(map(of_parameters, value.op.operands))))
 
 

@@ -33,7 +33,6 @@ from tritonc.backend.memory.masks.pad_tiles import spread
 from tritonc.ir.build import Builder, make_op
 from tritonc.ir.cfg import Cfg, incoming
 from tritonc.ir.context import Context
-from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.layouts.layout import axis_bases, log2
 from tritonc.ir.ops import READ
@@ -122,8 +121,7 @@ def _split(kernel: Kernel, one: SharedLoop, sums: list[Value], owner: tuple[int,
     rank = before.emit("get_cluster_rank", type=I32).result
     for counter in one.counters:
         _stride(counter.phi, counter.next, counter.step, one, before, rank, blocks)
-    if not share_digits(one, before, rank, blocks):
-        _share(one, before, rank, blocks)
+    share_digits(one.digits, before, one.latch, rank, blocks)
     for phi in one.sums:
         _start(phi, one, before, rank)
     in_memory = "workspace" in kernel.attributes
@@ -188,34 +186,6 @@ def _stride(phi: Op, following: Op, step: Value, one: SharedLoop, b: Builder, ra
     after = at.value(name, phi.result, wide)
     after.name, start.name = following.result.name, phi.result.name
     phi.operands = [start if source is one.preheader else after for source in phi.blocks]
-
-
-def _share(one: SharedLoop, b: Builder, rank: Value, blocks: int) -> None:
-    """Scalars that follow from each other go on `rank` times at first, and `blocks` times then."""
-    latch = {phi.result: incoming(phi, one.latch) for phi in one.others}
-    state = {phi.result: incoming(phi, one.preheader) for phi in one.others}
-    starts = dict(state)
-    for number in range(1, blocks):
-        ops, state = _following(one, state, latch)
-        for op in ops:
-            b.insert(op)
-        later = b.value("icmp", rank, b.constant(number, I32), predicate="sge")
-        starts = {phi: b.value("select", later, value, starts[phi]) for phi, value in state.items()}
-    state = dict(latch)
-    for _ in range(1, blocks):
-        ops, state = _following(one, state, latch)
-        one.latch.ops[-1:-1] = ops
-    for phi in one.others:
-        phi.operands = [starts[phi.result] if source is one.preheader else state[phi.result]
-                        for source in phi.blocks]
-
-
-def _following(one: SharedLoop, state: dict[Value, Value], latch: dict[Value, Value]
-               ) -> tuple[list[Op], dict[Value, Value]]:
-    """What computes the next values from those in `state`, and these."""
-    mapping = dict(state)
-    ops = copy_ops(one.steps, mapping)
-    return ops, {phi: mapping.get(value, value) for phi, value in latch.items()}
 
 
 def _start(phi: Op, one: SharedLoop, b: Builder, rank: Value) -> None:

@@ -145,7 +145,8 @@ def _least(choice: Mapping[str, Any], tiles: Sequence[Sequence[int]], axes: Sequ
         fast, slow = ([*each[:7], *cut] for each in (row, stepping(row, "aligned" not in choice)))
         steps = "1"
         for place, depth in enumerate(depths):
-            steps = f"tritonc_steps({steps}, length_{place}, {depth})"
+            steps = f"tritonc_steps({steps}, length_{place}, {depth})" if place < len(
+                choice["loops"]) else f"({steps} + {depth - 1}) / {depth}"
         beyond = " + ".join(
             f"tritonc_beyond({axis}, {part}) * "
             + _count([*axes[:i], *axes[i + 1:]], [*tile[:i], *tile[i + 1:]])

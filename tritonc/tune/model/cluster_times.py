@@ -71,7 +71,7 @@ def priced(profile: Profile, depths: tuple[int, ...], target: Target, blocks: in
             more *= beside
     return cost._replace(processors=max(1, at_once), blocks=beside,
                          start=cost.start + round(UNIT * more),
-                         depths=(depths[0] * blocks, *depths[1:]))
+                         depths=(depths[0] * blocks,) if len(depths) == 1 else (*depths, blocks))
 
 
 def clusters_meet(profile: Profile, target: Target) -> bool:

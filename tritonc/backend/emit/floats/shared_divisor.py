@@ -261,11 +261,11 @@ def divide_integers_by_one(f: FunctionEmitter, op: Op, demanded: tuple[int, ...]
     constant, for enough, or for those of all iterations of a loop; else none."""
     dividends, divisors = (f.values[v] for v in op.operands)
     different = list(dict.fromkeys(dividends[r] for r in demanded))
-    ahead = _before_loop(f, op)
-    if scalar(op.result.type) != I32 or (len(different) < ENOUGH_INTEGERS and ahead is None) or (
-            len({divisors[r] for r in demanded}) > 1) or not divisors[demanded[0]].startswith("%"):
-        return []
     d = divisors[demanded[0]]
+    ahead = _before_loop(f, op, d)
+    if scalar(op.result.type) != I32 or (len(different) < ENOUGH_INTEGERS and ahead is None) or (
+            len({divisors[r] for r in demanded}) > 1) or not d.startswith("%"):
+        return []
     signed, quotient = op.name[0] == "s", op.name.endswith("div")
     size, reciprocal = f.before(ahead, lambda: _whole_reciprocal(f, d, signed), (d, signed)) \
         if ahead is not None else _whole_reciprocal(f, d, signed)
@@ -283,11 +283,13 @@ def divide_integers_by_one(f: FunctionEmitter, op: Op, demanded: tuple[int, ...]
     return found
 
 
-def _before_loop(f: FunctionEmitter, op: Op) -> Block | None:
+def _before_loop(f: FunctionEmitter, op: Op, d: str) -> Block | None:
     """Where the innermost loop begins, if the divisor is the same in all of its iterations."""
-    loop, divisor = f.cfg.innermost.get(f.cfg.block_of[op]), origin(op.operands[1]).op
-    same = loop is not None and (divisor is None or f.cfg.block_of[divisor] not in loop.blocks)
-    return loop.preheader if loop is not None and same and f.emitted(loop.preheader) else None
+    loop, divisor = f.cfg.innermost.get(f.cfg.block_of[op]), origin(op.operands[1])
+    if loop is None or not f.emitted(loop.preheader) or f.values[divisor][:1] != [d]:
+        return None
+    home = divisor.op and f.cfg.block_of[divisor.op]
+    return None if home in loop.blocks else loop.preheader
 
 
 def _whole_reciprocal(f: FunctionEmitter, d: str, signed: bool) -> tuple[str, str]:

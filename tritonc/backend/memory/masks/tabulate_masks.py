@@ -210,7 +210,7 @@ class _Tables:
         """Before the loop, behind what it is made of."""
         ops = {*(v.op for v in inputs), *self.preheader.phis()}
         at = max((i + 1 for i, op in enumerate(self.preheader.ops) if op in ops), default=0)
-        return Builder(self.preheader, at, value.op and value.op.span)
+        return Builder(self.preheader, at, value.op.span if value.op is not None else None)
 
     def made_word(self, build: Builder, t: Type, pairs: dict[Value, _Lookup],
                   numbers: list[_Lookup], rows: list[Value]) -> Value:

@@ -116,8 +116,9 @@ def _less_aligned(kernel: Kernel, found: Assumed, alone: Callable[[], Assumed]) 
     part = 2 if any(scalar(v.type).bytes == 1 for op in dots for v in op.operands[:2]) else 4
     body = Assumed(found.units, {v: max(1, n // part) for v, n in found.multiples.items()})
     plain = len(dots) == 1 and not any(map(waits, kernel.blocks)) and all(
-        scalar(v.type).bytes < LEAST_COPY and _is_loaded(v) for v in dots[0].operands[:2]) and not (
-        any(op.name in (*QUOTIENTS, *REMAINDERS) and isinstance(op.result.type, Tile)
+        scalar(v.type).bytes < LEAST_COPY and _is_loaded(v) for v in dots[0].operands[:2]) and (
+        any(op.name == "load" for op, _ in found.hindered) or not any(
+            op.name in (*QUOTIENTS, *REMAINDERS) and isinstance(op.result.type, Tile)
             for op in kernel.ops()))
     if not plain or not _early(body):
         return []

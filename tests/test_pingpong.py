@@ -128,15 +128,15 @@ def test_programs_share_no_memory(text: str) -> None:
 
 @pytest.mark.parametrize("text, tune, why", [
     (PLAIN, {}, ""), (PLAIN, {"pingpong": 1}, ""),
-    (BESIDE, {"pingpong": 2}, "threads have no registers for what is loaded behind the product"),
+    (BESIDE, {"pingpong": 2}, "threads have no registers for what is loaded after the product"),
     (PLAIN.replace("TN 128", "TN 256"), {"pingpong": 2},
      "the product is not one of 128x128 on wgmma"),
     (PLAIN.replace("acc = dot(ta, tb, acc)", "acc = dot(max(ta, (half)0), tb, acc)"),
-     {"pingpong": 2}, "an operand is computed from what is loaded"),
+     {"pingpong": 2}, "an operand is computed from loaded values"),
     (PLAIN, {"pingpong": 2, "persistent": 0},
      "blocks are not persistent: each computes one program"),
     (PLAIN, {"pingpong": 2, "producer": 0}, "producer is 0"),
-    (PLAIN, {"pingpong": 2, "num_warps": 8}, "each is 4 warps, and 8 are asked for"),
+    (PLAIN, {"pingpong": 2, "num_warps": 8}, "a warpgroup has 4 warps, and num_warps is 8"),
     (PLAIN, {"pingpong": 2, "tma_load": 0}, "blocks are not persistent: each computes one program"),
 ])  # fmt: skip
 def test_where_they_work_together(text: str, tune: dict[str, int], why: str) -> None:

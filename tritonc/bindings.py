@@ -1,6 +1,7 @@
 """Values of tunables and of meta-parameters: given, of the tuning file, else the cost model's."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -18,30 +19,35 @@ if TYPE_CHECKING:
     from tritonc.frontend.syntax import Program
     from tritonc.ir.context import Remark
     from tritonc.problem.known import KnownLaunch
+    from tritonc.sema import Part, TunableInfo
+
+_KEPT_PARTS = 16
 
 
 class Bindings:
     """The values of one compilation, and who chose them.
 
     `meta` are the meta-parameters that were bound; `chosen` are the tunables that the cost model
-    chose, `chosen_meta` its meta-parameters, `general_meta` those of the entry for all launches;
-    `refused` are combinations that it tried and that do not compile, with the first error of each;
+    chose, `chosen_meta` its meta-parameters by kernel; `refused` are combinations that it tried and
+    that do not compile, with the first error of each;
     `tuned` is the entry of the tuning file for each name whose value it gave; `tuning` is the path
     of that file if one of its entries was used; `lists` are the declared values of each tunable."""
 
     def __init__(self, options: Options) -> None:
         self.meta: dict[str, int] = {}
         self.chosen: dict[str, int] = {}
-        self.chosen_meta: dict[str, int] = {}
+        self.chosen_meta: dict[str, dict[str, int]] = {}
         self.tuned: dict[str, Entry] = {}
         self.tuning: str | None = None
         self._options = options
         self._entries: dict[str, Entry] = {}  # of the tuning file, by kernel
         self._sizes: dict[str, list[Entry]] = {}  # and those of all sizes
         self._given_meta: dict[str, int] = {}  # for all kernels
-        self.general_meta: dict[str, int] = {}  # of the entry for all launches, by the cost model
         self.lists: dict[str, Sequence[int]] = {}
-        self._shapes: Callable[[Mapping[str, int]], Module]  # what the cost model looks at
+        self._shapes: dict[str, Callable[[Mapping[str, int]], Module]] = {}  # by kernel: its
+        # part of the program, as the cost model looks at it
+        self._parts: dict[str, tuple[Program, set[str]]] = {}  # what `part_of` gives
+        self._seen: dict[str, dict[tuple[int, ...], Module | CompileError]] = {}  # the last parts'
         self.refused: list[tuple[dict[str, int], Diagnostic]] = []  # of that, what has an error
 
     def read_tuning_file(self, path: str, tokens: Iterable[Token], diagnostics: Diagnostics
@@ -76,26 +82,24 @@ class Bindings:
             if t.values and value is not None and value not in t.values:
                 diagnostics.warning("tunable-value", t.span, f"{t.name} = {value} is not among its "
                                     f"values {', '.join(map(str, t.values))}")
+        parts = sema.parts(program)
+        for part in parts:
+            own = declared if len(parts) == 1 else sema.tunables(part.program, Diagnostics())
+            alone = len(parts) == 1 or (known is not None and known.kernel in part.kernels)
+            self._choose(part, own, given, known if alone else None, diagnostics)
+        self._tell_refused(diagnostics)
+        return {**given, **{t.name: t.values[0] for t in declared if t.values
+                            and t.name not in given}, **self.chosen}
+
+    def _choose(self, part: "Part", declared: "Sequence[TunableInfo]", given: Mapping[str, int],
+                known: "KnownLaunch | None", diagnostics: Diagnostics) -> None:
+        """Values for the tunables of a part of the program, by the cost model."""
         unbound = {t.name: t.values for t in declared if t.name not in given and t.values}
-        lowered: dict[tuple[int, ...], Module | CompileError] = {}
-
-        def lower(binding: Mapping[str, int]) -> Module:
-            values = {**given, **self.chosen, **binding}
-            key = tuple(values.get(tunable.name, 0) for tunable in declared)
-            if key not in lowered:
-                try:
-                    lowered[key] = sema.analyze_shapes(program, values, self._options)
-                except CompileError as error:
-                    lowered[key] = error
-                    if all(values[k] in self.lists[k] for k in unbound):
-                        self.refused.append(({k: values[k] for k in unbound}, error.diagnostics[0]))
-            if isinstance(found := lowered[key], CompileError):
-                raise found
-            return found
-
-        self._shapes = lower
+        lower = self._lowering(part, [t.name for t in declared], given, unbound)
+        self._shapes |= dict.fromkeys(part.kernels, lower)
+        self._parts |= dict.fromkeys(part.kernels, (part.program, {t.name for t in declared}))
         if not unbound and known is None:
-            return dict(given)
+            return
         from tritonc.tune.model.choose import MAX_COMBINATIONS, choose
         from tritonc.tune.model.streams import Known
         from tritonc.tune.model.wider import for_all_sizes, wider
@@ -111,25 +115,51 @@ class Bindings:
                 f"the tunables have {count} combinations, more than {MAX_COMBINATIONS}: the cost "
                 "model varies one tunable after the other",
                 Note("--tune NAME=VALUE binds one"))
-        elif known is not None and known.extents:
+        chosen: dict[str, int] = {}
+        if count <= MAX_COMBINATIONS and known is not None and known.extents:
             from tritonc.tune.model.portfolio import best_at
 
             bound = "cluster_k" in {**given, **unbound, **self._given_meta}
-            try:
-                self.chosen = best_at(unbound, lower, target, known.extents, known.arguments,
-                                      (1,) if bound else None) or {}
-            except (ValueError, CompileError):  # several kernels; others report what is wrong
-                self.chosen = {}
-            self.chosen_meta = {name: self.chosen.pop(name) for name in ("cluster_k", "pingpong")
-                                if name in self.chosen}
-        if unbound and not self.chosen:
+            with suppress(ValueError, CompileError):  # several kernels; others report what is wrong
+                chosen = best_at(unbound, lower, target, known.extents, known.arguments,
+                                 (1,) if bound else None) or {}
+        meta: dict[str, int] = {name: chosen.pop(name) for name in ("cluster_k", "pingpong")
+                                if name in chosen}
+        if unbound and not chosen:
             launch = None if known is None or not known.extents else Known(
                 known.arguments, known.extents, self._given_meta.get("num_warps"))
-            self.chosen = choose(unbound if launch else for_all_sizes(unbound, listed),
-                                 lower, target, launch)
-            self.general_meta = self._narrow(lower)
-        self._tell_refused(diagnostics)
-        return {**given, **self.chosen}
+            chosen = choose(unbound if launch else for_all_sizes(unbound, listed),
+                            lower, target, launch)
+            meta = {**self._narrow(lower, chosen), **meta}
+        self.chosen |= chosen
+        self.chosen_meta |= dict.fromkeys(part.kernels, meta)
+
+    def _lowering(self, part: "Part", names: Sequence[str], given: Mapping[str, int],
+                  unbound: Mapping[str, Sequence[int]]) -> Callable[[Mapping[str, int]], Module]:
+        """What makes Triton-IR of a part for values of its tunables, which are `names`.
+
+        The last parts keep what they made: in files of many kernels memory is worth more."""
+        from tritonc import sema
+
+        def lower(binding: Mapping[str, int]) -> Module:
+            values = {name: value for name, value in {**given, **self.chosen, **binding}.items()
+                      if name in names}
+            key = tuple(values.get(name, 0) for name in names)
+            lowered = self._seen.setdefault(part.kernels[0], {})
+            while len(self._seen) > _KEPT_PARTS:
+                del self._seen[next(iter(self._seen))]
+            if key not in lowered:
+                try:
+                    lowered[key] = sema.analyze_shapes(part.program, values, self._options)
+                except CompileError as error:
+                    lowered[key] = error
+                    if all(values[k] in self.lists[k] for k in unbound):
+                        self.refused.append(({k: values[k] for k in unbound}, error.diagnostics[0]))
+            if isinstance(found := lowered[key], CompileError):
+                raise found
+            return found
+
+        return lower
 
     def _tell_refused(self, diagnostics: Diagnostics) -> None:
         """A warning where the program is right for the chosen values only, as where a mask has the
@@ -143,12 +173,13 @@ class Bindings:
                                 f"{error.message}", *error.notes, Note("the lists of the tunables "
                                 "have these values; static_assert excludes some"))
 
-    def _narrow(self, lower: Callable[[Mapping[str, int]], Module]) -> dict[str, int]:
+    def _narrow(self, lower: Callable[[Mapping[str, int]], Module], chosen: Mapping[str, int]
+                ) -> dict[str, int]:
         """The meta-parameters of a narrow product's entry for all launches."""
         from tritonc.tune.model.narrow import beside
 
         try:
-            kernels = lower(self.chosen).kernels
+            kernels = lower(chosen).kernels
         except CompileError:
             return {}
         return beside(kernels[0], self._target()) if len(kernels) == 1 else {}
@@ -176,7 +207,7 @@ class Bindings:
         entry = self._entries.get(kernel.name)
         meta = dict(kernel.attributes.get("meta", {}))  # what the source states
         if entry is None:
-            meta.update({**self.general_meta, **self.chosen_meta})
+            meta.update(self.chosen_meta.get(kernel.name, {}))
         if entry is not None:
             for name, value in entry.tunables.items():
                 if name in BY_NAME and name not in tunables:
@@ -203,11 +234,15 @@ class Bindings:
         """A kernel as the cost model has looked at it, to be changed; None if it has not, or has
         done without the contents of tables."""
         found = self._lowered(binding, name) if self.chosen else None
-        return None if found is None or self._shapes(binding).constants else Module(
+        return None if found is None or self._shapes[name](binding).constants else Module(
             [*map(copy_kernel, found.kernels)])
 
+    def part_of(self, name: str) -> "tuple[Program, set[str]]":
+        """The part of the program that a kernel needs, and the names of its tunables."""
+        return self._parts[name]
+
     def _lowered(self, binding: Mapping[str, int], name: str) -> Module:
-        return Module([k for k in self._shapes(binding).kernels if k.name == name])
+        return Module([k for k in self._shapes[name](binding).kernels if k.name == name])
 
     def remarks(self) -> "Iterator[Remark]":
         """Combinations of tunables that the cost model left out because they do not compile."""

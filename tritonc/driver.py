@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from tritonc.ir.core import Kernel, Module
     from tritonc.pass_manager import Pass
     from tritonc.problem.known import KnownLaunch
+    from tritonc.source import Diagnostic
 
 _LONGEST_CHAIN = 5000  # calls inside each other of passes; 8 MB of stack hold twice as many
 LOWER = "lower"  # the name of semantic analysis where names of passes are wanted
@@ -189,24 +190,15 @@ class _Compilation:
         """What the sizes that were given say of the launch, where the source has one problem."""
         if not self.options.sizes:
             return None
-        from tritonc.problem.known import known_of
-        from tritonc.problem.lines import parse
+        from tritonc.problem.known import known_launch
 
-        problems = parse(self.result.problem_lines, Diagnostics())
-        try:
-            return known_of(problems[0], self.options.sizes, self.options.defines) if len(
-                problems) == 1 else None
-        except CompileError:
-            return None
+        return known_launch(self.result.problem_lines, self.options.sizes, self.options.defines)
 
     def _tell_accesses(self, module: Module) -> None:
-        """Each kernel says when its pointers are not null, as `ParameterInfo.not_null` has it."""
         with self._stage("first accesses"):
-            from tritonc.analysis.first_accesses import first_accesses
+            from tritonc.analysis.first_accesses import tell
 
-            for kernel in module.kernels:
-                for number, facts in first_accesses(kernel).items():
-                    kernel.info[number].not_null = (*sorted(facts),)
+            tell(module)
 
     def _analyze(self, program: Program) -> Module:
         with self._stage("import analysis"):
@@ -224,8 +216,9 @@ class _Compilation:
         def lower(binding: Mapping[str, int], name: str) -> Module:
             if (known := self.bindings.lowered(binding, name)) is not None:
                 return known
-            lowered = sema.analyze(program, {**values, **binding}, Diagnostics(limit=1),
-                                   self.options)
+            part, own = self.bindings.part_of(name)
+            lowered = sema.analyze(part, {k: v for k, v in {**values, **binding}.items()
+                                          if k in own}, Diagnostics(limit=1), self.options)
             self._tell_accesses(lowered)
             return Module([k for k in lowered.kernels if k.name == name], lowered.constants)
 
@@ -299,7 +292,8 @@ class _Compilation:
             if self.wanted & {"ptx", "ll"} == {"ptx"} and len(module.kernels) > 1:
                 from tritonc.backend.ahead import Ahead
 
-                self._ahead = Ahead(module.constants, context.target, self.options)
+                self._ahead = Ahead(module.constants, context.target, self.options,
+                                    final=not variants.sets)
             done = self._passes("backend", module, context, backend, meta)
         self.result.remarks = by_place([*self.bindings.remarks(), *context.remarks])
         for found in context.warnings:
@@ -307,14 +301,12 @@ class _Compilation:
         if done and machine:
             if (self.options.small_clusters or self.plan) and self.alike is None:
                 variants.pack(module, meta, context.target)
-            meta = variants.settle(module, meta, self.alike is None)
-            self._emit(module, context.target, meta)
+            self._emit(module, context.target, variants.settle(module, meta, self.alike is None))
 
     def _passes(self, stage: str, module: Module, context: Context,
                 rows: Sequence[tuple[str, Pass]], meta: Mapping[str, dict[str, int]]) -> bool:
-        """Run passes, each with its label, on every kernel; False if --stop-after ended them.
-        `meta` has the meta-parameters of each kernel."""
-        from tritonc import pass_manager
+        """Run passes, each with its label, on every kernel; False if --stop-after ended them."""
+        from tritonc import pass_manager, two_processes
         from tritonc.variants.small import small_body
 
         hooks = pass_manager.Hooks(stop_after=self.options.stop_after)
@@ -324,33 +316,45 @@ class _Compilation:
             hooks.after = lambda label, kernel, changed: self._show(
                 label, "after", [kernel], changed)
         if self.options.verify_each:
-            from tritonc.ir.ops import ROWS
-            from tritonc.ir.verify import Known, verify
+            from tritonc.ir.verify import between_passes
 
-            known: Known = {}
-            hooks.verify = lambda kernel, context: verify(kernel, table=ROWS, known=known)
-        completed = True
+            hooks.verify = between_passes()
+        completed, added = True, self.result.variants.added
+        warnings: dict[Kernel, list[Diagnostic]] = {kernel: [] for kernel in module.kernels}
+        failed: dict[Kernel, CompileError] = {}
+
+        def run(kernel: Kernel) -> None:
+            nonlocal completed
+            own_context = replace(context, meta=meta[kernel.name], warnings=warnings[kernel])
+            if variant := kernel.name in added:
+                own_context.remarks = []  # the general entry's tell of each place
+            elif stage == "backend" and self._lower_again is not None:
+                own_context.small = small_body(
+                    kernel, self._lower_again, self.bindings.small, own_context,
+                    self.options.opt_level, hooks.verify)
+            try:
+                completed &= pass_manager.run(
+                    kernel, own_context, [row for _, row in rows], hooks=hooks,
+                    level=self.options.opt_level, names=[label for label, _ in rows])
+            except CompileError as error:
+                if not variant or self.result.variants.variant(kernel.name).given:
+                    raise
+                failed[kernel] = error
+                return
+            if self._ahead is not None and completed:
+                self._ahead.begin(kernel)
+
         with self._stage(stage):
-            for kernel in [*module.kernels]:
-                own_context = replace(context, meta=meta[kernel.name])  # with the same remarks
-                variant = kernel.name in self.result.variants.added
-                if stage == "backend" and self._lower_again is not None and not variant:
-                    own_context.small = small_body(
-                        kernel, self._lower_again, self.bindings.small, own_context,
-                        self.options.opt_level, hooks.verify)
-                if variant:  # places of the source are remarked on once, for the general entry
-                    own_context = replace(own_context, remarks=[])
-                try:
-                    completed &= pass_manager.run(
-                        kernel, own_context, [row for _, row in rows], hooks=hooks,
-                        level=self.options.opt_level, names=[label for label, _ in rows])
-                except CompileError as error:
-                    if not variant or self.result.variants.variant(kernel.name).given:
-                        raise
-                    self.result.variants.leave_out(kernel, module, error)
-                    continue
-                if self._ahead is not None and completed:
-                    self._ahead.begin(kernel)
+            if stage == "backend" and self._ahead is not None and self.options.alone:
+                two_processes.share(module.kernels, added, run, self._ahead, hooks.seconds,
+                                    lambda entry: not warnings[entry] and entry not in failed)
+            else:
+                for kernel in module.kernels:
+                    run(kernel)
+        for kernel in [*module.kernels]:
+            context.warnings += warnings[kernel]
+            if kernel in failed:
+                self.result.variants.leave_out(kernel, module, failed[kernel])
         self.result.timings += [(f"  {label}", s) for label, s in hooks.seconds.items()]
         return completed
 

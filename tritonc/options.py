@@ -33,6 +33,7 @@ class Options:
     workspace: bool = False  # the cost model's may take memory of the launch
     variant: tuple[str, ...] = ()  # the user's: "TM=64,N%8"
     small_clusters: bool = False  # an entry more, of clusters, for few programs: launches choose
+    alone: bool = False  # nothing else runs in this process: a fork may go through some kernels
     # optimisation and arithmetic
     opt_level: int = 2
     fp_contract: bool = True  # a * b + c within one expression may become fma

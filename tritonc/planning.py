@@ -95,7 +95,7 @@ class Planning(Bindings):
         from tritonc.tune.model.shape_entries import few_entries, shape_entries
 
         space = self._open(kernel)
-        if (self._options.sizes or self.chosen_meta or kernel.name in self._entries
+        if (self._options.sizes or kernel.name in self._entries
                 or "num_warps" in {*self._given_meta, *kernel.attributes.get("meta", ())}
                 or (kernel.tunables and not space)):
             return VariantSet()
@@ -120,7 +120,7 @@ class Planning(Bindings):
 
     def _open(self, kernel: Kernel) -> dict[str, Sequence[int]]:
         """The lists of the kernel's tunables that the cost model chose, for all sizes."""
-        if self._options.sizes or self.chosen_meta or kernel.name in self._entries:
+        if self._options.sizes or kernel.name in self._entries:
             return {}
         return {name: self.lists[name] for name in self.chosen if name in kernel.tunables}
 

@@ -29,7 +29,8 @@ class Result:
     bindings: Planning  # meta-parameters, and who chose which value
     outputs: dict[str, str] = field(default_factory=dict)
     diagnostics: tuple[Diagnostic, ...] = ()
-    module: "Module | None" = None  # as the last stage that ran left it
+    # As the last stage that ran left it; of several kernels that are PTX, all but the operations.
+    module: "Module | None" = None
     manifest: dict[str, Any] | None = None
     dependencies: list[str] = field(default_factory=list)  # included files, then the tuning file
     system: set[str] = field(default_factory=set)  # of the included files, those of -isystem

@@ -302,7 +302,7 @@ def test_kernels_whose_ptx_is_made_ahead(monkeypatch: pytest.MonkeyPatch) -> Non
     assert driver.compile(source, options, ("ptx",)).outputs["ptx"] == made["ptx"]
     result = driver.compile(source, options, ("manifest",))
     assert result.module is not None
-    threads = Ahead(result.module.constants, target, options)
+    threads = Ahead(result.module.constants, target, options, final=False)
     first, second, *_ = kernels = result.module.kernels
     monkeypatch.setattr(parts, "LEAST", 1)
     threads.begin(first)

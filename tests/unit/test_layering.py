@@ -33,6 +33,7 @@ LAYERS: list[list[str]] = [
     ["tritonc.bindings", "tritonc.stages"],
     ["tritonc.planning"],
     ["tritonc.result"],
+    ["tritonc.two_processes"],
     ["tritonc.driver"],
     ["tritonc.launch"],
     ["tritonc.tune", "tritonc.torch", "tritonc.debugger", "tritonc.reduce",

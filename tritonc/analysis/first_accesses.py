@@ -13,7 +13,7 @@ The kernel is as semantic analysis leaves it."""
 
 from tritonc.analysis.values import int_of
 from tritonc.ir.cfg import Cfg
-from tritonc.ir.core import Block, Kernel, Op, Value
+from tritonc.ir.core import Block, Kernel, Module, Op, Value
 from tritonc.ir.ops import SWAPPED
 from tritonc.ir.types import Pointer, element, is_int
 from tritonc.records import dataclass
@@ -24,6 +24,13 @@ _ACCESSES = ("load", "store", "atomic_rmw", "atomic_cas")
 _SAME = ("splat", "broadcast", "reshape", "trans", "sext", "zext", "cmpp")  # for the first element
 _MORE = {"slt": 1, "ult": 1, "sle": 0, "ule": 0}  # a < b: b is at least a + 1
 _MOST_BLOCKS = 100  # that are looked through for a way around one
+
+
+def tell(module: Module) -> None:
+    """Each kernel says when its pointers are not null, as `ParameterInfo.not_null` has it."""
+    for kernel in module.kernels:
+        for number, facts in first_accesses(kernel).items():
+            kernel.info[number].not_null = (*sorted(facts),)
 
 
 def first_accesses(kernel: Kernel) -> dict[int, Facts]:

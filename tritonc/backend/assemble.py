@@ -72,14 +72,14 @@ class Task(Thread):
 
     def __init__(self, text: str, target: Target, options: Options) -> None:
         super().__init__()
-        self._of, self._ptx, self._error = (text, target, options), "", list[Exception]()
+        self._of, self._ptx, self._error = [(text, target, options)], "", list[Exception]()
         _library()
         self.start()
 
     def run(self) -> None:
         with _PROCESSORS:
             try:
-                self._ptx = ptx_of(*self._of)
+                self._ptx = ptx_of(*self._of.pop())
             except Exception as error:
                 self._error.append(error)
 

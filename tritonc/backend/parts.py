@@ -47,16 +47,21 @@ def _named(head: str, kernels: list[str]) -> str:
 
 
 def join(parts: list[str]) -> str:
-    """The PTX of a module by that of its parts: first what declares their globals, each once."""
+    """The PTX of a module by that of its parts: first what declares their globals, each once.  The
+    first part alone may have functions that stay: all of it then comes before the globals."""
     if len(parts) == 1:
         return parts[0]
-    head, globals, kernels = "", dict[str, None](), ""
+    head, globals, kernels, own = "", dict[str, None](), "", set[str]()
     for part in parts:
         match = _HEAD.fullmatch(part)
         assert match is not None
         text, entry, rest = match[2].partition(".visible .entry ")
+        if not head and ".func" in match[2]:
+            head, own = part, {*match[2].split("\n")}
+            continue
         lines = text.split("\n")
-        globals |= dict.fromkeys(line for line in lines if line.startswith((".", "// ")))
+        globals |= dict.fromkeys(line for line in lines if line.startswith((".", "// "))
+                                 and line not in own)
         name = "".join(line + "\n" for line in lines if line.startswith("\t// .globl"))
         if not head:
             head = match[1] + "\n" + name

@@ -94,7 +94,7 @@ def _compile(path: str, targets: Mapping[str, str], options: Options, others: Se
         return read_bytes(included)
 
     source, diagnostics = console.read_source(path, options)
-    options = console.native(options)
+    options = replace(console.native(options), alone=True)
     if others:  # one launch for all targets
         one = {"cluster_k": 1} if options.sizes else {"coarsen": 0}
         options = replace(options, tune={**one, **options.tune})

@@ -50,7 +50,7 @@ def tell(result: Result, options: Options, path: str | None) -> None:
 def _origin(name: str, result: Result) -> str:
     """Who chose the value of a tunable or meta-parameter."""
     who = result.bindings
-    if name in {**who.chosen, **who.chosen_meta, **who.general_meta}:
+    if name in who.chosen or any(name in own for own in who.chosen_meta.values()):
         return "the cost model's choice" + (
             f"; {len(who.refused)} of what it tried did not compile" if who.refused else "")
     if name not in who.tuned:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 from tritonc.ir.cfg import Loop, redirect
 from tritonc.ir.core import TYPE, Block, Kernel, Op, Value
@@ -64,3 +65,32 @@ def copy_kernel(kernel: Kernel) -> Kernel:
     return replace(kernel, blocks=copy_blocks(kernel.blocks)[0], tile=dict(kernel.tile),
                    parameters=list(kernel.parameters), info=list(kernel.info),
                    tunables=dict(kernel.tunables), attributes=dict(kernel.attributes))
+
+
+def flat(kernel: Kernel) -> Any:
+    """What `unflat` makes the kernel of, for pickle, which would go along operands call by call."""
+    numbers = {value: i for i, value in enumerate(
+        [*kernel.parameters, *(result for op in kernel.ops() for result in op.results)])}
+    places = {block: i for i, block in enumerate(kernel.blocks)}
+    rows = [(block.name, [
+        (op.name, [numbers[v] for v in op.operands], op.attributes, (*map(TYPE, op.results),),
+         op.guard and numbers[op.guard], op.span, [places[to] for to in op.blocks],
+         [result.name for result in op.results]) for op in block.ops]) for block in kernel.blocks]
+    return replace(kernel, blocks=[]), rows
+
+
+def unflat(data: Any) -> Kernel:
+    kernel: Kernel = data[0]
+    values, kernel.blocks = [*kernel.parameters], [Block(name) for name, _ in data[1]]
+    for block, (_, rows) in zip(kernel.blocks, data[1], strict=True):
+        for name, _, attributes, types, _, span, to, names in rows:
+            block.ops.append(Op(name, [], attributes, types, None, span,
+                                [kernel.blocks[place] for place in to]))
+            for result, known in zip(block.ops[-1].results, names, strict=True):
+                result.name = known
+                values.append(result)
+    for block, (_, rows) in zip(kernel.blocks, data[1], strict=True):
+        for op, (_, read, _, _, guard, *_) in zip(block.ops, rows, strict=True):
+            op.operands = [values[number] for number in read]
+            op.guard = None if guard is None else values[guard]
+    return kernel

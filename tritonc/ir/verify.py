@@ -15,7 +15,7 @@ What holds of a kernel:
 
 Code that cannot be reached need not fulfil the rule about dominance."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from math import prod
 from typing import Any
@@ -25,7 +25,7 @@ from tritonc.ir.attributes import KINDS
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import TYPE, Block, Kernel, Module, Op, Value
 from tritonc.ir.layouts import layout_ops
-from tritonc.ir.ops import CONTROL, FCMP, ICMP, OPS, ORDERS, SCOPES, OpInfo
+from tritonc.ir.ops import CONTROL, FCMP, ICMP, OPS, ORDERS, ROWS, SCOPES, OpInfo
 from tritonc.ir.syntax.text import print_op
 from tritonc.ir.types import CONSTANT, I1, Buffer, Pointer, Scalar, Tile, element, with_element
 from tritonc.records import NamedTuple
@@ -70,6 +70,12 @@ def verify(subject: Module | Kernel, stage: str = "", table: Mapping[str, OpInfo
     if found:
         after = f"after {stage}: " if stage else ""
         raise VerifyError("\n".join(f"{after}{problem}" for problem in found[:5]))
+
+
+def between_passes() -> Callable[[Kernel, Any], None]:
+    """What verifies kernels after each pass."""
+    known: Known = {}
+    return lambda kernel, context: verify(kernel, table=ROWS, known=known)
 
 
 def check(module: Module, diagnostics: Diagnostics, table: Mapping[str, OpInfo] = OPS) -> None:

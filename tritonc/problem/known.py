@@ -5,22 +5,34 @@ Nothing is evaluated that makes an array, and what cannot be evaluated is not kn
 that is told sizes only chooses better by them."""
 
 import ast
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field
 
 from tritonc.problem.evaluate import Expression, integer
-from tritonc.problem.lines import Problem
+from tritonc.problem.lines import Problem, parse
 from tritonc.records import dataclass
-from tritonc.source import CompileError
+from tritonc.source import CompileError, Diagnostics, Span
 
 
 @dataclass(frozen=True)
 class KnownLaunch:
-    """`extents`: of the global range, () if it is not known; `arguments`: scalars by name."""
+    """`extents`: of the global range, () if it is not known; `arguments`: scalars by name;
+    `kernel`: which one, if the problem says."""
 
     extents: tuple[int, ...] = ()
     arguments: Mapping[str, int] = field(default_factory=dict)
+    kernel: str | None = None
+
+
+def known_launch(lines: Sequence[tuple[str, Span]], sizes: Mapping[str, int],
+                 defines: Iterable[str]) -> KnownLaunch | None:
+    """The same of lines that state one problem; None if they state others."""
+    problems = parse(lines, Diagnostics())
+    with suppress(CompileError):
+        if len(problems) == 1:
+            return known_of(problems[0], sizes, defines)
+    return None
 
 
 def known_of(problem: Problem, sizes: Mapping[str, int], defines: Iterable[str] = ()
@@ -44,7 +56,7 @@ def known_of(problem: Problem, sizes: Mapping[str, int], defines: Iterable[str] 
             with suppress(CompileError):
                 arguments[argument.name] = integer(argument.expression, names, argument.name)
     return KnownLaunch(extents if all(map(_fits, extents)) else (), {
-        name: number for name, number in arguments.items() if _fits(number)})
+        name: number for name, number in arguments.items() if _fits(number)}, problem.kernel)
 
 
 def _fits(number: int) -> bool:

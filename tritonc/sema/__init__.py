@@ -1,12 +1,12 @@
 """Semantic analysis: from the syntax tree to Triton-IR in SSA form, in one walk.
 
 `analyze` checks the whole program and lowers its kernels; `tunables` says beforehand which values
-the program leaves open.  The parts, from the bottom: `types` (with `scope` for names), `ssa` and
-`context` (making operations), `predicates` (what a tile predicate guards), `operations` (what
-operators, conversions and accesses mean), `builtins` (the functions), `assignments expressions
-loops statements generics functions` (the constructs), `unit tables` (the file),
-`unused` (what is worth a warning), `stops` (where a debugger can stop).  Statements and
-expressions reach each other through `Context.lower`, so that no file needs one that needs it."""
+the program leaves open, `parts` which kernels share them.  Files, from the bottom: `types` (with
+`scope` for names), `ssa` and `context` (making operations), `predicates` (what a tile predicate
+guards), `operations` (what operators, conversions and accesses mean), `builtins` (the functions),
+`assignments expressions loops statements generics functions` (the constructs), `unit tables` (the
+file), `unused` (what is worth a warning), `stops` (where a debugger can stop).  Statements and
+expressions reach each other through `Context.lower`, so that imports form no circle."""
 
 from collections.abc import Mapping
 
@@ -17,13 +17,14 @@ from tritonc.records import NamedTuple
 from tritonc.sema import expressions, functions, generics, statements, unit, unused
 from tritonc.sema.builtins import table
 from tritonc.sema.context import Context
+from tritonc.sema.parts import Part, split
 from tritonc.sema.predicates import masks
 from tritonc.sema.scope import FunctionEntity, Unit
 from tritonc.sema.stops import Stops
 from tritonc.sema.tables import fill_tables
 from tritonc.source import CompileError, Diagnostics, Span, deep_recursion
 
-__all__ = ["TunableInfo", "analyze", "analyze_shapes", "tunables"]
+__all__ = ["Part", "TunableInfo", "analyze", "analyze_shapes", "parts", "tunables"]
 
 _HANDLERS = {**expressions.HANDLERS, **statements.HANDLERS}
 # A level of the syntax tree takes up to five frames; context.MAX_NESTING bounds the levels.
@@ -52,6 +53,16 @@ def tunables(program: syntax.Program, diagnostics: Diagnostics) -> list[TunableI
         return [TunableInfo(t.name, t.values, t.span) if t.joint is None else
                 TunableInfo(t.name, t.values, t.span, tuple(n.name for n in t.joint.names),
                             unit.rows(context, t.joint)) for t in context.unit.tunables]
+
+
+def parts(program: syntax.Program) -> list[Part]:
+    """The parts of a program whose kernels share no tunables."""
+    context = _context(Unit(), Kernel("", [], []), Diagnostics())
+    with deep_recursion(_RECURSION_LIMIT):
+        unit.collect(context, program)
+        unit.find_kernels(context.unit, program)
+        return split(program, [f.name for f in context.unit.functions
+                               if f.kernel and f.node.body is not None])
 
 
 def analyze(program: syntax.Program, bindings: Mapping[str, int], diagnostics: Diagnostics,

@@ -35,7 +35,7 @@ def difference(kernel: Kernel, other: Kernel) -> str | None:
     if types[0] != types[1]:
         return "its parameters have other types"
     if [*kernel.tile] != [*other.tile]:
-        return "it divides other axes of the global range"
+        return "it cuts other axes of the global range into tiles"
     if (kernel.tunables, kernel.tile) == (other.tunables, other.tile):
         return None
     cut = {op.attributes["axis"] for op in kernel.ops() if op.name == "get_global_range"}
@@ -43,8 +43,8 @@ def difference(kernel: Kernel, other: Kernel) -> str | None:
     for axis in sorted(read & cut):
         if kernel.tile[axis] != other.tile[axis] and any(
                 _counts_tiles(k, axis) for k in (kernel, other)):
-            return (f"an address depends on the number of a tile along axis {axis}, where its "
-                    "tiles have another extent")
+            return (f"an address depends on the number of a tile along axis {axis}, and its tiles "
+                    "have another extent there")
     for axis in sorted(read - cut):
         found = [_computed_of(k, axis) for k in (kernel, other)]
         if found[0] is None or found[0] != found[1]:

@@ -50,7 +50,7 @@ def _missing(kernel: Kernel, context: Context) -> tuple[str, Span | None] | None
     """What they would need, and where; None if nothing is missing."""
     warps = kernel.attributes.get("num_warps", context.meta.get("num_warps", WARPS))
     if warps != WARPS:
-        return f"each is {WARPS} warps, and {warps} are asked for", kernel.span
+        return f"a warpgroup has {WARPS} warps, and num_warps is {warps}", kernel.span
     for name in ("producer", "continued"):
         if not context.meta.get(name, 1):
             return f"{name} is 0", kernel.span
@@ -71,12 +71,12 @@ def _needs(cfg: Cfg, programs: Loop, rare: set[Block]) -> tuple[str, Span | None
     ((home, dot),) = products
     inner = cfg.innermost.get(home)
     if inner is None or inner.parent is not programs:
-        return "the product is in no loop of its own", dot.span
+        return "the product has no loop of its own", dot.span
     if not matrix.on_wgmma(dot) or shape(dot.result.type) != SHAPE:
         return f"the product is not one of {SHAPE[0]}x{SHAPE[1]} on wgmma", dot.span
     if not all(is_plain(v, masked=True) for v in dot.operands[:2]):
-        return "an operand is computed from what is loaded", dot.span
+        return "an operand is computed from loaded values", dot.span
     behind = reached([to for _, to in inner.exits], stop=[programs.header])
-    return next((("threads have no registers for what is loaded behind the product", op.span)
+    return next((("threads have no registers for what is loaded after the product", op.span)
                  for block in behind if block not in rare for op in block.ops
                  if op.name == "load" and shape(op.result.type) == SHAPE), None)

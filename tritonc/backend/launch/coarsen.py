@@ -66,8 +66,8 @@ def coarsen(kernel: Kernel, context: Context) -> bool:
     context.remark("coarsen", f"launches of at most {most} programs use smaller tiles: "
                    f"{tile}", kernel.span)
     if pingpong is not None:
-        context.remark("coarsen", "launches of more, whose rows are aligned, let warpgroups take "
-                       "programs in turn: " + " x ".join(map(str, pingpong.kernel.tile.values())),
+        context.remark("coarsen", "launches of more programs, with aligned rows, use ping-pong of "
+                       "warpgroups: " + " x ".join(map(str, pingpong.kernel.tile.values())),
                        kernel.span)
     return True
 

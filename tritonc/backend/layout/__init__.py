@@ -1,7 +1,7 @@
 """Which thread holds which element of a tile, and how tiles move between threads.
 
 Read in this order: `layout_choice`, `dot_layouts` and `accesses` (which layouts suit what),
-`assignment` (what each operation gives and wants), `assign_layouts` (the pass) and
+`assignment` (the layouts that each operation gives and prefers), `assign_layouts` (the pass) and
 `rewrite_layouts`; then `conversion` (planning a change of layout:
 renaming, `shuffle`, or through shared memory with the `swizzle` that avoids bank conflicts) and
 `lower_conversions`.  `compute_once` lets lanes that hold copies share work.

@@ -92,7 +92,7 @@ def keep_rows(kernel: Kernel, context: Context) -> bool:
         buffers |= _store(cfg, loop, [value for value in wanted if value in results], stages)
     for pair in pairs:
         _load(kernel, pair, buffers, stages)
-        context.remark("keep_rows", f"computed again behind this loop: {stages} iterations stay in "
+        context.remark("keep_rows", f"a later loop uses this again: {stages} iterations stay in "
                        "shared memory", next(op.span for v in pair.kept.values() if (op := v.op)))
     return True
 

@@ -163,9 +163,9 @@ def _hindrance(kernel: Kernel, found: list[Op], facts: Facts) -> str | None:
         kind, e = op.attributes["kind"], types.scalar(op.operands[1].type)
         if (kind, e) == ("fadd", types.F32):
             if not _all_inside(op, facts):
-                return "an index of a float may be beyond the table"
+                return "an index of a float atomic may be outside of the table"
         elif REDUCTIONS.get(kind) != "int" or e != types.I32:
-            return "only those of 32-bit integers, and additions of floats, can be"
+            return "their type is neither a 32-bit integer nor a float that is added"
     for op in kernel.ops():
         if op.attributes.get("volatile") or op.name in ("atomic_cas", "dot") \
                 or (SYNC in op.effects and READ in op.effects):

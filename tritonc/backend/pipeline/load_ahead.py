@@ -150,7 +150,7 @@ def load_ahead(kernel: Kernel, context: Context) -> bool:
 
 def _said(times: int, lead: set[Op], products: bool) -> str:
     if lead:
-        return "loaded one iteration before the copies whose addresses follow from it"
+        return "loaded one iteration before the copies whose addresses depend on it"
     return (f"loaded one {'or two iterations' if times > 1 else 'iteration'} ahead, while the "
             "products run" if products
             else f"loaded {times} iteration{'s' * (times > 1)} ahead")

@@ -42,8 +42,8 @@ def unroll_runtime(kernel: Kernel, context: Context) -> bool:
         if counter is None or loop.body is None or loop.body in left or not _possible(
                 loop, counter):
             continue
-        context.remark("unroll_runtime", f"{TIMES} iterations run together, as each loads numbers "
-                       "that all elements meet", loop.header.terminator.span)
+        context.remark("unroll_runtime", f"unrolled {TIMES} times: each iteration loads values "
+                       "that all elements of a tile use", loop.header.terminator.span)
         _unroll(kernel, loop, counter)
         changed = True
     return changed

@@ -48,8 +48,8 @@ def _one_more(kernel: Kernel, context: Context) -> bool:
         if pair.possible() and _sums(kernel, pair) and _counts_alone(pair):
             span = inner.header.terminator.span
             _jam(kernel, pair, times)
-            context.remark("jam_loops", f"{times} iterations of the loop around run side by side, "
-                           "as they load what lies side by side", span)
+            context.remark("jam_loops", f"unroll and jam: {times} iterations of the outer loop run "
+                           "together, since they load adjacent elements", span)
             return True
     return False
 

@@ -114,8 +114,8 @@ def _merge_loops(kernel: Kernel, cfg: Cfg, loop: Loop, tail: Loop, between: list
         return False
     assert tail.preheader is not None and tail.latch is not None
     if by_element(tail) and not by_element(loop):
-        context.remark("merge_tails", "not merged with the loop that follows, whose masks are no "
-                                      "boxes: threads load what they limit",
+        context.remark("merge_tails", "not merged with the loop that follows: its masks are not "
+                                      "bounds on each axis, so threads load its operands",
                        loop.header.terminator.span)
         return False
     pairs: dict[Value, Value] = {}

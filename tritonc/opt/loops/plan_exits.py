@@ -64,7 +64,7 @@ def _late(cfg: Cfg, loop: Loop, rest: list[Block], early: list[Block]) -> list[B
     assert loop.latch is not None
     if any(block in other for other in cfg.loops if other is not loop and other.header in loop
            for block in rest):
-        return "it is in a loop within"
+        return "it is inside an inner loop"
     late = [loop.latch]
     while not all(block in late for block in rest):
         first = late[0]

@@ -67,8 +67,9 @@ def sort_residues(kernel: Kernel, context: Context) -> bool:
         if taps and all(every[tap.digit] == tap.every for tap in taps) \
                 and prod(n for n in every.values() if isinstance(n, int)) <= _MOST:
             _renumber(kernel, op, rows, digits, taps, every)
-            context.remark("sort_residues", f"programs take rows of one residue: {len(taps)} loops "
-                           "have fewer iterations", taps[0].loop.header.terminator.span)
+            context.remark("sort_residues", "each program computes rows of one residue: "
+                           f"{len(taps)} loops skip the iterations that these rows mask",
+                           taps[0].loop.header.terminator.span)
             return True
     return False
 

@@ -98,8 +98,8 @@ def _split(kernel: Kernel, cfg: Cfg, loop: Loop, context: Context) -> bool:
         block = header if late else first
         block.ops.insert(len(block.phis()), true)
         kernel.replace({held if late else mapping[held]: true.result})
-    context.remark("split_masks", "runs without the mask of a diagonal as far as that holds for "
-                   "whole tiles, and with it " + ("before" if late else "then"),
+    context.remark("split_masks", "iterations whose tiles the diagonal does not cut run without "
+                   f"its mask; the others run {'before' if late else 'after'} them",
                    header.terminator.span)
     return True
 

@@ -70,7 +70,7 @@ def widen_loops(kernel: Kernel, context: Context) -> bool:
         times = _times(loop)
         found = _legal(kernel, loop) if times >= LEAST else None
         if found is not None:
-            context.remark("widen_loops", f"{times} iterations run as one",
+            context.remark("widen_loops", f"{times} iterations run as one, on larger tiles",
                            loop.header.terminator.span)
             _widen(kernel, loop, found, times)
             changed = True

@@ -117,11 +117,11 @@ BUILTINS: tuple[Builtin, ...] = (
     _math("rint", "The nearest integer, ties to even, in x's type.", "rintf", "nearbyint",
           "nearbyintf"),
     # of integers
-    _row("popc(x)", 1, 1, "How many bits of an integer are 1, an int.",
+    _row("popc(x)", 1, 1, "The number of bits of an integer that are 1, an int.",
          partial(bits.counted, "popc"), "__popc", "__popcll"),
-    _row("clz(x)", 1, 1, "How many zeros stand above the highest 1, an int; the width, of 0.",
+    _row("clz(x)", 1, 1, "The number of zero bits above the highest 1, an int; for 0, the width.",
          partial(bits.counted, "clz"), "__clz", "__clzll"),
-    _row("ctz(x)", 1, 1, "How many zeros stand below the lowest 1, an int; the width, of 0.",
+    _row("ctz(x)", 1, 1, "The number of zero bits below the lowest 1, an int; for 0, the width.",
          bits.zeros_below),
     _row("brev(x)", 1, 1, "The bits in the opposite order.", bits.reversed_bits,
          "__brev", "__brevll"),
@@ -161,7 +161,7 @@ BUILTINS: tuple[Builtin, ...] = (
     _library("floats", "isnan(x)", "Whether x is a NaN."),
     _library("floats", "isinf(x)", "Whether x is infinite."),
     _library("floats", "isfinite(x)", "Whether x is neither infinite nor a NaN."),
-    _library("floats", "signbit(x)", "Whether the sign of x is minus, of -0 and of a NaN too."),
+    _library("floats", "signbit(x)", "Whether the sign bit of x is set, also for -0 and NaNs."),
     _library("floats", "copysign(x, y)", "x with the sign of y.", "copysignf"),
     _library("floats", "minimum(a, b)", "The lesser; a NaN if either is one."),
     _library("floats", "maximum(a, b)", "The greater; a NaN if either is one."),
@@ -208,8 +208,8 @@ BUILTINS: tuple[Builtin, ...] = (
          "max, min, any, all, or a function of the program's own; all elements, in row-major "
          "order, without axis.", tiles.named_reduction, words=(1, 2), functions=True,
          structs=True),
-    _row("scan(x, axis, operation, reverse)", 2, 4, "The inclusive scan along an axis by sum (if "
-         "nothing is said), prod, max, min, any, all, or a function of the program's own; with the "
+    _row("scan(x, axis, operation, reverse)", 2, 4, "The inclusive scan along an axis by sum (the "
+         "default), prod, max, min, any, all, or a function of the program's own; with the "
          "word `reverse`, from the end.", tiles.named_scan, words=(2, 3), functions=True,
          structs=True),
     _row("histogram(x, bins)", 2, 2, "How many elements of an integer tile are 0, 1, ..., "
@@ -223,18 +223,18 @@ BUILTINS: tuple[Builtin, ...] = (
          tiles.reshaped, "__reshape"),
     _row("broadcast(x, extents...)", 2, None, "Extents of 1 repeated, missing axes added at the "
          "left.", tiles.broadcast, "__broadcast"),
-    _row("gather(x, index, axis)", 3, 3, "The elements of x that index names along the axis, each "
-         "in its own line; the index has x's shape, except along the axis.", moves.gather),
+    _row("gather(x, index, axis)", 3, 3, "The elements of x at the positions in `index` along the "
+         "axis, as torch.gather; `index` has x's shape, except along the axis.", moves.gather),
     _row("flip(x, axis)", 2, 2, "The elements along the axis in the opposite order.",
          moves.flip),
     _row("join(a, b)", 2, 2, "a and b along a new last axis, of extent 2.", moves.join),
-    _row("cat(a, b, axis)", 3, 3, "b behind a along the axis.", moves.cat),
+    _row("cat(a, b, axis)", 3, 3, "a, then b, along the axis.", moves.cat),
     _row("split(x)", 1, 1, "The two halves of the last axis, of extent 2: members `first` and "
          "`second`.", moves.split),
     _row("sort(x, axis, descending)", 2, 3, "The elements along the axis in order, or in the "
-         "opposite order; NaNs behind all numbers, or before.", sort.sort),
+         "opposite order; NaNs come last, or first if descending.", sort.sort),
     _row("topk(x, k, axis)", 3, 3, "The k greatest elements along the axis, the greatest first, as "
-         "member `values`, and where they stood, the first of equal ones first, as `indices`.",
+         "member `values`, and their positions as `indices`; of equal ones the first comes first.",
          sort.topk),
     # memory
     _atomic("add", "Adds v to *p atomically, where mask holds, if there is one; gives the old "
@@ -259,8 +259,8 @@ BUILTINS: tuple[Builtin, ...] = (
          access=("stream", "keep")),
     _row("store(p, v, mask)", 2, 3, "*p = v, or *?(mask) p = v; with the words stream (not read "
          "soon) or keep.", memory.plain_store, effects=True, access=("stream", "keep")),
-    _row("__debug_barrier()", 0, 0, "What any element wrote before is seen by all elements of the "
-         "instance afterwards.", memory.barrier, effects=True),
+    _row("__debug_barrier()", 0, 0, "A barrier: what any element wrote before it, all elements of "
+         "the instance see after it.", memory.barrier, effects=True),
     # hints and checks
     _row("multiple_of(x, n)", 2, 2, "x; promises that it is a multiple of n (bytes, if a pointer).",
          memory.multiple_of),

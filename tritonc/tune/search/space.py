@@ -88,7 +88,8 @@ def search_space(source: SourceFile, options: Options, kernel: str, nesting: boo
     tokens = stages.preprocess(source, options, diagnostics).tokens
     program = parse(tokens, diagnostics)
     diagnostics.raise_if_errors()
-    declared = sema.tunables(program, diagnostics)
+    part = next((p.program for p in sema.parts(program) if kernel in p.kernels), program)
+    declared = sema.tunables(part, diagnostics)
     names = {t.name for t in declared}
     decided = names.union(*(t.together for t in declared))
     given = {name: value for name, value in options.tune.items() if name in names}
@@ -96,7 +97,7 @@ def search_space(source: SourceFile, options: Options, kernel: str, nesting: boo
     target = find(options.arch, options.ptx)
 
     def lower(binding: Mapping[str, int]) -> Module:
-        module = sema.analyze_shapes(program, {**given, **binding}, options)
+        module = sema.analyze_shapes(part, {**given, **binding}, options)
         return Module([k for k in module.kernels if k.name == kernel], module.constants)
 
     listed = tunables

@@ -41,7 +41,7 @@ def flatten_rows(kernel: Kernel, context: Context) -> bool:
     uniform_quotients(kernel, quotients(kernel))
     found = flatten(kernel)
     for load in found:
-        context.remark("flatten_rows", "rows lie one behind the other: loaded as those of a matrix",
+        context.remark("flatten_rows", "rows are contiguous in memory: loaded as rows of a matrix",
                        load.span)
     return bool(found)
 

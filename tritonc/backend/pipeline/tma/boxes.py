@@ -240,7 +240,7 @@ def _boxed(load: Op, buffer: Buffer, strip: Strip) -> Boxes | str:
     panels = -(-sizes[inner] // columns)
     parts = buffer.shape[outer] % sizes[outer] == 0 and sizes[outer] >= LEAST  # see `below`
     if panels > 1 and not parts:
-        return "TMA does not support so few of a tile's elements"
+        return "its mask leaves too few rows of the tile for TMA"
     return Boxes(load, buffer.element, strip, swizzle, (columns, sizes[outer]), panels)
 
 

@@ -142,15 +142,15 @@ def prevents(kernel: Kernel) -> str | None:
     both = [op for block in leading_to(cfg.order, homes) for op in block.ops]
     if any(WRITE in op.effects for op in both) or not apart or not all(
             op.pure for body in others for op in _numbered_before(cfg, body)):
-        return "what comes before its bodies would be done twice"
+        return "the code before its bodies would run twice"
     if not loops:
-        return "the producer warp brings the operands of one program"
+        return "the producer warp loads the operands of one program only"
     for loop in loops:
         fed = fed_loops(kernel, loop, cfg)
         if loop.latch is None or loop.preheader is None or len(fed) != 1 \
                 or not fed[0].one_exit or fed[0].preheader is None \
                 or not cfg.dominates(fed[0].preheader, loop.latch):
-            return "a program may go past the loop of its product"
+            return "a program may skip the loop of its product"
     return None
 
 

@@ -125,7 +125,7 @@ def _store(kernel: Kernel, block: Block, op: Op, infos: axis_info.Infos, context
     if swizzle is None or extents[outer] > MOST_BOX or size > 2 * PART:
         return "TMA does not support tiles of these extents"
     if any(n % part for n, part in zip(whole, extents, strict=True)):
-        return "its mask leaves out some of a part"
+        return "its mask cuts a box that TMA would store"
     again = comes_again(cfg, block)
     if (again and not apart(strip, whole)) or not alone(kernel, cfg, block, op):
         return "other accesses of the program may overlap it"

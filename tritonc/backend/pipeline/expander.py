@@ -57,6 +57,7 @@ class Expander:
         self.stage_phis: list[Op] = []  # the phis of the stages to read and to write
         self.lasting = stays_false(staged.condition, part)
         self.runs: Value | None = None  # whether the last iteration that was copied comes
+        self.alone = False  # whether no other block computes meanwhile
         self.held: list[Value] = []  # by it, to registers
         self.late: list[Op] = []  # of that iteration: between loads to registers and their stores
         self.moving: list[Value] = []  # what places of boxes are computed from in each iteration
@@ -168,8 +169,9 @@ class Expander:
 
     def stores_later(self) -> bool:
         """Whether what an iteration loads to registers is stored by the next one, which waits no
-        more for it: copies are two iterations ahead at least, and stores take what was loaded."""
-        return type(self) is Expander and self.distance > 1 and not self.late and any(
+        more for it: copies are two iterations ahead at least, and stores take what was loaded.
+        Where other blocks compute meanwhile, registers count more."""
+        return self.alone and self.distance > 1 and not self.late and any(
             one.stored for one in self.channels) and all(
                 one.transposed is None for one in self.channels)
 

@@ -246,14 +246,11 @@ def cluster_entries(rows: Sequence[Candidate], own: Sequence[Candidate], form: F
             LARGE if of_words(row) else MOST_SENT))
         and (not of_words(row) or _is_square(row))
         and (not _gathers(row.profile) or min(row.tile) >= LEAST_WGMMA)], target, sizes)]
-    # One for the fewest programs, whose clusters run all at once, but of long sums: the gradient of
-    # NCHW filters of 14 x 14, 256 to 256, 199 us in ten waves, 618 without; then for more programs.
-    first_once = [row if LONG in sizes else _at_once(row) for row in known]
-    chosen = fewest([with_times(row, few) for row in first_once],
+    # One for the fewest programs, whose clusters run all at once; then for more programs.
+    chosen = fewest([with_times(_at_once(row), few) for row in known],
                     [with_times(row, few) for row in own], 1, 1, _WORTH_CLUSTERS[0])
     for first in chosen[:1]:
-        more = [row if LONG in sizes or clusters_meet(whole.profile, target) else _at_once(row)
-                for row in known
+        more = [row if clusters_meet(whole.profile, target) else _at_once(row) for row in known
                 if results(row) >= results(first) and row.binding != first.binding
                 and row.cost.processors >= first.cost.processors]
         chosen += fewest([with_times(row, launches) for row in more],

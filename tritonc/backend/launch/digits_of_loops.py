@@ -87,7 +87,7 @@ def digits_of(loop: Loop, phis: Sequence[Op]) -> list[Digit] | None:
                 return None
             limit = test.operands[1]
         found.append(Digit(phi, loop.first(phi), following.operands[1], limit))
-    return found if len(tests) == len(found) - 1 else None
+    return found if len(tests) == max(0, len(found) - 1) else None
 
 
 def _parts(loop: Loop, phi: Op) -> tuple[Value, list[Value]]:

@@ -3,7 +3,7 @@
     pre:    br header
     header: %k = phi [%k0, pre], [%k', latch]          a counter: %k' = %k + an invariant step
             %s = phi [%s0, pre], [%s', latch]          a sum: %s' = %s + what the iteration gives
-            %r = phi [%r0, pre], [%r', latch]          digits of the iteration's number:
+            %r = phi [%r0, pre], [%r', latch]          a scalar that follows from the others:
             cond_br %k < %n, body, exit                %r' = select %c, %r, %r + 1
     exit:   uses of %s, and of nothing else that the loop makes
 
@@ -11,12 +11,11 @@ The iterations may run in any order and in several blocks if all that they leave
 the loop stores, prints or is volatile, and counters are read inside alone.  A sum is a chain of
 dots, fadd and add from the header's phi to its next value, of which nothing else is read."""
 
-from tritonc.analysis.values import int_of
-from tritonc.backend.launch.digits_of_loops import Digit, digits_of
+from tritonc.analysis.values import int_of, speculatable
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Block, Op, Value
 from tritonc.ir.ops import READ, SWAPPED
-from tritonc.ir.types import I32, I64, Scalar, element, is_float
+from tritonc.ir.types import I32, I64, Scalar, Tile, element, is_float
 from tritonc.records import NamedTuple
 
 _ADDITIONS = {"dot": 2, "add": None, "fadd": None}  # with the operand that is the sum so far
@@ -32,8 +31,8 @@ class Counter(NamedTuple):
 
 
 class SharedLoop(NamedTuple):
-    """A loop whose iterations blocks can share.  `digits`: counters of loops that have become one.
-    """
+    """A loop whose iterations blocks can share.  `others` are scalars of the header that `steps`
+    compute anew from each other: counters of loops that have become one."""
 
     loop: Loop
     preheader: Block
@@ -41,7 +40,8 @@ class SharedLoop(NamedTuple):
     exit: Block
     counters: tuple[Counter, ...]
     sums: tuple[Op, ...]  # phis of the header
-    digits: tuple[Digit, ...] = ()
+    others: tuple[Op, ...] = ()
+    steps: tuple[Op, ...] = ()
 
 
 def shared_loop(cfg: Cfg, readers: dict[Value, list[Op]], loop: Loop) -> SharedLoop | str:
@@ -69,19 +69,43 @@ def shared_loop(cfg: Cfg, readers: dict[Value, list[Op]], loop: Loop) -> SharedL
             others.append(phi)
         else:
             return f"'{phi.result.name}' is neither a counter nor a sum"
-    digits = digits_of(loop, others) if others else []
-    if digits is None:
-        return f"'{others[0].result.name}' is neither a counter nor a sum"
+    steps = _steps(loop, counters, others, inside)
+    if isinstance(steps, str):
+        return steps
     if not sums:
         return "the loop accumulates nothing"
     for op in inside:
         if op not in sums and any(reader not in inside for result in op.results
                                   for reader in readers.get(result, ())):
             return "a value of an iteration is used behind the loop"
-    if not _ends_for_all(loop, counters, inside, digits):
+    if not _ends_for_all(loop, counters, inside, others):
         return "the loop's condition does not compare a counter with a bound"
     return SharedLoop(loop, loop.preheader, loop.latch, exit_block, tuple(counters), tuple(sums),
-                      tuple(digits))
+                      tuple(others), tuple(steps))
+
+
+def _steps(loop: Loop, counters: list[Counter], others: list[Op], inside: set[Op]
+           ) -> list[Op] | str:
+    """What computes the next values of scalars from those that they have now, in order; or which of
+    them follows from something else.  A counter that they follow from is one of them."""
+    needed: set[Op] = set()
+    stack = [(phi, loop.next(phi)) for phi in others]
+    while stack:
+        phi, value = stack.pop()
+        op = value.op
+        if op not in inside or op is None or op in needed or op in others:
+            continue
+        counter = next((c for c in counters if c.phi is op), None)
+        if counter is not None:
+            counters.remove(counter)
+            others.append(op)
+            stack.append((op, loop.next(op)))
+            continue
+        if isinstance(value.type, Tile) or not speculatable(op):
+            return f"'{phi.result.name}' is neither a counter nor a sum"
+        needed.add(op)
+        stack += [(phi, v) for v in op.inputs()]
+    return [op for op in loop.ops() if op in needed]
 
 
 def _counter(phi: Op, loop: Loop, inside: set[Op]) -> Counter | None:
@@ -117,8 +141,7 @@ def _is_sum(phi: Op, loop: Loop, inside: set[Op], readers: dict[Value, list[Op]]
     return [op for op in readers.get(last, ()) if op is not phi] == [] and last is not phi.result
 
 
-def _ends_for_all(loop: Loop, counters: list[Counter], inside: set[Op], digits: list[Digit]
-                  ) -> bool:
+def _ends_for_all(loop: Loop, counters: list[Counter], inside: set[Op], others: list[Op]) -> bool:
     """Whether once the loop's test fails, it fails for every later value of the counter."""
     end = loop.header.terminator
     if end.name != "cond_br" or end.blocks[0] not in loop:
@@ -128,19 +151,20 @@ def _ends_for_all(loop: Loop, counters: list[Counter], inside: set[Op], digits: 
         if value.op is not None and value.op.name == "and" and value.op in inside:
             tests += value.op.operands
     tests = [v for v in tests if v.op in inside and v.op is not None and v.op.name != "and"]
-    return bool(tests) and all(_stays_false(v.op, counters, inside, digits) for v in tests
+    return bool(tests) and all(_stays_false(loop, v.op, counters, inside, others) for v in tests
                                if v.op is not None)
 
 
-def _stays_false(test: Op, counters: list[Counter], inside: set[Op], digits: list[Digit]) -> bool:
+def _stays_false(loop: Loop, test: Op, counters: list[Counter], inside: set[Op],
+                 others: list[Op]) -> bool:
     if test.name != "icmp":
         return False
     (a, b), relation = test.operands, test.attributes["predicate"]
     for value, bound, predicate in ((a, b, relation), (b, a, SWAPPED[relation])):
         if bound.op in inside:
             continue
-        if digits and value.op is digits[-1].phi and predicate in _UP:
-            return _positive(digits[-1].step)
+        if value.op in others and predicate in _UP and _rises(loop, value.op):
+            return True
         counter = next((c for c in counters if c.phi.result is value), None)
         if counter is None:
             continue
@@ -150,6 +174,22 @@ def _stays_false(test: Op, counters: list[Counter], inside: set[Op], digits: lis
         step = -step if counter.next.name == "sub" else step
         return (step > 0 and predicate in _UP) or (step < 0 and predicate in _DOWN)
     return False
+
+
+def _rises(loop: Loop, phi: Op) -> bool:
+    """Whether its next value is the same, or more by a number."""
+    stack = [loop.next(phi)]
+    while stack:
+        value = stack.pop()
+        op = value.op
+        if value is phi.result:
+            continue
+        if op is not None and op.name == "select":
+            stack += op.operands[1:]
+        elif op is None or op.name != "add" or op.operands[0] is not phi.result or not _positive(
+                op.operands[1]):
+            return False
+    return True
 
 
 def _positive(value: Value) -> bool:

@@ -26,13 +26,14 @@ from math import prod
 
 from tritonc.analysis.aliases import Roots, may_alias, pointer_roots
 from tritonc.analysis.values import int_of, is_zero, needed
-from tritonc.backend.launch.digits_of_loops import share_digits
+from tritonc.backend.launch.digits_of_loops import digits_of, share_digits
 from tritonc.backend.launch.shared_loops import SharedLoop, kind_of_sum, shared_loop
 from tritonc.backend.launch.sum_in_memory import add_parameter, add_up, go_on_alone
 from tritonc.backend.memory.masks.pad_tiles import spread
 from tritonc.ir.build import Builder, make_op
 from tritonc.ir.cfg import Cfg, incoming
 from tritonc.ir.context import Context
+from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.layouts.layout import axis_bases, log2
 from tritonc.ir.ops import READ
@@ -121,7 +122,11 @@ def _split(kernel: Kernel, one: SharedLoop, sums: list[Value], owner: tuple[int,
     rank = before.emit("get_cluster_rank", type=I32).result
     for counter in one.counters:
         _stride(counter.phi, counter.next, counter.step, one, before, rank, blocks)
-    share_digits(one.digits, before, one.latch, rank, blocks)
+    digits = digits_of(one.loop, one.others)
+    if digits is not None:
+        share_digits(digits, before, one.latch, rank, blocks)
+    else:
+        _share(one, before, rank, blocks)
     for phi in one.sums:
         _start(phi, one, before, rank)
     in_memory = "workspace" in kernel.attributes
@@ -186,6 +191,35 @@ def _stride(phi: Op, following: Op, step: Value, one: SharedLoop, b: Builder, ra
     after = at.value(name, phi.result, wide)
     after.name, start.name = following.result.name, phi.result.name
     phi.operands = [start if source is one.preheader else after for source in phi.blocks]
+
+
+def _share(one: SharedLoop, b: Builder, rank: Value, blocks: int) -> None:
+    """Scalars that follow from each other, as counters that the source carries by hand, go on
+    `rank` times at first, and `blocks` times then."""
+    latch = {phi.result: incoming(phi, one.latch) for phi in one.others}
+    state = {phi.result: incoming(phi, one.preheader) for phi in one.others}
+    starts = dict(state)
+    for number in range(1, blocks):
+        ops, state = _following(one, state, latch)
+        for op in ops:
+            b.insert(op)
+        later = b.value("icmp", rank, b.constant(number, I32), predicate="sge")
+        starts = {phi: b.value("select", later, value, starts[phi]) for phi, value in state.items()}
+    state = dict(latch)
+    for _ in range(1, blocks):
+        ops, state = _following(one, state, latch)
+        one.latch.ops[-1:-1] = ops
+    for phi in one.others:
+        phi.operands = [starts[phi.result] if source is one.preheader else state[phi.result]
+                        for source in phi.blocks]
+
+
+def _following(one: SharedLoop, state: dict[Value, Value], latch: dict[Value, Value]
+               ) -> tuple[list[Op], dict[Value, Value]]:
+    """What computes the next values from those in `state`, and these."""
+    mapping = dict(state)
+    ops = copy_ops(one.steps, mapping)
+    return ops, {phi: mapping.get(value, value) for phi, value in latch.items()}
 
 
 def _start(phi: Op, one: SharedLoop, b: Builder, rank: Value) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from suite_support import Kind, Launches, beside, power, tiles, with_triton
+from suite_support import Kind, Launches, beside, elsewise, power, tiles, with_triton
 
 try:
     import torch
@@ -168,9 +168,13 @@ KINDS = {
             N=[256] * 3, ROWS=[1, 1, 4], warps=[1, 4, 8]))),
     "rank_rows": Kind(
         SCANS, want=lambda t: {"y": _sort_float(t)}, tiles=_warps,
-        peers=beside("torch", _sort_float, peers_of(
-            "sort_some", lambda t, c: (-(-t.M // c["ROWS"]),), lambda t: [t.x, t.y, t.M, t.N],
-            BLOCK=lambda t: [power(t.N)] * 4, ROWS=[1, 2, 4, 8], warps=[1, 2, 4, 4]))),
+        peers=lambda t: peers_of(
+            "rank_some", lambda t, c: (t.M,), lambda t: [t.x, t.y, t.M, t.N],
+            BLOCK=lambda t: [power(t.N)] * 4, warps=[1, 2, 4, 8])(t) | elsewise(beside(
+                "torch sort", _sort_float, peers_of(
+                    "sort_some", lambda t, c: (-(-t.M // c["ROWS"]),),
+                    lambda t: [t.x, t.y, t.M, t.N], BLOCK=lambda t: [power(t.N)] * 4,
+                    ROWS=[1, 2, 4, 8], warps=[1, 2, 4, 4]))(t))),
     "scan_three": long_scan(),
     "scan_lookback": long_scan(zeroed=("told", "ticket")),
     "scan_lookback_window": long_scan(zeroed=("told", "ticket")),

@@ -28,7 +28,7 @@ def judged(row: Row, workload: Workload, known: Mapping[str, Row]) -> Row:
     ours = middle.get("ours")
     best_known = next((name for name in middle if name.startswith("known")), None)
     peers = {name: ms for name, ms in middle.items()
-             if name not in ("ours", "variants") and not name.startswith("known")
+             if name not in ("ours", "variants") and not name.startswith(("known", "other"))
              and (name != "copy" or workload.kind.limit)}
     row["known_tile"] = best_known if best_known else ""
     row["known_compiled"] = known.get(best_known or "", {})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from suite_support import Kind, Launches, power, tiles, with_triton
+from suite_support import Kind, Launches, elsewise, power, tiles, with_triton
 
 try:
     import torch
@@ -83,8 +83,13 @@ def _layer_backward_peers(t: Any) -> Launches:
         return torch.ops.aten.native_layer_norm_backward(
             t.dy, t.x, [t.N], mean, rstd, w, w, [True, True, True])[0]
 
-    return {"torch": torchs, **with_triton(lambda k: k.norm_backward(
-        k.layer_norm_backward, [t.dy, t.x, t.w, t.mean, t.rstd, t.dx], [t.dw, t.db], t.M, t.N))}
+    fused = with_triton(lambda k: k.norm_backward(
+        k.layer_norm_backward, [t.dy, t.x, t.w, t.mean, t.rstd, t.dx], [t.dw, t.db], t.M, t.N))
+    if hasattr(t, "R"):
+        return {"torch": torchs, **fused}
+    return {"torch": torchs, **elsewise(fused), **with_triton(
+        lambda k: k.layer_norm_backward_apart(t.dy, t.x, t.w, t.mean, t.rstd, t.dx, t.dw, t.db,
+                                              t.M, t.N))}
 
 
 def _rms_backward(t: Any) -> Mapping[str, Any]:

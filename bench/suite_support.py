@@ -251,6 +251,12 @@ def beside(name: str, run: Callable[[Any], Any], more: Callable[[Any], Launches]
     return lambda t: {name: lambda: run(t), **more(t)}
 
 
+def elsewise(peers: Launches) -> Launches:
+    """Peers that reach the same results by another algorithm, which moves or computes less: they
+    are measured and shown, and no ratio counts them."""
+    return {f"other {name}": run for name, run in peers.items()}
+
+
 def power(number: int, least: int = 16) -> int:
     """The least power of two that is not below a number."""
     return max(least, 1 << (number - 1).bit_length())

@@ -123,6 +123,47 @@ def layer_norm_backward(dy, x, w, mean, rstd, dx, pw, pb, M, N, ROWS: tl.constex
 
 
 @triton.jit
+def layer_norm_backward_x(dy, x, w, mean, rstd, dx, N, BLOCK: tl.constexpr):
+    n = tl.arange(0, BLOCK)
+    row = tl.program_id(0)
+    m, r = tl.load(mean + row), tl.load(rstd + row)
+    v = (tl.load(x + row * N + n, mask=n < N, other=0.0).to(tl.float32) - m) * r
+    v = tl.where(n < N, v, 0.0)
+    g = tl.load(dy + row * N + n, mask=n < N, other=0.0).to(tl.float32)
+    g *= tl.load(w + n, mask=n < N, other=0.0).to(tl.float32)
+    d = (g - v * (tl.sum(v * g, 0) / N) - tl.sum(g, 0) / N) * r
+    tl.store(dx + row * N + n, d.to(dx.dtype.element_ty), mask=n < N)
+
+
+@triton.jit
+def layer_norm_backward_w(dy, x, mean, rstd, dw, db, M, N, TM: tl.constexpr, TN: tl.constexpr):
+    n = tl.program_id(0) * TN + tl.arange(0, TN)
+    m = tl.arange(0, TM)
+    sw = tl.zeros((TM, TN), tl.float32)
+    sb = tl.zeros((TM, TN), tl.float32)
+    for first in range(0, M, TM):
+        rows = m + first
+        inside = (rows[:, None] < M) & (n[None, :] < N)
+        g = tl.load(dy + rows[:, None] * N + n[None, :], mask=inside, other=0.0).to(tl.float32)
+        v = tl.load(x + rows[:, None] * N + n[None, :], mask=inside, other=0.0).to(tl.float32)
+        v -= tl.load(mean + rows, mask=rows < M, other=0.0)[:, None]
+        sw += g * v * tl.load(rstd + rows, mask=rows < M, other=0.0)[:, None]
+        sb += g
+    tl.store(dw + n, tl.sum(sw, 0).to(dw.dtype.element_ty), mask=n < N)
+    tl.store(db + n, tl.sum(sb, 0).to(db.dtype.element_ty), mask=n < N)
+
+
+def layer_norm_backward_apart(dy: Any, x: Any, w: Any, mean: Any, rstd: Any, dx: Any, dw: Any,
+                              db: Any, m: int, n: int) -> Launches:
+    """Rows and columns by a kernel each, as layer_norm_backward.tc."""
+    of_x = whole_rows(layer_norm_backward_x, m, n, dy, x, w, mean, rstd, dx, n)
+    of_w = each(layer_norm_backward_w, lambda c: (triton.cdiv(n, c["TN"]),),
+                [dy, x, mean, rstd, dw, db, m, n], TM=[32, 64], TN=[32, 32], warps=[4, 8])
+    return {f"{a} {b}": lambda steps=(one, two): all_of(steps)
+            for a, one in of_x.items() for b, two in of_w.items()}
+
+
+@triton.jit
 def rms_norm_backward(dy, x, w, dx, pw, M, N, eps, ROWS: tl.constexpr, BLOCK: tl.constexpr):
     n = tl.arange(0, BLOCK)
     f = tl.load(w + n, mask=n < N, other=0.0).to(tl.float32)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tritonc.ir.context import Remark
     from tritonc.problem.known import KnownLaunch
     from tritonc.sema import Part, TunableInfo
+    from tritonc.variants.variant import Fact, Variant
 
 _KEPT_PARTS = 16
 
@@ -28,8 +29,9 @@ class Bindings:
     """The values of one compilation, and who chose them.
 
     `meta` are the meta-parameters that were bound; `chosen` are the tunables that the cost model
-    chose, `chosen_meta` its meta-parameters by kernel; `refused` are combinations that it tried and
-    that do not compile, with the first error of each;
+    chose, `chosen_meta` its meta-parameters by kernel, `facts` what holds of the known launch if
+    that made it choose so; `refused` are combinations that it tried and that do not compile, with
+    the first error of each;
     `tuned` is the entry of the tuning file for each name whose value it gave; `tuning` is the path
     of that file if one of its entries was used; `lists` are the declared values of each tunable."""
 
@@ -37,6 +39,7 @@ class Bindings:
         self.meta: dict[str, int] = {}
         self.chosen: dict[str, int] = {}
         self.chosen_meta: dict[str, dict[str, int]] = {}
+        self.facts: dict[str, tuple[Fact, ...]] = {}
         self.tuned: dict[str, Entry] = {}
         self.tuning: str | None = None
         self._options = options
@@ -46,7 +49,7 @@ class Bindings:
         self.lists: dict[str, Sequence[int]] = {}
         self._shapes: dict[str, Callable[[Mapping[str, int]], Module]] = {}  # by kernel: its
         # part of the program, as the cost model looks at it
-        self._parts: dict[str, tuple[Program, set[str]]] = {}  # what `part_of` gives
+        self._parts: dict[str, tuple[Program, set[str]]] = {}  # by kernel; the names of tunables
         self._seen: dict[str, dict[tuple[int, ...], Module | CompileError]] = {}  # the last parts'
         self.refused: list[tuple[dict[str, int], Diagnostic]] = []  # of that, what has an error
 
@@ -95,13 +98,13 @@ class Bindings:
                 known: "KnownLaunch | None", diagnostics: Diagnostics) -> None:
         """Values for the tunables of a part of the program, by the cost model."""
         unbound = {t.name: t.values for t in declared if t.name not in given and t.values}
+        self._parts |= dict.fromkeys(part.kernels, (part.program, {
+            name for t in declared for name in (t.name, *t.together)}))
         lower = self._lowering(part, [t.name for t in declared], given, unbound)
         self._shapes |= dict.fromkeys(part.kernels, lower)
-        self._parts |= dict.fromkeys(part.kernels, (part.program, {t.name for t in declared}))
         if not unbound and known is None:
             return
         from tritonc.tune.model.choose import MAX_COMBINATIONS, choose
-        from tritonc.tune.model.streams import Known
         from tritonc.tune.model.wider import for_all_sizes, wider
 
         target = self._target()
@@ -126,13 +129,13 @@ class Bindings:
         meta: dict[str, int] = {name: chosen.pop(name) for name in ("cluster_k", "pingpong")
                                 if name in chosen}
         if unbound and not chosen:
-            launch = None if known is None or not known.extents else Known(
-                known.arguments, known.extents, self._given_meta.get("num_warps"))
-            chosen = choose(unbound if launch else for_all_sizes(unbound, listed),
-                            lower, target, launch)
+            chosen = choose(unbound if known is not None and known.extents
+                            else for_all_sizes(unbound, listed), lower, target)
             meta = {**self._narrow(lower, chosen), **meta}
         self.chosen |= chosen
         self.chosen_meta |= dict.fromkeys(part.kernels, meta)
+        if known is not None and len(part.kernels) == 1:
+            self._choose_at(part.kernels[0], known)
 
     def _lowering(self, part: "Part", names: Sequence[str], given: Mapping[str, int],
                   unbound: Mapping[str, Sequence[int]]) -> Callable[[Mapping[str, int]], Module]:
@@ -141,25 +144,56 @@ class Bindings:
         The last parts keep what they made: in files of many kernels memory is worth more."""
         from tritonc import sema
 
+        refused = set[tuple[int, ...]]()
+
         def lower(binding: Mapping[str, int]) -> Module:
-            values = {name: value for name, value in {**given, **self.chosen, **binding}.items()
-                      if name in names}
+            program, values = self.part_of(part.kernels[0], {**given, **self.chosen, **binding})
             key = tuple(values.get(name, 0) for name in names)
             lowered = self._seen.setdefault(part.kernels[0], {})
             while len(self._seen) > _KEPT_PARTS:
                 del self._seen[next(iter(self._seen))]
             if key not in lowered:
                 try:
-                    lowered[key] = sema.analyze_shapes(part.program, values, self._options)
+                    lowered[key] = sema.analyze_shapes(program, values, self._options)
                 except CompileError as error:
                     lowered[key] = error
-                    if all(values[k] in self.lists[k] for k in unbound):
+                    if key not in refused and all(values[k] in self.lists[k] for k in unbound):
+                        refused.add(key)
                         self.refused.append(({k: values[k] for k in unbound}, error.diagnostics[0]))
             if isinstance(found := lowered[key], CompileError):
                 raise found
             return found
 
         return lower
+
+    def _choose_at(self, name: str, known: "KnownLaunch") -> None:
+        """Choose what the entry has that the launch would take, of a kernel without products."""
+        from tritonc.tune.model.stream_entries import entry_at
+
+        try:
+            (kernel,) = self._lowered({}, name).kernels
+        except CompileError:  # others report it
+            return
+        found = None if any(op.name == "dot" for op in kernel.ops()) else entry_at(
+            self.stream_entries(kernel), kernel, known)
+        if found is not None:
+            self.facts[name] = found.facts
+            own = {k: v for k, v in found.binding.items() if k in self.chosen}
+            self.chosen |= own
+            self.chosen_meta[name] = {k: v for k, v in found.binding.items() if k not in own}
+
+    def stream_entries(self, kernel: Kernel) -> "list[Variant]":
+        """Entries for some sizes of a kernel without products, where nobody chose a tile or a
+        number of warps."""
+        from tritonc.tune.model.stream_entries import stream_entries
+
+        space = {name: self.lists[name] for name in self.chosen if name in kernel.tunables}
+        if (kernel.name in self._entries or (kernel.tunables and not space)
+                or "num_warps" in {*self._given_meta, *kernel.attributes.get("meta", ())}):
+            return []
+        return stream_entries(
+            kernel, space, lambda binding: self._lowered(binding, kernel.name).kernels[0],
+            {name: self.chosen[name] for name in space}, self._target())
 
     def _tell_refused(self, diagnostics: Diagnostics) -> None:
         """A warning where the program is right for the chosen values only, as where a mask has the
@@ -237,9 +271,10 @@ class Bindings:
         return None if found is None or self._shapes[name](binding).constants else Module(
             [*map(copy_kernel, found.kernels)])
 
-    def part_of(self, name: str) -> "tuple[Program, set[str]]":
-        """The part of the program that a kernel needs, and the names of its tunables."""
-        return self._parts[name]
+    def part_of(self, name: str, values: Mapping[str, int]) -> "tuple[Program, dict[str, int]]":
+        """The part of the program that a kernel needs, and those of `values` that it knows."""
+        part, names = self._parts[name]
+        return part, {name: value for name, value in values.items() if name in names}
 
     def _lowered(self, binding: Mapping[str, int], name: str) -> Module:
         return Module([k for k in self._shapes[name](binding).kernels if k.name == name])

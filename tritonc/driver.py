@@ -216,9 +216,8 @@ class _Compilation:
         def lower(binding: Mapping[str, int], name: str) -> Module:
             if (known := self.bindings.lowered(binding, name)) is not None:
                 return known
-            part, own = self.bindings.part_of(name)
-            lowered = sema.analyze(part, {k: v for k, v in {**values, **binding}.items()
-                                          if k in own}, Diagnostics(limit=1), self.options)
+            part, own = self.bindings.part_of(name, {**values, **binding})
+            lowered = sema.analyze(part, own, Diagnostics(limit=1), self.options)
             self._tell_accesses(lowered)
             return Module([k for k in lowered.kernels if k.name == name], lowered.constants)
 
@@ -226,18 +225,16 @@ class _Compilation:
             self._lower_again = lower  # entries of variants have one body
         if self._lower_again is None or self.options.small_clusters:
             with self._stage("choose variants"):
-                self._add_variants(program, module, values, lower)
+                self._add_variants(module, values, lower)
         return module
 
-    def _add_variants(self, program: Program, module: Module, values: Mapping[str, int],
+    def _add_variants(self, module: Module, values: Mapping[str, int],
                       lower: Callable[[Mapping[str, int], str], Module]) -> None:
         """The kernels of variants, after all others."""
-        from tritonc import sema
         from tritonc.variants.kernels import check_given, sizes_of
 
-        variants, known = self.result.variants, {t.name for t in sema.tunables(
-            program, self.diagnostics)}
-        check_given(self.options.variant, module, known)
+        variants = self.result.variants
+        check_given(self.options.variant, module, {*values})
         for kernel in module.kernels:
             if self.alike is not None:
                 variants.sets[kernel.name] = self.bindings.repriced(
@@ -245,16 +242,12 @@ class _Compilation:
             else:
                 variants.sets[kernel.name] = self.bindings.variants(
                     kernel, values, lower, sizes_of(self.result.problem_lines))
-
-        def bound(binding: Mapping[str, int], name: str) -> Module:
-            return lower({k: v for k, v in binding.items() if k in known}, name)
-
         if self.plan:
             for kernel in module.kernels:
                 self.bindings.add_two_bodies(variants.sets[kernel.name], kernel)
-            self.result.planned = variants.plan(module, bound)
+            self.result.planned = variants.plan(module, lower)
         else:
-            variants.add(module, bound, self.alike.variants if self.alike is not None else None)
+            variants.add(module, lower, self.alike.variants if self.alike is not None else None)
 
     # from Triton-IR on
 

@@ -90,33 +90,13 @@ class Planning(Bindings):
                           found.large and (*found.large, -1), _listed(found.loops), found.aligned)
 
     def _rows(self, kernel: Kernel) -> VariantSet:
-        """Entries for lengths of rows, where nobody chose a tile or a number of warps."""
-        from tritonc.tune.model.rows import row_entries, short_rows
-        from tritonc.tune.model.shape_entries import few_entries, shape_entries
-
-        space = self._open(kernel)
-        if (self._options.sizes or kernel.name in self._entries
-                or "num_warps" in {*self._given_meta, *kernel.attributes.get("meta", ())}
-                or (kernel.tunables and not space)):
-            return VariantSet()
-        chosen = {name: self.chosen[name] for name in space}
-
-        def lower(binding: Mapping[str, int]) -> Kernel:
-            return self._lowered(binding, kernel.name).kernels[0]
-
-        found, target = row_entries(space, lower, chosen) if space else short_rows(kernel), \
-            self._target()
-        rows = [Variant(one.binding, tuple(
-            Fact(kernel.parameters[one.argument].name, relation, value)
-            for relation, value in ((">=", one.least), ("<=", one.most)) if value is not None))
-            for one in found]
-        long = next((row for row, one in zip(rows, found, strict=True) if one.most is None),
-                    Variant({}))
-        binding = {**chosen, **long.binding}
-        few = [one._replace(facts=(*long.facts, *one.facts)) for one in few_entries(
-            lower(binding) if space else kernel, space, lower, binding, target)]
-        return VariantSet([*few, *(rows or shape_entries(
-            lower(chosen) if space else kernel, space, lower, chosen, target))])
+        """Entries for some sizes; where they are known, one that relies on them."""
+        if self._options.sizes:
+            facts, chosen = self.facts.get(kernel.name), {
+                name: value for name, value in self.chosen.items() if name in kernel.tunables}
+            return VariantSet([Variant({**chosen, **self.chosen_meta[kernel.name]}, facts)]
+                              if facts else [])
+        return VariantSet(self.stream_entries(kernel))
 
     def _open(self, kernel: Kernel) -> dict[str, Sequence[int]]:
         """The lists of the kernel's tunables that the cost model chose, for all sizes."""

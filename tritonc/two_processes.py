@@ -16,6 +16,8 @@ from tritonc.backend.ahead import Ahead
 from tritonc.ir.copies import flat, unflat
 from tritonc.ir.core import Kernel
 
+_MOST = 256  # entries: a number of one byte, and what the fork sends has to fit in memory twice
+
 
 def possible() -> bool:
     """Whether there is a second processor, and no thread whose locks a fork would find held."""
@@ -29,7 +31,7 @@ def share(kernels: Sequence[Kernel], names: Container[str], run: Callable[[Kerne
     """`run` the kernels, entries of these names here or in a fork, whose `seconds` are added.
     `whole` says of an entry whether it and its PTX are all that came of it."""
     entries = [kernel for kernel in kernels if kernel.name in names]
-    if not entries or not possible():
+    if not 0 < len(entries) <= _MOST or not possible():
         for kernel in kernels:
             run(kernel)
         return

@@ -354,6 +354,8 @@ _BY_PREFIX: list[tuple[str, Callable[..., Lanes]]] = [
     ("llvm.nvvm.d2f.rz", _towards_zero),
     ("llvm.nvvm.fma.rn.sat", lambda m, name, types, v, active: np.fmin(np.fmax(
         fma(types[0], *v), np.float32(0)), np.float32(1))),
+    ("llvm.nvvm.fma.rn.relu.f16x2", lambda m, name, types, v, active: [
+        np.fmax(fma("half", *parts), np.float16(0)) for parts in zip(*v, strict=True)]),
     ("llvm.nvvm.fma.rm", _directed(True)), ("llvm.nvvm.fma.rp", _directed(False)),
     ("llvm.nvvm.ff.to", _f8),
     ("llvm.nvvm.e4m3x2.to", _halves_of_f8), ("llvm.nvvm.e5m2x2.to", _halves_of_f8),

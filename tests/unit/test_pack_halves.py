@@ -83,3 +83,29 @@ def test_pairs_are_as_elements(seed: int, monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize("name", ["byte_pairs", "angles_of_heads"])
 def test_programs_on_threads(name: str, target: str) -> None:
     execute(Setting(ROOT / "tests" / "run" / f"{name}.tc"), target)
+
+
+@pytest.mark.parametrize("kind, value, small", [
+    ("unsigned char", "{}", True), ("signed char", "{}", True),
+    ("unsigned char", "{} * 8 + 7", True), ("unsigned char", "{} * 8 + 8", False)])
+def test_exchanges_by_sums(kind: str, value: str, small: bool) -> None:
+    """Numbers below 2048 are sorted by sums of f16 as by minima and maxima."""
+    low, high = RANGES[kind]
+    lines = [f"//! size: N = 512\n//! range: N\n//! expect: y = y\n//! arg: p = randint({low}, "
+             f"{high}, 4 * N)\n//! arg: y = zeros(4 * N)", f"kernel void k(const {kind}* p "
+             "__aligned(16), short* y __aligned(16)) {", "  int i[256] = get_global_range(0);",
+             *(f"  int v{k}[256] = {value.format(f'p[i + {512 * k}]')};" for k in range(4))]
+    for a, b in ((0, 1), (2, 3), (0, 2), (1, 3), (1, 2)):
+        lines += [f"  int t{a}{b}[256] = min(v{a}, v{b});", f"  v{b} = max(v{a}, v{b});",
+                  f"  v{a} = t{a}{b};"]
+    lines += [*(f"  y[i + {512 * k}] = v{k};" for k in range(4)), "}", ""]
+    text, options = SourceFile("k.tc", "\n".join(lines)), Options(arch="sm_90a")
+    problem = next(iter(read_problems(text, options, "tc", Diagnostics())))
+    result = driver.compile(text, options, ("ll",))
+    assert result.module is not None
+    assert ("fma.rn.relu" in result.outputs["ll"]) == small
+    data = prepare(problem, result.module, kernel_of(problem, result.module), {})
+    found = launch_threads(result.outputs["ll"], data)[1]["y"]
+    p = next(a for a in data.arguments if a.name == "p").held.astype(int).reshape(4, 512)
+    p = np.where(p < low, p + 256, p)
+    assert np.array_equal(found.reshape(4, 512), np.sort(eval(value.format("p")), axis=0))

@@ -8,6 +8,7 @@ from tritonc import driver, sema, stages
 from tritonc.frontend.parser import parse
 from tritonc.options import Options
 from tritonc.source import Diagnostics, SourceFile
+from tritonc.tune.search.space import search_space
 
 PRODUCT = """
 const tunable int TM_ = {16, 32, 64, 128};
@@ -82,6 +83,12 @@ def test_given_values_are_of_their_part() -> None:
     assert chosen(text, Options(tune={"TL_b": 512})) == chosen(named(PRODUCT, "a"))
 
 
+def test_one_of_tunables_that_are_chosen_together_is_given() -> None:
+    text = ("const tunable (TM, TN) = {(16, 64), (32, 32), (64, 16)};\n" + named(ROWS, "a") +
+            "kernel void tiles(float* x) { *(x + get_global_range[TM](0) * TN) = TN; }\n")
+    assert chosen(text, Options(tune={"TM": 32}))["TM_TN"] == 1
+
+
 @pytest.mark.parametrize("first", ["prints", "rows_a"])
 def test_kernels_beside_one_that_calls_a_function(first: str) -> None:
     """The PTX of kernels is made one by one; of those that need a function that stays, together."""
@@ -96,3 +103,9 @@ def test_kernels_beside_one_that_calls_a_function(first: str) -> None:
     assert ptx.count(".extern .func") == 1
     assert ptx.index("vprintf") < ptx.index(".entry prints(")
     assert ptx.count(".version") == ptx.count(".address_size") == 1
+
+
+def test_the_tuner_varies_what_its_kernel_has() -> None:
+    source = SourceFile("parts.tc", named(ROWS, "a") + named(PRODUCT, "b"))
+    space = search_space(source, Options(), "rows_a")
+    assert {name for name in space.parameters if name.startswith("T")} == {"TL_a"}

@@ -20,6 +20,7 @@ from tritonc.tune.model.feature import Feature, delivered, stage_bytes
 from tritonc.tune.model.loops import loops_around
 from tritonc.tune.model.rows import row_entries, short_rows
 from tritonc.variants import choice
+from tritonc.variants.variant import Fact, Variant
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 TARGET = find("sm_80")
@@ -187,6 +188,12 @@ kernel void f(const half* q, const half* d, const int* start, float* y) {
         assert (around.factor, around.depth) == (factor, 64)
 
 
+def bounds(entry: Variant) -> tuple[int | None, int | None]:
+    """The numbers between which the length of a row has to be."""
+    found = {fact.relation: fact.value for fact in entry.facts}
+    return found.get(">="), found.get("<=")
+
+
 ROWS = """
 const tunable int T = {256, 512, 1024, 2048, 4096, 8192};
 kernel void f(const float* x, float* y, int N) {
@@ -204,7 +211,7 @@ def test_entries_for_rows(ctype: str, after: tuple[int, ...]) -> None:
     """Where a tile holds the row, 1024 threads have up to 24 elements of it, or 768 have 32; of
     longer ones as many blocks as have their rows in the L2 cache."""
     lowering = Lowering(ROWS.replace("float", ctype))
-    found = [((*row.binding.values(),), row.most) for row in row_entries(
+    found = [((*row.binding.values(),), bounds(row)[1]) for row in row_entries(
         lowering.space, lambda b: lowering(b).kernels[0], lowering.choose())]
     whole = [((256, 1), 256), ((512, 1), 512), ((1024, 2, 16), 1024), ((2048, 2, 16), 1536),
              ((2048, 4, 8), 2048), ((4096, 4, 8), 3072), ((4096, 4, 6), 4096),
@@ -224,7 +231,7 @@ def test_entries_for_rows_of_two_arrays() -> None:
     lowering = Lowering(ROWS.replace("float* y", "float* z, float* y").replace(
         "x[row + n + r]", "x[row + n + r] * z[row + n + r]"))
     found = row_entries(lowering.space, lambda b: lowering(b).kernels[0], lowering.choose())
-    assert [((*row.binding.values(),), row.most) for row in found][:5] == [
+    assert [((*row.binding.values(),), bounds(row)[1]) for row in found][:5] == [
         ((512, 1), 512), ((1024, 2), 1024), ((2048, 2, 8), 2048), ((4096, 4, 4), 4096),
         ((8192, 8, 2), 8192)]
 
@@ -253,7 +260,7 @@ def test_entry_for_long_rows_that_are_read_once(read: str, warps: int) -> None:
     """A thread has 32 elements of one array, of two 16 of each."""
     lowering = Lowering(ONCE.replace("x[row + n + r]", read))
     found = row_entries(lowering.space, lambda b: lowering(b).kernels[0], lowering.choose())
-    assert [(*row, ) for row in found] == [({"T": 4096, "num_warps": warps}, 3, 8192, None)]
+    assert found == [Variant({"T": 4096, "num_warps": warps}, (Fact("N", ">=", 8192),))]
 
 
 SHORT = """
@@ -280,7 +287,7 @@ def test_entries_for_tiles_of_one_row() -> None:
         {"R": 1, "T": 256, "num_warps": 1}, {"R": 1, "T": 1024, "num_warps": 1},
         {"R": 1, "T": 1024, "num_warps": 2, "min_blocks": 16}]
     # Of rows that no tile holds several, or as chosen, unless two are nearly full.
-    assert [(row.least, row.most) for row in found[3:9]] == [
+    assert [bounds(row) for row in found[3:9]] == [
         (1025, 1536), (1537, 2048), (2049, 3072), (3585, 4096), (4097, 5120), (5121, 6144)]
 
 
@@ -303,8 +310,9 @@ def test_entries_for_rows_in_rows() -> None:
     """By the inner length; the longer ones as chosen."""
     lowering = Lowering(NESTED)
     found = row_entries(lowering.space, lambda b: lowering(b).kernels[0], lowering.choose())
-    assert [((*row.binding.values(),), row.argument, row.most) for row in found] == [
-        ((256, 1), 4, 64), ((256, 2), 4, 256), ((1024, 4), 4, 512), ((1024, 8), 4, 1024)]
+    assert [((*row.binding.values(),), row.facts[-1]) for row in found] == [
+        ((256, 1), Fact("S", "<=", 64)), ((256, 2), Fact("S", "<=", 256)),
+        ((1024, 4), Fact("S", "<=", 512)), ((1024, 8), Fact("S", "<=", 1024))]
 
 
 BATCHES = """
@@ -506,4 +514,4 @@ def test_rows_that_are_a_small_part_of_a_tile() -> None:
     fixed = ROWS[ROWS.index("kernel"):].replace("T]", "1024]").replace("... T", "... 1024").replace(
         "+= T", "+= 1024")
     found = short_rows(Lowering(fixed)({}).kernels[0])
-    assert [(*row,) for row in found] == [({"num_warps": 1}, 2, None, 409)]
+    assert found == [Variant({"num_warps": 1}, (Fact("N", "<=", 409),))]

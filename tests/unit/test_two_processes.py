@@ -5,6 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock, patch
+
+from tritonc import two_processes
+from tritonc.ir.core import Kernel
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 SCRIPT = '''
@@ -52,3 +56,13 @@ def test_a_fork_changes_nothing() -> None:
     done = subprocess.run([sys.executable, "-c", SCRIPT, str(SAMPLES)], capture_output=True,
                           text=True)
     assert (done.stdout, done.stderr) == ("nothing is left\n", "")
+
+
+def test_more_entries_than_a_byte_counts() -> None:
+    """They are run by one process."""
+    done: list[Kernel] = []
+    kernels = [Kernel(f"k{i}", [], []) for i in range(300)]
+    with patch.object(two_processes, "possible", lambda: True):
+        two_processes.share(kernels, {kernel.name for kernel in kernels}, done.append,
+                            Mock(), {}, Mock())
+    assert done == kernels

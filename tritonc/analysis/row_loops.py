@@ -13,6 +13,7 @@ from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.types import I1, Tile, element, is_float, shape
 
 _FEW_LOADS = 3
+_TESTS = ("and", "or", "xor", "icmp", "fcmp")
 NUMBERED = ("get_program_id", "get_global_range")
 
 
@@ -26,8 +27,9 @@ def several_passes(kernel: Kernel, cfg: Cfg) -> bool:
     return bool(loaded_again(kernel, cfg))
 
 
-def loaded_again(kernel: Kernel, cfg: Cfg) -> dict[Value, Op]:
-    """The parameters from which a loop loads tiles that one before it loads, with the load."""
+def loaded_again(kernel: Kernel, cfg: Cfg, long: bool = False) -> dict[Value, Op]:
+    """The parameters from which a loop loads tiles that one before it loads, with the load; none
+    where short rows are loaded without a loop, unless they are `long`."""
     found: dict[Value, Op] = {}
     roots = pointer_roots(kernel) if len(cfg.loops) > 1 else {}
     loads = [(origin(root, ("assume_multiple",)), op, cfg.innermost.get(block))
@@ -38,7 +40,7 @@ def loaded_again(kernel: Kernel, cfg: Cfg) -> dict[Value, Op]:
     seen: dict[Value, list[Loop]] = {}  # loops that load
     for place, op, loop in loads:
         if loop is None:
-            if place in in_loops and not kernel.attributes.get("single_trips"):
+            if place in in_loops and not (long or kernel.attributes.get("single_trips")):
                 return found
             continue
         before = seen.setdefault(place, [])
@@ -166,18 +168,18 @@ def windows_of_bytes(kernel: Kernel, cfg: Cfg) -> bool:
 
 
 def ends_by_tile(kernel: Kernel, cfg: Cfg) -> bool:
-    """Whether a loop's test asks for any or all elements of a tile that it carries: small tiles
-    wait for fewer."""
+    """Whether a loop's test asks for what elements of a tile that it carries are reduced to, as
+    whether any is left: small tiles wait for fewer."""
     for loop in cfg.loops:
         stack = [block.terminator.operands[0].op for block in loop.blocks
                  if block.terminator.name == "cond_br"
                  and any(each not in loop for each in block.successors)]
         while stack:
             op = stack.pop()
-            if op is not None and op.name == "reduce" and op.attributes["kind"] in ("and", "or") \
-                    and not _counted(loop, op.operands[0]):
+            if op is not None and op.name == "reduce" and not _counted(loop, op.operands[0]) \
+                    and any(one.name == "phi" for one in slice_of(op.operands, {*loop.ops()})):
                 return True
-            if op is not None and op.name in ("and", "or", "xor") and not shape(op.result.type):
+            if op is not None and op.name in _TESTS and not shape(op.result.type):
                 stack += [v.op for v in op.operands]
     return False
 

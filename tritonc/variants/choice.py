@@ -14,8 +14,8 @@ or the axis of the global range that gives a number; variant 0 is the general en
 Behind the depths a row may have `parts`, `part` and `slow` (`Cost`); `slow` counts where a fact of
 `aligned` does not hold.  Where variants are only planned, `large` may have a third element: the
 variant that has two bodies.
-Headers have the same in C (`launch/hosts/header_choice.py`), so nothing here may depend on floats.
-`launch/python/native.py` runs these functions once, on words in place of integers.
+Headers in C and launches from Python run these functions once, on words in place of integers
+(`tritonc.variants.words`), so nothing here may depend on floats.
 Numbers are cut off before they are multiplied, so that 64 bits hold every sum: whatever a launch is
 given, the choice is some variant."""
 

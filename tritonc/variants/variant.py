@@ -32,6 +32,12 @@ class Fact(NamedTuple):
         return f"{self.parameter} {self.relation} {self.value}"
 
 
+def between(parameter: str, least: int | None, most: int | None) -> tuple[Fact, ...]:
+    """That a parameter is no less and no more than these, where they are given."""
+    return tuple(Fact(parameter, relation, value) for relation, value in (
+        (">=", least), ("<=", most)) if value is not None)
+
+
 class Variant(NamedTuple):
     """`binding` has tunables and meta-parameters; what it leaves open is as in the general entry.
 

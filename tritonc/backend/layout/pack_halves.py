@@ -21,6 +21,7 @@ from collections import defaultdict
 
 from tritonc.analysis.values import int_of
 from tritonc.backend.layout import halves
+from tritonc.backend.layout.share_pipes import SMALL, share_pipes
 from tritonc.ir.build import Builder
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
@@ -52,6 +53,8 @@ class _Rewriter:
         self.candidates, self.packed = candidates, packed
         self.words: dict[tuple[Value, bool], Value] = {}  # of a value, read without sign or with
         self.build = Builder(Block(""))
+        self.sums: dict[tuple[Block, Value, int], Value] = {}
+        self.small = set[Value]()  # minima and maxima of numbers that `share_pipes` can take
 
     def run(self) -> None:
         kernel = self.candidates.kernel
@@ -89,6 +92,7 @@ class _Rewriter:
                 phi.operands.append(self._word(op, value))
         for op in kernel.ops():
             op.replace_inputs(apart)
+        share_pipes(kernel, self.small)
 
     def _follow(self, made: list[Op], leaves: dict[Value, dict[bool, None]],
                 apart: dict[Value, Value]) -> None:
@@ -108,9 +112,10 @@ class _Rewriter:
 
     def _sum(self, word: Value, number: int) -> Value:
         """Each half and a number."""
-        if not number:
-            return word
-        return self.build.value("add", word, self._number(word.type, number * TWICE))
+        key = self.build.block, word, number
+        if number and key not in self.sums:
+            self.sums[key] = self.build.value("add", word, self._number(word.type, number * TWICE))
+        return self.sums[key] if number else word
 
     def _number(self, t: Type, number: int) -> Value:
         number &= (1 << 32) - 1
@@ -180,8 +185,13 @@ class _Rewriter:
             above = self._number(a.type, (TRUE - (predicate[2] == "t")) * TWICE)
             return value("add", a, value("sub", above, b))
         if op.name not in (*halves.EXTREMES, *halves.CHOICES, "icmp"):
-            return value(op.name, *words)
-        bias = halves.bias_of(min(self.candidates.span(op, v)[0] for v in read))
+            found = value(op.name, *words)
+            if op.name == "add" and all(low >= 0 and high < SMALL for low, high in map(
+                    self.candidates.bounds, (*op.operands, op.result))):
+                self.small.add(found)
+            return found
+        spans = [self.candidates.span(op, v) for v in read]
+        bias = halves.bias_of(min(low for low, _ in spans))
         words = [self._sum(word, bias) for word in words]
         if op.name in halves.CHOICES:
             return self._sum(self._chosen(op, words), -bias)
@@ -191,7 +201,10 @@ class _Rewriter:
             if op.attributes["predicate"] == "ne":
                 return self._sum(differ, TRUE - 1)
             return value("sub", self._number(differ.type, TRUE * TWICE), differ)
-        return self._sum(value(f"u{op.name[1:]}_halves", a, b), -bias)
+        found = value(f"u{op.name[1:]}_halves", a, b)
+        if max(high for _, high in spans) + bias < SMALL:
+            self.small.add(found)
+        return self._sum(found, -bias)
 
     def _chosen(self, op: Op, words: list[Value]) -> Value:
         """The one of the words that conditions choose: of a psi the last whose condition holds."""

@@ -20,6 +20,7 @@ does with memory is to load scalars, volatile.  Needs layouts; what the loop lea
 buffers, as from an atomic (`lower_atomics`, which comes behind)."""
 
 from tritonc.analysis.values import int_of
+from tritonc.backend.memory.ask_ahead import ask_ahead
 from tritonc.backend.memory.lower_atomics import ATOMICS, share
 from tritonc.ir.build import Builder, follow_each, make_op
 from tritonc.ir.cfg import Cfg, Loop, follow, make_phi, redirect
@@ -39,6 +40,8 @@ def narrow_loops(kernel: Kernel, context: Context) -> bool:
     done: set[Block] = set()
     changed = False
     while (loop := _next(kernel, done)) is not None:
+        if ask_ahead(kernel, loop, context):
+            continue
         done.update(loop.blocks)
         _narrow(kernel, loop)
         context.remark("narrow_loops", "this loop runs in a single "

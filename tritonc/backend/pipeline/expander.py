@@ -310,21 +310,25 @@ class Expander:
 
     def keep_in_flight(self) -> bool:
         """Products that only accumulate may still run when the next iteration starts; what one
-        reads from registers then stays there (see `alternate_registers`)."""
+        reads from registers then stays there (see `alternate_registers`).  Several, such as a gate
+        and what it is for, end together then.  H200, a product of low rank beside 300 x 2560 x 2560
+        by 64 x 128: 21.3 us where each waits for the one before, 16.8."""
         header, loop, leave = self.staged.loop.header, self.staged.loop, self.staged.exit
         waits = [op for op in loop.ops() if op.name == "wgmma_wait"]
-        if len(waits) != 1 or Cfg(self.kernel).predecessors[leave] != [header]:
+        if not waits or Cfg(self.kernel).predecessors[leave] != [header] or any(
+                wait not in self.staged.body.ops for wait in waits[1:]):
             return False
-        (wait,) = waits
-        sums = accumulators(self.kernel, loop, wait)
-        starts = [value.op for value in wait.operands if value.op is not None]
-        if len(sums) < len(wait.operands) or not all(
+        sums = [phi for wait in waits for phi in accumulators(self.kernel, loop, wait)]
+        products = [value for wait in waits for value in wait.operands]
+        starts = [value.op for value in products if value.op is not None]
+        if len(sums) < len(products) or not all(
                 computed_stays(self.staged, start) for start in starts):
             return False
         held = [start for start in starts if isinstance(start.operands[0].type, Tile)]
         if held and (len(starts) > 1 or starts[0] not in self.staged.body.ops
                      or not _fits_twice(starts[0], self.staged.body)):
             return False
+        wait = self.join(waits) if len(waits) > 1 else waits[0]
         wait.attributes["pending"] = len(sums)
         end = make_op("wgmma_wait", [phi.result for phi in sums], pending=0)
         ended: dict[Value, Value] = {}
@@ -339,6 +343,16 @@ class Expander:
         for start in held:
             self.hold(start.operands[0], start, [wait, end])
         return True
+
+    def join(self, waits: Sequence[Op]) -> Op:
+        """One wait for what all of a block wait for, in the place of the last."""
+        values, body = [value for wait in waits for value in wait.operands], self.staged.body
+        wait = make_op("wgmma_wait", values, span=waits[-1].span, pending=0)
+        self.kernel.replace(dict(zip(
+            (v for one in waits for v in one.results), wait.results, strict=True)))
+        body.ops[body.ops.index(waits[-1])] = wait
+        body.ops = [op for op in body.ops if op not in waits]
+        return wait
 
     def hold(self, left: Value, start: Op, waits: list[Op]) -> None:
         """Keep what a product reads from registers until the waits, an iteration later."""

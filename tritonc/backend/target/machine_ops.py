@@ -159,10 +159,14 @@ _ROWS: list[OpInfo] = [
     OpInfo("unpack", ("a",), own.unpacked, "The neighbours that words hold: undoes a pack.",
            lambda m, op, a: m.bitcast(op, a.copy())),
     *(OpInfo(f"{name}_halves", ("a", "b"), rules.same_int,
-             f"The {what} of each half of a word, without sign, by itself.",
+             f"The {what} of each half of a word, without sign, by itself.  `sums`: by sums of "
+             "f16, whose bits count as whole numbers below 2048 do.",
              lambda m, op, a, b, less=less: (m.minimum if less else m.maximum)(
-                 m.halves(a), m.halves(b)).view(a.dtype), elementwise=True)
+                 m.halves(a), m.halves(b)).view(a.dtype), elementwise=True, optional=("sums",))
       for name, what, less in (("umin", "lesser", True), ("umax", "greater", False))),
+    OpInfo("add_halves", ("a", "b"), rules.same_int,
+           "The sums of the halves of words, which are below 2048, by sums of f16 (see `sums`).",
+           lambda m, op, a, b: a + b, elementwise=True),
     OpInfo("spread_halves", ("a",), rules.same_int,
            "Each half of a word with all bits as its highest one.",
            lambda m, op, a: (m.halves(a).view("i2") >> 15).view(a.dtype), elementwise=True),

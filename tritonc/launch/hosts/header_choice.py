@@ -1,5 +1,5 @@
-"""The C by which a header chooses among the variants of a kernel; `tritonc.variants.choice` is the
-definition.
+"""The C by which a header chooses among the variants of a kernel: `tritonc.variants.choice`, run on
+words that write C.
 
 For a kernel `k` with variants:
 
@@ -14,11 +14,14 @@ And if variants take memory for sums (`backend.launch.sum_in_memory`):
     k_launch_workspace(range0, ..., stream, workspace, bytes, arguments...)
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tritonc.launch.hosts.header_kernel import KernelFunctions, as_signed, constant
-from tritonc.variants.choice import MOST_IN_MEMORY, is_in_memory, log2, reach, stepping, timed
+from tritonc.variants import choice, words
+
+_NAME = re.compile(r"\btritonc_\d+\b")
 
 
 def lines_of(of: KernelFunctions) -> Iterator[str]:
@@ -45,145 +48,81 @@ def choosing(of: KernelFunctions) -> Iterator[str]:
     unused = [f"  (void){each};" for each in (*of.axes, *of.names)]
     yield "/* A bit for each variant that may run with these arguments; bit 0: the general one. */"
     yield of.head("allowed", returns="uint64_t")
-    yield from unused
-    yield "  return 1"
-    yield from _bits(of, False)
-    yield "      ;\n}\n"
-    rule = {"cost": _cost, "nearest": _nearest, "first": _first}[of.kernel["choice"]["rule"]]
-    if of.chooses:
-        yield of.head("choose", ["uint64_t allowed", "unsigned target"], returns="unsigned")
-        yield from unused
-        yield "  (void)target;"
-        yield from rule(of)
-        yield "}\n"
-    if of.in_memory:
-        yield "/* The variant that a launch takes which has memory. */"
-        yield of.head("in_memory", returns="unsigned")
-        yield f"  const uint64_t allowed = {of.name}_allowed({of.call})"
-        yield from _bits(of, True)
-        yield f"      ;\n  return {of.name}_choose(allowed, 0, {of.call});\n}}\n"
-    yield "/* The variant that a launch takes which is allowed: 0 is the general one. */"
-    yield of.head("variant", returns="unsigned")
-    if of.chooses:
-        yield f"  return {of.name}_choose({of.name}_allowed({of.call}), 0, {of.call});\n}}\n"
-    else:
-        yield f"  const uint64_t allowed = {of.name}_allowed({of.call});"
-        yield from rule(of)
-        yield "}\n"
-
-
-def _bits(of: KernelFunctions, in_memory: bool) -> Iterator[str]:
-    for number, variant in enumerate(of.variants, 1):
-        if is_in_memory(variant) == in_memory:
-            conditions = [f"{axis} <= INT64_C({reach(part, i)})" for i, (axis, part) in enumerate(
-                zip(of.axes, variant["tile"], strict=True))] + _facts(of, variant["requires"])
-            if in_memory:
-                conditions.append(f"{_count(of.axes, variant['tile'])} <= {MOST_IN_MEMORY}")
-            joined = " && ".join(conditions) or "1"
-            yield f"         | (uint64_t)({joined}) << {number}"
-
-
-def _count(axes: Sequence[str], tile: Sequence[int]) -> str:
-    """How many tiles there are."""
-    count = "1"
-    for axis, part in zip(axes, tile, strict=True):
-        count = f"tritonc_tiles({count}, {axis}, {part})"
-    return count
-
-
-def _facts(of: KernelFunctions, facts: Sequence[Mapping[str, Any]]) -> list[str]:
-    found = []
-    for fact in facts:
-        if "argument" not in fact:
-            name = signed = _number(of, fact)
-        else:
-            own, row = of.names[fact["argument"]], of.kernel["parameters"][fact["argument"]]
-            name = f"(uintptr_t){own}" if "access" in row else own
-            signed = as_signed(row["type"], own)
-        if "multiple_of" in fact:
-            found.append(f"{name} % {fact['multiple_of']} == 0")
-        found += [f"{signed} {relation} {constant(fact[key])}"
-                  for key, relation in (("at_least", ">="), ("at_most", "<=")) if key in fact]
-    return found
-
-
-def _number(of: KernelFunctions, what: Mapping[str, Any]) -> str:
-    if "programs" in what:
-        return _count(of.axes, what["programs"])
-    if "range" in what:
-        return of.axes[int(what["range"])]
-    name = of.names[int(what["argument"])]
-    wide = of.kernel["parameters"][what["argument"]]["type"] == "unsigned long long"
-    return f"tritonc_signed({name})" if wide else name
-
-
-def _cost(of: KernelFunctions) -> Iterator[str]:
-    kernel, choice, axes = of.kernel, of.kernel["choice"], of.axes
-    for place, loop in enumerate(choice["loops"]):
-        length = f"INT64_C({loop['factor']})"
-        for argument in loop["arguments"]:
-            length = f"tritonc_length({length}, {_number(of, {'argument': argument})})"
-        yield f"  const int64_t length_{place} = {length};"
-    if "aligned" in choice:
-        yield f"  const int aligned = {' && '.join(_facts(of, choice['aligned']))};"
-    yield "  uint64_t least = UINT64_MAX, time;"
-    yield "  unsigned best = 0;"
-    tiles = [kernel["tile"], *(variant["tile"] for variant in of.variants)]
+    yield from [*unused, *_allowed(of, False), "}\n"]
+    yield of.head("choose", ["uint64_t allowed", "unsigned target"], returns="unsigned")
+    yield from [*unused, "  (void)allowed;", "  (void)target;"]
     for target, own in enumerate(of.choices, 1):
         if own is not None:
             yield f"  if (target == {target}) {{"
-            yield from (f"  {line}" for line in _least(own, tiles, axes))
-            yield "    return best;\n  }"
-    yield from _least(choice, tiles, axes)
-    yield "  return best;"
+            yield from _chosen(of, own)
+            yield "  }"
+    yield from [*_chosen(of, of.kernel["choice"]), "}\n"]
+    if of.in_memory:
+        yield "/* The variant that a launch takes which has memory. */"
+        yield of.head("with_memory", returns="uint64_t")
+        yield from [*unused, *_allowed(of, True), "}\n"]
+        yield of.head("in_memory", returns="unsigned")
+        yield f"  const uint64_t allowed = {of.name}_with_memory({of.call});"
+        yield f"  return {of.best(f'allowed | {of.name}_allowed({of.call})', '0')};\n}}\n"
+    yield "/* The variant that a launch takes which is allowed: 0 is the general one. */"
+    yield of.head("variant", returns="unsigned")
+    yield f"  return {of.best(f'{of.name}_allowed({of.call})', '0')};\n}}\n"
 
 
-def _least(choice: Mapping[str, Any], tiles: Sequence[Sequence[int]], axes: Sequence[str]
-           ) -> Iterator[str]:
-    for number, tile, row in timed(choice, tiles):
-        depths, cut = row[7], [*row[8:10], 0, 0][:2]
-        fast, slow = ([*each[:7], *cut] for each in (row, stepping(row, "aligned" not in choice)))
-        steps = "1"
-        for place, depth in enumerate(depths):
-            steps = f"tritonc_steps({steps}, length_{place}, {depth})" if place < len(
-                choice["loops"]) else f"({steps} + {depth - 1}) / {depth}"
-        beyond = " + ".join(
-            f"tritonc_beyond({axis}, {part}) * "
-            + _count([*axes[:i], *axes[i + 1:]], [*tile[:i], *tile[i + 1:]])
-            for i, (axis, part) in enumerate(zip(axes, tile, strict=True)) if part > 1) or "0"
-        covered = " || ".join(f"{axis} <= {part}" for axis, part in zip(
-            axes[:2], tile[:2], strict=True)) if len(tile) > 1 else "0"
-        yield f"  time = tritonc_time({_count(axes, tile)}, {beyond}, {covered},"
-        yield f"                      {steps},"
-        numbers = (str(a) if a == b else f"aligned ? {a} : {b}" for a, b in zip(fast, slow))
-        yield f"                      {', '.join(numbers)});"
-        condition = f"(allowed >> {number} & 1) && time < least" if number else "time < least"
-        yield f"  if ({condition}) {{\n    least = time;\n    best = {number};\n  }}"
+class _Word(words.Word):
+    """A word that one of `lines` computes, each an expression and its name; equal ones once."""
+
+    def __init__(self, lines: dict[str, str], expression: str) -> None:
+        self.lines = lines
+        self.text = lines.setdefault(expression, f"tritonc_{len(lines)}")
+
+    def made(self, name: str, *operands: Any) -> "_Word":
+        a, *more = map(_text, operands)
+        if name == "bits":
+            return _Word(self.lines, f"tritonc_bits({a})")
+        if name == "?":
+            return _Word(self.lines, f"{a} ? {more[0]} : {more[1]}")
+        if name in ("+", "-", "*", "/", "<<"):  # where it overflows or is negative, nobody looks
+            return _Word(self.lines, f"(int64_t)((uint64_t){a} {name} (uint64_t){more[0]})")
+        return _Word(self.lines, f"{a} {name} {more[0]}")
 
 
-def _nearest(of: KernelFunctions) -> Iterator[str]:
-    sizes, points = of.kernel["choice"]["sizes"], of.kernel["choice"]["points"]
-    if not points:
-        yield "  (void)allowed;\n  return 0;"
-        return
-    words = ", ".join(size["name"] for size in sizes)
-    yield f"  /* the logarithms of {words} where the kernel was tuned, and what was best there */"
-    yield f"  static const int32_t points[] = {{ /* {len(points)} */"
-    for point in points:
-        logarithms = ", ".join(str(log2(number)) for number in point["size"])
-        yield f"      {logarithms}, /* {', '.join(map(str, point['size']))} */"
-    yield "  };"
-    numbers = ", ".join(str(point["variant"]) for point in points)
-    yield f"  static const unsigned char variants[] = {{{numbers}}};"
-    yield f"  int32_t size[{len(sizes)}];"
-    for place, size in enumerate(sizes):
-        yield f"  size[{place}] = tritonc_log2({_number(of, size)});"
-    yield (f"  return tritonc_nearest(points, variants, {len(points)}, {len(sizes)}, size, "
-           "allowed);")
+def _text(value: Any) -> str:
+    return value.text if isinstance(value, _Word) else (
+        str(int(value)) if abs(value) < 1 << 31 else constant(value))
 
 
-def _first(of: KernelFunctions) -> Iterator[str]:
-    yield "  unsigned number;"
-    yield f"  for (number = 1; number <= {len(of.variants)}; number++)"
-    yield "    if (allowed >> number & 1)\n      return number;"
-    yield "  return 0;"
+def _returned(lines: Mapping[str, str], result: str) -> list[str]:
+    """The lines that a result needs, and its return."""
+    needed, found = set(_NAME.findall(result)), [f"  return {result};"]
+    for expression, name in [*lines.items()][::-1]:
+        if name in needed:
+            needed.update(_NAME.findall(expression))
+            found.append(f"  const int64_t {name} = {expression};")
+    return found[::-1]
+
+
+def _allowed(of: KernelFunctions, in_memory: bool) -> list[str]:
+    """Which variants may run, among those that take memory or the others."""
+    lines: dict[str, str] = {}
+    extents = [_Word(lines, axis) for axis in of.axes]
+    values = [_Word(lines, f"(int64_t)(uintptr_t){own}" if "access" in row else
+                    f"(int64_t){as_signed(row['type'], own)}")
+              for own, row in zip(of.names, of.kernel["parameters"], strict=True)]
+    bits = {number: choice.allowed(v["requires"], v["tile"], extents, values, in_memory)
+            for number, v in enumerate(of.variants, 1) if choice.is_in_memory(v) == in_memory}
+    return _returned(lines, " | ".join(["1", *(
+        f"(uint64_t){_text(bit)} << {number}" for number, bit in bits.items())]))
+
+
+def _chosen(of: KernelFunctions, rule: Mapping[str, Any]) -> list[str]:
+    """The best of those that are allowed."""
+    lines: dict[str, str] = {}
+    extents = [_Word(lines, axis) for axis in of.axes]
+    values = [_Word(lines, f"tritonc_signed({own})" if row["type"] == "unsigned long long" else
+                    f"(int64_t){own}")
+              for own, row in zip(of.names, of.kernel["parameters"], strict=True)]
+    may = [True, *(_Word(lines, f"(int64_t)(allowed >> {number} & 1)")
+                   for number in range(1, len(of.variants) + 1))]
+    tiles = [of.kernel["tile"], *(variant["tile"] for variant in of.variants)]
+    return _returned(lines, f"(unsigned){_text(choice.choose(rule, tiles, may, extents, values))}")

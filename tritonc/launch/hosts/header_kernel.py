@@ -27,7 +27,7 @@ _RESERVED = frozenset("""
     BUFSIZ BYTE_ORDER FILENAME NFDBITS alloca offsetof sched_priority
 """.split())
 # And, of kernels with variants, what the functions that choose use.
-_LOCAL = frozenset("variant variants allowed length least time best number points size".split())
+_LOCAL = frozenset("variant allowed target".split())
 # Of cuda.h, whose functions are macros for their newest versions, of runtime.h, of C's own headers.
 _RESERVED_PATTERN = re.compile(
     r"CU|cu[A-Z]|TRITONC|tritonc_|_|RESOURCE_ABI_|RTLD_|SCHED_|SEEK_|EXIT_|FD_|SIG_"
@@ -49,11 +49,10 @@ class KernelFunctions:
         self.choices: Sequence[Mapping[str, Any] | None] = kernel.get("choices", ())
         self.by_target = self.some_lack or bool(self.choices)
         own = [f"{name}_{word}" for word in (
-            "check", *("variant", "allowed", "launch_variant") * bool(self.variants),
-            *("in_memory", "workspace_bytes") * self.in_memory,
-            *["choose"] * self.chooses)]
+            "check", *("variant", "allowed", "choose", "launch_variant") * bool(self.variants),
+            *("in_memory", "with_memory", "workspace_bytes") * self.in_memory)]
         used = {f"{module}_module", *own, *("workspace", "bytes", "needed") * self.in_memory,
-                *["present"] * self.by_target, *["target"] * self.chooses}
+                *["present"] * self.by_target}
         self.names = parameter_names(kernel["parameters"],
                                      used | (_LOCAL if self.variants else set()))
         self.axes = [f"range{axis}" for axis in range(len(kernel["tile"]))]
@@ -61,17 +60,15 @@ class KernelFunctions:
                            for p, n in zip(kernel["parameters"], self.names, strict=True)]
         self.call = ", ".join([*self.axes, *self.names])
 
-    @property
-    def chooses(self) -> bool:
-        """Whether there is a function that chooses among given variants."""
-        return self.in_memory or self.by_target
+    def best(self, *allowed_and_target: str) -> str:
+        """The number of the variant to take of those that are allowed."""
+        return f"{self.name}_choose({', '.join([*allowed_and_target, *self.axes, *self.names])})"
 
     @property
     def taken(self) -> str:
         """The number of the variant of a launch that is given no memory."""
         if self.by_target:
-            return (f"{self.name}_choose({self.name}_allowed({self.call}) & present, target, "
-                    f"{self.call})")
+            return self.best(f"{self.name}_allowed({self.call}) & present", "target")
         return f"{self.name}_variant({self.call})" if self.variants else ""
 
     def head(self, word: str, before: Sequence[str] = (), between: Sequence[str] = (),

@@ -10,6 +10,8 @@ import ctypes
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tritonc.variants import words
+
 _FASTCALL = 0x80
 _HEAD = """
 declare i64 @llvm.ctlz.i64(i64, i1)
@@ -21,42 +23,28 @@ declare ptr @PyErr_Occurred()
 """
 
 
-def _operation(name: str, result: str = "", swapped: bool = False) -> Callable[[Any, Any], Word]:
-    def write(word: Word, other: Any) -> Word:
-        a, b = map(_text, (other, word) if swapped else (word, other))
-        return Word(word.lines, f"{name} {word.type} {a}, {b}", result or word.type)
-
-    return write
+_INSTRUCTIONS = {
+    "+": "add", "-": "sub", "*": "mul", "&": "and", "|": "or", "<<": "shl", ">>": "lshr",
+    "/": "sdiv", "%": "srem", "<": "icmp slt", "<=": "icmp sle", ">": "icmp sgt",
+    ">=": "icmp sge", "==": "icmp eq"}  # fmt: skip
 
 
-class Word:
-    """A number of 64 bits, or a truth value of one, that an instruction in `lines` computes."""
+class Word(words.Word):
+    """A word that an instruction in `lines` computes."""
 
     def __init__(self, lines: list[str], instruction: str, type: str = "i64") -> None:
         self.lines, self.type, self.text = lines, type, f"%w{len(lines)}"
         lines.append(f"  {self.text} = {instruction}")
 
-    __add__ = __radd__ = _operation("add")
-    __sub__, __rsub__ = _operation("sub"), _operation("sub", swapped=True)
-    __mul__ = __rmul__ = _operation("mul")
-    __and__ = __rand__ = _operation("and")
-    __or__ = __ror__ = _operation("or")
-    __lshift__, __rshift__ = _operation("shl"), _operation("lshr")
-    __floordiv__ = _operation("sdiv")  # rounds down: operands are not negative
-    __mod__ = _operation("srem")  # is compared with 0 only, if operands may be negative
-    __lt__, __le__ = _operation("icmp slt", "i1"), _operation("icmp sle", "i1")
-    __gt__, __ge__ = _operation("icmp sgt", "i1"), _operation("icmp sge", "i1")
-    __eq__ = _operation("icmp eq", "i1")  # type: ignore[assignment]
-    __hash__ = None  # type: ignore[assignment]
-
-    def __abs__(self) -> Word:
-        return (self < 0).select(0 - self, self)
-
-    def bit_length(self) -> Word:
-        return 64 - Word(self.lines, f"call i64 @llvm.ctlz.i64(i64 {self.text}, i1 true)")
-
-    def select(self, yes: Any, no: Any) -> Word:
-        return Word(self.lines, f"select i1 {self.text}, i64 {_text(yes)}, i64 {_text(no)}")
+    def made(self, name: str, *operands: Any) -> Any:
+        if name == "bits":
+            return 64 - Word(self.lines, f"call i64 @llvm.ctlz.i64(i64 {self.text}, i1 true)")
+        if name == "?":
+            test, yes, no = map(_text, operands)
+            return Word(self.lines, f"select i1 {test}, i64 {yes}, i64 {no}")
+        instruction = _INSTRUCTIONS[name]
+        return Word(self.lines, f"{instruction} {self.type} {', '.join(map(_text, operands))}",
+                    "i1" if instruction.startswith("icmp") else self.type)
 
 
 def _text(value: Any) -> str:

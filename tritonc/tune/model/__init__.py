@@ -2,8 +2,8 @@
 
 Read in this order: `choose` (the cheapest combination), `features` (what the model reads of a
 kernel, and `epilogues` behind its products), `cost` (of kernels with products, by `tma_cost`,
-`core_cost` and `residency`) and `rows` (of all others); `streams`, `stream_time` and `traffic` (of
-those, where the sizes of a launch are known, how long it takes); `loops`, `blocks`, `times` and
+`core_cost` and `residency`) and `rows` (of all others, of which `stream_entries` has the entries
+for some sizes, with those of `shape_entries`); `loops`, `blocks`, `times` and
 `cluster_times` (how long a launch takes at given sizes); `form` (how combinations cut it),
 `portfolio` (a few combinations for all sizes, of what is `measured`), `coarse` (a second tile for
 `launches` of few blocks), `chains` (another entry for attention), `narrow` (the stages of narrow

@@ -24,14 +24,13 @@ from math import inf, prod
 from typing import TypeVar
 
 from tritonc.backend.target.target import Target
-from tritonc.ir.core import Kernel, Module
+from tritonc.ir.core import Module
 from tritonc.records import NamedTuple
 from tritonc.source import CompileError
 from tritonc.tune.model.cost import cost
 from tritonc.tune.model.feature import Profile, as_boxes
 from tritonc.tune.model.features import features
 from tritonc.tune.model.residency import SPILLS
-from tritonc.tune.model.streams import Known, best_at
 
 Binding = dict[str, int]
 Lower = Callable[[Mapping[str, int]], Module]  # raises CompileError where a binding is not legal
@@ -41,35 +40,18 @@ MAX_VARIED = 1000  # compared one tunable after the other, where there are more
 MAX_LOWERED = 96  # lowered one by one, where extents cannot be predicted
 
 
-def choose(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
-           known: Known | None = None) -> Binding:
+def choose(space: Mapping[str, Sequence[int]], lower: Lower, target: Target) -> Binding:
     """The cheapest combination of `space`, which gives the legal values of each unbound tunable.
 
-    `lower` makes Triton-IR for a combination; `known` is the launch, if it is.  The first in the
-    order of the lists wins a tie.
+    `lower` makes Triton-IR for a combination.  The first in the order of the lists wins a tie.
     Where no combination is legal, the first: compiling it says why.
     """
     names = [name for name in space if space[name]]
     first = {name: space[name][0] for name in names}
     if all(len(space[name]) == 1 for name in names):
         return first
-    candidates = ranked(space, lower, target, known.extents if known is not None else ())
-    found = next((candidate.binding for candidate in candidates[:MAX_LOWERED]
-                  if candidate.cost < inf and lowered(lower, candidate.binding) is not None), None)
-    if found is None or known is None or _stream(lower, found) is None:
-        return found or first
-    try:
-        return best_at(space, lambda binding: _stream(lower, binding), known, found, target)
-    except RecursionError:  # longer chains of numbers than the model follows
-        return found
-
-
-def _stream(lower: Lower, binding: Binding) -> Kernel | None:
-    """The one kernel of a combination, if it has no product."""
-    module = lowered(lower, binding)
-    if module is None or len(module.kernels) != 1:
-        return None
-    return None if any(op.name == "dot" for op in module.kernels[0].ops()) else module.kernels[0]
+    return next((candidate.binding for candidate in ranked(space, lower, target)[:MAX_LOWERED]
+                 if candidate.cost < inf and lowered(lower, candidate.binding) is not None), first)
 
 
 def lowered(lower: Lower, binding: Binding) -> Module | None:
@@ -105,8 +87,7 @@ class Ranked(NamedTuple):
         return self.cost < SPILLS and bool(self.profile)
 
 
-def ranked(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
-           extents: Sequence[int] = ()) -> list[Ranked]:
+def ranked(space: Mapping[str, Sequence[int]], lower: Lower, target: Target) -> list[Ranked]:
     """The combinations of `space`, the cheapest first; the order of the lists decides ties.
 
     Those that are known to be illegal are left out.  Where extents cannot be predicted, only the
@@ -121,15 +102,15 @@ def ranked(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
     found = []
     if (predict := _predictor(space, names, lower)) is not None:
         if prod(len(space[n]) for n in names) > MAX_COMBINATIONS:
-            candidates = _one_at_a_time(space, names, lambda b: cost(predict(b), target, extents))
+            candidates = _one_at_a_time(space, names, lambda b: cost(predict(b), target))
         for binding in candidates:
             profile = predict(binding)
-            found.append(Ranked(cost(profile, target, extents), binding, as_boxes(profile, target)))
+            found.append(Ranked(cost(profile, target), binding, as_boxes(profile, target)))
     else:
         for binding in islice(candidates, MAX_LOWERED):
             known = _profile(lower, binding)
             if known is not None:
-                found.append(Ranked(cost(known, target, extents), binding, as_boxes(known, target)))
+                found.append(Ranked(cost(known, target), binding, as_boxes(known, target)))
         found += [Ranked(inf, binding, ())
                   for binding in islice(candidates, MAX_COMBINATIONS - MAX_LOWERED)]
     return sorted(found, key=lambda candidate: candidate.cost)

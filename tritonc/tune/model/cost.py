@@ -49,16 +49,16 @@ _ONCE, _ONCE_ROWS = 3.0, 256
 _BEFORE = 1.1
 
 
-def cost(profile: Profile, target: Target, extents: Sequence[int] = ()) -> float:
-    """Relative time of the kernels with these features, in a launch of a range of `extents` if
-    that is known; infinite for tiles without elements, which a value of 0 predicts."""
+def cost(profile: Profile, target: Target) -> float:
+    """Relative time of the kernels with these features; infinite for tiles without elements, which
+    a value of 0 predicts."""
     if any(extent < 1 for feature in profile for extent in feature.extents):
         return inf
     form = next((f.form for f in profile if f.kind == "kernel"), "")
     rows = max((f.extents[-3] for f in profile if f.kind == "dot"), default=0)
     alone = _ONCE if form == "once" and rows >= _ONCE_ROWS else (
         _BEFORE if form == "before" and rows > ROWS else 1.0)
-    return alone * _cost(profile, target, extents)
+    return alone * _cost(profile, target)
 
 
 def _once(profile: Profile) -> bool:
@@ -66,12 +66,12 @@ def _once(profile: Profile) -> bool:
     return any(f.kind == "kernel" and f.form == "once" for f in profile)
 
 
-def _cost(profile: Profile, target: Target, extents: Sequence[int]) -> float:
+def _cost(profile: Profile, target: Target) -> float:
     dots = joined([_with_taps(f) for f in profile if f.kind == "dot"])
     if not dots:
         from tritonc.tune.model.rows import stream_cost  # where there is no product
 
-        return stream_cost(profile, target, extents)
+        return stream_cost(profile)
     if len(dots) == 1:
         return waiting(profile, target) * _product_cost(
             dots[0], target, _live(profile), max(1.0, spread(profile)),

@@ -20,6 +20,7 @@ from tritonc.tune.model.form import Form
 from tritonc.tune.model.launches import (
     Candidate,
     Launch,
+    inside_step,
     launches_of,
     of_words,
     results,
@@ -109,8 +110,8 @@ def _at_once(row: Candidate) -> Candidate:
 def are_covered(whole: Candidate, form: Form) -> bool:
     """Whether it is one product of 16-bit numbers on wgmma, as memory has them, or of floats on
     CUDA cores, or several that share an operand."""
-    return (whole.kind, form.axes) in _MOST and _is_plain(whole) and unlisted(whole) == 1 and all(
-        dot.bytes > 1 for dot in _products(whole))
+    return (whole.kind, form.axes) in _MOST and _is_plain(whole) and all(
+        dot.bytes > 1 for dot in _products(whole)) and unlisted(whole) == inside_step(whole)
 
 
 def _is_plain(row: Candidate) -> bool:
@@ -125,7 +126,7 @@ def covering_entries(rows: Sequence[Candidate], general: Sequence[Candidate], fo
     rows that are not aligned are for few of them (`asks`), those are the first `FREE`."""
     of, fastest = (general[0].kind, form.axes), dict[tuple[int, ...], float]()
     many = LONG in sizes
-    launches = [*launches_of(form, grids.SUMS if many else grids.COVERED[of])]
+    launches = [*launches_of(form, grids.SUMS if many else grids.COVERED[of], general[0])]
     rows = [row for row in rows if is_measured(row.profile, row.tile, 1)]
     if many and form.axes < AXES:  # one more
         others = covering_entries(rows, general, form, target, [n for n in sizes if n != LONG])
@@ -237,8 +238,8 @@ def cluster_entries(rows: Sequence[Candidate], own: Sequence[Candidate], form: F
     # Where the range does not say how many results a program has, it may send more of them: 1024
     # rows of 256 columns and a layer norm by 64 rows 32 us, 22 by two blocks.
     each = unlisted(whole)
-    launches = [*launches_of(form, grids.numbered(grids.WORKING, whole.tile), each)]
-    few = [*launches_of(form, grids.SUMS, each)] if LONG in sizes else launches
+    launches = [*launches_of(form, grids.numbered(grids.WORKING, whole.tile), whole)]
+    few = [*launches_of(form, grids.SUMS, whole)] if LONG in sizes else launches
     doubt = DOUBT_SCALED if any(feature.scaled for feature in whole.profile) else _DOUBT
     known = [row._replace(cost=slower(row.cost, doubt)) for _, row in _in_clusters([
         row for row in rows if unlisted(row) == each and row.threads <= _MOST_THREADS
@@ -270,7 +271,7 @@ def other_entries(rows: Sequence[Candidate], own: Sequence[Candidate], form: For
             form.axes < AXES and are_bytes(whole)):
         return []
     each = unlisted(whole)
-    launches = [*launches_of(form, grids.other(whole.profile, len(form.loops)), each)]
+    launches = [*launches_of(form, grids.other(whole.profile, len(form.loops)), whole)]
     own = [with_times(row, launches) for row in own]
     converted = any(any(feature.raw) for feature in whole.profile)
     doubt = doubtful(whole.profile, whole.cost)

@@ -220,15 +220,17 @@ def _computed(kernel: Kernel, cfg: Cfg, dot: Op) -> tuple[bool, bool]:
 
 
 def _alone(kernel: Kernel, cfg: Cfg, dot: Op) -> bool:
-    """Whether programs multiply nothing but where a dot is, each in one loop or none, that none
-    goes past, and where its operands are follows from numbers that are not loaded."""
+    """Whether programs multiply nothing but where a dot is, or once behind it, each in one loop or
+    none, that none goes past, and where its operands are follows from numbers that are not loaded.
+    """
     loops = [loop for loop in cfg.loops if cfg.block_of[dot] in loop]
     ends = [block for block in cfg.order if block.terminator.name == "ret"]
     loads = [op for op in slice_of(dot.operands[:2], None, ("dot", "load"), False)
              if op.name == "load"]
     home = loops[0].header if loops else cfg.block_of[dot]
     return len(loops) <= 1 and all(
-        cfg.block_of[op] is cfg.block_of[dot] for op in kernel.ops() if op.name == "dot") and all(
+        block is cfg.block_of[dot] or (block not in cfg.innermost and cfg.dominates(home, block))
+        for block in (cfg.block_of[op] for op in kernel.ops() if op.name == "dot")) and all(
         cfg.dominates(home, block) for block in ends) and not any(
         op.name == "load" for op in slice_of([op.operands[0] for op in loads], None, ("dot",),
                                              False))

@@ -68,8 +68,17 @@ def unlisted(row: Candidate) -> int:
     """Multiply-adds of a program for each element of its tile and of its loops: more than one where
     a range numbers programs, or rows alone.  Combinations in which they differ are no entries of
     one kernel: a launch of one has another number of programs."""
-    return max(1, max(prod(dot.extents) for dot in row.profile if dot.kind == "dot")
-               // prod((*row.tile, *row.cost.depths)))
+    return max(1, prod(_largest(row)) // prod((*row.tile, *row.cost.depths)))
+
+
+def inside_step(row: Candidate) -> int:
+    """Those along the inner axis for each element of its loops: more than one where a loop numbers
+    steps, such as heads of 64."""
+    return max(1, _largest(row)[-1] // prod(row.cost.depths))
+
+
+def _largest(row: Candidate) -> tuple[int, ...]:
+    return max((dot.extents for dot in row.profile if dot.kind == "dot"), key=prod)
 
 
 def count_tiles(extents: Sequence[int], tile: Sequence[int]) -> int:
@@ -138,13 +147,15 @@ def _is_of_taps(loop: Around) -> bool:
     return not loop.arguments and loop.factor <= _MOST_TAPS
 
 
-def launches_of(form: Form, grid: Grid = PLAIN, each: int = 1) -> Iterator[Launch]:
-    """`each`: multiply-adds that extents and lengths do not say (`unlisted`)."""
+def launches_of(form: Form, grid: Grid = PLAIN, whole: Candidate | None = None
+                ) -> Iterator[Launch]:
+    """`whole` says what extents and lengths do not (`unlisted`)."""
+    each, inside = (unlisted(whole), inside_step(whole)) if whole else (1, 1)
     axes = [grid.extents[axis] if axis < 2 else grid.batches for axis in range(form.axes)]
     known = [loop.factor for loop in takewhile(_is_of_taps, form.loops[:-1])]
     others = [TAPS] * (len(form.loops) - len(known) - 1)
     for *along, length in product(*axes, grid.lengths):
-        lengths = (*known, length, *others)
+        lengths = (*known, max(1, length // inside), *others)
         if grid.work[0] <= each * prod((*along, *lengths)) <= grid.work[1] \
                 and max(along) * length < grid.most:
             yield tuple(along), lengths

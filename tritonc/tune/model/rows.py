@@ -8,15 +8,14 @@ from tritonc.analysis.aliases import pointer_roots
 from tritonc.analysis.row_loops import carried, loaded_again, reducing_passes, several_passes
 from tritonc.analysis.values import slice_of
 from tritonc.backend.launch.choose_warps import streaming_threads
-from tritonc.backend.target.target import Target
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.ops import WRITE
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import is_float, scalar, shape
-from tritonc.records import NamedTuple
 from tritonc.tune.model.feature import Profile
 from tritonc.tune.model.loops import rows_around
+from tritonc.variants.variant import Variant, between
 
 _STREAM_ELEMENTS = 1024  # per program of a kernel without dots: 128 threads, 8 elements each
 _STREAM_EACH, _STREAM_MOST = 8, 8192  # elements of a thread, of a program of few rows
@@ -159,17 +158,8 @@ _CROSSED = 4096
 _TRANSPOSED_BYTES, _TRANSPOSED_ASPECT = 32 * 1024, 0.5
 
 
-class Rows(NamedTuple):
-    """An entry for launches whose parameter of number `argument` is from `least` to `most`."""
-
-    binding: Mapping[str, int]
-    argument: int
-    least: int | None
-    most: int | None
-
-
 def row_entries(space: Mapping[str, Sequence[int]], lower: Callable[[Mapping[str, int]], Kernel],
-                chosen: Mapping[str, int]) -> list[Rows]:
+                chosen: Mapping[str, int]) -> list[Variant]:
     """Entries for the lengths of a row of which a program makes several passes, or a long one,
     beside the chosen one.
 
@@ -184,8 +174,9 @@ def row_entries(space: Mapping[str, Sequence[int]], lower: Callable[[Mapping[str
         others.remove(rows[0])
     kernel = lower(chosen)
     name, cfg = others[0] if others else "", Cfg(kernel)
-    loops, again = rows_around(kernel), loaded_again(kernel, cfg)
-    passes = several_passes(kernel, cfg) or reducing_passes(kernel, cfg)
+    loops, again = rows_around(kernel), loaded_again(kernel, cfg, True)
+    names = {op.name for block in cfg.innermost for op in block.ops}
+    passes = again and not names & {"scan", "reduce_with", "scan_with"}
     loads = [load for load in (_with_others(kernel, cfg, again) if passes else _read_once(cfg))
              if any(op.name == "get_program_id" or (
                  op.name == "get_global_range" and shape(op.result.type) == (1,))
@@ -196,11 +187,12 @@ def row_entries(space: Mapping[str, Sequence[int]], lower: Callable[[Mapping[str
         return []
     # Of pixels that have several channels each, the row has so many times as many elements.
     wide = max(1, min(prod(shape(load.result.type)) for load in loads) // chosen[name])
-    found: list[Rows] = []
+    found: list[Variant] = []
+    length = kernel.parameters[loops.arguments[0]].name
     least: int | None = 1
     plain = not any(op.name in _FUNCTIONS for block in cfg.innermost for op in block.ops)
     crowded = len(sizes) > 1 and not plain and (
-        reducing_passes(kernel, cfg) or any(len(tiles) > 1 for tiles in carried(cfg)))
+        (again and "reduce" in names) or any(len(tiles) > 1 for tiles in carried(cfg)))
     table: Iterable[tuple[int, int, int, int | None]] = _by_length(sizes, wide * max(space[name]))
     if any(loop.depth > 1 for loop in cfg.loops):
         table = _NESTED_ROWS if passes else ()
@@ -241,12 +233,12 @@ def row_entries(space: Mapping[str, Sequence[int]], lower: Callable[[Mapping[str
             binding = {**chosen, name: tile, "num_warps": warps}
             binding |= {"min_blocks": blocks} if blocks == 1 or (
                 blocks and (tile >= wanted or several)) else {}
-            found.append(Rows(binding, loops.arguments[0], least, most))
+            found.append(Variant(binding, between(length, least, most)))
         least = None if most is None else most + 1
     return found
 
 
-def short_rows(kernel: Kernel) -> list[Rows]:
+def short_rows(kernel: Kernel) -> list[Variant]:
     """An entry of fewer warps for rows that are a small part of a tile which the source fixes."""
     cfg, loops = Cfg(kernel), rows_around(kernel)
     warps = streaming_threads(kernel) // 32
@@ -254,7 +246,8 @@ def short_rows(kernel: Kernel) -> list[Rows]:
             or not (reducing_passes(kernel, cfg) or several_passes(kernel, cfg) or _read_once(cfg)):
         return []
     most = int(loops.depth * _PART)
-    return [Rows({"num_warps": warps // _SHORT}, loops.arguments[0], None, most)]
+    return [Variant({"num_warps": warps // _SHORT}, between(
+        kernel.parameters[loops.arguments[0]].name, None, most))]
 
 
 def _with_others(kernel: Kernel, cfg: Cfg, again: Mapping[Value, Op]) -> list[Op]:
@@ -301,12 +294,11 @@ def _by_length(sizes: Sequence[int], largest: int) -> Iterator[tuple[int, int, i
                held and held // sum(sizes))
 
 
-def stream_cost(profile: Profile, target: Target, range_: Sequence[int]) -> float:
+def stream_cost(profile: Profile) -> float:
     """The sum over kernels of `_row_cost`."""
     starts = [i for i, feature in enumerate(profile) if feature.kind == "kernel"]
     parts = [profile[i:j] for i, j in zip(starts, [*starts[1:], len(profile)], strict=True)]
-    return sum(_row_cost(part[1:], part[0].form, target, range_) + _wasted_work(part)
-               for part in parts)
+    return sum(_row_cost(part[1:], part[0].form) + _wasted_work(part) for part in parts)
 
 
 def _wasted_work(profile: Profile) -> float:
@@ -315,12 +307,11 @@ def _wasted_work(profile: Profile) -> float:
     return _WASTED * log2(max(prod(f.extents) for f in profile) / min(apart)) if apart else 0.0
 
 
-def _row_cost(profile: Profile, form: str, target: Target, range_: Sequence[int]) -> float:
+def _row_cost(profile: Profile, form: str) -> float:
     """How far a program's tiles are from what one block of threads streams well.
 
-    A range that is known says how many programs there are: few large ones leave multiprocessors
-    without work.  Rows of which there are few want many threads each, and so do rows of which a
-    program makes several passes, so that few of them are in the caches.
+    Rows of which a program makes several passes want many threads each, so that few of them are in
+    the caches.
 
     Elements reduced along an axis are better in that axis: fewer partial results.  Tiles of two
     axes are better square where either side is the contiguous one in memory.
@@ -362,9 +353,6 @@ def _row_cost(profile: Profile, form: str, target: Target, range_: Sequence[int]
     if form == "reducing_passes" and all(f.bytes < _FLOAT for f in profile if f.kind == "access"
                                          and prod(f.extents) == largest):
         wanted /= 2
-    if reductions and range_ and prod(range_) > 0:
-        each = target.multiprocessors * target.threads_per_multiprocessor * _STREAM_EACH
-        wanted = min(max(each / (prod(range_) / max(rows)), wanted), _STREAM_MOST)
     columns = [len(f.extents) - 1 not in f.axes for f in reductions]
     if form not in ("segments", "scans_columns") and any(
             0 in f.axes for f, left in zip(reductions, columns, strict=True) if left):

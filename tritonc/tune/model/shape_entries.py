@@ -5,6 +5,7 @@ Each is a variant with facts of parameters; the launch takes the first whose fac
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from math import prod
 
 from tritonc.analysis.column_loops import sums_columns
@@ -28,7 +29,7 @@ from tritonc.ir.rules import pointee
 from tritonc.ir.types import Tile, scalar, shape
 from tritonc.tune.model.choose import ranked
 from tritonc.tune.model.cluster_times import cluster_sizes
-from tritonc.variants.variant import Binding, Fact, Variant
+from tritonc.variants.variant import Binding, Fact, Variant, between
 
 # Sums of columns: blocks of a cluster that share the rows, bytes of a piece of columns, the most
 # pieces for each multiprocessor.  Gradients of weights on an H200, 8 warps: 16384 x 768 halves 65
@@ -80,7 +81,8 @@ def shape_entries(kernel: Kernel, space: Space, lower: Lower, chosen: Binding, t
     if sums_columns(kernel, cfg):
         yield from _columns(kernel, space, lower, chosen, target)
     elif not cfg.loops and any(op.name == "reduce" for op in kernel.ops()):
-        yield from _short_rows(kernel, space, chosen)
+        yield from [*_short_rows(kernel, space, lower, chosen)] or _sides(
+            kernel, space, lower, chosen)
     elif not windows_of_bytes(kernel, cfg) and not transposes(kernel):
         yield from _sides(kernel, space, lower, chosen)
         yield from _long_rows(kernel, cfg, space, chosen)
@@ -138,7 +140,7 @@ def _sharing(kernel: Kernel, cfg: Cfg, chosen: Binding, target: Target) -> Itera
     if counter is None or len(limits) != 1 or len(cluster_sizes(kernel, target)) < 2:
         return
     yield Variant({**chosen, "cluster_k": _SHARING},
-                  _between(limits[0], _SHARING * _TURNS * abs(counter.step), None),
+                  between(limits[0].name, _SHARING * _TURNS * abs(counter.step), None),
                   few=target.multiprocessors * _SHARED // _SHARING)
 
 
@@ -185,8 +187,8 @@ def _columns(kernel: Kernel, space: Space, lower: Lower, chosen: Binding, target
                if op.name == "load" and len(shape(op.result.type)) > 1)
     least, wave = 1, target.multiprocessors * chosen.get(columns, 0)
     if columns:  # a piece for each multiprocessor, and none that ends inside
-        yield Variant(chosen, (*_between(limit, wave * 3 // 4, wave),
-                               Fact(limit.name, "%", chosen[columns])))
+        yield Variant(chosen, (*between(limit, wave * 3 // 4, wave),
+                               Fact(limit, "%", chosen[columns])))
     for blocks, bytes_, pieces in _PIECES if columns else ():
         (rows,) = (name for name in names if name != columns)
         wide = _nearest(space[columns], bytes_ // size)
@@ -194,12 +196,14 @@ def _columns(kernel: Kernel, space: Space, lower: Lower, chosen: Binding, target
         if most is None or most >= least:
             yield Variant({columns: wide, rows: _nearest(space[rows], _SUMMED // wide),
                            "num_warps": _SUMMING_WARPS, "cluster_k": blocks},
-                          _between(limit, least, most))
+                          between(limit, least, most))
             least = (most or 0) + 1
 
 
-def _short_rows(kernel: Kernel, space: Space, chosen: Binding) -> Iterator[Variant]:
-    """Rows of a tile whose length no tunable says: by how much of it they fill."""
+def _short_rows(kernel: Kernel, space: Space, lower: Lower, chosen: Binding
+                ) -> Iterator[Variant]:
+    """Rows that a tile holds: by the length of it that does, or if no tunable says that, by how
+    much of it they fill."""
     names = [name for name in space if len(space[name]) > 1]
     for limit, (_, extent) in _limits(kernel, "range").items():
         reduced = any(shape(op.operands[0].type)[axis] == extent
@@ -208,13 +212,18 @@ def _short_rows(kernel: Kernel, space: Space, chosen: Binding) -> Iterator[Varia
         if not reduced or len(names) > 1:
             continue
         warps, least = streaming_threads(kernel) // 32, 1
-        for most in [extent * part // 8 for part in ((1, 2, 4, 8) if names else (2, 4, 5, 8))]:
+        if names and _says(lower, chosen, space, names[0], partial(_extent, limit)):
+            for most in sorted(space[names[0]]):
+                yield Variant({**chosen, names[0]: most}, between(limit, least, most))
+                least = most + 1
+            return
+        for most in [extent * part // 8 for part in ((1, 2, 4, 8) if names else (2, 4, 5))]:
             binding = {**chosen, "num_warps": max(1, warps // (extent // most))}
             if names:
                 rows = _nearest(space[names[0]], _SHORT // most)
                 binding |= {names[0]: rows, "num_warps": max(
                     1, min(_SHORT_WARPS, rows * most * _SHORT_WARPS // _SHORT))}
-            yield Variant(binding, _between(limit, least, most))
+            yield Variant(binding, between(limit, least, most))
             least = most + 1
 
 
@@ -226,7 +235,7 @@ def _sides(kernel: Kernel, space: Space, lower: Lower, chosen: Binding) -> Itera
             continue
         least = 1
         for side in [n for n in (extent // 4, extent // 2) if n in space[name]]:
-            yield Variant({**chosen, name: side}, _between(limit, least, side))
+            yield Variant({**chosen, name: side}, between(limit, least, side))
             least = side + 1
 
 
@@ -243,7 +252,7 @@ def _long_rows(kernel: Kernel, cfg: Cfg, space: Space, chosen: Binding) -> Itera
                            for v in _factors(op.operands[1], kernel))
     for limit in [*limits][:1] if tile > chosen[names[0]] else ():
         yield Variant({names[0]: tile, "num_warps": _LONG_WARPS},
-                      _between(limit, max(_LONG_LEAST, tile * 3 // 4), None))
+                      between(limit.name, max(_LONG_LEAST, tile * 3 // 4), None))
 
 
 def _factors(value: Value, kernel: Kernel) -> list[Value]:
@@ -255,7 +264,12 @@ def _factors(value: Value, kernel: Kernel) -> list[Value]:
         op is not None and op.name in ("mul", "sext", "zext", "truncate")) else []
 
 
-def _limits(kernel: Kernel, name: str) -> dict[Value, tuple[int, int]]:
+def _extent(limit: str, kernel: Kernel) -> int:
+    """That of the axis which a parameter limits, 0 for none."""
+    return _limits(kernel, "range").get(limit, (0, 0))[1]
+
+
+def _limits(kernel: Kernel, name: str) -> dict[str, tuple[int, int]]:
     """The parameters below which indices of this kind must lie, with the axis and the extent."""
     found = {}
     for op in kernel.ops():
@@ -263,21 +277,22 @@ def _limits(kernel: Kernel, name: str) -> dict[Value, tuple[int, int]]:
         limit = origin(op.operands[1]) if op.name == "icmp" else None
         if index is not None and index.name == name and limit in kernel.parameters \
                 and op.attributes["predicate"] == "slt" and shape(index.result.type):
-            found[limit] = index.attributes.get("axis", 0), prod(shape(index.result.type))
+            found[limit.name] = index.attributes.get("axis", 0), prod(shape(index.result.type))
     return found
 
 
 def _tile(lower: Lower, chosen: Binding, space: Space, name: str, axis: int) -> bool:
     """Whether a tunable says how long the tile is along an axis of the grid."""
+    return _says(lower, chosen, space, name, lambda kernel: kernel.tile.get(axis))
+
+
+def _says(lower: Lower, chosen: Binding, space: Space, name: str,
+          extent: Callable[[Kernel], int | None]) -> bool:
+    """Whether an extent is what a tunable says."""
     other = next((n for n in space[name] if n != chosen[name]), None)
-    return other is not None and lower({**chosen, name: other}).tile.get(axis) == other \
-        and lower(chosen).tile.get(axis) == chosen[name]
+    return other is not None and all(
+        extent(lower({**chosen, name: n})) == n for n in (other, chosen[name]))
 
 
 def _nearest(values: Sequence[int], wanted: int) -> int:
     return min((n for n in values if n >= wanted), default=max(values))
-
-
-def _between(limit: Value, least: int, most: int | None) -> tuple[Fact, ...]:
-    facts = Fact(limit.name, ">=", least), Fact(limit.name, "<=", most or 0)
-    return facts[:1] if most is None else facts

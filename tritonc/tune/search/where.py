@@ -5,7 +5,7 @@ to its pass has no value before the compilation: a candidate of which the condit
 out.  `wgmma == 0 or num_stages > 2` does not ask for the stages of candidates without wgmma."""
 
 import ast
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from functools import cache
 
 import numpy as np
@@ -22,25 +22,14 @@ class _LeftToPass(CompileError):
     """The condition asks for what this candidate does not say."""
 
 
-class _Values(Mapping[str, int]):
-    """The values of a candidate; others that are `known` are left to their passes."""
-
-    def __init__(self, known: Collection[str], values: Mapping[str, int]) -> None:
-        self.known, self.values_ = known, values
-
-    def __getitem__(self, name: str) -> int:
-        if name not in self.values_:
-            raise _LeftToPass([])
-        return self.values_[name]
+class _Values(dict[str, int]):
+    """The values of a candidate; others that a condition may name are left to their passes."""
 
     def __contains__(self, name: object) -> bool:
-        return name in self.known
+        return name != _MODULE
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.known)
-
-    def __len__(self) -> int:
-        return len(self.known)
+    def __missing__(self, name: str) -> int:
+        raise _LeftToPass([])
 
 
 class Where:
@@ -48,14 +37,13 @@ class Where:
 
     def __init__(self, text: str, known: Collection[str]) -> None:
         """Raises CompileError where the text is no expression, or names what is not `known`."""
-        self.known = sorted(known)
         self.span = Span(SourceFile("--where", text), 0, len(text))
         self.expression = parse_expression(text, self.span)
         self.asked = []
         for node in ast.walk(self.expression.node):
             if isinstance(node, ast.Name) and node.id != _MODULE:
                 if node.id not in known:
-                    advice = hint(node.id, self.known, "there are " + ", ".join(self.known))
+                    advice = hint(node.id, sorted(known), "there are " + ", ".join(sorted(known)))
                     raise fail("problem-expression", self.expression.span_of(node),
                                f"'{node.id}' is no parameter of this search; {advice}")
                 self.asked.append(node.id)
@@ -67,7 +55,7 @@ class Where:
 
     def _evaluated(self, values: tuple[tuple[str, int], ...]) -> bool:
         try:
-            found = evaluate(self.expression, _Values(self.known, dict(values)))
+            found = evaluate(self.expression, _Values(values))
         except _LeftToPass:
             return False
         if not isinstance(found, bool | np.bool_):

@@ -11,6 +11,7 @@ from tritonc.backend.emit.warps import operand_word
 from tritonc.ir.core import Op
 from tritonc.ir.types import I8, I16, scalar
 
+_MINUS_ONES = 0xBC00BC00  # -1 in f16, twice
 _ZEROS = 0x4040  # of a selector: bytes 1 and 3 are those of a second word that is 0
 
 
@@ -99,11 +100,25 @@ def extreme(f: FunctionEmitter, op: Op) -> None:
     name = op.name.removesuffix("_halves")
 
     def compute(a: str, b: str) -> str:
+        if name == "add" or op.attributes.get("sums"):
+            return _by_sums(f, name, a, b)
         halves = [f.op(f"bitcast i32 {word} to <2 x i16>") for word in (a, b)]
         found = f.call(f"llvm.{name}.v2i16", "<2 x i16>", *(f"<2 x i16> {h}" for h in halves))
         return f.op(f"bitcast <2 x i16> {found} to i32")
 
     each_register(f, op, compute)
+
+
+def _by_sums(f: FunctionEmitter, name: str, a: str, b: str) -> str:
+    """By how far b is above a, or 0: small whole numbers are bits of f16 that are as far apart."""
+    first, minus, second = (f.op(f"bitcast i32 {word} to <2 x half>")
+                            for word in (a, _MINUS_ONES, b))
+    if name != "add":
+        above = f.call("llvm.nvvm.fma.rn.relu.f16x2", "<2 x half>",
+                       *(f"<2 x half> {word}" for word in (first, minus, second)))
+        first, second = (second, above) if name == "umin" else (first, above)
+    found = f.op(f"{'fsub' if name == 'umin' else 'fadd'} <2 x half> {first}, {second}")
+    return f.op(f"bitcast <2 x half> {found} to i32")
 
 
 def spread(f: FunctionEmitter, op: Op) -> None:
@@ -113,4 +128,4 @@ def spread(f: FunctionEmitter, op: Op) -> None:
 EMITTERS: dict[str, Emitter] = {
     "sext": resize, "zext": resize, "truncate": resize,
     "pack": pack, "unpack": unpack, "umin_halves": extreme, "umax_halves": extreme,
-    "spread_halves": spread}
+    "add_halves": extreme,    "spread_halves": spread}

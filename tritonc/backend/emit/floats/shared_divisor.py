@@ -284,9 +284,11 @@ def divide_integers_by_one(f: FunctionEmitter, op: Op, demanded: tuple[int, ...]
 
 
 def _before_loop(f: FunctionEmitter, op: Op, d: str) -> Block | None:
-    """Where the innermost loop begins, if the divisor is the same in all of its iterations."""
+    """Where the loop around begins, if it has none inside, whose registers a reciprocal would take,
+    and the divisor is the same in all of its iterations."""
     loop, divisor = f.cfg.innermost.get(f.cfg.block_of[op]), origin(op.operands[1])
-    if loop is None or not f.emitted(loop.preheader) or f.values[divisor][:1] != [d]:
+    if loop is None or not f.emitted(loop.preheader) or f.values[divisor][:1] != [d] \
+            or any(one.parent is loop for one in f.cfg.loops):
         return None
     home = divisor.op and f.cfg.block_of[divisor.op]
     return None if home in loop.blocks else loop.preheader

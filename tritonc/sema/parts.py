@@ -5,6 +5,7 @@ needs.  A thousand kernels in one file would take a million lowerings otherwise,
 have more combinations than anyone can compare."""
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from tritonc.frontend import syntax
 from tritonc.frontend.tree import walk
@@ -50,14 +51,12 @@ def split(program: syntax.Program, kernels: Sequence[str]) -> list[Part]:
             names, nodes = others + names, nodes | more
         found[number] = names, nodes
         owner |= dict.fromkeys((node for node in nodes if isinstance(node, _TUNABLES)), number)
-    items: dict[syntax.Node, int] = {node: place for place, node in enumerate(program.items)}
-    structs: dict[syntax.Node, int] = {node: place for place, node in enumerate(program.structs)}
+    place = {node: number for number, node in enumerate((*program.structs, *program.items))}
 
-    def program_of(nodes: set[syntax.Node]) -> syntax.Program:
-        places = sorted(items[node] for node in nodes if node in items)
-        keys = sorted(structs[node] for node in nodes if node in structs)
-        return syntax.Program(program.span, tuple(program.items[i] for i in places),
-                              tuple(program.structs[i] for i in keys), program.macros)
+    def program_of(nodes: set[Any]) -> syntax.Program:
+        kept = sorted(nodes, key=place.__getitem__)
+        count = sum(isinstance(node, syntax.Struct) for node in kept)
+        return syntax.Program(program.span, (*kept[count:],), (*kept[:count],), program.macros)
 
     return [Part(names, program_of(nodes)) for names, nodes in found.values() if names]
 

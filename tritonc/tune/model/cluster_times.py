@@ -4,7 +4,6 @@ A cluster is to a launch what a block is: so many times as many of its steps run
 clusters than blocks do.  Behind the loop blocks meet twice and send each other their sums.
 """
 
-from collections.abc import Sequence
 from math import prod
 from weakref import WeakKeyDictionary
 
@@ -91,18 +90,14 @@ def _of_doubles(profile: Profile, target: Target) -> bool:
         dot.bytes > WORD for dot in profile if dot.kind == "dot")
 
 
-def cluster_sizes(kernel: Kernel, target: Target) -> tuple[int, ...]:
-    """The clusters whose blocks can share the kernel's loops, 1 first."""
+def cluster_sizes(kernel: Kernel, target: Target, axes: int = 0) -> tuple[int, ...]:
+    """The clusters whose blocks can share the kernel's loops, 1 first; of a range of so many axes
+    those to choose from where nothing is known of a launch: batches are many programs, but where
+    sums are long."""
     if not {"cluster", "wgmma"} <= target.features or not isinstance(  # which the times are of
             loops_to_share(optimised(kernel, target)), list):
         return (1,)
-    return (1, *SIZES, LONG) if _adds_many(kernel) else (1, *SIZES)
-
-
-def without_batches(sizes: Sequence[int], axes: int) -> Sequence[int]:
-    """The sizes to choose from where nothing is known of a launch: batches are many programs, but
-    where sums are long."""
-    return sizes if axes < AXES or LONG in sizes else sizes[:1]
+    return (1, *SIZES, LONG) if _adds_many(kernel) else (1, *SIZES) if axes < AXES else (1,)
 
 
 def _adds_many(kernel: Kernel) -> bool:

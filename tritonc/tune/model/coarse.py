@@ -20,7 +20,7 @@ from tritonc.tune.model.alignments import Facts, aligned, asked
 from tritonc.tune.model.blocks import computing
 from tritonc.tune.model.chains import more_rows
 from tritonc.tune.model.choose import Binding, Lower, ranked
-from tritonc.tune.model.cluster_times import cluster_sizes
+from tritonc.tune.model.cluster_times import LONG, cluster_sizes
 from tritonc.tune.model.feature import Profile
 from tritonc.tune.model.form import Form, form_of
 from tritonc.tune.model.launches import (
@@ -123,7 +123,7 @@ def bodies(space: Mapping[str, Sequence[int]], lower: Lower, target: Target, lar
             target), None
     from tritonc.tune.model import entries  # only where launches choose among them
 
-    sizes = cluster_sizes(lower(large).kernels[0], target)
+    sizes = cluster_sizes(lower(large).kernels[0], target, form.axes)
     if entries.are_converted(whole, form):  # entries serve launches of few programs better
         small, general = None, whole
         few = entries.converting_entries(rows, whole, form, target, sizes)
@@ -155,7 +155,8 @@ def bodies(space: Mapping[str, Sequence[int]], lower: Lower, target: Target, lar
     return small, Few(tuple(Member(row.binding, row.cost) for row in few), general.cost,
                       (whole.tile, whole.cost) if small else None, form.loops,
                       aligned(kernel, target), ways,
-                      entries.FREE if len(ways) == 1 else 1) if few else None
+                      1 if len(ways) != 1 else entries.FREE + any(
+                          row.binding.get("cluster_k") == LONG for row in few)) if few else None
 
 
 def _combinations(space: Mapping[str, Sequence[int]], lower: Lower, target: Target, large: Binding

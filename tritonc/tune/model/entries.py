@@ -14,7 +14,7 @@ from tritonc.backend.target.matrix import LARGE
 from tritonc.backend.target.target import Target
 from tritonc.tune.model import launches as grids
 from tritonc.tune.model.blocks import LEAST
-from tritonc.tune.model.cluster_times import LONG, clusters_meet, priced, without_batches
+from tritonc.tune.model.cluster_times import LONG, clusters_meet, priced
 from tritonc.tune.model.feature import LINE, Feature, Profile, joined, near_bytes
 from tritonc.tune.model.form import Form
 from tritonc.tune.model.launches import (
@@ -51,8 +51,12 @@ _MEMORY = 2250  # bytes in a clock cycle that an H200's memory delivers
 _WORTH_CLUSTERS = (0.1, 0.01)
 _OTHERS, _POWER, _WORTH_OTHER = 2, 4, 0.001
 _EXCHANGES = 2  # rounds
-# Of a covered product those for rows that are not aligned, too.  By 128 x 128 in clusters of four
-# alone, 224 x 84 x 6329 of bfloat16 took 46 us, cuBLAS 14.
+# What one of long sums must save: of one product .48 to .83, of two that share an operand, whose
+# code is twice as long, .35.
+_WORTH_LONG = 0.4
+# Of a covered product those for rows that are not aligned, too, beside that of long sums.  224 x 84
+# x 6329 of bfloat16 took 46 us by 128 x 128 in clusters of four, 28 by 64 x 64 in such, 17 in
+# clusters of eight, cuBLAS 14; 300 x 300 x 5001, which has too many for those, 35, 23, cuBLAS 24.
 FREE = 2
 
 
@@ -122,24 +126,36 @@ def _is_plain(row: Candidate) -> bool:
 
 def covering_entries(rows: Sequence[Candidate], general: Sequence[Candidate], form: Form,
                      target: Target, sizes: Sequence[int]) -> list[Candidate]:
-    """Of all tiles, clusters and those in ping-pong, those to have beside the general bodies.  If
-    rows that are not aligned are for few of them (`asks`), those are the first `FREE`."""
+    """Of all tiles, clusters and those in ping-pong, those to have beside the general bodies; where
+    programs share clusters, one more for long sums of few programs.  us on an H200, by up to four
+    blocks and by eight: 96 x 96 x 30000 30, 17; 224 x 84 x 6329 28, 17; floats 64 x 64 x 8192 48,
+    26."""
+    found = _covering(rows, general, form, target, sizes)
+    if form.axes == AXES or len(sizes) < 2:
+        return found
+    launches = [*launches_of(form, grids.SUMS, general[0])]
+    long = [row._replace(cost=slower(row.cost if row.kind == "cores" else priced_together(
+        _at_once(row)).cost, _DOUBT)) for _, row in _in_clusters([
+            row for row in rows if is_measured(row.profile, row.tile, 1)], target, [LONG])]
+    found[FREE:FREE] = fewest([with_times(row, launches) for row in long], [
+        with_times(row, launches) for row in (*general, *found)], 2, 1, _WORTH_LONG)
+    return found
+
+
+def _covering(rows: Sequence[Candidate], general: Sequence[Candidate], form: Form, target: Target,
+              sizes: Sequence[int]) -> list[Candidate]:
+    """Those of at most four blocks to a cluster, but for batches of long sums.  If rows that are
+    not aligned are for few of them (`asks`), those are the first `FREE`."""
     of, fastest = (general[0].kind, form.axes), dict[tuple[int, ...], float]()
-    many = LONG in sizes
+    many = LONG in sizes and form.axes == AXES
     launches = [*launches_of(form, grids.SUMS if many else grids.COVERED[of], general[0])]
     rows = [row for row in rows if is_measured(row.profile, row.tile, 1)]
-    if many and form.axes < AXES:  # one more
-        others = covering_entries(rows, general, form, target, [n for n in sizes if n != LONG])
-        long = [row._replace(cost=slower(priced_together(_at_once(row)).cost, _DOUBT))
-                for _, row in _in_clusters(rows, target, [LONG])]
-        return others + fewest([with_times(row, launches) for row in long], [
-            with_times(row, launches) for row in (*general, *others)], 2, 1)
     for row in rows:
         fastest[row.tile] = min(rate(row.cost), fastest.get(row.tile, inf))
     known = []
     for blocks, row in _in_clusters(
             [row for row in rows if rate(row.cost) <= _NEARLY.get(of, inf) * fastest[row.tile]],
-            target, without_batches(sizes, form.axes)):
+            target, [n for n in sizes if n != LONG or many]):
         found = row if row.kind == "cores" else priced_together(
             _at_once(row) if blocks > 1 else row)
         known.append(found._replace(cost=slower(found.cost, _DOUBT)))
@@ -231,7 +247,7 @@ def cluster_entries(rows: Sequence[Candidate], own: Sequence[Candidate], form: F
                     target: Target, sizes: Sequence[int]) -> list[Candidate]:
     """Those of clusters to have beside the bodies of the general entry, the large one first."""
     whole = own[0]
-    if whole.kind == "mma" or len(without_batches((1, *sizes), form.axes)) < 2:
+    if whole.kind == "mma" or not sizes:
         return []  # of mma none are measured
     if form.axes < AXES and are_bytes(whole):
         return converting_entries(rows, whole, form, target, (1, *sizes), *own[1:])

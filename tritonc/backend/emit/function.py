@@ -4,7 +4,6 @@ A tile is a list of operands, one per register of its layout (see `ir.layout`); 
 nobody reads are "".  A scalar is a list of one.  A buffer in shared memory is a `BufferAddress`."""
 
 from collections.abc import Callable, Hashable
-from functools import cached_property
 
 from tritonc.analysis.elements import Elements
 from tritonc.analysis.facts import Facts
@@ -21,7 +20,7 @@ from tritonc.ir.cfg import Cfg, reached
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.layouts.layout import LANE_BITS, WARP_SIZE, Layout, log2
 from tritonc.ir.types import BF16, Tile, Type, element
-from tritonc.records import NamedTuple
+from tritonc.records import NamedTuple, cached_property
 
 ROLE = 8  # the barrier of those who compute the first program, where a block has several
 

@@ -358,7 +358,7 @@ class Expander:
         """Keep what a product reads from registers until the waits, an iteration later."""
         body = self.staged.body
         words = make_op("pack", [left])
-        body.ops.insert(body.ops.index(start), words)
+        body.ops.insert(body.ops.index(start) + 1, words)
         none = make_op("constant", [], words.result.type, value=0)
         self.staged.preheader.ops.insert(-1, none)
         held = make_phi([none.result, words.result], [self.staged.preheader, self.staged.latch],

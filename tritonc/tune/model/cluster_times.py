@@ -53,7 +53,7 @@ def priced(profile: Profile, depths: tuple[int, ...], target: Target, blocks: in
     dots = joined([feature for feature in profile if feature.kind == "dot"])
     if len(dots) != 1 or not depths:
         return None
-    if register_extents(dots[0]) != dots[0].extents:
+    if register_extents(dots[0]) != dots[0].extents and not any(dots[0].raw):
         return None  # 700 x 2000 x 5000 by 128 x 192 in clusters of two 43.6 us, 128 x 256 33.8
     sums = max(4, dots[0].bytes) * prod(dots[0].extents[:-1])
     if in_memory:

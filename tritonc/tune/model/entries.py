@@ -41,7 +41,7 @@ _MOST_THREADS = 256  # 32 x 256 by four warpgroups: 1.8 times as long as 64 x 12
 # operand.
 _MOST = {("wgmma", 2): 6, ("wgmma", 3): 3, ("cores", 2): 4}
 _NEARLY = {("wgmma", 2): 1.02}  # of the time of a tile's best depth in a long loop
-_MOST_CONVERTING, _POWER_CONVERTING, _WORTH_CONVERTING = 8, 1.5, 0.005
+_MOST_CONVERTING, _POWER_CONVERTING, _WORTH_CONVERTING = 9, 1.5, 0.005
 # Of blocks of a cluster that convert: weights of 8 bits, 4096 x 4096, by 16 x 32 x 128 in pairs 8.5
 # us, in fours 10.7; 2048 columns 6.7, 6.6; 40 x 2560 x 14336 by 64 x 64 x 128 27.3, 30.1.
 _BLOCKS_CONVERTING = 2
@@ -202,7 +202,7 @@ def are_converted(whole: Candidate, form: Form) -> bool:
     sums are scaled; or several that share the other operand."""
     dots = _products(whole)
     return whole.kind == "wgmma" and form.axes == 2 and len(dots) == 1 and all(
-        not dot.computed and (dot.bytes == 1 if dot.scaled else any(dot.raw)) for dot in dots)
+        not dot.computed and (any(dot.raw) or (dot.scaled and dot.bytes == 1)) for dot in dots)
 
 
 def _products(row: Candidate) -> list[Feature]:
@@ -225,12 +225,13 @@ def converting_entries(rows: Sequence[Candidate], whole: Candidate, form: Form, 
     (dot,) = _products(whole)
     launches = [launch for grid in grids.weights(dot) for launch in launches_of(form, grid)]
     # By mma.sync, 16 rows alone: weights of 4 bits, 28 x 4608 x 18944, by 32 x 32 x 128 244 us, 51.
-    known, most = [], LARGE if any(dot.raw) else MOST_SENT
+    known = []
     for blocks, row in _in_clusters([
             row for row in rows if row.threads <= _MOST_THREADS
             and not (row.kind == "mma" and (dot.scaled or min(row.tile) > LEAST))], target, [
                 blocks for blocks in sizes if dot.scaled or blocks <= _BLOCKS_CONVERTING]):
-        if is_measured(row.profile, row.tile, blocks) and (blocks == 1 or prod(row.tile) <= most):
+        if is_measured(row.profile, row.tile, blocks) and (
+                blocks == 1 or any(dot.raw) or prod(row.tile) <= MOST_SENT):
             if blocks > 1 and not clusters_meet(row.profile, target):
                 row = _at_once(row)
             known.append(with_times(row._replace(cost=slower(row.cost, _DOUBT)), launches))

@@ -1,7 +1,5 @@
 """What the loads and stores of one text of a kernel lack: see `assumed_facts`."""
 
-from functools import cached_property
-
 from tritonc.analysis import ragged
 from tritonc.analysis.affine import Affine, Affinity, Bound, Iteration, is_counter
 from tritonc.analysis.axis import axis_info
@@ -35,6 +33,7 @@ from tritonc.ir.layouts.layout import WARP_SIZE
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import Tile, element, is_pointer, scalar, shape
 from tritonc.later import Later
+from tritonc.records import cached_property
 
 first_part = Later("tritonc.backend.pipeline.tma.parts", "first_part")
 window = Later("tritonc.backend.pipeline.tma.windows", "window")

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -50,6 +51,7 @@ class Bindings:
         self._shapes: dict[str, Callable[[Mapping[str, int]], Module]] = {}  # by kernel: its
         # part of the program, as the cost model looks at it
         self._parts: dict[str, tuple[Program, set[str]]] = {}  # by kernel; the names of tunables
+        self._whole: dict[tuple[object, ...], Module] = {}  # what `analyzed` need not make again
         self._seen: dict[str, dict[tuple[int, ...], Module | CompileError]] = {}  # the last parts'
         self.refused: list[tuple[dict[str, int], Diagnostic]] = []  # of that, what has an error
 
@@ -94,10 +96,27 @@ class Bindings:
         return {**given, **{t.name: t.values[0] for t in declared if t.values
                             and t.name not in given}, **self.chosen}
 
+    def analyzed(self, program: "Program", values: Mapping[str, int], diagnostics: Diagnostics
+                 ) -> Module:
+        """The program as Triton-IR; a copy of what the cost model looked at, if that is the same.
+        """
+        from tritonc import sema
+
+        (name, *more) = self._parts or [""]
+        known = self._whole.get((name, *sorted(values.items())))
+        if known is None or more or diagnostics.errors:
+            return sema.analyze(program, values, diagnostics, self._options)
+        found = Module([*map(copy_kernel, known.kernels)])
+        for kernel in found.kernels:
+            kernel.info = [*map(replace, kernel.info)]
+        sema.check(program, found, diagnostics)
+        return found
+
     def _choose(self, part: "Part", declared: "Sequence[TunableInfo]", given: Mapping[str, int],
                 known: "KnownLaunch | None", diagnostics: Diagnostics) -> None:
         """Values for the tunables of a part of the program, by the cost model."""
         unbound = {t.name: t.values for t in declared if t.name not in given and t.values}
+        self._whole.clear()
         self._parts |= dict.fromkeys(part.kernels, (part.program, {
             name for t in declared for name in (t.name, *t.together)}))
         lower = self._lowering(part, [t.name for t in declared], given, unbound)
@@ -154,7 +173,10 @@ class Bindings:
                 del self._seen[next(iter(self._seen))]
             if key not in lowered:
                 try:
-                    lowered[key] = sema.analyze_shapes(program, values, self._options)
+                    made, whole = sema.analyze_shapes(program, values, self._options)
+                    lowered[key] = made
+                    if whole and len(part.kernels) == 1:
+                        self._whole[part.kernels[0], *sorted(values.items())] = made
                 except CompileError as error:
                     lowered[key] = error
                     if key not in refused and all(values[k] in self.lists[k] for k in unbound):

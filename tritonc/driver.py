@@ -207,7 +207,7 @@ class _Compilation:
         with self._stage("choose tunables"):
             values = self.bindings.of_program(program, self.diagnostics, self._known())
         with self._stage("analyze"):
-            module = sema.analyze(program, values, self.diagnostics, self.options)
+            module = self.bindings.analyzed(program, values, self.diagnostics)
             self.diagnostics.raise_if_errors()
         for kernel in module.kernels:
             self.result.tunables.update(kernel.tunables)

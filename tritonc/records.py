@@ -15,9 +15,25 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass
+    from functools import cached_property as cached_property
     from typing import NamedTuple as NamedTuple
 else:
     from collections import namedtuple
+
+    class cached_property:
+        """As that of functools in Python 3.12: without a lock."""
+
+        def __init__(self, find):
+            self.find, self.__doc__ = find, find.__doc__
+
+        def __set_name__(self, owner, name):
+            self.name = name
+
+        def __get__(self, instance, owner=None):
+            if instance is None:
+                return self
+            found = instance.__dict__[self.name] = self.find(instance)
+            return found
 
     # What describes a field: it reads as fast as an attribute, and has no public name.
     _Field = type(namedtuple("_One", "a").a)

@@ -12,9 +12,8 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import field
-from functools import cached_property
 
-from tritonc.records import NamedTuple, dataclass
+from tritonc.records import NamedTuple, cached_property, dataclass
 
 LAST_LINE = 2147483647  # the greatest number that #line takes
 

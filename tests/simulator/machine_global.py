@@ -41,7 +41,8 @@ def _atomic(machine: Machine, frame: Frame, op: Op) -> None:
     alone = not shape(op.operands[0].type)
     if alone:
         _lock(machine, frame, op)
-    use(machine, frame, op, op.operands[0], frame.guard(op), write=True)
+    reads = op.attributes.get("kind") == "load"
+    use(machine, frame, op, op.operands[0], frame.guard(op), write=not reads, once=True)
     if alone:
         machine.locked = True
 
@@ -62,12 +63,14 @@ def _lock(machine: Machine, frame: Frame, op: Op) -> None:
                    f"{op.name} guards: no barrier stands between")
 
 
-def use(machine: Machine, frame: Frame, op: Op, pointer: Value, active: Any, write: bool) -> None:
-    """Record an access to global memory, by the threads that the pointer's layout names."""
+def use(machine: Machine, frame: Frame, op: Op, pointer: Value, active: Any, write: bool,
+        once: bool = False) -> None:
+    """Record an access to global memory, by the threads that the pointer's layout names; `once`
+    by one for each element, as stores are."""
     t = pointer.type
     if isinstance(t, Tile) and t.layout is None:
         return
-    threads = (owners if write else holders)(pointer)
+    threads = (owners if write or once else holders)(pointer)
     addresses = np.asarray(frame.read(pointer)).reshape(-1)
     if active is not None:
         where = np.asarray(active).reshape(-1)

@@ -120,6 +120,7 @@ class MatrixMachine(Machine):
         self.barriers: dict[int, Barrier] = {}
         self.maps: dict[int, TensorMap] = {}
         self.seen: set[str] = set()  # the instructions that ran
+        self.uncommitted = False  # products of warpgroups
         self.polls = 0
         super().__init__(text, memory, threads)
 
@@ -263,8 +264,10 @@ class MatrixMachine(Machine):
             elif op.startswith("wgmma.commit"):
                 committed = True
             else:
-                assert op == "wgmma.wait_group.sync.aligned", statement
-        assert committed == fenced
+                assert op == "wgmma.wait_group.sync.aligned" and not self.uncommitted, statement
+        assert fenced or not committed
+        # The next steps of a product follow.
+        self.uncommitted = (fenced or self.uncommitted) and not committed
         return registers[:outputs] if outputs > 1 else registers[0]
 
     def _multiply(self, op: str, rest: str, registers: list[Any], virtual: dict[str, Any],

@@ -145,3 +145,8 @@ def test_a_producer_is_ahead_of_loops_in_and_behind_loops(path: str, values: str
 def test_loads_of_a_window_share_accesses(name: str) -> None:
     """They read what one of them asks for alone: the machine knows where buffers end."""
     execute(Setting(ROOT / "tests/run" / f"{name}.tc"), "sm_90a")
+
+
+def test_loops_ask_ahead() -> None:
+    """Each copy of the loop's body goes by the word that it came to."""
+    execute(Setting(ROOT / "tests/run/look_back.tc"), "sm_90a")

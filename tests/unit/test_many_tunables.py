@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from time import process_time
+from unittest.mock import Mock, patch
 
 import pytest
 
-from tritonc import driver
+from tritonc import driver, sema
 from tritonc.options import Options
 from tritonc.source import SourceFile
 
@@ -35,3 +36,15 @@ def test_many_combinations_take_a_moment(count: int, values: list[int]) -> None:
 def test_few_combinations_are_compared() -> None:
     result = driver.compile(declared(["T0", "T1"], [1, 2]), Options(), ("tir",))
     assert not result.diagnostics
+
+
+@pytest.mark.parametrize("unused", [False, True])
+def test_what_was_compared_is_not_analysed_again(unused: bool) -> None:
+    """Warnings of the program come all the same."""
+    source = declared(["T0", "T1"], [1, 2])
+    if unused:
+        source = SourceFile("many.tc", source.text.replace("int r[64]", "int u = 1; int r[64]"))
+    with patch.object(sema, "analyze", Mock(wraps=sema.analyze)) as asked:
+        result = driver.compile(source, Options(warnings=("all",)), ("tir",))
+    assert all(call.kwargs == {"tables": False} for call in asked.mock_calls)
+    assert [item.name for item in result.diagnostics] == ["unused-variable"] * unused

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -89,7 +90,7 @@ def test_programs_on_threads(name: str, target: str) -> None:
     ("unsigned char", "{}", True), ("signed char", "{}", True),
     ("unsigned char", "{} * 8 + 7", True), ("unsigned char", "{} * 8 + 8", False)])
 def test_exchanges_by_sums(kind: str, value: str, small: bool) -> None:
-    """Numbers below 2048 are sorted by sums of f16 as by minima and maxima."""
+    """Numbers below 2048 are sorted by sums of f16 as by minima and maxima; none is flushed."""
     low, high = RANGES[kind]
     lines = [f"//! size: N = 512\n//! range: N\n//! expect: y = y\n//! arg: p = randint({low}, "
              f"{high}, 4 * N)\n//! arg: y = zeros(4 * N)", f"kernel void k(const {kind}* p "
@@ -104,6 +105,8 @@ def test_exchanges_by_sums(kind: str, value: str, small: bool) -> None:
     result = driver.compile(text, options, ("ll",))
     assert result.module is not None
     assert ("fma.rn.relu" in result.outputs["ll"]) == small
+    flushed = driver.compile(text, replace(options, denormal="flush"), ("ptx",)).outputs["ptx"]
+    assert not small or ("fma.rn.relu.f16x2" in flushed and ".ftz" not in flushed)
     data = prepare(problem, result.module, kernel_of(problem, result.module), {})
     found = launch_threads(result.outputs["ll"], data)[1]["y"]
     p = next(a for a in data.arguments if a.name == "p").held.astype(int).reshape(4, 512)

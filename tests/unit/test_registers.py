@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -103,3 +104,12 @@ kernel void f(const float* x, float* y, int n) {
     if warned:
         (found,) = result.diagnostics
         assert "a f32<256, 128>: 256" in found.notes[0].message
+
+
+def test_products_have_as_many_blocks_as_their_registers_allow() -> None:
+    """An entry of 128 x 64, whose pipeline has room for four blocks, spilled 588 bytes by four."""
+    path = Path(__file__).parents[2] / "bench" / "unseen" / "conv_fp8.tc"
+    result = driver.compile(SourceFile(path.name, path.read_text(encoding="utf-8")),
+                            Options(arch="sm_90a", small_clusters=True), ("ptx",))
+    blocks = re.findall(r"entry (\w+)\([^{]*\.minnctapersm (\d)", result.outputs["ptx"])
+    assert dict(blocks)["conv_fp8__v4"] == "3"

@@ -141,7 +141,8 @@ def test_programs_of_several_axes_share_blocks() -> None:
 
 
 def test_loops_that_carry_no_more_for_longer_tiles_have_no_entry_of_short_rows() -> None:
-    """Decoding carries a row of results: by one warp it spilled, and took 2.5 times as long."""
+    """Decoding carries a row of results: by one warp it spilled, and took 2.5 times as long; by
+    eight, as long rows that are read once have, 1.19 times (32 x 8 x 8192)."""
     path = Path(__file__).parents[2] / "bench" / "suite" / "decode_int8.tc"
     kernel = package.compile(path.read_text(), arch="sm_90a")
-    assert [kernel.variant((64, 8), *[None] * 6, 0.1, n, 8) for n in (4096, 8192)] == [0, 1]
+    assert [kernel.variant((64, 8), *[None] * 6, 0.1, n, 8) for n in (4096, 8192)] == [0, 0]

@@ -116,6 +116,22 @@ def test_entries_hold_the_rows_that_they_are_for() -> None:
     assert found == [(256, 256), (512, 512), (1024, 1024), (2048, 2048)]
 
 
+def test_shorter_tiles_have_more_rows() -> None:
+    """Where tunables say how many rows a tile holds, and how long they are."""
+    text = ("const tunable int R = {1, 2, 4, 8};" + HELD).replace(
+        "int n[T] = 0 ... T;", "int n[T] = 0 ... T, m[R] = get_global_range(0);").replace(
+        "float v[T] = n < N ? *(x + get_program_id(0) * N + n) : 0;",
+        "float v[R, T] = n < N ? *(x + m[:, newaxis] * N + n) : 0;").replace(
+        "*(y + get_program_id(0)) = v[+];", "*(y + m) = v[:, +];")
+    found = [(one.binding["R"], one.binding["T"], one.facts[-1].value) for one in entries(text)]
+    assert found == [(4, 256, 256), (2, 512, 512), (1, 1024, 1024), (1, 2048, 2048)]
+
+
+def test_tiles_beside_rows_are_what_a_loop_reads() -> None:
+    """Scales of 8-bit keys: by eight warps for rows of 8192 160 us, 135 as for shorter ones."""
+    assert entries(suite("decode_int8")) == []
+
+
 def test_a_source_with_a_way_of_its_own_for_short_rows_has_entries() -> None:
     """Loops that follow each other load rows again, whatever short ones do."""
     text = (BENCH.parent / "samples" / "softmax.tc").read_text(encoding="utf-8")

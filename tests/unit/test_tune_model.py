@@ -209,7 +209,7 @@ kernel void f(const float* x, float* y, int N) {
 @pytest.mark.parametrize("ctype, after", [("float", (4096, 8, 3)), ("half", (8192, 8, 3))])
 def test_entries_for_rows(ctype: str, after: tuple[int, ...]) -> None:
     """Where a tile holds the row, 1024 threads have up to 24 elements of it, or 768 have 32; of
-    longer ones as many blocks as have their rows in the L2 cache."""
+    longer ones as many blocks as have their rows in the L2 cache, two of halves."""
     lowering = Lowering(ROWS.replace("float", ctype))
     found = [((*row.binding.values(),), bounds(row)[1]) for row in row_entries(
         lowering.space, lambda b: lowering(b).kernels[0], lowering.choose())]
@@ -222,8 +222,17 @@ def test_entries_for_rows(ctype: str, after: tuple[int, ...]) -> None:
         whole += [((2048, 16, 2), 10240), ((4096, 16, 2), 12288)]
     longer = [(after, (56 << 10) // size), *(
         ((8192, 16, blocks), held and (held << 10) // size)
-        for blocks, held in ((2, 150), (1, 320), (2, None)))]
+        for blocks, held in ((1, 320), (2, None))[size == 2:])]
     assert found == [*whole, *longer]
+
+
+def test_one_block_has_long_rows_that_are_aligned() -> None:
+    """Of those that two blocks have in the L2 cache, and of others, two."""
+    lowering = Lowering(ROWS)
+    *_, alone, rest = row_entries(
+        lowering.space, lambda b: lowering(b).kernels[0], lowering.choose())
+    assert alone.facts == (Fact("N", ">=", 43521), Fact("N", "<=", 81920), Fact("N", "%", 4))
+    assert rest.facts == (Fact("N", ">=", 14337),)
 
 
 def test_entries_for_rows_of_two_arrays() -> None:

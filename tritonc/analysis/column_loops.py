@@ -30,21 +30,25 @@ def sums_columns(kernel: Kernel, cfg: Cfg) -> bool:
         return True
     insides = [set(loop.ops()) for loop in loading
                if not any(op.name == "store" for op in loop.ops())]
-    return any(each.name == "load" and shape(each.result.type) == shape(op.operands[0].type)
+    return any(op in inside and any(
+                   each.name == "load" and shape(each.result.type) == shape(op.operands[0].type)
+                   for each in slice_of(op.operands[:1], inside, ("load",))) and leaves_columns(op)
                for op in reductions
                if not op.attributes.get("kind", "add").endswith("add")  # see `late_sums`
-               for inside in insides if op in inside and leaves_columns(op)
-               for each in slice_of(op.operands[:1], inside, ("load",)))
+               for inside in insides)
 
 
 def memory_axis(kernel: Kernel, value: Value) -> int:
     """The axis along which a tile lies in memory, by what is loaded of its shape; the last one, if
     that is not known."""
     extents = shape(value.type)
-    infos = axis_info.analyze(kernel) if min(extents, default=1) > 1 and len(extents) > 1 else {}
-    made = slice_of([value], ends=("load",)) if infos else ()
-    found = (infos.get(op.operands[0]) for op in kernel.ops() if op in made
-             and op.name == "load" and shape(op.result.type) == extents)
+    if min(extents, default=1) < 2 or len(extents) < 2:
+        return len(extents) - 1
+    made = slice_of([value], ends=("load",))
+    loads = [op for op in kernel.ops() if op.name == "load" and op in made
+             and shape(op.result.type) == extents]
+    infos = axis_info.analyze(kernel) if loads else {}
+    found = (infos.get(op.operands[0]) for op in loads)
     runs = [info.contiguity for info in found if info is not None and max(info.contiguity) > 1]
     return runs[0].index(max(runs[0])) if runs else len(extents) - 1
 

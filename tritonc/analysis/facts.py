@@ -14,7 +14,6 @@ wrap, wherever the multiple lies.  This is what proves `k + (0 ... 32)` safe in 
 Facts stay true while passes rewrite, as a value never changes; new values are analysed when met."""
 
 from collections.abc import Callable
-from functools import cached_property
 
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.counters import counter_of
@@ -22,6 +21,7 @@ from tritonc.analysis.values import defined_by, int_of, sides
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Block, Kernel, Op, ParameterInfo, Value
 from tritonc.ir.types import element, is_int, shape
+from tritonc.records import cached_property
 
 Interval = tuple[int, int]
 _MAX_DEPTH = 60  # operations that an answer looks through

@@ -141,16 +141,16 @@ def slice_of(values: Iterable[Value], inside: Container[Op] | None = None,
     `inside`: the operations in question, if not all; `ends`: names of those behind which it ends.
     """
     found: set[Op] = set()
-    stack = [v.op for v in values]
+    stack = [*values]
     while stack:
-        op = stack.pop()
+        op = stack.pop().op
         if op is None or op in found or (inside is not None and op not in inside):
             continue
         found.add(op)
         if op.name not in ends:
-            stack += [v.op for v in op.operands]
+            stack += op.operands
             if masks and op.guard is not None:
-                stack.append(op.guard.op)
+                stack.append(op.guard)
     return found
 
 

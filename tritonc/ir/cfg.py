@@ -17,11 +17,11 @@ blocks that reach the latch without passing the header.  Back edges of one heade
 The language has no goto, so that each cycle of a kernel is a natural loop."""
 
 from collections.abc import Callable, Collection, Container, Iterable, Iterator
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import chain
 
 from tritonc.ir.core import OPS, Block, Kernel, Op, Value
-from tritonc.records import dataclass
+from tritonc.records import cached_property, dataclass
 from tritonc.source import Span
 
 

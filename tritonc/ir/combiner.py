@@ -18,14 +18,14 @@ once for each pair of elements.
 """
 
 from collections.abc import Sequence
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 from tritonc.ir.build import Builder
 from tritonc.ir.core import Block, Kernel, Op, ParameterInfo, Value
 from tritonc.ir.ops import OPS
 from tritonc.ir.rules import REDUCTIONS
 from tritonc.ir.types import I1, Scalar, element
-from tritonc.records import dataclass
+from tritonc.records import cached_property, dataclass
 from tritonc.source import CompileError, Diagnostics, SourceFile
 
 

@@ -4,12 +4,12 @@ Integers carry no sign, as in LLVM: operations do.  A tile has a constant shape;
 has decided how its elements lie in the threads of a block, it has a `Layout` too."""
 
 from collections.abc import Callable
-from functools import cache, cached_property
+from functools import cache
 from math import prod
 from operator import attrgetter
 
 from tritonc.ir.layouts.layout import Layout, SharedLayout, hashed_once
-from tritonc.records import dataclass
+from tritonc.records import cached_property, dataclass
 
 GLOBAL, CONSTANT = "global", "constant"  # address spaces of pointers
 

@@ -33,7 +33,8 @@ from tritonc.source import Diagnostics, Span
 
 MAX_ELEMENTS = 1 << 24  # of one tile, so that a slip of the pen does not eat the memory
 SUCCESSORS = {"br": 1, "cond_br": 2, "ret": 0}
-Known = dict[Op, tuple[object, ...]]  # what each operation was when it was last found to be right
+# What each operation was when it was last found to be right.
+Known = dict[Op, tuple[list[object], dict[str, Any]]]
 
 
 class VerifyError(Exception):
@@ -120,7 +121,13 @@ def _kernel(kernel: Kernel, table: Mapping[str, OpInfo], known: Known) -> Iterat
     for block in kernel.blocks:
         there = ends[block] = ends.get(cfg.immediate_dominator.get(block), ends[None]).copy()
         for index, op in enumerate(block.ops):
-            message = _once(op, table[op.name], known)
+            row, before = table[op.name], known.get(op)
+            now = [row, op.guard is None, *map(TYPE, op.operands if op.guard is None
+                                               else op.inputs()), *map(TYPE, op.results)]
+            if before is not None and before[0] == now and before[1] == op.attributes:
+                message = None
+            elif (message := _operation(op, row)) is None:
+                known[op] = now, dict(op.attributes)  # values of attributes are never changed
             if message is None and (op.blocks or op.name == "phi"):
                 message = _targets(op, block, cfg)
             if message is None and op.name == "phi":
@@ -223,18 +230,6 @@ def _uses(op: Op, block: Block, index: int, cfg: Cfg,
         if not good:
             return f"%{value.name or '?'} may be used before it is defined"
     return None
-
-
-def _once(op: Op, row: OpInfo, known: Known) -> str | None:
-    """Whether the operation fits its row, unless it is as it was when that was last found."""
-    guard = op.guard.type if op.guard is not None else None
-    now = (row, guard, [*map(TYPE, op.operands)], [*map(TYPE, op.results)], op.attributes)
-    if known.get(op) == now:
-        return None
-    message = _operation(op, row)
-    if message is None:
-        known[op] = (*now[:-1], dict(op.attributes))  # values of attributes are never changed
-    return message
 
 
 def _operation(op: Op, row: OpInfo) -> str | None:

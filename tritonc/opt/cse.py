@@ -14,7 +14,6 @@ Of constants, splats and the like one is kept, far from some uses perhaps: the b
 cheap values again where it needs them instead of holding registers."""
 
 from collections.abc import Hashable
-from functools import cached_property
 
 from tritonc.analysis.aliases import Roots, may_alias, pointer_roots
 from tritonc.analysis.values import attributes_key, changes_memory
@@ -22,6 +21,7 @@ from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.ops import READ
+from tritonc.records import cached_property
 
 _LOADS = frozenset({READ})
 

@@ -27,14 +27,13 @@ def fold_constants(kernel: Kernel, context: Context) -> bool:
 
 def fold(op: Op) -> Number | None:
     """The number in all elements of the operation's one result, if its operands are constants."""
+    for value in op.operands:  # mostly one is no constant
+        if value.op is None or value.op.name != "constant":
+            return None
     if not op.operands or not op.pure or op.info.meaning is None or len(op.results) != 1:
         return None
-    numbers = []
-    for value in op.operands:
-        number = constant_of(value)
-        if number is None:
-            return None
-        numbers.append(fit(value.type, number))
+    numbers = [fit(value.type, number) for value in op.operands
+               if (number := constant_of(value)) is not None]
     try:
         return evaluate(op.info, op, numbers)[0]
     except NotFoldable:

@@ -24,7 +24,7 @@ from tritonc.sema.stops import Stops
 from tritonc.sema.tables import fill_tables
 from tritonc.source import CompileError, Diagnostics, Span, deep_recursion
 
-__all__ = ["Part", "TunableInfo", "analyze", "analyze_shapes", "parts", "tunables"]
+__all__ = ["Part", "TunableInfo", "analyze", "analyze_shapes", "check", "parts", "tunables"]
 
 _HANDLERS = {**expressions.HANDLERS, **statements.HANDLERS}
 # A level of the syntax tree takes up to five frames; context.MAX_NESTING bounds the levels.
@@ -94,9 +94,7 @@ def analyze(program: syntax.Program, bindings: Mapping[str, int], diagnostics: D
                     and not generics.is_generic(file_context, function):
                 _lower(file_unit, function, diagnostics, contract)  # only for its errors
         if not diagnostics.errors and tables:
-            unused.check(program, table.PURE, diagnostics)
-            for kernel in module.kernels:
-                masks.check(kernel, diagnostics)
+            check(program, module, diagnostics)
     if not entries:
         diagnostics.error("no-kernel", program.span, "there is no kernel here: a function marked "
                           "'kernel' or '__global__', or a void function that no other one calls")
@@ -104,14 +102,25 @@ def analyze(program: syntax.Program, bindings: Mapping[str, int], diagnostics: D
     return module
 
 
+def check(program: syntax.Program, module: Module, diagnostics: Diagnostics) -> None:
+    """Warn of what a program without errors states in vain."""
+    with deep_recursion(_RECURSION_LIMIT):
+        unused.check(program, table.PURE, diagnostics)
+        for kernel in module.kernels:
+            masks.check(kernel, diagnostics)
+
+
 def analyze_shapes(program: syntax.Program, bindings: Mapping[str, int], options: Options
-                   ) -> Module:
+                   ) -> tuple[Module, bool]:
     """The same for who only compares the tiles of many bindings: the contents of constant tables,
-    which can take seconds to compute, are left out where the kernels can do without."""
+    which can take seconds to compute, are left out where the kernels can do without.  And whether
+    that is all that `analyze` gives, but for what `check` finds."""
+    said = Diagnostics(limit=1)
     try:
-        return analyze(program, bindings, Diagnostics(limit=1), options, tables=False)
+        found = analyze(program, bindings, said, options, tables=False)
+        return found, not (said.items or found.constants or options.stops)
     except CompileError:
-        return analyze(program, bindings, Diagnostics(limit=1), options)
+        return analyze(program, bindings, Diagnostics(limit=1), options), False
 
 
 def _lower(file_unit: Unit, function: FunctionEntity, diagnostics: Diagnostics,

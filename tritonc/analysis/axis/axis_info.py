@@ -32,7 +32,7 @@ from tritonc.analysis.axis.axis_lattice import (
 )
 from tritonc.analysis.axis.axis_rules import RULES, information
 from tritonc.analysis.signs import Signs
-from tritonc.ir.core import TYPE, Kernel, Op, Value
+from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.types import Pointer, element, has_numbers, is_int, is_pointer
 
 __all__ = ["TOP", "AxisInfo", "Infos", "analyze", "known", "low_bit", "meet", "uniform", "unknown",
@@ -82,8 +82,8 @@ def _keys(kernel: Kernel) -> Keys:
     to themselves alone."""
     found: Keys = {}
     for op in kernel.ops():
-        types = [*map(TYPE, op.results)]
-        if types and (types[0].has_numbers or any(map(has_numbers, types))):
+        types = [result.type for result in op.results]
+        if types and (types[0].has_numbers or (len(types) > 1 and any(map(has_numbers, types)))):
             key = op.guard, *op.operands, *types
             found[op] = (*key, *op.attributes, *op.attributes.values()) if op.attributes else key
     return found
@@ -92,11 +92,13 @@ def _keys(kernel: Kernel) -> Keys:
 def _following(ops: Iterable[Op], first: set[Op]) -> dict[Op, None]:
     """The operations of `first`, and those that follow from them, in the order of `ops`."""
     values = {result for op in first for result in op.results}
-    count = -1
+    rest, count = [*ops], -1
     while count < len(values):  # again around loops
-        count = len(values)
-        for op in ops:
-            if not values.isdisjoint(op.inputs()):
+        count, asked, rest = len(values), rest, []
+        for op in asked:
+            if values.isdisjoint(op.inputs()):
+                rest.append(op)
+            else:
                 values.update(op.results)
     return {op: None for op in ops if op.results[0] in values}
 

@@ -66,7 +66,7 @@ class Weights:
         """The value whose registers it has; None if it has none."""
         op = value.op
         while op is not None and op.name in _RENAMES and (
-                op.name != "convert_layout" or _is_rename(op)):
+                op.name != "convert_layout" or is_rename(op)):
             value = op.operands[0]
             op = value.op
         return None if op is None or op.name in _FREE or isinstance(value.type, Buffer) else value
@@ -127,14 +127,14 @@ class Weights:
             if op.name == "phi":
                 stack += op.operands
             elif op.name in ("shared_load", "load_slice") or (
-                    op.name == "convert_layout" and not _is_rename(op)):
+                    op.name == "convert_layout" and not is_rename(op)):
                 continue
             elif op.name in ("load", "shared_gather"):
                 if op.attributes.get("vector", 1) * bits < 32:
                     return False
             else:
                 for reader in self.readers.get(one, ()):
-                    if _is_rename(reader) or reader.name == "phi":
+                    if is_rename(reader) or reader.name == "phi":
                         stack.append(reader.result)
                     elif reader.name not in _WORDS and reader.name not in MOVES:
                         return False
@@ -237,7 +237,7 @@ def _never_whole(op: Op | None) -> bool:
     return False
 
 
-def _is_rename(op: Op) -> bool:
+def is_rename(op: Op) -> bool:
     """Whether a conversion only gives a thread's registers other numbers."""
     if op.name != "convert_layout":
         return False

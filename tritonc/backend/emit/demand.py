@@ -64,7 +64,7 @@ def demand(machines: Mapping[Block, Machine]) -> dict[Value, int]:
                     old = found.get(value, 0)
                     if demanded & ~old:
                         found[value] = old | demanded
-                        changed = True
+                        changed |= op.name == "phi"  # other operands are made before: come yet
     return found
 
 

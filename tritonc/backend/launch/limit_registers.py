@@ -43,6 +43,12 @@ MOST_MULTIPLY_ADDS = 1 << 17  # of a thread: LLVM takes ten seconds for as many
 # columns 0.98 to 0.99 of the time, of odd numbers 0.58 to 0.83; a quarter of the threads 1.05 to
 # 1.1 of that.
 FAR, LEAST_ROWS = 2.0, 5 / 16
+# Products whose estimate is more than FIT times what a thread has, have a block less.  H200, us,
+# with the estimate as a share: convolutions of 8-bit floats by 128 x 64 1.27 17.4, 10.8; in groups
+# 1.35 93, 82; gradients of filters 1.64 25.7, 22.9; distances 1.32 710, 690; repeated edges 1.57
+# 22.0, 22.2.  Of others fewer are slower: 1.2 236, 238; 1.18 152, 157; 1.17 206, 212; 1.15 441,
+# 488; 1.13 53, 63.
+FIT = 1.25
 LARGE = 8  # registers of a value that is worth naming
 
 
@@ -50,18 +56,20 @@ def limit_registers(kernel: Kernel, context: Context) -> bool:
     """Set `min_blocks`, if more than one block is to be resident."""
     _check_length(kernel)
     blocks, estimate = context.meta.get("min_blocks"), estimated(kernel)
+    dots = any(op.name in DOTS for op in kernel.ops())
     if blocks is None:
         least = resident_blocks(kernel, context.target, estimate)
         blocks = max(least, kernel.attributes.get("min_blocks", 0))  # a pipeline has made room
         live = estimate.pressure().registers
-        while blocks > max(least, BESIDE) and live > (
-                SECOND if blocks == BESIDE + 1 else 1) * available(
-                    kernel, context, blocks, estimate):
+        while dots and blocks > (least if blocks > BESIDE + 1 else 1) and live > (
+                FIT if blocks <= BESIDE else SECOND if blocks == BESIDE + 1 else 1) * (
+                    now := available(kernel, context, blocks, estimate)) and (
+                        available(kernel, context, blocks - 1, estimate) > now):
             blocks -= 1  # threads would spill; five of 64 x 64 x 32 (3-D) 103 us, four 94
         if blocks == least == 2 and live > SECOND * available(kernel, context, 2, estimate) and any(
                 _products(loop) > 1 for loop in estimate.cfg.loops):
             blocks = 1
-    rows = blocks > 1 and not any(op.name in DOTS for op in kernel.ops())
+    rows = blocks > 1 and not dots
     if rows and of_fast_body(estimate).registers > FAR * available(
             kernel, context, blocks, estimate):  # an entry asks for as many, whatever a row holds
         threads = LEAST_ROWS * context.target.threads_per_multiprocessor

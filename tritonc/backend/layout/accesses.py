@@ -1,7 +1,7 @@
 """The accesses of a kernel to memory, and in which layout each runs best."""
 
 from collections.abc import Collection, Container, Hashable
-from functools import cache, cached_property
+from functools import cache
 from math import gcd, prod
 
 from tritonc.analysis import ragged
@@ -19,6 +19,7 @@ from tritonc.ir.layouts.layout_ops import reshape
 from tritonc.ir.layouts.shared_layout import BANK_BYTES
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import Type, element, same_axes, scalar, shape
+from tritonc.records import cached_property
 
 _SUMS = ("addptr", "add", "sub", "sext", "zext", "assume_multiple", "broadcast")
 _MOST = 200  # values looked at

@@ -2,8 +2,6 @@
 
 *Primary* layouts flow forward from anchors, *demands* backward: see `assign_layouts`."""
 
-from functools import cached_property
-
 from tritonc.analysis.values import int_of
 from tritonc.backend.layout import dot_layouts, layout_choice
 from tritonc.backend.layout.accesses import Accesses
@@ -18,6 +16,7 @@ from tritonc.ir.layouts import layout_ops
 from tritonc.ir.layouts.layout import Layout
 from tritonc.ir.ops import DIVISIONS
 from tritonc.ir.types import Tile, Type, same_axes, scalar, shape
+from tritonc.records import cached_property
 
 # Registers that a row may take beside products; more are shared out to lanes: of what is combined
 # with a result, which waits for the shuffles, and of what an operand is made of.

@@ -29,7 +29,7 @@ loads is left, and what a wide access reads, of which threads compute the first 
 After the passes that read addresses and masks."""
 
 from collections.abc import Container, Iterable, Mapping
-from functools import cache, cached_property
+from functools import cache
 from math import inf
 
 from tritonc.analysis.axis import axis_info
@@ -47,6 +47,7 @@ from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.layouts.layout import Layout
 from tritonc.ir.ops import DIVISIONS
 from tritonc.ir.types import F64, Tile, is_int, scalar, with_layout
+from tritonc.records import cached_property
 
 # Instructions on the shortest way through a function of an f32, by ptxas 13.0 for sm_90.
 _INSTRUCTIONS = {"sin": 28, "cos": 28, "erf": 24, "tanh": 20, "log": 20, "log2": 20,

@@ -30,6 +30,7 @@ from tritonc.ir.types import I32, Scalar, Tile, element, with_element
 from tritonc.records import NamedTuple
 
 WORDS = 8  # at once
+MOST = 1 << 26  # that a number may count down by: its lanes wrap around to no other place
 
 
 class _Asked(NamedTuple):
@@ -73,9 +74,10 @@ def ask_ahead(kernel: Kernel, loop: Loop, context: Context) -> bool:
         ways.append((check, dict(state)))
         build.emit("cond_br", build.value("and", known.get(goes_on, goes_on), same),
                    blocks=[copies[rest.index(body)], done])
+        known[words[0]] = words[number]
         for block in copies:
             for op in block.ops:
-                op.replace_inputs({**known, words[0]: words[number]})
+                op.replace_inputs(known)
         following = {phi.result: loop.next(phi) for phi in header.phis()}
         state = {phi: mapping.get(value, known.get(value, value))
                  for phi, value in following.items()}
@@ -134,7 +136,8 @@ def _asked(kernel: Kernel, loop: Loop) -> _Asked | None:
     address, bound = load.operands[0].op, int_of(test.operands[1])
     if load.name != "atomic_rmw" or load.attributes["kind"] != "load" or load.guard is not None \
             or load.attributes.get("order") != "relaxed" or load not in body.ops or body.phis() \
-            or isinstance(load.result.type, Tile) or address is None or bound is None \
+            or not isinstance(load.result.type, Scalar) or load.result.type.is_float \
+            or address is None or bound is None \
             or address.name != "addptr" or address.operands[0] not in kernel.parameters:
         return None
     counter = address.operands[1].op
@@ -146,7 +149,7 @@ def _asked(kernel: Kernel, loop: Loop) -> _Asked | None:
     steps = set(_steps(loop, loop.next(counter), counter.result, set()))
     least = bound + (test.attributes["predicate"] == "sgt")
     if test.attributes["predicate"] not in ("sgt", "sge") or least < 0 or len(steps) != 1 \
-            or (step := steps.pop()) >= 0:
+            or not -MOST <= (step := steps.pop()) < 0:
         return None
     return _Asked(load, counter, step, least)
 

@@ -25,6 +25,9 @@ The assembler moves loads up as far as it can, beside what fills the registers a
 bodies that nearly fill them it is kept from that outside of loops: accesses are marked `fenced`,
 and a barrier of the warp stands before each PIECE of them.
 
+A left operand of wgmma is computed for each instruction, while those before it run, where that
+takes less time than they do.
+
 Behind products, the addresses of a store, which nothing else reads, are computed beside each access
 where all of them do not fit beside what is live.  (The assembler leaves them where they stand: 64
 floats of a thread that are stored one by one have 128 registers of addresses.)
@@ -35,8 +38,8 @@ from collections.abc import Set
 from itertools import pairwise
 
 from tritonc.analysis.registers.pressure import Estimate, estimated
-from tritonc.analysis.registers.weights import made_alone
-from tritonc.analysis.values import slice_of
+from tritonc.analysis.registers.weights import is_rename, made_alone
+from tritonc.analysis.values import MOVES, slice_of
 from tritonc.backend.dots.together import chained
 from tritonc.backend.launch.register_budget import (
     FENCED,
@@ -53,9 +56,14 @@ from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.layouts.layout import LANE_BITS
 from tritonc.ir.ops import READ, SHARED_READ, SHARED_WRITE, WRITE
-from tritonc.ir.types import Tile, is_float, shape
+from tritonc.ir.types import Tile, element, is_float, shape
 
 ENOUGH = 16  # registers of a tile that are worth it
+STEP = 32  # bytes of K of an instruction, which takes a cycle for each sum that a thread has
+# Of an operation of a register beside products.  H200, 128 x 128 of 4096 in cube: e4m3 (one
+# operation of an element) 226 to 206 us, int8 [K, N] in groups (one) 245 to 235, int8 with a factor
+# (three) 262 to 279, words of 4 bits (eight) 247 to 251, MXFP8 (24) 313 to 327.
+CYCLES = 4
 _WHOLE = {"volatile", "ragged", "record", "release"}  # how such are made is decided for all of it
 
 
@@ -68,6 +76,7 @@ def compute_pieces(kernel: Kernel, context: Context) -> bool:
     room, readers = available(kernel, context, estimate=estimate), uses(kernel)
     general, changed = general_blocks(estimate.cfg, DOTS), _addresses(estimate, readers, room)
     for block in kernel.blocks:
+        changed |= _fragments(block, readers)
         ends = [*_sums(block), *(op for op in block.ops if op.name == "shared_store")] if any(
             op.name in DOTS for op in block.ops) else block.ops
         found, limit = estimate.pressure([block]), room * (GENERAL if block in general else SLACK)
@@ -105,6 +114,31 @@ def _fence(kernel: Kernel, room: int) -> bool:
                 op.attributes.keys() & _WHOLE):
             op.attributes["fenced"] = changed = True
     return changed
+
+
+def _fragments(block: Block, readers: dict[Value, list[Op]]) -> bool:
+    """Mark what computes left operands of products on wgmma from shared memory: what one
+    instruction multiplies is computed while those before it run, if that takes less time, but not
+    so little that the product before hides it.  Where threads copy, they meet in each step, and
+    what starts late keeps others waiting (int8, 128 rows by 128 x 64 15.8 us, 16.7 so)."""
+    marked = False
+    alone = not any(op.name == "async_copy" for op in block.ops)
+    for product in [op for op in block.ops if op.name == "wgmma" and alone]:
+        made, found = product.operands[0], set[Op]()
+        beside = [op for op in readers[made] if op.name == "pack"]
+        leading = _leading(block, [product, *beside], readers)
+        for op in reversed(block.ops):
+            if op in leading and op.name != "load" and (
+                    op.result is made or found.issuperset(readers[op.result])):
+                found.add(op)
+        computed = sum(elements_per_thread(op.result) for op in found if op.name not in (
+            "shared_load", "convert_layout", *MOVES))
+        steps = shape(made.type)[-1] * element(made.type).bits // (8 * STEP)
+        takes = steps * elements_per_thread(product.result)
+        if any(op.name == "shared_load" for op in found) and (
+                takes <= 2 * CYCLES * computed < 2 * takes):
+            marked |= _move(block, found, product)
+    return marked
 
 
 def _addresses(estimate: Estimate, readers: dict[Value, list[Op]], room: int) -> bool:
@@ -214,16 +248,23 @@ def _mark(block: Block, ends: list[Op], readers: dict[Value, list[Op]], estimate
                 peak is None or op.result in peak) for op in found):
             continue
         marked |= found
-        moved = [op for op in block.ops if op in found]
-        rest = [op for op in block.ops if op not in found]
-        at = rest.index(last)
-        later = [op for op in rest[:at] if op.name == "alloc_shared" and {
-            *rest[: at + 1]}.isdisjoint(readers.get(op.result, ()))]  # may take another's place
-        block.ops[:] = [*(op for op in rest[:at] if op not in later), *moved, last, *later,
-                        *rest[at + 1 :]]
-        for op in moved:
-            op.attributes["piecewise"] = True
+        _move(block, found, last)
+        rest = block.ops[: block.ops.index(last) + 1]
+        later = [op for op in rest if op.name == "alloc_shared" and {
+            *rest}.isdisjoint(readers.get(op.result, ()))]  # may take another's place
+        block.ops[:] = [*(op for op in rest if op not in later), *later, *block.ops[len(rest):]]
     return bool(marked)
+
+
+def _move(block: Block, found: Set[Op], last: Op) -> bool:
+    """Mark operations, which move to the one that reads them."""
+    moved = [op for op in block.ops if op in found]
+    block.ops[:] = [op for op in block.ops if op not in found]
+    at = block.ops.index(last)
+    block.ops[at:at] = moved
+    for op in moved:
+        op.attributes["piecewise"] = True
+    return bool(moved)
 
 
 def _parts(block: Block, last: Op) -> list[Op]:
@@ -250,8 +291,8 @@ def _leading(block: Block, parts: list[Op], readers: dict[Value, list[Op]]) -> s
         elif own and quiet and op.name == "load" and not op.attributes.get("volatile") and (
                 elements_per_thread(op.result) >= ENOUGH):
             found.add(op)
-        elif own and still and op.name == "shared_load" and not (
-                op.attributes.keys() & {"late", "ldmatrix"}) and (
+        elif own and still and op.name == "shared_load" and "late" not in op.attributes and (
+                last.name == "wgmma" or "ldmatrix" not in op.attributes) and (
                 elements_per_thread(op.result) >= ENOUGH):
             if last.name == "shared_store":
                 return set()
@@ -264,5 +305,5 @@ def _leading(block: Block, parts: list[Op], readers: dict[Value, list[Op]]) -> s
 
 def _by_register(op: Op) -> bool:
     return len(op.results) == 1 and isinstance(op.result.type, Tile) and op.guard is None and (
-        op.info.elementwise or made_alone(op) or op.name == "tile_part"
+        op.info.elementwise or made_alone(op) or op.name == "tile_part" or is_rename(op)
         or spreads(op)) and op.pure

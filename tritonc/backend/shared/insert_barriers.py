@@ -32,7 +32,6 @@ Needs allocate_shared, and must be the last pass that moves memory operations.""
 
 from collections import Counter
 from collections.abc import Iterable
-from functools import cached_property
 
 from tritonc.analysis.aliases import pointer_roots
 from tritonc.analysis.axis import axis_info
@@ -46,7 +45,7 @@ from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.ops import READ, SYNC, WRITE
 from tritonc.ir.types import Buffer, Tile, element, is_pointer
-from tritonc.records import NamedTuple
+from tritonc.records import NamedTuple, cached_property
 
 
 def insert_barriers(kernel: Kernel, context: Context) -> bool:

@@ -60,12 +60,12 @@ The idea is that of "Linear Layouts" (Zhou et al., 2025).
 
 import re
 from collections.abc import Iterable, Sequence
-from functools import cache, cached_property
+from functools import cache
 from math import prod
 from typing import Any, TypeVar
 
 from tritonc.ir.layouts import f2
-from tritonc.records import dataclass
+from tritonc.records import cached_property, dataclass
 
 LANE_BITS = 5
 WARP_SIZE = 1 << LANE_BITS

@@ -4,7 +4,6 @@ A cluster is to a launch what a block is: so many times as many of its steps run
 clusters than blocks do.  Behind the loop blocks meet twice and send each other their sums.
 """
 
-from collections.abc import Sequence
 from math import prod
 from weakref import WeakKeyDictionary
 
@@ -54,7 +53,7 @@ def priced(profile: Profile, depths: tuple[int, ...], target: Target, blocks: in
     dots = joined([feature for feature in profile if feature.kind == "dot"])
     if len(dots) != 1 or not depths:
         return None
-    if register_extents(dots[0]) != dots[0].extents:
+    if register_extents(dots[0]) != dots[0].extents and not any(dots[0].raw):
         return None  # 700 x 2000 x 5000 by 128 x 192 in clusters of two 43.6 us, 128 x 256 33.8
     sums = max(4, dots[0].bytes) * prod(dots[0].extents[:-1])
     if in_memory:
@@ -71,7 +70,7 @@ def priced(profile: Profile, depths: tuple[int, ...], target: Target, blocks: in
             more *= beside
     return cost._replace(processors=max(1, at_once), blocks=beside,
                          start=cost.start + round(UNIT * more),
-                         depths=(depths[0] * blocks, *depths[1:]))
+                         depths=(depths[0] * blocks,) if len(depths) == 1 else (*depths, blocks))
 
 
 def clusters_meet(profile: Profile, target: Target) -> bool:
@@ -91,25 +90,21 @@ def _of_doubles(profile: Profile, target: Target) -> bool:
         dot.bytes > WORD for dot in profile if dot.kind == "dot")
 
 
-def cluster_sizes(kernel: Kernel, target: Target) -> tuple[int, ...]:
-    """The clusters whose blocks can share the kernel's loops, 1 first."""
+def cluster_sizes(kernel: Kernel, target: Target, axes: int = 0) -> tuple[int, ...]:
+    """The clusters whose blocks can share the kernel's loops, 1 first; of a range of so many axes
+    those to choose from where nothing is known of a launch: batches are many programs, but where
+    sums are long."""
     if not {"cluster", "wgmma"} <= target.features or not isinstance(  # which the times are of
             loops_to_share(optimised(kernel, target)), list):
         return (1,)
-    return (1, *SIZES, LONG) if _adds_many(kernel) else (1, *SIZES)
-
-
-def without_batches(sizes: Sequence[int], axes: int) -> Sequence[int]:
-    """The sizes to choose from where nothing is known of a launch: batches are many programs, but
-    where sums are long."""
-    return sizes if axes < AXES or LONG in sizes else sizes[:1]
+    return (1, *SIZES, LONG) if _adds_many(kernel) else (1, *SIZES) if axes < AXES else (1,)
 
 
 def _adds_many(kernel: Kernel) -> bool:
     """Whether a product of 16-bit numbers is likely a sum of many: of rows of both operands, as of
     all pixels of a batch, or over a product of sizes, where no sizes number a program's rows."""
     dots = [op for op in kernel.ops() if op.name == "dot"]
-    if len(dots) != 1 or scalar(dots[0].operands[0].type).bytes != WORD // 2:
+    if len(dots) != 1 or scalar(dots[0].operands[0].type).bytes not in (WORD // 2, WORD):
         return False
     infos = analyze(kernel)
     loads = [op for op in slice_of(dots[0].operands[:2], None, ("dot", "load"), False)

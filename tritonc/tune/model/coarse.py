@@ -123,7 +123,7 @@ def bodies(space: Mapping[str, Sequence[int]], lower: Lower, target: Target, lar
             target), None
     from tritonc.tune.model import entries  # only where launches choose among them
 
-    sizes = cluster_sizes(lower(large).kernels[0], target)
+    sizes = cluster_sizes(lower(large).kernels[0], target, form.axes)
     if entries.are_converted(whole, form):  # entries serve launches of few programs better
         small, general = None, whole
         few = entries.converting_entries(rows, whole, form, target, sizes)

@@ -14,7 +14,7 @@ from tritonc.backend.target.matrix import LARGE
 from tritonc.backend.target.target import Target
 from tritonc.tune.model import launches as grids
 from tritonc.tune.model.blocks import LEAST
-from tritonc.tune.model.cluster_times import LONG, clusters_meet, priced, without_batches
+from tritonc.tune.model.cluster_times import LONG, clusters_meet, priced
 from tritonc.tune.model.feature import LINE, Feature, Profile, joined, near_bytes
 from tritonc.tune.model.form import Form
 from tritonc.tune.model.launches import (
@@ -41,7 +41,7 @@ _MOST_THREADS = 256  # 32 x 256 by four warpgroups: 1.8 times as long as 64 x 12
 # operand.
 _MOST = {("wgmma", 2): 6, ("wgmma", 3): 3, ("cores", 2): 4}
 _NEARLY = {("wgmma", 2): 1.02}  # of the time of a tile's best depth in a long loop
-_MOST_CONVERTING, _POWER_CONVERTING, _WORTH_CONVERTING = 8, 1.5, 0.005
+_MOST_CONVERTING, _POWER_CONVERTING, _WORTH_CONVERTING = 9, 1.5, 0.005
 # Of blocks of a cluster that convert: weights of 8 bits, 4096 x 4096, by 16 x 32 x 128 in pairs 8.5
 # us, in fours 10.7; 2048 columns 6.7, 6.6; 40 x 2560 x 14336 by 64 x 64 x 128 27.3, 30.1.
 _BLOCKS_CONVERTING = 2
@@ -155,7 +155,7 @@ def _covering(rows: Sequence[Candidate], general: Sequence[Candidate], form: For
     known = []
     for blocks, row in _in_clusters(
             [row for row in rows if rate(row.cost) <= _NEARLY.get(of, inf) * fastest[row.tile]],
-            target, [n for n in without_batches(sizes, form.axes) if n != LONG or many]):
+            target, [n for n in sizes if n != LONG or many]):
         found = row if row.kind == "cores" else priced_together(
             _at_once(row) if blocks > 1 else row)
         known.append(found._replace(cost=slower(found.cost, _DOUBT)))
@@ -202,7 +202,7 @@ def are_converted(whole: Candidate, form: Form) -> bool:
     sums are scaled; or several that share the other operand."""
     dots = _products(whole)
     return whole.kind == "wgmma" and form.axes == 2 and len(dots) == 1 and all(
-        not dot.computed and (dot.bytes == 1 if dot.scaled else any(dot.raw)) for dot in dots)
+        not dot.computed and (any(dot.raw) or (dot.scaled and dot.bytes == 1)) for dot in dots)
 
 
 def _products(row: Candidate) -> list[Feature]:
@@ -225,12 +225,13 @@ def converting_entries(rows: Sequence[Candidate], whole: Candidate, form: Form, 
     (dot,) = _products(whole)
     launches = [launch for grid in grids.weights(dot) for launch in launches_of(form, grid)]
     # By mma.sync, 16 rows alone: weights of 4 bits, 28 x 4608 x 18944, by 32 x 32 x 128 244 us, 51.
-    known, most = [], LARGE if any(dot.raw) else MOST_SENT
+    known = []
     for blocks, row in _in_clusters([
             row for row in rows if row.threads <= _MOST_THREADS
             and not (row.kind == "mma" and (dot.scaled or min(row.tile) > LEAST))], target, [
                 blocks for blocks in sizes if dot.scaled or blocks <= _BLOCKS_CONVERTING]):
-        if is_measured(row.profile, row.tile, blocks) and (blocks == 1 or prod(row.tile) <= most):
+        if is_measured(row.profile, row.tile, blocks) and (
+                blocks == 1 or any(dot.raw) or prod(row.tile) <= MOST_SENT):
             if blocks > 1 and not clusters_meet(row.profile, target):
                 row = _at_once(row)
             known.append(with_times(row._replace(cost=slower(row.cost, _DOUBT)), launches))
@@ -247,7 +248,7 @@ def cluster_entries(rows: Sequence[Candidate], own: Sequence[Candidate], form: F
                     target: Target, sizes: Sequence[int]) -> list[Candidate]:
     """Those of clusters to have beside the bodies of the general entry, the large one first."""
     whole = own[0]
-    if whole.kind == "mma" or len(without_batches((1, *sizes), form.axes)) < 2:
+    if whole.kind == "mma" or not sizes:
         return []  # of mma none are measured
     if form.axes < AXES and are_bytes(whole):
         return converting_entries(rows, whole, form, target, (1, *sizes), *own[1:])
@@ -298,7 +299,7 @@ def other_entries(rows: Sequence[Candidate], own: Sequence[Candidate], form: For
                  0 < near_bytes(row.profile) < LINE) and (
                  not of_words(whole) or (row.kind == whole.kind and _is_square(row))) and (
                  not converted or (prod(row.tile) >= LARGE
-                                   and row.cost.depths >= whole.cost.depths)) and (
+                                   and prod(row.cost.depths) >= prod(whole.cost.depths))) and (
                  row.kind == "cores" or _gathers_many(row))]
     # One more where rows may be boxes of a matrix, and one for many columns of these; one less
     # beside clusters of sums that are long.

@@ -17,12 +17,7 @@ from tritonc.records import NamedTuple
 from tritonc.source import CompileError
 from tritonc.tune.model.alignments import aligned
 from tritonc.tune.model.choose import Binding, Lower, Ranked, ranked
-from tritonc.tune.model.cluster_times import (
-    IN_MEMORY,
-    cluster_sizes,
-    clusters_meet,
-    without_batches,
-)
+from tritonc.tune.model.cluster_times import IN_MEMORY, cluster_sizes, clusters_meet
 from tritonc.tune.model.cluster_times import priced as cost_of
 from tritonc.tune.model.cost import waiting
 from tritonc.tune.model.feature import Profile, as_boxes, between
@@ -107,7 +102,7 @@ def portfolio(space: Mapping[str, Sequence[int]], lower: Lower, target: Target,
     whole = with_results([row.profile for row in rows], target)
     scaled, computed = (any(getattr(f, name) for row in rows for f in row.profile)
                         for name in ("scaled", "computed"))
-    for blocks in without_batches(cluster_sizes(kernel, target), form.axes):
+    for blocks in cluster_sizes(kernel, target, form.axes):
         more = {"cluster_k": blocks} if blocks > 1 else {}
         for row in rows:
             tile, depths = form.cuts(row.binding)
@@ -325,6 +320,8 @@ def _times(known: Sequence[tuple[Binding, Cost, tuple[int, ...]]], form: Form,
     sizes = np.array([*product(*axes, lengths)], np.int64)
     sizes = sizes[sizes.prod(axis=1) >= _LEAST_WORK]
     *extents, depth = sizes.T.view(Sizes)
-    inner = [(depth, *(_TAPS * each for each in cost.depths[1:2])) for _, cost, _ in known]
+    loops = len(form.loops)
+    inner = [(depth, *(each * _TAPS ** (at == 0) for at, each in enumerate(cost.depths[1:loops])))
+             for _, cost, _ in known]
     return np.array([choice.time(cost, tile, extents, lengths)
                      for (_, cost, tile), lengths in zip(known, inner)], np.float64)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import log2, prod
 
 from tritonc.analysis.aliases import pointer_roots
+from tritonc.analysis.records import ACCESS_BYTES
 from tritonc.analysis.row_loops import carried, loaded_again, reducing_passes, several_passes
 from tritonc.analysis.values import slice_of
 from tritonc.backend.launch.choose_warps import streaming_threads
@@ -15,7 +16,7 @@ from tritonc.ir.rules import pointee
 from tritonc.ir.types import is_float, scalar, shape
 from tritonc.tune.model.feature import Profile
 from tritonc.tune.model.loops import rows_around
-from tritonc.variants.variant import Variant, between
+from tritonc.variants.variant import Fact, Variant, between
 
 _STREAM_ELEMENTS = 1024  # per program of a kernel without dots: 128 threads, 8 elements each
 _STREAM_EACH, _STREAM_MOST = 8, 8192  # elements of a thread, of a program of few rows
@@ -95,10 +96,13 @@ _WHOLE_PAIRS = ((512, 1, 0, 512), (1024, 2, 0, 1024), (2048, 2, 8, 2048), (4096,
                 (8192, 8, 2, 8192))
 # Of longer ones, by bytes: as many blocks as have their rows in the L2 cache, if that is one at
 # least.  Layer norm of 65536 floats 82 us by one block, 103 by two; softmax of 262144 in two
-# passes 442 and 406.
-_LONG_HALVES = ((8192, 8, 3, 56 << 10), (8192, 16, 2, 150 << 10), (8192, 16, 1, 320 << 10),
-                (8192, 16, 2, None))
-_LONG_FLOATS = ((4096, 8, 3, 56 << 10), *_LONG_HALVES[1:])
+# passes 442 and 406, of 42000, 46000, 56000 164 and 157, 161 and 146, 165 and 148; layer norm 182
+# and 203, 191 and 189, 207 and 198.  Not of rows that threads load by less than they can at once:
+# 38410 and 50001 177 and 208, 183 and 219; layer norm 216 and 259, 245 and 274; nor of halves,
+# softmax of 76000 to 131072 196 to 204 us by two, 202 to 210 by one; RMS norm 1.01 to 1.09.
+_ALONE = 170 << 10
+_LONG_HALVES = (8192, 8, 3, 56 << 10), (8192, 16, 2, None)
+_LONG_FLOATS = (4096, 8, 3, 56 << 10), (8192, 16, 1, 320 << 10), (8192, 16, 2, None)
 # Where the list of tiles ends before, rows of floats have twice the warps, so that fewer of them
 # are in the caches.  Rows divided by their lengths, by 2048, on an H200: 12345 columns 132 us by
 # eight, 116 by 16, 9000 96 and 95, 16380 126 and 108.
@@ -233,8 +237,12 @@ def row_entries(space: Mapping[str, Sequence[int]], lower: Callable[[Mapping[str
             binding = {**chosen, name: tile, "num_warps": warps}
             binding |= {"min_blocks": blocks} if blocks == 1 or (
                 blocks and (tile >= wanted or several)) else {}
-            found.append(Variant(binding, between(length, least, most)))
-        least = None if most is None else most + 1
+            facts = between(length, least, most) if blocks != 1 else (
+                *between(length, _ALONE // (wide * sizes[0]) + 1, most),
+                Fact(length, "%", max(1, ACCESS_BYTES // (wide * sizes[0]))))
+            found.append(Variant(binding, facts))
+        if blocks != 1:
+            least = None if most is None else most + 1
     return found
 
 
@@ -268,12 +276,14 @@ def _sums(cfg: Cfg) -> int:
 
 
 def _read_once(cfg: Cfg) -> list[Op]:
-    """The loads of a kernel whose loops load rows and reduce them, and store nothing."""
+    """The loads of a kernel whose loops load rows and reduce them, and store nothing; none where
+    they load more than a row."""
     ops = [op for block in cfg.innermost for op in block.ops]
     if not any(op.name == "reduce" for op in ops) or any(WRITE in op.effects for op in ops):
         return []
-    return [op for op in ops if op.name == "load"
-            and 1 < prod(extents := shape(op.result.type)) == max(extents)]
+    tiles = {op: shape(op.result.type) for op in ops if op.name == "load" and prod(
+        shape(op.result.type)) > 1}
+    return [*tiles] if all(prod(tile) == max(tile) for tile in tiles.values()) else []
 
 
 def _by_length(sizes: Sequence[int], largest: int) -> Iterator[tuple[int, int, int, int | None]]:

@@ -209,14 +209,17 @@ def _short_rows(kernel: Kernel, space: Space, lower: Lower, chosen: Binding
         reduced = any(shape(op.operands[0].type)[axis] == extent
                       for op in kernel.ops() if op.name == "reduce" for axis in (
                           op.attributes.get("axes") or [op.attributes["axis"]]))
-        if not reduced or len(names) > 1:
+        if not reduced or len(names) > 2:
             continue
         warps, least = streaming_threads(kernel) // 32, 1
-        if names and _says(lower, chosen, space, names[0], partial(_extent, limit)):
-            for most in sorted(space[names[0]]):
-                yield Variant({**chosen, names[0]: most}, between(limit, least, most))
-                least = most + 1
-            return
+        long = [n for n in names if _says(lower, chosen, space, n, partial(_extent, limit))]
+        for most in sorted(space[long[0]]) if long else ():  # of as many elements
+            others = {name: _nearest(space[name], chosen[name] * chosen[long[0]] // most)
+                      for name in names}
+            yield Variant({**chosen, **others, long[0]: most}, between(limit, least, most))
+            least = most + 1
+        if long or len(names) > 1:
+            continue
         for most in [extent * part // 8 for part in ((1, 2, 4, 8) if names else (2, 4, 5))]:
             binding = {**chosen, "num_warps": max(1, warps // (extent // most))}
             if names:

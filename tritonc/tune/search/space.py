@@ -97,7 +97,7 @@ def search_space(source: SourceFile, options: Options, kernel: str, nesting: boo
     target = find(options.arch, options.ptx)
 
     def lower(binding: Mapping[str, int]) -> Module:
-        module = sema.analyze_shapes(part, {**given, **binding}, options)
+        module, _ = sema.analyze_shapes(part, {**given, **binding}, options)
         return Module([k for k in module.kernels if k.name == kernel], module.constants)
 
     listed = tunables

@@ -21,7 +21,7 @@ def emit_op(f: FunctionEmitter, emitter: Emitter, op: Op, machine: Machine) -> N
     """Emit an operation, now or, for a part of a tile that comes piece by piece, on use."""
     later = op.attributes.get("piecewise") or op.attributes.get("late")
     mine, fenced = later and op.pure, not later and op.attributes.get("fenced")
-    if op.name in ("store", "shared_store", "mma_dot") or not (
+    if op.name in ("store", "shared_store", "mma_dot", "wgmma") or not (
             mine or fenced or not f.fetch.keys().isdisjoint(op.operands)):
         emitter(f, op)
         return

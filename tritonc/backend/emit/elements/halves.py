@@ -110,15 +110,18 @@ def extreme(f: FunctionEmitter, op: Op) -> None:
 
 
 def _by_sums(f: FunctionEmitter, name: str, a: str, b: str) -> str:
-    """By how far b is above a, or 0: small whole numbers are bits of f16 that are as far apart."""
-    first, minus, second = (f.op(f"bitcast i32 {word} to <2 x half>")
-                            for word in (a, _MINUS_ONES, b))
+    """By how far b is above a, or 0: small whole numbers are bits of f16 that are as far apart.
+    These are subnormal: where LLVM has sums flush them, sums of integers take their place."""
     if name != "add":
-        above = f.call("llvm.nvvm.fma.rn.relu.f16x2", "<2 x half>",
-                       *(f"<2 x half> {word}" for word in (first, minus, second)))
-        first, second = (second, above) if name == "umin" else (first, above)
-    found = f.op(f"{'fsub' if name == 'umin' else 'fadd'} <2 x half> {first}, {second}")
-    return f.op(f"bitcast <2 x half> {found} to i32")
+        words = [f.op(f"bitcast i32 {word} to <2 x half>") for word in (a, _MINUS_ONES, b)]
+        above = f.op("bitcast <2 x half> {} to i32".format(f.call(
+            "llvm.nvvm.fma.rn.relu.f16x2", "<2 x half>", *(f"<2 x half> {w}" for w in words))))
+        a, b = (b, above) if name == "umin" else (a, above)
+    kind = "sub" if name == "umin" else "add"
+    if f.options.flushes:
+        return f.op(f"{kind} i32 {a}, {b}")
+    first, second = (f.op(f"bitcast i32 {word} to <2 x half>") for word in (a, b))
+    return f.op(f"bitcast <2 x half> {f.op(f'f{kind} <2 x half> {first}, {second}')} to i32")
 
 
 def spread(f: FunctionEmitter, op: Op) -> None:

@@ -1,7 +1,8 @@
 """Matrix products of warpgroups: wgmma, which reads B, and mostly A, from shared memory.
 
 An instruction multiplies 64 rows of A by up to 256 columns of B, 32 bytes deep, asynchronously.
-All instructions of a dot are one piece of inline assembly, so that nothing comes between them:
+All instructions of a dot are one piece of inline assembly, so that nothing comes between them (of
+a left operand that comes piece by piece, those of a step of k):
 
     wgmma.fence                       registers written before are seen
     wgmma.mma_async ...               for each step of k, each block of the accumulator
@@ -113,7 +114,8 @@ class _Product:
             self.groups.append((sum(piece), m, n))
         along = sum(1 for _, _, n in self.groups if n)
         self.columns = min(256, shape(op.result.type)[-1] >> along)
-        self.inputs: list[tuple[str, str]] = []  # operands after the accumulators: constraint, text
+        # Operands of a piece of assembly after its accumulators: constraint and text, its name.
+        self.inputs: dict[tuple[str, str], str] = {}
         self.outputs = self.layout.registers
         first, last = op.attributes.get("inner") or (0, shape(a.type)[-1])
         self.steps = range(first, last, self.row.depth)
@@ -121,6 +123,7 @@ class _Product:
         self.asked = whole if along else op.attributes.get("asked", whole)  # the rest is padding
         self.zero = self._starts_from_zero() and self.asked == whole
         self.transposed = [False, False]  # A, B
+        self.fetch: Callable[[int], None] | None = None  # computes A for a step of k
         # Each a function of the block's origin and k, which gives lines and the text.
         self.left = self._registers(a) if isinstance(a.type, Tile) else self._shared(a, 0)
         self.right = self._shared(b, 1)
@@ -130,23 +133,28 @@ class _Product:
         return all(name == zero for name in self.f.values[self.op.operands[2]])
 
     def _input(self, constraint: str, text: str) -> str:
-        """Add an operand of the assembly; its number there."""
-        self.inputs.append((constraint, text))
+        """An operand of the assembly; its name there."""
         before = self.outputs if self.zero else 2 * self.outputs
-        return f"${before + len(self.inputs) - 1}"
+        return self.inputs.setdefault((constraint, text), f"${before + len(self.inputs)}")
 
     def _registers(self, a: Value) -> Callable[[int, int], tuple[str, str]]:
         """A in registers: four to an instruction."""
         f, bits = self.f, self.row.operand.bits
         each = max(1, 32 // bits)
-        names = f.values[a]
-        texts: dict[tuple[int, ...], str] = {}
-        for origin, registers in instances(f.layout(a), a_fragment(ROWS, self.row.depth, bits)):
+        fragments = {origin[-2:]: registers for origin, registers in instances(
+            f.layout(a), a_fragment(ROWS, self.row.depth, bits))}
+
+        def at(row: int, k: int) -> tuple[str, str]:
+            names, registers = f.values[a], fragments[row, k]
             words = [operand_word(f, self.row.operand, [names[r] for r in registers[i : i + each]])
                      for i in range(0, len(registers), each)]
             f.held.setdefault(self.op.result, []).extend(words)
-            texts[origin[-2:]] = f"{{{', '.join(self._input('r', f'i32 {w}') for w in words)}}}"
-        return lambda row, k: ("", texts[row, k])
+            return "", f"{{{', '.join(self._input('r', f'i32 {w}') for w in words)}}}"
+
+        if a in f.fetch:
+            self.fetch = lambda k: f.fetch[a](sum(
+                1 << r for (_, step), found in fragments.items() if step == k for r in found))
+        return at
 
     def _shared(self, buffer: Value, rows: int) -> Callable[[int, int], tuple[str, str]]:
         """An operand in shared memory: a descriptor for each warpgroup, constants for the rest.
@@ -179,10 +187,10 @@ class _Product:
         if isinstance(self.op.operands[0].type, Tile):
             return self._by_halves(operand, first, low, register)
         wide = f.op(f"zext i32 {low} to i64")
-        name = self._input("l", f"i64 {f.op(f'or i64 {wide}, {_signed(high)}')}")
+        wide = f.op(f"or i64 {wide}, {_signed(high)}")
 
         def at(row: int, k: int) -> tuple[str, str]:
-            offset = operand.offset(first + row, k)
+            name, offset = self._input("l", f"i64 {wide}"), operand.offset(first + row, k)
             if not offset:
                 return "", name
             return f"add.s64 {register}, {name}, {offset >> 4};", register
@@ -193,12 +201,10 @@ class _Product:
                    ) -> Callable[[int, int], tuple[str, str]]:
         """The same with additions of 32 bits: where threads compute the other operand, as here,
         ptxas may keep descriptors in registers of threads, for which 64 bits are four moves."""
-        name, high = self._input("r", f"i32 {low}"), operand.high >> 32
-
         def at(row: int, k: int) -> tuple[str, str]:
-            offset = operand.offset(first + row, k) >> 4
+            name, offset = self._input("r", f"i32 {low}"), operand.offset(first + row, k) >> 4
             part = f"add.u32 low, {name}, {offset};" if offset else f"mov.b32 low, {name};"
-            return f"{part} mov.b64 {register}, {{low, {high}}};", register
+            return f"{part} mov.b64 {register}, {{low, {operand.high >> 32}}};", register
 
         return at
 
@@ -224,17 +230,24 @@ class _Product:
         return " ".join(part for part in (before_a, before_b, f"{text};") if part)
 
     def emit(self) -> Names:
-        lines = ["{", ".reg .b64 da, db; .reg .b32 low;", "wgmma.fence.sync.aligned;"]
-        blocks = instances(self.layout, accumulator_fragment(ROWS, self.columns))
-        for k in self.steps:
-            for origin, registers in blocks:
-                if origin[-1] < self.asked:
-                    lines.append(self._instruction(origin, registers[0], len(registers), k))
-        lines.append("wgmma.commit_group.sync.aligned;")
-        lines.append("}")
+        """All instructions together; where A is computed on use, those of each step by themselves,
+        so that a step is computed while those before it multiply."""
         names = [] if self.zero else self.f.values[self.op.operands[2]]
-        return _threaded(self.f, "\\0A".join(lines), self.row.accumulator, self.outputs, names,
-                         self.inputs)
+        blocks = instances(self.layout, accumulator_fragment(ROWS, self.columns))
+        last = self.steps[-1]
+        for steps in [[k] for k in self.steps] if self.fetch else [self.steps]:
+            lines = ["{", ".reg .b64 da, db; .reg .b32 low;", "wgmma.fence.sync.aligned;"]
+            if self.fetch:
+                self.fetch(steps[0])
+            for k in steps:
+                for origin, registers in blocks:
+                    if origin[-1] < self.asked:
+                        lines.append(self._instruction(origin, registers[0], len(registers), k))
+            lines += [*["wgmma.commit_group.sync.aligned;"] * (last in steps), "}"]
+            names = _threaded(self.f, "\\0A".join(lines), self.row.accumulator, self.outputs, names,
+                              [*self.inputs])
+            self.zero, self.inputs = False, {}
+        return names
 
 
 def _together(layout: SharedLayout, rows: int) -> SharedLayout:

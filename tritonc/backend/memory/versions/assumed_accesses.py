@@ -1,7 +1,5 @@
 """What the loads and stores of one text of a kernel lack: see `assumed_facts`."""
 
-from functools import cached_property
-
 from tritonc.analysis import ragged
 from tritonc.analysis.affine import Affine, Affinity, Bound, Iteration, is_counter
 from tritonc.analysis.axis import axis_info
@@ -35,6 +33,7 @@ from tritonc.ir.layouts.layout import WARP_SIZE
 from tritonc.ir.rules import pointee
 from tritonc.ir.types import Tile, element, is_pointer, scalar, shape
 from tritonc.later import Later
+from tritonc.records import cached_property
 
 first_part = Later("tritonc.backend.pipeline.tma.parts", "first_part")
 window = Later("tritonc.backend.pipeline.tma.windows", "window")
@@ -62,7 +61,7 @@ class Collector:
         self.cfg = cfg = Cfg(kernel)
         self.testable = testable_scalars(cfg)
         self.multiples = MultiplesNeeded(self.infos, lambda v: self.divisible(
-            v) and not computed_from(v, "get_program_id", through_phis=True), not tensor)
+            v) and not computed_from(v, "get_program_id", through_phis=True))
         self.affinities = {loop: Affinity(Iteration(loop), self.signs(loop)) for loop in cfg.loops}
         self.outside = Affinity(signs=self.signs(None))
         self.divisors = Divisors(self.infos, self.multiples, self.divisible,

@@ -109,10 +109,10 @@ def repeat_loop(kernel: Kernel, loop: Loop, times: int, behind: list[Op] | None 
         if behind:
             edge.ops = [*copy_ops(behind, known), Op("br", [], {}, (), blocks=[joined])]
     replaced: dict[Value, Value] = {}
+    read = {value for op in kernel.ops() if op not in inside for value in op.inputs()}
     for op in (*header.ops, *(behind or ())):
         for value in op.results:
-            if any(value in reader.inputs() for block in kernel.blocks for reader in block.ops
-                   if reader not in inside):
+            if value in read:
                 phi = make_phi([known.get(value, value) for _, known in left],
                                edges or [block for block, _ in left], value.name)
                 replaced[value] = phi.result

@@ -338,7 +338,8 @@ class _Compilation:
                 self._ahead.begin(kernel)
 
         with self._stage(stage):
-            if stage == "backend" and self._ahead is not None and self.options.alone:
+            shown = hooks.before or hooks.after  # in order, and by this process
+            if stage == "backend" and self._ahead and self.options.alone and not shown:
                 two_processes.share(module.kernels, added, run, self._ahead, hooks.seconds,
                                     lambda entry: not warnings[entry] and entry not in failed)
             else:

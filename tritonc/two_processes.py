@@ -37,11 +37,14 @@ def share(kernels: Sequence[Kernel], names: Container[str], run: Callable[[Kerne
         return
     turns, turn = os.pipe()
     results, result = os.pipe()
+    first = os.getpid()
     os.write(turn, bytes(range(len(entries))))
     os.close(turn)
 
     def mine() -> Iterator[int]:
         for (number,) in iter(lambda: os.read(turns, 1), b""):
+            if first not in (os.getpid(), os.getppid()):
+                return  # a signal has ended the first process: nobody waits
             run(entries[number])
             yield number
 
@@ -50,6 +53,7 @@ def share(kernels: Sequence[Kernel], names: Container[str], run: Callable[[Kerne
         child = os.fork()
     if child == 0:
         with suppress(BaseException):
+            os.close(results)  # or the last `write` waits for this process itself to read
             made = [(number, flat(entry), ahead.known(entry)) for number in [*mine()]
                     if whole(entry := entries[number])]
             with open(result, "wb") as sink:
@@ -76,4 +80,5 @@ def share(kernels: Sequence[Kernel], names: Container[str], run: Callable[[Kerne
         if child > 0:
             with suppress(ProcessLookupError):
                 os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
+            with suppress(ChildProcessError):  # where SIGCHLD is ignored, there is nothing to ask
+                os.waitpid(child, 0)

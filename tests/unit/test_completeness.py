@@ -74,11 +74,12 @@ def test_options_are_spelt_once_for_each_command() -> None:
 
 
 def test_settings_of_a_compilation_can_be_given() -> None:
-    """Each field of Options is set by a row, and a row of the command line alone by none."""
+    """Each field of Options is set by a row, and a row of the command line alone by none.
+    The others are set by the command, `tritonc debug` and who launches."""
     set_by_rows = {row.name for row in TABLE}
     assert {name for name in Options.__dataclass_fields__
             if name not in set_by_rows} == {
-                "stops", "small_clusters"}  # which `tritonc debug`, and who launches, set
+                "alone", "stops", "small_clusters"}
 
 
 def test_canonical_spellings_are_long() -> None:

@@ -12,7 +12,7 @@ from tritonc.ir.core import Kernel
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 SCRIPT = '''
-import errno, os, sys
+import errno, os, signal, sys
 from pathlib import Path
 from unittest.mock import Mock, patch
 
@@ -20,11 +20,12 @@ from tritonc import driver, two_processes
 from tritonc.options import Options
 from tritonc.source import SourceFile
 
-def compiled(name, **more):
+def compiled(name, dump=None, **more):
     path = Path(sys.argv[1]) / name
     options = Options(arch="sm_90a", small_clusters=True, **more)
     with patch.object(two_processes, "possible", lambda: True):
-        return driver.compile(SourceFile(name, path.read_text()), options, ("ptx",)).outputs["ptx"]
+        return driver.compile(SourceFile(name, path.read_text()), options, ("ptx",),
+                              dump=dump).outputs["ptx"]
 
 def ends(*_):
     os._exit(1)
@@ -45,6 +46,13 @@ for fault in (patch.object(two_processes, "flat", ends),
               patch.object(os, "fork", Mock(side_effect=OSError(errno.EAGAIN, "no more")))):
     with fault:
         assert compiled(name, alone=True) == alone
+shown, again = [], []
+for here, titles in ((False, shown), (True, again)):
+    compiled(name, lambda title, _: titles.append(title), alone=here, print_after=("coarsen",))
+assert shown and again == shown, (shown, again)
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # as `trap "" CHLD` has it
+assert compiled(name, alone=True) == alone
+signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 try:
     os.waitpid(-1, os.WNOHANG)
 except ChildProcessError:
@@ -66,3 +74,28 @@ def test_more_entries_than_a_byte_counts() -> None:
         two_processes.share(kernels, {kernel.name for kernel in kernels}, done.append,
                             Mock(), {}, Mock())
     assert done == kernels
+
+
+KILLED = '''
+import os, signal
+from unittest.mock import Mock, patch
+from tritonc import two_processes
+from tritonc.ir.core import Kernel
+
+first = os.getpid()
+
+def run(kernel):
+    if os.getpid() == first:
+        os.kill(first, signal.SIGKILL)
+
+two_processes.possible = lambda: True
+two_processes.flat = lambda _: bytes(1 << 20)  # more than a pipe takes
+two_processes.share([Kernel(name, [], []) for name in "ab"], "b", run,
+                    Mock(known=lambda _: None), {}, lambda _: True)
+'''
+
+
+def test_the_fork_ends_with_the_process() -> None:
+    """Whoever waits for the end of the output waited for the fork for ever."""
+    done = subprocess.run([sys.executable, "-c", KILLED], capture_output=True, timeout=60)
+    assert done.returncode == -9

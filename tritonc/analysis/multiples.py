@@ -6,8 +6,8 @@ none ({}) where it is proved, None where no test of scalars would prove it.
 
     a + row[:, newaxis] * K + k, runs of 8 f16 along axis 1    {a: 16 bytes, K: 8}
 
-A product needs one factor: a parameter rather than a value that is computed, and one that is needed
-already rather than another.  The rows of a gather may be anything: their stride is what counts."""
+A product needs one factor: one that is needed already rather than another, and a parameter rather
+than what is computed.  The rows of a gather may be anything: their stride is what counts."""
 
 from collections.abc import Callable, Mapping
 
@@ -28,12 +28,10 @@ _MOST_STEPS = 4000  # of one question: terms may meet again and again
 class MultiplesNeeded:
     """Answers for one kernel, whose axis information is `infos`.
 
-    `testable`: whether a scalar could be tested before it is needed; `products`: whether that is
-    asked of a product of scalars rather than of one factor."""
+    `testable`: whether a scalar could be tested before it is needed."""
 
-    def __init__(self, infos: Infos, testable: Callable[[Value], bool], products: bool = False
-                 ) -> None:
-        self.infos, self.testable, self.products = infos, testable, products
+    def __init__(self, infos: Infos, testable: Callable[[Value], bool]) -> None:
+        self.infos, self.testable = infos, testable
         self.needed_before: Multiples = {}  # by what was asked before
         self._assumed: set[Op] = set()  # phis above
         self._depth = self._steps = 0
@@ -86,8 +84,12 @@ class MultiplesNeeded:
         name, operands = op.name, op.operands
         if name in _BOTH:
             first = self.of_integer(operands[0], axis, run, n)
-            return first if first is None else self._join(
+            before = self.needed_before
+            self.needed_before = joined(before, first or {})
+            both = first if first is None else self._join(
                 first, self.of_integer(operands[1], axis, run, n))
+            self.needed_before = before
+            return both
         if name == "mul":
             return self._factor(op, run, n)
         if name == "shl":
@@ -105,7 +107,7 @@ class MultiplesNeeded:
     def _factor(self, op: Op, run: int, n: int) -> Multiples | None:
         """Either factor may be the multiple; of what divides the other, nothing is asked.
 
-        A product of scalars may be one without any of its factors being one (`products`)."""
+        A product of parameters may be one without any of its factors being one."""
         a, b = op.operands
         options = []
         for value, other in ((b, a), (a, b)):
@@ -115,14 +117,13 @@ class MultiplesNeeded:
             if found is not None:
                 options.append(found)
         best = min(options, key=self._price) if options else None
-        if self.products and best and not shape(op.result.type) and self.testable(op.result) \
-                and self._price(best)[1]:
+        if best and self._price(best)[0] and of_parameters(op.result) and self.testable(op.result):
             return {op.result: n}
         return best
 
     def _price(self, needs: Multiples) -> tuple[int, int]:
-        computed = sum(v.op is not None for v in needs)
-        return computed, sum(self.needed_before.get(v, 1) % n != 0 for v, n in needs.items())
+        more = [v for v, n in needs.items() if self.needed_before.get(v, 1) % n]
+        return len(more), sum(v.op is not None for v in needs)
 
     def _join(self, a: Multiples, b: Multiples | None) -> Multiples | None:
         return None if b is None else joined(a, b)
@@ -141,11 +142,18 @@ class MultiplesNeeded:
 
 
 def joined(a: Mapping[Value, int], b: Mapping[Value, int]) -> Multiples:
-    """What fulfils both: all are powers of two."""
+    """What fulfils both: all are powers of two.  Of a factor's, its products are."""
     found = dict(a)
     for value, n in b.items():
         found[value] = max(n, found.get(value, 1))
-    return found
+    return {v: n for v, n in found.items() if v.op is None or v.op.name != "mul"
+            or all(found.get(factor, 1) < n for factor in v.op.operands)}
+
+
+def of_parameters(value: Value) -> bool:
+    """Whether it is a product of parameters and numbers."""
+    return not shape(value.type) and (value.op is None or value.op.name == "constant" or (
+        value.op.name == "mul" and all(map(of_parameters, value.op.operands))))
 
 
 def implied(value: Value, multiples: Mapping[Value, int]) -> int:

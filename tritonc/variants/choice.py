@@ -147,10 +147,17 @@ def fit(tile: Sequence[int], extents: Sequence[Any]) -> tuple[Any, Any]:
 
 
 def steps_of(depths: Sequence[int], lengths: Sequence[Any]) -> Any:
-    """How many steps loops of such lengths take."""
+    """How many steps loops of such lengths take; one depth more than loops is how many blocks share
+    the steps of all.
+
+    >>> steps_of((32, 1), (49, 30)), steps_of((32, 1, 8), (49, 30))
+    (60, 8)
+    """
     steps: Any = 1
     for length, depth in zip(lengths, depths):
         steps = least(steps * _parts(length, depth, MOST_STEPS), MOST_STEPS)
+    for blocks in depths[len(lengths):]:
+        steps = (steps + blocks - 1) // blocks
     return steps
 
 

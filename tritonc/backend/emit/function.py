@@ -3,7 +3,7 @@
 A tile is a list of operands, one per register of its layout (see `ir.layout`); registers that
 nobody reads are "".  A scalar is a list of one.  A buffer in shared memory is a `BufferAddress`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 from tritonc.analysis.elements import Elements
 from tritonc.analysis.facts import Facts
@@ -101,6 +101,7 @@ class FunctionEmitter(Instructions):
         self._phis: list[tuple[int, str, Op, int, int]] = []
         self._after_phis: list[str] = []
         self._terminators: dict[Block, int] = {}  # numbers of lines
+        self._made: dict[Hashable, tuple[str, str]] = {}  # by `before`
 
     # the thread's place
 
@@ -216,6 +217,22 @@ class FunctionEmitter(Instructions):
         text = [*self._prelude, *self.lines, "over:", "  ret void", "start:"]
         self.lines = []
         return text, [block for block in cfg.order if block not in (entry, over)]
+
+    def emitted(self, block: Block | None) -> bool:
+        """Whether the threads of the role have a block, which is done."""
+        return block in self._ends
+
+    def before(self, block: Block, make: Callable[[], tuple[str, str]], key: Hashable
+               ) -> tuple[str, str]:
+        """What is made at the end of a block that is emitted, once for each key."""
+        key = self.role, block, key
+        if key not in self._made:
+            own, self.lines, self.prefix = self.lines, [], "before"
+            self._made[key] = make()
+            at = self._terminators[block]
+            own[at] = "\n".join([*self.lines, own[at]])
+            self.lines, self.prefix = own, ""
+        return self._made[key]
 
     def _role(self, role: str, prefix: str, blocks: list[Block], located: bool) -> None:
         """The code of the threads of a role; `blocks` are all that can be reached."""

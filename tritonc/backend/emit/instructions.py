@@ -16,12 +16,13 @@ class Instructions:
         self.lines: list[str] = []
         self.count = 0  # of numbered values
         self.label = ""  # the LLVM block being written
+        self.prefix = ""  # of names; LLVM wants numbers in the order of lines
         self._new_labels = 0
         self._prelude: list[str] = []
         self._prelude_names: dict[str, str] = {}
 
     def op(self, text: str) -> str:
-        name = f"%{self.count}"
+        name = f"%{self.prefix}{self.count}"
         self.count += 1
         self.lines.append(f"  {name} = {text}")
         return name

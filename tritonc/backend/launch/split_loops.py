@@ -26,6 +26,7 @@ from math import prod
 
 from tritonc.analysis.aliases import Roots, may_alias, pointer_roots
 from tritonc.analysis.values import int_of, is_zero, needed
+from tritonc.backend.launch.digits_of_loops import digits_of, share_digits
 from tritonc.backend.launch.shared_loops import SharedLoop, kind_of_sum, shared_loop
 from tritonc.backend.launch.sum_in_memory import add_parameter, add_up, go_on_alone
 from tritonc.backend.memory.masks.pad_tiles import spread
@@ -121,7 +122,11 @@ def _split(kernel: Kernel, one: SharedLoop, sums: list[Value], owner: tuple[int,
     rank = before.emit("get_cluster_rank", type=I32).result
     for counter in one.counters:
         _stride(counter.phi, counter.next, counter.step, one, before, rank, blocks)
-    _share(one, before, rank, blocks)
+    digits = digits_of(one.loop, one.others)
+    if digits is not None:
+        share_digits(digits, before, one.latch, rank, blocks)
+    else:
+        _share(one, before, rank, blocks)
     for phi in one.sums:
         _start(phi, one, before, rank)
     in_memory = "workspace" in kernel.attributes
@@ -189,7 +194,8 @@ def _stride(phi: Op, following: Op, step: Value, one: SharedLoop, b: Builder, ra
 
 
 def _share(one: SharedLoop, b: Builder, rank: Value, blocks: int) -> None:
-    """Scalars that follow from each other go on `rank` times at first, and `blocks` times then."""
+    """Scalars that follow from each other, as counters that the source carries by hand, go on
+    `rank` times at first, and `blocks` times then."""
     latch = {phi.result: incoming(phi, one.latch) for phi in one.others}
     state = {phi.result: incoming(phi, one.preheader) for phi in one.others}
     starts = dict(state)

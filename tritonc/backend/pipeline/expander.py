@@ -57,6 +57,8 @@ class Expander:
         self.stage_phis: list[Op] = []  # the phis of the stages to read and to write
         self.lasting = stays_false(staged.condition, part)
         self.runs: Value | None = None  # whether the last iteration that was copied comes
+        self.alone = False  # whether no other block computes meanwhile
+        self.held: list[Value] = []  # by it, to registers
         self.late: list[Op] = []  # of that iteration: between loads to registers and their stores
         self.moving: list[Value] = []  # what places of boxes are computed from in each iteration
 
@@ -96,7 +98,10 @@ class Expander:
         ops: list[Op] = []
         for iteration in range(self.distance):
             ops += self.copies(state, self.number(iteration), iteration)
-            ops += self.stores(state, self.number(iteration), iteration)
+            if iteration < self.distance - 1 or not self.stores_later():
+                ops += self.stores(state, self.number(iteration), iteration)
+            else:
+                self.held = self.loaded(state)
             state = self.next_values(state)
         self.staged.preheader.ops[-1:-1] = ops
         return state
@@ -162,6 +167,19 @@ class Expander:
         needed = loads | slice_of(stack, set(ops))
         return [op for op in ops if op in needed], [op for op in ops if op not in needed]
 
+    def stores_later(self) -> bool:
+        """Whether what an iteration loads to registers is stored by the next one, which waits no
+        more for it: copies are two iterations ahead at least, and stores take what was loaded.
+        Where other blocks compute meanwhile, registers count more."""
+        return self.alone and self.distance > 1 and not self.late and any(
+            one.stored for one in self.channels) and all(
+                one.transposed is None for one in self.channels)
+
+    def loaded(self, mapping: dict[Value, Value]) -> list[Value]:
+        """What an iteration's copies loaded to registers."""
+        values = [one.store.operands[1] for one in self.channels if one.stored]
+        return [mapping.get(value, value) for value in values]
+
     def stores(self, mapping: dict[Value, Value], stage: Value, ahead: int) -> list[Op]:
         """Stores of what the iteration's copies loaded to registers or to buffers of their own."""
         ops = list(self.late)
@@ -221,8 +239,11 @@ class Expander:
         after = self.next_values(lead)
         at, first = self.copies_place(), len(staged.body.phis())
         staged.body.ops[at:at] = copies
-        staged.body.ops[first:first] = self.wait()
-        staged.latch.ops[-1:-1] = self.stores(lead, write.result, self.distance)
+        if self.stores_later():
+            staged.body.ops[first:first] = [*self.wait(), *self.stores_of_last(lead)]
+        else:
+            staged.body.ops[first:first] = self.wait()
+            staged.latch.ops[-1:-1] = self.stores(lead, write.result, self.distance)
         if not self.lasting:
             assert self.runs is not None
             add_incoming(self.comes, self.runs, staged.latch)
@@ -232,6 +253,20 @@ class Expander:
             behind = self.next_stage(phi.result)
             staged.latch.ops[-1:-1] = behind
             add_incoming(phi, behind[-1].result, staged.latch)
+
+    def stores_of_last(self, lead: dict[Value, Value]) -> list[Op]:
+        """Stores of what the iteration before loaded, and phis of it and of its stage."""
+        _, write = self.stage_phis
+        before, latch = self.staged.preheader, self.staged.latch
+        following = [*self.loaded(lead), write.result]
+        phis = [make_phi([first], [before], "loaded") for first in self.held]
+        phis.append(make_phi([self.number(self.distance - 1)], [before], "loaded_stage"))
+        for phi, value in zip(phis, following, strict=True):
+            add_incoming(phi, value, latch)
+        self.staged.loop.header.ops[:0] = phis
+        values = [one.store.operands[1] for one in self.channels if one.stored]
+        held = {value: phi.result for value, phi in zip(values, phis, strict=False)}
+        return self.stores(held, phis[-1].result, self.distance - 1)
 
     def copies_place(self) -> int:
         """Where in the body later copies start."""

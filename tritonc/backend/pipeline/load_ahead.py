@@ -20,9 +20,10 @@ In kernels without products the same is done in loops of which a thread loads li
 and where other programs do not fill the time: recurrences, whose iterations wait for each other,
 sums over columns, of which there are few programs, and loops that go from row to row, alone or
 around the loop over a row: they are long, and so programs are few.  They load several iterations
-ahead; one iteration ahead do loops in which all pairs of elements meet, such as bodies that attract
-each other, and loops along a row in which lanes tell each other a number that the next iteration
-needs.  Others along one row do not: of short rows, programs are many and iterations few.
+ahead, through shared memory where copies can bring them (`copy_ahead`); one iteration ahead do
+loops in which all pairs of elements meet, such as bodies that attract each other, and loops along a
+row in which lanes tell each other a number that the next iteration needs.  Others along one row do
+not: of short rows, programs are many and iterations few.
 
 Needs a loop of a header and one more block, addresses that follow from its phis alone, and no store
 in it that may change what is loaded.  After rotate_dots, which parts the loop's operations."""
@@ -32,6 +33,7 @@ from tritonc.analysis.column_loops import sums_columns, walks_rows
 from tritonc.analysis.row_loops import only_adds, waits_for_itself
 from tritonc.analysis.values import needed, slice_of
 from tritonc.backend.memory.versions.general import rare
+from tritonc.backend.pipeline.copy_ahead import copy_ahead
 from tritonc.backend.pipeline.loop_slice import Slice, advance, find_slice, initial_values
 from tritonc.backend.pipeline.staged_loop import DOTS, Guards, elements_per_thread
 from tritonc.backend.pipeline.tma.roles import has_producer
@@ -123,6 +125,12 @@ def load_ahead(kernel: Kernel, context: Context) -> bool:
             times = _times(loop, ROOM, 1)
         else:
             times = 0
+        if not products and times > 1 and not beside and not lead:
+            loads = [op for op in latch.ops if op.name == "load"]
+            if not stores_may_reach(kernel, loop.blocks, loads, pointer_roots(kernel)) and (
+                    copy_ahead(kernel, loop, loads, context)):
+                changed = True
+                continue
         # What leads other loads to their addresses is there an iteration before them.
         leaders = set() if products or not times else _lead_copies(latch, "load", 0)
         early = times + 1 if leaders else 0

@@ -172,8 +172,10 @@ def _pipeline(kernel: Kernel, staged: StagedLoop, infos: axis_info.Infos, contex
     if stores_may_reach(kernel, staged.loop.blocks, [*copied, *part.loads], pointer_roots(kernel)):
         return False
     kernel.entry.ops[:0] = [one.transposed for one in channels if one.transposed is not None]
-    Expander(kernel, staged, part, channels, stages, distance).run()
-    if max(beside, computing) > 1:
+    expander = Expander(kernel, staged, part, channels, stages, distance)
+    expander.alone = max(beside, computing) < 2
+    expander.run()
+    if not expander.alone:
         kernel.attributes["min_blocks"] = max(beside, computing)
     context.remark("pipeline", f"loop pipelined: operands are copied (cp.async) {distance} "
                    f"iteration{'s' * (distance > 1)} ahead", copied[0].span)

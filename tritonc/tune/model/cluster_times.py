@@ -70,7 +70,7 @@ def priced(profile: Profile, depths: tuple[int, ...], target: Target, blocks: in
             more *= beside
     return cost._replace(processors=max(1, at_once), blocks=beside,
                          start=cost.start + round(UNIT * more),
-                         depths=(depths[0] * blocks, *depths[1:]))
+                         depths=(depths[0] * blocks,) if len(depths) == 1 else (*depths, blocks))
 
 
 def clusters_meet(profile: Profile, target: Target) -> bool:
@@ -104,7 +104,7 @@ def _adds_many(kernel: Kernel) -> bool:
     """Whether a product of 16-bit numbers is likely a sum of many: of rows of both operands, as of
     all pixels of a batch, or over a product of sizes, where no sizes number a program's rows."""
     dots = [op for op in kernel.ops() if op.name == "dot"]
-    if len(dots) != 1 or scalar(dots[0].operands[0].type).bytes != WORD // 2:
+    if len(dots) != 1 or scalar(dots[0].operands[0].type).bytes not in (WORD // 2, WORD):
         return False
     infos = analyze(kernel)
     loads = [op for op in slice_of(dots[0].operands[:2], None, ("dot", "load"), False)

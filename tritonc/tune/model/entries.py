@@ -299,7 +299,7 @@ def other_entries(rows: Sequence[Candidate], own: Sequence[Candidate], form: For
                  0 < near_bytes(row.profile) < LINE) and (
                  not of_words(whole) or (row.kind == whole.kind and _is_square(row))) and (
                  not converted or (prod(row.tile) >= LARGE
-                                   and row.cost.depths >= whole.cost.depths)) and (
+                                   and prod(row.cost.depths) >= prod(whole.cost.depths))) and (
                  row.kind == "cores" or _gathers_many(row))]
     # One more where rows may be boxes of a matrix, and one for many columns of these; one less
     # beside clusters of sums that are long.

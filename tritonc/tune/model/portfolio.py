@@ -320,6 +320,8 @@ def _times(known: Sequence[tuple[Binding, Cost, tuple[int, ...]]], form: Form,
     sizes = np.array([*product(*axes, lengths)], np.int64)
     sizes = sizes[sizes.prod(axis=1) >= _LEAST_WORK]
     *extents, depth = sizes.T.view(Sizes)
-    inner = [(depth, *(_TAPS * each for each in cost.depths[1:2])) for _, cost, _ in known]
+    loops = len(form.loops)
+    inner = [(depth, *(each * _TAPS ** (at == 0) for at, each in enumerate(cost.depths[1:loops])))
+             for _, cost, _ in known]
     return np.array([choice.time(cost, tile, extents, lengths)
                      for (_, cost, tile), lengths in zip(known, inner)], np.float64)

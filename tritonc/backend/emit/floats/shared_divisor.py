@@ -46,7 +46,7 @@ from tritonc.analysis.values import SPREADS, constant_of, origin
 from tritonc.backend.emit.function import FunctionEmitter
 from tritonc.backend.emit.literals import float_literal
 from tritonc.backend.emit.registers import members, tree
-from tritonc.ir.core import Op, Value
+from tritonc.ir.core import Block, Op, Value
 from tritonc.ir.types import F16, F32, I32, is_float, scalar
 
 ENOUGH = 8  # quotients of a thread that are worth the test
@@ -258,18 +258,18 @@ def _all(f: FunctionEmitter, tests: list[str]) -> str:
 
 def divide_integers_by_one(f: FunctionEmitter, op: Op, demanded: tuple[int, ...]) -> list[str]:
     """The demanded registers of a division or remainder, if a thread has one divisor, not a
-    constant, for enough; else none."""
+    constant, for enough, or for those of all iterations of a loop; else none."""
     dividends, divisors = (f.values[v] for v in op.operands)
     different = list(dict.fromkeys(dividends[r] for r in demanded))
-    if scalar(op.result.type) != I32 or len(different) < ENOUGH_INTEGERS or (
-            len({divisors[r] for r in demanded}) > 1) or not divisors[demanded[0]].startswith("%"):
-        return []
     d = divisors[demanded[0]]
+    ahead = _before_loop(f, op, d)
+    if scalar(op.result.type) != I32 or (len(different) < ENOUGH_INTEGERS and ahead is None) or (
+            len({divisors[r] for r in demanded}) > 1) or not d.startswith("%"):
+        return []
     signed, quotient = op.name[0] == "s", op.name.endswith("div")
-    size = _absolute(f, d) if signed else d
-    # Where no guard holds it may be 0, which LLVM must not see.
-    size = f.call("llvm.umax.i32", "i32", f"i32 {size}", "i32 1")
-    reciprocal = f.op(f"zext i32 {f.op(f'udiv i32 -1, {size}')} to i64")
+    size, reciprocal = f.before(ahead, lambda: _whole_reciprocal(f, d, signed), (d, signed)) \
+        if ahead is not None else _whole_reciprocal(f, d, signed)
+    reciprocal = f.op(f"zext i32 {reciprocal} to i64")
     results = {}
     for a in different:
         result = _divide_natural(f, _absolute(f, a) if signed else a, size, reciprocal, quotient)
@@ -281,6 +281,24 @@ def divide_integers_by_one(f: FunctionEmitter, op: Op, demanded: tuple[int, ...]
     for r in demanded:
         found[r] = results[dividends[r]]
     return found
+
+
+def _before_loop(f: FunctionEmitter, op: Op, d: str) -> Block | None:
+    """Where the loop around begins, if it has none inside, whose registers a reciprocal would take,
+    and the divisor is the same in all of its iterations."""
+    loop, divisor = f.cfg.innermost.get(f.cfg.block_of[op]), origin(op.operands[1])
+    if loop is None or not f.emitted(loop.preheader) or f.values[divisor][:1] != [d] \
+            or any(one.parent is loop for one in f.cfg.loops):
+        return None
+    home = divisor.op and f.cfg.block_of[divisor.op]
+    return None if home in loop.blocks else loop.preheader
+
+
+def _whole_reciprocal(f: FunctionEmitter, d: str, signed: bool) -> tuple[str, str]:
+    """The magnitude of a divisor, and its reciprocal.  Where no guard holds it may be 0, which LLVM
+    must not see."""
+    size = f.call("llvm.umax.i32", "i32", f"i32 {_absolute(f, d) if signed else d}", "i32 1")
+    return size, f.op(f"udiv i32 -1, {size}")
 
 
 def _absolute(f: FunctionEmitter, name: str) -> str:

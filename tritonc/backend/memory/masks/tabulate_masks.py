@@ -10,7 +10,9 @@ After:   pre:  %t = (%p <u %H) | (%p + 1 <u %H) << 1 | (%p + 2 <u %H) << 2     r
 
 A tap of a filter is one of few numbers, and whether a pixel and a tap meet inside of the image
 follows from the two.  So what a pixel meets is a word of bits, made before the loop, and an
-element's mask is one operation.  Two comparisons, of a row and a column of the image, share a word
+element's mask is one operation.  Where it is the pixels that move, as in the gradient of a filter,
+the bits of taps are made before the loop, and each iteration makes the words of its few pixels.
+Two comparisons, of a row and a column of the image, share a word
 where the pairs of their numbers do; conditions of rows alone or columns alone clear whole words.
 
 All other conditions of a mask remain.  Sums wrap as before, so the mask is the same for all
@@ -33,6 +35,7 @@ from tritonc.records import NamedTuple
 
 BITS = 32  # of a word
 _SPREADS = ("splat", "broadcast")
+_MOVES = (*_SPREADS, "reshape", "convert_layout")
 
 
 def tabulate_masks(kernel: Kernel, context: Context) -> bool:
@@ -56,10 +59,12 @@ def tabulate_masks(kernel: Kernel, context: Context) -> bool:
 
 
 class _Lookup(NamedTuple):
-    """A comparison of `fixed + moving` with `end`, where `moving` is one of `size` numbers."""
+    """A comparison of `places + number` with `end`, where `number` is one of `size` numbers.  One
+    of the two moves in the loop: `late` if that is the places."""
 
-    fixed: list[Value]  # of one type
-    moving: Value
+    late: bool
+    places: list[Value]  # of one type
+    number: Value
     constant: int
     least: int
     size: int
@@ -106,32 +111,44 @@ class _Tables:
         if not found:
             return False
         first = next(iter(found.values()))
-        t, kind = first.fixed[0].type, first.moving.type
+        late, t, kind = first.late, first.places[0].type, first.number.type
         pairs: dict[Value, _Lookup] = {}
         for c, lookup in found.items():  # those that share a word
-            if (lookup.fixed[0].type, lookup.moving.type) == (t, kind) and lookup.size * prod(
-                    other.size for other in _numbers(pairs.values(), lookup)) <= BITS:
+            if (lookup.late, lookup.places[0].type, lookup.number.type) == (late, t, kind) \
+                    and lookup.size * prod(
+                        other.size for other in _numbers(pairs.values(), lookup)) <= BITS:
                 pairs[c] = lookup
-        rows = [s for c in conditions if c not in pairs and self.fixed(s := _small(c))
-                and s.type == with_element(t, I1)]
+        rows = [s for c in conditions if c not in pairs and (late or self.fixed(_small(c)))
+                and (s := _small(c)).type == with_element(t, I1)]
         columns = [s for c in conditions if (s := _small(c)) not in rows and c not in pairs
-                   and s.type == with_element(kind, I1)]
+                   and s.type == with_element(kind, I1) and not (late and not self.fixed(s))]
         scalars = [s for c in conditions if not shape((s := _small(c)).type) and s not in columns]
         merged = {*rows, *columns, *scalars}
         rest = [c for c in conditions if c not in pairs and _small(c) not in merged]
-        each = _registers(value.type)
-        if each * (len(pairs) + len(merged) - 1) <= _registers(kind) * (2 + len(columns)):
+        each, numbers = _registers(value.type), _numbers(pairs.values())
+        made = _registers(t) * sum(n.size * 4 for n in numbers) if late else _registers(kind) * (
+            2 + len(columns))
+        if each * (len(pairs) + len(merged) - 1) <= made:
             return False
-        numbers = _numbers(pairs.values())
-        word = self.word(t, pairs, numbers, rows)
-        at = self.here(value)
-        bit = self.bit(at, kind, numbers, columns, scalars)
+        if late:
+            inputs = [*(n.number for n in numbers), *columns]
+            key = kind, *inputs, *(n[3:] for n in numbers)
+            if key not in self.words:
+                self.words[key] = self.bit(self.before(inputs, value), kind, numbers, columns, [])
+            bit = self.words[key]
+            at = self.here(value)
+            rows += [_spread(at, s, with_element(t, I1)) for s in scalars]
+            word = self.made_word(at, t, pairs, numbers, rows)
+        else:
+            word = self.word(t, pairs, numbers, rows)
+            at = self.here(value)
+            bit = self.bit(at, kind, numbers, columns, scalars)
         whole = with_element(value.type, I32)
         both = at.value("and", _spread(at, word, whole), _spread(at, bit, whole))
-        made = at.value("icmp", both, at.constant(0, whole), predicate="ne")
+        mask = at.value("icmp", both, at.constant(0, whole), predicate="ne")
         for c in rest:
-            made = at.value("and", made, c)
-        mapping[value] = made
+            mask = at.value("and", mask, c)
+        mapping[value] = mask
         return True
 
     def here(self, value: Value) -> Builder:
@@ -158,41 +175,54 @@ class _Tables:
                 terms.append(_small(term))
         fixed = [v for v in terms if self.fixed(v)]
         moving = [v for v in terms if not self.fixed(v)]
-        if len(moving) != 1 or not fixed or any(v.type != fixed[0].type for v in fixed):
-            return None
-        least, greatest = self.facts.interval(moving[0])
-        if least < 0 and self.signs.holds(moving[0]):
-            least = 0
-        size = greatest - least + 1
-        return _Lookup(fixed, moving[0], constant, least, size, end,
-                       op.attributes["predicate"]) if 0 < size <= BITS else None
+        for numbers, places in ((moving, fixed), (fixed, moving)):
+            if len(numbers) != 1 or not places or any(v.type != places[0].type for v in places):
+                continue
+            least, greatest = self.interval(numbers[0])
+            size = greatest - least + 1
+            if 0 < size <= BITS:
+                return _Lookup(numbers is fixed, places, numbers[0], constant, least, size, end,
+                               op.attributes["predicate"])
+        return None
+
+    def interval(self, value: Value) -> tuple[int, int]:
+        """The least and the greatest that a number can be."""
+        sum_ = defined_by(value := origin(value, _MOVES), "add")
+        least, greatest = self.facts.interval(value)
+        if sum_ is not None and (by := int_of(origin(sum_.operands[1]))) is not None:
+            low, high = self.interval(sum_.operands[0])
+            return max(least, low + by), min(greatest, high + by)
+        return 0 if least < 0 and self.signs.holds(value) else least, greatest
 
     def word(self, t: Type, pairs: dict[Value, _Lookup], numbers: list[_Lookup],
              rows: list[Value]) -> Value:
-        """What the fixed side meets: bit i + n * j + .. for the i-th first number, j-th second."""
-        key = t, *rows, *((*p.fixed, p.constant, p.least, p.size, p.end, p.predicate,
+        """What fixed places meet: bit i + n * j + .. for the i-th first number, j-th second."""
+        key = t, *rows, *((*p.places, p.constant, p.least, p.size, p.end, p.predicate,
                            numbers.index(n)) for p in pairs.values()
-                          for n in numbers if n.moving is p.moving)
+                          for n in numbers if n.number is p.number)
         if key not in self.words:
-            inputs = {v.op for p in pairs.values() for v in (*p.fixed, p.end)} | {
-                *(row.op for row in rows), *self.preheader.phis()}
-            at = max((i + 1 for i, op in enumerate(self.preheader.ops) if op in inputs), default=0)
-            span = next(c.op.span for c in pairs if c.op is not None)
-            self.words[key] = self.made_word(Builder(self.preheader, at, span), t, pairs, numbers,
-                                             rows)
+            inputs = [*(v for p in pairs.values() for v in (*p.places, p.end)), *rows]
+            self.words[key] = self.made_word(self.before(inputs, next(iter(pairs))), t, pairs,
+                                             numbers, rows)
         return self.words[key]
+
+    def before(self, inputs: Iterable[Value], value: Value) -> Builder:
+        """Before the loop, behind what it is made of."""
+        ops = {*(v.op for v in inputs), *self.preheader.phis()}
+        at = max((i + 1 for i, op in enumerate(self.preheader.ops) if op in ops), default=0)
+        return Builder(self.preheader, at, value.op.span if value.op is not None else None)
 
     def made_word(self, build: Builder, t: Type, pairs: dict[Value, _Lookup],
                   numbers: list[_Lookup], rows: list[Value]) -> Value:
         word, zero = None, build.constant(0, t)
         for number in numbers:
-            own = [p for p in pairs.values() if p.moving is number.moving]
+            own = [p for p in pairs.values() if p.number is number.number]
             bits = zero
             for i in range(number.size):
                 one: Value | None = None
                 for p in own:
                     index = build.constant(p.constant + number.least + i, t)
-                    for v in p.fixed:
+                    for v in p.places:
                         index = build.value("add", index, v)
                     end = build.constant(n, t) if (n := int_of(p.end)) is not None else \
                         _spread(build, p.end, t)
@@ -215,10 +245,10 @@ class _Tables:
 
     def bit(self, at: Builder, t: Type, numbers: list[_Lookup], columns: list[Value],
             scalars: list[Value]) -> Value:
-        """The bit of what moves, or 0 where a condition of its own does not hold."""
+        """The bit of numbers, or 0 where a condition of their own does not hold."""
         index: Value | None = None
         for number in numbers:
-            one = number.moving
+            one = number.number
             if number.least:
                 one = at.value("sub", one, at.constant(number.least, t))
             if index is None:
@@ -237,8 +267,8 @@ class _Tables:
 
 
 def _numbers(lookups: Iterable[_Lookup], but: _Lookup | None = None) -> list[_Lookup]:
-    """One lookup for each number that moves; `but` that of another one."""
-    found = {p.moving: p for p in lookups if but is None or p.moving is not but.moving}
+    """One lookup for each number; `but` that of another one."""
+    found = {p.number: p for p in lookups if but is None or p.number is not but.number}
     return list(found.values())
 
 

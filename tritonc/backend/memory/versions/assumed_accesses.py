@@ -61,7 +61,7 @@ class Collector:
         self.cfg = cfg = Cfg(kernel)
         self.testable = testable_scalars(cfg)
         self.multiples = MultiplesNeeded(self.infos, lambda v: self.divisible(
-            v) and not computed_from(v, "get_program_id", through_phis=True), not tensor)
+            v) and not computed_from(v, "get_program_id", through_phis=True))
         self.affinities = {loop: Affinity(Iteration(loop), self.signs(loop)) for loop in cfg.loops}
         self.outside = Affinity(signs=self.signs(None))
         self.divisors = Divisors(self.infos, self.multiples, self.divisible,

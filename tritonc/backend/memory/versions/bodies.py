@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import cache
 
+from tritonc.analysis.multiples import of_parameters
 from tritonc.analysis.row_loops import waits_for_itself
 from tritonc.analysis.values import QUOTIENTS, REMAINDERS, slice_of
 from tritonc.backend.dots.together import waits
@@ -80,8 +81,7 @@ def turned(kernel: Kernel, found: Assumed, facts: Callable[[frozenset[Value]], A
         drop_promised(kernel, body)
     if unaligned and units and found.multiples:
         bodies.append(Assumed(found.units))
-    return [body for body in bodies if len(body.units) == len(found.units) and all(
-        v.op is None or v.op.name in ANYWHERE for v in body.subjects)]
+    return [body for body in bodies if len(body.units) == len(found.units) and _early(body)]
 
 
 def _operands_alone(kernel: Kernel, found: Assumed, alone: Assumed) -> list[Assumed]:
@@ -90,8 +90,7 @@ def _operands_alone(kernel: Kernel, found: Assumed, alone: Assumed) -> list[Assu
     taps beside a row that may have any length.  None where all go together."""
     drop_promised(kernel, alone)
     more = any(v not in alone.multiples and not is_pointer(v.type) for v in found.multiples)
-    return [alone] if more and alone.multiples and all(
-        v.op is None or v.op.name in ANYWHERE for v in alone.subjects) else []
+    return [alone] if more and alone.multiples and _early(alone) else []
 
 
 def _any_size(kernel: Kernel, found: Assumed, facts: Callable[[dict[Value, int]], Assumed]
@@ -103,8 +102,8 @@ def _any_size(kernel: Kernel, found: Assumed, facts: Callable[[dict[Value, int]]
         return []
     body = facts(ones)
     drop_promised(kernel, body)
-    return [body] if body.multiples and all(is_pointer(v.type) for v in body.multiples) and all(
-        v.op is None or v.op.name in ANYWHERE for v in body.subjects) else []
+    return [body] if body.multiples and all(
+        is_pointer(v.type) for v in body.multiples) and _early(body) else []
 
 
 def _less_aligned(kernel: Kernel, found: Assumed, alone: Callable[[], Assumed]) -> list[Assumed]:
@@ -117,13 +116,20 @@ def _less_aligned(kernel: Kernel, found: Assumed, alone: Callable[[], Assumed]) 
     part = 2 if any(scalar(v.type).bytes == 1 for op in dots for v in op.operands[:2]) else 4
     body = Assumed(found.units, {v: max(1, n // part) for v, n in found.multiples.items()})
     plain = len(dots) == 1 and not any(map(waits, kernel.blocks)) and all(
-        scalar(v.type).bytes < LEAST_COPY and _is_loaded(v) for v in dots[0].operands[:2]) and not (
-        any(op.name in (*QUOTIENTS, *REMAINDERS) and isinstance(op.result.type, Tile)
+        scalar(v.type).bytes < LEAST_COPY and _is_loaded(v) for v in dots[0].operands[:2]) and (
+        any(op.name == "load" for op, _ in found.hindered) or not any(
+            op.name in (*QUOTIENTS, *REMAINDERS) and isinstance(op.result.type, Tile)
             for op in kernel.ops()))
-    if not plain or any(v.op is not None and v.op.name not in ANYWHERE for v in body.subjects):
+    if not plain or not _early(body):
         return []
     drop_promised(kernel, needs := alone())
     return [body] if any(not is_pointer(v.type) for v in needs.multiples) else []
+
+
+def _early(body: Assumed) -> bool:
+    """Whether all that a body relies on may be tested at entry."""
+    return all(of_parameters(v) or (v.op is not None and v.op.name in ANYWHERE)
+               for v in body.subjects)
 
 
 def _is_loaded(value: Value) -> bool:

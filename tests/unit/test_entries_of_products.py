@@ -174,3 +174,10 @@ def test_long_sums_of_few_programs_have_an_entry_of_eight_blocks() -> None:
     for name in ("suite/sgemm.tc", "suite/linear_bf16.tc"):
         assert [one["tunables"].get("cluster_k") for one in entries(name)[1:]].count(8) == 1
     assert taken("suite/sgemm.tc", 64, 64, 8192)[1] == 8
+
+
+def test_bytes_whose_rows_alone_are_numbered() -> None:
+    """A tile has all columns; the entries of converted products asked the range for them."""
+    text = (BENCH / "unseen" / "w8a8_rowquant.tc").read_text(encoding="utf-8")
+    source = SourceFile("p.tc", text.replace("int TK = {64, 128}", "int TK = {64}"))
+    driver.compile(source, Options(arch="sm_90a", small_clusters=True, stop_after="lower"), ())

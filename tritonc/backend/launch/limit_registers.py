@@ -28,13 +28,14 @@ from tritonc.backend.launch.register_budget import (
     registers_of,
     resident_blocks,
 )
-from tritonc.backend.pipeline.staged_loop import DOTS
+from tritonc.backend.pipeline.staged_loop import DOTS, words
 from tritonc.backend.pipeline.stages import BESIDE
+from tritonc.backend.pipeline.tma.roles import PRODUCER_WARPS, has_producer
 from tritonc.ir.cfg import Loop
 from tritonc.ir.context import Context
 from tritonc.ir.core import Kernel, Op
 from tritonc.ir.layouts.layout import LANE_BITS
-from tritonc.ir.types import Tile, shape
+from tritonc.ir.types import Tile, scalar, shape
 from tritonc.source import Note, fail
 
 MOST_MULTIPLY_ADDS = 1 << 17  # of a thread: LLVM takes ten seconds for as many
@@ -49,6 +50,9 @@ FAR, LEAST_ROWS = 2.0, 5 / 16
 # 22.0, 22.2.  Of others fewer are slower: 1.2 236, 238; 1.18 152, 157; 1.17 206, 212; 1.15 441,
 # 488; 1.13 53, 63.
 FIT = 1.25
+# The most columns of an instruction on wgmma, and what a thread needs beside its two rows' share of
+# them, with an operand in registers (C7602 of ptxas 13.0 says 26 without).
+COLUMNS, BESIDE_SUMS = 256, 30
 LARGE = 8  # registers of a value that is worth naming
 
 
@@ -69,6 +73,9 @@ def limit_registers(kernel: Kernel, context: Context) -> bool:
         if blocks == least == 2 and live > SECOND * available(kernel, context, 2, estimate) and any(
                 _products(loop) > 1 for loop in estimate.cfg.loops):
             blocks = 1
+        while blocks > 1 and _takes(kernel) > registers_of(
+                blocks * _warps(kernel) << LANE_BITS, context.target):
+            blocks -= 1
     rows = blocks > 1 and not dots
     if rows and of_fast_body(estimate).registers > FAR * available(
             kernel, context, blocks, estimate):  # an entry asks for as many, whatever a row holds
@@ -84,6 +91,18 @@ def limit_registers(kernel: Kernel, context: Context) -> bool:
         return kernel.attributes.pop("min_blocks", None) is not None
     kernel.attributes["min_blocks"] = blocks
     return True
+
+
+def _takes(kernel: Kernel) -> float:
+    """The registers without which the assembler refuses an instruction of a product on wgmma."""
+    return max((BESIDE_SUMS + min(words(op.result), op.attributes.get("asked", COLUMNS) * scalar(
+        op.result.type).bytes / 8) for op in kernel.ops() if op.name == "wgmma"), default=0)
+
+
+def _warps(kernel: Kernel) -> int:
+    """Of a block; those of a producer start with as many registers as the others."""
+    warps: int = kernel.attributes["num_warps"]
+    return warps + PRODUCER_WARPS * has_producer(kernel)
 
 
 def _products(loop: Loop) -> int:

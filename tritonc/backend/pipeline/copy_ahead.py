@@ -14,6 +14,8 @@ ahead, an iteration still took a latency of memory (sums down 1171 columns of fl
 
 Each thread copies what it will read itself, so no barrier is needed, and registers are free."""
 
+from math import copysign
+
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.values import needed
 from tritonc.backend.pipeline.channel import copy_width
@@ -25,7 +27,7 @@ from tritonc.ir.cfg import Loop, add_incoming, make_phi
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Kernel, Op, Value
-from tritonc.ir.layouts.layout import SharedLayout, log2
+from tritonc.ir.layouts.layout import Layout, SharedLayout, log2
 from tritonc.ir.types import I32, Buffer, Tile, scalar
 
 PIECE = 16  # bytes of the widest copy
@@ -96,9 +98,9 @@ def copy_ahead(kernel: Kernel, loop: Loop, loads: list[Op], context: Context) ->
             build.span = op.span
             view = build.value("buffer_stage", made[loads.index(op)].result, phi.result, ahead=0)
             value = build.value("shared_load", view, type=op.result.type)
-            if op.guard is not None and op.attributes.get("other", 0) != 0:
-                value = build.value("select", op.guard, value, build.constant(
-                    op.attributes["other"], value.type))
+            other = op.attributes.get("other", 0)
+            if op.guard is not None and (other != 0 or copysign(1, other) < 0):
+                value = build.value("select", op.guard, value, build.constant(other, value.type))
             value.name, replaced[op.result] = op.result.name, value
         else:
             build.insert(op)
@@ -140,13 +142,23 @@ def _place(load: Op, infos: axis_info.Infos) -> tuple[SharedLayout, int] | None:
     if not isinstance(t, Tile) or t.layout is None or load.attributes.get("volatile"):
         return None
     e, layout = scalar(t), t.layout
-    for held in range(log2(min(layout.registers, PIECE // e.bytes)), -1, -1):
+    for held in range(min(_along(layout), log2(PIECE // e.bytes)), -1, -1):
         bases = (*layout.register[:held], *layout.thread, *layout.register[held:])
         place = SharedLayout(t.shape, tuple(filter(None, bases)), PIECE)
         buffer = make_op("alloc_shared", [], Buffer(e, t.shape, 1, place)).result
         if copy_width(load.operands[0], load.guard, buffer, infos) == e.bytes << held:
             return place, 1 << held
     return None
+
+
+def _along(layout: Layout) -> int:
+    """How many of the first registers' bits are those of neighbours along one axis, which pieces of
+    memory are."""
+    found, steps = 0, [layout.coordinates(basis) for basis in layout.register]
+    while found < len(steps) and sum(steps[0]) == 1 and steps[found] == tuple(
+            n << found for n in steps[0]):
+        found += 1
+    return found
 
 
 def _buffer(load: Op, place: SharedLayout, stages: int) -> Op:

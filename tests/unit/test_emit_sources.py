@@ -150,3 +150,8 @@ def test_loads_of_a_window_share_accesses(name: str) -> None:
 def test_loops_ask_ahead() -> None:
     """Each copy of the loop's body goes by the word that it came to."""
     execute(Setting(ROOT / "tests/run/look_back.tc"), "sm_90a")
+
+
+def test_copies_ahead() -> None:
+    """Each piece lies together in memory, and zeros are those of the source."""
+    execute(Setting(ROOT / "tests/run/copied_ahead.tc"), "sm_90a")

@@ -81,7 +81,7 @@ def test_pairs_are_as_elements(seed: int, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
-@pytest.mark.parametrize("name", ["byte_pairs", "angles_of_heads"])
+@pytest.mark.parametrize("name", ["byte_pairs", "equal_bytes", "angles_of_heads"])
 def test_programs_on_threads(name: str, target: str) -> None:
     execute(Setting(ROOT / "tests" / "run" / f"{name}.tc"), target)
 

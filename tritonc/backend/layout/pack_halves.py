@@ -165,8 +165,9 @@ class _Rewriter:
         if kind != I32:
             one = self.build.value("zext" if unsigned else "sext", one, type=I32)
         elif (span := self.candidates.span(op, value)) != self.candidates.bounds(value):
-            one = self.build.value("smax", one, self.build.constant(span[0], I32))
-            one = self.build.value("smin", one, self.build.constant(span[1], I32))
+            sign = "u" if unsigned else "s"
+            one = self.build.value(f"{sign}max", one, self.build.constant(span[0], I32))
+            one = self.build.value(f"{sign}min", one, self.build.constant(span[1], I32))
         twice = self.build.value("mul", one, self.build.constant(TWICE, I32))
         return self.build.value("splat", twice, type=t)
 

@@ -25,7 +25,7 @@ from tritonc.ir.cfg import Loop, add_incoming, make_phi
 from tritonc.ir.context import Context
 from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Kernel, Op, Value
-from tritonc.ir.layouts.layout import SharedLayout, log2
+from tritonc.ir.layouts.layout import Layout, SharedLayout, log2
 from tritonc.ir.types import I32, Buffer, Tile, scalar
 
 PIECE = 16  # bytes of the widest copy
@@ -140,13 +140,23 @@ def _place(load: Op, infos: axis_info.Infos) -> tuple[SharedLayout, int] | None:
     if not isinstance(t, Tile) or t.layout is None or load.attributes.get("volatile"):
         return None
     e, layout = scalar(t), t.layout
-    for held in range(log2(min(layout.registers, PIECE // e.bytes)), -1, -1):
+    for held in range(min(_along(layout), log2(PIECE // e.bytes)), -1, -1):
         bases = (*layout.register[:held], *layout.thread, *layout.register[held:])
         place = SharedLayout(t.shape, tuple(filter(None, bases)), PIECE)
         buffer = make_op("alloc_shared", [], Buffer(e, t.shape, 1, place)).result
         if copy_width(load.operands[0], load.guard, buffer, infos) == e.bytes << held:
             return place, 1 << held
     return None
+
+
+def _along(layout: Layout) -> int:
+    """How many of the first registers' bits are those of neighbours along one axis, which pieces of
+    memory are."""
+    found, steps = 0, [layout.coordinates(basis) for basis in layout.register]
+    while found < len(steps) and sum(steps[0]) == 1 and steps[found] == tuple(
+            n << found for n in steps[0]):
+        found += 1
+    return found
 
 
 def _buffer(load: Op, place: SharedLayout, stages: int) -> Op:

@@ -120,7 +120,8 @@ def select_words(f: FunctionEmitter, op: Op) -> None:
             found[r] = choose(f, t, own, names[r], f.values[other][r])
             continue
         if (own, word) not in known:
-            bits = bits_of(e, number or 0) * sum(1 << e.bits * i for i in range(count))
+            assert number is not None
+            bits = bits_of(e, number) * sum(1 << e.bits * i for i in range(count))
             chosen = f.op(f"select i1 {own}, i32 {word}, i32 {bits}")
             parts = [f.op(f"trunc i32 {f.op(f'lshr i32 {chosen}, {e.bits * i}')} to i{e.bits}")
                      for i in range(count)]

@@ -162,6 +162,7 @@ def _small(total: Linear) -> bool:
 def _branch(kernel: Kernel, block: Block, select: Op, ways: list[Way], never: list[Way]) -> Block:
     """Split the block at the selection.  Returns its second half."""
     masked, rest = Block(f"{block.name}.masked"), Block(f"{block.name}.rest")
+    _, given, instead = select.operands  # outside of `masked`, which may compute them again
     tests = dict.fromkeys(test for way in ways + never for test in way
                           if isinstance(test, row_masks.RowTest))
     late = dict.fromkeys(load for test in tests for load in row_masks.loads_of(test, block))
@@ -177,7 +178,7 @@ def _branch(kernel: Kernel, block: Block, select: Op, ways: list[Way], never: li
     before = block.ops[:at]
     tested = {v for way in ways + never for test in way if not isinstance(test, row_masks.RowTest)
               for monomial, _ in test.terms for v in monomial}
-    kept = {select.operands[1], *tested, *held.values(), *(select.operands[2:] if never else [])}
+    kept = {given, *tested, *held.values(), *([instead] if never else [])}
     if held:  # a warp branches by itself
         kept |= {r for op in before if op not in late and not _alone(op) for r in op.results}
     sunk = only_for(select, before, kernel, kept, set(late))
@@ -188,14 +189,14 @@ def _branch(kernel: Kernel, block: Block, select: Op, ways: list[Way], never: li
     Builder(masked).emit("br", blocks=[rest])
     b = Builder(block, span=select.span)
     full = one_succeeds(b, ways, held)
-    values, sources, added = [select.operands[1]], [block], [masked, rest]
+    values, sources, added = [given], [block], [masked, rest]
     if never:
         none = one_succeeds(b, never, held)
         part, other = Block(f"{block.name}.part"), Block(f"{block.name}.other")
         Builder(part, span=select.span).emit("cond_br", none, blocks=[other, masked])
         in_other = Builder(other, span=select.span)
         # A number that is known here alone: no pass then sets the result before the branch.
-        one = in_other.value("again", row_masks.number_of(in_other, select.operands[2]))
+        one = in_other.value("again", row_masks.number_of(in_other, instead))
         values.append(in_other.value("splat", one, type=select.result.type))
         in_other.emit("br", blocks=[rest])
         added[:0] = [part, other]

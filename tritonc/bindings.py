@@ -213,9 +213,12 @@ class Bindings:
         if (kernel.name in self._entries or (kernel.tunables and not space)
                 or "num_warps" in {*self._given_meta, *kernel.attributes.get("meta", ())}):
             return []
-        return stream_entries(
-            kernel, space, lambda binding: self._lowered(binding, kernel.name).kernels[0],
-            {name: self.chosen[name] for name in space}, self._target())
+        try:
+            return stream_entries(
+                kernel, space, lambda binding: self._lowered(binding, kernel.name).kernels[0],
+                {name: self.chosen[name] for name in space}, self._target())
+        except CompileError:  # of values that the program refuses, which `remarks` tells
+            return []
 
     def _tell_refused(self, diagnostics: Diagnostics) -> None:
         """A warning where the program is right for the chosen values only, as where a mask has the

@@ -3,6 +3,7 @@ for ranges that number rows alone."""
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -174,3 +175,19 @@ def test_long_sums_of_few_programs_have_an_entry_of_eight_blocks() -> None:
     for name in ("suite/sgemm.tc", "suite/linear_bf16.tc"):
         assert [one["tunables"].get("cluster_k") for one in entries(name)[1:]].count(8) == 1
     assert taken("suite/sgemm.tc", 64, 64, 8192)[1] == 8
+
+
+def test_bytes_whose_rows_alone_are_numbered() -> None:
+    """A tile has all columns; the entries of converted products asked the range for them."""
+    text = (BENCH / "unseen" / "w8a8_rowquant.tc").read_text(encoding="utf-8")
+    source = SourceFile("p.tc", text.replace("int TK = {64, 128}", "int TK = {64}"))
+    driver.compile(source, Options(arch="sm_90a", small_clusters=True, stop_after="lower"), ())
+
+
+def test_a_step_may_take_less_than_a_quarter_of_a_cycle() -> None:
+    """Tiles of 4 rows; what is doubtful of their times was a part of nothing."""
+    text = (BENCH / "unseen" / "conv_planes.tc").read_text(encoding="utf-8")
+    for name, value in (("TM", 4), ("TN", 128)):
+        text = re.sub(rf"int {name} = .*;", f"int {name} = {{{value}}};", text)
+    driver.compile(SourceFile("p.tc", text), Options(
+        arch="sm_80", small_clusters=True, stop_after="lower"), ())

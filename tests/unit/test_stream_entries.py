@@ -10,7 +10,7 @@ import pytest
 from tritonc import driver
 from tritonc.options import Options
 from tritonc.problem.known import KnownLaunch
-from tritonc.source import SourceFile
+from tritonc.source import CompileError, SourceFile
 from tritonc.tune.model.stream_entries import entry_at
 from tritonc.variants.variant import Fact, Variant, VariantSet
 
@@ -177,3 +177,30 @@ def test_sizes_that_are_known_choose_what_the_entries_have() -> None:
     (kernel,) = found.manifest["kernels"]
     assert kernel["threads"] == 32 and {"argument": 2, "at_least": 1, "at_most": 256} in [
         fact for entry in kernel["variants"] for fact in entry["requires"]]
+
+
+ALONE = """const tunable int T = {64, 128, 256, 512};
+kernel void f(float* x, int n) {
+  BEFORE
+  int i[T] = get_global_range(0);
+  @(i < n) *(x + i) = 1;
+}
+AFTER
+"""
+
+
+@pytest.mark.parametrize("place", ["BEFORE", "AFTER"])
+def test_values_that_the_program_refuses_are_not_chosen(place: str) -> None:
+    """In the kernel an entry of another tile stopped the compiler, outside nobody looked."""
+    text = ALONE.replace(place, 'static_assert(T <= 64, "small");')
+    text = text.replace("BEFORE", "").replace("AFTER", "")
+    result = driver.compile(SourceFile("p.tc", text), Options(
+        arch="sm_90a", small_clusters=True), ("manifest",))
+    assert result.tunables == {"T": 64}
+
+
+@pytest.mark.parametrize("wrong", ['static_assert(N == 5, "five");', "5 + q;"])
+def test_what_stands_outside_functions_is_checked(wrong: str) -> None:
+    text = f"const int N = 4;\n{wrong}\n{ALONE}".replace("BEFORE", "").replace("AFTER", "")
+    with pytest.raises(CompileError):
+        driver.compile(SourceFile("p.tc", text), Options(), ("manifest",))

@@ -216,3 +216,9 @@ def _key(value: Any) -> Hashable:
         return attributes_key(value)
     hashable: Hashable = value
     return type(value), hashable
+
+
+def fills_zeros(load: Op) -> bool:
+    """Whether what the guard of a load leaves out is 0, as copies fill it, and not -0.0."""
+    other = load.attributes.get("other", 0)
+    return other == 0 and not str(other).startswith("-")

@@ -72,7 +72,8 @@ def analyze(program: syntax.Program, bindings: Mapping[str, int], diagnostics: D
     `bindings` gives tunables their values; one that has none takes the first of its list.
     Of the `options` only the contraction of products and sums matters: `assert` and `printf` are
     always in the result, for the interpreter, and a later stage drops what is not asked for.
-    Without `tables` the statements that fill constant tables are left out, and warnings.
+    Without `tables` the statements that fill constant tables are left out, and warnings; what is
+    asserted of tables is an error then.
     Raises CompileError with all that was found."""
     contract = options is None or options.fp_contract
     with deep_recursion(_RECURSION_LIMIT):
@@ -81,8 +82,9 @@ def analyze(program: syntax.Program, bindings: Mapping[str, int], diagnostics: D
         unit.collect(file_context, program)
         unit.bind(file_context, bindings)
         unit.complete(file_context)
-        if tables:
-            fill_tables(file_context, file_unit.statements)
+        fill_tables(file_context, [
+            node for node in file_unit.statements if tables or not file_unit.table_nodes
+            or isinstance(node, syntax.StaticAssert)])
         unit.find_kernels(file_unit, program)
         module = Module([], [t.table for t in file_unit.tables])
         entries = [f for f in file_unit.functions if f.kernel and f.node.body is not None]

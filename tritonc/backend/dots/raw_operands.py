@@ -28,7 +28,7 @@ where the loads come in pieces that copies can move."""
 
 from tritonc.analysis.affine import Affinity, Iteration
 from tritonc.analysis.axis import axis_info
-from tritonc.analysis.values import MOVES, is_zero, origin, slice_of
+from tritonc.analysis.values import MOVES, fills_zeros, is_zero, origin, slice_of
 from tritonc.backend.dots.fragments import place
 from tritonc.backend.dots.inner_axis import inner_first
 from tritonc.backend.dots.share_repeats import share_repeats
@@ -121,7 +121,7 @@ def is_plain(operand: Value, masked: bool = False) -> bool:
             op = op.operands[0].op
         else:
             return False
-    return op is not None and op.attributes.get("other", 0) == 0 and not _looks_up(op)
+    return op is not None and fills_zeros(op) and not _looks_up(op)
 
 
 def _size(value: Value) -> int:
@@ -272,7 +272,7 @@ def _insert(cfg: Cfg, made: Computed, dot: Op | None, in_registers: bool,
                 new.attributes["transposed"] = max(range(2), key=lambda d: contiguity[d])
         new.result.name = load.result.name
         made_here = [new]
-        if load.attributes.get("other", 0) != 0:  # copies fill with zeros
+        if not fills_zeros(load):  # copies fill with zeros
             assert load.guard is not None
             other = make_op("constant", [], load.result.type, value=load.attributes.pop("other"))
             load.attributes["other"] = 0.0 if is_float(load.result.type) else 0

@@ -10,6 +10,7 @@ Copies that run ahead bring the operand then, and no thread waits for memory: so
 rows or columns beside the product.  Done for loads that copies can move."""
 
 from tritonc.analysis.axis import axis_info
+from tritonc.analysis.values import fills_zeros
 from tritonc.backend.dots.raw_operands import copyable
 from tritonc.ir.build import make_op
 from tritonc.ir.core import Kernel, Op, uses
@@ -24,8 +25,8 @@ def read_operands(kernel: Kernel) -> None:
             if store.name != "shared_store" or store.attributes:
                 continue
             load = store.operands[1].op
-            if load is None or load.name != "load" or load not in block.ops or load.attributes.get(
-                    "other", 0) != 0:
+            if load is None or load.name != "load" or load not in block.ops or not fills_zeros(
+                    load):
                 continue
             others = [op for op in readers[load.result] if op.name != "shared_store"
                       and any(map(readers.get, op.results))]

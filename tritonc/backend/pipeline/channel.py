@@ -17,6 +17,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from tritonc.analysis.axis import axis_info
+from tritonc.analysis.values import fills_zeros
 from tritonc.backend.layout import layout_choice
 from tritonc.backend.layout.access import shared_accesses
 from tritonc.backend.pipeline.staged_loop import StagedLoop, source_load
@@ -113,7 +114,7 @@ def copied_load(store: Op, staged: StagedLoop, infos: axis_info.Infos) -> Op | s
         return "it is not loaded in every iteration"
     if store.attributes.get("round"):
         return "it is rounded to tf32"
-    if load.attributes.get("other", 0) != 0:
+    if not fills_zeros(load):
         return "masked elements are not zero"
     if load.attributes.get("volatile"):
         return "the load is volatile"

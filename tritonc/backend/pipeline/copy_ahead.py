@@ -14,10 +14,8 @@ ahead, an iteration still took a latency of memory (sums down 1171 columns of fl
 
 Each thread copies what it will read itself, so no barrier is needed, and registers are free."""
 
-from math import copysign
-
 from tritonc.analysis.axis import axis_info
-from tritonc.analysis.values import needed
+from tritonc.analysis.values import fills_zeros, needed
 from tritonc.backend.pipeline.channel import copy_width
 from tritonc.backend.pipeline.loop_slice import Slice, advance, find_slice, initial_values
 from tritonc.backend.pipeline.staged_loop import elements_per_thread
@@ -98,9 +96,9 @@ def copy_ahead(kernel: Kernel, loop: Loop, loads: list[Op], context: Context) ->
             build.span = op.span
             view = build.value("buffer_stage", made[loads.index(op)].result, phi.result, ahead=0)
             value = build.value("shared_load", view, type=op.result.type)
-            other = op.attributes.get("other", 0)
-            if op.guard is not None and (other != 0 or copysign(1, other) < 0):
-                value = build.value("select", op.guard, value, build.constant(other, value.type))
+            if op.guard is not None and not fills_zeros(op):
+                value = build.value("select", op.guard, value, build.constant(
+                    op.attributes["other"], value.type))
             value.name, replaced[op.result] = op.result.name, value
         else:
             build.insert(op)

@@ -250,7 +250,7 @@ def cluster_entries(rows: Sequence[Candidate], own: Sequence[Candidate], form: F
     whole = own[0]
     if whole.kind == "mma" or not sizes:
         return []  # of mma none are measured
-    if form.axes < AXES and are_bytes(whole):
+    if form.axes == 2 and are_bytes(whole):
         return converting_entries(rows, whole, form, target, (1, *sizes), *own[1:])
     # Where the range does not say how many results a program has, it may send more of them: 1024
     # rows of 256 columns and a layer norm by 64 rows 32 us, 22 by two blocks.

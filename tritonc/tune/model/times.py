@@ -248,7 +248,7 @@ def doubtful(profile: Profile, cost: Cost) -> float:
     take several times as long where single elements are copied, not pieces."""
     if not any(feature.computed for feature in profile if feature.kind == "dot"):
         return 0.0
-    return _HIDDEN * UNIT * computed_beside(profile) / _WORK / cost.busy
+    return _HIDDEN * UNIT * computed_beside(profile) / _WORK / max(cost.busy, 1)
 
 
 def _busy(dot: Feature, one: Use, beside: float = 0) -> float:

@@ -9,6 +9,7 @@ from tritonc.analysis.aliases import may_alias, pointer_roots
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.linear import equal, number
 from tritonc.analysis.signs import Signs, known_signs, loop_order
+from tritonc.analysis.values import fills_zeros
 from tritonc.backend.launch.persist import counts_programs
 from tritonc.backend.pipeline.channel import Boxes, Channel, Means, by_threads
 from tritonc.backend.pipeline.loop_slice import find_slice
@@ -167,7 +168,7 @@ def _recognize(store: Op, affinity: Affinity, iteration: Iteration | None,
     load, buffer = source_load(store), store.operands[0].type
     if load is None:
         return "the loaded value is changed before the product uses it"
-    if load.attributes.get("other", 0) != 0:
+    if not fills_zeros(load):
         return "masked elements are not zero"
     assert isinstance(buffer, Buffer)
     size, t = buffer.element.bytes, load.operands[0].type
@@ -189,7 +190,7 @@ def _in_parts(store: Op, affinity: Affinity, iteration: Iteration, infos: axis_i
               scalars: Scalars) -> Boxes | None:
     """The load that the store stores as boxes of each part of its rows; None if it is not such."""
     load, buffer = source_load(store), store.operands[0].type
-    if load is None or load.attributes.get("other", 0) != 0:
+    if load is None or not fills_zeros(load):
         return None
     assert isinstance(buffer, Buffer)
     parts = parts_of(load, affinity, infos)

@@ -87,7 +87,7 @@ class Bindings:
             if t.values and value is not None and value not in t.values:
                 diagnostics.warning("tunable-value", t.span, f"{t.name} = {value} is not among its "
                                     f"values {', '.join(map(str, t.values))}")
-        parts = sema.parts(program)
+        parts = [part for part in sema.parts(program) if part.kernels]
         for part in parts:
             own = declared if len(parts) == 1 else sema.tunables(part.program, Diagnostics())
             alone = len(parts) == 1 or (known is not None and known.kernel in part.kernels)

@@ -82,9 +82,9 @@ def analyze(program: syntax.Program, bindings: Mapping[str, int], diagnostics: D
         unit.collect(file_context, program)
         unit.bind(file_context, bindings)
         unit.complete(file_context)
-        fill_tables(file_context, [
-            node for node in file_unit.statements if tables or not file_unit.table_nodes
-            or isinstance(node, syntax.StaticAssert)])
+        if looked_at := [node for node in file_unit.statements if tables
+                         or not file_unit.table_nodes or isinstance(node, syntax.StaticAssert)]:
+            fill_tables(file_context, looked_at)
         unit.find_kernels(file_unit, program)
         module = Module([], [t.table for t in file_unit.tables])
         entries = [f for f in file_unit.functions if f.kernel and f.node.body is not None]

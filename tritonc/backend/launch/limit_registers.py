@@ -48,7 +48,7 @@ FAR, LEAST_ROWS = 2.0, 5 / 16
 # with the estimate as a share: convolutions of 8-bit floats by 128 x 64 1.27 17.4, 10.8; in groups
 # 1.35 93, 82; gradients of filters 1.64 25.7, 22.9; distances 1.32 710, 690; repeated edges 1.57
 # 22.0, 22.2.  Of others fewer are slower: 1.2 236, 238; 1.18 152, 157; 1.17 206, 212; 1.15 441,
-# 488; 1.13 53, 63.
+# 488; 1.13 53, 63.  On CUDA cores two blocks stay: one alone has no work at its barriers.
 FIT = 1.25
 # The most columns of an instruction on wgmma, and what a thread needs beside its two rows' share of
 # them, with an operand in registers (C7602 of ptxas 13.0 says 26 without).
@@ -65,7 +65,8 @@ def limit_registers(kernel: Kernel, context: Context) -> bool:
         least = resident_blocks(kernel, context.target, estimate)
         blocks = max(least, kernel.attributes.get("min_blocks", 0))  # a pipeline has made room
         live = estimate.pressure().registers
-        while dots and blocks > (least if blocks > BESIDE + 1 else 1) and live > (
+        alone = 1 if any(op.name in ("mma_dot", "wgmma") for op in kernel.ops()) else 2
+        while dots and blocks > (least if blocks > BESIDE + 1 else alone) and live > (
                 FIT if blocks <= BESIDE else SECOND if blocks == BESIDE + 1 else 1) * (
                     now := available(kernel, context, blocks, estimate)) and (
                         available(kernel, context, blocks - 1, estimate) > now):

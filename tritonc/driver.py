@@ -196,9 +196,9 @@ class _Compilation:
 
     def _tell_accesses(self, module: Module) -> None:
         with self._stage("first accesses"):
-            from tritonc.analysis.first_accesses import tell
+            from tritonc.analysis.first_accesses import set_not_null
 
-            tell(module)
+            set_not_null(module)
 
     def _analyze(self, program: Program) -> Module:
         with self._stage("import analysis"):

@@ -26,7 +26,7 @@ _MORE = {"slt": 1, "ult": 1, "sle": 0, "ule": 0}  # a < b: b is at least a + 1
 _MOST_BLOCKS = 100  # that are looked through for a way around one
 
 
-def tell(module: Module) -> None:
+def set_not_null(module: Module) -> None:
     """Each kernel says when its pointers are not null, as `ParameterInfo.not_null` has it."""
     for kernel in module.kernels:
         for number, facts in first_accesses(kernel).items():

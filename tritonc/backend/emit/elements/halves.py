@@ -131,4 +131,4 @@ def spread(f: FunctionEmitter, op: Op) -> None:
 EMITTERS: dict[str, Emitter] = {
     "sext": resize, "zext": resize, "truncate": resize,
     "pack": pack, "unpack": unpack, "umin_halves": extreme, "umax_halves": extreme,
-    "add_halves": extreme,    "spread_halves": spread}
+    "add_halves": extreme, "spread_halves": spread}

@@ -26,7 +26,6 @@ from tritonc.backend.target.target import Target
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.context import Context
 from tritonc.ir.core import Block, Kernel, Op
-from tritonc.ir.layouts.layout import LANE_BITS
 from tritonc.ir.types import Buffer
 from tritonc.source import fail
 
@@ -34,7 +33,6 @@ _COMMON = ("tma_load", "wait_empty", "expect_full", "wait_full", "arrive_empty",
            "init_barriers", "tensor_map", "publish_maps", "start_producer")
 APART = 1024  # what distances between the buffers of two programs are multiples of
 ROOM = 4096  # bytes that a block may use without keeping others from its multiprocessor
-SHARE = 3 / 4  # of its threads, which is all that registers leave room for as a rule
 
 
 def allocate_shared(kernel: Kernel, context: Context) -> bool:
@@ -46,10 +44,7 @@ def allocate_shared(kernel: Kernel, context: Context) -> bool:
             and kernel.attributes.pop("pingpong", None):
         refuse(context, "no producer warp brings operands of two programs", kernel.span)
     size = sizes(kernel)
-    threads = kernel.attributes["num_warps"] << LANE_BITS
-    most = int(SHARE * target.threads_per_multiprocessor / threads)
-    offsets, total = placement(kernel, target.shared_per_block,
-                               lambda used: _spare(used, most, target))
+    offsets, total = placement(kernel, target.shared_per_block, lambda used: _spare(used, target))
     if total > target.shared_per_block and kernel.attributes.pop("pingpong", None):
         refuse(context, f"buffers of two programs need {total} bytes of shared memory", kernel.span)
         return allocate_shared(kernel, context)
@@ -90,12 +85,11 @@ def _apart(op: Op) -> int:
     return -(-shared_memory.buffer_bytes(op) // APART) * APART
 
 
-def _spare(used: int, most: int, target: Target) -> int:
-    """The bytes that blocks of so many may have, as many of which are resident then, up to
-    `most`."""
-    blocks = min(most, target.shared_per_multiprocessor // (used + target.shared_reserved + 1))
-    each = target.shared_per_multiprocessor // max(blocks, 1) - target.shared_reserved
-    return max(ROOM, min(each, used + ROOM, *(
+def _spare(used: int, target: Target) -> int:
+    """The bytes that blocks of so many may have, as many of which are resident then."""
+    blocks = target.shared_per_multiprocessor // (used + target.shared_reserved + 1)
+    most = target.shared_per_multiprocessor // max(blocks, 1) - target.shared_reserved
+    return max(ROOM, min(most, used + ROOM, *(
         [target.static_shared] if used <= target.static_shared else [])))
 
 

@@ -12,14 +12,17 @@ the same one: to wait for the oldest of them is to wait for the newest.  Loaded 
 ahead, an iteration still took a latency of memory (sums down 1171 columns of floats: 0.49 us, by
 4 warps as by 8).
 
-Each thread copies what it will read itself, so no barrier is needed, and registers are free."""
+Each thread copies what it will read itself, so no barrier is needed, and registers are free.
+
+Where other blocks of a multiprocessor fill the time, copies only cost instructions: asked for by
+the meta-parameter `num_stages`, as entries for launches of few programs do."""
 
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.values import fills_zeros, needed
 from tritonc.backend.pipeline.channel import copy_width
 from tritonc.backend.pipeline.loop_slice import Slice, advance, find_slice, initial_values
 from tritonc.backend.pipeline.staged_loop import elements_per_thread
-from tritonc.backend.shared.shared_memory import buffer_bytes
+from tritonc.backend.shared.allocate_shared import fits
 from tritonc.ir.build import Builder, make_op
 from tritonc.ir.cfg import Loop, add_incoming, make_phi
 from tritonc.ir.context import Context
@@ -29,8 +32,8 @@ from tritonc.ir.layouts.layout import Layout, SharedLayout, log2
 from tritonc.ir.types import I32, Buffer, Tile, scalar
 
 PIECE = 16  # bytes of the widest copy
-LEAST, MOST = 4, 32  # stages
-FLIGHT = 16 << 10  # bytes of a block's stages, if there are to be more than the least
+MOST = 32  # stages
+FLIGHT = 16 << 10  # bytes of a block's stages, if there are to be more than is asked for
 WRITTEN = 64  # pieces that a thread copies before the loop, in straight code
 WARPS, ROOM = 24, 192 << 10  # of a multiprocessor: warps, and bytes of shared memory for them
 # A loop that itself reads or writes shared memory more often than this for each piece waits for
@@ -40,7 +43,9 @@ TOUCHED = 4
 
 def copy_ahead(kernel: Kernel, loop: Loop, loads: list[Op], context: Context) -> bool:
     """Copy all loads of a loop ahead, if there are such copies and room for them."""
-    body, before = loop.body, loop.preheader
+    body, before, stages = loop.body, loop.preheader, context.meta.get("num_stages", 1)
+    if stages < 2:
+        return False
     condition = loop.header.terminator.operands[0]
     part = find_slice(loop, [condition, *(v for op in loads for v in op.inputs())],
                       set(loop.blocks))
@@ -57,12 +62,12 @@ def copy_ahead(kernel: Kernel, loop: Loop, loads: list[Op], context: Context) ->
                   if op.name in ("shared_atomic", "shared_store"))
     if touched > TOUCHED * pieces:
         return False
-    blocks, stages = max(1, WARPS // int(kernel.attributes["num_warps"])), LEAST
+    blocks = max(1, WARPS // int(kernel.attributes["num_warps"]))
     while stages < MOST and stages * size < FLIGHT and 2 * stages * pieces <= WRITTEN and (
             2 * stages * size * blocks <= ROOM):
         stages *= 2
-    taken = sum(buffer_bytes(op) for op in kernel.ops() if op.name == "alloc_shared")
-    if stages * size * blocks > ROOM or taken + stages * size > context.target.shared_per_block:
+    if stages * size * blocks > ROOM or not fits(
+            kernel, context.target.shared_per_block, stages * size):
         return False
     made = [_buffer(op, place, stages) for op, (place, _) in zip(loads, places, strict=True)]
     build, mapping, comes = Builder(before, len(before.ops) - 1), initial_values(part), None

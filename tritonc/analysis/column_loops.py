@@ -8,8 +8,6 @@ from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.types import Tile, shape
 
-_MOVED = ("reshape", "trans", "convert_layout")
-
 
 def sums_columns(kernel: Kernel, cfg: Cfg) -> bool:
     """Whether what is reduced is carried by a loop that loads, of the same rows in all programs, or
@@ -27,7 +25,7 @@ def sums_columns(kernel: Kernel, cfg: Cfg) -> bool:
         return memory_axis(kernel, op.operands[0]) not in (
             op.attributes.get("axes") or [op.attributes["axis"]])
 
-    if any(origin(op.operands[0], _MOVED) in carried and leaves_columns(op)
+    if any(origin(op.operands[0], ("reshape", "trans")) in carried and leaves_columns(op)
            for op in reductions):
         return True
     insides = [set(loop.ops()) for loop in loading

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import prod
 
 from tritonc.analysis.column_loops import sums_columns, walks_rows
-from tritonc.analysis.row_loops import waits_for_itself
+from tritonc.analysis.row_loops import only_adds, waits_for_itself
 from tritonc.backend.launch.choose_warps import streaming_threads, weight
 from tritonc.backend.target.target import Target
 from tritonc.ir.cfg import Cfg
@@ -37,8 +37,8 @@ def with_copies(entries: Sequence[Variant], kernel: Kernel,
     found, alone = list[Variant](), True
     for one in entries:
         copying = one._replace(binding={**one.binding, "num_stages": STAGES})
-        if one.binding.get("cluster_k", 1) > 1:
-            one, alone = copying, False
+        if "num_stages" in one.binding:
+            alone = False
         elif one.few:
             other = lower({k: n for k, n in one.binding.items() if k in chosen}) if chosen else (
                 kernel)
@@ -65,7 +65,7 @@ def _issued(kernel: Kernel, binding: Binding) -> float:
     loops = [loop for loop in cfg.loops if loop.body is not None and any(
         op.name == "load" and isinstance(op.result.type, Tile) for op in loop.ops())]
     return min((BESIDE * warps + sum(map(_weight, loop.ops())) / 32 for loop in loops
-                if waiting or loop.depth > 1 or walks_rows(loop)), default=0)
+                if waiting or (walks_rows(loop) and not only_adds(loop))), default=0)
 
 
 def _weight(op: Op) -> int:

@@ -35,7 +35,6 @@ PIECE = 16  # bytes of the widest copy
 MOST = 32  # stages
 FLIGHT = 16 << 10  # bytes of a block's stages, if there are to be more than is asked for
 WRITTEN = 64  # pieces that a thread copies before the loop, in straight code
-WARPS, ROOM = 24, 192 << 10  # of a multiprocessor: warps, and bytes of shared memory for them
 # A loop that itself reads or writes shared memory more often than this for each piece waits for
 # that, not for memory.  A histogram of bytes, eight additions for one piece: 135 us, copied 204.
 TOUCHED = 4
@@ -62,12 +61,9 @@ def copy_ahead(kernel: Kernel, loop: Loop, loads: list[Op], context: Context) ->
                   if op.name in ("shared_atomic", "shared_store"))
     if touched > TOUCHED * pieces:
         return False
-    blocks = max(1, WARPS // int(kernel.attributes["num_warps"]))
-    while stages < MOST and stages * size < FLIGHT and 2 * stages * pieces <= WRITTEN and (
-            2 * stages * size * blocks <= ROOM):
+    while stages < MOST and stages * size < FLIGHT and 2 * stages * pieces <= WRITTEN:
         stages *= 2
-    if stages * size * blocks > ROOM or not fits(
-            kernel, context.target.shared_per_block, stages * size):
+    if not fits(kernel, context.target.shared_per_block, stages * size):
         return False
     made = [_buffer(op, place, stages) for op, (place, _) in zip(loads, places, strict=True)]
     build, mapping, comes = Builder(before, len(before.ops) - 1), initial_values(part), None
@@ -85,6 +81,11 @@ def copy_ahead(kernel: Kernel, loop: Loop, loads: list[Op], context: Context) ->
     old, body.ops = body.ops, []
     build = Builder(body)
     build.emit("async_wait", pending=stages - 2)
+    values = []  # they are read before the next copies, behind which a thread would wait for them
+    for op, buffer in zip(loads, made, strict=True):
+        build.span = op.span
+        view = build.value("buffer_stage", buffer.result, phi.result, ahead=0)
+        values.append(build.value("shared_load", view, type=op.result.type))
     at_end = build.value("icmp", phi.result, first, predicate="eq")
     free = build.value("select", at_end, last, build.value("sub", phi.result, one))
     comes, mapping = _copy(part, loads, made, {a.result: b.result for a, b in zip(
@@ -98,9 +99,7 @@ def copy_ahead(kernel: Kernel, loop: Loop, loads: list[Op], context: Context) ->
     replaced: dict[Value, Value] = {}
     for op in old:
         if op in loads:
-            build.span = op.span
-            view = build.value("buffer_stage", made[loads.index(op)].result, phi.result, ahead=0)
-            value = build.value("shared_load", view, type=op.result.type)
+            build.span, value = op.span, values[loads.index(op)]
             if op.guard is not None and not fills_zeros(op):
                 value = build.value("select", op.guard, value, build.constant(
                     op.attributes["other"], value.type))

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from tritonc.source import Diagnostic
 
 _LONGEST_CHAIN = 5000  # calls inside each other of passes; 8 MB of stack hold twice as many
-_BATCH = 16  # kernels whose operations are there at a time: with those of entries 6 MB each
+# Kernels whose operations are there at a time, 2 MB each, and where each has entries beside it.
+_BATCH, _ENTRIES = 16, 4
 LOWER = "lower"  # the name of semantic analysis where names of passes are wanted
 
 
@@ -90,7 +91,7 @@ class _Compilation:
     plan: bool
     _lower: Callable[[Mapping[str, int], str], Module] | None = None
     _values: Mapping[str, int] = field(default_factory=dict)  # of tunables
-    _ahead: Ahead | None = None  # of several kernels, if nothing asks for their LLVM IR
+    _ahead: Ahead | None = None  # of several kernels, if nothing asks for LLVM IR
 
     def __post_init__(self) -> None:
         self.bindings = Planning(self.options)
@@ -212,11 +213,11 @@ class _Compilation:
     def _batches(self, module: Module) -> list[Module]:
         """The kernels, as many at a time as memory is for: all, if something asks for their text,
         or for variants by name."""
-        if self.wanted & {"tir", "ll"} or self.options.stop_after or self.options.variant \
-                or len(module.kernels) <= _BATCH:
-            return [module]
-        return [replace(module, kernels=module.kernels[i : i + _BATCH])
-                for i in range(0, len(module.kernels), _BATCH)]
+        each, options = len(module.kernels), self.options
+        if not (self.wanted & {"tir", "ll"} or options.stop_after or options.variant):
+            each = _ENTRIES if options.small_clusters or options.variants else _BATCH
+        return [replace(module, kernels=module.kernels[i : i + each])
+                for i in range(0, len(module.kernels), each)]
 
     def _add_variants(self, module: Module) -> None:
         """The kernels of variants, after all others."""
@@ -287,17 +288,17 @@ class _Compilation:
                     variants.pack(batch, meta, context.target)
                 every_meta |= variants.settle(batch, meta, self.alike is None)
                 needed = self._ahead.settle(batch.kernels) if self._ahead is not None else []
-                for kernel in batch.kernels if batch is not module else ():
+                for kernel in batch.kernels if batches[1:] else ():
                     if kernel not in needed:
                         kernel.blocks.clear()
-            if batch is not module:
+            if batches[1:]:
                 gc.collect()  # of operations, and of what passes leave
                 gc.freeze()  # the next collection need not look at what stays
         self.result.remarks = by_place([*self.bindings.remarks(), *context.remarks])
         for found in context.warnings:
             self.diagnostics.warning(found.name, found.span, found.message, *found.notes)
+        module.kernels[:] = [kernel for batch in batches for kernel in batch.kernels]
         if done and machine:
-            module.kernels[:] = [kernel for batch in batches for kernel in batch.kernels]
             self._emit(module, context.target, every_meta)
 
     def _passes(self, stage: str, module: Module, context: Context,
@@ -378,9 +379,9 @@ class _Compilation:
                 self.result.outputs["ll"] = text
         if "ptx" in self.wanted:
             with self._stage("llvm"):
-                ptx = (assemble.assemble(text, target, self.options) if self._ahead is None
-                       else self._ahead.ptx())
-            self.result.outputs["ptx"] = one_line(contents) + "\n" + ptx
+                self.result.outputs["ptx"] = f"{one_line(contents)}\n" + (
+                    assemble.assemble(text, target, self.options) if self._ahead is None
+                    else self._ahead.ptx())
 
     # text
 

@@ -119,6 +119,7 @@ def test_kernels_go_through_passes_in_batches(small_clusters: bool,
     options = Options(arch="sm_90a", small_clusters=small_clusters)
     together = driver.compile(source, options, ("ptx",))
     monkeypatch.setattr(driver, "_BATCH", 1)
+    monkeypatch.setattr(driver, "_ENTRIES", 1)
     apart = driver.compile(source, options, ("ptx",))
     assert apart.manifest == together.manifest
     one, two = (sorted(re.sub(r"\$L__BB\d+|\n}\n.*", "", entry, flags=re.DOTALL)

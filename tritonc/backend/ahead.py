@@ -63,8 +63,8 @@ class Ahead:
 
     def ptx(self) -> str:
         """The PTX of all kernels that were settled."""
-        left = self._parts(self._emit(self._left)) if self._left else []
-        return parts.join([*left, *self._made])
+        self._made[:0] = self._parts(self._emit(self._left)) if self._left else []
+        return parts.join(self._made)
 
     def _parts(self, text: str) -> list[str]:
         tasks = [Task(part, self._target, self._options) for part in parts.split(text)]

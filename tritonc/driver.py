@@ -118,8 +118,7 @@ class _Compilation:
         except (CompileError, InternalError):
             raise
         except RecursionError:
-            start = Span(self.source, 0, 1)
-            raise fail("nested-too-deeply", start,
+            raise fail("nested-too-deeply", Span(self.source, 0, 1),
                        "the source nests constructs more deeply, or computes a value in more steps "
                        "one after the other, than tritonc can follow") from None
         except Exception as error:

@@ -105,6 +105,8 @@ class _Compilation:
         self._show(LOWER, "after", module.kernels, changed=True)
         if self.options.stop_after != LOWER:
             self._optimize_and_emit(module)
+        else:
+            self._add_variants(module)
         if "tir" in self.wanted and "tir" not in self.result.outputs:
             self._print_ir(module)
 
@@ -210,8 +212,7 @@ class _Compilation:
         return module
 
     def _batches(self, module: Module) -> list[Module]:
-        """The kernels, as many at a time as memory is for: all, if something asks for their text,
-        or for variants by name."""
+        """The kernels, as many at a time as memory is for; all, where something asks for them."""
         each, options = len(module.kernels), self.options
         if not (self.wanted & {"tir", "ll"} or options.stop_after or options.variant):
             each = _ENTRIES if options.small_clusters or options.variants else _BATCH
@@ -361,8 +362,7 @@ class _Compilation:
     def _emit(self, module: Module, target: Any, meta: Mapping[str, dict[str, int]]) -> None:
         from tritonc.manifest import as_file, manifest, one_line
 
-        used = self.bindings.tuning
-        tuning = PurePath(used).name if used is not None else None
+        tuning = self.bindings.tuning and PurePath(self.bindings.tuning).name
         contents = manifest(module, target, tuning, meta, self.result.variants.groups())
         self.result.manifest = contents
         if "manifest" in self.wanted:

@@ -27,9 +27,12 @@ from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.ops import OPPOSITE
 from tritonc.ir.ssa import rewire
-from tritonc.ir.types import I1, Tile, with_element
+from tritonc.ir.types import I1, Scalar, Tile, with_element
 from tritonc.opt.loops.plan_exits import Plan, needed_by_tests, plan
 from tritonc.records import dataclass
+
+_NEARER = {"slt": "smin", "sle": "smin", "ult": "umin", "ule": "umin",
+           "sgt": "smax", "sge": "smax", "ugt": "umax", "uge": "umax"}
 
 
 def unify_exits(kernel: Kernel, context: Context) -> bool:
@@ -40,7 +43,7 @@ def unify_exits(kernel: Kernel, context: Context) -> bool:
     while True:
         loop = next((loop for loop in reversed(cfg.loops) if loop.header not in seen), None)
         if loop is None:
-            return changed
+            return _join_bounds(cfg) or changed
         seen.add(loop.header)
         if loop.preheader is None or loop.latch is None or not loop.exits or not _accesses(loop):
             continue
@@ -55,6 +58,33 @@ def unify_exits(kernel: Kernel, context: Context) -> bool:
             context.remark("unify_exits", "this exit prevents pipelining of the loop: "
                            f"{found[1]}", found[0].span, missed=True)
         cfg = Cfg(kernel)
+
+
+def _join_bounds(cfg: Cfg) -> bool:
+    """Tests of one value by two bounds that do not change are one by the nearer bound: passes that
+    ask how long a loop is look at a comparison."""
+    changed = False
+    for loop in cfg.loops:
+        end = loop.header.terminator
+        both = defined_by(end.operands[0], "and") if end.name == "cond_br" else None
+        tests = [defined_by(v, "icmp") for v in both.operands] if both is not None else []
+        if both is None or loop.preheader is None or len(tests) < 2 or None in tests:
+            continue
+        one, two = (test for test in tests if test is not None)
+        predicate, inside = one.attributes["predicate"], {v for op in loop.ops() for v in op.results}
+        nearer = _NEARER.get(predicate)
+        bounds = [one.operands[1], two.operands[1]]
+        if nearer is None or two.attributes["predicate"] != predicate or not isinstance(
+                bounds[0].type, Scalar) or one.operands[0] is not two.operands[0] \
+                or not inside.isdisjoint(bounds):
+            continue
+        b = Builder(loop.preheader, len(loop.preheader.ops) - 1, both.span)
+        bound = b.value(nearer, *bounds)
+        at = loop.header.ops.index(end)
+        end.operands[0] = Builder(loop.header, at, both.span).value(
+            "icmp", one.operands[0], bound, predicate=predicate)
+        changed = True
+    return changed
 
 
 def _accesses(loop: Loop) -> bool:

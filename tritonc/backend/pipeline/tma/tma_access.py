@@ -164,7 +164,10 @@ def _plain(op: Op, size: int, affinity: Affinity, iteration: Iteration | None,
         strip = Strip(op, form, (inner, 1 - inner), starts, stride, (None, None), steps, cut=sizes)
         extents = _extents(bounds, inner, starts, steps, iteration)
         if extents is not None:
-            return _deepened(replace(strip, extents=extents), size, affinity)
+            deep = _deepened(replace(strip, extents=extents), size, affinity)
+            # A number that the loop loads is an axis of its own: the rows behind it are counted.
+            return deep if isinstance(deep, str) or deep.extents[1] is None or not any(
+                v in affinity.inside for v in deep.extents[1].values()) else count_rows(deep) or deep
         found = None if row or (sizes and not part) else _counted(
             strip, bounds, iteration, size, affinity)
         if found is not None:

@@ -8,6 +8,8 @@
 So does `while (any(k < K))`.  What a loop moves becomes a start and a scalar, as strength reduction
 does later for all tiles, and a reduction its end: the least of i + a, ..., j + a is i + a, and the
 greatest j + a; all of them are below b if j + a is, and any of them if i + a is.  No sum may wrap.
+The same is done with reductions elsewhere, as `if (min(rows) >= length) return;` has one: what
+depends on them are scalars, which a producer warp computes too.
 """
 
 from tritonc.analysis.values import defined_by, is_uniform, slice_of
@@ -32,15 +34,18 @@ def scalar_tests(kernel: Kernel, context: Context) -> bool:
             if chain is not None and any(op.result in read for op in chain):
                 Reduction(kernel, cfg, loop, phi, chain, shared).run()
                 found += [op for op in tests if op not in found]
-    rewriter = Rewriter(kernel)
+    rewriter, changed = Rewriter(kernel), bool(found)
+    found += [op for op in kernel.ops() if op.name == "reduce" and op not in found
+              and not isinstance(op.result.type, Tile)]
     for op in found:
         rewriter.op = op
         if (end := _end_of(op, rewriter)) is not None:
+            changed = True
             block = cfg.block_of[op]
             block.ops[block.ops.index(op) : block.ops.index(op) + 1] = rewriter.made
             kernel.replace({op.result: end})
         rewriter.made = []
-    return bool(found)
+    return changed
 
 
 def _reductions(loop: Loop) -> list[Op]:

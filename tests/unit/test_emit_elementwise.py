@@ -215,13 +215,13 @@ def test_quotients_of_any_floats(kind: str, pieces: bool, monkeypatch: pytest.Mo
 @pytest.mark.parametrize("divisor", [3, -0.7, 0, -0.0, np.inf, -np.inf, np.nan, 2**-149, -(2**-130),
                                      2**-100, 2**126, -(2**127), 2**64])
 def test_quotients_that_go_into_halves(divisor: float) -> None:
-    """Of one divisor, whatever it is, they are products with its reciprocal: no division is left."""
+    """Of one divisor, whatever it is, they are products with its reciprocal: none is divided."""
     d = np.float32(divisor)
     x = np.random.default_rng(1).uniform(-8, 8, 1024).astype(np.float32)
     with np.errstate(all="ignore"):
         x[:512] *= d
-    x[:14] = [0, -0.0, np.inf, -np.inf, np.nan, 1, 2**-126, 2**-149, -3 * 2**-149, 2**127, -(2**127),
-              np.finfo(np.float32).max, 2**-63, 2**63]
+    x[:14] = [0, -0.0, np.inf, -np.inf, np.nan, 1, 2**-126, 2**-149, -3 * 2**-149, 2**127,
+              -(2**127), np.finfo(np.float32).max, 2**-63, 2**63]
     k = Sketch("k", 1)
     r = k.arange(1024)
     out = k.pointer("out", F16, np.zeros(1024, np.float16))

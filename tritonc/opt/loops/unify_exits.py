@@ -67,22 +67,20 @@ def _join_bounds(cfg: Cfg) -> bool:
     for loop in cfg.loops:
         end = loop.header.terminator
         both = defined_by(end.operands[0], "and") if end.name == "cond_br" else None
-        tests = [defined_by(v, "icmp") for v in both.operands] if both is not None else []
-        if both is None or loop.preheader is None or len(tests) < 2 or None in tests:
+        one, two = (defined_by(v, "icmp") for v in both.operands) if both else (None, None)
+        if one is None or two is None or loop.preheader is None:
             continue
-        one, two = (test for test in tests if test is not None)
-        predicate, inside = one.attributes["predicate"], {v for op in loop.ops() for v in op.results}
-        nearer = _NEARER.get(predicate)
-        bounds = [one.operands[1], two.operands[1]]
+        counter, bound = one.operands
+        predicate, nearer = one.attributes["predicate"], _NEARER.get(one.attributes["predicate"])
+        bounds = {bound: None, two.operands[1]: None}
         if nearer is None or two.attributes["predicate"] != predicate or not isinstance(
-                bounds[0].type, Scalar) or one.operands[0] is not two.operands[0] \
-                or not inside.isdisjoint(bounds):
+                bound.type, Scalar) or two.operands[0] is not counter or any(
+                    v in bounds for op in loop.ops() for v in op.results):
             continue
-        b = Builder(loop.preheader, len(loop.preheader.ops) - 1, both.span)
-        bound = b.value(nearer, *bounds)
-        at = loop.header.ops.index(end)
-        end.operands[0] = Builder(loop.header, at, both.span).value(
-            "icmp", one.operands[0], bound, predicate=predicate)
+        bound = Builder(loop.preheader, len(loop.preheader.ops) - 1, end.span).value(
+            nearer, bound, two.operands[1])
+        end.operands[0] = Builder(loop.header, len(loop.header.ops) - 1, end.span).value(
+            "icmp", counter, bound, predicate=predicate)
         changed = True
     return changed
 

@@ -11,11 +11,9 @@ nothing overflows or gets subnormal on the way: powers of two as factors change 
 r is computed once, and one test of all that a thread divides is for all of them: the divisor from
 2^-24 to 2^24, and each dividend 0, a NaN, or from 2^-100 to 2^100 in magnitude.  If it fails,
 the thread divides number by number.  What the form of a dividend says is not tested: integers are
-0 or at least 1, `clamp` has a bound; and of a quotient that goes into halves alone, what is below
-2^-25 comes to 0, with the sign that it has here too.  The assembler's slower way is a call for
-each, which makes long code and spilled registers where a thread holds the result of a product:
-there it divides in double precision.  That takes more registers at a time (8 of 72 in a SwiGLU
-without a product).
+0 or at least 1, `clamp` has a bound.  The assembler's slower way is a call for each, which makes
+long code and spilled registers where a thread holds the result of a product: there it divides in
+double precision.  That takes more registers at a time (8 of 72 in a SwiGLU without a product).
 
 Where each number has a divisor of its own, as in x / (1 + exp(-x)), a thread tests groups of them
 at once, too: magnitudes from 2^-62 to 2^62, and the quotients do not wait for each
@@ -53,7 +51,7 @@ from tritonc.backend.emit.function import FunctionEmitter
 from tritonc.backend.emit.literals import float_literal
 from tritonc.backend.emit.registers import members, tree
 from tritonc.ir.core import Block, Op, Value
-from tritonc.ir.types import F16, F32, I32, is_float, scalar
+from tritonc.ir.types import F32, I32, is_float, scalar
 
 ENOUGH = 8  # quotients of a thread that are worth the test
 DIVISOR, DIVIDEND, SCALE = 24, 100, 64  # powers of two
@@ -79,7 +77,7 @@ def divide(f: FunctionEmitter, op: Op) -> bool:
         if f.options.fp_contract and only_rounded(op.result, f.readers, summed=False):
             by_one = _nearly
         else:
-            by_one = partial(_by_one, bounds=_bounds(f, op))
+            by_one = partial(_by_one, bounds=_bounds(op))
         quotients = {pair: name for d, group in groups.items()
                      for pair, name in by_one(f, list(group), d).items()}
     else:
@@ -96,13 +94,11 @@ def divide(f: FunctionEmitter, op: Op) -> bool:
     return True
 
 
-def _bounds(f: FunctionEmitter, op: Op) -> tuple[bool, bool]:
+def _bounds(op: Op) -> tuple[bool, bool]:
     """Whether each dividend is known to be at most 2^DIVIDEND in magnitude, and at least the
-    inverse, or 0; or too small to tell."""
+    inverse, or 0."""
     most, least = _magnitude(op.operands[0])
-    readers = f.readers.get(op.result, ())
-    halves = all(one.name == "fpcast" and scalar(one.result.type) == F16 for one in readers)
-    return most <= 2.0 ** DIVIDEND, halves or least >= 2.0 ** -DIVIDEND
+    return most <= 2.0 ** DIVIDEND, least >= 2.0 ** -DIVIDEND
 
 
 def _magnitude(value: Value) -> tuple[float, float]:
@@ -200,7 +196,7 @@ def _reciprocal(f: FunctionEmitter, d: str) -> tuple[str, str]:
 
 
 def _newton(f: FunctionEmitter, d: str) -> tuple[str, str, str]:
-    """A divisor's approximate reciprocal, the error of its product with that, and the better one."""
+    """A divisor's approximate reciprocal, the error of its product with that, and a better one."""
     near = f.call("llvm.nvvm.rcp.approx.ftz.f", "float", f"float {d}")
     error = _fma(f, f.op(f"fneg float {d}"), near, float_literal(1.0))
     return near, error, _fma(f, near, error, near)

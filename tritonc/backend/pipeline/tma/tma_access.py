@@ -165,9 +165,10 @@ def _plain(op: Op, size: int, affinity: Affinity, iteration: Iteration | None,
         extents = _extents(bounds, inner, starts, steps, iteration)
         if extents is not None:
             deep = _deepened(replace(strip, extents=extents), size, affinity)
-            # A number that the loop loads is an axis of its own: the rows behind it are counted.
-            return deep if isinstance(deep, str) or deep.extents[1] is None or not any(
-                v in affinity.inside for v in deep.extents[1].values()) else count_rows(deep) or deep
+            if isinstance(deep, str) or deep.extents[1] is None or affinity.inside.isdisjoint(
+                    deep.extents[1].values()):
+                return deep
+            return count_rows(deep) or deep  # a number that the loop loads has an axis of its own
         found = None if row or (sizes and not part) else _counted(
             strip, bounds, iteration, size, affinity)
         if found is not None:

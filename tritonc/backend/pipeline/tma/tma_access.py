@@ -164,7 +164,11 @@ def _plain(op: Op, size: int, affinity: Affinity, iteration: Iteration | None,
         strip = Strip(op, form, (inner, 1 - inner), starts, stride, (None, None), steps, cut=sizes)
         extents = _extents(bounds, inner, starts, steps, iteration)
         if extents is not None:
-            return _deepened(replace(strip, extents=extents), size, affinity)
+            deep = _deepened(replace(strip, extents=extents), size, affinity)
+            if isinstance(deep, str) or deep.extents[1] is None or affinity.inside.isdisjoint(
+                    deep.extents[1].values()):
+                return deep
+            return count_rows(deep) or deep  # a number that the loop loads has an axis of its own
         found = None if row or (sizes and not part) else _counted(
             strip, bounds, iteration, size, affinity)
         if found is not None:

@@ -90,7 +90,7 @@ def _operands_alone(kernel: Kernel, found: Assumed, alone: Assumed) -> list[Assu
     taps beside a row that may have any length.  None where all go together."""
     drop_promised(kernel, alone)
     more = any(v not in alone.multiples and not is_pointer(v.type) for v in found.multiples)
-    return [alone] if more and alone.multiples and _early(alone) else []
+    return [alone] if more and (alone.multiples or alone.signs) and _early(alone) else []
 
 
 def _any_size(kernel: Kernel, found: Assumed, facts: Callable[[dict[Value, int]], Assumed]

@@ -22,8 +22,9 @@ STAGES = 4  # at least, see `copy_ahead`
 # an iteration beside those of its elements.  H200, us, loads and copies: running sums down columns
 # by 32 x 32, 1024 x 8448 and 12672 25.2, 20.9 and 31.9, 29.4, in odd rows 26.7, 25.5 and 34.3,
 # 38.8, 25344 57.5, 59.3; least prices so far by 16 x 32, 16384 and 32768 columns 48.5, 40.8 and
-# 74.5, 78.0; selective scans by 8, 8 x 2048 and 9 x 2185 252, 204 and 252, 294.
-HIDDEN, BESIDE, FUNCTION = 1600, 40, 8
+# 74.5, 78.0; selective scans by 8, 8 x 2048 and 9 x 2185 252, 204 and 252, 294, by 32, 8 x 4096
+# and 16 x 4096 270, 257 and 424, 422.
+HIDDEN, BESIDE, FUNCTION = 2900, 120, 8
 _MOVES = frozenset("splat broadcast reshape trans select psi phi constant".split())
 
 
@@ -34,25 +35,24 @@ def with_copies(entries: Sequence[Variant], kernel: Kernel,
     own = _issued(kernel, chosen)
     if not 0 < own <= HIDDEN or "async_copy" not in target.features:
         return [*entries]
-    found, alone = list[Variant](), True
+    found = list[Variant]()
     for one in entries:
         copying = one._replace(binding={**one.binding, "num_stages": STAGES})
-        if "num_stages" in one.binding:
-            alone = False
-        elif one.few:
+        if one.few:
             other = lower({k: n for k, n in one.binding.items() if k in chosen}) if chosen else (
                 kernel)
             share = prod(kernel.tile[axis] / other.tile[axis] for axis in kernel.tile)
-            issued, alone = share * _issued(other, one.binding), False
+            issued = share * _issued(other, one.binding)
             few = int(target.multiprocessors * HIDDEN / issued) if issued else 0
             if few:
                 found.append(copying._replace(few=min(few, one.few)))
             if few >= one.few:
                 continue
         found.append(one)
-    if alone:
-        found.append(Variant({**chosen, "num_stages": STAGES},
-                             few=int(target.multiprocessors * HIDDEN / own)))
+    few = int(target.multiprocessors * HIDDEN / own)
+    if few > max((one.few for one in entries), default=0) and not any(
+            "cluster_k" in one.binding for one in entries):
+        found.append(Variant({**chosen, "num_stages": STAGES}, few=few))
     return found
 
 

@@ -5,16 +5,21 @@
 
 So lie numbers of three bits in words: three words of a row have the bits of 32 numbers."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from math import gcd
 
 from tritonc.analysis.facts import Facts
-from tritonc.analysis.values import int_of, origin
+from tritonc.analysis.values import QUOTIENTS, int_of, origin, slice_of
 from tritonc.ir.core import Op, Value
 from tritonc.ir.types import Tile, same_axes, scalar, shape
 
-_WHOLE = ("sdiv", "udiv", "lshr")  # shifts and divisions, by a constant
+_WHOLE = (*QUOTIENTS, "lshr")  # by a constant
 _REST = ("srem", "urem", "and")
+
+
+def has_quotient(value: Value) -> bool:
+    """Whether it may be in pieces."""
+    return any(op.name in _WHOLE for op in slice_of([value], ends=("load", "phi"), masks=False))
 
 
 class Pieces:
@@ -23,6 +28,7 @@ class Pieces:
 
     def __init__(self, facts: Facts, run: int) -> None:
         self.facts, self.run = facts, run
+        self._along: dict[tuple[Value, int], Sequence[int]] = {}
         self._offsets: dict[tuple[Value, int], tuple[tuple[int, ...], int] | None] = {}
 
     def starts(self, value: Value, axis: int) -> list[int]:
@@ -30,8 +36,14 @@ class Pieces:
         known = self.along(value, axis)
         return [i for i in range(self.run) if not i or known[i] != known[i - 1]]
 
-    def along(self, value: Value, axis: int) -> Sequence[Hashable]:
-        """Of each place in a run something that is the same where the elements are."""
+    def along(self, value: Value, axis: int) -> Sequence[int]:
+        """Of each place in a run a number that is the same where the elements are."""
+        key = value, axis
+        if key not in self._along:
+            self._along[key] = self._numbers(value, axis)
+        return self._along[key]
+
+    def _numbers(self, value: Value, axis: int) -> Sequence[int]:
         op, t = value.op, value.type
         if not isinstance(t, Tile) or t.shape[axis] == 1 or (
                 op is not None and op.name in ("splat", "constant")):
@@ -42,7 +54,9 @@ class Pieces:
             return self.along(op.operands[0], source)
         if op is None or not (op.info.elementwise or op.name == "cmpp") or op.guard is not None:
             return range(self.run)
-        return [*zip(*(self.along(v, axis) for v in op.operands), strict=True)]
+        first: dict[tuple[int, ...], int] = {}
+        return [first.setdefault(each, i) for i, each in enumerate(zip(
+            *(self.along(v, axis) for v in op.operands), strict=True))]
 
     def offsets(self, value: Value, axis: int) -> tuple[tuple[int, ...], int] | None:
         """How far each element of a run is from the first, and a multiple of what that one is;

@@ -7,7 +7,7 @@ from math import gcd
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.facts import Facts
 from tritonc.analysis.multiples import Multiples, MultiplesNeeded, joined
-from tritonc.analysis.pieces import Pieces, source_axis
+from tritonc.analysis.pieces import Pieces, has_quotient, source_axis
 from tritonc.analysis.signs import Needs, known_signs
 from tritonc.analysis.values import int_of, origin, slice_of
 from tritonc.ir.cfg import Cfg
@@ -15,8 +15,7 @@ from tritonc.ir.core import Kernel, Op, Value
 from tritonc.ir.types import Tile, shape
 from tritonc.records import NamedTuple
 
-RUN = 32  # neighbours, at most, of which pieces are loaded, each of so many or more:
-PIECE = 4
+RUNS, PIECE = (8, 16, 32), 4  # neighbours of which pieces are loaded, each of so many or more
 MOST_ASSUMED = 64  # of where masks end; other sizes than multiples of it are more common
 
 
@@ -75,9 +74,9 @@ class Runs:
 
     def _in_pieces(self, load: Op) -> Repeats | None:
         before = dict(self.assumed)
-        for axis, extent in enumerate(shape(load.result.type)):
-            for bits in range(1, RUN.bit_length()):
-                run = 1 << bits
+        for axis, extent in enumerate(shape(load.result.type) if has_quotient(
+                load.operands[0]) else ()):
+            for run in RUNS:
                 pieces = Pieces(self.facts, run)
                 starts = pieces.starts(load.operands[0], axis)
                 if extent % run == 0 and PIECE * len(starts) <= run:

@@ -31,7 +31,7 @@ in it that may change what is loaded.  After rotate_dots, which parts the loop's
 from tritonc.analysis.aliases import pointer_roots, stores_may_reach
 from tritonc.analysis.column_loops import sums_columns, walks_rows
 from tritonc.analysis.row_loops import only_adds, waits_for_itself
-from tritonc.analysis.values import closure, needed, slice_of
+from tritonc.analysis.values import needed, slice_of
 from tritonc.backend.memory.versions.general import rare
 from tritonc.backend.pipeline.copy_ahead import copy_ahead
 from tritonc.backend.pipeline.loop_slice import Slice, advance, find_slice, initial_values
@@ -286,13 +286,13 @@ def _store_first(kernel: Kernel, body: Block, values: list[Value]) -> int | None
 
 def _behind(loop: Loop, body: Block, values: set[Value]) -> int:
     """Where the next iteration's loads stand: behind the one product's start if its operands are
-    made of the values that this one has, or hands on to the next one, else at the top.  The
+    made of the values that this one has, or the next one has of this one, else at the top.  The
     hardware counts a warp's loads in few counters, and to wait for one of the values would be to
-    wait for the next one too."""
+    wait for the next one too.  Further ahead than registers alternate, threads move what they
+    loaded when the iteration ends: it should be there."""
     starts = [i + 1 for i, op in enumerate(body.ops) if op.name == "wgmma"]
     at = starts[0] if len(starts) == 1 else 0
-    made = {*closure(values, lambda value: [
-        phi.result for phi in loop.header.phis() if loop.next(phi) is value])}
+    made = {*values, *(phi.result for phi in loop.header.phis() if loop.next(phi) in values)}
     for op in body.ops[:at]:
         if not made.isdisjoint(op.inputs()):
             made.update(op.results)

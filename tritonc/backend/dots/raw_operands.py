@@ -212,14 +212,15 @@ def _beside(block: Block, infos: axis_info.Infos) -> list[Op]:
         return []
     pair = sum(op.name == "dot" for op in block.ops) == 2  # of longer chains, rows stay loads
     return [op for op in added_loads(block, lines=pair) if copyable(op, infos, (1, 2))
-            and not (len(shape(op.result.type)) == 1 and _asks(op))]
+            and not (len(shape(op.result.type)) == 1 and _asks(op, block))]
 
 
-def _asks(load: Op) -> bool:
-    """Whether its mask is more than bounds: TMA cannot bring it, and a copy by threads would leave
-    the loop without a producer."""
+def _asks(load: Op, block: Block) -> bool:
+    """Whether its mask is more than bounds, or the loop loads a number that says where it begins:
+    TMA cannot bring it, and a copy by threads would leave the loop without a producer."""
     mask = Affinity().mask(load.guard, 1)
-    return mask is None or bool(mask.conditions)
+    return mask is None or bool(mask.conditions) or any(
+        op.name == "load" for op in slice_of([load.operands[0]], set(block.ops)))
 
 
 def added_loads(block: Block, lines: bool = False) -> list[Op]:

@@ -114,7 +114,7 @@ def _less_aligned(kernel: Kernel, found: Assumed, alone: Callable[[], Assumed]) 
     Sums that threads scale in each step lie beside the product: that body spills, all take 1.03."""
     dots = [op for op in kernel.ops() if op.name == "dot"]
     part = 2 if any(scalar(v.type).bytes == 1 for op in dots for v in op.operands[:2]) else 4
-    body = Assumed(found.units, {v: max(1, n // part) for v, n in found.multiples.items()})
+    body = Assumed(found.units, {v: n // part for v, n in found.multiples.items() if n > part})
     plain = len(dots) == 1 and not any(map(waits, kernel.blocks)) and all(
         scalar(v.type).bytes < LEAST_COPY and _is_loaded(v) for v in dots[0].operands[:2]) and (
         any(op.name == "load" for op, _ in found.hindered) or not any(

@@ -32,8 +32,8 @@ LATENT, PAGES, LENGTHS, BLOCKS, SCALED, PASSES, BIAS = (
         "latent", "pages", "loaded_lengths", "block_list", "scaled_queries", "two_passes",
         "bias"))
 FLOAT8 = ROOT / "bench" / "suite" / "attention_fp8.tc"
-PREFILL, RING_STEP, BYTES = (ROOT / "bench" / "unseen" / f"{name}.tc" for name in (
-    "paged_prefill", "ring_step", "kv8_prefill"))
+PREFILL, RING_STEP, BYTES, LISTED = (ROOT / "bench" / "unseen" / f"{name}.tc" for name in (
+    "paged_prefill", "ring_step", "kv8_prefill", "flex_blocks"))
 
 
 def setting(path: Path, values: str) -> Setting:
@@ -58,12 +58,13 @@ def setting(path: Path, values: str) -> Setting:
     (PASSES, "H=2,S=130,TM=128,TN=128"),
     (BIAS, "H=2,S=304,D=128,TM=128,TN=128"),  # of which a stage is there at a time
     (PREFILL, "NEW=40,BQ=128,BK=64"),  # pages of 16 rows
+    (LISTED, "H=1,BN=128"),  # rows of blocks that a table names are counted
 ], ids=lambda value: getattr(value, "stem", value))
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
 def test_simulated(path: Path, values: str, target: str, thorough: bool) -> None:
     if target == "sm_80" and path in (
             BACKWARD, CAUSAL, MASKS, PAGES, LENGTHS, BLOCKS, SCALED, PASSES,
-            BIAS, PREFILL) and not thorough:
+            BIAS, PREFILL, LISTED) and not thorough:
         pytest.skip("needs --thorough")  # what they are about is of sm_90a
     simulate(setting(path, values), target)
 

@@ -50,7 +50,7 @@ class Bindings:
         self.lists: dict[str, Sequence[int]] = {}
         self._shapes: dict[str, Callable[[Mapping[str, int]], Module]] = {}  # by kernel: its
         # part of the program, as the cost model looks at it
-        self._parts: dict[str, tuple[Program, set[str]]] = {}  # by kernel; the names of tunables
+        self._parts: dict[str, tuple[Program, list[str]]] = {}  # by kernel; the names of tunables
         self._whole: dict[tuple[object, ...], Module] = {}  # what `analyzed` need not make again
         self._seen: dict[str, dict[tuple[int, ...], Module | CompileError]] = {}  # the last parts'
         self.refused: list[tuple[dict[str, int], Diagnostic]] = []  # of that, what has an error
@@ -117,8 +117,8 @@ class Bindings:
         """Values for the tunables of a part of the program, by the cost model."""
         unbound = {t.name: t.values for t in declared if t.name not in given and t.values}
         self._whole.clear()
-        self._parts |= dict.fromkeys(part.kernels, (part.program, {
-            name for t in declared for name in (t.name, *t.together)}))
+        self._parts |= dict.fromkeys(part.kernels, (part.program, [
+            name for t in declared for name in (t.name, *t.together)]))
         lower = self._lowering(part, [t.name for t in declared], given, unbound)
         self._shapes |= dict.fromkeys(part.kernels, lower)
         if not unbound and known is None:
@@ -129,7 +129,8 @@ class Bindings:
         target = self._target()
         wide = wider(unbound, lower, target)
         listed = unbound
-        self.lists, unbound = {**self.lists, **wide}, {**unbound, **wide}
+        self.lists |= wide
+        unbound = {**unbound, **wide}
         count = prod(map(len, unbound.values()))
         if count > MAX_COMBINATIONS:
             diagnostics.warning(
@@ -166,7 +167,7 @@ class Bindings:
         refused = set[tuple[int, ...]]()
 
         def lower(binding: Mapping[str, int]) -> Module:
-            program, values = self.part_of(part.kernels[0], {**given, **self.chosen, **binding})
+            program, values = self.part_of(part.kernels[0], given, self.chosen, binding)
             key = tuple(values.get(name, 0) for name in names)
             lowered = self._seen.setdefault(part.kernels[0], {})
             while len(self._seen) > _KEPT_PARTS:
@@ -209,14 +210,15 @@ class Bindings:
         number of warps."""
         from tritonc.tune.model.stream_entries import stream_entries
 
-        space = {name: self.lists[name] for name in self.chosen if name in kernel.tunables}
-        if (kernel.name in self._entries or (kernel.tunables and not space)
+        chosen = self.chosen_of(kernel)
+        if (kernel.name in self._entries or (kernel.tunables and not chosen)
                 or "num_warps" in {*self._given_meta, *kernel.attributes.get("meta", ())}):
             return []
         try:
             return stream_entries(
-                kernel, space, lambda binding: self._lowered(binding, kernel.name).kernels[0],
-                {name: self.chosen[name] for name in space}, self._target())
+                kernel, {name: self.lists[name] for name in chosen},
+                lambda binding: self._lowered(binding, kernel.name).kernels[0], chosen,
+                self._target())
         except CompileError:  # of values that the program refuses, which `remarks` tells
             return []
 
@@ -296,10 +298,15 @@ class Bindings:
         return None if found is None or self._shapes[name](binding).constants else Module(
             [*map(copy_kernel, found.kernels)])
 
-    def part_of(self, name: str, values: Mapping[str, int]) -> "tuple[Program, dict[str, int]]":
-        """The part of the program that a kernel needs, and those of `values` that it knows."""
+    def part_of(self, name: str, *values: Mapping[str, int]) -> "tuple[Program, dict[str, int]]":
+        """The part of the program that a kernel needs, and those of `values` that it knows, of
+        which the last count."""
         part, names = self._parts[name]
-        return part, {name: value for name, value in values.items() if name in names}
+        return part, {name: each[name] for each in values for name in names if name in each}
+
+    def chosen_of(self, kernel: Kernel) -> dict[str, int]:
+        """The kernel's tunables that the cost model chose."""
+        return {name: self.chosen[name] for name in kernel.tunables if name in self.chosen}
 
     def _lowered(self, binding: Mapping[str, int], name: str) -> Module:
         return Module([k for k in self._shapes[name](binding).kernels if k.name == name])

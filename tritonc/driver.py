@@ -13,19 +13,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import field, replace
 from pathlib import PurePath
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from tritonc.meta_parameters import BY_NAME
 from tritonc.options import Options
 from tritonc.planning import Planning
 from tritonc.problem.stated import stated_lines
 from tritonc.records import dataclass
 from tritonc.result import InternalError, Result
 from tritonc.source import CompileError, Diagnostics, SourceFile, Span, deep_recursion, fail
-from tritonc.stages import context_of, new_diagnostics, preprocess
+from tritonc.stages import context_of, in_turn, new_diagnostics, preprocess, read_ir
 
 if TYPE_CHECKING:
     from tritonc.backend.ahead import Ahead
@@ -38,6 +37,8 @@ if TYPE_CHECKING:
     from tritonc.source import Diagnostic
 
 _LONGEST_CHAIN = 5000  # calls inside each other of passes; 8 MB of stack hold twice as many
+# Kernels whose operations are there at a time, 2 MB each, and where each has entries beside it.
+_BATCH, _ENTRIES = 16, 4
 LOWER = "lower"  # the name of semantic analysis where names of passes are wanted
 
 
@@ -87,8 +88,9 @@ class _Compilation:
     read_file: Callable[[str], bytes] | None
     alike: Result | None
     plan: bool
-    _lower_again: Callable[[Mapping[str, int], str], Module] | None = None
-    _ahead: Ahead | None = None  # of several kernels, if nothing asks for their LLVM IR
+    _lower: Callable[[Mapping[str, int], str], Module] | None = None
+    _values: Mapping[str, int] = field(default_factory=dict)  # of tunables
+    _ahead: Ahead | None = None  # of several kernels, if nothing asks for LLVM IR
 
     def __post_init__(self) -> None:
         self.bindings = Planning(self.options)
@@ -102,6 +104,8 @@ class _Compilation:
         self._show(LOWER, "after", module.kernels, changed=True)
         if self.options.stop_after != LOWER:
             self._optimize_and_emit(module)
+        else:
+            self._add_variants(module)
         if "tir" in self.wanted and "tir" not in self.result.outputs:
             self._print_ir(module)
 
@@ -115,8 +119,7 @@ class _Compilation:
         except (CompileError, InternalError):
             raise
         except RecursionError:
-            start = Span(self.source, 0, 1)
-            raise fail("nested-too-deeply", start,
+            raise fail("nested-too-deeply", Span(self.source, 0, 1),
                        "the source nests constructs more deeply, or computes a value in more steps "
                        "one after the other, than tritonc can follow") from None
         except Exception as error:
@@ -124,33 +127,19 @@ class _Compilation:
             stage = f"pass '{label}'" if label else name
             cause = error.__cause__ if label and error.__cause__ else error
             raise InternalError(stage, getattr(error, "kernel", None), cause) from error
-        self.result.timings.append((name, perf_counter() - started))
+        self.result.timings[name] += perf_counter() - started
 
     # the front end
 
     def _read_ir(self) -> Module | None:
-        with self._stage("import ir"):
-            from tritonc.backend.target.machine_ops import ALL_OPS
-            from tritonc.ir.syntax.parse import parse_module
-            from tritonc.ir.verify import check
-
         for kind in ("i", "ast"):
             if kind in self.wanted:
                 raise fail("no-such-output", None, f"a .tir source has no output '{kind}'")
         if self.options.variants or self.options.variant:
             raise fail("variant", None, "variants are made of Triton-C, not of Triton-IR")
         with self._stage("parse"):
-            module = parse_module(self.source, self.diagnostics, ALL_OPS)
+            module = read_ir(self.source, self.bindings.split(set()), self.diagnostics)
             self.result.problem_lines = stated_lines(self.source)
-        with self._stage("verify"):
-            check(module, self.diagnostics, ALL_OPS)
-            if not module.kernels:
-                self.diagnostics.error("no-kernel", Span(self.source, 0, 0),
-                                       "there is no kernel here: `kernel @name(...) { ... }`")
-            for name in self.bindings.split(set()):
-                self.diagnostics.error("unknown-tunable", None, f"there is no tunable '{name}' in "
-                                       "Triton-IR, only meta-parameters: " + ", ".join(BY_NAME))
-            self.diagnostics.raise_if_errors()
         return module if self.wanted - {"i", "ast"} else None
 
     def _front(self) -> Module | None:
@@ -162,6 +151,7 @@ class _Compilation:
         with self._stage("parse"):
             program = parse(preprocessed.tokens, self.diagnostics)
             program.macros = (*preprocessed.macros,)
+            del preprocessed  # a tenth of a kilobyte for each byte of the source
             self.diagnostics.raise_if_errors()
         if "ast" in self.wanted:
             from tritonc.frontend.tree import dump
@@ -194,79 +184,75 @@ class _Compilation:
 
         return known_launch(self.result.problem_lines, self.options.sizes, self.options.defines)
 
-    def _tell_accesses(self, module: Module) -> None:
-        with self._stage("first accesses"):
-            from tritonc.analysis.first_accesses import set_not_null
-
-            set_not_null(module)
-
     def _analyze(self, program: Program) -> Module:
         with self._stage("import analysis"):
             from tritonc import sema
+            from tritonc.analysis.first_accesses import set_not_null
             from tritonc.ir.core import Module
         with self._stage("choose tunables"):
             values = self.bindings.of_program(program, self.diagnostics, self._known())
         with self._stage("analyze"):
             module = self.bindings.analyzed(program, values, self.diagnostics)
             self.diagnostics.raise_if_errors()
+            set_not_null(module)
         for kernel in module.kernels:
             self.result.tunables.update(kernel.tunables)
-        self._tell_accesses(module)
 
         def lower(binding: Mapping[str, int], name: str) -> Module:
             if (known := self.bindings.lowered(binding, name)) is not None:
                 return known
-            part, own = self.bindings.part_of(name, {**values, **binding})
+            part, own = self.bindings.part_of(name, values, binding)
             lowered = sema.analyze(part, own, Diagnostics(limit=1), self.options)
-            self._tell_accesses(lowered)
+            set_not_null(lowered)
             return Module([k for k in lowered.kernels if k.name == name], lowered.constants)
 
-        if not self.options.variants and not self.options.variant:
-            self._lower_again = lower  # entries of variants have one body
-        if self._lower_again is None or self.options.small_clusters:
-            with self._stage("choose variants"):
-                self._add_variants(module, values, lower)
+        self._lower, self._values = lower, values
+        self.result.variants.names = {kernel.name for kernel in module.kernels}
         return module
 
-    def _add_variants(self, module: Module, values: Mapping[str, int],
-                      lower: Callable[[Mapping[str, int], str], Module]) -> None:
-        """The kernels of variants, after all others."""
-        from tritonc.variants.kernels import check_given, sizes_of
+    def _batches(self, module: Module) -> list[Module]:
+        """The kernels, as many at a time as memory is for; all, where something asks for them."""
+        each, options = len(module.kernels), self.options
+        if not (self.wanted & {"tir", "ll"} or options.stop_after or options.variant):
+            each = _ENTRIES if options.small_clusters or options.variants else _BATCH
+        return [replace(module, kernels=module.kernels[i : i + each])
+                for i in range(0, len(module.kernels), each)]
 
-        variants = self.result.variants
-        check_given(self.options.variant, module, {*values})
-        for kernel in module.kernels:
-            if self.alike is not None:
-                variants.sets[kernel.name] = self.bindings.repriced(
-                    self.alike.variants.sets[kernel.name], kernel, values, lower)
-            else:
-                variants.sets[kernel.name] = self.bindings.variants(
-                    kernel, values, lower, sizes_of(self.result.problem_lines))
-        if self.plan:
+    def _add_variants(self, module: Module) -> None:
+        """The kernels of variants, after all others."""
+        options, values, lower = self.options, self._values, self._lower
+        if lower is None or not (options.variants or options.variant or options.small_clusters):
+            return
+        count = len(module.kernels)
+        with self._stage("choose variants"):
+            from tritonc.variants.kernels import check_given, sizes_of
+
+            check_given(options.variant, module, {*values})
+            other = None if self.alike is None else self.alike.variants
+            sizes, variants = sizes_of(self.result.problem_lines), self.result.variants
             for kernel in module.kernels:
-                self.bindings.add_two_bodies(variants.sets[kernel.name], kernel)
-            self.result.planned = variants.plan(module, lower)
-        else:
-            variants.add(module, lower, self.alike.variants if self.alike is not None else None)
+                found = variants.sets[kernel.name] = self.bindings.variants(
+                    kernel, values, lower, sizes) if other is None else self.bindings.repriced(
+                        other.sets[kernel.name], kernel, values, lower)
+                if self.plan:
+                    self.bindings.add_two_bodies(found, kernel)
+            if self.plan:
+                self.result.planned |= variants.plan(module, lower)
+            else:
+                variants.add(module, lower, other)
+        self._show(LOWER, "after", module.kernels[count:], changed=True)
 
     # from Triton-IR on
 
     def _optimize_and_emit(self, module: Module) -> None:
-        machine = self.wanted & {"ptx", "ll", "manifest"}
-        optimized = machine or "tir" in self.wanted
-        stop = self.options.stop_after
-        if not optimized and self.wanted:
+        machine, stop = self.wanted & {"ptx", "ll", "manifest"}, self.options.stop_after
+        if self.wanted and not (machine or "tir" in self.wanted):
             return
         with self._stage("import passes"):
             from tritonc import pass_manager, passes
             from tritonc.ir.context import by_place
-        variants = self.result.variants
-        meta = {kernel.name: self.bindings.of_kernel(kernel, self.result.tunables)
-                for kernel in module.kernels if kernel.name not in variants.added}
-        meta |= {name: self.bindings.meta_of(variants.variant(name).binding, self.result.tunables)
-                 for name in variants.added}
-        context = context_of(self.options)
-        known = self._known()
+        variants, batches = self.result.variants, self._batches(module)
+        context, known = context_of(self.options), self._known()
         context.known_sizes = known.arguments if known is not None else {}
         every = [*passes.OPT, *passes.BACKEND]
         names = pass_manager.labels(every)
@@ -278,23 +264,38 @@ class _Compilation:
             pass_manager.check_stage(module, names[first:])
         elif pass_manager.has_layouts(module):  # what is only run or printed is so as it is
             front = []
-        done = self._passes("optimize", module, context, front, meta)
-        if done and (machine or stop in left):
-            if "tir" in self.wanted and stop is None:
-                self._print_ir(module)
-            if self.wanted & {"ptx", "ll"} == {"ptx"} and len(module.kernels) > 1:
-                from tritonc.backend.ahead import Ahead
+        every_meta: dict[str, dict[str, int]] = {}
+        for batch in in_turn(batches):
+            self._add_variants(batch)
+            meta = {kernel.name: self.bindings.meta_of(
+                variants.variant(kernel.name).binding, self.result.tunables)
+                if kernel.name in variants.added else self.bindings.of_kernel(
+                    kernel, self.result.tunables) for kernel in batch.kernels}
+            done = self._passes("optimize", batch, context, front, meta)
+            if done and (machine or stop in left):
+                if "tir" in self.wanted and stop is None:
+                    self._print_ir(batch)
+                if self._ahead is None and self.wanted & {"ptx", "ll"} == {"ptx"} \
+                        and max(len(module.kernels), len(batch.kernels)) > 1:
+                    from tritonc.backend.ahead import Ahead
 
-                self._ahead = Ahead(module.constants, context.target, self.options,
-                                    final=not variants.sets)
-            done = self._passes("backend", module, context, backend, meta)
+                    self._ahead = Ahead(module.constants, context.target, self.options,
+                                        final=not variants.sets)
+                done = self._passes("backend", batch, context, backend, meta)
+            if done and machine:
+                if (self.options.small_clusters or self.plan) and self.alike is None:
+                    variants.pack(batch, meta, context.target)
+                every_meta |= variants.settle(batch, meta, self.alike is None)
+                needed = self._ahead.settle(batch.kernels) if self._ahead is not None else []
+                for kernel in batch.kernels if batches[1:] else ():
+                    if kernel not in needed:
+                        kernel.blocks.clear()
         self.result.remarks = by_place([*self.bindings.remarks(), *context.remarks])
         for found in context.warnings:
             self.diagnostics.warning(found.name, found.span, found.message, *found.notes)
+        module.kernels[:] = [kernel for batch in batches for kernel in batch.kernels]
         if done and machine:
-            if (self.options.small_clusters or self.plan) and self.alike is None:
-                variants.pack(module, meta, context.target)
-            self._emit(module, context.target, variants.settle(module, meta, self.alike is None))
+            self._emit(module, context.target, every_meta)
 
     def _passes(self, stage: str, module: Module, context: Context,
                 rows: Sequence[tuple[str, Pass]], meta: Mapping[str, dict[str, int]]) -> bool:
@@ -321,9 +322,10 @@ class _Compilation:
             own_context = replace(context, meta=meta[kernel.name], warnings=warnings[kernel])
             if variant := kernel.name in added:
                 own_context.remarks = []  # the general entry's tell of each place
-            elif stage == "backend" and self._lower_again is not None:
+            elif stage == "backend" and self._lower is not None and not (
+                    self.options.variants or self.options.variant):  # entries of variants have one
                 own_context.small = small_body(
-                    kernel, self._lower_again, self.bindings.small, own_context,
+                    kernel, self._lower, self.bindings.small, own_context,
                     self.options.opt_level, hooks.verify)
             try:
                 completed &= pass_manager.run(
@@ -334,7 +336,7 @@ class _Compilation:
                     raise
                 failed[kernel] = error
                 return
-            if self._ahead is not None and completed:
+            if self._ahead is not None and completed and stage == "backend":
                 self._ahead.begin(kernel)
 
         with self._stage(stage):
@@ -349,14 +351,14 @@ class _Compilation:
             context.warnings += warnings[kernel]
             if kernel in failed:
                 self.result.variants.leave_out(kernel, module, failed[kernel])
-        self.result.timings += [(f"  {label}", s) for label, s in hooks.seconds.items()]
+        for label, seconds in hooks.seconds.items():
+            self.result.timings[f"  {label}"] += seconds
         return completed
 
     def _emit(self, module: Module, target: Any, meta: Mapping[str, dict[str, int]]) -> None:
         from tritonc.manifest import as_file, manifest, one_line
 
-        used = self.bindings.tuning
-        tuning = PurePath(used).name if used is not None else None
+        tuning = self.bindings.tuning and PurePath(self.bindings.tuning).name
         contents = manifest(module, target, tuning, meta, self.result.variants.groups())
         self.result.manifest = contents
         if "manifest" in self.wanted:
@@ -372,9 +374,9 @@ class _Compilation:
                 self.result.outputs["ll"] = text
         if "ptx" in self.wanted:
             with self._stage("llvm"):
-                ptx = (assemble.assemble(text, target, self.options) if self._ahead is None
-                       else self._ahead.ptx(module.kernels))
-            self.result.outputs["ptx"] = one_line(contents) + "\n" + ptx
+                self.result.outputs["ptx"] = f"{one_line(contents)}\n" + (
+                    assemble.assemble(text, target, self.options) if self._ahead is None
+                    else self._ahead.ptx())
 
     # text
 

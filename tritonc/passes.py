@@ -20,7 +20,7 @@ ONLY: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("select_dots", "slice_k", "raw_operands", "safe_divisors", "merge_tails",
                      "jam_loops", "coalesce_loops", "separate_axes", "merge_axes", "split_masks",
                      "sort_residues", "rasterize", "flatten_rows",
-                     "count_from_zero", "join_products"), ("dot",)),
+                     "join_products"), ("dot",)),
     **dict.fromkeys(("tabulate_masks", "join_bounds"), ("fma_dot", "mma_dot", "wgmma")),
     "compute_pieces": ("load", "store"), "clamped_loads": ("smin", "smax"),
     **dict.fromkeys(("drop_selections", "skip_masks"), ("select",)),
@@ -114,9 +114,6 @@ OPT: list[Pass] = [
          "that are no numbers"),
     _row("opt.loops.jam_loops", "after unify_exits: both loops are tested at their headers",
          "after merge_tails: a tail joins its loop before that one is copied"),
-    _row("opt.loops.count_from_zero", "after unroll_loops: short loops are gone",
-         "after jam_loops: taps that lie side by side are one loop", "before split_quotients: "
-         "addresses are not split yet"),
     _row("opt.addresses.split_quotients", "after licm: ranges have left the loops",
          "before strength_reduce: it knows the counters that quotients become"),
     _row("opt.addresses.strength_reduce", "after canonicalize_loops: offsets start in a "
@@ -165,8 +162,6 @@ BACKEND: list[Pass] = [
     _row("backend.dots.fuse_logistic", "before dce, which removes the exponential", level=2),
     _row("opt.dce", "in the backend: layouts are chosen for what is used"),
     # --- extents that are powers of two; who computes what ---
-    _row("backend.memory.load_early", "before split_reductions: loads move over reductions, not "
-         "over exchanges"),
     _row("backend.memory.masks.pad_tiles", "after fold_masked_loads: padding then adds no select "
          "for masked elements", "after specialize: whether a tile is full depends on its extents "
          "in the source", level=0),

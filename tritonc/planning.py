@@ -92,17 +92,16 @@ class Planning(Bindings):
     def _rows(self, kernel: Kernel) -> VariantSet:
         """Entries for some sizes; where they are known, one that relies on them."""
         if self._options.sizes:
-            facts, chosen = self.facts.get(kernel.name), {
-                name: value for name, value in self.chosen.items() if name in kernel.tunables}
-            return VariantSet([Variant({**chosen, **self.chosen_meta[kernel.name]}, facts)]
-                              if facts else [])
+            facts = self.facts.get(kernel.name)
+            return VariantSet([Variant({**self.chosen_of(kernel), **self.chosen_meta[kernel.name]},
+                                       facts)] if facts else [])
         return VariantSet(self.stream_entries(kernel))
 
     def _open(self, kernel: Kernel) -> dict[str, Sequence[int]]:
         """The lists of the kernel's tunables that the cost model chose, for all sizes."""
         if self._options.sizes or kernel.name in self._entries:
             return {}
-        return {name: self.lists[name] for name in self.chosen if name in kernel.tunables}
+        return {name: self.lists[name] for name in self.chosen_of(kernel)}
 
     def _beside(self, kernel: Kernel) -> "tuple[Small | None, Few | None]":
         """What is there beside the entry of the chosen tile, where nobody chose another."""
@@ -228,7 +227,7 @@ def _variant(member: "Member", kernel: Kernel, of: "Few | Portfolio",
     facts = []
     for fact in way[in_turn] if way else [
             {**fact, "multiple_of": 2 * fact["multiple_of"]} for fact in of.aligned
-            if in_turn and "multiple_of" in fact]:
+            if in_turn and "multiple_of" in fact and "argument" in fact]:
         value = kernel.parameters[fact["argument"]]
         if "multiple_of" in fact:
             facts.append(Fact(value.name, "%", fact["multiple_of"]))

@@ -1,5 +1,6 @@
 """What a compilation gives, or how it failed by a fault of tritonc's own."""
 
+from collections import defaultdict
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +37,8 @@ class Result:
     system: set[str] = field(default_factory=set)  # of the included files, those of -isystem
     tunables: dict[str, int] = field(default_factory=dict)  # of every tunable
     remarks: "list[Remark]" = field(default_factory=list)  # in the order of their places
-    timings: list[tuple[str, float]] = field(default_factory=list)  # stage or pass, seconds
+    timings: defaultdict[str, float] = field(  # seconds of each stage, of each "  pass" behind it
+        default_factory=lambda: defaultdict(float))
     problem_lines: list[tuple[str, Span]] = field(default_factory=list)
     variants: Variants = field(default_factory=Variants)  # none, if they are not asked for
     planned: dict[str, dict[str, Any]] = field(default_factory=dict)  # with `plan`

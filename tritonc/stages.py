@@ -1,18 +1,21 @@
 """What options say to the stages of a compilation: limits of messages, the preprocessor's
 settings, what passes may know."""
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from tritonc.diagnostics import DIAGNOSTICS
+from tritonc.meta_parameters import BY_NAME
 from tritonc.options import Options, warning_sets
 from tritonc.problem.stated import stated_defines
-from tritonc.source import Diagnostics, Note, SourceFile, fail
+from tritonc.source import Diagnostics, Note, SourceFile, Span, fail
 from tritonc.spelling import closest
 
 if TYPE_CHECKING:
     from tritonc.frontend.preprocess import Preprocessed
     from tritonc.ir.context import Context
+    from tritonc.ir.core import Module
 
 
 def new_diagnostics(options: Options) -> Diagnostics:
@@ -40,6 +43,40 @@ def preprocess(source: SourceFile, options: Options, diagnostics: Diagnostics,
         forced_includes=options.forced_includes,
         file_prefix_map=options.file_prefix_map, read_file=read_file or stage.read_bytes)
     return stage.preprocess(source, settings, diagnostics)
+
+
+def read_ir(source: SourceFile, unknown: Iterable[str], diagnostics: Diagnostics) -> "Module":
+    """The kernels of a .tir file.  `unknown` was bound, and no meta-parameter has such a name.
+    Raises CompileError with all that is wrong."""
+    from tritonc.backend.target.machine_ops import ALL_OPS
+    from tritonc.ir.syntax.parse import parse_module
+    from tritonc.ir.verify import check
+
+    module = parse_module(source, diagnostics, ALL_OPS)
+    check(module, diagnostics, ALL_OPS)
+    if not module.kernels:
+        diagnostics.error("no-kernel", Span(source, 0, 0),
+                          "there is no kernel here: `kernel @name(...) { ... }`")
+    for name in unknown:
+        diagnostics.error("unknown-tunable", None, f"there is no tunable '{name}' in Triton-IR, "
+                          f"only meta-parameters: {', '.join(BY_NAME)}")
+    diagnostics.raise_if_errors()
+    return module
+
+
+def in_turn(batches: "Sequence[Module]") -> "Iterator[Module]":
+    """The kernels of a large source, some at a time.  What passes leave of them goes before the
+    next come; meanwhile what stays is frozen, so that no collection looks at it again."""
+    if len(batches) == 1:
+        yield batches[0]
+        return
+    try:
+        for batch in batches:
+            yield batch
+            gc.collect()
+            gc.freeze()
+    finally:
+        gc.unfreeze()
 
 
 def context_of(options: Options) -> "Context":

@@ -284,6 +284,9 @@ def _mapped(machine: Machine, frame: Frame, op: Op, slot: int, index: int | None
     number, *starts = (int(frame.read(v)) for v in op.operands[slot:])
     tensor = machine.engine.slots[number][op.attributes["index"] if index is None else index]
     _check_map(frame, op, tensor)
+    if starts[0] * tensor.element.bytes % 16:  # an H200 takes it for an illegal instruction
+        frame.fail(op, "run-misaligned", f"a box begins at element {starts[0]} of a row, which is "
+                   "no multiple of 16 bytes")
     return tensor, starts
 
 

@@ -28,6 +28,7 @@ from tritonc.ir.types import (
     SCALARS,
     TF32,
     Scalar,
+    with_element,
 )
 
 N = 256
@@ -209,6 +210,31 @@ def test_quotients_of_any_floats(kind: str, pieces: bool, monkeypatch: pytest.Mo
     compare(p, low)
     text = ptx(low, "sm_80")
     assert ("rcp.approx.ftz.f64" in text, "div.rn" in text) == (pieces, not pieces)
+
+
+@pytest.mark.parametrize("divisor", [3, -0.7, 0, -0.0, np.inf, -np.inf, np.nan, 2**-149, -(2**-130),
+                                     2**-100, 2**126, -(2**127), 2**64])
+def test_quotients_that_go_into_halves(divisor: float) -> None:
+    """Of one divisor, whatever it is, they are products with its reciprocal: none is divided."""
+    d = np.float32(divisor)
+    x = np.random.default_rng(1).uniform(-8, 8, 1024).astype(np.float32)
+    with np.errstate(all="ignore"):
+        x[:512] *= d
+    x[:14] = [0, -0.0, np.inf, -np.inf, np.nan, 1, 2**-126, 2**-149, -3 * 2**-149, 2**127,
+              -(2**127), np.finfo(np.float32).max, 2**-63, 2**63]
+    k = Sketch("k", 1)
+    r = k.arange(1024)
+    out = k.pointer("out", F16, np.zeros(1024, np.float16))
+    quotient = k.build.value("fdiv", k.load(k.at(k.pointer("x", F32, x), r)), k.spread(
+        k.load(k.at(k.pointer("d", F32, np.array([d])), k.integer("zero", 0))), (1024,)))
+    k.store(k.at(out, r), k.build.value("fpcast", quotient, type=with_element(quotient.type, F16)))
+    p = k.done()
+    low = lowered(p, without=("specialize",))
+    want, found = p.run()["out"], execute(low)["out"]
+    np.testing.assert_allclose(found, want, rtol=2**-10, atol=2**-24)
+    known = ~np.isnan(want)
+    np.testing.assert_array_equal(np.signbit(found[known]), np.signbit(want[known]))
+    assert "div." not in ptx(low, "sm_80")
 
 
 @pytest.mark.parametrize("e", INTEGERS, ids=str)

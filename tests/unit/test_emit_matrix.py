@@ -26,6 +26,7 @@ from tritonc.backend.layout.select_matrix_loads import select_matrix_loads
 from tritonc.backend.pipeline.tma.specialize_warps import specialize_warps
 from tritonc.backend.target import matrix
 from tritonc.backend.target.target import find
+from tritonc.interp.interpreter import InterpreterError
 from tritonc.ir.build import make_op
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Kernel
@@ -333,6 +334,20 @@ def _other_use(kernel: Kernel) -> None:
     copy = next(op for op in kernel.ops() if op.name == "tma_load")
     block = next(b for b in kernel.blocks if copy in b.ops)
     block.ops.insert(-1, make_op("init_barriers", [copy.operands[0]]))
+
+
+def test_boxes_begin_at_multiples_of_16_bytes() -> None:
+    """As coordinates of rows that begin anywhere would not, whose maps could have every eighth."""
+    done = lowered(matmul(BF16, 72, 72, 136, (64, 64, 32), result=F16), target="sm_90a", producer=1)
+    for block in done.kernel.blocks:
+        for op in [op for op in block.ops if op.name == "tma_load"]:
+            one = make_op("constant", [], I32, value=1)
+            start = make_op("add", [op.operands[3], one.result])
+            at = block.ops.index(op)
+            block.ops[at:at] = [one, start]
+            op.operands[3] = start.result
+    with pytest.raises(InterpreterError, match="no multiple of 16 bytes"):
+        done.run()
 
 
 @pytest.mark.parametrize("change", [_volatile_start, _no_acquire, _other_use])

@@ -308,7 +308,8 @@ def test_kernels_whose_ptx_is_made_ahead(monkeypatch: pytest.MonkeyPatch) -> Non
     threads.begin(first)
     threads.begin(second)
     second.name = "renamed"
-    found = threads.ptx(kernels)
+    threads.settle(kernels)
+    found = threads.ptx()
     assert found.count(".visible .entry ") == len(kernels) and ".entry renamed(" in found
 
 

@@ -1,5 +1,6 @@
 """Kernels of one file that share no tunables: each is compiled as it would be alone."""
 
+import gc
 import re
 
 import pytest
@@ -109,3 +110,22 @@ def test_the_tuner_varies_what_its_kernel_has() -> None:
     source = SourceFile("parts.tc", named(ROWS, "a") + named(PRODUCT, "b"))
     space = search_space(source, Options(), "rows_a")
     assert {name for name in space.parameters if name.startswith("T")} == {"TL_a"}
+
+
+@pytest.mark.parametrize("small_clusters", [False, True])
+def test_kernels_go_through_passes_in_batches(small_clusters: bool,
+                                              monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that are PTX give up their operations, whatever entries they have."""
+    source = SourceFile("two.tc", named(PRODUCT, "a") + named(ROWS, "b"))
+    options = Options(arch="sm_90a", small_clusters=small_clusters)
+    together = driver.compile(source, options, ("ptx",))
+    monkeypatch.setattr(driver, "_BATCH", 1)
+    monkeypatch.setattr(driver, "_ENTRIES", 1)
+    apart = driver.compile(source, options, ("ptx",))
+    assert apart.manifest == together.manifest
+    one, two = (sorted(re.sub(r"\$L__BB\d+|\n}\n.*", "", entry, flags=re.DOTALL)
+                       for entry in r.outputs["ptx"].split(".visible .entry ")[1:])
+                for r in (together, apart))
+    assert one == two and len(one) >= 2
+    assert gc.get_freeze_count() == 0, "what others made is collected again"
+    assert apart.module is not None and not [*apart.module.kernels[0].ops()]

@@ -63,8 +63,7 @@ def assemble(text: str, target: Target, options: Options) -> str:
     """The PTX of a module of LLVM IR.  Threads share the kernels of a large one."""
     first, *others = split(text)
     tasks = [Task(part, target, options) for part in others]
-    made = [ptx_of(first, target, options), *(task.result() for task in tasks)]
-    return worked_around(join(made), options)
+    return join([ptx_of(first, target, options), *(task.result() for task in tasks)])
 
 
 class Task(Thread):
@@ -114,7 +113,7 @@ def ptx_of(text: str, target: Target, options: Options) -> str:
         ptx = string_at(lib.LLVMPY_GetBufferStart(memory), lib.LLVMPY_GetBufferSize(memory))
     finally:
         lib.LLVMPY_DisposeMemoryBuffer(memory)
-    return ptx.decode()
+    return worked_around(ptx.decode(), options)
 
 
 def _unlocked(name: str) -> Any:

@@ -47,13 +47,15 @@ def _named(head: str, kernels: list[str]) -> str:
 
 
 def join(parts: list[str]) -> str:
-    """The PTX of a module by that of its parts: first what declares their globals, each once.  The
-    first part alone may have functions that stay: all of it then comes before the globals."""
+    """The PTX of a module by that of its parts, which are used up, as they may be large: first what
+    declares their globals, each once.  The first part alone may have functions that stay: all of it
+    then comes before the globals."""
     if len(parts) == 1:
         return parts[0]
-    head, globals, kernels, own = "", dict[str, None](), "", set[str]()
-    for part in parts:
-        match = _HEAD.fullmatch(part)
+    head, globals, kernels, own = "", dict[str, None](), list[str](), set[str]()
+    parts.reverse()
+    while parts:
+        match = _HEAD.fullmatch(part := parts.pop())
         assert match is not None
         text, entry, rest = match[2].partition(".visible .entry ")
         if not head and ".func" in match[2]:
@@ -66,5 +68,5 @@ def join(parts: list[str]) -> str:
         if not head:
             head = match[1] + "\n" + name
             name = ""
-        kernels += name + entry + rest
-    return head + "".join(line + "\n" for line in globals) + "\n" + kernels
+        kernels += [name, entry, rest]
+    return "".join([head, *(line + "\n" for line in globals), "\n", *kernels])

@@ -67,7 +67,7 @@ def time_trace(result: Result) -> str:
 
     events: list[dict[str, Any]] = []
     stage = inner = end = 0.0
-    for name, seconds in result.timings:
+    for name, seconds in result.timings.items():
         if not name.startswith(" "):
             stage, inner = end, end
             end = stage + seconds
@@ -80,6 +80,6 @@ def time_trace(result: Result) -> str:
 
 def time_report(result: Result) -> None:
     """What -ftime-report prints: a line for each stage and pass, then the sum of the stages."""
-    total = sum(seconds for name, seconds in result.timings if not name.startswith(" "))
-    for name, seconds in (*result.timings, ("total", total)):
+    total = sum(seconds for name, seconds in result.timings.items() if not name.startswith(" "))
+    for name, seconds in (*result.timings.items(), ("total", total)):
         print(f"{seconds * 1e3:9.2f} ms  {name}", file=sys.stderr)

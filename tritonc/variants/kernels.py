@@ -26,8 +26,9 @@ Lower = Callable[["Binding", str], "Module"]
 @dataclass
 class Variants:
     """Of one compilation.  `sets`: by kernel.  `added`: the kernel and the place in its set of each
-    kernel that is a variant, by its name."""
+    kernel that is a variant, by its name.  `names`: of the source's kernels."""
 
+    names: set[str] = field(default_factory=set)
     sets: "dict[str, VariantSet]" = field(default_factory=dict)
     added: dict[str, tuple[str, int]] = field(default_factory=dict)
 
@@ -38,8 +39,10 @@ class Variants:
 
     def groups(self) -> "dict[str, tuple[VariantSet, dict[str, int]]]":
         """For each kernel its set, and which of it the module has, by name."""
-        return {kernel: (known, {name: place for name, (of, place) in self.added.items()
-                                 if of == kernel}) for kernel, known in self.sets.items()}
+        found = {kernel: (known, dict[str, int]()) for kernel, known in self.sets.items()}
+        for name, (of, place) in self.added.items():
+            found[of][1][name] = place
+        return found
 
     def notes(self) -> list[str]:
         """What -v says."""
@@ -51,7 +54,7 @@ class Variants:
         `other`: what another target has, from which the sets are; only that is added."""
         from tritonc.variants.variant import entry_name
 
-        kernels, taken = [*module.kernels], {kernel.name for kernel in module.kernels}
+        kernels, taken = [*module.kernels], {*self.names}
         names = {of: name for name, of in other.added.items()} if other is not None else None
         for general in kernels:
             if (count := len(self.sets[general.name].variants)) > MOST:
@@ -149,7 +152,7 @@ class Variants:
         seen: dict[tuple[str, str], int] = {}
         kept = []
         names = [(*(op.name for op in kernel.ops()),) for kernel in module.kernels]
-        taken = {kernel.name for kernel in module.kernels if kernel.name not in self.added}
+        taken = {*self.names}
         for own_names, kernel in zip(names, module.kernels, strict=True):
             general, place = self.added.get(kernel.name, (kernel.name, -1))
             if place >= 0 and self._has_lost_its_cluster(kernel, place):
@@ -170,7 +173,8 @@ class Variants:
             found[kernel.name] = own
             kept.append(kernel)
         module.kernels[:] = kept
-        self.added = added
+        self.added = {**{name: of for name, of in self.added.items() if of[0] not in found},
+                      **added}
         return found
 
     def _has_lost_its_cluster(self, kernel: "Kernel", place: int) -> bool:

@@ -28,7 +28,7 @@ _LOW, _HIGH = ("eq", "le", "lt"), ("ne", "ge", "gt")  # comparisons
 class Exponential:
     """exp(x - m) or exp2(x - m), with x = the product of z and `factors`, masked by `masks`.
 
-    `peak`: the reduction of x that is in m; None if m is made of that of z."""
+    `peak`: the reduction that is in m of z times the `within` of its factors, the first ones."""
 
     op: Op
     x: Value
@@ -37,6 +37,7 @@ class Exponential:
     z: Value
     factors: list[Value]  # scalars, the first one multiplied first
     masks: list[tuple[Op, float]]  # the innermost first, each with what it has where it hides
+    within: int = 0
     any_sign: bool = False  # of the factors, since no greatest element is looked for
     great: bool = False  # whether elements may be beyond GREAT
     great_row: bool = False  # whether m may be
@@ -76,7 +77,9 @@ def assumed_factors(kernel: Kernel) -> list[Value]:
 def positive(value: Value) -> bool:
     """Whether a float is known to be above 0, and neither large nor small."""
     root = _root(value)
-    return defined_by(root, "assume_positive") is not None or _moderate(root)
+    choice = defined_by(root, "select")
+    return defined_by(root, "assume_positive") is not None or _moderate(root) or (
+        choice is not None and all(map(positive, choice.operands[1:])))
 
 
 def _root(value: Value) -> Value:
@@ -143,14 +146,12 @@ def _match(op: Op, readers: dict[Value, list[Op]]) -> Exponential | None:
         step.great_row = great or _may_be_great(row, is_row=True)
     for peak in _peaks(row):
         (reduced,) = peak.operands
-        if _alike(reduced, x):
-            own = [step for step in steps if _alone(step, (difference, peak), readers)]
-            best = max(own, key=lambda step: len(step.factors), default=steps[0])
-            best.peak = peak
-            return best if best.factors or op.name == "exp" else None
-        for step in steps if op.name == "exp" else ():
-            if reduced is step.z and not step.masks:
-                return step
+        for i, base in enumerate(steps):
+            if _alike(reduced, x) if i == 0 else reduced is base.z and not base.masks:
+                own = [step for step in steps[i:] if _alone(step, {difference, peak}, readers)]
+                best = max(own, key=lambda step: len(step.factors), default=base)
+                best.peak, best.within = peak, len(best.factors) - len(base.factors)
+                return best if best.within or op.name == "exp" else None
         if op.name == "exp" and _hidden_alike(reduced, op, x, readers):
             return steps[0]
     if only_rounded(op.result, readers, summed=False):
@@ -260,14 +261,13 @@ def _uniform_last(operands: list[Value]) -> tuple[Value, Value] | None:
     return None
 
 
-def _alone(step: Exponential, own: tuple[Op, Op], readers: dict[Value, list[Op]]) -> bool:
+def _alone(step: Exponential, own: set[Op], readers: dict[Value, list[Op]]) -> bool:
     """Whether what makes x of z is read by the exponential and the reduction alone."""
     value = step.x
     while value is not step.z:
-        if not (all(reader in own for reader in readers[value]) if value is step.x
-                else len(readers[value]) == 1):
+        if not own.issuperset(readers[value]) or value.op is None:
             return False
-        assert value.op is not None
+        own = {*own, value.op}
         value = (value.op.operands[1] if value.op.name == "select"
                  else (_uniform_last(value.op.operands) or (step.z,))[0])
     return True

@@ -85,7 +85,7 @@ def fuse_exponents(kernel: Kernel, context: Context) -> bool:
                 _Rewrite(kernel, found).distribute()
             continue
         if not found.any_sign and not all(map(positive, found.factors)):
-            found.factors, found.masks, found.z = [], [], found.x
+            found.factors, found.masks, found.z, found.within = [], [], found.x, 0
         _Rewrite(kernel, found).run()
 
 
@@ -269,11 +269,11 @@ class _Rewrite:
     def peak(self, z: Value) -> None:
         """The greatest elements of z, then multiplied as x was."""
         peak = self.found.peak
-        if peak is None or not self.found.factors:
+        if peak is None or not self.found.within:
             return
         b = self.before(peak)
         value = reduced = b.value("reduce", z, **peak.attributes)
-        for factor in self.found.factors:
+        for factor in self.found.factors[: self.found.within]:
             value = b.value("fmul", value, _uniform(b, factor, value.type))
         if self.hidden is not None:
             number, quotient = self.hidden

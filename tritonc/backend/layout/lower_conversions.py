@@ -24,7 +24,6 @@ from typing import Any
 from tritonc.analysis.axis import axis_info
 from tritonc.analysis.axis.axis_info import AxisInfo
 from tritonc.backend.layout.conversion import Shared, part_layout, plan_of, plan_shared
-from tritonc.backend.layout.kept_counts import keep_counts
 from tritonc.backend.layout.shift import plan_shift
 from tritonc.backend.shared.allocate_shared import fits
 from tritonc.backend.shared.shared_memory import LEFT
@@ -40,7 +39,6 @@ from tritonc.ir.types import I64, Buffer, Tile, Type, is_int, is_pointer, scalar
 def lower_conversions(kernel: Kernel, context: Context) -> bool:
     """Replace conversions across warps, and gathers, by a store to and a load from a buffer."""
     target: Target = context.target
-    keep_counts(kernel, target.shared_per_block // 2, _counted)
     infos = axis_info.analyze(kernel) if any(map(_moves_numbers, kernel.ops())) else {}
     before = [block.ops for block in kernel.blocks]
     most = target.shared_per_block // 2
@@ -96,12 +94,6 @@ def _in_warps(op: Op) -> bool:
     return "shift" in op.attributes and isinstance(t, Tile) and t.layout is not None \
         and t == op.operands[0].type and not is_pointer(t) \
         and plan_shift(t.layout, *op.attributes["shift"]) is not None
-
-
-def _counted(buffer: Value, op: Op) -> list[Op]:
-    exchange = _Exchange(op)
-    exchange.count_in(buffer)
-    return exchange.ops
 
 
 class _Exchange:
@@ -172,14 +164,11 @@ class _Exchange:
         assert isinstance(self.result, Tile)
         buffer = self.buffer(row_major(self.result.shape))
         self.make("shared_store", [buffer, self.constant(self.result, 0)])
-        self.count_in(buffer)
-        self.finish(self.make("shared_load", [buffer], self.result))
-
-    def count_in(self, buffer: Value) -> None:
         t = self.value.type
         limit, one = (self.constant(t, n) for n in (self.op.attributes["extent"], 1))
         inside = self.make("icmp", [self.value, limit], predicate="ult")
         self.make("shared_atomic", [buffer, self.value, one], guard=inside, kind="add")
+        self.finish(self.make("shared_load", [buffer], self.result))
 
     def promise(self, known: AxisInfo | None) -> None:
         """Say what integers and pointers are multiples of: addresses of wide accesses, perhaps."""

@@ -8,6 +8,8 @@
 So does `while (any(k < K))`.  What a loop moves becomes a start and a scalar, as strength reduction
 does later for all tiles, and a reduction its end: the least of i + a, ..., j + a is i + a, and the
 greatest j + a; all of them are below b if j + a is, and any of them if i + a is.  No sum may wrap.
+The same is done with ends elsewhere, as `if (min(rows) >= length) return;` has one: what depends on
+them are scalars, which a producer warp computes too.
 """
 
 from tritonc.analysis.values import defined_by, is_uniform, slice_of
@@ -18,6 +20,8 @@ from tritonc.ir.ops import SWAPPED
 from tritonc.ir.types import Tile, element
 from tritonc.opt.addresses.strength_reduce import Reduction, Shared, moves
 from tritonc.opt.peephole.rewrite import Rewriter
+
+_ENDS = ("smin", "smax")
 
 
 def scalar_tests(kernel: Kernel, context: Context) -> bool:
@@ -32,15 +36,18 @@ def scalar_tests(kernel: Kernel, context: Context) -> bool:
             if chain is not None and any(op.result in read for op in chain):
                 Reduction(kernel, cfg, loop, phi, chain, shared).run()
                 found += [op for op in tests if op not in found]
-    rewriter = Rewriter(kernel)
+    rewriter, changed = Rewriter(kernel), bool(found)
+    found += [op for op in kernel.ops() if op.name == "reduce" and op not in found
+              and op.attributes["kind"] in _ENDS and not isinstance(op.result.type, Tile)]
     for op in found:
         rewriter.op = op
         if (end := _end_of(op, rewriter)) is not None:
+            changed = True
             block = cfg.block_of[op]
             block.ops[block.ops.index(op) : block.ops.index(op) + 1] = rewriter.made
             kernel.replace({op.result: end})
         rewriter.made = []
-    return bool(found)
+    return changed
 
 
 def _reductions(loop: Loop) -> list[Op]:
@@ -60,7 +67,7 @@ def _compared(op: Op) -> list[Value]:
 def _end_of(op: Op, r: Rewriter) -> Value | None:
     """What stands for a reduction."""
     kind, x = op.attributes["kind"], op.operands[0]
-    if kind in ("smin", "smax"):
+    if kind in _ENDS:
         return end_of_run(x, kind == "smin", r)
     test = defined_by(x, "icmp")
     if kind not in ("and", "or") or test is None or test.guard is not None:

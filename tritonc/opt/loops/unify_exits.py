@@ -27,9 +27,12 @@ from tritonc.ir.copies import copy_ops
 from tritonc.ir.core import Block, Kernel, Op, Value
 from tritonc.ir.ops import OPPOSITE
 from tritonc.ir.ssa import rewire
-from tritonc.ir.types import I1, Tile, with_element
+from tritonc.ir.types import I1, Scalar, Tile, with_element
 from tritonc.opt.loops.plan_exits import Plan, needed_by_tests, plan
 from tritonc.records import dataclass
+
+_NEARER = {"slt": "smin", "sle": "smin", "ult": "umin", "ule": "umin",
+           "sgt": "smax", "sge": "smax", "ugt": "umax", "uge": "umax"}
 
 
 def unify_exits(kernel: Kernel, context: Context) -> bool:
@@ -40,7 +43,7 @@ def unify_exits(kernel: Kernel, context: Context) -> bool:
     while True:
         loop = next((loop for loop in reversed(cfg.loops) if loop.header not in seen), None)
         if loop is None:
-            return changed
+            return _join_bounds(cfg) or changed
         seen.add(loop.header)
         if loop.preheader is None or loop.latch is None or not loop.exits or not _accesses(loop):
             continue
@@ -55,6 +58,31 @@ def unify_exits(kernel: Kernel, context: Context) -> bool:
             context.remark("unify_exits", "this exit prevents pipelining of the loop: "
                            f"{found[1]}", found[0].span, missed=True)
         cfg = Cfg(kernel)
+
+
+def _join_bounds(cfg: Cfg) -> bool:
+    """Tests of one value by two bounds that do not change are one by the nearer bound: passes that
+    ask how long a loop is look at a comparison."""
+    changed = False
+    for loop in cfg.loops:
+        end = loop.header.terminator
+        both = defined_by(end.operands[0], "and") if end.name == "cond_br" else None
+        one, two = (defined_by(v, "icmp") for v in both.operands) if both else (None, None)
+        if one is None or two is None or loop.preheader is None:
+            continue
+        counter, bound = one.operands
+        predicate, nearer = one.attributes["predicate"], _NEARER.get(one.attributes["predicate"])
+        bounds = {bound: None, two.operands[1]: None}
+        if nearer is None or two.attributes["predicate"] != predicate or not isinstance(
+                bound.type, Scalar) or two.operands[0] is not counter or any(
+                    v in bounds for op in loop.ops() for v in op.results):
+            continue
+        bound = Builder(loop.preheader, len(loop.preheader.ops) - 1, end.span).value(
+            nearer, bound, two.operands[1])
+        end.operands[0] = Builder(loop.header, len(loop.header.ops) - 1, end.span).value(
+            "icmp", counter, bound, predicate=predicate)
+        changed = True
+    return changed
 
 
 def _accesses(loop: Loop) -> bool:

@@ -11,17 +11,19 @@ nothing overflows or gets subnormal on the way: powers of two as factors change 
 r is computed once, and one test of all that a thread divides is for all of them: the divisor from
 2^-24 to 2^24, and each dividend 0, a NaN, or from 2^-100 to 2^100 in magnitude.  If it fails,
 the thread divides number by number.  What the form of a dividend says is not tested: integers are
-0 or at least 1, `clamp` has a bound; and of a quotient that goes into halves alone, what is below
-2^-25 comes to 0, with the sign that it has here too.  The assembler's slower way is a call for
-each, which makes long code and spilled registers where a thread holds the result of a product:
-there it divides in double precision.  That takes more registers at a time (8 of 72 in a SwiGLU
-without a product).
+0 or at least 1, `clamp` has a bound.  The assembler's slower way is a call for each, which makes
+long code and spilled registers where a thread holds the result of a product: there it divides in
+double precision.  That takes more registers at a time (8 of 72 in a SwiGLU without a product).
 
 Where each number has a divisor of its own, as in x / (1 + exp(-x)), a thread tests groups of them
 at once, too: magnitudes from 2^-62 to 2^62, and the quotients do not wait for each
 other, as they would with a branch for each.  Of 1, r is the rounded quotient (`rcp.rn.f32` is the
 same two steps).  A divisor that is 1 and more by its form is not tested
 for less.
+
+A quotient that is but rounded to 16 bits or fewer takes none of this: it is x * r, with an error of
+1.5 ulp, where the divisor is from 2^-100 to 2^100; elsewhere the divisor, and the product too, are
+scaled (-ffp-contract=off forbids it).
 
 The last two steps are taken with opposite signs, q0 + (-r) * (d * q0 - x): they give the same, and
 the quotient of -0 and a positive number is -0.
@@ -40,17 +42,19 @@ The assembler divides by a number that it does not know in some twenty instructi
 once for a thread, and then four or eight for each number."""
 
 from collections.abc import Callable
+from functools import partial
 from math import inf
 
 from tritonc.analysis.values import SPREADS, constant_of, origin
+from tritonc.backend.dots.exponentials import only_rounded
 from tritonc.backend.emit.function import FunctionEmitter
 from tritonc.backend.emit.literals import float_literal
 from tritonc.backend.emit.registers import members, tree
 from tritonc.ir.core import Block, Op, Value
-from tritonc.ir.types import F16, F32, I32, is_float, scalar
+from tritonc.ir.types import F32, I32, is_float, scalar
 
 ENOUGH = 8  # quotients of a thread that are worth the test
-DIVISOR, DIVIDEND = 24, 100  # powers of two
+DIVISOR, DIVIDEND, SCALE = 24, 100, 64  # powers of two
 FEW, MOST = 4, 16  # quotients with divisors of their own in a group: more would hold too many
 # registers
 EACH = 62  # a power of two
@@ -70,9 +74,12 @@ def divide(f: FunctionEmitter, op: Op) -> bool:
     for r in demanded:
         groups.setdefault(divisors[r], {})[dividends[r]] = None
     if groups and min(map(len, groups.values())) >= ENOUGH:
-        bounds = _bounds(f, op)
+        if f.options.fp_contract and only_rounded(op.result, f.readers, summed=False):
+            by_one = _nearly
+        else:
+            by_one = partial(_by_one, bounds=_bounds(op))
         quotients = {pair: name for d, group in groups.items()
-                     for pair, name in _by_one(f, list(group), d, *bounds).items()}
+                     for pair, name in by_one(f, list(group), d).items()}
     else:
         pairs = list(dict.fromkeys((dividends[r], divisors[r]) for r in demanded))
         groups_of = -(-len(pairs) // MOST)
@@ -87,13 +94,11 @@ def divide(f: FunctionEmitter, op: Op) -> bool:
     return True
 
 
-def _bounds(f: FunctionEmitter, op: Op) -> tuple[bool, bool]:
+def _bounds(op: Op) -> tuple[bool, bool]:
     """Whether each dividend is known to be at most 2^DIVIDEND in magnitude, and at least the
-    inverse, or 0; or too small to tell."""
+    inverse, or 0."""
     most, least = _magnitude(op.operands[0])
-    readers = f.readers.get(op.result, ())
-    halves = all(one.name == "fpcast" and scalar(one.result.type) == F16 for one in readers)
-    return most <= 2.0 ** DIVIDEND, halves or least >= 2.0 ** -DIVIDEND
+    return most <= 2.0 ** DIVIDEND, least >= 2.0 ** -DIVIDEND
 
 
 def _magnitude(value: Value) -> tuple[float, float]:
@@ -121,18 +126,36 @@ def _magnitude(value: Value) -> tuple[float, float]:
     return inf, 0.0
 
 
-def _by_one(f: FunctionEmitter, dividends: list[str], d: str, below: bool, above: bool
+def _by_one(f: FunctionEmitter, dividends: list[str], d: str, bounds: tuple[bool, bool]
             ) -> dict[tuple[str, str], str]:
-    """The quotients of numbers and one divisor: of all, as the two are in their ranges; `below` and
-    `above`: the dividends are known to be so."""
+    """The quotients of numbers and one divisor: of all, as the two are in their ranges; `bounds`:
+    whether the dividends are known to be below the upper end of theirs, and above the lower one."""
     def quotients() -> list[str]:
         parts = _reciprocal(f, d)
         return [_quotient(f, x, d, *parts) for x in dividends]
 
+    below, above = bounds
     tests = [f"fcmp oge float {d}, {float_literal(2.0 ** -DIVISOR)}",
              f"fcmp ole float {d}, {float_literal(2.0 ** DIVISOR)}",
              *_magnitudes(f, dividends, DIVIDEND)[below:2 - above]]
     return _or_exactly(f, _all(f, tests), [(x, d) for x in dividends], quotients)
+
+
+def _nearly(f: FunctionEmitter, dividends: list[str], d: str) -> dict[tuple[str, str], str]:
+    """The quotients of numbers and one divisor, with an error of 1.5 ulp.  A divisor that is 0 or
+    infinite is its approximate reciprocal's inverse; Newton's step makes NaN of it."""
+    def scaled() -> list[str]:
+        power = f.op("select i1 " + f.op(f"fcmp olt float {size}, 1.0") + ", float " + (
+            f"{float_literal(2.0 ** SCALE)}, float {float_literal(2.0 ** -SCALE)}"))
+        near, error, found = _newton(f, f.op(f"fmul float {d}, {power}"))
+        r = f.op(f"select i1 {f.op(f'fcmp uno float {error}, 0.0')}, float {near}, float {found}")
+        return [f.op(f"fmul float {f.op(f'fmul float {x}, {r}')}, {power}") for x in dividends]
+
+    size = f.call("llvm.fabs.f32", "float", f"float {d}")
+    tests = [f"fcmp oge float {size}, {float_literal(2.0 ** -DIVIDEND)}",
+             f"fcmp ole float {size}, {float_literal(2.0 ** DIVIDEND)}"]
+    return _or_exactly(f, _all(f, tests), [(x, d) for x in dividends], lambda: [
+        f.op(f"fmul float {x}, {r}") for r in [_newton(f, d)[-1]] for x in dividends], scaled)
 
 
 def _each(f: FunctionEmitter, op: Op, pairs: list[tuple[str, str]]) -> dict[tuple[str, str], str]:
@@ -168,10 +191,15 @@ def at_least_one(value: Value) -> bool:
 
 def _reciprocal(f: FunctionEmitter, d: str) -> tuple[str, str]:
     """That of a divisor, and its negative."""
+    reciprocal = _newton(f, d)[-1]
+    return reciprocal, f.op(f"fneg float {reciprocal}")
+
+
+def _newton(f: FunctionEmitter, d: str) -> tuple[str, str, str]:
+    """A divisor's approximate reciprocal, the error of its product with that, and a better one."""
     near = f.call("llvm.nvvm.rcp.approx.ftz.f", "float", f"float {d}")
     error = _fma(f, f.op(f"fneg float {d}"), near, float_literal(1.0))
-    reciprocal = _fma(f, near, error, near)
-    return reciprocal, f.op(f"fneg float {reciprocal}")
+    return near, error, _fma(f, near, error, near)
 
 
 def _quotient(f: FunctionEmitter, x: str, d: str, reciprocal: str, minus: str,
@@ -185,16 +213,18 @@ def _quotient(f: FunctionEmitter, x: str, d: str, reciprocal: str, minus: str,
 
 
 def _or_exactly(f: FunctionEmitter, test: str, pairs: list[tuple[str, str]],
-                quotients: Callable[[], list[str]]) -> dict[tuple[str, str], str]:
-    """Each pair -> its quotient: `quotients` where the test holds, divisions elsewhere."""
+                quotients: Callable[[], list[str]], others: Callable[[], list[str]] | None = None
+                ) -> dict[tuple[str, str], str]:
+    """Each pair -> its quotient: `quotients` where the test holds, elsewhere `others`, divisions.
+    """
     fast, exact, end = (f.new_label(f"divide{suffix}") for suffix in ("", ".exact", ".end"))
     f.line(f"br i1 {test}, label %{fast}, label %{exact}")
     f.start_block(fast)
     found = quotients()
     f.line(f"br label %{end}")
     f.start_block(exact)
-    slow = [_by_doubles(f, x, d) if f.has_pieces else f.op(f"fdiv float {x}, {d}")
-            for x, d in pairs]
+    slow = others() if others is not None else [
+        _by_doubles(f, x, d) if f.has_pieces else f.op(f"fdiv float {x}, {d}") for x, d in pairs]
     f.line(f"br label %{end}")
     f.start_block(end)
     return {pair: f.op(f"phi float [ {a}, %{fast} ], [ {b}, %{exact} ]")

@@ -29,6 +29,9 @@ ACCESS = layout_choice.ACCESS_BYTES
 # than of eight, and each access serves several of them.
 TAPS = 3
 BESIDE = 16  # a tile of so much less than the largest one does not decide
+# Bytes between what the numbers of a table name: of so much memory has fewer than 2^30, so that TMA
+# takes numbers of any sign.
+BETWEEN = 1 << 10
 SUMS = ("add", "addptr")
 _TERMS = (*SUMS, "sub", "broadcast", "reshape", "trans", "sext", "zext", "assume_multiple")
 
@@ -264,12 +267,16 @@ def fixed(polynomial: Linear) -> Linear:
 def signs_of(form: Affine, signs: Signs) -> dict[Value, None] | None:
     """What makes offset and strides of an access 0 or more; None if nothing that can be tested.
 
-    A part of the offset that parameters alone make moves the base, by as much as they say."""
+    A part of the offset that parameters alone make moves the base, by as much as they say.  Numbers
+    of a table may have any sign."""
     found: dict[Value, None] = {}
+    size = scalar(pointee(form.base.type)).bytes if form.base is not None else 0
     moving = Linear(tuple((m, n) for m, n in form.offset.terms if any(v.op is not None for v in m)
                           or any(map(is_counter, m)) or not m))
     for polynomial in (moving, *form.strides):
-        values = tuple((tuple(v for v in m if not is_counter(v)), n) for m, n in polynomial.terms)
+        values = tuple((tuple(v for v in m if not is_counter(v) and (
+            n * size < BETWEEN or polynomial is not moving or signs.needs(v) is not None)), n)
+            for m, n in polynomial.terms)
         needs = signs.of_polynomial(Linear(values))
         if needs is None:
             return None

@@ -90,7 +90,7 @@ def _operands_alone(kernel: Kernel, found: Assumed, alone: Assumed) -> list[Assu
     taps beside a row that may have any length.  None where all go together."""
     drop_promised(kernel, alone)
     more = any(v not in alone.multiples and not is_pointer(v.type) for v in found.multiples)
-    return [alone] if more and alone.multiples and _early(alone) else []
+    return [alone] if more and (alone.multiples or alone.signs) and _early(alone) else []
 
 
 def _any_size(kernel: Kernel, found: Assumed, facts: Callable[[dict[Value, int]], Assumed]
@@ -114,7 +114,7 @@ def _less_aligned(kernel: Kernel, found: Assumed, alone: Callable[[], Assumed]) 
     Sums that threads scale in each step lie beside the product: that body spills, all take 1.03."""
     dots = [op for op in kernel.ops() if op.name == "dot"]
     part = 2 if any(scalar(v.type).bytes == 1 for op in dots for v in op.operands[:2]) else 4
-    body = Assumed(found.units, {v: max(1, n // part) for v, n in found.multiples.items()})
+    body = Assumed(found.units, {v: n // part for v, n in found.multiples.items() if n > part})
     plain = len(dots) == 1 and not any(map(waits, kernel.blocks)) and all(
         scalar(v.type).bytes < LEAST_COPY and _is_loaded(v) for v in dots[0].operands[:2]) and (
         any(op.name == "load" for op, _ in found.hindered) or not any(

@@ -32,6 +32,7 @@ from tritonc.analysis.axis import axis_info
 from tritonc.analysis.axis.axis_info import TOP, low_bit
 from tritonc.analysis.linear import Linear, equal, number, symbol
 from tritonc.analysis.signs import Signs
+from tritonc.backend.memory.versions.assumed_strides import BETWEEN
 from tritonc.backend.pipeline.tma.windows import Window, window
 from tritonc.ir.cfg import Cfg
 from tritonc.ir.core import Block, Op, Value
@@ -42,8 +43,7 @@ ALIGNMENT = 16  # bytes, of bases, strides and box starts
 MOST_BOX = 256  # elements along one axis of a box
 ENDLESS = (1 << 31) - 1  # the extent of an axis without a mask
 MOST_DEPTH = 3  # axes of a tensor beyond two
-BEFORE = 1 << 30  # numbers of a table that may be negative: no fewer than its tensors have,
-LARGEST = 1 << 40  # as memory has no more bytes
+BEFORE = 1 << 30  # numbers of a table that may be negative: no fewer than its tensors have
 
 
 @dataclass
@@ -164,7 +164,11 @@ def _plain(op: Op, size: int, affinity: Affinity, iteration: Iteration | None,
         strip = Strip(op, form, (inner, 1 - inner), starts, stride, (None, None), steps, cut=sizes)
         extents = _extents(bounds, inner, starts, steps, iteration)
         if extents is not None:
-            return _deepened(replace(strip, extents=extents), size, affinity)
+            deep = _deepened(replace(strip, extents=extents), size, affinity)
+            if isinstance(deep, str) or deep.extents[1] is None or affinity.inside.isdisjoint(
+                    deep.extents[1].values()):
+                return deep
+            return count_rows(deep) or deep  # a number that the loop loads has an axis of its own
         found = None if row or (sizes and not part) else _counted(
             strip, bounds, iteration, size, affinity)
         if found is not None:
@@ -324,7 +328,7 @@ def _from_table(offset: Linear, numbers: list[Value], size: int, affinity: Affin
     others = tuple(v for v in monomial if v is not numbers[0])
     unsure = numbers[0] in affinity.inside and not signs.holds(numbers[0])
     least = n * prod(signs.multiples.get(v, 1) for v in others)  # where it is 0, all is masked
-    known = least * size * BEFORE >= LARGEST and all(map(signs.holds, others))
+    known = least * size >= BETWEEN and all(map(signs.holds, others))
     return Linear(((others, n),)) if unsure and known else Linear()
 
 

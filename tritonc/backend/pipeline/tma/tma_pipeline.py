@@ -322,9 +322,10 @@ def _followers(kernel: Kernel, staged: StagedLoop, others: Sequence[StagedLoop],
         channels, hindered = loop_channels(kernel, other, infos, place)
         moving = _moving(channels, other, cfg)
         part = find_slice(other.loop, [other.condition, *moving], other.always)
+        if hindered or part is None or not handed_over(kernel, other):
+            continue
         loads = [one.load for one in channels if one.load is not None]
-        if not hindered and part is not None and not part.loads and handed_over(kernel, other) \
-                and not stores_may_reach(kernel, other.loop.blocks, loads, roots):
+        if not stores_may_reach(kernel, other.loop.blocks, [*loads, *part.loads], roots):
             found.append(RegionExpander(kernel, other, part, channels, 0, 0))
             found[-1].products, found[-1].shares, parts = own, shares, more
     return found, parts

@@ -261,7 +261,7 @@ def _rewrite(kernel: Kernel, loop: Loop, loads: list[Op], part: Slice) -> list[O
     header.ops[:0] = phis
     at = _store_first(kernel, body, [phi.result for phi in phis])
     if at is None:
-        at = _behind(body, {phi.result for phi in phis})
+        at = _behind(loop, body, {phi.result for phi in phis})
     body.ops[at:at] = [*steps, *following]
     return [value.op for value in later if value.op is not None]
 
@@ -289,13 +289,15 @@ def _store_first(kernel: Kernel, body: Block, values: list[Value]) -> int | None
     return starts[0] if len(starts) == 1 else at + len(moved)
 
 
-def _behind(body: Block, values: set[Value]) -> int:
+def _behind(loop: Loop, body: Block, values: set[Value]) -> int:
     """Where the next iteration's loads stand: behind the one product's start if its operands are
-    made of the values that this one has, else at the top.  The hardware counts a warp's loads in
-    few counters, and to wait for one of the values would be to wait for the next one too."""
+    made of the values that this one has, or the next one has of this one, else at the top.  The
+    hardware counts a warp's loads in few counters, and to wait for one of the values would be to
+    wait for the next one too.  Further ahead than registers alternate, threads move what they
+    loaded when the iteration ends: it should be there."""
     starts = [i + 1 for i, op in enumerate(body.ops) if op.name == "wgmma"]
     at = starts[0] if len(starts) == 1 else 0
-    made = set(values)
+    made = {*values, *(phi.result for phi in loop.header.phis() if loop.next(phi) in values)}
     for op in body.ops[:at]:
         if not made.isdisjoint(op.inputs()):
             made.update(op.results)

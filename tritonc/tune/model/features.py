@@ -26,6 +26,7 @@ from tritonc.backend.dots.swap_operands import factors_of_columns
 from tritonc.backend.dots.together import chained
 from tritonc.backend.launch.persist import uneven
 from tritonc.backend.memory.masks.flatten_rows import flat_loads
+from tritonc.backend.memory.versions.assumed_facts import assumed_of
 from tritonc.ir.cfg import Cfg, Loop
 from tritonc.ir.core import Block, Kernel, Op, Value, uses
 from tritonc.ir.ops import READ, WRITE
@@ -111,7 +112,9 @@ def _read(kernel: Kernel) -> Iterator[Feature]:
                                   if shape(one.result.type) == shape(op.result.type)), default=0),
                               short=_short(cfg.innermost.get(block)) and not uneven(kernel),
                               computed=any(sides := _computed(kernel, cfg, op)), sides=sides,
-                              single=any(sides) and _single(op, infos()),
+                              single=(single := any(sides) and _single(op, infos())),
+                              lone=single and not any(
+                                  assumed_of(kernel, load, True) for load in gathered(op)),
                               flat=e.bytes <= 2 and sides == (True, False)
                               and flat().issuperset(gathered(op)),
                               bare=(bare := any(sides) and _bare(op, infos())),

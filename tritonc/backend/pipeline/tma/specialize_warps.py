@@ -151,7 +151,14 @@ class _Body:
                        block in self.blocks or not cfg.dominates(home, block))]
         return computable(needed, start, loads) and not any(
             _disturbs(op, written) for block in leading if block in self.blocks
-            for op in (block.ops if block is not home else block.ops[block.ops.index(start):]))
+            for op in _until_copies(block, leading)[block is home and block.ops.index(start):])
+
+
+def _until_copies(block: Block, leading: list[Block]) -> list[Op]:
+    """The operations of a block that copies can follow, which blocks `leading` to them have."""
+    if any(after in leading for after in block.successors):
+        return block.ops
+    return block.ops[: max(i for i, op in enumerate(block.ops) if op.name in (*COPIES, START))]
 
 
 def _within(cfg: Cfg, guard: Value | None, other: Value | None,
